@@ -1,0 +1,261 @@
+"""Public domains: which values a column may take, and how values become codes 0, 1, 2, … and back.
+
+An attribute has `values` (one code each) or `bins` (one code for each interval between two edges). After those come
+the code of OTHER, if the owner declared one, and the code of NULL, if the column may hold NULL. A value outside the
+domain gets OTHER's code; without OTHER its row counts in no marginal of the column. Nothing here depends on a row.
+
+Edges are kept as ticks: whole numbers of the type's smallest step (days for DATE, microseconds for TIMESTAMP,
+hundredths for DECIMAL(9,2)), or floats for FLOAT and DOUBLE. Bin i holds ticks[i] ≤ x < ticks[i + 1]; the last bin of a
+float attribute holds its upper edge too.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.errors import DomainTooLarge, InvalidArgument, UnknownName
+
+Clique = tuple[str, ...]
+"""A set of attributes, in the table's column order."""
+
+LARGEST_INDEX: Final = 2**62  # cells of one clique that a packed 64-bit key can tell apart
+
+INTEGER_TYPES: Final = frozenset(
+    "TINYINT SMALLINT INTEGER BIGINT HUGEINT UTINYINT USMALLINT UINTEGER UBIGINT UHUGEINT".split()
+)
+FLOAT_TYPES: Final = frozenset({"FLOAT", "DOUBLE"})
+TIME_TYPES: Final = frozenset(
+    ["DATE", "TIME", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"]
+)
+_DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
+_LARGEST_SCALE: Final = 18
+
+
+def decimal_scale(type_name: str) -> int | None:
+    """Digits after the point of a DECIMAL type, else None."""
+    found = _DECIMAL.fullmatch(type_name)
+    return int(found.group(2)) if found else None
+
+
+def can_be_binned(type_name: str) -> bool:
+    """Whether a type has an order with ticks, so that bins can be declared."""
+    scale = decimal_scale(type_name)
+    if scale is not None:
+        return scale <= _LARGEST_SCALE
+    return type_name in INTEGER_TYPES | FLOAT_TYPES | TIME_TYPES
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """The public domain of one column.
+
+    Attributes:
+        name: the column's name.
+        type: the column's DuckDB type.
+        kind: `values`, `bins`, or `excluded` (no domain: the column is NULL in every synthetic row).
+        values: for `values`, each as DuckDB writes it (`CAST(value AS VARCHAR)`), in the order of the codes.
+        ticks: for `bins`, the edges, one more than there are bins.
+        edges: for `bins`, the inner comparisons' literals as DuckDB writes them, one for each tick.
+        nullable: NULL has a code of its own.
+        other: the value, as DuckDB writes it, that stands for all others; None without OTHER.
+        origin: how the domain became known: `declared`, `type` (ENUM, BOOLEAN), `reference`.
+    """
+
+    name: str
+    type: str
+    kind: Literal["values", "bins", "excluded"]
+    values: tuple[str, ...] = ()
+    ticks: tuple[int | float, ...] = ()
+    edges: tuple[str, ...] = ()
+    nullable: bool = False
+    other: str | None = None
+    origin: str = "declared"
+
+    @property
+    def regular(self) -> int:
+        """The number of values or bins, without OTHER and NULL."""
+        return len(self.values) if self.kind == "values" else max(0, len(self.ticks) - 1)
+
+    @property
+    def size(self) -> int:
+        """The number of codes."""
+        return self.regular + (self.other is not None) + self.nullable
+
+    @property
+    def other_code(self) -> int | None:
+        """The code of OTHER."""
+        return self.regular if self.other is not None else None
+
+    @property
+    def null_code(self) -> int | None:
+        """The code of NULL."""
+        return self.regular + (self.other is not None) if self.nullable else None
+
+    @property
+    def is_float(self) -> bool:
+        """Whether ticks are floats."""
+        return self.type in FLOAT_TYPES
+
+    def labels(self) -> list[str]:
+        """One text for each code, for people: the value, the interval, or NULL.
+
+        >>> Attribute("age", "INTEGER", "bins", ticks=(0, 18, 65), edges=("0", "18", "65"), nullable=True).labels()
+        ['[0, 18)', '[18, 65)', 'NULL']
+        """
+        if self.kind == "values":
+            labels = list(self.values)
+        else:
+            labels = [self._interval(index) for index in range(self.regular)]
+        if self.other is not None:
+            labels.append(f"OTHER ({self.other})")
+        if self.nullable:
+            labels.append("NULL")
+        return labels
+
+    def _interval(self, index: int) -> str:
+        low, high = self.ticks[index], self.ticks[index + 1]
+        if not self.is_float and high - low == 1:
+            return self.edges[index]
+        closing = "]" if self.is_float and index == self.regular - 1 else ")"
+        return f"[{self.edges[index]}, {self.edges[index + 1]}{closing}"
+
+    def draw_ticks(
+        self, codes: npt.NDArray[np.int64], uniform: npt.NDArray[np.float64]
+    ) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
+        """A tick inside each code's bin, uniform over it; codes of OTHER and NULL give any tick.
+
+        Args:
+            codes: shape (rows,).
+            uniform: shape (rows,), in [0, 1).
+        """
+        bins = np.minimum(codes, self.regular - 1)
+        if self.is_float:
+            edges = np.array(self.ticks, dtype=np.float64)
+            low, high = edges[bins], edges[bins + 1]
+            return np.minimum(low + uniform * (high - low), np.nextafter(high, low))
+        whole = np.array(self.ticks, dtype=np.int64)
+        width = whole[bins + 1] - whole[bins]
+        return whole[bins] + np.minimum((uniform * width).astype(np.int64), width - 1)
+
+
+def equal_width(lower: int | float, upper: int | float, bins: int, is_float: bool) -> tuple[int | float, ...]:
+    """Edges of `bins` intervals that cover lower … upper; whole-number intervals differ by at most one tick.
+
+    Args:
+        lower: the smallest value (tick).
+        upper: the largest value (tick), inside the last bin.
+        bins: how many, positive; at most one for each tick if those are whole numbers.
+        is_float: whether ticks are floats.
+
+    >>> equal_width(17, 90, 4, is_float=False)
+    (17, 36, 54, 73, 91)
+    """
+    if is_float:
+        return (*(lower + (upper - lower) * i / bins for i in range(bins)), float(upper))
+    count = int(upper) - int(lower) + 1
+    return tuple(int(lower) + -(-i * count // bins) for i in range(bins + 1))
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The public domain of a table: its attributes in column order, the excluded ones set apart.
+
+    >>> domain = Domain((Attribute("a", "BOOLEAN", "values", ("false", "true")),))
+    >>> domain.size(("a",))
+    2
+    """
+
+    attributes: tuple[Attribute, ...]
+    excluded: tuple[Attribute, ...] = field(default=())
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Attribute]:
+        """The attributes by name."""
+        return {attribute.name: attribute for attribute in self.attributes}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The attributes' names in column order."""
+        return tuple(attribute.name for attribute in self.attributes)
+
+    @property
+    def width(self) -> int:
+        """The one-hot width: the sum of the attributes' sizes."""
+        return sum(attribute.size for attribute in self.attributes)
+
+    def __iter__(self) -> Iterator[Attribute]:
+        return iter(self.attributes)
+
+    def __len__(self) -> int:
+        return len(self.attributes)
+
+    def shape(self, clique: Clique) -> tuple[int, ...]:
+        """Sizes of a clique's attributes."""
+        return tuple(self.by_name[name].size for name in clique)
+
+    def size(self, clique: Clique) -> int:
+        """Cells of a clique's marginal (a Python integer, which does not overflow)."""
+        return math.prod(self.shape(clique))
+
+    def find(self, name: str) -> str:
+        """The attribute's own spelling of `name`, which may differ in case as in DuckDB.
+
+        Raises:
+            UnknownName: no such attribute; an excluded one says so.
+        """
+        folded = name.casefold()
+        for attribute in self.attributes:
+            if attribute.name.casefold() == folded:
+                return attribute.name
+        if any(attribute.name.casefold() == folded for attribute in self.excluded):
+            raise UnknownName(f"column {name!r} is excluded: declare its domain with dp_domain to use it")
+        raise UnknownName(f"there is no column {name!r}; the columns are {', '.join(self.names)}")
+
+    def clique(self, names: Iterable[str]) -> Clique:
+        """The clique of some columns, in column order and without repetition."""
+        wanted = {self.find(name) for name in names}
+        return tuple(name for name in self.names if name in wanted)
+
+    def select(self, columns: Sequence[str]) -> Domain:
+        """The domain of some columns only."""
+        wanted = {self.find(name) for name in columns}
+        if not wanted:
+            raise InvalidArgument("columns is empty: name at least one")
+        return Domain(tuple(a for a in self.attributes if a.name in wanted))
+
+    def check_countable(self, clique: Clique, limit: int = LARGEST_INDEX) -> None:
+        """Refuse a clique of more cells than `limit`.
+
+        Raises:
+            DomainTooLarge: with the clique and its number of cells.
+        """
+        cells = self.size(clique)
+        if cells > limit:
+            raise DomainTooLarge(
+                f"the marginal of {', '.join(clique)} has {cells:.3g} cells, more than {limit:.3g}: group by fewer "
+                "columns, or declare coarser domains with dp_domain"
+            )
+
+    def to_json(self) -> str:
+        """As text, for the books."""
+        return json.dumps({"attributes": [vars(a) for a in self.attributes], "excluded": [vars(a) for a in self.excluded]})
+
+    @staticmethod
+    def from_json(text: str) -> Domain:
+        """From the books."""
+        data = json.loads(text)
+        return Domain(tuple(map(attribute_from, data["attributes"])), tuple(map(attribute_from, data["excluded"])))
+
+
+def attribute_from(data: Mapping[str, Any]) -> Attribute:
+    """An attribute from its JSON object, where tuples are lists."""
+    return Attribute(**{key: tuple(value) if isinstance(value, list) else value for key, value in data.items()})

@@ -1,0 +1,1 @@
+"""The trusted part: exact noise, accounting, the ledger and the curator."""

@@ -1,0 +1,1 @@
+"""What is registered into DuckDB: the native bridge, and one file per SQL function."""

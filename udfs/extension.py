@@ -1,0 +1,176 @@
+"""Load the native extension into a DuckDB instance and keep track of the instances that have it.
+
+An instance must end when its user closes the last connection, so that the file is free again. Our C connections would
+keep it alive; they are closed when every connection that dpsql was installed on is closed. DuckDB does not tell, but it
+drops the Python objects registered on a connection then, and one of them is our guard.
+"""
+
+from __future__ import annotations
+
+import ctypes as C
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+
+from dpsql.errors import DpsqlError, InternalError
+
+from . import bridge, capi
+
+PATH = Path(__file__).parent / "native" / "dpsql.duckdb_extension"
+GUARD = "__dpsql_guard"
+_lock = threading.RLock()
+
+
+class InstanceNumber(bridge.TableFunction):
+    """`dpsql_instance()`: which `Instance` of this process a connection belongs to."""
+
+    name = "dpsql_instance"
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def bind(self, call: bridge.Call) -> bridge.Relation:
+        """See `TableFunction.bind`."""
+        return bridge.Query(f"SELECT {self._number:d}::BIGINT AS number")  # noqa: S608 - a number
+
+
+class Instance:
+    """One DuckDB instance (an open database) with our functions in it."""
+
+    def __init__(self, make_functions: Callable[[Instance], Sequence[bridge.TableFunction]]) -> None:
+        self._make_functions = make_functions
+        self._users: list[weakref.ref[duckdb.DuckDBPyConnection]] = []
+        self._guards = 0
+        self._numbers: list[int] = []
+        self.connections: bridge.Connections | None = None
+
+    def load(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Run LOAD, which calls back with the instance's handle, and register the functions."""
+        failure: list[BaseException] = []
+
+        @capi.LOAD_CALLBACK
+        def on_load(database: int) -> int:
+            try:
+                handle = C.cast(database, C.POINTER(C.c_void_p))[0]
+                self.connections = bridge.Connections(handle)
+                functions = [*self._make_functions(self), InstanceNumber(id(self))]
+                self._numbers = bridge.register(self.connections, functions)
+            except BaseException as error:  # noqa: BLE001 - a callback must not raise
+                failure.append(error)
+                return 1
+            return 0
+
+        shim().dpsql_set_callback(on_load)
+        try:
+            connection.load_extension(str(PATH))
+        except duckdb.Error as error:
+            raise failure[0] if failure else _load_error(error) from None
+        finally:
+            shim().dpsql_set_callback(C.cast(None, capi.LOAD_CALLBACK))
+        if self.connections is None:
+            raise InternalError("the dpsql extension is loaded here already, but not by this process' dpsql")
+
+    def use(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Let `connection` keep the instance: until it is closed, our connections stay open."""
+        guard = pd.DataFrame({"dpsql": [1]})
+        weakref.finalize(guard, self._dropped)
+        connection.register(GUARD, guard)
+        self._guards += 1
+        self._users.append(weakref.ref(connection))
+
+    def _dropped(self) -> None:
+        self._guards -= 1
+        if self._guards == 0 and self.connections is not None:
+            _instances.remove(self)
+            self.connections.close()
+            bridge.forget(self._numbers)
+
+    @contextmanager
+    def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection of its own to the instance, for the work of one call."""
+        cursor = self._open_cursor()
+        try:
+            yield cursor
+        finally:
+            cursor.close()
+
+    def _open_cursor(self) -> duckdb.DuckDBPyConnection:
+        for reference in list(self._users):
+            user = reference()
+            if user is not None:
+                try:
+                    return user.cursor()
+                except duckdb.ConnectionException:
+                    pass
+            self._users.remove(reference)
+        raise DpsqlError("the connection that dpsql was installed on is closed: call dpsql.install(connection)")
+
+
+_instances: list[Instance] = []
+
+
+def install(
+    connection: duckdb.DuckDBPyConnection, make_functions: Callable[[Instance], Sequence[bridge.TableFunction]]
+) -> Instance:
+    """Load the extension into the instance of `connection`, once, and let the connection use it.
+
+    Raises:
+        DpsqlError: the connection was opened without `allow_unsigned_extensions`, or the extension was not built.
+    """
+    with _lock:
+        instance = _find(connection)
+        if instance is None:
+            _check(connection)
+            instance = Instance(make_functions)
+            instance.load(connection)
+            _instances.append(instance)
+        instance.use(connection)
+        return instance
+
+
+def _find(connection: duckdb.DuckDBPyConnection) -> Instance | None:
+    """The instance of `connection` among those that have the extension, told by its own `dpsql_instance()`."""
+    known = "SELECT function_name FROM duckdb_functions() WHERE function_name = 'dpsql_instance' LIMIT 1"
+    if not connection.execute(known).fetchall():
+        return None
+    number = connection.execute("SELECT number FROM dpsql_instance()").fetchall()[0][0]
+    for instance in _instances:
+        if id(instance) == number:
+            return instance
+    raise InternalError("dpsql was loaded into this database and then closed: open the database again")
+
+
+def _check(connection: duckdb.DuckDBPyConnection) -> None:
+    if not PATH.exists():
+        raise DpsqlError(f"the native extension {PATH.name} was not built: install the package with pip install .")
+    allowed = connection.execute("SELECT current_setting('allow_unsigned_extensions')").fetchall()[0][0]
+    if not allowed:
+        raise DpsqlError(
+            "this connection does not allow unsigned extensions: open it with dpsql.connect(path), or with "
+            "duckdb.connect(path, config={'allow_unsigned_extensions': 'true'}), then dpsql.install(connection)"
+        )
+
+
+def _load_error(error: duckdb.Error) -> DpsqlError:
+    return DpsqlError(f"DuckDB {duckdb.__version__} could not load the dpsql extension: {str(error).splitlines()[0]}")
+
+
+_shim: Any = None
+
+
+def shim() -> Any:
+    """The extension file as a ctypes library, for the functions that are ours."""
+    global _shim  # noqa: PLW0603 - loaded at first use, for importing must not need it
+    if _shim is None:
+        library = C.CDLL(str(PATH))
+        library.dpsql_set_callback.argtypes = [capi.LOAD_CALLBACK]
+        library.dpsql_set_callback.restype = None
+        library.dpsql_interrupts.restype = C.c_long
+        _shim = library
+    return _shim
