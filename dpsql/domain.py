@@ -64,7 +64,7 @@ class Attribute:
         kind: `values`, `bins`, or `excluded` (no domain: the column is NULL in every synthetic row).
         values: for `values`, each as DuckDB writes it (`CAST(value AS VARCHAR)`), in the order of the codes.
         ticks: for `bins`, the edges, one more than there are bins.
-        edges: for `bins`, the inner comparisons' literals as DuckDB writes them, one for each tick.
+        edges: for `bins`, the lower edge of each bin and the largest value of the last one, as DuckDB writes them.
         nullable: NULL has a code of its own.
         other: the value, as DuckDB writes it, that stands for all others; None without OTHER.
         origin: how the domain became known: `declared`, `type` (ENUM, BOOLEAN), `reference`.
@@ -108,8 +108,8 @@ class Attribute:
     def labels(self) -> list[str]:
         """One text for each code, for people: the value, the interval, or NULL.
 
-        >>> Attribute("age", "INTEGER", "bins", ticks=(0, 18, 65), edges=("0", "18", "65"), nullable=True).labels()
-        ['[0, 18)', '[18, 65)', 'NULL']
+        >>> Attribute("age", "INTEGER", "bins", ticks=(0, 18, 65), edges=("0", "18", "64"), nullable=True).labels()
+        ['[0, 18)', '[18, 64]', 'NULL']
         """
         if self.kind == "values":
             labels = list(self.values)
@@ -125,7 +125,7 @@ class Attribute:
         low, high = self.ticks[index], self.ticks[index + 1]
         if not self.is_float and high - low == 1:
             return self.edges[index]
-        closing = "]" if self.is_float and index == self.regular - 1 else ")"
+        closing = "]" if index == self.regular - 1 else ")"
         return f"[{self.edges[index]}, {self.edges[index + 1]}{closing}"
 
     def draw_ticks(

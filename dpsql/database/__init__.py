@@ -1,0 +1,1 @@
+"""What touches DuckDB: the catalogue, counting inside the engine, and the books."""

@@ -1,0 +1,291 @@
+"""Values to codes and back, as SQL that DuckDB runs.
+
+Encoding runs on private rows, so nothing in it can fail or take longer because of a value: comparisons with typed
+constants, `TRY_CAST`, no arithmetic that could overflow. A row outside the domain gets NULL as its code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import duckdb
+from sqlglot import exp
+
+from dpsql.database.catalog import Column, enum_values
+from dpsql.domain import Attribute, can_be_binned, decimal_scale, equal_width, FLOAT_TYPES, INTEGER_TYPES
+from dpsql.errors import InvalidArgument
+
+_LARGEST_TICK: Final = 2**62
+_MOST_CODES: Final = 100_000
+DEFAULT_BINS: Final = 100
+_NOT_FOR_VALUES: Final = ("[", "STRUCT", "MAP", "UNION", "BLOB", "BIT", "VARIANT", "GEOMETRY")
+
+# tick <- value and value <- tick, by type; integers, decimals and floats are written out below
+_TO_TICK: Final = {
+    "DATE": "CAST(date_diff('day', DATE '1970-01-01', x) AS BIGINT)",
+    "TIME": "epoch_us(x)",
+    "TIMESTAMP": "epoch_us(x)",
+    "TIMESTAMP_S": "epoch_us(x) // 1000000",
+    "TIMESTAMP_MS": "epoch_us(x) // 1000",
+    "TIMESTAMP_NS": "epoch_ns(x)",
+    "TIMESTAMP WITH TIME ZONE": "epoch_us(x)",
+}
+_FROM_TICK: Final = {
+    "DATE": "DATE '1970-01-01' + CAST(x AS INTEGER)",
+    "TIME": "TIME '00:00:00' + to_microseconds(x)",
+    "TIMESTAMP": "make_timestamp(x)",
+    "TIMESTAMP_S": "CAST(make_timestamp(x * 1000000) AS TIMESTAMP_S)",
+    "TIMESTAMP_MS": "CAST(make_timestamp(x * 1000) AS TIMESTAMP_MS)",
+    "TIMESTAMP_NS": "make_timestamp_ns(x)",
+    "TIMESTAMP WITH TIME ZONE": "make_timestamp(x) AT TIME ZONE 'UTC'",
+}
+
+
+def _data_type(name: str) -> exp.DataType:
+    return exp.DataType.build(name, dialect="duckdb")
+
+
+def _typed(text: str, type_name: str) -> exp.Expression:
+    """A constant of a type, from its text."""
+    return exp.cast(exp.Literal.string(text), _data_type(type_name), dialect="duckdb")
+
+
+def _identifier(name: str) -> exp.Column:
+    return exp.column(exp.to_identifier(name, quoted=True))
+
+
+def _text(expression: exp.Expression) -> exp.Expression:
+    return exp.cast(expression, "VARCHAR", dialect="duckdb")
+
+
+def _null_or(code: int | None) -> exp.Expression:
+    return exp.null() if code is None else exp.Literal.number(code)
+
+
+# --- declaring: public constants to codes' texts and ticks ------------------------------------------------------------
+
+
+def canonical(cursor: duckdb.DuckDBPyConnection, values: Sequence[Any], type_name: str, argument: str) -> list[str]:
+    """Public values as DuckDB writes them in the column's type.
+
+    Raises:
+        InvalidArgument: a value is NULL or not of the type.
+    """
+    texts = []
+    for value in values:
+        if value is None:
+            raise InvalidArgument(f"{argument} holds NULL: NULL has a code of its own where the column is nullable")
+        expression = _text(exp.cast(exp.Literal.string(_written(value)), _data_type(type_name), dialect="duckdb"))
+        try:
+            texts.append(cursor.execute(exp.select(expression).sql(dialect="duckdb")).fetchall()[0][0])
+        except duckdb.Error:
+            raise InvalidArgument(f"{argument}: {value!r} is not a {type_name}") from None
+    return texts
+
+
+def _written(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def tick(cursor: duckdb.DuckDBPyConnection, value: Any, type_name: str, argument: str) -> int | float:
+    """A public value as a tick of the column's type.
+
+    Raises:
+        InvalidArgument: not of the type, not finite, or beyond the whole numbers that can be told apart.
+    """
+    text = canonical(cursor, [value], type_name, argument)[0]
+    scale = decimal_scale(type_name)
+    if type_name in FLOAT_TYPES:
+        number = float(text)
+        if not abs(number) < float("inf"):
+            raise InvalidArgument(f"{argument} is {text}: give a finite number")
+        return number
+    if type_name in INTEGER_TYPES or scale is not None:
+        whole = int(text.replace(".", "")) if scale else int(text)
+    else:
+        tree = exp.maybe_parse(_TO_TICK[type_name], dialect="duckdb")
+        sql = _substitute(tree, _typed(text, type_name))
+        row = cursor.execute(exp.select(sql).sql(dialect="duckdb")).fetchall()[0][0]
+        if row is None:
+            raise InvalidArgument(f"{argument} is {text}: give a finite {type_name}")
+        whole = int(row)
+    if abs(whole) > _LARGEST_TICK:
+        raise InvalidArgument(f"{argument} is {text}: bins reach from −2^62 to 2^62 steps of the type")
+    return whole
+
+
+def _substitute(tree: exp.Expression, replacement: exp.Expression) -> exp.Expression:
+    """`tree` with the column x replaced."""
+    return tree.transform(lambda node: replacement.copy() if isinstance(node, exp.Column) and node.name == "x" else node)
+
+
+def from_tick(value: exp.Expression, type_name: str) -> exp.Expression:
+    """The value of a tick, in the column's type."""
+    scale = decimal_scale(type_name)
+    if scale:
+        whole = exp.cast(value, f"DECIMAL({38 - scale - 1}, 0)", dialect="duckdb")
+        step = _typed("0." + "1".rjust(scale, "0"), f"DECIMAL({scale + 1}, {scale})")
+        return exp.cast(exp.Mul(this=whole, expression=step), _data_type(type_name), dialect="duckdb")
+    if type_name in _FROM_TICK:
+        return exp.paren(_substitute(exp.maybe_parse(_FROM_TICK[type_name], dialect="duckdb"), value))
+    return exp.cast(value, _data_type(type_name), dialect="duckdb")
+
+
+def _edge_texts(cursor: duckdb.DuckDBPyConnection, ticks: Sequence[int | float], type_name: str) -> tuple[str, ...]:
+    """Each edge as DuckDB writes the value; of the last one the largest value inside, which the type surely has."""
+    texts = []
+    for value in ticks if type_name in FLOAT_TYPES else [*ticks[:-1], int(ticks[-1]) - 1]:
+        if type_name in FLOAT_TYPES or type_name in INTEGER_TYPES:
+            texts.append(repr(value))
+            continue
+        number = exp.cast(exp.Literal.string(repr(value)), "BIGINT", dialect="duckdb")
+        sql = exp.select(_text(from_tick(number, type_name))).sql(dialect="duckdb")
+        texts.append(cursor.execute(sql).fetchall()[0][0])
+    return tuple(texts)
+
+
+def automatic(column: Column) -> Attribute | None:
+    """The domain that a column's type declares by itself (ENUM, BOOLEAN), else None."""
+    values = ("false", "true") if column.type == "BOOLEAN" else enum_values(column.type)
+    if values is None:
+        return None
+    return Attribute(column.name, column.type, "values", values, nullable=column.nullable, origin="type")
+
+
+def declare_values(
+    cursor: duckdb.DuckDBPyConnection,
+    column: Column,
+    values: Sequence[Any],
+    nullable: bool,
+    other: Any,
+    origin: str = "declared",
+) -> Attribute:
+    """A domain of listed values.
+
+    Raises:
+        InvalidArgument: no values, a repeated one, too many, one not of the column's type, or a nested or binary type.
+    """
+    if any(column.type.startswith(name) or column.type.endswith(name) for name in _NOT_FOR_VALUES):
+        raise InvalidArgument(
+            f"column {column.name!r} is of type {column.type}, which can have no domain: say "
+            f"dp_domain(…, {column.name!r}, exclude := true)"
+        )
+    texts = canonical(cursor, values, column.type, "values")
+    other_text = None if other is None else canonical(cursor, [other], column.type, "other")[0]
+    if not texts:
+        raise InvalidArgument("values is empty: give at least one")
+    if len(texts) > _MOST_CODES:
+        raise InvalidArgument(f"values has {len(texts)} entries, more than {_MOST_CODES}: group them")
+    repeated = [text for text in {*texts} if texts.count(text) > 1] if len({*texts}) < len(texts) else []
+    if repeated:
+        raise InvalidArgument(f"values repeats {sorted(repeated)[0]!r}: give each once")
+    if other_text in texts:
+        raise InvalidArgument(f"other is {other_text!r}, which is one of values: choose another text")
+    return Attribute(
+        column.name, column.type, "values", tuple(texts), nullable=nullable, other=other_text, origin=origin
+    )
+
+
+def declare_bins(
+    cursor: duckdb.DuckDBPyConnection,
+    column: Column,
+    edges: Sequence[Any] | None,
+    lower: Any,
+    upper: Any,
+    bins: int | None,
+    nullable: bool,
+    other: Any,
+) -> Attribute:
+    """A domain of intervals: explicit edges, or `bins` of equal width from lower to upper (both included).
+
+    Raises:
+        InvalidArgument: a type without order, edges not increasing, lower ≥ upper, too few or too many bins.
+    """
+    if not can_be_binned(column.type):
+        raise InvalidArgument(
+            f"column {column.name!r} is of type {column.type}, which has no bins: give values := […], or exclude := true"
+        )
+    is_float = column.type in FLOAT_TYPES
+    if edges is not None:
+        ticks = tuple(tick(cursor, edge, column.type, "edges") for edge in edges)
+        if len(ticks) < 2 or any(a >= b for a, b in zip(ticks, ticks[1:], strict=False)):
+            raise InvalidArgument("edges must be at least two values in increasing order, the last one exclusive")
+    else:
+        low, high = tick(cursor, lower, column.type, "lower"), tick(cursor, upper, column.type, "upper")
+        if not (low < high or (low == high and not is_float)):
+            raise InvalidArgument(f"lower is {lower}, upper {upper}: lower must be below upper")
+        if bins is None:
+            bins = DEFAULT_BINS if is_float else min(DEFAULT_BINS, int(high) - int(low) + 1)
+        if bins < 1 or (not is_float and bins > int(high) - int(low) + 1):
+            most = "" if is_float else f" to {int(high) - int(low) + 1}, one for each step of {column.type}"
+            raise InvalidArgument(f"bins is {bins}: give 1{most}")
+        if bins > _MOST_CODES:
+            raise InvalidArgument(f"bins is {bins}: give at most {_MOST_CODES}")
+        ticks = equal_width(low, high, bins, is_float)
+        if any(a >= b for a, b in zip(ticks, ticks[1:], strict=False)):
+            raise InvalidArgument(f"bins is {bins}, more than {column.type} can tell apart between lower and upper")
+    if len(ticks) > _MOST_CODES:
+        raise InvalidArgument(f"edges has {len(ticks)} entries, more than {_MOST_CODES}")
+    other_text = None if other is None else canonical(cursor, [other], column.type, "other")[0]
+    texts = _edge_texts(cursor, ticks, column.type)
+    return Attribute(column.name, column.type, "bins", (), ticks, texts, nullable, other_text)
+
+
+# --- encoding: private values to codes --------------------------------------------------------------------------------
+
+
+def encode(attribute: Attribute) -> exp.Expression:
+    """The code of a column, NULL where the row is outside the domain; total on every value of the type."""
+    column = _identifier(attribute.name)
+    regular = _encode_values(attribute, column) if attribute.kind == "values" else _encode_bins(attribute, column)
+    other = _null_or(attribute.other_code)
+    return (
+        exp.case()
+        .when(exp.Is(this=column, expression=exp.null()), _null_or(attribute.null_code))
+        .else_(exp.func("coalesce", exp.cast(regular, "INTEGER", dialect="duckdb"), other))
+    )
+
+
+def _encode_values(attribute: Attribute, column: exp.Column) -> exp.Expression:
+    """A hash look-up: the text of the value as a member of an ENUM of the domain's texts."""
+    kind = exp.DataType(this=exp.DataType.Type.ENUM, expressions=[exp.Literal.string(v) for v in attribute.values])
+    return exp.func("enum_code", exp.TryCast(this=_text(column), to=kind), dialect="duckdb")
+
+
+def _encode_bins(attribute: Attribute, column: exp.Column) -> exp.Expression:
+    """A search tree of comparisons with the edges, inside the range; nothing to overflow."""
+    edges = [_typed(text, attribute.type) for text in attribute.edges]
+    inside = exp.and_(
+        exp.GTE(this=column.copy(), expression=edges[0]), exp.LTE(this=column.copy(), expression=edges[-1])
+    )
+    return exp.case().when(inside, _search(column, edges, 0, attribute.regular))
+
+
+def _search(column: exp.Column, edges: Sequence[exp.Expression], low: int, high: int) -> exp.Expression:
+    if high - low == 1:
+        return exp.Literal.number(low)
+    middle = (low + high) // 2
+    below = exp.LT(this=column.copy(), expression=edges[middle].copy())
+    return exp.case().when(below, _search(column, edges, low, middle)).else_(_search(column, edges, middle, high))
+
+
+# --- decoding: released codes to values -------------------------------------------------------------------------------
+
+
+def decode(attribute: Attribute, code: str, ticks: str) -> exp.Expression:
+    """The value of a code, from the columns `code` and (for bins) `ticks` of a released frame."""
+    index = exp.column(code)
+    if attribute.kind == "excluded":
+        return exp.null()
+    if attribute.kind == "values":
+        texts: list[exp.Expression] = [exp.Literal.string(value) for value in attribute.values]
+        texts += [exp.Literal.string(attribute.other)] if attribute.other is not None else []
+        listed = exp.func("list_extract", exp.Array(expressions=texts), exp.Add(this=index, expression=exp.Literal.number(1)), dialect="duckdb")
+        return exp.cast(listed, _data_type(attribute.type), dialect="duckdb")
+    regular = exp.LT(this=index, expression=exp.Literal.number(attribute.regular))
+    value = exp.case().when(regular, from_tick(exp.column(ticks), attribute.type))
+    if attribute.other is not None:
+        is_other = exp.EQ(this=index.copy(), expression=exp.Literal.number(attribute.other_code))
+        value = value.when(is_other, _typed(attribute.other, attribute.type))
+    return value

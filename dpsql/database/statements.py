@@ -1,0 +1,35 @@
+"""The SQL of `sql/`, read once, with the books' schema qualified by the database that holds them.
+
+A database file may itself be called dpsql, so `dpsql.account` alone would be ambiguous.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib import resources
+
+import sqlglot
+from sqlglot import exp
+
+SCHEMA = "dpsql"
+
+
+@lru_cache(maxsize=256)
+def qualified(sql: str, catalog: str) -> str:
+    """One statement with every table or schema `dpsql…` placed in `catalog`.
+
+    >>> qualified("SELECT epsilon FROM dpsql.account", "bank")
+    'SELECT epsilon FROM "bank".dpsql.account'
+    """
+    tree = sqlglot.parse_one(sql, read="duckdb")
+    for table in tree.find_all(exp.Table):
+        if table.db == SCHEMA or (isinstance(tree, exp.Create) and tree.kind == "SCHEMA"):
+            table.set("catalog", exp.to_identifier(catalog, quoted=True))
+    return tree.sql(dialect="duckdb", comments=False)
+
+
+@lru_cache(maxsize=16)
+def read(name: str) -> tuple[str, ...]:
+    """The statements of `sql/<name>.sql`."""
+    text = (resources.files("dpsql.sql") / f"{name}.sql").read_text(encoding="utf-8")
+    return tuple(tree.sql(dialect="duckdb", comments=False) for tree in sqlglot.parse(text, read="duckdb") if tree)

@@ -1,0 +1,98 @@
+r"""The relaxed table: n′ rows, each one a product of probability vectors, one for each attribute.
+
+    P ∈ [0, 1]^{T × n′},   Σ_{v ∈ block a} P[v, r] = 1   for every attribute a and row r
+
+with T the one-hot width. Its answer to the marginal of a clique S is the mean over rows of products,
+
+    M_S(P)[y] = 1/n′ · Σ_r Π_{a ∈ S} P[y_a, r]
+
+which on one-hot rows is the exact marginal divided by n. Columns of P are rows of the table: products over rows are
+then contiguous in memory.
+
+Source: Aydore et al. 2021, section 3 (RAP).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.domain import Clique, Domain
+
+Floats = npt.NDArray[np.float32]
+Codes = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Where each attribute's probabilities stand among the T rows of P."""
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+
+    @staticmethod
+    def of(domain: Domain) -> Blocks:
+        """The blocks of a domain's attributes, in their order."""
+        return Blocks(domain.names, domain.shape(domain.names))
+
+    @cached_property
+    def offsets(self) -> tuple[int, ...]:
+        """The first row of each block."""
+        return tuple(int(offset) for offset in np.concatenate([[0], np.cumsum(self.sizes)[:-1]]))
+
+    @property
+    def width(self) -> int:
+        """T, the number of rows."""
+        return sum(self.sizes)
+
+    def block(self, name: str) -> slice:
+        """The rows of an attribute."""
+        index = self.names.index(name)
+        return slice(self.offsets[index], self.offsets[index] + self.sizes[index])
+
+
+@dataclass(frozen=True)
+class RelaxedTable:
+    """A fitted model of a table.
+
+    Attributes:
+        blocks: the attributes.
+        probabilities: P, shape (T, n′).
+        total: the number of rows that it stands for.
+    """
+
+    blocks: Blocks
+    probabilities: Floats
+    total: float
+
+    def project(self, clique: Clique) -> Floats:
+        """The answers to a marginal in probabilities, flat and row-major over the clique's codes, shape (cells,)."""
+        if not clique:
+            return np.ones(1, np.float32)
+        blocks = [self.probabilities[self.blocks.block(name)] for name in clique]
+        rows = blocks[0].shape[1]
+        if len(blocks) == 1:
+            return np.asarray(blocks[0].mean(axis=1), np.float32)
+        product = blocks[0] / np.float32(rows)
+        for block in blocks[1:-1]:
+            product = (product[:, None, :] * block[None, :, :]).reshape(-1, rows)
+        return np.asarray((product @ blocks[-1].T).ravel(), np.float32)
+
+    def counts(self, clique: Clique) -> npt.NDArray[np.float64]:
+        """The answers to a marginal in rows, shape (cells,)."""
+        return self.project(clique).astype(np.float64) * self.total
+
+
+def simplex_projection(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The probability vector nearest to `values` in Euclidean distance (Duchi et al. 2008).
+
+    >>> simplex_projection(np.array([0.5, 0.9, -2.0])).round(6).tolist()
+    [0.3, 0.7, 0.0]
+    """
+    descending = np.sort(values)[::-1]
+    excess = np.cumsum(descending) - 1
+    support = np.flatnonzero(descending - excess / np.arange(1, len(values) + 1) > 0)[-1]
+    return np.asarray(np.maximum(values - excess[support] / (support + 1), 0))

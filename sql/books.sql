@@ -1,0 +1,73 @@
+-- The books of a database: who may spend what, what was spent, and what was released for it.
+-- They live in the schema dpsql of the database that holds the protected tables; dpsql creates them at the first
+-- dp_protect. Privacy loss is kept as a whole number of units of 2^-96 zCDP, exactly.
+
+CREATE SCHEMA IF NOT EXISTS dpsql;
+
+-- One row per protected table. rho_spent only grows, by the conditional update in charge.sql.
+CREATE TABLE IF NOT EXISTS dpsql.account (
+  source      VARCHAR PRIMARY KEY, -- "schema"."table"
+  epsilon     DOUBLE NOT NULL,     -- the promise of all releases together, at delta
+  delta       DOUBLE NOT NULL,
+  neighbours  VARCHAR NOT NULL,    -- add_remove or replace_one
+  rho_budget  HUGEINT NOT NULL,    -- the zCDP that implies the promise, rounded down
+  rho_spent   HUGEINT NOT NULL,    -- charged so far, rounded up
+  releases    BIGINT NOT NULL
+);
+
+-- The public domain of each column, as its owner declared it (a JSON object; see dpsql/domain.py).
+CREATE TABLE IF NOT EXISTS dpsql.domain (
+  source VARCHAR NOT NULL,
+  name   VARCHAR NOT NULL,
+  spec   VARCHAR NOT NULL,
+  PRIMARY KEY (source, name)
+);
+
+-- The ledger: what happened to the accounts, in order. Append-only.
+CREATE TABLE IF NOT EXISTS dpsql.event (
+  number    BIGINT PRIMARY KEY,
+  source    VARCHAR NOT NULL,
+  kind      VARCHAR NOT NULL, -- protect, charge
+  release   VARCHAR,          -- key of the release that was charged
+  mechanism VARCHAR,
+  epsilon   DOUBLE,
+  delta     DOUBLE,
+  rho       HUGEINT NOT NULL,
+  at        TIMESTAMP NOT NULL -- UTC
+);
+
+-- One row per release. state: charged (paid, nothing published yet), then published.
+CREATE TABLE IF NOT EXISTS dpsql.release (
+  key        VARCHAR PRIMARY KEY, -- SHA-256 of the request
+  number     BIGINT NOT NULL,     -- of its event; its rows are in dpsql.release_<number>
+  source     VARCHAR NOT NULL,
+  request    VARCHAR NOT NULL,    -- JSON
+  domain     VARCHAR NOT NULL,    -- JSON, as it was when the release was charged
+  mechanism  VARCHAR NOT NULL,
+  guarantee  VARCHAR NOT NULL,    -- in words: loss, neighbours
+  state      VARCHAR NOT NULL,
+  rows       BIGINT,              -- of the synthetic table
+  report     VARCHAR              -- JSON: what the fit says of itself, from released values only
+);
+
+-- The curator's answers, in the order given; written before a mechanism sees them.
+CREATE TABLE IF NOT EXISTS dpsql.answer (
+  release  VARCHAR NOT NULL,
+  number   BIGINT NOT NULL,
+  question VARCHAR NOT NULL,   -- JSON: what was asked, with its share of rho
+  kind     VARCHAR NOT NULL,   -- measurement or selection
+  columns  VARCHAR[] NOT NULL, -- the clique
+  shape    BIGINT[] NOT NULL,  -- sizes of the columns' domains
+  noise    VARCHAR,
+  variance VARCHAR,            -- an exact rational
+  rho      VARCHAR NOT NULL,   -- an exact rational
+  PRIMARY KEY (release, number)
+);
+
+-- The values of the answers: noisy counts of cells (row-major index in the clique), or the indices selected.
+CREATE TABLE IF NOT EXISTS dpsql.cell (
+  release VARCHAR NOT NULL,
+  answer  BIGINT NOT NULL,
+  cell    BIGINT NOT NULL,
+  value   BIGINT NOT NULL
+);
