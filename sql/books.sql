@@ -6,7 +6,7 @@ CREATE SCHEMA IF NOT EXISTS dpsql;
 
 -- One row per protected table. rho_spent only grows, by the conditional update in charge.sql.
 CREATE TABLE IF NOT EXISTS dpsql.account (
-  source      VARCHAR PRIMARY KEY, -- "schema"."table"
+  source      VARCHAR PRIMARY KEY, -- the table, after its schema unless that is main
   epsilon     DOUBLE NOT NULL,     -- the promise of all releases together, at delta
   delta       DOUBLE NOT NULL,
   neighbours  VARCHAR NOT NULL,    -- add_remove or replace_one
@@ -52,19 +52,21 @@ CREATE TABLE IF NOT EXISTS dpsql.release (
 
 -- The curator's answers, in the order given; written before a mechanism sees them.
 CREATE TABLE IF NOT EXISTS dpsql.answer (
-  release  VARCHAR NOT NULL,
-  number   BIGINT NOT NULL,
-  question VARCHAR NOT NULL,   -- JSON: what was asked, with its share of rho
-  kind     VARCHAR NOT NULL,   -- measurement or selection
-  columns  VARCHAR[] NOT NULL, -- the clique
-  shape    BIGINT[] NOT NULL,  -- sizes of the columns' domains
-  noise    VARCHAR,
-  variance VARCHAR,            -- an exact rational
-  rho      VARCHAR NOT NULL,   -- an exact rational
+  release   VARCHAR NOT NULL,
+  number    BIGINT NOT NULL,
+  question  VARCHAR NOT NULL,   -- JSON: what was asked, with its share of rho
+  kind      VARCHAR NOT NULL,   -- marginal, cells or selection
+  columns   VARCHAR[] NOT NULL, -- the clique
+  shape     BIGINT[] NOT NULL,  -- sizes of the columns' domains
+  noise     VARCHAR,            -- gaussian, laplace or none
+  variance  VARCHAR,            -- an exact rational
+  stddev    DOUBLE,             -- its root
+  rho       VARCHAR NOT NULL,   -- an exact rational
+  selection VARCHAR,            -- JSON: the cells that were selected
   PRIMARY KEY (release, number)
 );
 
--- The values of the answers: noisy counts of cells (row-major index in the clique), or the indices selected.
+-- The values of the measurements: noisy counts of cells (row-major index in the clique).
 CREATE TABLE IF NOT EXISTS dpsql.cell (
   release VARCHAR NOT NULL,
   answer  BIGINT NOT NULL,

@@ -48,6 +48,7 @@ class Instance:
         self._users: list[weakref.ref[duckdb.DuckDBPyConnection]] = []
         self._guards = 0
         self._numbers: list[int] = []
+        self.interrupts = 0
         self.connections: bridge.Connections | None = None
 
     def load(self, connection: duckdb.DuckDBPyConnection) -> None:
@@ -90,6 +91,10 @@ class Instance:
             _instances.remove(self)
             self.connections.close()
             bridge.forget(self._numbers)
+
+    def interrupt(self) -> None:
+        """Stop the work of every table function that runs now on this instance, within a second."""
+        self.interrupts += 1
 
     @contextmanager
     def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:

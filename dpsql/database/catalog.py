@@ -35,8 +35,9 @@ class Source:
 
     @property
     def key(self) -> str:
-        """What the books of its database call it."""
-        return f"{quote(self.schema)}.{quote(self.name)}"
+        """What the books of its database call it: its name, after its schema's unless that is main."""
+        parts = [self.name] if self.schema == "main" else [self.schema, self.name]
+        return ".".join(quote(part) if set(part) & {".", '"'} else part for part in parts)
 
     @property
     def parts(self) -> tuple[str, str, str]:

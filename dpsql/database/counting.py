@@ -52,7 +52,7 @@ class DuckDBCounter:
     def close(self) -> None:
         """Drop the cuboid."""
         if self._table is not None:
-            self._cursor.execute(exp.Drop(this=self._cuboid(), kind="TABLE").sql(dialect="duckdb"))
+            self._cursor.execute(f"DROP TABLE temp.{self._table}")
             self._table = None
 
     def _rows(self) -> exp.Select:

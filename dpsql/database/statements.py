@@ -5,6 +5,7 @@ A database file may itself be called dpsql, so `dpsql.account` alone would be am
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib import resources
 
@@ -26,6 +27,18 @@ def qualified(sql: str, catalog: str) -> str:
         if table.db == SCHEMA or (isinstance(tree, exp.Create) and tree.kind == "SCHEMA"):
             table.set("catalog", exp.to_identifier(catalog, quoted=True))
     return tree.sql(dialect="duckdb", comments=False)
+
+
+def with_constants(sql: str, constants: Mapping[str, str]) -> str:
+    """A statement with its parameters `$name` replaced by text constants, for where none can be bound.
+
+    >>> with_constants("SELECT $prefix || source AS source FROM dpsql.account", {"prefix": "bank."})
+    "SELECT 'bank.' || source AS source FROM dpsql.account"
+    """
+    tree = sqlglot.parse_one(sql, read="duckdb")
+    for parameter in list(tree.find_all(exp.Placeholder, exp.Parameter)):
+        parameter.replace(exp.Literal.string(constants[parameter.name]))
+    return tree.sql(dialect="duckdb")
 
 
 @lru_cache(maxsize=16)

@@ -85,6 +85,21 @@ class RelaxedTable:
         """The answers to a marginal in rows, shape (cells,)."""
         return self.project(clique).astype(np.float64) * self.total
 
+    def draw(self, name: str, parents: Codes, uniform: npt.NDArray[np.float64]) -> Codes:
+        """Codes of an attribute at places of the relaxed rows' cumulative probabilities, one search for all.
+
+        Args:
+            name: the attribute.
+            parents: the relaxed row of each, shape (rows,).
+            uniform: the place of each, in [0, 1), shape (rows,).
+        """
+        block = self.probabilities[self.blocks.block(name)].astype(np.float64)
+        cumulative = np.cumsum(block, axis=0)
+        cumulative /= cumulative[-1]
+        stacked = (cumulative + np.arange(block.shape[1])).T.ravel()  # increasing over values, then over relaxed rows
+        place = np.searchsorted(stacked, uniform + parents, side="right") - parents * len(block)
+        return np.clip(place, 0, len(block) - 1)
+
 
 def simplex_projection(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """The probability vector nearest to `values` in Euclidean distance (Duchi et al. 2008).

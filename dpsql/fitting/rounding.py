@@ -80,16 +80,6 @@ def _targets(model: RelaxedTable, cliques: Sequence[Clique]) -> list[Clique]:
     return chosen
 
 
-def _draw(model: RelaxedTable, name: str, parents: Codes, uniform: np.ndarray[Any, Any]) -> Codes:
-    """The value at `uniform` of each row's distribution of an attribute: one search for all rows."""
-    block = model.probabilities[model.blocks.block(name)].astype(np.float64)
-    cumulative = np.cumsum(block, axis=0)
-    cumulative /= cumulative[-1]
-    stacked = (cumulative + np.arange(block.shape[1])).T.ravel()  # increasing over values, then over relaxed rows
-    place = np.searchsorted(stacked, uniform + parents, side="right") - parents * len(block)
-    return np.clip(place, 0, len(block) - 1)
-
-
 def _stratified(model: RelaxedTable, parents: Codes, generator: np.random.Generator) -> Codes:
     rows = len(parents)
     dealt = np.bincount(parents, minlength=model.probabilities.shape[1])
@@ -97,7 +87,7 @@ def _stratified(model: RelaxedTable, parents: Codes, generator: np.random.Genera
     codes = np.empty((rows, len(model.blocks.names)), np.int64)
     for column, name in enumerate(model.blocks.names):
         start = generator.random(len(dealt))[parents]
-        values = _draw(model, name, parents, (rank + start) / np.maximum(dealt[parents], 1))
+        values = model.draw(name, parents, (rank + start) / np.maximum(dealt[parents], 1))
         shuffled = np.argsort(parents + generator.random(rows), kind="stable")  # a random order within each parent
         codes[:, column] = values[shuffled]
     return codes
@@ -105,7 +95,7 @@ def _stratified(model: RelaxedTable, parents: Codes, generator: np.random.Genera
 
 def _proposals(model: RelaxedTable, parents: Codes, generator: np.random.Generator) -> Codes:
     """A fresh value for every row and attribute, shape (attributes, rows)."""
-    return np.stack([_draw(model, name, parents, generator.random(len(parents))) for name in model.blocks.names])
+    return np.stack([model.draw(name, parents, generator.random(len(parents))) for name in model.blocks.names])
 
 
 class _Swaps:

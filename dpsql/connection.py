@@ -1,0 +1,231 @@
+"""Connect to DuckDB with dpsql in it: `connect(path)`, or `install(connection)` on one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+from sqlglot import exp
+
+from dpsql.database.catalog import Source, find_source
+from dpsql.database.store import Books, Entry
+from dpsql.errors import InvalidArgument
+from dpsql.privacy.ledger import Account
+from dpsql.progress import automatic
+from dpsql.protection import declare, protect
+from dpsql.release import DEFAULT_MECHANISM, Request, Resolved, produce, resolve
+from dpsql.udfs import functions
+from dpsql.udfs.extension import Instance
+from dpsql.udfs.extension import install as _install
+
+# A table function's parameters are either positional or named; a macro's are both, so dp_ledger('adult') works too.
+_LEDGER_OF_ONE = "CREATE OR REPLACE TEMP MACRO dp_ledger(source := '') AS TABLE FROM system.main.dp_ledger(source := source)"
+
+
+def connect(path: str | Path = ":memory:", *, read_only: bool = False, config: dict[str, Any] | None = None) -> Database:
+    """Open a DuckDB database with dpsql in it.
+
+    Args:
+        path: of the file; in memory by default.
+        read_only: open for reading; stored releases can be read, nothing can be charged.
+        config: further settings of DuckDB.
+
+    Raises:
+        DpsqlError: the extension cannot be loaded.
+        duckdb.Error: the file cannot be opened; another process may have it.
+
+    >>> with connect() as db:
+    ...     db.sql("FROM dp_budget()").fetchall()
+    []
+    """
+    settings = {"allow_unsigned_extensions": "true", **(config or {})}
+    return install(duckdb.connect(str(path), read_only=read_only, config=settings))
+
+
+def install(connection: duckdb.DuckDBPyConnection) -> Database:
+    """Put the SQL functions of dpsql into the database of a connection; doing it twice is harmless.
+
+    All connections to that database can call them, as long as one that was given to `install` is open.
+
+    Args:
+        connection: opened with `config={"allow_unsigned_extensions": "true"}`.
+
+    Raises:
+        DpsqlError: the connection does not allow it, or the extension was not built.
+    """
+    return Database(connection, _install(connection, functions))
+
+
+class Release:
+    """A release that was paid for: its synthetic rows and noisy marginals.
+
+    Attributes:
+        entry: what the books say of it.
+    """
+
+    def __init__(self, database: Database, resolved: Resolved, entry: Entry) -> None:
+        self._database, self._resolved, self.entry = database, resolved, entry
+
+    def __repr__(self) -> str:
+        return f"<Release {self.entry.number} of {self.entry.source}: {self.entry.rows} rows, {self.entry.guarantee}>"
+
+    def _select(self) -> str:
+        with self._database.instance.cursor() as cursor:
+            table = Books(cursor, self._resolved.source.catalog).rows_table(self.entry)
+        return exp.select("*").from_(table).sql(dialect="duckdb")
+
+    def df(self) -> pd.DataFrame:
+        """The synthetic rows as a pandas data frame."""
+        return self._database.connection.execute(self._select()).df()
+
+    def arrow(self) -> Any:
+        """The synthetic rows as an Arrow table (needs pyarrow)."""
+        found = self._database.connection.execute(self._select()).arrow()
+        return found.read_all() if hasattr(found, "read_all") else found
+
+    def to_table(self, name: str) -> None:
+        """Copy the synthetic rows into a new table.
+
+        Args:
+            name: of the table, quoted as needed; it must not exist.
+        """
+        target = exp.table_(name, quoted=True)
+        tree = exp.Create(this=target, kind="TABLE", expression=exp.maybe_parse(self._select(), dialect="duckdb"))
+        self._database.connection.execute(tree.sql(dialect="duckdb"))
+
+    @property
+    def measurements(self) -> pd.DataFrame:
+        """The noisy counts that the release is made from: see `dp_measurements` in SQL."""
+        sql = "FROM dp_measurements(?)"
+        return self._database.connection.execute(sql, [self.entry.key]).df()
+
+    @property
+    def errors(self) -> pd.DataFrame:
+        """How far the synthetic table is from each noisy marginal, beside what the noise alone makes up.
+
+        One row for each measured marginal: its columns, cells, standard deviation of the noise, the L1 distance of
+        synthetic and measured counts, and the expected L1 of the noise; both as fractions of the measured total.
+        Computed from released values only.
+        """
+        from dpsql.report import marginal_errors
+
+        with self._database.instance.cursor() as cursor:
+            return marginal_errors(cursor, Books(cursor, self._resolved.source.catalog), self.entry)
+
+
+class Database:
+    """A DuckDB connection with dpsql in it. A context manager: leaving it closes the connection.
+
+    Attributes:
+        connection: the DuckDB connection, for everything else.
+        instance: the database's part of dpsql.
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, instance: Instance) -> None:
+        self.connection, self.instance = connection, instance
+        connection.execute(_LEDGER_OF_ONE)
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.connection.close()
+
+    def interrupt(self) -> None:
+        """Stop what runs now on this database, from another thread; what was charged is kept."""
+        self.instance.interrupt()
+        self.connection.interrupt()
+
+    def sql(self, query: str, parameters: Sequence[Any] | None = None) -> duckdb.DuckDBPyConnection:
+        """Run SQL on the connection.
+
+        Args:
+            query: one or more statements.
+            parameters: for its question marks.
+
+        Returns:
+            The connection, to fetch from: `.fetchall()`, `.df()`, …
+        """
+        return self.connection.execute(query, parameters)
+
+    def _source(self, cursor: duckdb.DuckDBPyConnection, table: str) -> Source:
+        path = self.connection.execute("SELECT current_setting('search_path')").fetchall()[0][0]
+        return find_source(cursor, table, path)
+
+    def protect(self, table: str, epsilon: float, delta: float, neighbours: str = "add_remove") -> Account:
+        """Give a table a privacy budget, once: all its releases together will be (ε, δ)-DP. See `dp_protect`.
+
+        >>> with connect() as db:
+        ...     _ = db.sql("CREATE TABLE t (sick BOOLEAN NOT NULL)")
+        ...     db.protect("t", epsilon=3.0, delta=1e-9).epsilon_left
+        3.0
+        """
+        with self.instance.cursor() as cursor:
+            return protect(cursor, self._source(cursor, table), epsilon, delta, neighbours)
+
+    def domain(self, table: str, column: str, **how: Any) -> None:
+        """Declare the public domain of a column; the keywords are those of `dp_domain` in SQL."""
+        known = {"values", "lower", "upper", "bins", "edges", "reference", "exclude", "nulls", "other"}
+        unknown = sorted(set(how) - known)
+        if unknown:
+            raise InvalidArgument(f"{unknown[0]} is no way to declare a domain; there are {', '.join(sorted(known))}")
+        with self.instance.cursor() as cursor:
+            declare(cursor, self._source(cursor, table), column, **how)
+
+    def request(self, table: str, epsilon: float, **how: Any) -> Request:
+        """The request that the arguments of `synthesize` state."""
+        names = ("delta", "workload", "mechanism", "rows", "columns", "release")
+        given = {name: how.pop(name) for name in names if name in how}
+        given["mechanism"] = given.get("mechanism") or DEFAULT_MECHANISM
+        given["columns"] = tuple(given["columns"]) if given.get("columns") is not None else None
+        path = self.connection.execute("SELECT current_setting('search_path')").fetchall()[0][0]
+        return Request(table, epsilon, options=how, search_path=path, **given)
+
+    def synthesize(self, table: str, epsilon: float, **how: Any) -> Release:
+        """A synthetic table, charged once; the keywords are the parameters of `dp_synthesize` in SQL.
+
+        Raises:
+            DpsqlError: a child says what is wrong; nothing was charged.
+            Interrupted: by `interrupt`; what was charged is kept, the same call goes on from it.
+
+        >>> with connect() as db:
+        ...     _ = db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS sick FROM range(1000) r(i)")
+        ...     _ = db.protect("t", epsilon=3.0, delta=1e-9)
+        ...     release = db.synthesize("t", epsilon=1.0, rows=500)
+        ...     len(release.df()), release.entry.state
+        (500, 'published')
+        """
+        asked = self.instance.interrupts
+        with self.instance.cursor() as cursor:
+            resolved = resolve(cursor, self.request(table, epsilon, **how))
+        progress = automatic(lambda: self.instance.interrupts != asked)
+        try:
+            entry = produce(self.instance.cursor, resolved, progress)
+        finally:
+            progress.close()
+        return Release(self, resolved, entry)
+
+    def plan(self, table: str, epsilon: float, assume_rows: int | None = None, **how: Any) -> pd.DataFrame:
+        """What `synthesize` would measure and how noisily; spends nothing. See `dp_plan`."""
+        arguments = {"epsilon": epsilon, **how, **({} if assume_rows is None else {"assume_rows": assume_rows})}
+        listed = ", ".join(f"{exp.to_identifier(name).sql(dialect='duckdb')} := ?" for name in arguments)
+        return self.connection.execute(f"FROM dp_plan(?, {listed})", [table, *arguments.values()]).df()  # noqa: S608
+
+    def budget(self) -> pd.DataFrame:
+        """What is spent and left of each protected table. See `dp_budget`."""
+        return self.connection.execute("FROM dp_budget()").df()
+
+    def ledger(self) -> pd.DataFrame:
+        """Every charge, in order. See `dp_ledger`."""
+        return self.connection.execute("FROM dp_ledger()").df()
+
+    def releases(self) -> pd.DataFrame:
+        """Every release. See `dp_releases`."""
+        return self.connection.execute("FROM dp_releases()").df()

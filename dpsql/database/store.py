@@ -1,0 +1,426 @@
+"""The books of one database: accounts, domains, charges, answers and releases, as rows of its schema `dpsql`.
+
+Every change is one transaction, retried when another session changed the same rows at the same time.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import Any, Final, TypeVar
+
+import duckdb
+import numpy as np
+import pandas as pd
+from sqlglot import exp
+
+from dpsql.database.catalog import Source, is_read_only, quote
+from dpsql.database.encoding import decode
+from dpsql.database.statements import qualified, read
+from dpsql.domain import Attribute, Domain, attribute_from
+from dpsql.errors import BooksError, InsufficientBudget
+from dpsql.marginal import Measurement
+from dpsql.privacy.accounting import RHO_UNIT, Budget, Neighbours, units
+from dpsql.privacy.curator import Answer
+from dpsql.privacy.ledger import Account
+
+Result = TypeVar("Result")
+_ATTEMPTS: Final = 200
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A release as the books know it.
+
+    Attributes:
+        key: SHA-256 of the request.
+        number: of its event; names its table.
+        source: the account's key.
+        request: canonical JSON.
+        domain: as it was when the release was charged.
+        mechanism: its name.
+        guarantee: in words.
+        state: `charged` or `published`.
+        rows: of the synthetic table, None until it is published.
+        report: what the fit says of itself.
+    """
+
+    key: str
+    number: int
+    source: str
+    request: str
+    domain: Domain
+    mechanism: str
+    guarantee: str
+    state: str
+    rows: int | None
+    report: Mapping[str, Any]
+
+
+class Books:
+    """The books of the database `catalog`, on a connection of one's own."""
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection, catalog: str) -> None:
+        self._cursor, self.catalog = cursor, catalog
+
+    # --- statements ---------------------------------------------------------------------------------------------------
+
+    def _run(self, sql: str, parameters: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
+        cursor = self._cursor.execute(qualified(sql, self.catalog), dict(parameters) if parameters else None)
+        return cursor.fetchall()
+
+    def _transaction(self, work: Callable[[], Result]) -> Result:
+        for attempt in range(_ATTEMPTS):
+            self._cursor.execute("BEGIN")
+            try:
+                result = work()
+                self._cursor.execute("COMMIT")
+            except BaseException as error:
+                self._rollback()
+                if attempt == _ATTEMPTS - 1 or not _is_conflict(error):
+                    raise
+                time.sleep(random.random() * min(0.05, 0.001 * 2**attempt))
+            else:
+                return result
+        raise BooksError("the books are too busy: try again")
+
+    def _rollback(self) -> None:
+        try:
+            self._cursor.execute("ROLLBACK")
+        except duckdb.Error:
+            pass  # the failed COMMIT has rolled back already
+
+    @property
+    def exist(self) -> bool:
+        """Whether the database has books."""
+        sql = "SELECT 1 FROM duckdb_tables() WHERE database_name = ? AND schema_name = 'dpsql' AND table_name = 'account'"
+        return bool(self._cursor.execute(sql, [self.catalog]).fetchall())
+
+    def check_writable(self) -> None:
+        """Refuse a read-only database.
+
+        Raises:
+            BooksError: it is read-only, so no charge could be recorded.
+        """
+        if is_read_only(self._cursor, self.catalog):
+            raise BooksError(
+                f"database {self.catalog!r} is read-only, so nothing can be charged: open it for writing (releases "
+                "made before can still be read)"
+            )
+
+    # --- accounts and domains -----------------------------------------------------------------------------------------
+
+    def open_account(self, source: str, budget: Budget, neighbours: Neighbours) -> Account:
+        """Create the books if need be, and the account if there is none.
+
+        Raises:
+            BooksError: the table has another budget or other neighbours already.
+        """
+        self.check_writable()
+
+        def work() -> Account:
+            for statement in read("books"):
+                self._run(statement)
+            known = self.account(source)
+            if known is not None:
+                return known
+            self._run(
+                "INSERT INTO dpsql.account VALUES ($source, $epsilon, $delta, $neighbours, $rho, 0, 0)",
+                {
+                    "source": source,
+                    "epsilon": budget.epsilon,
+                    "delta": budget.delta,
+                    "neighbours": str(neighbours),
+                    "rho": _floor_units(budget.rho),
+                },
+            )
+            self._event(source, "protect", None, None, budget, Fraction(0))
+            opened = self.account(source)
+            assert opened is not None
+            return opened
+
+        account = self._transaction(work)
+        same = (account.epsilon, account.delta, account.neighbours) == (budget.epsilon, budget.delta, neighbours)
+        if not same:
+            raise BooksError(
+                f"{source} is protected already, with epsilon {account.epsilon:g}, delta {account.delta:g} and "
+                f"neighbours {account.neighbours}: a budget is set once"
+            )
+        return account
+
+    def account(self, source: str) -> Account | None:
+        """The account of a source, None if it has none."""
+        found = [account for account in self.accounts() if account.source == source]
+        return found[0] if found else None
+
+    def accounts(self) -> list[Account]:
+        """All accounts."""
+        if not self.exist:
+            return []
+        rows = self._run(
+            "SELECT source, epsilon, delta, neighbours, rho_budget, rho_spent, releases FROM dpsql.account "
+            "ORDER BY source"
+        )
+        return [
+            Account(source, epsilon, delta, Neighbours(neighbours), budget * RHO_UNIT, spent * RHO_UNIT, releases)
+            for source, epsilon, delta, neighbours, budget, spent, releases in rows
+        ]
+
+    def declare(self, source: str, attribute: Attribute) -> None:
+        """Record a column's domain, in place of an earlier one."""
+        self.check_writable()
+        row = {"source": source, "name": attribute.name, "spec": json.dumps(vars(attribute))}
+
+        def work() -> None:
+            self._run(
+                "INSERT INTO dpsql.domain VALUES ($source, $name, $spec) "
+                "ON CONFLICT (source, name) DO UPDATE SET spec = excluded.spec",
+                row,
+            )
+
+        self._transaction(work)
+
+    def declared(self, source: str) -> dict[str, Attribute]:
+        """The recorded domains of a source's columns, by name."""
+        rows = self._run("SELECT spec FROM dpsql.domain WHERE source = $source", {"source": source})
+        attributes = [attribute_from(json.loads(spec)) for (spec,) in rows]
+        return {attribute.name: attribute for attribute in attributes}
+
+    # --- charges and releases -----------------------------------------------------------------------------------------
+
+    def _event(
+        self, source: str, kind: str, release: str | None, mechanism: str | None, budget: Budget, rho: Fraction
+    ) -> int:
+        rows = self._run(
+            "INSERT INTO dpsql.event SELECT coalesce(max(number), 0) + 1, $source, $kind, $release, $mechanism, "
+            "$epsilon, $delta, $rho, $at FROM dpsql.event RETURNING number",
+            {
+                "source": source,
+                "kind": kind,
+                "release": release,
+                "mechanism": mechanism,
+                "epsilon": budget.epsilon,
+                "delta": budget.delta,
+                "rho": units(rho),
+                "at": datetime.now(UTC).replace(tzinfo=None),
+            },
+        )
+        return int(rows[0][0])
+
+    def charge(
+        self, key: str, source: str, request: str, domain: Domain, mechanism: str, guarantee: str, budget: Budget
+    ) -> Entry:
+        """Charge a new release: account, event and release in one durable transaction.
+
+        A release of that key that is there already is returned as it is, free.
+
+        Raises:
+            InsufficientBudget: the account has less than `budget` left; nothing was changed.
+            BooksError: the database is read-only.
+        """
+        self.check_writable()
+
+        def work() -> Entry:
+            known = self.release(key)
+            if known is not None:
+                return known
+            charged = self._run(read("charge")[0], {"rho": units(budget.rho), "source": source})
+            if not charged:
+                raise InsufficientBudget
+            number = self._event(source, "charge", key, mechanism, budget, budget.rho)
+            self._run(
+                "INSERT INTO dpsql.release VALUES ($key, $number, $source, $request, $domain, $mechanism, $guarantee, "
+                "'charged', NULL, NULL)",
+                {
+                    "key": key,
+                    "number": number,
+                    "source": source,
+                    "request": request,
+                    "domain": domain.to_json(),
+                    "mechanism": mechanism,
+                    "guarantee": guarantee,
+                },
+            )
+            entry = self.release(key)
+            assert entry is not None
+            return entry
+
+        try:
+            return self._transaction(work)
+        except InsufficientBudget:
+            account = self.account(source)
+            assert account is not None
+            account.require(budget)
+            raise
+
+    def release(self, key: str) -> Entry | None:
+        """The release of a key, None if there is none."""
+        found = self._releases("WHERE key = $value", key)
+        return found[0] if found else None
+
+    def find_releases(self, text: str) -> list[Entry]:
+        """The releases of that key, number or name."""
+        return self._releases(
+            "WHERE $value IN (key, CAST(number AS VARCHAR), nullif(json_extract_string(request, '$.release'), ''))", text
+        )
+
+    def _releases(self, condition: str, value: Any) -> list[Entry]:
+        rows = self._run(
+            "SELECT key, number, source, request, domain, mechanism, guarantee, state, rows, report "
+            f"FROM dpsql.release {condition}",  # noqa: S608 - one of two constants
+            {"value": value},
+        )
+        return [
+            Entry(*row[:4], Domain.from_json(row[4]), *row[5:9], json.loads(row[9]) if row[9] else {}) for row in rows
+        ]
+
+    # --- the curator's journal ----------------------------------------------------------------------------------------
+
+    def append_answers(self, release: str, answers: Sequence[Answer]) -> None:
+        """Write answers of the curator, durably, after those that are there."""
+
+        def work() -> None:
+            first = self._run(
+                "SELECT coalesce(max(number), 0) + 1 FROM dpsql.answer WHERE release = $release", {"release": release}
+            )[0][0]
+            parts = []
+            for number, answer in enumerate(answers, start=first):
+                self._run(
+                    "INSERT INTO dpsql.answer VALUES "
+                    "($release, $number, $question, $kind, $columns, $shape, $noise, $variance, $stddev, $rho, $selection)",
+                    _answer_row(release, number, answer),
+                )
+                parts.append(_answer_cells(number, answer.measurement))
+            self._cursor.register("dpsql_cells", pd.concat(parts))
+            try:
+                self._run(
+                    "INSERT INTO dpsql.cell SELECT $release, answer, cell, value FROM dpsql_cells", {"release": release}
+                )
+            finally:
+                self._cursor.unregister("dpsql_cells")
+
+        self._transaction(work)
+
+    def answers(self, release: str) -> list[Answer]:
+        """The answers of a release, in order."""
+        parameters = {"release": release}
+        rows = self._run(
+            "SELECT number, question, columns, shape, noise, variance, rho, kind, selection FROM dpsql.answer "
+            "WHERE release = $release ORDER BY number",
+            parameters,
+        )
+        sql = "SELECT answer, cell, value FROM dpsql.cell WHERE release = $release ORDER BY answer, cell"
+        found = self._cursor.execute(qualified(sql, self.catalog), parameters).fetchnumpy()
+        owner, cells, values = (np.asarray(found[name], np.int64) for name in ("answer", "cell", "value"))
+        answers = []
+        for number, question, columns, shape, noise, variance, rho, kind, selection in rows:
+            if kind == "selection":
+                chosen = tuple((tuple(clique), cell) for clique, cell in json.loads(selection))
+                answers.append(Answer(question, Fraction(rho), selection=chosen))
+                continue
+            part = slice(*np.searchsorted(owner, [number, number + 1]))
+            listed = tuple(int(cell) for cell in cells[part]) if kind == "cells" else None
+            measured = Measurement(
+                tuple(columns), tuple(shape), values[part], Fraction(variance), noise, Fraction(rho), listed
+            )
+            answers.append(Answer(question, Fraction(rho), measured))
+        return answers
+
+    # --- publication --------------------------------------------------------------------------------------------------
+
+    def rows_table(self, entry: Entry) -> exp.Table:
+        """The table that holds a release's rows."""
+        return exp.table_(f"release_{entry.number}", db="dpsql", catalog=self.catalog, quoted=True)
+
+    def publish(
+        self, entry: Entry, source: Source, columns: Sequence[str], frame: pd.DataFrame, report: Mapping[str, Any]
+    ) -> None:
+        """Store the synthetic rows, decoded into the source's types, and mark the release as published.
+
+        Args:
+            entry: the release.
+            source: whose column types the rows get.
+            columns: of the synthetic table, in order.
+            frame: for attribute number i, its codes as `c<i>` and for bins ticks as `t<i>`.
+            report: what the fit says of itself; from released values only.
+        """
+        attributes = {a.name: (f"c{i}", f"t{i}", a) for i, a in enumerate(entry.domain)}
+        excluded = {a.name: a for a in entry.domain.excluded}
+        target = self.rows_table(entry)
+        identifiers = [exp.column(exp.to_identifier(name, quoted=True)) for name in columns]
+        create = exp.Create(
+            this=target, kind="TABLE", expression=exp.select(*identifiers).from_(source.table()).limit(0)
+        )
+        values = []
+        for name in columns:
+            code, ticks, attribute = attributes[name] if name in attributes else ("", "", excluded[name])
+            values.append(exp.alias_(decode(attribute, code, ticks), name, quoted=True))
+        insert = exp.insert(exp.select(*values).from_("dpsql_codes"), target)
+
+        def work() -> None:
+            self._cursor.execute(create.sql(dialect="duckdb"))
+            self._cursor.execute(insert.sql(dialect="duckdb"))
+            self._run(
+                "UPDATE dpsql.release SET state = 'published', rows = $rows, report = $report WHERE key = $key",
+                {"rows": len(frame), "report": json.dumps(report), "key": entry.key},
+            )
+
+        self._cursor.register("dpsql_codes", frame)
+        try:
+            self._transaction(work)
+        finally:
+            self._cursor.unregister("dpsql_codes")
+
+
+def _floor_units(rho: Fraction) -> int:
+    return int(rho / RHO_UNIT)
+
+
+def _is_conflict(error: BaseException) -> bool:
+    text = str(error).lower()
+    return isinstance(error, duckdb.TransactionException | duckdb.ConstraintException) and (
+        "conflict" in text or "duplicate key" in text or "violates primary key" in text or "aborted" in text
+    )
+
+
+def _answer_row(release: str, number: int, answer: Answer) -> dict[str, Any]:
+    row: dict[str, Any] = {"release": release, "number": number, "question": answer.question, "rho": str(answer.rho)}
+    measured = answer.measurement
+    if measured is None:
+        chosen = json.dumps(answer.selection, ensure_ascii=False)
+        empty = dict.fromkeys(("noise", "variance", "stddev"))
+        return row | empty | {"kind": "selection", "columns": [], "shape": [], "selection": chosen}
+    return row | {
+        "kind": "marginal" if measured.cells is None else "cells",
+        "columns": list(measured.clique),
+        "shape": list(measured.shape),
+        "noise": measured.noise,
+        "variance": str(measured.variance),
+        "stddev": measured.stddev,
+        "selection": None,
+    }
+
+
+def _answer_cells(number: int, measured: Measurement | None) -> pd.DataFrame:
+    values = np.empty(0, np.int64) if measured is None else measured.values
+    whole = measured is None or measured.cells is None
+    cells = np.arange(len(values)) if whole else np.array(measured.cells)
+    return pd.DataFrame({"answer": np.full(len(values), number), "cell": cells, "value": values})
+
+
+def catalogs_with_books(cursor: duckdb.DuckDBPyConnection) -> list[str]:
+    """The attached databases that have books."""
+    rows = cursor.execute(
+        "SELECT database_name FROM duckdb_tables() WHERE schema_name = 'dpsql' AND table_name = 'account' ORDER BY 1"
+    ).fetchall()
+    return [name for (name,) in rows]
+
+
+def qualified_schema(catalog: str) -> str:
+    """The quoted schema of a database's books."""
+    return f"{quote(catalog)}.dpsql"

@@ -1,0 +1,151 @@
+r"""Relaxed projection as in the RAP paper: a relaxed table nearest to noisy answers of single cells.
+
+    minimise  Σ_q (q̂(D′) − â_q)²,     q̂(D′) = 1/n′ · Σ_r Π_{i ∈ S_q} D′[y_i, r]
+
+by Adam on D′ itself; after each step every block of every row goes through SparseMax, the Euclidean projection onto the
+probability simplex (Martins and Astudillo 2016). It stops when the loss improves by less than a relative 10⁻⁷ from one
+step to the next.
+
+Source: Aydore et al. 2021, Algorithm 1 (RP) and section 5.1.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.domain import Clique
+from dpsql.fitting.relaxation import Blocks, Codes, Floats, RelaxedTable
+from dpsql.progress import Progress
+
+_CHUNK_SECONDS: Final = 0.3
+_MICHELOT_STEPS: Final = 8  # after one Adam step of rate 0.001 the support hardly changes
+_START_STEPS: Final = 60
+
+
+def sparsemax(values: jax.Array, blocks: Sequence[tuple[int, int]], steps: int = _START_STEPS) -> jax.Array:
+    """Project each block of rows, in every column, onto the probability simplex.
+
+    Michelot's iteration: τ ← (Σ_{v > τ} v − 1)/|{v > τ}| rises to the threshold with Σ max(v − τ, 0) = 1.
+
+    Args:
+        values: shape (T, n′).
+        blocks: first row and size of each block.
+        steps: iterations; the threshold is exact once the support no longer changes, and the result is normalised.
+    """
+    parts = []
+    for offset, size in blocks:
+        part = values[offset : offset + size]
+
+        def shrink(_: int, tau: jax.Array, part: jax.Array = part) -> jax.Array:
+            support = part > tau
+            return (jnp.where(support, part, 0).sum(axis=0) - 1) / jnp.maximum(support.sum(axis=0), 1)
+
+        tau = jax.lax.fori_loop(0, steps, shrink, (part.sum(axis=0) - 1) / size)
+        positive = jnp.maximum(part - tau, 0)
+        parts.append(positive / positive.sum(axis=0))
+    return jnp.concatenate(parts)
+
+
+def random_start(blocks: Blocks, rows: int, seed: int) -> Floats:
+    """SparseMax of uniform numbers in [−1, 1], shape (T, n′)."""
+    start = np.random.default_rng(seed).uniform(-1, 1, size=(blocks.width, rows)).astype(np.float32)
+    places = tuple(zip(blocks.offsets, blocks.sizes, strict=True))
+    return np.asarray(sparsemax(jnp.asarray(start), places))
+
+
+def fit_cells(
+    blocks: Blocks,
+    start: Floats,
+    queries: Sequence[tuple[Clique, int]],
+    targets: npt.NDArray[np.float64],
+    capacity: int,
+    rate: float,
+    steps: int,
+    tolerance: float,
+    progress: Progress,
+) -> tuple[Floats, int]:
+    """Project: the relaxed table near `start` whose answers to `queries` are nearest to `targets`.
+
+    Args:
+        blocks: the attributes.
+        start: D′ to begin from, shape (T, n′).
+        queries: (clique, cell) pairs.
+        targets: noisy answers in fractions, shape (queries,).
+        capacity: the most queries that later calls will have; one compiled program serves them all.
+        rate: Adam's learning rate.
+        steps: the most Adam steps.
+        tolerance: stop when the loss improves by less than this fraction.
+        progress: told of each chunk; may raise `Interrupted`.
+
+    Returns:
+        D′ and the number of steps taken.
+    """
+    order = max(len(clique) for clique, _ in queries)
+    index = np.full((capacity, order), blocks.width, np.int32)
+    weight, target = np.zeros(capacity, np.float32), np.zeros(capacity, np.float32)
+    for number, (clique, cell) in enumerate(queries):
+        places = [blocks.names.index(name) for name in clique]
+        codes = np.unravel_index(cell, [blocks.sizes[place] for place in places])
+        index[number, : len(places)] = [blocks.offsets[p] + int(code) for p, code in zip(places, codes, strict=True)]
+    weight[: len(queries)], target[: len(queries)] = 1, targets
+    advance = _program(tuple(zip(blocks.offsets, blocks.sizes, strict=True)))
+    d = jnp.asarray(start)
+    state = (d, jnp.zeros_like(d), jnp.zeros_like(d), jnp.int32(0), jnp.float32(np.inf), jnp.bool_(False))
+    constants = (jnp.asarray(index), jnp.asarray(weight), jnp.asarray(target), jnp.float32(rate), jnp.float32(tolerance))
+    chunk = 1
+    progress.stage("projecting", steps)
+    while int(state[3]) < steps and not bool(state[5]):
+        begin, before = time.monotonic(), int(state[3])
+        state = advance(state, constants, jnp.int32(min(steps, before + chunk)))
+        taken = int(state[3]) - before
+        seconds = time.monotonic() - begin
+        progress.advance(taken, f"loss {float(state[4]):.3g}")
+        if before > 0:
+            chunk = max(1, min(2 * chunk, int(chunk * _CHUNK_SECONDS / max(seconds, 1e-6))))
+    return np.asarray(state[0]), int(state[3])
+
+
+@lru_cache(maxsize=8)
+def _program(places: tuple[tuple[int, int], ...]) -> Any:
+    def advance(state: Any, constants: Any, until: jax.Array) -> Any:
+        index, weight, target, rate, tolerance = constants
+
+        def loss(d: jax.Array) -> jax.Array:
+            padded = jnp.concatenate([d, jnp.ones((1, d.shape[1]), d.dtype)])
+            answers = jnp.prod(padded[index], axis=1).mean(axis=1)
+            return (weight * (answers - target) ** 2).sum()
+
+        def step(carry: Any) -> Any:
+            d, first, second, done, before, _ = carry
+            value, gradient = jax.value_and_grad(loss)(d)
+            t = (done + 1).astype(jnp.float32)
+            first = 0.9 * first + 0.1 * gradient
+            second = 0.999 * second + 0.001 * gradient**2
+            direction = first / (1 - 0.9**t) / (jnp.sqrt(second / (1 - 0.999**t)) + 1e-8)
+            d = sparsemax(d - rate * direction, places, _MICHELOT_STEPS)
+            stop = (before - value) < tolerance * jnp.abs(before)
+            return d, first, second, done + 1, value, stop & jnp.isfinite(before)
+
+        return jax.lax.while_loop(lambda carry: (carry[3] < until) & ~carry[5], step, state)
+
+    return jax.jit(advance)
+
+
+def draw_rows(model: RelaxedTable, rows: int, generator: np.random.Generator) -> Codes:
+    """Randomised rounding: each attribute of each row by itself, with the relaxed row's probabilities.
+
+    Args:
+        model: the relaxed table.
+        rows: how many; relaxed rows take turns.
+        generator: of the draws.
+    """
+    parents = np.arange(rows) % model.probabilities.shape[1]
+    return np.stack([model.draw(name, parents, generator.random(rows)) for name in model.blocks.names], axis=1)

@@ -1,0 +1,6 @@
+"""Mechanisms by name: importing this package registers them all."""
+
+from __future__ import annotations
+
+from dpsql.mechanisms import projection as projection
+from dpsql.mechanisms import rap as rap

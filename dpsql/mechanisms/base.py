@@ -1,0 +1,171 @@
+"""What a mechanism is, and the register of all by name.
+
+A mechanism is one frozen dataclass in one file. Its fields are its options, named in SQL as they are named here; `run`
+gets a curator and asks it questions. It never sees a count, so it cannot break the guarantee; see
+`dpsql.privacy.curator`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from fractions import Fraction
+from typing import Any, ClassVar, Protocol, TypeVar, get_type_hints
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.domain import Clique, Domain
+from dpsql.errors import InvalidArgument, UnknownName
+from dpsql.privacy.accounting import Neighbours
+from dpsql.privacy.curator import Curator
+from dpsql.progress import Progress
+from dpsql.workload import Workload
+
+Codes = npt.NDArray[np.int64]
+
+
+class Model(Protocol):
+    """A distribution over rows, fitted to noisy answers."""
+
+    @property
+    def total(self) -> float:
+        """The number of rows that it stands for."""
+
+    def project(self, clique: Clique) -> npt.NDArray[np.float32]:
+        """The marginal of a clique in probabilities, flat, shape (cells,)."""
+
+    def sample(self, rows: int, generator: np.random.Generator, progress: Progress) -> Codes:
+        """A table of codes, shape (rows, attributes)."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a mechanism returns.
+
+    Attributes:
+        model: from which the synthetic rows are drawn.
+        report: what it says of itself, computed from released values only; JSON-able.
+    """
+
+    model: Model
+    report: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class PlannedMeasurement:
+    """One question that a mechanism would ask.
+
+    Attributes:
+        clique: the marginal, or empty for the total.
+        cells: how many noisy counts.
+        stddev: of each one's noise (rows).
+        rho: its cost (zCDP).
+    """
+
+    clique: Clique
+    cells: int
+    stddev: float
+    rho: float
+
+
+class Mechanism(ABC):
+    """A way to turn a workload and a privacy budget into a model."""
+
+    name: ClassVar[str]
+    conversion: str = "tight"
+    """How ε and δ become ρ: a key of `accounting.CONVERSIONS`."""
+
+    def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:  # noqa: B027 - may be empty
+        """Refuse what cannot work, from public facts, before anything is charged."""
+
+    @abstractmethod
+    def plan(
+        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
+    ) -> Sequence[PlannedMeasurement]:
+        """What `run` would ask for a table of about `rows` rows; an adaptive mechanism names what it knows."""
+
+    @abstractmethod
+    def run(
+        self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress
+    ) -> Outcome:
+        """Ask the curator, fit a model.
+
+        Args:
+            curator: answers within the charge.
+            workload: what the table should answer well.
+            rho: the charge, exact.
+            seed: for randomness that touches no private data; the same for a release that is completed later.
+            progress: told of each step; may raise `Interrupted`.
+        """
+
+
+_registry: dict[str, type[Mechanism]] = {}
+Registered = TypeVar("Registered", bound=type[Mechanism])
+
+
+def register(name: str) -> Callable[[Registered], Registered]:
+    """Class decorator: make a mechanism known as `mechanism := 'name'`."""
+
+    def decorate(mechanism: Registered) -> Registered:
+        mechanism.name = name
+        _registry[name] = mechanism
+        return mechanism
+
+    return decorate
+
+
+def registered() -> Mapping[str, type[Mechanism]]:
+    """All mechanisms by name."""
+    return dict(_registry)
+
+
+def options() -> dict[str, tuple[str, Any]]:
+    """The options of all mechanisms: name to (DuckDB type, default of the first mechanism that has it)."""
+    found: dict[str, tuple[str, Any]] = {}
+    for mechanism in _registry.values():
+        hints = get_type_hints(mechanism)
+        for field in fields(mechanism):  # type: ignore[arg-type]
+            found.setdefault(field.name, (_sql_type(hints[field.name]), field.default))
+    return found
+
+
+def _sql_type(hint: Any) -> str:
+    kinds = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "VARCHAR"}
+    return next(sql for kind, sql in kinds.items() if kind in (hint, *getattr(hint, "__args__", ())))
+
+
+def make(name: str, given: Mapping[str, Any]) -> Mechanism:
+    """The mechanism of that name with these options.
+
+    Raises:
+        UnknownName: no such mechanism.
+        InvalidArgument: an option of another mechanism, or a value out of range.
+    """
+    mechanism = _registry.get(name)
+    if mechanism is None:
+        raise UnknownName(f"there is no mechanism {name!r}; there are {', '.join(sorted(_registry))}")
+    known = {field.name: field for field in fields(mechanism)}  # type: ignore[arg-type]
+    for option in given:
+        if option not in known:
+            owners = [other for other, cls in _registry.items() if option in {f.name for f in fields(cls)}]  # type: ignore[arg-type]
+            whose = f", it is one of {', '.join(owners)}" if owners else ""
+            listed = ", ".join(known) or "none"
+            raise InvalidArgument(f"{option} is no option of mechanism {name!r}{whose}; its options are {listed}")
+    return mechanism(**given)
+
+
+def explicit_options(mechanism: Mechanism) -> dict[str, Any]:
+    """A mechanism's options, all of them, for the request's key and the record."""
+    found = {}
+    for field in fields(mechanism):  # type: ignore[arg-type]
+        assert field.default is not MISSING
+        found[field.name] = getattr(mechanism, field.name)
+    return found
+
+
+def check_range(name: str, value: float, low: float, high: float) -> None:
+    """Refuse an option outside low … high."""
+    if not low <= value <= high:
+        raise InvalidArgument(f"{name} is {value:g}: give {low:g} to {high:g}")

@@ -1,0 +1,183 @@
+r"""RAP as in the paper: adaptive selection of single cells, projected after each round.
+
+    ρ from ε = ρ + 2√(ρ ln(1/δ))
+    T = 1:  all m cells of the workload measured with ρ/m each, one projection
+    T > 1:  each of T rounds selects K new cells by noisy maximum of |q(D) − q(D′)| with ρ/2TK each, measures each with
+            ρ/2TK, and projects from the previous D′ on all cells measured so far
+
+The subject of US patents 11,487,765 and 11,841,863.
+
+Source: Aydore et al. 2021, Algorithm 2 (arXiv:2103.06641). The defaults are the paper's, on a grid point.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.domain import Clique, Domain
+from dpsql.errors import InvalidArgument
+from dpsql.fitting.cells import draw_rows, fit_cells, random_start
+from dpsql.fitting.relaxation import Blocks, Codes, RelaxedTable
+from dpsql.marginal import Measurement
+from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, register
+from dpsql.privacy.accounting import CONVERSIONS, Neighbours, gaussian_variance
+from dpsql.privacy.curator import Curator, Query
+from dpsql.progress import Progress
+from dpsql.workload import Workload
+
+_MOST_QUERIES: Final = 20_000
+
+
+@dataclass(frozen=True)
+class RowModel:
+    """A relaxed table that is rounded by independent draws, as in the paper."""
+
+    table: RelaxedTable
+
+    @property
+    def total(self) -> float:
+        """The number of rows that it stands for."""
+        return self.table.total
+
+    def project(self, clique: Clique) -> npt.NDArray[np.float32]:
+        """See `Model.project`."""
+        return self.table.project(clique)
+
+    def sample(self, rows: int, generator: np.random.Generator, progress: Progress) -> Codes:
+        """See `Model.sample`."""
+        progress.stage("rounding", 1)
+        return draw_rows(self.table, rows, generator)
+
+
+@register("rap")
+@dataclass(frozen=True)
+class RAP(Mechanism):
+    """Relaxed adaptive projection, faithful to the paper.
+
+    Privacy: ρ-zCDP for the table's neighbours (the paper's are replace_one), ρ the charge. For T > 1: T rounds of
+    `select_cells` (K·ρ/2TK) and `measure_cells` (K·ρ/2TK); for T = 1: `measure_cells` (m·ρ/m). Under add_remove the
+    number of rows is private: `total` takes ρ/100 first. Sensitivity of a cell and of its score: 1.
+
+    Attributes:
+        rounds: T.
+        queries_per_round: K, cells selected in each round (T = 1 measures all).
+        relaxed_rows: n′.
+        conversion: from (ε, δ) to ρ: 'simple' is the paper's, 'tight' gives more ρ for the same ε.
+        neighbours: none to take the table's; else it must be the table's, for the paper's guarantee is 'replace_one'.
+        learning_rate: of Adam.
+        steps: the most Adam steps of one projection.
+
+    Raises:
+        InvalidArgument: an option is out of its range, or neighbours are not the table's.
+    """
+
+    rounds: int = 10
+    queries_per_round: int = 10
+    relaxed_rows: int = 1000
+    conversion: str = "simple"
+    neighbours: str | None = None
+    learning_rate: float = 0.001
+    steps: int = 5000
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        check_range("rounds", self.rounds, 1, 10_000)
+        check_range("queries_per_round", self.queries_per_round, 1, 100_000)
+        check_range("relaxed_rows", self.relaxed_rows, 1, 100_000)
+        check_range("learning_rate", self.learning_rate, 1e-6, 1.0)
+        check_range("steps", self.steps, 1, 1_000_000)
+        if self.conversion not in CONVERSIONS:
+            raise InvalidArgument(f"conversion is {self.conversion!r}: say one of {', '.join(map(repr, CONVERSIONS))}")
+
+    def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
+        """See `Mechanism.check`."""
+        if self.neighbours is not None and self.neighbours != neighbours:
+            raise InvalidArgument(
+                f"neighbours is {self.neighbours!r}, but the table is protected for {str(neighbours)!r}, which is set "
+                "once by dp_protect(…, neighbours := …): leave it out"
+            )
+        cells = sum(domain.size(clique) for clique in workload.cliques)
+        if cells > 100_000_000:
+            raise InvalidArgument(f"the workload has {cells:.3g} cells, too many for rap to score: ask for fewer")
+        asked = cells if self.rounds == 1 else self.rounds * self.queries_per_round
+        if asked > min(cells, _MOST_QUERIES):
+            raise InvalidArgument(
+                f"rap would measure {asked} cells, of {cells} at most {min(cells, _MOST_QUERIES)} can be: change rounds "
+                "and queries_per_round (rounds := 1 measures all), or say mechanism := 'projection'"
+            )
+
+    def plan(
+        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
+    ) -> Sequence[PlannedMeasurement]:
+        """See `Mechanism.plan`: which cells is found out by selection."""
+        planned = []
+        if neighbours is Neighbours.ADD_REMOVE:
+            share = rho / 100
+            planned.append(PlannedMeasurement((), 1, math.sqrt(gaussian_variance(share, 1)), float(share)))
+            rho -= share
+        if self.rounds == 1:
+            cells = sum(domain.size(clique) for clique in workload.cliques)
+            each, count = rho / cells, cells
+        else:
+            count = self.rounds * self.queries_per_round
+            each = rho / (2 * count)
+        stddev = math.sqrt(gaussian_variance(each, neighbours.cell**2))
+        return [*planned, PlannedMeasurement(("(selected cells)",), count, stddev, float(rho))]
+
+    def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
+        """See `Mechanism.run`."""
+        blocks = Blocks.of(curator.domain)
+        total = max(1.0, float(curator.total(rho / 100).values[0]))
+        rho = curator.remaining
+        start = random_start(blocks, self.relaxed_rows, seed)
+        if self.rounds == 1:
+            queries = [(c, cell) for c in workload.cliques for cell in range(curator.domain.size(c))]
+            measured = curator.measure_cells(queries, rho / len(queries))
+            table, steps = self._project(blocks, start, measured, len(queries), total, progress)
+        else:
+            table, steps, measured = self._adapt(curator, workload, blocks, start, total, rho, progress)
+        report: dict[str, Any] = {"cells": sum(len(m.values) for m in measured), "total": round(total), "steps": steps}
+        return Outcome(RowModel(RelaxedTable(blocks, table, total)), report)
+
+    def _adapt(
+        self,
+        curator: Curator,
+        workload: Workload,
+        blocks: Blocks,
+        table: npt.NDArray[np.float32],
+        total: float,
+        rho: Fraction,
+        progress: Progress,
+    ) -> tuple[npt.NDArray[np.float32], int, list[Measurement]]:
+        count = self.rounds * self.queries_per_round
+        share, taken = rho / (2 * count), 0
+        measured: list[Measurement] = []
+        asked: list[Query] = []
+        for _ in range(self.rounds):
+            model = RelaxedTable(blocks, table, total)
+            chosen = curator.select_cells(workload.cliques, model.counts, self.queries_per_round, share, asked)
+            asked += chosen
+            measured += curator.measure_cells(chosen, share)
+            table, steps = self._project(blocks, table, measured, count, total, progress)
+            taken += steps
+        return table, taken, measured
+
+    def _project(
+        self,
+        blocks: Blocks,
+        start: npt.NDArray[np.float32],
+        measured: Sequence[Measurement],
+        capacity: int,
+        total: float,
+        progress: Progress,
+    ) -> tuple[npt.NDArray[np.float32], int]:
+        queries = [(m.clique, cell) for m in measured for cell in m.cells or ()]
+        targets = np.concatenate([m.values for m in measured]) / total
+        return fit_cells(blocks, start, queries, targets, capacity, self.learning_rate, self.steps, 1e-7, progress)

@@ -1,0 +1,290 @@
+"""The trusted kernel: the only part that sees private counts.
+
+A mechanism holds a `Curator` and asks it questions, each with a share of the ρ that was charged. The curator debits the
+share, then counts, adds exact noise, writes the answer to the journal, and only then returns it. So the privacy proof
+of a mechanism is the list of its questions: their ρ add up to at most the charge.
+
+Answers already in the journal (of a run that was interrupted or killed) are returned again, at no cost, as long as the
+mechanism asks the same questions in the same order. Nothing that was not journalled has been seen by anyone, so asking
+afresh what is missing spends what was charged for it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.domain import Clique, Domain
+from dpsql.errors import DpsqlError, InsufficientBudget, InvalidArgument
+from dpsql.marginal import Marginal, Measurement, NoiseName
+from dpsql.privacy.accounting import Neighbours, gaussian_variance, selection_rate
+from dpsql.privacy.noise import (
+    Entropy,
+    Integers,
+    discrete_gaussian,
+    discrete_laplace,
+    exponential_mechanism,
+    system_entropy,
+)
+from dpsql.progress import Progress
+
+Query = tuple[Clique, int]
+"""One cell of a clique's marginal, by its row-major index."""
+
+
+class Counter(Protocol):
+    """Where exact counts come from (see `dpsql.database.counting`)."""
+
+    def marginal(self, clique: Clique) -> Marginal:
+        """The exact marginal of a clique; the empty clique counts all rows."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One entry of the journal.
+
+    Attributes:
+        question: what was asked, as JSON; tells whether a later run asks the same.
+        measurement: the noisy counts, if it was a measurement.
+        selection: the chosen (clique, cell) pairs, if it was a selection.
+        rho: what it cost, exact.
+    """
+
+    question: str
+    rho: Fraction
+    measurement: Measurement | None = None
+    selection: tuple[Query, ...] | None = None
+
+
+class Journal(Protocol):
+    """Where answers are kept, durably, before they are used."""
+
+    def recorded(self) -> Sequence[Answer]:
+        """The answers of earlier runs, in order."""
+
+    def append(self, answers: Sequence[Answer]) -> None:
+        """Write answers; returns when they are durable."""
+
+
+class Curator:
+    """Answers questions about one protected table with noise, within one charge.
+
+    Attributes:
+        domain: the table's public domain.
+        neighbours: of the guarantee.
+        remaining: ρ of the charge not yet debited, exact.
+    """
+
+    def __init__(
+        self,
+        counter: Counter,
+        domain: Domain,
+        neighbours: Neighbours,
+        rho: Fraction,
+        journal: Journal,
+        progress: Progress,
+        entropy: Entropy = system_entropy,
+    ) -> None:
+        self.domain: Final = domain
+        self.neighbours: Final = neighbours
+        self.remaining = rho
+        self._counter, self._journal, self._progress, self._entropy = counter, journal, progress, entropy
+        self._recorded = list(journal.recorded())
+        self._exact: dict[Clique, Marginal] = {}
+
+    def total(self, rho: Fraction) -> Measurement:
+        """The number of rows, with noise N_Z(0, 1/2ρ); exact and free where it is public (replace_one).
+
+        Privacy: ρ-zCDP, L2 sensitivity 1 (add_remove).
+        """
+        if self.neighbours is Neighbours.REPLACE_ONE:
+            return self._measurement((), Fraction(0), "none")
+        return self.measure([((), rho)])[0]
+
+    def measure(
+        self, requests: Sequence[tuple[Clique, Fraction]], noise: NoiseName = "gaussian"
+    ) -> list[Measurement]:
+        """Whole marginals, every cell of the domain with independent noise.
+
+        Privacy: Σρ-zCDP. Gaussian noise has σ² = Δ₂²/2ρ with Δ₂² = 1 (add_remove) or 2 (replace_one); Laplace noise has
+        b = Δ₁/ε with ε ≤ √(2ρ) and Δ₁ = 1 or 2, and is ε-DP too.
+
+        Args:
+            requests: cliques, each with its ρ (positive).
+            noise: `gaussian` or `laplace`.
+
+        Raises:
+            InsufficientBudget: the shares exceed what remains; nothing was counted.
+            DomainTooLarge: a marginal has too many cells.
+        """
+        for clique, _ in requests:
+            self.domain.check_countable(clique)
+        questions = [_question("measure", clique, rho, noise) for clique, rho in requests]
+        self._debit([rho for _, rho in requests])
+        answers = self._replay(questions)
+        fresh = []
+        self._progress.stage("measuring", len(requests))
+        for question, (clique, rho) in list(zip(questions, requests, strict=True))[len(answers) :]:
+            fresh.append(Answer(question, rho, self._measurement(clique, rho, noise)))
+            self._progress.advance(1)
+        self._record(fresh)
+        return [_measured(answer) for answer in [*answers, *fresh]]
+
+    def measure_cells(self, queries: Sequence[Query], rho: Fraction) -> list[Measurement]:
+        """Single cells, each with its own noise of σ² = 1/2ρ; one measurement for each clique, in order of appearance.
+
+        Privacy: len(queries)·ρ-zCDP, sensitivity 1 each, for both kinds of neighbours.
+
+        Args:
+            queries: the cells, without repetition.
+            rho: of each one.
+        """
+        grouped: dict[Clique, list[int]] = {}
+        for clique, cell in queries:
+            grouped.setdefault(clique, []).append(cell)
+        questions = [_question("cells", clique, rho, ",".join(map(str, cells))) for clique, cells in grouped.items()]
+        self._debit([rho * len(queries)])
+        answers = self._replay(questions)
+        fresh = []
+        for question, (clique, cells) in list(zip(questions, grouped.items(), strict=True))[len(answers) :]:
+            variance = gaussian_variance(rho, self.neighbours.cell**2)
+            values = _counts(self._marginal(clique), cells) + discrete_gaussian(variance, len(cells), self._entropy)
+            shape, cost = self.domain.shape(clique), rho * len(cells)
+            measured = Measurement(clique, shape, values, variance, "gaussian", cost, tuple(cells))
+            fresh.append(Answer(question, cost, measured))
+        self._record(fresh)
+        return [_measured(answer) for answer in [*answers, *fresh]]
+
+    def select_cells(
+        self,
+        cliques: Sequence[Clique],
+        answers: Callable[[Clique], npt.NDArray[np.float64]],
+        count: int,
+        rho: Fraction,
+        exclude: Sequence[Query] = (),
+    ) -> list[Query]:
+        """The cells that a model answers worst: score |count − answer|, noisy maximum, without replacement.
+
+        Answers are rounded to whole rows, so that scores are integers and no rounding touches the sensitivity.
+
+        Privacy: count·ρ-zCDP; an exponential mechanism of range 2λΔ each, λ ≤ √(2ρ)/Δ, Δ = 1 for both neighbours.
+
+        Args:
+            cliques: whose cells are the candidates.
+            answers: the model's answers to a clique (rows), shape (cells,).
+            count: how many to select.
+            rho: of each selection.
+            exclude: cells that are no candidates.
+        """
+        question = _question("select", (), rho, f"{count} of {len(cliques)}")
+        self._debit([rho] * count)
+        recorded = self._replay([question])
+        if not recorded:
+            chosen = self._select(cliques, answers, count, rho, exclude)
+            recorded = [Answer(question, count * rho, selection=tuple(chosen))]
+            self._record(recorded)
+        assert recorded[0].selection is not None
+        return list(recorded[0].selection)
+
+    def _select(
+        self,
+        cliques: Sequence[Clique],
+        answers: Callable[[Clique], npt.NDArray[np.float64]],
+        count: int,
+        rho: Fraction,
+        exclude: Sequence[Query],
+    ) -> list[Query]:
+        self._progress.stage("selecting", len(cliques))
+        parts = []
+        for clique in cliques:
+            exact = self._marginal(clique)
+            scores = np.rint(answers(clique)).astype(np.int64)
+            scores[exact.cells] -= exact.counts
+            parts.append(np.abs(scores))
+            self._progress.advance(1)
+        starts = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
+        place = {clique: int(start) for clique, start in zip(cliques, starts[:-1], strict=True)}
+        allowed = np.ones(int(starts[-1]), dtype=bool)
+        for clique, cell in exclude:
+            if clique in place:
+                allowed[place[clique] + cell] = False
+        candidates = np.flatnonzero(allowed)
+        if count > len(candidates):
+            raise InvalidArgument(f"{count} cells cannot be selected from {len(candidates)}: ask for fewer")
+        rate = selection_rate(rho, self.neighbours.cell)
+        winners = exponential_mechanism(np.concatenate(parts)[candidates], rate, count, self._entropy)
+        chosen = []
+        for winner in candidates[winners]:
+            number = int(np.searchsorted(starts, winner, side="right")) - 1
+            chosen.append((cliques[number], int(winner - starts[number])))
+        return chosen
+
+    def _debit(self, shares: Sequence[Fraction]) -> None:
+        if any(rho <= 0 for rho in shares):
+            raise InvalidArgument("a share of the budget must be positive")
+        asked = sum(shares, Fraction(0))
+        if asked > self.remaining:
+            raise InsufficientBudget(
+                f"the mechanism asks for ρ = {float(asked):.6g}, of its charge {float(self.remaining):.6g} is left"
+            )
+        self.remaining -= asked
+
+    def _replay(self, questions: Sequence[str]) -> list[Answer]:
+        """The recorded answers to the first of these questions; refuses a run that asks otherwise than recorded."""
+        replayed, self._recorded = self._recorded[: len(questions)], self._recorded[len(questions) :]
+        for answer, question in zip(replayed, questions, strict=False):
+            if answer.question != question:
+                raise DpsqlError(
+                    "this release was begun by another version of the mechanism and cannot be completed: give the "
+                    "release another name, which is charged anew"
+                )
+        return replayed
+
+    def _record(self, answers: Sequence[Answer]) -> None:
+        if answers:
+            self._journal.append(answers)
+
+    def _marginal(self, clique: Clique) -> Marginal:
+        if clique not in self._exact:
+            self._exact[clique] = self._counter.marginal(clique)
+        return self._exact[clique]
+
+    def _measurement(self, clique: Clique, rho: Fraction, noise: NoiseName) -> Measurement:
+        exact = self._counter.marginal(clique)
+        shape = self.domain.shape(clique)
+        if noise == "none":
+            return Measurement(clique, shape, exact.dense(), Fraction(0), noise, Fraction(0))
+        values, variance = self._noise(exact.size, rho, noise)
+        values[exact.cells] += exact.counts
+        return Measurement(clique, shape, values, variance, noise, rho)
+
+    def _noise(self, count: int, rho: Fraction, noise: NoiseName) -> tuple[Integers, Fraction]:
+        if noise == "laplace":
+            scale = 1 / selection_rate(rho, self.neighbours.marginal_l1)  # Δ₁/ε with ε ≤ √(2ρ)
+            return discrete_laplace(scale, count, self._entropy), 2 * scale**2
+        variance = gaussian_variance(rho, self.neighbours.marginal_l2_squared)
+        return discrete_gaussian(variance, count, self._entropy), variance
+
+
+def _question(kind: str, clique: Clique, rho: Fraction, detail: str) -> str:
+    return json.dumps({"ask": kind, "clique": clique, "rho": str(rho), "detail": detail}, ensure_ascii=False)
+
+
+def _measured(answer: Answer) -> Measurement:
+    assert answer.measurement is not None
+    return answer.measurement
+
+
+def _counts(marginal: Marginal, cells: Sequence[int]) -> Integers:
+    order = np.argsort(marginal.cells)
+    support, counts = marginal.cells[order], marginal.counts[order]
+    if not len(support):
+        return np.zeros(len(cells), np.int64)
+    place = np.minimum(np.searchsorted(support, cells), len(support) - 1)
+    return np.where(support[place] == cells, counts[place], 0)

@@ -1,0 +1,175 @@
+"""What a table's owner does: protect it, and declare its columns' public domains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import duckdb
+from sqlglot import exp
+
+from dpsql.database.catalog import Column, Source, find_source, quote, split_name
+from dpsql.database.encoding import automatic, declare_bins, declare_values
+from dpsql.database.store import Books
+from dpsql.domain import Attribute, Domain
+from dpsql.errors import InvalidArgument, NotDeclared, NotProtected
+from dpsql.privacy.accounting import Neighbours, make_budget
+from dpsql.privacy.ledger import Account
+
+
+def protect(
+    cursor: duckdb.DuckDBPyConnection,
+    source: Source,
+    epsilon: float,
+    delta: float,
+    neighbours: str = Neighbours.ADD_REMOVE,
+) -> Account:
+    """Give a table a privacy budget, once: all its releases together will be (ε, δ)-DP.
+
+    Args:
+        cursor: a connection of its own.
+        source: the table.
+        epsilon: of the promise.
+        delta: of the promise; below one over the number of rows.
+        neighbours: `add_remove` (n is private) or `replace_one` (n is public).
+
+    Raises:
+        InvalidArgument: ε, δ or neighbours.
+        BooksError: read-only database, or protected already with another budget.
+    """
+    known = [str(kind) for kind in Neighbours]
+    if neighbours not in known:
+        raise InvalidArgument(f"neighbours is {neighbours!r}: say {' or '.join(map(repr, known))}")
+    budget = make_budget(epsilon, delta)
+    return Books(cursor, source.catalog).open_account(source.key, budget, Neighbours(neighbours))
+
+
+def account_of(books: Books, source: Source) -> Account:
+    """The account of a protected table.
+
+    Raises:
+        NotProtected: it has none.
+    """
+    account = books.account(source.key)
+    if account is None:
+        raise NotProtected(
+            f"table {source.name!r} is not protected: its owner says CALL dp_protect('{source.name}', epsilon := 3.0, "
+            "delta := 1e-9)"
+        )
+    return account
+
+
+def declare(
+    cursor: duckdb.DuckDBPyConnection,
+    source: Source,
+    name: str,
+    *,
+    values: Sequence[Any] | None = None,
+    lower: Any = None,
+    upper: Any = None,
+    bins: int | None = None,
+    edges: Sequence[Any] | None = None,
+    reference: str | None = None,
+    exclude: bool = False,
+    nulls: bool | None = None,
+    other: Any = None,
+    search_path: str = "",
+) -> Attribute:
+    """Declare the public domain of a column; see `dp_domain` in the README.
+
+    Raises:
+        NotProtected: the table has no account yet.
+        UnknownName: no such column or reference.
+        InvalidArgument: not exactly one way to declare, or values that do not fit the column.
+    """
+    books = Books(cursor, source.catalog)
+    account_of(books, source)
+    column = source.column(name)
+    ways = {
+        "values": values is not None,
+        "lower and upper": lower is not None or upper is not None,
+        "edges": edges is not None,
+        "reference": reference is not None,
+        "exclude": exclude,
+    }
+    chosen = [way for way, given in ways.items() if given]
+    if len(chosen) != 1:
+        raise InvalidArgument(
+            f"column {column.name!r}: say one of values := […], lower := … with upper := … and bins := …, "
+            f"edges := […], reference := 'table.column', exclude := true; got {' and '.join(chosen) or 'none'}"
+        )
+    if bins is not None and chosen != ["lower and upper"]:
+        raise InvalidArgument(f"bins goes with lower and upper, not with {chosen[0]}")
+    nullable = column.nullable if nulls is None else nulls
+    if exclude:
+        attribute = Attribute(column.name, column.type, "excluded")
+    elif values is not None or reference is not None:
+        origin = "declared" if values is not None else "reference"
+        listed = values if values is not None else _reference_values(cursor, books, str(reference), search_path)
+        attribute = declare_values(cursor, column, listed, nullable, other, origin)
+    else:
+        if edges is None and (lower is None or upper is None):
+            raise InvalidArgument(f"column {column.name!r}: lower and upper go together")
+        attribute = declare_bins(cursor, column, edges, lower, upper, bins, nullable, other)
+    books.declare(source.key, attribute)
+    return attribute
+
+
+def _reference_values(
+    cursor: duckdb.DuckDBPyConnection, books: Books, reference: str, search_path: str
+) -> list[str]:
+    """The distinct values of a column of a public table, sorted."""
+    parts = split_name(reference)
+    if parts is None or len(parts) < 2:
+        raise InvalidArgument(f"reference is {reference!r}: say 'table.column' of a public table")
+    table = find_source(cursor, ".".join(quote(part) for part in parts[:-1]), search_path)
+    if Books(cursor, table.catalog).account(table.key) is not None:
+        raise InvalidArgument(f"reference table {table.name!r} is protected, so its values are private")
+    column = exp.column(exp.to_identifier(table.column(parts[-1]).name, quoted=True))
+    text = exp.cast(column, "VARCHAR", dialect="duckdb")
+    found = exp.Not(this=exp.Is(this=column.copy(), expression=exp.null()))
+    query = exp.select(text).distinct().from_(table.table()).where(found).order_by("1")
+    return [value for (value,) in cursor.execute(query.sql(dialect="duckdb")).fetchall()]
+
+
+def domain_of(books: Books, source: Source, columns: Sequence[str] | None = None) -> Domain:
+    """The domain of a source, or of some of its columns: declared, or told by their types.
+
+    Raises:
+        NotDeclared: a column has no domain, or its type changed since; names the call that mends it.
+        UnknownName: `columns` names one that is not there.
+    """
+    declared = books.declared(source.key)
+    wanted = source.columns if columns is None else _columns_named(source, columns)
+    attributes, excluded, missing = [], [], []
+    for column in wanted:
+        attribute = declared.get(column.name) or automatic(column)
+        if attribute is None or attribute.type != column.type:
+            missing.append(column)
+        elif attribute.kind == "excluded":
+            excluded.append(attribute)
+        else:
+            attributes.append(attribute)
+    if missing:
+        raise NotDeclared(_missing(source, missing))
+    if not attributes:
+        raise NotDeclared(f"every column of {source.name!r} is excluded: declare the domain of at least one")
+    return Domain(tuple(attributes), tuple(excluded))
+
+
+def _columns_named(source: Source, columns: Sequence[str]) -> list[Column]:
+    if not columns:
+        raise InvalidArgument("columns is empty: name at least one, or leave it out for all")
+    wanted = {source.column(name).name for name in columns}
+    return [column for column in source.columns if column.name in wanted]
+
+
+def _missing(source: Source, missing: Sequence[Column]) -> str:
+    names = ", ".join(column.name for column in missing[:5]) + (", …" if len(missing) > 5 else "")
+    first = missing[0]
+    texts = first.type in ("VARCHAR", "UUID")
+    how = "values := ['…', '…']" if texts else "lower := …, upper := …, bins := …"
+    return (
+        f"no public domain is declared for {names} of {source.name!r} (or the type changed since): the owner says "
+        f"CALL dp_domain('{source.name}', '{first.name}', {how}), or exclude := true to leave the column NULL"
+    )

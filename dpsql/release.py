@@ -1,0 +1,329 @@
+"""Request to release: the one path that every release takes.
+
+    resolve   the table, its account and domain, the workload, the mechanism, (ε, δ) to ρ: from the catalogue and the
+              books only, so binding a statement is free
+    charge    ρ, in one durable transaction, before any private row is read; the same request again finds the release
+    measure   the mechanism asks the curator, whose noisy answers are stored before they are used
+    publish   the synthetic rows, as a table of the books
+
+A run that was killed or interrupted is resumed by the same request from what is stored, at no cost.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Final
+
+import duckdb
+import numpy as np
+import pandas as pd
+from sqlglot import exp
+
+import dpsql.mechanisms  # noqa: F401 - registers them
+from dpsql.database.catalog import Source, find_source
+from dpsql.database.counting import DuckDBCounter
+from dpsql.database.store import Books, Entry
+from dpsql.domain import Domain
+from dpsql.errors import DpsqlError, Interrupted, InvalidArgument
+from dpsql.mechanisms.base import Mechanism, PlannedMeasurement, explicit_options, make
+from dpsql.privacy.accounting import Budget, make_budget
+from dpsql.privacy.curator import Answer, Curator
+from dpsql.privacy.ledger import Account
+from dpsql.privacy.noise import Entropy, system_entropy
+from dpsql.progress import Progress
+from dpsql.protection import account_of, domain_of
+from dpsql.workload import Workload, parse_workload
+
+Cursors = Callable[[], AbstractContextManager[duckdb.DuckDBPyConnection]]
+"""Opens a connection of its own to the instance, for the time of a `with`."""
+DEFAULT_MECHANISM: Final = "projection"
+_MOST_ROWS: Final = 200_000_000
+
+
+@dataclass(frozen=True)
+class Request:
+    """What an analyst asks for. Two equal requests are the same release.
+
+    Attributes:
+        table: the source's name, as written.
+        epsilon: what the release may cost.
+        delta: None for the table's.
+        workload: SQL or shorthand; None for the default.
+        mechanism: its name.
+        rows: of the synthetic table; None for the measured total.
+        columns: only these; None for all.
+        release: a name that tells equal requests apart.
+        options: of the mechanism.
+        search_path: the caller's, for a bare table name.
+    """
+
+    table: str
+    epsilon: float
+    delta: float | None = None
+    workload: str | None = None
+    mechanism: str = DEFAULT_MECHANISM
+    rows: int | None = None
+    columns: tuple[str, ...] | None = None
+    release: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    search_path: str = ""
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A request whose names are found and whose numbers are checked; nothing is charged yet.
+
+    Attributes:
+        request: as asked.
+        key: SHA-256 of the canonical request.
+        canonical: the canonical request as JSON; holds nothing that depends on rows.
+        source: the table.
+        account: of the table, at that time.
+        domain: of the columns asked for.
+        workload: parsed.
+        mechanism: with its options.
+        budget: what it will cost.
+        entry: the release, if it was charged before.
+    """
+
+    request: Request
+    key: str
+    canonical: str
+    source: Source
+    account: Account
+    domain: Domain
+    workload: Workload
+    mechanism: Mechanism
+    budget: Budget
+    entry: Entry | None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the synthetic table, in the source's order."""
+        known = {*self.domain.names, *(a.name for a in self.domain.excluded)}
+        return tuple(column.name for column in self.source.columns if column.name in known)
+
+    def schema(self) -> exp.Select:
+        """A SELECT with the columns of the synthetic table."""
+        columns = [exp.column(exp.to_identifier(name, quoted=True)) for name in self.columns]
+        return exp.select(*columns).from_(self.source.table()).limit(0)
+
+    def guarantee(self) -> str:
+        """The promise in words."""
+        return (
+            f"({self.budget.epsilon:g}, {self.budget.delta:g})-DP, by {float(self.budget.rho):.6g}-zCDP, "
+            f"for neighbours that differ by {_NEIGHBOURS[self.account.neighbours]}"
+        )
+
+
+_NEIGHBOURS: Final = {"add_remove": "one row added or removed", "replace_one": "one row changed"}
+
+
+def resolve(cursor: duckdb.DuckDBPyConnection, request: Request) -> Resolved:
+    """Find and check everything that a request names; free.
+
+    Raises:
+        DpsqlError: a child says what is wrong, and what mends it.
+    """
+    mechanism = make(request.mechanism, request.options)
+    _check_rows(request.rows)
+    source = find_source(cursor, request.table, request.search_path)
+    books = Books(cursor, source.catalog)
+    account = account_of(books, source)
+    delta = account.delta if request.delta is None else request.delta
+    budget = make_budget(request.epsilon, delta, mechanism.conversion)
+    domain = domain_of(books, source, request.columns)
+    workload = parse_workload(request.workload, source.parts, domain)
+    mechanism.check(domain, workload, account.neighbours)
+    canonical = _canonical(request, source, budget, domain, workload, mechanism)
+    key = hashlib.sha256(canonical.encode()).hexdigest()
+    entry = books.release(key)
+    if entry is None:
+        books.check_writable()
+        account.require(budget)
+    return Resolved(request, key, canonical, source, account, domain, workload, mechanism, budget, entry)
+
+
+def _check_rows(rows: int | None) -> None:
+    if rows is not None and not 0 <= rows <= _MOST_ROWS:
+        raise InvalidArgument(f"rows is {rows}: give 0 to {_MOST_ROWS}, or leave it out for the measured total")
+
+
+def _canonical(
+    request: Request, source: Source, budget: Budget, domain: Domain, workload: Workload, mechanism: Mechanism
+) -> str:
+    cliques = json.dumps(sorted(workload.cliques), ensure_ascii=False).encode()
+    return json.dumps(
+        {
+            "source": source.key,
+            "epsilon": repr(budget.epsilon),
+            "delta": repr(budget.delta),
+            "workload": hashlib.sha256(cliques).hexdigest(),
+            "marginals": len(workload),
+            "mechanism": mechanism.name,
+            "options": explicit_options(mechanism),
+            "rows": request.rows,
+            "columns": None if request.columns is None else [a.name for a in (*domain, *domain.excluded)],
+            "release": request.release,
+        },
+        ensure_ascii=False,
+        sort_keys=True,
+    )
+
+
+@dataclass(frozen=True)
+class _BooksJournal:
+    """The curator's journal, kept in the books."""
+
+    books: Books
+    key: str
+
+    def recorded(self) -> Sequence[Answer]:
+        return self.books.answers(self.key)
+
+    def append(self, answers: Sequence[Answer]) -> None:
+        self.books.append_answers(self.key, answers)
+
+
+_locks: dict[str, threading.Lock] = {}
+_locks_lock = threading.Lock()
+
+
+@contextmanager
+def _alone(key: str, progress: Progress) -> Iterator[None]:
+    """One thread of this process at a time works on a release; the others wait, and can be interrupted."""
+    with _locks_lock:
+        lock = _locks.setdefault(key, threading.Lock())
+    while not lock.acquire(timeout=0.1):
+        progress.advance(0)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def produce(cursors: Cursors, resolved: Resolved, progress: Progress, entropy: Entropy = system_entropy) -> Entry:
+    """The release of a resolved request: stored, resumed, or charged and made now.
+
+    Args:
+        cursors: opens connections to the instance.
+        resolved: by `resolve`.
+        progress: told of each step; may raise `Interrupted`.
+        entropy: of the noise; tests inject one.
+
+    Raises:
+        InsufficientBudget: less is left than the request costs; nothing was charged.
+        Interrupted: what was charged is kept.
+    """
+    with _alone(resolved.key, progress), cursors() as cursor, interruptible(cursor, progress):
+        books = Books(cursor, resolved.source.catalog)
+        entry = books.charge(
+            resolved.key,
+            resolved.source.key,
+            resolved.canonical,
+            resolved.domain,
+            resolved.mechanism.name,
+            resolved.guarantee(),
+            resolved.budget,
+        )
+        if entry.state != "published":
+            _make(cursor, books, entry, resolved, progress, entropy)
+            published = books.release(resolved.key)
+            assert published is not None
+            entry = published
+        return entry
+
+
+def _make(
+    cursor: duckdb.DuckDBPyConnection,
+    books: Books,
+    entry: Entry,
+    resolved: Resolved,
+    progress: Progress,
+    entropy: Entropy,
+) -> None:
+    """Measure, fit, draw and publish a charged release."""
+    progress.stage(f"counting {resolved.source.name}")
+    counter = DuckDBCounter(cursor, resolved.source, entry.domain)
+    journal = _BooksJournal(books, entry.key)
+    curator = Curator(
+        counter, entry.domain, resolved.account.neighbours, resolved.budget.rho, journal, progress, entropy
+    )
+    seed = int(entry.key[:15], 16)
+    outcome = resolved.mechanism.run(curator, resolved.workload, resolved.budget.rho, seed, progress)
+    counter.close()
+    if not np.isfinite(outcome.model.total):
+        raise DpsqlError("the fit gave no finite total; the same call tries again from the stored measurements, free")
+    rows = resolved.request.rows if resolved.request.rows is not None else round(outcome.model.total)
+    generator = np.random.default_rng()
+    codes = outcome.model.sample(min(max(0, rows), _MOST_ROWS), generator, progress)
+    progress.stage("storing")
+    books.publish(entry, resolved.source, resolved.columns, _frame(entry.domain, codes, generator), outcome.report)
+
+
+def _frame(domain: Domain, codes: np.ndarray[Any, Any], generator: np.random.Generator) -> pd.DataFrame:
+    """Codes, and for bins ticks drawn uniformly inside them, as `Books.publish` wants them."""
+    columns: dict[str, Any] = {}
+    for place, attribute in enumerate(domain):
+        columns[f"c{place}"] = codes[:, place]
+        if attribute.kind == "bins":
+            columns[f"t{place}"] = attribute.draw_ticks(codes[:, place], generator.random(len(codes)))
+    return pd.DataFrame(columns)
+
+
+@contextmanager
+def interruptible(cursor: duckdb.DuckDBPyConnection, progress: Progress) -> Iterator[None]:
+    """While inside, a statement that runs on `cursor` is interrupted when `progress` says to stop."""
+    finished = threading.Event()
+
+    def watch() -> None:
+        while not finished.wait(0.1):
+            try:
+                progress.check()
+            except Interrupted:
+                cursor.interrupt()
+
+    watcher = threading.Thread(target=watch, daemon=True, name="dpsql-interrupt")
+    watcher.start()
+    try:
+        yield
+    except duckdb.InterruptException:
+        raise Interrupted from None
+    finally:
+        finished.set()
+        watcher.join()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a request would do and cost.
+
+    Attributes:
+        resolved: the request.
+        measurements: the questions that the mechanism would ask.
+        rows: the number of rows assumed for it.
+    """
+
+    resolved: Resolved
+    measurements: Sequence[PlannedMeasurement]
+    rows: float
+
+
+def plan(cursor: duckdb.DuckDBPyConnection, request: Request, rows: float) -> Plan:
+    """What a request would measure, with which noise; spends nothing and reads no private row.
+
+    Args:
+        cursor: a connection of its own.
+        request: the request.
+        rows: about how many rows the table has, for the rules that depend on it.
+    """
+    resolved = resolve(cursor, request)
+    rho: Fraction = resolved.budget.rho
+    questions = resolved.mechanism.plan(resolved.domain, resolved.workload, resolved.account.neighbours, rho, rows)
+    return Plan(resolved, questions, rows)

@@ -1,0 +1,39 @@
+"""`dp_budget()`: what is spent and left of each protected table."""
+
+from __future__ import annotations
+
+from dpsql.database.store import Books, catalogs_with_books
+
+from .bridge import Call, Relation, TableFunction
+from .extension import Instance
+from .relations import Computed, prefix
+
+COLUMNS = {
+    "source": "VARCHAR",
+    "epsilon": "DOUBLE",
+    "delta": "DOUBLE",
+    "epsilon_spent": "DOUBLE",
+    "epsilon_left": "DOUBLE",
+    "releases": "BIGINT",
+}
+
+
+class DpBudget(TableFunction):
+    """One row for each protected table; `epsilon_left` is the largest ε that one more release may ask for."""
+
+    name = "dp_budget"
+
+    def __init__(self, instance: Instance) -> None:
+        self._instance = instance
+
+    def bind(self, call: Call) -> Relation:
+        """See `TableFunction.bind`."""
+        return Computed(COLUMNS, self._rows)
+
+    def _rows(self) -> list[tuple[object, ...]]:
+        with self._instance.cursor() as cursor:
+            return [
+                (prefix(cursor, catalog) + a.source, a.epsilon, a.delta, a.epsilon_spent, a.epsilon_left, a.releases)
+                for catalog in catalogs_with_books(cursor)
+                for a in Books(cursor, catalog).accounts()
+            ]

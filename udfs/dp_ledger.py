@@ -1,0 +1,33 @@
+"""`dp_ledger()`: every charge, in order."""
+
+from __future__ import annotations
+
+from .bridge import Call, Parameter, Relation, TableFunction
+from .extension import Instance
+from .relations import BooksQuery
+
+COLUMNS = {
+    "number": "BIGINT",
+    "at": "TIMESTAMP",
+    "source": "VARCHAR",
+    "kind": "VARCHAR",
+    "release": "BIGINT",
+    "mechanism": "VARCHAR",
+    "epsilon": "DOUBLE",
+    "delta": "DOUBLE",
+    "rho": "DOUBLE",
+}
+
+
+class DpLedger(TableFunction):
+    """The events of the books, those of one source with `source := 'adult'`."""
+
+    name = "dp_ledger"
+    parameters = (Parameter("source", "VARCHAR", default="", help="only events of this source"),)
+
+    def __init__(self, instance: Instance) -> None:
+        self._instance = instance
+
+    def bind(self, call: Call) -> Relation:
+        """See `TableFunction.bind`."""
+        return BooksQuery("ledger", COLUMNS, self._instance, {"source": call["source"]})

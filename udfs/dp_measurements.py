@@ -1,0 +1,71 @@
+"""`dp_measurements(release)`: the noisy marginals of a release with their standard deviations."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+from dpsql.database.statements import qualified, read, with_constants
+from dpsql.database.store import Books, Entry, catalogs_with_books
+from dpsql.errors import UnknownName
+
+from .bridge import Call, Parameter, Relation, TableFunction
+from .extension import Instance
+from .relations import rows_query
+
+COLUMNS = {
+    "measurement": "BIGINT",
+    "columns": "VARCHAR[]",
+    "cell": "VARCHAR[]",
+    "value": "BIGINT",
+    "stddev": "DOUBLE",
+    "noise": "VARCHAR",
+}
+
+
+class DpMeasurements(TableFunction):
+    """One row for each noisy count: the columns of its marginal, the values of its cell, and its noise."""
+
+    name = "dp_measurements"
+    parameters = (Parameter("release", "ANY", positional=True, help="number, name or key of a release (dp_releases())"),)
+
+    def __init__(self, instance: Instance) -> None:
+        self._instance = instance
+
+    def bind(self, call: Call) -> Relation:
+        """See `TableFunction.bind`."""
+        catalog, entry = find_release(self._instance, str(call["release"]))
+        labels = {attribute.name: attribute.labels() for attribute in entry.domain}
+        return Measurements(catalog, entry.key, json.dumps(labels, ensure_ascii=False))
+
+
+@dataclass
+class Measurements(Relation):
+    """The stored answers of one release."""
+
+    catalog: str
+    key: str
+    labels: str
+    schema: str = field(init=False, default=rows_query(COLUMNS, []))
+    cardinality: int | None = None
+
+    def run(self) -> str:
+        """See `Relation.run`."""
+        constants = {"release": self.key, "labels": self.labels}
+        return qualified(with_constants(read("measurements")[0], constants), self.catalog)
+
+
+def find_release(instance: Instance, text: str) -> tuple[str, Entry]:
+    """The database and entry of a release, by its number, name or key.
+
+    Raises:
+        UnknownName: none, or several of that name.
+    """
+    found = []
+    with instance.cursor() as cursor:
+        for catalog in catalogs_with_books(cursor):
+            found += [(catalog, entry) for entry in Books(cursor, catalog).find_releases(text)]
+    if len(found) != 1:
+        count = "several releases are" if found else "no release is"
+        raise UnknownName(f"{count} called {text!r}: give a number or key of dp_releases()")
+    return found[0]

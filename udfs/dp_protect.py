@@ -1,0 +1,57 @@
+"""`dp_protect(table, epsilon := …, delta := …)`: give a table a privacy budget."""
+
+from __future__ import annotations
+
+from dpsql.database.catalog import find_source
+from dpsql.privacy.accounting import Neighbours, make_budget
+from dpsql.protection import protect
+
+from .bridge import Call, Parameter, Relation, TableFunction
+from .extension import Instance
+from .relations import Computed
+
+COLUMNS = {
+    "source": "VARCHAR",
+    "epsilon": "DOUBLE",
+    "delta": "DOUBLE",
+    "neighbours": "VARCHAR",
+    "rho": "DOUBLE",
+    "composition": "VARCHAR",
+}
+
+
+class DpProtect(TableFunction):
+    """Protect a table: all its releases together will be (ε, δ)-DP for the chosen neighbours.
+
+    Costs nothing. The budget is set once; the same call again changes nothing.
+    """
+
+    name = "dp_protect"
+    parameters = (
+        Parameter("table", "VARCHAR", positional=True, help="the table to protect"),
+        Parameter("epsilon", "DOUBLE", help="the budget of all releases together"),
+        Parameter("delta", "DOUBLE", help="probability outside the promise; below 1/rows, such as 1e-9"),
+        Parameter(
+            "neighbours",
+            "VARCHAR",
+            default=str(Neighbours.ADD_REMOVE),
+            help="'add_remove' (one row more or less; the number of rows is private) or 'replace_one' (one row changed)",
+        ),
+    )
+
+    def __init__(self, instance: Instance) -> None:
+        self._instance = instance
+
+    def bind(self, call: Call) -> Relation:
+        """See `TableFunction.bind`."""
+        make_budget(call["epsilon"], call["delta"])
+        with self._instance.cursor() as cursor:
+            source = find_source(cursor, call["table"], call.search_path)
+
+        def record() -> list[tuple[object, ...]]:
+            with self._instance.cursor() as cursor:
+                account = protect(cursor, source, call["epsilon"], call["delta"], call["neighbours"])
+            values = (account.source, account.epsilon, account.delta, str(account.neighbours))
+            return [(*values, float(account.rho_budget), "zCDP, converted tightly")]
+
+        return Computed(COLUMNS, record)

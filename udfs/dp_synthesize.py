@@ -1,0 +1,89 @@
+"""`dp_synthesize(table, epsilon := …)`: a synthetic table with the source's columns and types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlglot import exp
+
+from dpsql.database.store import Books
+from dpsql.mechanisms.base import options
+from dpsql.release import DEFAULT_MECHANISM, Request, Resolved, produce, resolve
+
+from .bridge import Call, Parameter, Relation, TableFunction
+from .extension import Instance
+from .interrupts import watched
+
+REQUEST_PARAMETERS = (
+    Parameter("table", "VARCHAR", positional=True, help="the protected table"),
+    Parameter("epsilon", "DOUBLE", help="what this release costs"),
+    Parameter("delta", "DOUBLE", default=None, help="by default the table's"),
+    Parameter("workload", "VARCHAR", default=None, help="SQL or shorthand; by default all 3-way marginals"),
+    Parameter("mechanism", "VARCHAR", default=DEFAULT_MECHANISM, help="'projection' or 'rap'"),
+    Parameter("rows", "BIGINT", default=None, help="of the synthetic table; by default the measured total"),
+    Parameter("columns", "VARCHAR[]", default=None, help="only these columns; by default all"),
+    Parameter("release", "VARCHAR", default="", help="a name: another one is a fresh release of the same request"),
+    *(Parameter(name, kind, default=None, help="option of a mechanism") for name, (kind, _) in options().items()),
+)
+
+
+def request_of(call: Call) -> Request:
+    """The request that a call's arguments state."""
+    given: dict[str, Any] = {name: call[name] for name in options() if call[name] is not None}
+    columns = call["columns"]
+    return Request(
+        table=call["table"],
+        epsilon=call["epsilon"],
+        delta=call["delta"],
+        workload=call["workload"],
+        mechanism=call["mechanism"],
+        rows=call["rows"],
+        columns=None if columns is None else tuple(columns),
+        release=call["release"],
+        options=given,
+        search_path=call.search_path,
+    )
+
+
+class DpSynthesize(TableFunction):
+    """A differentially private synthetic table. Binding is free; running is charged once for each request."""
+
+    name = "dp_synthesize"
+    parameters = REQUEST_PARAMETERS
+
+    def __init__(self, instance: Instance) -> None:
+        self._instance = instance
+
+    def bind(self, call: Call) -> Relation:
+        """See `TableFunction.bind`."""
+        with self._instance.cursor() as cursor:
+            resolved = resolve(cursor, request_of(call))
+        return Synthesis(self._instance, resolved)
+
+
+@dataclass
+class Synthesis(Relation):
+    """The rows of a release, made when they are first asked for."""
+
+    instance: Instance
+    resolved: Resolved
+
+    @property
+    def schema(self) -> str:  # type: ignore[override]
+        """See `Relation.schema`."""
+        return self.resolved.schema().sql(dialect="duckdb")
+
+    @property
+    def cardinality(self) -> int | None:  # type: ignore[override]
+        """Known once the release is published, or as far as the request says."""
+        entry = self.resolved.entry
+        return entry.rows if entry is not None and entry.rows is not None else self.resolved.request.rows
+
+    def run(self) -> str:
+        """Make or find the release; see `Relation.run`."""
+        with watched(self.instance) as progress:
+            entry = produce(self.instance.cursor, self.resolved, progress)
+        with self.instance.cursor() as cursor:
+            table = Books(cursor, self.resolved.source.catalog).rows_table(entry)
+        return exp.select("*").from_(table).sql(dialect="duckdb")
