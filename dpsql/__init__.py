@@ -1,8 +1,8 @@
 """Differentially private synthetic tables and queries inside DuckDB, in SQL.
 
-    db = dpsql.connect("bank.duckdb")
-    db.sql("CALL dp_protect('clients', epsilon := 3.0, delta := 1e-9)")
-    db.sql("FROM dp_synthesize('clients', epsilon := 1.0)").df()
+db = dpsql.connect("bank.duckdb")
+db.sql("CALL dp_protect('clients', epsilon := 3.0, delta := 1e-9)")
+db.sql("FROM dp_synthesize('clients', epsilon := 1.0)").df()
 """
 
 from __future__ import annotations

@@ -22,10 +22,14 @@ from dpsql.udfs.extension import Instance
 from dpsql.udfs.extension import install as _install
 
 # A table function's parameters are either positional or named; a macro's are both, so dp_ledger('adult') works too.
-_LEDGER_OF_ONE = "CREATE OR REPLACE TEMP MACRO dp_ledger(source := '') AS TABLE FROM system.main.dp_ledger(source := source)"
+_LEDGER_OF_ONE = (
+    "CREATE OR REPLACE TEMP MACRO dp_ledger(source := '') AS TABLE FROM system.main.dp_ledger(source := source)"
+)
 
 
-def connect(path: str | Path = ":memory:", *, read_only: bool = False, config: dict[str, Any] | None = None) -> Database:
+def connect(
+    path: str | Path = ":memory:", *, read_only: bool = False, config: dict[str, Any] | None = None
+) -> Database:
     """Open a DuckDB database with dpsql in it.
 
     Args:
@@ -83,8 +87,7 @@ class Release:
 
     def arrow(self) -> Any:
         """The synthetic rows as an Arrow table (needs pyarrow)."""
-        found = self._database.connection.execute(self._select()).arrow()
-        return found.read_all() if hasattr(found, "read_all") else found
+        return self._database.connection.execute(self._select()).to_arrow_table()
 
     def to_table(self, name: str) -> None:
         """Copy the synthetic rows into a new table.
@@ -95,6 +98,12 @@ class Release:
         target = exp.table_(name, quoted=True)
         tree = exp.Create(this=target, kind="TABLE", expression=exp.maybe_parse(self._select(), dialect="duckdb"))
         self._database.connection.execute(tree.sql(dialect="duckdb"))
+
+    def write(self, path: str | Path) -> None:
+        """Write the synthetic rows to a file, CSV or Parquet by its suffix."""
+        query: exp.Select = exp.maybe_parse(self._select(), dialect="duckdb")
+        copy = exp.Copy(this=query.subquery(), kind=False, files=[exp.Literal.string(str(path))])
+        self._database.connection.execute(copy.sql(dialect="duckdb"))
 
     @property
     def measurements(self) -> pd.DataFrame:
@@ -216,7 +225,7 @@ class Database:
         """What `synthesize` would measure and how noisily; spends nothing. See `dp_plan`."""
         arguments = {"epsilon": epsilon, **how, **({} if assume_rows is None else {"assume_rows": assume_rows})}
         listed = ", ".join(f"{exp.to_identifier(name).sql(dialect='duckdb')} := ?" for name in arguments)
-        return self.connection.execute(f"FROM dp_plan(?, {listed})", [table, *arguments.values()]).df()  # noqa: S608
+        return self.connection.execute(f"FROM dp_plan(?, {listed})", [table, *arguments.values()]).df()
 
     def budget(self) -> pd.DataFrame:
         """What is spent and left of each protected table. See `dp_budget`."""

@@ -30,7 +30,7 @@ Clique = tuple[str, ...]
 LARGEST_INDEX: Final = 2**62  # cells of one clique that a packed 64-bit key can tell apart
 
 INTEGER_TYPES: Final = frozenset(
-    "TINYINT SMALLINT INTEGER BIGINT HUGEINT UTINYINT USMALLINT UINTEGER UBIGINT UHUGEINT".split()
+    ["TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"]
 )
 FLOAT_TYPES: Final = frozenset({"FLOAT", "DOUBLE"})
 TIME_TYPES: Final = frozenset(
@@ -141,13 +141,13 @@ class Attribute:
         if self.is_float:
             edges = np.array(self.ticks, dtype=np.float64)
             low, high = edges[bins], edges[bins + 1]
-            return np.minimum(low + uniform * (high - low), np.nextafter(high, low))
+            return np.asarray(np.minimum(low + uniform * (high - low), np.nextafter(high, low)))
         whole = np.array(self.ticks, dtype=np.int64)
         width = whole[bins + 1] - whole[bins]
-        return whole[bins] + np.minimum((uniform * width).astype(np.int64), width - 1)
+        return np.asarray(whole[bins] + np.minimum((uniform * width).astype(np.int64), width - 1))
 
 
-def equal_width(lower: int | float, upper: int | float, bins: int, is_float: bool) -> tuple[int | float, ...]:
+def equal_width(lower: int | float, upper: int | float, bins: int, *, is_float: bool) -> tuple[int | float, ...]:
     """Edges of `bins` intervals that cover lower … upper; whole-number intervals differ by at most one tick.
 
     Args:
@@ -247,7 +247,9 @@ class Domain:
 
     def to_json(self) -> str:
         """As text, for the books."""
-        return json.dumps({"attributes": [vars(a) for a in self.attributes], "excluded": [vars(a) for a in self.excluded]})
+        return json.dumps(
+            {"attributes": [vars(a) for a in self.attributes], "excluded": [vars(a) for a in self.excluded]}
+        )
 
     @staticmethod
     def from_json(text: str) -> Domain:
@@ -258,4 +260,5 @@ class Domain:
 
 def attribute_from(data: Mapping[str, Any]) -> Attribute:
     """An attribute from its JSON object, where tuples are lists."""
-    return Attribute(**{key: tuple(value) if isinstance(value, list) else value for key, value in data.items()})
+    fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items()}
+    return Attribute(**fields)

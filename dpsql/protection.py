@@ -106,18 +106,16 @@ def declare(
     elif values is not None or reference is not None:
         origin = "declared" if values is not None else "reference"
         listed = values if values is not None else _reference_values(cursor, books, str(reference), search_path)
-        attribute = declare_values(cursor, column, listed, nullable, other, origin)
+        attribute = declare_values(cursor, column, listed, nullable=nullable, other=other, origin=origin)
     else:
         if edges is None and (lower is None or upper is None):
             raise InvalidArgument(f"column {column.name!r}: lower and upper go together")
-        attribute = declare_bins(cursor, column, edges, lower, upper, bins, nullable, other)
+        attribute = declare_bins(cursor, column, edges, lower, upper, bins, nullable=nullable, other=other)
     books.declare(source.key, attribute)
     return attribute
 
 
-def _reference_values(
-    cursor: duckdb.DuckDBPyConnection, books: Books, reference: str, search_path: str
-) -> list[str]:
+def _reference_values(cursor: duckdb.DuckDBPyConnection, books: Books, reference: str, search_path: str) -> list[str]:
     """The distinct values of a column of a public table, sorted."""
     parts = split_name(reference)
     if parts is None or len(parts) < 2:

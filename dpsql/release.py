@@ -264,6 +264,7 @@ def _make(
     generator = np.random.default_rng()
     codes = outcome.model.sample(min(max(0, rows), _MOST_ROWS), generator, progress)
     progress.stage("storing")
+    codes = codes[generator.permutation(len(codes))]  # a LIMIT then shows all kinds of rows
     books.publish(entry, resolved.source, resolved.columns, _frame(entry.domain, codes, generator), outcome.report)
 
 

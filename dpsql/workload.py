@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NoReturn
 
 import numpy as np
 import sqlglot
@@ -71,7 +71,9 @@ def parse_workload(text: str | None, source: Sequence[str], domain: Domain) -> W
         UnknownName: a column that the source does not have.
         DomainTooLarge: a marginal has too many cells to be counted.
     """
-    workload = default_workload(domain) if text is None else Workload(tuple(dict.fromkeys(_parse(text, source, domain))))
+    workload = (
+        default_workload(domain) if text is None else Workload(tuple(dict.fromkeys(_parse(text, source, domain))))
+    )
     for clique in workload.cliques:
         domain.check_countable(clique)
     return workload
@@ -151,7 +153,7 @@ def _random(count: int, order: int, seed: int, domain: Domain) -> tuple[Clique, 
 _ALLOWED: Final = frozenset({"expressions", "from", "from_", "group"})
 
 
-def _marginal(statement: exp.Expression, source: Sequence[str], domain: Domain) -> Clique:
+def _marginal(statement: exp.Expr, source: Sequence[str], domain: Domain) -> Clique:
     """The clique of one `SELECT columns, count(*) FROM source GROUP BY columns`."""
     if not isinstance(statement, exp.Select):
         _refuse(statement, f"{statement.key.upper()} is not a marginal")
@@ -187,8 +189,11 @@ def _check_from(statement: exp.Select, source: Sequence[str]) -> None:
 
 
 def _group_keys(
-    statement: exp.Select, outputs: list[exp.Expression], names: dict[str, exp.Expression], columns: list[exp.Expression]
-) -> list[exp.Expression]:
+    statement: exp.Select,
+    outputs: list[exp.Expr],
+    names: dict[str, exp.Expr],
+    columns: list[exp.Expr],
+) -> list[exp.Expr]:
     group = statement.args.get("group")
     if group is None:
         _refuse(statement, "a marginal needs GROUP BY")
@@ -211,13 +216,13 @@ def _group_keys(
     return keys
 
 
-def _column(expression: exp.Expression) -> str:
+def _column(expression: exp.Expr) -> str:
     if not isinstance(expression, exp.Column) or isinstance(expression.this, exp.Star):
         _refuse(expression, "only plain columns and count(*) are supported in a workload yet")
     return expression.name
 
 
-def _refuse(expression: exp.Expression, reason: str) -> None:
+def _refuse(expression: exp.Expr, reason: str) -> NoReturn:
     text = expression.sql(dialect="duckdb")
     shown = text if len(text) <= 80 else text[:77] + "…"
     raise InvalidWorkload(f"workload: {reason}, in: {shown}; {_EXPECTED}")

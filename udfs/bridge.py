@@ -90,9 +90,6 @@ class Relation(ABC):
     def run(self) -> str:
         """Do the work and return the SELECT to stream, with the same columns as `schema`."""
 
-    def close(self) -> None:
-        """Called once when the scan ends, also after an error."""
-
 
 @dataclass
 class Query(Relation):
@@ -138,7 +135,7 @@ class Statement:
         name = capi.take_text(capi.prepared_column_name(self._handle, index))
         return name, C.c_void_p(capi.prepared_column_type(self._handle, index))
 
-    def execute(self, stream: bool) -> None:
+    def execute(self, *, stream: bool) -> None:
         """Start executing; rows come from `fetch`. A stream needs its connection for itself until it is closed."""
         result = capi.Result()
         execute = capi.execute_streaming if stream else capi.execute_prepared
@@ -264,7 +261,6 @@ class Scan:
         if self._stream is not None:
             self._connections.release(self._stream)
             self._stream = None
-        self._relation.close()
 
 
 def check_columns(connection: C.c_void_p, rows: str, binding: Binding) -> None:
@@ -322,7 +318,7 @@ def _hold(value: Any) -> int:
     return number
 
 
-@capi.DELETE_CALLBACK
+@capi.delete_callback
 def _delete(number: int) -> None:
     value = _objects.pop(number, None)
     if isinstance(value, Scan):
@@ -366,9 +362,7 @@ def _arguments(info: C.c_void_p, function: TableFunction) -> dict[str, Any]:
             handle = capi.bind_named_parameter(info, parameter.name.encode())
             if not handle:
                 if parameter.default is REQUIRED:
-                    raise InvalidArgument(
-                        f"{parameter.name} is missing: say {function.name}(…, {parameter.name} := …)"
-                    )
+                    raise InvalidArgument(f"{parameter.name} is missing: say {function.name}(…, {parameter.name} := …)")
                 arguments[parameter.name] = parameter.default
                 continue
         value = capi.take_value(handle)
@@ -387,7 +381,7 @@ def _search_path(info: C.c_void_p) -> str:
         capi.destroy_context(C.byref(context))
 
 
-@capi.BIND_CALLBACK
+@capi.bind_callback
 def _bind(raw: int) -> None:
     info = C.c_void_p(raw)
     registered: _Registered | None = _objects.get(capi.bind_extra_info(info))
@@ -410,11 +404,11 @@ def _bind(raw: int) -> None:
         if binding.relation.cardinality is not None:
             capi.bind_set_cardinality(info, max(0, int(binding.relation.cardinality)), False)
         capi.bind_set_data(info, _hold(binding), _delete)
-    except BaseException as error:  # noqa: BLE001 - a callback must not raise
+    except BaseException as error:
         capi.bind_set_error(info, _message(error, function.name))
 
 
-@capi.INIT_CALLBACK
+@capi.init_callback
 def _init(raw: int) -> None:
     info = C.c_void_p(raw)
     binding: Binding = _objects[capi.init_bind_data(info)]
@@ -424,17 +418,17 @@ def _init(raw: int) -> None:
         capi.init_set_max_threads(info, 1)
         scan = Scan(binding.registered.connections, binding, indices)
         capi.init_set_data(info, _hold(scan), _delete)
-    except BaseException as error:  # noqa: BLE001
+    except BaseException as error:
         capi.init_set_error(info, _message(error, binding.registered.function.name))
 
 
-@capi.MAIN_CALLBACK
+@capi.main_callback
 def _main(raw: int, output: int) -> None:
     info = C.c_void_p(raw)
     try:
         scan: Scan = _objects[capi.main_init_data(info)]
         scan.next_chunk(C.c_void_p(output))
-    except BaseException as error:  # noqa: BLE001
+    except BaseException as error:
         capi.main_set_error(info, _message(error, "dpsql"))
 
 

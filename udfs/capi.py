@@ -7,7 +7,7 @@ plain `c_void_p`; every function that creates one names the function that destro
 from __future__ import annotations
 
 import ctypes as C
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any
@@ -39,6 +39,13 @@ INIT_CALLBACK = C.CFUNCTYPE(None, C.c_void_p)
 MAIN_CALLBACK = C.CFUNCTYPE(None, C.c_void_p, C.c_void_p)
 DELETE_CALLBACK = C.CFUNCTYPE(None, C.c_void_p)
 LOAD_CALLBACK = C.CFUNCTYPE(C.c_int, C.c_void_p)
+
+# the same as decorators: what they return must be kept as long as DuckDB may call it
+bind_callback: Callable[[Callable[[int], None]], Any] = BIND_CALLBACK
+init_callback: Callable[[Callable[[int], None]], Any] = INIT_CALLBACK
+main_callback: Callable[[Callable[[int, int], None]], Any] = MAIN_CALLBACK
+delete_callback: Callable[[Callable[[int], None]], Any] = DELETE_CALLBACK
+load_callback: Callable[[Callable[[int], int]], Any] = LOAD_CALLBACK
 
 # connections
 connect = _function("connect", C.c_int, Handle, HandlePointer)

@@ -27,7 +27,9 @@ class DpMeasurements(TableFunction):
     """One row for each noisy count: the columns of its marginal, the values of its cell, and its noise."""
 
     name = "dp_measurements"
-    parameters = (Parameter("release", "ANY", positional=True, help="number, name or key of a release (dp_releases())"),)
+    parameters = (
+        Parameter("release", "ANY", positional=True, help="number, name or key of a release (dp_releases())"),
+    )
 
     def __init__(self, instance: Instance) -> None:
         self._instance = instance

@@ -35,7 +35,7 @@ class DpProtect(TableFunction):
             "neighbours",
             "VARCHAR",
             default=str(Neighbours.ADD_REMOVE),
-            help="'add_remove' (one row more or less; the number of rows is private) or 'replace_one' (one row changed)",
+            help="'add_remove' (one row more or less; their number is private) or 'replace_one' (one row changed)",
         ),
     )
 

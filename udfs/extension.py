@@ -37,7 +37,7 @@ class InstanceNumber(bridge.TableFunction):
 
     def bind(self, call: bridge.Call) -> bridge.Relation:
         """See `TableFunction.bind`."""
-        return bridge.Query(f"SELECT {self._number:d}::BIGINT AS number")  # noqa: S608 - a number
+        return bridge.Query(f"SELECT {self._number:d}::BIGINT AS number")
 
 
 class Instance:
@@ -55,14 +55,14 @@ class Instance:
         """Run LOAD, which calls back with the instance's handle, and register the functions."""
         failure: list[BaseException] = []
 
-        @capi.LOAD_CALLBACK
+        @capi.load_callback
         def on_load(database: int) -> int:
             try:
                 handle = C.cast(database, C.POINTER(C.c_void_p))[0]
                 self.connections = bridge.Connections(handle)
                 functions = [*self._make_functions(self), InstanceNumber(id(self))]
                 self._numbers = bridge.register(self.connections, functions)
-            except BaseException as error:  # noqa: BLE001 - a callback must not raise
+            except BaseException as error:
                 failure.append(error)
                 return 1
             return 0
@@ -73,7 +73,7 @@ class Instance:
         except duckdb.Error as error:
             raise failure[0] if failure else _load_error(error) from None
         finally:
-            shim().dpsql_set_callback(C.cast(None, capi.LOAD_CALLBACK))
+            shim().dpsql_set_callback(capi.LOAD_CALLBACK())
         if self.connections is None:
             raise InternalError("the dpsql extension is loaded here already, but not by this process' dpsql")
 
@@ -171,7 +171,7 @@ _shim: Any = None
 
 def shim() -> Any:
     """The extension file as a ctypes library, for the functions that are ours."""
-    global _shim  # noqa: PLW0603 - loaded at first use, for importing must not need it
+    global _shim
     if _shim is None:
         library = C.CDLL(str(PATH))
         library.dpsql_set_callback.argtypes = [capi.LOAD_CALLBACK]

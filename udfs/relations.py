@@ -19,7 +19,7 @@ Columns = Mapping[str, str]
 """Names of columns and their DuckDB types."""
 
 
-def literal(value: Any) -> exp.Expression:
+def literal(value: Any) -> exp.Expr:
     """A Python value as a constant; lists of text too."""
     if value is None:
         return exp.null()
@@ -35,7 +35,9 @@ def rows_query(columns: Columns, rows: Sequence[Sequence[Any]]) -> str:
     kinds = [exp.DataType.build(kind, dialect="duckdb") for kind in columns.values()]
 
     def select(row: Sequence[Any]) -> exp.Select:
-        values = [exp.cast(literal(value), kind.copy(), dialect="duckdb") for value, kind in zip(row, kinds, strict=True)]
+        values = [
+            exp.cast(literal(value), kind.copy(), dialect="duckdb") for value, kind in zip(row, kinds, strict=True)
+        ]
         names = columns.keys()
         return exp.select(*(exp.alias_(v, name, quoted=True) for v, name in zip(values, names, strict=True)))
 
@@ -94,7 +96,9 @@ class BooksQuery(Relation):
         with self.instance.cursor() as cursor:
             catalogs = catalogs_with_books(cursor)
             parts = [
-                qualified(with_constants(read(self.name)[0], {**self.constants, "prefix": prefix(cursor, catalog)}), catalog)
+                qualified(
+                    with_constants(read(self.name)[0], {**self.constants, "prefix": prefix(cursor, catalog)}), catalog
+                )
                 for catalog in catalogs
             ]
         return " UNION ALL ".join(f"({part})" for part in parts) or self.schema

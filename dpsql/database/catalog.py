@@ -72,7 +72,8 @@ def split_name(text: str) -> tuple[str, ...] | None:
     >>> split_name('bank."my schema".clients')
     ('bank', 'my schema', 'clients')
     """
-    parts, place = [], 0
+    parts: list[str] = []
+    place = 0
     while True:
         found = _PART.match(text, place)
         if not found or len(parts) == 3:
@@ -149,7 +150,8 @@ def _lookup(cursor: duckdb.DuckDBPyConnection, catalog: str, schema: str, name: 
             raise InvalidArgument(f"{name!r} is a view: name the table that it reads, for the budget is the table's")
         return None
     columns = cursor.execute(_COLUMNS, list(found[0])).fetchall()
-    return Source(*found[0], tuple(Column(*column) for column in columns))
+    database, owner, table = found[0]
+    return Source(database, owner, table, tuple(Column(*column) for column in columns))
 
 
 def enum_values(type_name: str) -> tuple[str, ...] | None:

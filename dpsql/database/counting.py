@@ -77,11 +77,10 @@ class DuckDBCounter:
 
     def _packed(self, clique: Clique) -> exp.Select:
         places = [self._domain.names.index(name) for name in clique]
-        key: exp.Expression | None = None
-        for place, size in zip(places, self._domain.shape(clique), strict=True):
-            code = exp.cast(exp.column(f"c{place}"), "BIGINT", dialect="duckdb")
-            scaled = None if key is None else exp.Mul(this=exp.paren(key), expression=exp.Literal.number(size))
-            key = code if scaled is None else exp.Add(this=scaled, expression=code)
+        codes = [exp.cast(exp.column(f"c{place}"), "BIGINT", dialect="duckdb") for place in places]
+        key: exp.Expr = codes[0]
+        for code, size in zip(codes[1:], self._domain.shape(clique)[1:], strict=True):
+            key = exp.Add(this=exp.Mul(this=exp.paren(key), expression=exp.Literal.number(size)), expression=code)
         total = exp.cast(exp.Sum(this=exp.column(_WEIGHT)), "BIGINT", dialect="duckdb")
         inside = [exp.Not(this=exp.Is(this=exp.column(f"c{place}"), expression=exp.null())) for place in places]
         selected = exp.select(exp.alias_(key, "cell"), exp.alias_(total, "rows")).from_(self._cuboid())

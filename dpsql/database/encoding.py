@@ -6,6 +6,7 @@ constants, `TRY_CAST`, no arithmetic that could overflow. A row outside the doma
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ import duckdb
 from sqlglot import exp
 
 from dpsql.database.catalog import Column, enum_values
-from dpsql.domain import Attribute, can_be_binned, decimal_scale, equal_width, FLOAT_TYPES, INTEGER_TYPES
+from dpsql.domain import FLOAT_TYPES, INTEGER_TYPES, Attribute, can_be_binned, decimal_scale, equal_width
 from dpsql.errors import InvalidArgument
 
 _LARGEST_TICK: Final = 2**62
@@ -46,7 +47,7 @@ def _data_type(name: str) -> exp.DataType:
     return exp.DataType.build(name, dialect="duckdb")
 
 
-def _typed(text: str, type_name: str) -> exp.Expression:
+def _typed(text: str, type_name: str) -> exp.Expr:
     """A constant of a type, from its text."""
     return exp.cast(exp.Literal.string(text), _data_type(type_name), dialect="duckdb")
 
@@ -55,11 +56,11 @@ def _identifier(name: str) -> exp.Column:
     return exp.column(exp.to_identifier(name, quoted=True))
 
 
-def _text(expression: exp.Expression) -> exp.Expression:
+def _text(expression: exp.Expr) -> exp.Expr:
     return exp.cast(expression, "VARCHAR", dialect="duckdb")
 
 
-def _null_or(code: int | None) -> exp.Expression:
+def _null_or(code: int | None) -> exp.Expr:
     return exp.null() if code is None else exp.Literal.number(code)
 
 
@@ -104,7 +105,7 @@ def tick(cursor: duckdb.DuckDBPyConnection, value: Any, type_name: str, argument
     if type_name in INTEGER_TYPES or scale is not None:
         whole = int(text.replace(".", "")) if scale else int(text)
     else:
-        tree = exp.maybe_parse(_TO_TICK[type_name], dialect="duckdb")
+        tree: exp.Expr = exp.maybe_parse(_TO_TICK[type_name], dialect="duckdb")
         sql = _substitute(tree, _typed(text, type_name))
         row = cursor.execute(exp.select(sql).sql(dialect="duckdb")).fetchall()[0][0]
         if row is None:
@@ -115,12 +116,14 @@ def tick(cursor: duckdb.DuckDBPyConnection, value: Any, type_name: str, argument
     return whole
 
 
-def _substitute(tree: exp.Expression, replacement: exp.Expression) -> exp.Expression:
+def _substitute(tree: exp.Expr, replacement: exp.Expr) -> exp.Expr:
     """`tree` with the column x replaced."""
-    return tree.transform(lambda node: replacement.copy() if isinstance(node, exp.Column) and node.name == "x" else node)
+    return tree.transform(
+        lambda node: replacement.copy() if isinstance(node, exp.Column) and node.name == "x" else node
+    )
 
 
-def from_tick(value: exp.Expression, type_name: str) -> exp.Expression:
+def from_tick(value: exp.Expr, type_name: str) -> exp.Expr:
     """The value of a tick, in the column's type."""
     scale = decimal_scale(type_name)
     if scale:
@@ -157,6 +160,7 @@ def declare_values(
     cursor: duckdb.DuckDBPyConnection,
     column: Column,
     values: Sequence[Any],
+    *,
     nullable: bool,
     other: Any,
     origin: str = "declared",
@@ -194,6 +198,7 @@ def declare_bins(
     lower: Any,
     upper: Any,
     bins: int | None,
+    *,
     nullable: bool,
     other: Any,
 ) -> Attribute:
@@ -204,12 +209,12 @@ def declare_bins(
     """
     if not can_be_binned(column.type):
         raise InvalidArgument(
-            f"column {column.name!r} is of type {column.type}, which has no bins: give values := […], or exclude := true"
+            f"column {column.name!r} is of type {column.type}, which has no bins: give values := […] or exclude := true"
         )
     is_float = column.type in FLOAT_TYPES
     if edges is not None:
         ticks = tuple(tick(cursor, edge, column.type, "edges") for edge in edges)
-        if len(ticks) < 2 or any(a >= b for a, b in zip(ticks, ticks[1:], strict=False)):
+        if len(ticks) < 2 or any(a >= b for a, b in itertools.pairwise(ticks)):
             raise InvalidArgument("edges must be at least two values in increasing order, the last one exclusive")
     else:
         low, high = tick(cursor, lower, column.type, "lower"), tick(cursor, upper, column.type, "upper")
@@ -222,8 +227,8 @@ def declare_bins(
             raise InvalidArgument(f"bins is {bins}: give 1{most}")
         if bins > _MOST_CODES:
             raise InvalidArgument(f"bins is {bins}: give at most {_MOST_CODES}")
-        ticks = equal_width(low, high, bins, is_float)
-        if any(a >= b for a, b in zip(ticks, ticks[1:], strict=False)):
+        ticks = equal_width(low, high, bins, is_float=is_float)
+        if any(a >= b for a, b in itertools.pairwise(ticks)):
             raise InvalidArgument(f"bins is {bins}, more than {column.type} can tell apart between lower and upper")
     if len(ticks) > _MOST_CODES:
         raise InvalidArgument(f"edges has {len(ticks)} entries, more than {_MOST_CODES}")
@@ -235,7 +240,7 @@ def declare_bins(
 # --- encoding: private values to codes --------------------------------------------------------------------------------
 
 
-def encode(attribute: Attribute) -> exp.Expression:
+def encode(attribute: Attribute) -> exp.Expr:
     """The code of a column, NULL where the row is outside the domain; total on every value of the type."""
     column = _identifier(attribute.name)
     regular = _encode_values(attribute, column) if attribute.kind == "values" else _encode_bins(attribute, column)
@@ -247,13 +252,13 @@ def encode(attribute: Attribute) -> exp.Expression:
     )
 
 
-def _encode_values(attribute: Attribute, column: exp.Column) -> exp.Expression:
+def _encode_values(attribute: Attribute, column: exp.Column) -> exp.Expr:
     """A hash look-up: the text of the value as a member of an ENUM of the domain's texts."""
     kind = exp.DataType(this=exp.DataType.Type.ENUM, expressions=[exp.Literal.string(v) for v in attribute.values])
     return exp.func("enum_code", exp.TryCast(this=_text(column), to=kind), dialect="duckdb")
 
 
-def _encode_bins(attribute: Attribute, column: exp.Column) -> exp.Expression:
+def _encode_bins(attribute: Attribute, column: exp.Column) -> exp.Expr:
     """A search tree of comparisons with the edges, inside the range; nothing to overflow."""
     edges = [_typed(text, attribute.type) for text in attribute.edges]
     inside = exp.and_(
@@ -262,7 +267,7 @@ def _encode_bins(attribute: Attribute, column: exp.Column) -> exp.Expression:
     return exp.case().when(inside, _search(column, edges, 0, attribute.regular))
 
 
-def _search(column: exp.Column, edges: Sequence[exp.Expression], low: int, high: int) -> exp.Expression:
+def _search(column: exp.Column, edges: Sequence[exp.Expr], low: int, high: int) -> exp.Expr:
     if high - low == 1:
         return exp.Literal.number(low)
     middle = (low + high) // 2
@@ -273,15 +278,20 @@ def _search(column: exp.Column, edges: Sequence[exp.Expression], low: int, high:
 # --- decoding: released codes to values -------------------------------------------------------------------------------
 
 
-def decode(attribute: Attribute, code: str, ticks: str) -> exp.Expression:
+def decode(attribute: Attribute, code: str, ticks: str) -> exp.Expr:
     """The value of a code, from the columns `code` and (for bins) `ticks` of a released frame."""
     index = exp.column(code)
     if attribute.kind == "excluded":
         return exp.null()
     if attribute.kind == "values":
-        texts: list[exp.Expression] = [exp.Literal.string(value) for value in attribute.values]
+        texts: list[exp.Expr] = [exp.Literal.string(value) for value in attribute.values]
         texts += [exp.Literal.string(attribute.other)] if attribute.other is not None else []
-        listed = exp.func("list_extract", exp.Array(expressions=texts), exp.Add(this=index, expression=exp.Literal.number(1)), dialect="duckdb")
+        listed = exp.func(
+            "list_extract",
+            exp.Array(expressions=texts),
+            exp.Add(this=index, expression=exp.Literal.number(1)),
+            dialect="duckdb",
+        )
         return exp.cast(listed, _data_type(attribute.type), dialect="duckdb")
     regular = exp.LT(this=index, expression=exp.Literal.number(attribute.regular))
     value = exp.case().when(regular, from_tick(exp.column(ticks), attribute.type))

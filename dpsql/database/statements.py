@@ -41,8 +41,13 @@ def with_constants(sql: str, constants: Mapping[str, str]) -> str:
     return tree.sql(dialect="duckdb")
 
 
+def read_text(name: str) -> str:
+    """The text of `sql/<name>.sql`."""
+    return (resources.files("dpsql.sql") / f"{name}.sql").read_text(encoding="utf-8")
+
+
 @lru_cache(maxsize=16)
 def read(name: str) -> tuple[str, ...]:
     """The statements of `sql/<name>.sql`."""
-    text = (resources.files("dpsql.sql") / f"{name}.sql").read_text(encoding="utf-8")
+    text = read_text(name)
     return tuple(tree.sql(dialect="duckdb", comments=False) for tree in sqlglot.parse(text, read="duckdb") if tree)

@@ -9,6 +9,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -90,15 +91,15 @@ class Books:
         raise BooksError("the books are too busy: try again")
 
     def _rollback(self) -> None:
-        try:
+        with suppress(duckdb.Error):  # a failed COMMIT has rolled back already
             self._cursor.execute("ROLLBACK")
-        except duckdb.Error:
-            pass  # the failed COMMIT has rolled back already
 
     @property
     def exist(self) -> bool:
         """Whether the database has books."""
-        sql = "SELECT 1 FROM duckdb_tables() WHERE database_name = ? AND schema_name = 'dpsql' AND table_name = 'account'"
+        sql = (
+            "SELECT 1 FROM duckdb_tables() WHERE database_name = ? AND schema_name = 'dpsql' AND table_name = 'account'"
+        )
         return bool(self._cursor.execute(sql, [self.catalog]).fetchall())
 
     def check_writable(self) -> None:
@@ -260,23 +261,30 @@ class Books:
 
     def release(self, key: str) -> Entry | None:
         """The release of a key, None if there is none."""
-        found = self._releases("WHERE key = $value", key)
+        found = [entry for entry in self.find_releases(key) if entry.key == key]
         return found[0] if found else None
 
     def find_releases(self, text: str) -> list[Entry]:
-        """The releases of that key, number or name."""
-        return self._releases(
-            "WHERE $value IN (key, CAST(number AS VARCHAR), nullif(json_extract_string(request, '$.release'), ''))", text
-        )
-
-    def _releases(self, condition: str, value: Any) -> list[Entry]:
+        """The releases whose key, number or name `text` is."""
         rows = self._run(
-            "SELECT key, number, source, request, domain, mechanism, guarantee, state, rows, report "
-            f"FROM dpsql.release {condition}",  # noqa: S608 - one of two constants
-            {"value": value},
+            "SELECT key, number, source, request, domain, mechanism, guarantee, state, rows, report FROM dpsql.release "
+            "WHERE $text IN (key, CAST(number AS VARCHAR), nullif(json_extract_string(request, '$.release'), ''))",
+            {"text": text},
         )
         return [
-            Entry(*row[:4], Domain.from_json(row[4]), *row[5:9], json.loads(row[9]) if row[9] else {}) for row in rows
+            Entry(
+                key=key,
+                number=number,
+                source=source,
+                request=request,
+                domain=Domain.from_json(domain),
+                mechanism=mechanism,
+                guarantee=guarantee,
+                state=state,
+                rows=count,
+                report=json.loads(report) if report else {},
+            )
+            for key, number, source, request, domain, mechanism, guarantee, state, count, report in rows
         ]
 
     # --- the curator's journal ----------------------------------------------------------------------------------------
@@ -292,7 +300,8 @@ class Books:
             for number, answer in enumerate(answers, start=first):
                 self._run(
                     "INSERT INTO dpsql.answer VALUES "
-                    "($release, $number, $question, $kind, $columns, $shape, $noise, $variance, $stddev, $rho, $selection)",
+                    "($release, $number, $question, $kind, $columns, $shape, $noise, $variance, $stddev, $rho, "
+                    "$selection)",
                     _answer_row(release, number, answer),
                 )
                 parts.append(_answer_cells(number, answer.measurement))
@@ -408,8 +417,8 @@ def _answer_row(release: str, number: int, answer: Answer) -> dict[str, Any]:
 
 def _answer_cells(number: int, measured: Measurement | None) -> pd.DataFrame:
     values = np.empty(0, np.int64) if measured is None else measured.values
-    whole = measured is None or measured.cells is None
-    cells = np.arange(len(values)) if whole else np.array(measured.cells)
+    listed = None if measured is None else measured.cells
+    cells = np.arange(len(values)) if listed is None else np.array(listed)
     return pd.DataFrame({"answer": np.full(len(values), number), "cell": cells, "value": values})
 
 

@@ -99,7 +99,13 @@ def fit_cells(
     advance = _program(tuple(zip(blocks.offsets, blocks.sizes, strict=True)))
     d = jnp.asarray(start)
     state = (d, jnp.zeros_like(d), jnp.zeros_like(d), jnp.int32(0), jnp.float32(np.inf), jnp.bool_(False))
-    constants = (jnp.asarray(index), jnp.asarray(weight), jnp.asarray(target), jnp.float32(rate), jnp.float32(tolerance))
+    constants = (
+        jnp.asarray(index),
+        jnp.asarray(weight),
+        jnp.asarray(target),
+        jnp.float32(rate),
+        jnp.float32(tolerance),
+    )
     chunk = 1
     progress.stage("projecting", steps)
     while int(state[3]) < steps and not bool(state[5]):
@@ -121,7 +127,7 @@ def _program(places: tuple[tuple[int, int], ...]) -> Any:
         def loss(d: jax.Array) -> jax.Array:
             padded = jnp.concatenate([d, jnp.ones((1, d.shape[1]), d.dtype)])
             answers = jnp.prod(padded[index], axis=1).mean(axis=1)
-            return (weight * (answers - target) ** 2).sum()
+            return jnp.vdot(weight, (answers - target) ** 2)
 
         def step(carry: Any) -> Any:
             d, first, second, done, before, _ = carry

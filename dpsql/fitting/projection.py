@@ -254,7 +254,9 @@ class _Program:
         while done < settings.steps:
             chunk = min(chunk, settings.steps - done)
             begin = time.monotonic()
-            state, loss = self._advance(state, constants, jnp.int32(done), jnp.int32(chunk), jnp.float32(settings.steps))
+            state, loss = self._advance(
+                state, constants, jnp.int32(done), jnp.int32(chunk), jnp.float32(settings.steps)
+            )
             loss.block_until_ready()
             seconds = time.monotonic() - begin
             done += chunk

@@ -98,7 +98,7 @@ class RelaxedTable:
         cumulative /= cumulative[-1]
         stacked = (cumulative + np.arange(block.shape[1])).T.ravel()  # increasing over values, then over relaxed rows
         place = np.searchsorted(stacked, uniform + parents, side="right") - parents * len(block)
-        return np.clip(place, 0, len(block) - 1)
+        return np.asarray(np.clip(place, 0, len(block) - 1), np.int64)
 
 
 def simplex_projection(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

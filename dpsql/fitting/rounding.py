@@ -143,8 +143,13 @@ class _Swaps:
             part = mixed[begin : begin + _BATCHES_AT_ONCE]
             padded = np.resize(part, _BATCHES_AT_ONCE)
             self._codes, self._error = run(
-                self._codes, self._error, offered, jnp.asarray(batches[padded]), jnp.asarray(owners[padded]),
-                jnp.int32(len(part)), *self._geometry,
+                self._codes,
+                self._error,
+                offered,
+                jnp.asarray(batches[padded]),
+                jnp.asarray(owners[padded]),
+                jnp.int32(len(part)),
+                *self._geometry,
             )
             self._error.block_until_ready()
             progress.advance(0)
@@ -187,4 +192,5 @@ def _run_batches(
         codes = codes.at[rows, a].set(jnp.where(accepted, offered, before))
         return codes, error
 
-    return jax.lax.fori_loop(0, count, batch, (codes, error))
+    done: tuple[jax.Array, jax.Array] = jax.lax.fori_loop(0, count, batch, (codes, error))
+    return done

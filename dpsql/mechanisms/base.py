@@ -87,9 +87,7 @@ class Mechanism(ABC):
         """What `run` would ask for a table of about `rows` rows; an adaptive mechanism names what it knows."""
 
     @abstractmethod
-    def run(
-        self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress
-    ) -> Outcome:
+    def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """Ask the curator, fit a model.
 
         Args:

@@ -142,7 +142,9 @@ class Projection(Mechanism):
             chosen += [(c, rho * part * w / whole) for c, w in zip(kept, weights, strict=True)]
             room -= sum(domain.size(clique) for clique in kept)
         spent = sum((share for _, share in chosen), Fraction(0))
-        return [(clique, share * rho / spent) for clique, share in chosen]  # what a dropped order leaves goes to the rest
+        return [
+            (clique, share * rho / spent) for clique, share in chosen
+        ]  # what a dropped order leaves goes to the rest
 
     def _keep(
         self, domain: Domain, cliques: Sequence[Clique], neighbours: Neighbours, rho: Fraction, rows: float, room: int

@@ -109,8 +109,8 @@ class RAP(Mechanism):
         asked = cells if self.rounds == 1 else self.rounds * self.queries_per_round
         if asked > min(cells, _MOST_QUERIES):
             raise InvalidArgument(
-                f"rap would measure {asked} cells, of {cells} at most {min(cells, _MOST_QUERIES)} can be: change rounds "
-                "and queries_per_round (rounds := 1 measures all), or say mechanism := 'projection'"
+                f"rap would measure {asked} cells, of {cells} at most {min(cells, _MOST_QUERIES)} can be: change "
+                "rounds and queries_per_round (rounds := 1 measures all), or say mechanism := 'projection'"
             )
 
     def plan(

@@ -107,9 +107,7 @@ class Curator:
             return self._measurement((), Fraction(0), "none")
         return self.measure([((), rho)])[0]
 
-    def measure(
-        self, requests: Sequence[tuple[Clique, Fraction]], noise: NoiseName = "gaussian"
-    ) -> list[Measurement]:
+    def measure(self, requests: Sequence[tuple[Clique, Fraction]], noise: NoiseName = "gaussian") -> list[Measurement]:
         """Whole marginals, every cell of the domain with independent noise.
 
         Privacy: Σρ-zCDP. Gaussian noise has σ² = Δ₂²/2ρ with Δ₂² = 1 (add_remove) or 2 (replace_one); Laplace noise has

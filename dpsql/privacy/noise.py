@@ -217,7 +217,7 @@ class _Symmetric:
             magnitude = coarse
         negative = np.frombuffer(entropy(len(magnitude)), dtype=np.uint8) & 1 == 1
         kept = ~(negative & (magnitude == 0))  # zero must not come twice
-        return np.where(negative, -magnitude, magnitude)[kept]
+        return np.asarray(np.where(negative, -magnitude, magnitude)[kept], np.int64)
 
     def _accept(self, coarse: Integers, fine: Integers, entropy: Entropy) -> npt.NDArray[np.bool_]:
         """Accept with probability exp(−t·((A + B/m)^power − A^power)), decided in floats where they are surely right.
@@ -228,7 +228,7 @@ class _Symmetric:
         extra = part if self._power == 1 else part * (2.0 * coarse + part)
         u = np.frombuffer(entropy(8 * len(fine)), dtype=np.uint64)
         distance = np.exp(-float(self._t) * extra) - u * 2.0**-64
-        accepted = distance > 0
+        accepted: npt.NDArray[np.bool_] = distance > 0
         for place in np.flatnonzero(np.abs(distance) < 2.0**-40):
             a, b = int(coarse[place]), Fraction(int(fine[place]), self._m)
             exponent = self._t * ((a + b) ** self._power - a**self._power)

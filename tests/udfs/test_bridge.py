@@ -8,10 +8,10 @@ import time
 
 import duckdb
 import pytest
-
-from dpsql.errors import InvalidArgument
 from dpsql.udfs import bridge, extension
 from dpsql.udfs.bridge import Call, Parameter, Query, Relation, TableFunction
+
+from dpsql.errors import InvalidArgument
 
 EVERY_TYPE = """
     SELECT * REPLACE (coalesce(varchar, 'x') AS varchar) FROM test_all_types()

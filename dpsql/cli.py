@@ -1,0 +1,123 @@
+"""The command line: `dpsql demo`, `dpsql sql`, `dpsql synthesize`, `dpsql budget`, `dpsql doctor`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from dpsql.errors import DpsqlError
+
+if TYPE_CHECKING:
+    from dpsql.connection import Database
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    parser = argparse.ArgumentParser(
+        prog="dpsql", description="Differentially private synthetic tables inside DuckDB, in SQL."
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+
+    demo = commands.add_parser("demo", help="protect, plan, synthesise and compare a simulated census, in a minute")
+    demo.add_argument("--database", help="the DuckDB file to make (default: a new one in a temporary folder)")
+    demo.add_argument("--input", metavar="FILE", help="a CSV or Parquet file of your own instead")
+    demo.add_argument("--epsilon", type=float, default=1.0, help="of the release (default: 1)")
+
+    sql = commands.add_parser("sql", help="run SQL on a database file with dpsql in it")
+    sql.add_argument("database", help="the DuckDB file")
+    sql.add_argument("statement", help="SQL, or - to read it from standard input")
+
+    synthesize = commands.add_parser("synthesize", help="write a synthetic table to a CSV or Parquet file")
+    synthesize.add_argument("database", help="the DuckDB file")
+    synthesize.add_argument("table", help="the protected table")
+    synthesize.add_argument("--epsilon", type=float, required=True, help="what the release costs")
+    synthesize.add_argument("--delta", type=float, help="by default the table's")
+    synthesize.add_argument("--workload", help="SQL or shorthand; by default all 3-way marginals")
+    synthesize.add_argument("--mechanism", default="projection", help="projection (default) or rap")
+    synthesize.add_argument("--rows", type=int, help="by default the measured total")
+    synthesize.add_argument("--release", default="", help="a name: another one is a fresh release")
+    synthesize.add_argument("--output", required=True, metavar="FILE", help="a .csv or .parquet file to write")
+
+    budget = commands.add_parser("budget", help="what is spent and left of each protected table")
+    budget.add_argument("database", help="the DuckDB file")
+
+    commands.add_parser("doctor", help="what dpsql runs on: versions, extension, device")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit status, 1 after an error, which goes to standard error."""
+    options = build_parser().parse_args(arguments)
+    try:
+        _COMMANDS[options.command](options)
+    except (DpsqlError, duckdb.Error, OSError) as error:
+        print(f"dpsql: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("dpsql: interrupted; what was charged is kept, the same command goes on from it", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _open(path: str) -> Database:
+    from dpsql.connection import connect
+
+    if not Path(path).exists():
+        raise DpsqlError(f"there is no database file {path!r}")
+    return connect(path)
+
+
+def _demo(options: argparse.Namespace) -> None:
+    from dpsql.demo import run
+
+    path = options.database or str(Path(tempfile.mkdtemp(prefix="dpsql-")) / "demo.duckdb")
+    run(path, options.input, options.epsilon, print)
+
+
+def _sql(options: argparse.Namespace) -> None:
+    statement = sys.stdin.read() if options.statement == "-" else options.statement
+    with _open(options.database) as db:
+        if _returns_rows(statement):
+            db.connection.sql(statement).show()
+        else:
+            db.sql(statement)
+
+
+def _returns_rows(statement: str) -> bool:
+    kinds = [found.type for found in duckdb.extract_statements(statement)]
+    return len(kinds) == 1 and kinds[0] in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
+
+
+def _synthesize(options: argparse.Namespace) -> None:
+    names = ("delta", "workload", "mechanism", "rows", "release")
+    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    if Path(options.output).suffix not in (".csv", ".parquet"):
+        raise DpsqlError(f"--output is {options.output!r}: give a .csv or .parquet file")
+    with _open(options.database) as db:
+        release = db.synthesize(options.table, options.epsilon, **given)
+        release.write(options.output)
+        print(f"{release.entry.rows} rows in {options.output}: {release.entry.guarantee}")
+
+
+def _budget(options: argparse.Namespace) -> None:
+    with _open(options.database) as db:
+        print(db.budget().to_string(index=False))
+
+
+def _doctor(options: argparse.Namespace) -> None:
+    from dpsql.doctor import report
+
+    for name, value in report().items():
+        print(f"{name:12} {value}")
+
+
+_COMMANDS = {"demo": _demo, "sql": _sql, "synthesize": _synthesize, "budget": _budget, "doctor": _doctor}
+
+if __name__ == "__main__":
+    sys.exit(main())

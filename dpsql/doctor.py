@@ -1,0 +1,36 @@
+"""What dpsql runs on, for a report of a problem."""
+
+from __future__ import annotations
+
+import platform
+
+import duckdb
+import jax
+
+from dpsql.connection import connect
+from dpsql.udfs.extension import PATH
+from dpsql.version import __version__
+
+
+def report() -> dict[str, str]:
+    """Versions, the native extension, and the device of the fits.
+
+    >>> report()["functions"]
+    '8 registered'
+    """
+    with connect() as db:
+        sql = (
+            "SELECT count(DISTINCT function_name) FROM duckdb_functions() WHERE function_name LIKE 'dp\\_%' ESCAPE '\\'"
+        )
+        functions = db.sql(sql + " AND function_type = 'table'").fetchall()[0][0]
+    devices = ", ".join(f"{device.platform} {device.device_kind}" for device in jax.devices())
+    return {
+        "dpsql": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "duckdb": duckdb.__version__,
+        "jax": jax.__version__,
+        "device": devices,
+        "extension": f"{PATH.name}, {PATH.stat().st_size} bytes",
+        "functions": f"{functions} registered",
+    }
