@@ -87,7 +87,7 @@ class Release:
 
     def arrow(self) -> Any:
         """The synthetic rows as an Arrow table (needs pyarrow)."""
-        return self._database.connection.execute(self._select()).to_arrow_table()
+        return self._database.connection.sql(self._select()).to_arrow_table()
 
     def to_table(self, name: str) -> None:
         """Copy the synthetic rows into a new table.

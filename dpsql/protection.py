@@ -9,9 +9,9 @@ import duckdb
 from sqlglot import exp
 
 from dpsql.database.catalog import Column, Source, find_source, quote, split_name
-from dpsql.database.encoding import automatic, declare_bins, declare_values
+from dpsql.database.encoding import automatic, can_not_be_listed, declare_bins, declare_values
 from dpsql.database.store import Books
-from dpsql.domain import Attribute, Domain
+from dpsql.domain import Attribute, Domain, can_be_binned
 from dpsql.errors import InvalidArgument, NotDeclared, NotProtected
 from dpsql.privacy.accounting import Neighbours, make_budget
 from dpsql.privacy.ledger import Account
@@ -165,9 +165,11 @@ def _columns_named(source: Source, columns: Sequence[str]) -> list[Column]:
 def _missing(source: Source, missing: Sequence[Column]) -> str:
     names = ", ".join(column.name for column in missing[:5]) + (", …" if len(missing) > 5 else "")
     first = missing[0]
-    texts = first.type in ("VARCHAR", "UUID")
-    how = "values := ['…', '…']" if texts else "lower := …, upper := …, bins := …"
+    if can_be_binned(first.type):
+        how = "lower := …, upper := …, bins := …"
+    else:
+        how = "exclude := true" if can_not_be_listed(first.type) else "\"values\" := ['…', '…']"
     return (
         f"no public domain is declared for {names} of {source.name!r} (or the type changed since): the owner says "
-        f"CALL dp_domain('{source.name}', '{first.name}', {how}), or exclude := true to leave the column NULL"
+        f"CALL dp_domain('{source.name}', '{first.name}', {how}), or exclude := true to leave a column NULL"
     )

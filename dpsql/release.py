@@ -223,7 +223,7 @@ def produce(cursors: Cursors, resolved: Resolved, progress: Progress, entropy: E
     """
     with _alone(resolved.key, progress), cursors() as cursor, interruptible(cursor, progress):
         books = Books(cursor, resolved.source.catalog)
-        entry = books.charge(
+        entry = books.release(resolved.key) or books.charge(
             resolved.key,
             resolved.source.key,
             resolved.canonical,

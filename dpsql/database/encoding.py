@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import duckdb
+import numpy as np
 from sqlglot import exp
 
 from dpsql.database.catalog import Column, enum_values
@@ -18,9 +19,10 @@ from dpsql.domain import FLOAT_TYPES, INTEGER_TYPES, Attribute, can_be_binned, d
 from dpsql.errors import InvalidArgument
 
 _LARGEST_TICK: Final = 2**62
+_LARGEST_FLOAT: Final = 1e307  # the width of the whole range is finite too
 _MOST_CODES: Final = 100_000
 DEFAULT_BINS: Final = 100
-_NOT_FOR_VALUES: Final = ("[", "STRUCT", "MAP", "UNION", "BLOB", "BIT", "VARIANT", "GEOMETRY")
+_NOT_FOR_VALUES: Final = frozenset({"STRUCT", "MAP", "UNION", "BLOB", "BIT", "VARIANT", "GEOMETRY", "JSON"})
 
 # tick <- value and value <- tick, by type; integers, decimals and floats are written out below
 _TO_TICK: Final = {
@@ -98,9 +100,9 @@ def tick(cursor: duckdb.DuckDBPyConnection, value: Any, type_name: str, argument
     text = canonical(cursor, [value], type_name, argument)[0]
     scale = decimal_scale(type_name)
     if type_name in FLOAT_TYPES:
-        number = float(text)
-        if not abs(number) < float("inf"):
-            raise InvalidArgument(f"{argument} is {text}: give a finite number")
+        number = float(np.float32(text)) if type_name == "FLOAT" else float(text)
+        if not abs(number) < _LARGEST_FLOAT:
+            raise InvalidArgument(f"{argument} is {text}: give a number of less than {_LARGEST_FLOAT:g}")
         return number
     if type_name in INTEGER_TYPES or scale is not None:
         whole = int(text.replace(".", "")) if scale else int(text)
@@ -148,6 +150,11 @@ def _edge_texts(cursor: duckdb.DuckDBPyConnection, ticks: Sequence[int | float],
     return tuple(texts)
 
 
+def can_not_be_listed(type_name: str) -> bool:
+    """Whether a type is nested or binary, so that a column of it can have no domain."""
+    return type_name.endswith("]") or type_name.split("(")[0] in _NOT_FOR_VALUES
+
+
 def automatic(column: Column) -> Attribute | None:
     """The domain that a column's type declares by itself (ENUM, BOOLEAN), else None."""
     values = ("false", "true") if column.type == "BOOLEAN" else enum_values(column.type)
@@ -170,7 +177,7 @@ def declare_values(
     Raises:
         InvalidArgument: no values, a repeated one, too many, one not of the column's type, or a nested or binary type.
     """
-    if any(column.type.startswith(name) or column.type.endswith(name) for name in _NOT_FOR_VALUES):
+    if can_not_be_listed(column.type):
         raise InvalidArgument(
             f"column {column.name!r} is of type {column.type}, which can have no domain: say "
             f"dp_domain(…, {column.name!r}, exclude := true)"
@@ -228,6 +235,8 @@ def declare_bins(
         if bins > _MOST_CODES:
             raise InvalidArgument(f"bins is {bins}: give at most {_MOST_CODES}")
         ticks = equal_width(low, high, bins, is_float=is_float)
+        if column.type == "FLOAT":  # edges that the type can hold, so that no value changes its bin by rounding
+            ticks = tuple(float(np.float32(value)) for value in ticks)
         if any(a >= b for a, b in itertools.pairwise(ticks)):
             raise InvalidArgument(f"bins is {bins}, more than {column.type} can tell apart between lower and upper")
     if len(ticks) > _MOST_CODES:

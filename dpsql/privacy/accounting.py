@@ -124,7 +124,8 @@ def simple_rho(epsilon: float, delta: float) -> Fraction:
     True
     """
     log_delta = math.log(1 / delta)
-    return round_down(Fraction((math.sqrt(log_delta + epsilon) - math.sqrt(log_delta)) ** 2 * (1 - 1e-12)))
+    root = epsilon / (math.sqrt(log_delta + epsilon) + math.sqrt(log_delta))  # √(L + ε) − √L without cancellation
+    return round_down(Fraction(root**2 * (1 - 1e-12)))
 
 
 CONVERSIONS: Final = {"tight": zcdp_rho, "simple": simple_rho}

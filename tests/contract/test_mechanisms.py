@@ -1,0 +1,209 @@
+"""What every registered mechanism promises, tested on each by name."""
+
+from __future__ import annotations
+
+import inspect
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import dpsql
+import dpsql.mechanisms
+from dpsql.domain import Attribute, Domain
+from dpsql.errors import DomainTooLarge, DpsqlError, InsufficientBudget, Interrupted
+from dpsql.marginal import Marginal
+from dpsql.mechanisms.base import explicit_options, make, registered
+from dpsql.privacy.accounting import Neighbours
+from dpsql.privacy.curator import Curator
+from dpsql.progress import Quiet
+from dpsql.workload import Workload
+
+from ..conftest import seeded_entropy
+
+FAST = {
+    "projection": {"relaxed_rows": 8, "steps": 5},
+    "rap": {"rounds": 2, "queries_per_round": 2, "relaxed_rows": 8, "steps": 5},
+}
+NAMES = sorted(registered())
+
+
+def domain_of(columns: int) -> Domain:
+    return Domain(tuple(Attribute(f"c{i}", "INTEGER", "values", ("0", "1", "2", "3", "4")) for i in range(columns)))
+
+
+class Rows:
+    def __init__(self, domain: Domain, rows: np.ndarray) -> None:
+        self._domain, self._rows = domain, rows
+
+    def marginal(self, clique):
+        if not clique:
+            return Marginal((), 1, np.array([0]), np.array([len(self._rows)]))
+        columns = [self._domain.names.index(name) for name in clique]
+        packed = np.ravel_multi_index(tuple(self._rows[:, c] for c in columns), self._domain.shape(clique))
+        cells, counts = np.unique(packed, return_counts=True)
+        return Marginal(clique, self._domain.size(clique), cells, counts)
+
+
+class Journal:
+    def __init__(self) -> None:
+        self.answers = []
+
+    def recorded(self):
+        return []
+
+    def append(self, answers):
+        self.answers += answers
+
+
+def run(
+    name: str, *, columns=3, rows=60, rho=Fraction(1), seed="contract", neighbours=Neighbours.ADD_REMOVE, stop=None
+):
+    domain = domain_of(columns)
+    table = np.random.default_rng(1).integers(0, 3, size=(rows, columns))
+    journal = Journal()
+    progress = Quiet(stop or (lambda: False))
+    curator = Curator(Rows(domain, table), domain, neighbours, rho, journal, progress, seeded_entropy(seed))
+    workload = Workload((domain.names[:2],) if columns > 1 else (domain.names,))
+    mechanism = make(name, FAST[name])
+    mechanism.check(domain, workload, neighbours)
+    outcome = mechanism.run(curator, workload, rho, 7, progress)
+    codes = outcome.model.sample(rows, np.random.default_rng(3), progress)
+    return domain, curator, journal, outcome, codes
+
+
+def test_all_are_here():
+    assert NAMES == sorted(FAST)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_spends_its_charge_and_no_more(name, neighbours):
+    _, curator, journal, _, _ = run(name, neighbours=neighbours)
+    spent = sum((answer.rho for answer in journal.answers), Fraction(0))
+    assert spent + curator.remaining == 1
+    assert spent <= 1
+    assert float(spent) > 0.98
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_cannot_spend_beyond_the_charge(name):
+    """A mechanism that is told of more than was charged is stopped by the curator before it reads anything."""
+    domain, journal = domain_of(3), Journal()
+    curator = Curator(
+        Rows(domain, np.zeros((9, 3), int)), domain, Neighbours.ADD_REMOVE, Fraction(1, 10**6), journal, Quiet()
+    )
+    with pytest.raises(InsufficientBudget):
+        make(name, FAST[name]).run(curator, Workload((domain.names[:2],)), Fraction(1), 0, Quiet())
+    assert journal.answers == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_sees_no_more_than_the_curator(name):
+    """A mechanism's module imports nothing that counts, and touches nothing of the curator's that is private."""
+    source = inspect.getsource(inspect.getmodule(registered()[name]))
+    assert "duckdb" not in source
+    assert "curator._" not in source
+    assert ".database" not in source
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("columns", "rows"), [(3, 60), (1, 60), (3, 1), (3, 0)])
+def test_model_and_rows_lie_in_the_domain(name, columns, rows):
+    domain, _, _, outcome, codes = run(name, columns=columns, rows=rows)
+    assert codes.shape == (rows, columns)
+    assert ((codes >= 0) & (codes < 5)).all()
+    for attribute in domain.names:
+        answer = outcome.model.project((attribute,))
+        assert np.isfinite(answer).all()
+        assert (answer >= 0).all()
+        assert answer.sum() == pytest.approx(1, abs=1e-4)
+    assert np.isfinite(outcome.model.total)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_entropy_gives_the_same_release(name):
+    one, two, other = (run(name, seed=seed) for seed in ("a", "a", "b"))
+    assert [a.question for a in one[2].answers] == [a.question for a in two[2].answers]
+    np.testing.assert_array_equal(one[4], two[4])
+    values = [[a.measurement.values.tolist() for a in r[2].answers if a.measurement] for r in (one, two, other)]
+    assert values[0] == values[1] != values[2]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_can_be_interrupted(name):
+    calls = iter(range(10**9))
+    with pytest.raises(Interrupted):
+        run(name, stop=lambda: next(calls) > 5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_more_budget_is_nearer(name):
+    """With ρ = 1e6 the measured answers are exact to the row."""
+    _, _, journal, _, _ = run(name, rho=Fraction(10**6))
+    exact = Rows(domain_of(3), np.random.default_rng(1).integers(0, 3, size=(60, 3)))
+    for answer in journal.answers:
+        measured = answer.measurement
+        if measured is None or not measured.clique:
+            continue
+        dense = exact.marginal(measured.clique).dense()
+        cells = slice(None) if measured.cells is None else list(measured.cells)
+        assert abs(measured.values - dense[cells]).max() <= 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_is_documented(name):
+    mechanism = registered()[name]
+    text = inspect.getdoc(mechanism) or ""
+    for part in ("Privacy:", "zCDP", "Attributes:", "Raises:"):
+        assert part in text
+    for option in explicit_options(make(name, {})):
+        assert f"{option}:" in text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_refuses_a_huge_domain_before_the_charge(db, name):
+    columns = ", ".join(f"1 AS c{k}" for k in range(12))
+    db.sql(f"CREATE TABLE wide AS SELECT {columns}")
+    db.protect("wide", epsilon=1, delta=1e-6)
+    for k in range(12):
+        db.domain("wide", f"c{k}", lower=0, upper=49)
+    workload = "SELECT " + ", ".join(f"c{k}" for k in range(12)) + ", count(*) FROM wide GROUP BY ALL"
+    with pytest.raises(DomainTooLarge):
+        db.synthesize("wide", 1.0, mechanism=name, workload=workload)
+    assert db.budget().epsilon_spent.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_through_sql(people, name):
+    options = ", ".join(f"{key} := {value}" for key, value in FAST[name].items())
+    sql = f"FROM dp_synthesize('people', epsilon := 1.0, mechanism := '{name}', {options})"
+    people.sql(f"CREATE TABLE s AS {sql}")
+    assert people.sql("DESCRIBE s").fetchall() == people.sql("DESCRIBE people").fetchall()
+    assert people.sql("SELECT mechanism, releases FROM dp_releases(), dp_budget()").fetchall() == [(name, 1)]
+    assert people.sql(f"SELECT count(*) > 0 FROM dp_plan('people', epsilon := 1.0, mechanism := '{name}')").fetchall()[
+        0
+    ][0]
+
+
+def test_options_are_checked():
+    with pytest.raises(DpsqlError, match="its options are"):
+        make("projection", {"rounds": 3})
+    with pytest.raises(DpsqlError, match="there is no mechanism"):
+        make("nothing", {})
+
+
+def test_a_new_mechanism_is_one_file():
+    """`examples/new_mechanism.py` registers one and releases with it."""
+    import runpy
+    from pathlib import Path
+
+    from dpsql.mechanisms import base
+
+    before = dict(base._registry)
+    try:
+        runpy.run_path(str(Path(__file__).parents[2] / "examples" / "new_mechanism.py"), run_name="__main__")
+    finally:
+        base._registry.clear()
+        base._registry.update(before)
+    assert dpsql.__version__

@@ -1,0 +1,136 @@
+"""DuckDB's counts = numpy's counts = the relaxed table's answers on one-hot rows, for generated domains and tables."""
+
+from __future__ import annotations
+
+import itertools
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpsql.database.catalog import find_source
+from dpsql.database.counting import DuckDBCounter
+from dpsql.domain import Attribute, Domain
+from dpsql.errors import DomainTooLarge
+from dpsql.fitting.projection import _layout, _Program  # the compiled query itself
+from dpsql.fitting.relaxation import Blocks, RelaxedTable
+from dpsql.marginal import Measurement
+
+
+@st.composite
+def tables(draw):
+    """A domain of 2 to 4 attributes of listed integers, some nullable or with OTHER, and rows with stray values."""
+    attributes = []
+    for index in range(draw(st.integers(2, 4))):
+        size = draw(st.integers(1, 5))
+        other = "-1" if draw(st.booleans()) else None
+        values = tuple(str(10 * value) for value in range(size))
+        attributes.append(
+            Attribute(f"c{index}", "INTEGER", "values", values, nullable=draw(st.booleans()), other=other)
+        )
+    value = st.one_of(st.none(), st.sampled_from([0, 10, 20, 30, 40, 7, -5]))
+    rows = draw(st.lists(st.tuples(*[value] * len(attributes)), max_size=40))
+    return Domain(tuple(attributes)), rows
+
+
+def code(attribute: Attribute, value: int | None) -> int | None:
+    """What the README says of a value's code."""
+    if value is None:
+        return attribute.null_code
+    return attribute.values.index(str(value)) if str(value) in attribute.values else attribute.other_code
+
+
+@settings(max_examples=150, deadline=None)
+@given(tables())
+def test_duckdb_counts_equal_numpy_counts_and_one_hot_answers(table):
+    domain, rows = table
+    with duckdb.connect() as con:
+        columns = ", ".join(f"{name} INTEGER" for name in domain.names)
+        con.execute(f"CREATE TABLE t ({columns})")
+        if rows:
+            con.executemany(f"INSERT INTO t VALUES ({', '.join('?' * len(domain))})", rows)
+        counter = DuckDBCounter(con.cursor(), find_source(con, "t"), domain)
+        codes = [[code(a, v) for a, v in zip(domain, row, strict=True)] for row in rows]
+        assert counter.marginal(()).counts.tolist() == [len(rows)]
+        for order in range(1, len(domain) + 1):
+            for clique in itertools.combinations(domain.names, order):
+                places = [domain.names.index(name) for name in clique]
+                inside = [[row[p] for p in places] for row in codes if all(row[p] is not None for p in places)]
+                expected = np.zeros(domain.shape(clique), int)
+                for cell in inside:
+                    expected[tuple(cell)] += 1
+                dense = counter.marginal(clique).dense()
+                assert dense.tolist() == expected.ravel().tolist()
+                if inside:
+                    relaxed = one_hot(domain, clique, inside)
+                    np.testing.assert_allclose(relaxed.project(clique) * len(inside), dense, atol=1e-4)
+
+
+def one_hot(domain: Domain, clique, rows) -> RelaxedTable:
+    blocks = Blocks.of(domain)
+    p = np.zeros((blocks.width, len(rows)), np.float32)
+    for row, cells in enumerate(rows):
+        for name, cell in zip(clique, cells, strict=True):
+            p[blocks.block(name).start + cell, row] = 1
+    return RelaxedTable(blocks, p, float(len(rows)))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_the_compiled_answers_equal_numpy(seed):
+    """The tiles that the fit runs on give the same loss as numpy's answers, clique by clique."""
+    import jax.numpy as jnp
+
+    generator = np.random.default_rng(seed)
+    sizes = generator.integers(2, 6, size=4)
+    domain = Domain(
+        tuple(Attribute(f"c{i}", "INTEGER", "values", tuple(map(str, range(s)))) for i, s in enumerate(sizes))
+    )
+    blocks = Blocks.of(domain)
+    p = generator.random((blocks.width, 8)).astype(np.float32)
+    table = RelaxedTable(blocks, p, 1.0)
+    cliques = [c for k in (1, 2, 3) for c in itertools.combinations(domain.names, k)]
+    measured, expected = [], 0.0
+    for clique in cliques:
+        values = generator.integers(0, 50, size=domain.size(clique))
+        variance = int(generator.integers(1, 9))
+        measured.append(Measurement(clique, domain.shape(clique), values, variance, "gaussian", 1))
+        expected += float(((table.project(clique) - values / 100) ** 2).sum()) / 2 * 100**2 / variance
+    layout = _layout(blocks, measured, 100.0, 1.0)
+    program = _Program(blocks.sizes, 8, tuple(layout))
+    tiles = {
+        level: tuple(map(jnp.asarray, (t.index, t.offset, t.size, t.weight, t.target, np.int32(t.count))))
+        for level, t in layout.items()
+    }
+    loss, gradient = program._data_gradient(jnp.asarray(p), tiles)
+    np.testing.assert_allclose(float(loss), expected, rtol=1e-4)
+    nudge = generator.normal(size=p.shape).astype(np.float32)
+    ahead, _ = program._data_gradient(jnp.asarray(p + 1e-2 * nudge), tiles)
+    behind, _ = program._data_gradient(jnp.asarray(p - 1e-2 * nudge), tiles)
+    slope = (float(ahead) - float(behind)) / 2e-2
+    np.testing.assert_allclose(float((gradient * nudge).sum()), slope, rtol=2e-2, atol=1e-3 * float(loss))
+
+
+def test_a_domain_product_that_overflows_is_refused():
+    domain = Domain(tuple(Attribute(f"c{i}", "INTEGER", "values", tuple(map(str, range(50)))) for i in range(12)))
+    with duckdb.connect() as con:
+        con.execute("CREATE TABLE t AS SELECT " + ", ".join(f"1 AS c{i}" for i in range(12)))
+        counter = DuckDBCounter(con.cursor(), find_source(con, "t"), domain)
+        with pytest.raises(DomainTooLarge):
+            counter.marginal(domain.names)
+        assert counter.marginal(domain.names[:3]).counts.sum() == 1
+
+
+def test_only_cells_that_are_not_zero_leave_the_engine():
+    domain = Domain(tuple(Attribute(f"c{i}", "INTEGER", "values", tuple(map(str, range(1000)))) for i in range(3)))
+    with duckdb.connect() as con:
+        con.register("frame", pd.DataFrame({"c0": [1, 1, 999], "c1": [2, 2, 0], "c2": [3, 3, 5]}))
+        con.execute("CREATE TABLE t AS SELECT c0::INTEGER c0, c1::INTEGER c1, c2::INTEGER c2 FROM frame")
+        marginal = DuckDBCounter(con.cursor(), find_source(con, "t"), domain).marginal(domain.names)
+        assert sorted(zip(marginal.cells.tolist(), marginal.counts.tolist(), strict=True)) == [
+            (1_002_003, 2),
+            (999_000_005, 1),
+        ]

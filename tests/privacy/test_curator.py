@@ -1,0 +1,202 @@
+"""The curator: never beyond its charge, noise on every cell, sensitivities, and replay of what was journalled."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpsql.domain import Attribute, Domain
+from dpsql.errors import DomainTooLarge, DpsqlError, InsufficientBudget, InvalidArgument
+from dpsql.marginal import Marginal
+from dpsql.privacy.accounting import Neighbours
+from dpsql.privacy.curator import Answer, Curator
+from dpsql.progress import Quiet
+
+from ..conftest import seeded_entropy
+
+DOMAIN = Domain(
+    (
+        Attribute("a", "INTEGER", "values", ("0", "1", "2")),
+        Attribute("b", "INTEGER", "values", ("0", "1")),
+    )
+)
+ROWS = np.array([[0, 0], [0, 0], [1, 1], [2, 1], [2, 1], [2, 1]])
+
+
+class Rows:
+    """A counter over a few rows, which records what is read."""
+
+    def __init__(self) -> None:
+        self.read: list[tuple[str, ...]] = []
+
+    def marginal(self, clique):
+        self.read.append(clique)
+        if not clique:
+            return Marginal((), 1, np.array([0]), np.array([len(ROWS)]))
+        columns = [DOMAIN.names.index(name) for name in clique]
+        packed = np.ravel_multi_index(tuple(ROWS[:, c] for c in columns), DOMAIN.shape(clique))
+        cells, counts = np.unique(packed, return_counts=True)
+        return Marginal(clique, DOMAIN.size(clique), cells, counts)
+
+
+class Journal:
+    def __init__(self, recorded=()) -> None:
+        self.answers: list[Answer] = list(recorded)
+
+    def recorded(self):
+        return list(self.answers)
+
+    def append(self, answers):
+        self.answers += answers
+
+
+def curator(rho=1, *, counter=None, journal=None, neighbours=Neighbours.ADD_REMOVE, seed="c"):
+    return Curator(
+        counter or Rows(), DOMAIN, neighbours, Fraction(rho), journal or Journal(), Quiet(), seeded_entropy(seed)
+    )
+
+
+def test_measures_every_cell_with_the_stated_noise():
+    measured = curator().measure([(("a", "b"), Fraction(1, 4)), (("a",), Fraction(1, 8))])
+    assert [m.variance for m in measured] == [2, 4]
+    assert [len(m.values) for m in measured] == [6, 3]
+    assert measured[0].shape == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("neighbours", "noise", "variance"),
+    [
+        (Neighbours.ADD_REMOVE, "gaussian", 2),
+        (Neighbours.REPLACE_ONE, "gaussian", 4),
+        (Neighbours.ADD_REMOVE, "laplace", 4),
+        (Neighbours.REPLACE_ONE, "laplace", 16),
+    ],
+)
+def test_noise_scale_follows_the_sensitivity(neighbours, noise, variance):
+    """ρ = 1/4: Gaussian σ² = Δ₂²/2ρ; Laplace ε = √(2ρ), variance 2b², b = Δ₁/ε. Empirical within 6 standard errors."""
+    runs = np.array(
+        [
+            curator(neighbours=neighbours, seed=f"{i}").measure([(("b",), Fraction(1, 4))], noise)[0].values
+            for i in range(4000)
+        ]
+    )
+    errors = runs - [2, 4]
+    stated = float(curator(neighbours=neighbours).measure([(("b",), Fraction(1, 4))], noise)[0].variance)
+    assert stated == pytest.approx(variance, rel=1e-9)
+    discrete = errors.var() / variance  # discrete Laplace varies a little less than 2b²
+    assert 0.85 < discrete < 1.15
+    assert abs(errors.mean()) < 6 * (variance / errors.size) ** 0.5
+
+
+def test_empty_cells_get_noise():
+    values = np.array([curator(seed=f"{i}").measure([(("a", "b"), Fraction(1, 8))])[0].values for i in range(200)])
+    assert (values.std(axis=0) > 1).all()
+
+
+def test_total():
+    assert curator().total(Fraction(1, 2)).variance == 1
+    public = curator(neighbours=Neighbours.REPLACE_ONE)
+    total = public.total(Fraction(1, 2))
+    assert (total.values[0], total.variance, public.remaining) == (6, 0, 1)
+
+
+def test_never_beyond_the_charge():
+    counter = Rows()
+    kernel = curator(counter=counter)
+    kernel.measure([(("a",), Fraction(2, 3))])
+    with pytest.raises(InsufficientBudget):
+        kernel.measure([(("b",), Fraction(1, 6)), (("a",), Fraction(1, 6) + Fraction(1, 10**30))])
+    assert counter.read == [("a",)]
+    assert kernel.remaining == Fraction(1, 3)
+    kernel.measure_cells([(("a",), 0)], Fraction(1, 3))
+    assert kernel.remaining == 0
+    with pytest.raises(InsufficientBudget):
+        kernel.select_cells([("a",)], lambda c: np.zeros(3), 1, Fraction(1, 10**9))
+    with pytest.raises(InsufficientBudget):
+        kernel.total(Fraction(1, 10**9))
+
+
+@pytest.mark.parametrize("rho", [Fraction(0), Fraction(-1, 2)])
+def test_shares_are_positive(rho):
+    with pytest.raises(InvalidArgument):
+        curator().measure([(("a",), rho)])
+
+
+def test_selection_prefers_the_worst_cell_and_skips_excluded_ones():
+    def model(clique):
+        return np.zeros(DOMAIN.size(clique))
+
+    kernel = curator(10**6)
+    chosen = kernel.select_cells([("a",), ("b",)], model, 2, Fraction(10**4))
+    assert chosen[0] == (("b",), 1)
+    assert set(chosen) == {(("b",), 1), (("a",), 2)}
+    again = kernel.select_cells([("a",), ("b",)], model, 1, Fraction(10**4), exclude=chosen)
+    assert again[0] not in chosen
+    with pytest.raises(InvalidArgument, match="cannot be selected"):
+        kernel.select_cells([("b",)], model, 3, Fraction(1))
+
+
+def test_a_selection_debits_each_choice():
+    kernel = curator(1)
+    kernel.select_cells([("a",)], lambda c: np.zeros(3), 2, Fraction(1, 4))
+    assert kernel.remaining == Fraction(1, 2)
+
+
+def test_cells_are_counted_exactly_before_the_noise():
+    kernel = curator(10**9)
+    measured = kernel.measure_cells([(("a", "b"), 5), (("a", "b"), 1), (("b",), 0)], Fraction(10**6))
+    assert [m.clique for m in measured] == [("a", "b"), ("b",)]
+    assert measured[0].cells == (5, 1)
+    assert measured[0].values.tolist() == [3, 0]
+    assert measured[1].values.tolist() == [2]
+
+
+def test_replay_returns_the_same_answers_and_reads_nothing():
+    journal, counter = Journal(), Rows()
+
+    def ask(kernel):
+        first = kernel.measure([(("a",), Fraction(1, 4)), (("b",), Fraction(1, 4))])
+        chosen = kernel.select_cells([("a",)], lambda c: np.zeros(3), 1, Fraction(1, 8))
+        second = kernel.measure_cells(chosen, Fraction(1, 8))
+        return [m.values.tolist() for m in first], chosen, second[0].values.tolist(), kernel.remaining
+
+    begun = ask(curator(journal=journal))
+    assert ask(curator(journal=Journal(journal.answers), counter=counter, seed="other")) == begun
+    assert counter.read == []
+
+
+def test_a_killed_run_goes_on_where_it_stopped():
+    journal, counter = Journal(), Rows()
+    requests = [(("a",), Fraction(1, 4)), (("b",), Fraction(1, 4))]
+    whole = curator(journal=journal).measure(requests)
+    resumed = curator(journal=Journal(journal.answers[:1]), counter=counter, seed="other").measure(requests)
+    assert resumed[0].values.tolist() == whole[0].values.tolist()
+    assert counter.read == [("b",)]
+
+
+def test_replay_refuses_other_questions():
+    journal = Journal()
+    curator(journal=journal).measure([(("a",), Fraction(1, 4))])
+    with pytest.raises(DpsqlError, match="another version"):
+        curator(journal=journal).measure([(("b",), Fraction(1, 4))])
+
+
+def test_the_journal_is_written_before_the_answer_is_seen():
+    class Full(Journal):
+        def append(self, answers):
+            raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        curator(journal=Full()).measure([(("a",), Fraction(1, 4))])
+
+
+def test_too_large_is_refused_before_reading():
+    wide = Domain(tuple(Attribute(f"c{i}", "INTEGER", "values", tuple(map(str, range(50)))) for i in range(12)))
+    counter = Rows()
+    kernel = Curator(counter, wide, Neighbours.ADD_REMOVE, Fraction(1), Journal(), Quiet())
+    with pytest.raises(DomainTooLarge, match=r"2\.44e\+20"):
+        kernel.measure([(wide.names, Fraction(1, 2))])
+    assert counter.read == []
+    assert kernel.remaining == 1
