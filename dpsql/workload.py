@@ -180,7 +180,11 @@ def _marginal(statement: exp.Expr, source: Sequence[str], domain: Domain) -> Cli
 def _check_from(statement: exp.Select, source: Sequence[str]) -> None:
     origin = statement.find(exp.From)
     table = origin.this if origin is not None else None
-    if not isinstance(table, exp.Table) or any(table.args.get(k) for k in ("joins", "pivots", "sample", "version")):
+    if (
+        not isinstance(table, exp.Table)
+        or not isinstance(table.this, exp.Identifier)
+        or any(table.args.get(k) for k in ("joins", "pivots", "sample", "version"))
+    ):
         _refuse(statement, f"FROM must be the protected table {source[-1]} and nothing else")
     parts = [part.name.casefold() for part in table.parts]
     known = [part.casefold() for part in source]

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import dpsql
+from dpsql.cli import build_parser, main
+
+
+@pytest.fixture
+def bank(tmp_path):
+    path = tmp_path / "bank.duckdb"
+    with dpsql.connect(path) as db:
+        db.sql("CREATE TABLE t AS SELECT i % 2 = 0 AS a, i % 3 = 0 AS b FROM range(300) r(i)")
+        db.protect("t", epsilon=2, delta=1e-6)
+    return str(path)
+
+
+def test_sql(bank, capsys):
+    assert main(["sql", bank, "SELECT source, epsilon FROM dp_budget()"]) == 0
+    assert "source" in capsys.readouterr().out
+    assert main(["sql", bank, "CREATE TABLE s AS SELECT 1 AS a; INSERT INTO s VALUES (2)"]) == 0
+    with dpsql.connect(bank) as db:
+        assert db.sql("SELECT sum(a) FROM s").fetchall() == [(3,)]
+
+
+def test_synthesize_and_budget(bank, capsys, tmp_path):
+    output = tmp_path / "out.parquet"
+    assert main(["synthesize", bank, "t", "--epsilon", "1", "--output", str(output), "--rows", "50"]) == 0
+    assert "50 rows" in capsys.readouterr().out
+    with dpsql.connect() as db:
+        assert db.sql(f"SELECT count(*) FROM '{output}'").fetchall() == [(50,)]
+    assert main(["budget", bank]) == 0
+    assert "1.0" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["budget", "nowhere.duckdb"], "there is no database file"),
+        (["synthesize", "BANK", "nowhere", "--epsilon", "1", "--output", "o.csv"], "there is no table"),
+        (["synthesize", "BANK", "t", "--epsilon", "9", "--output", "o.csv"], "largest epsilon that fits"),
+        (["synthesize", "BANK", "t", "--epsilon", "1", "--output", "o.xls"], ".csv or .parquet"),
+        (["sql", "BANK", "FROM nowhere"], "nowhere"),
+        (["demo", "--input", "nowhere.csv"], "give an existing"),
+    ],
+)
+def test_errors_go_to_standard_error(bank, capsys, arguments, message):
+    assert main([bank if a == "BANK" else a for a in arguments]) == 1
+    captured = capsys.readouterr()
+    assert captured.err.startswith("dpsql: ")
+    assert message in captured.err
+
+
+def test_doctor(capsys):
+    assert main(["doctor"]) == 0
+    text = capsys.readouterr().out
+    assert all(word in text for word in ("duckdb", "jax", "device", "8 registered"))
+
+
+def test_help_names_every_command():
+    text = build_parser().format_help()
+    assert all(command in text for command in ("demo", "sql", "synthesize", "budget", "doctor"))
+
+
+def test_demo(tmp_path, capsys):
+    path = tmp_path / "demo.duckdb"
+    assert main(["demo", "--database", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert all(part in text for part in ("dp_protect", "dp_plan", "dp_synthesize", "dp_budget", "simulated", "Done in"))
+    assert main(["demo", "--database", str(path)]) == 1
+
+
+def test_demo_with_a_file_of_ones_own(tmp_path, capsys):
+    with dpsql.connect() as db:
+        db.sql(
+            f"COPY (SELECT i % 7 AS \"a b\", 'x' || i % 3 AS c, i::VARCHAR AS id, i * 0.5 AS amount, NULL AS nothing "
+            f"FROM range(500) r(i)) TO '{tmp_path}/own.csv'"
+        )
+    assert main(["demo", "--input", str(tmp_path / "own.csv"), "--database", str(tmp_path / "own.duckdb")]) == 0
+    text = capsys.readouterr().out
+    assert "id: more than 100 texts, excluded" in text or "id: its domain was read off" in text
+    assert "not private" in text
+    assert "simulated" not in text.split("6. The same questions")[1]
+
+
+def test_python_m_dpsql():
+    done = subprocess.run([sys.executable, "-m", "dpsql", "--help"], capture_output=True, text=True, check=True)
+    assert "demo" in done.stdout

@@ -1,0 +1,75 @@
+"""What the documentation says is there, is complete, and runs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dpsql
+from dpsql.mechanisms.base import explicit_options, make, registered
+from dpsql.udfs import FUNCTIONS
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_every_sql_block_of_the_readme_runs(db):
+    blocks = re.findall(r"```sql\n(.*?)```", README, re.DOTALL)
+    assert len(blocks) >= 8
+    for block in blocks:
+        for statement in db.connection.extract_statements(block):
+            try:
+                db.connection.execute(statement).fetchall()
+            except Exception as error:
+                raise AssertionError(f"{statement.query}\n{error}") from error
+    spent = dict(db.sql("SELECT source, releases FROM dp_budget()").fetchall())
+    assert spent == {"patients": 2, "visits": 3}
+    assert db.sql("FROM synthetic EXCEPT ALL FROM copy").fetchall() == []
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_every_function_and_parameter_is_documented(function):
+    assert f"{function.name}(" in README
+    assert function.__doc__
+    shared = {parameter.name for parameter in FUNCTIONS[2].parameters}
+    for parameter in function.parameters:
+        assert parameter.help
+        if not parameter.positional:
+            assert re.search(rf"[`\" ,]{parameter.name}\b", README), parameter.name
+    assert "epsilon" in shared
+
+
+@pytest.mark.parametrize("name", sorted(registered()))
+def test_every_mechanism_and_option_is_documented(name):
+    row = next(line for line in README.splitlines() if line.startswith(f"| `{name}`"))
+    for option, value in explicit_options(make(name, {})).items():
+        assert f"`{option}` (" in row
+        if isinstance(value, int | float):
+            assert f"`{option}` ({value})" in row
+
+
+def test_functions_are_listed_by_duckdb(db):
+    sql = "SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type = 'table'"
+    listed = {name for (name,) in db.sql(sql).fetchall()}
+    assert {function.name for function in FUNCTIONS} <= listed
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
+def test_examples_run(example, tmp_path):
+    done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.sql")), ids=lambda path: path.name)
+def test_sql_examples_run(db, example):
+    for statement in db.connection.extract_statements(example.read_text(encoding="utf-8")):
+        db.connection.execute(statement).fetchall()
+
+
+def test_versions_agree():
+    assert f"## {dpsql.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")

@@ -1,0 +1,136 @@
+"""The workload language: golden pairs of what is accepted and what is refused."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpsql.domain import Attribute, Domain
+from dpsql.errors import DomainTooLarge, DpsqlError
+from dpsql.workload import Workload, default_workload, parse_workload
+
+FIXTURES = Path(__file__).parent / "fixtures" / "workload"
+SIZES = {"age": 6, "sex": 3, "mood": 4, "sick": 3}
+SOURCE = ("memory", "main", "people")
+
+
+def domain_of(sizes: dict[str, int]) -> Domain:
+    return Domain(tuple(Attribute(n, "INTEGER", "values", tuple(map(str, range(s)))) for n, s in sizes.items()))
+
+
+PEOPLE = domain_of(SIZES)
+
+
+def golden(name: str) -> list[tuple[str, str]]:
+    lines = (FIXTURES / f"{name}.sql").read_text(encoding="utf-8").splitlines()
+    return [tuple(line.rsplit(" -> ", 1)) for line in lines if not line.startswith("--")]
+
+
+@pytest.mark.parametrize(("sql", "expected"), golden("accepted"))
+def test_accepted(sql, expected):
+    cliques = parse_workload(sql, SOURCE, PEOPLE).cliques
+    assert " | ".join(" ".join(clique) for clique in cliques) == expected
+
+
+@pytest.mark.parametrize(("sql", "reason"), golden("refused"))
+def test_refused(sql, reason):
+    with pytest.raises(DpsqlError) as caught:
+        parse_workload(sql, SOURCE, PEOPLE)
+    assert reason in str(caught.value)
+
+
+def test_random_is_numpys_choice_over_combinations():
+    columns = [f"c{i}" for i in range(14)]
+    domain = domain_of(dict.fromkeys(columns, 2))
+    everything = list(itertools.combinations(columns, 3))
+    chosen = np.random.default_rng(0).choice(len(everything), 64, replace=False)
+    cliques = parse_workload("64 random 3-way seed 0", SOURCE, domain).cliques
+    assert cliques == tuple(everything[i] for i in chosen)
+
+
+def test_default_falls_back_where_3_way_is_too_large():
+    assert {len(c) for c in default_workload(PEOPLE).cliques} == {3}
+    assert {len(c) for c in default_workload(domain_of({"a": 2, "b": 3})).cliques} == {2}
+    assert {len(c) for c in default_workload(domain_of({f"c{i}": 400 for i in range(12)})).cliques} == {2}
+    assert {len(c) for c in default_workload(domain_of({f"c{i}": 30_000 for i in range(9)})).cliques} == {1}
+    assert {len(c) for c in default_workload(domain_of({f"c{i}": 2 for i in range(120)})).cliques} == {2}
+
+
+def test_too_large_is_refused():
+    huge = domain_of({f"c{i}": 50 for i in range(12)})
+    with pytest.raises(DomainTooLarge, match=r"2\.44e\+20"):
+        parse_workload("all 12-way", SOURCE, huge)
+    with pytest.raises(DomainTooLarge, match="ask for fewer"):
+        parse_workload("all 6-way", SOURCE, domain_of({f"c{i}": 2 for i in range(60)}))
+
+
+def test_closure():
+    closure = Workload((("a", "b", "c"), ("b", "d"))).closure()
+    assert set(closure) == {
+        *itertools.combinations("abc", 1),
+        ("d",),
+        ("a", "b"),
+        ("a", "c"),
+        ("b", "c"),
+        ("b", "d"),
+        ("a", "b", "c"),
+    }
+    assert [len(c) for c in closure] == sorted(len(c) for c in closure)
+    assert len(closure) == len(set(closure))
+
+
+def test_deep_nesting_and_long_texts_are_refused():
+    for sql in (
+        "SELECT sex, count(*) FROM people GROUP BY " + "(" * 3000 + "sex" + ")" * 3000,
+        "SELECT sex, count(*) FROM people GROUP BY sex" + " " * 2_000_000,
+        "SELECT sex, count(*) FROM people WHERE " + " OR ".join(["sick"] * 20_000) + " GROUP BY sex",
+    ):
+        with pytest.raises(DpsqlError):
+            parse_workload(sql, SOURCE, PEOPLE)
+
+
+WORDS = [
+    "SELECT",
+    "FROM",
+    "GROUP BY",
+    "people",
+    "sex",
+    "mood",
+    "count(*)",
+    ",",
+    "(",
+    ")",
+    "*",
+    "1",
+    "'x'",
+    ";",
+    "ALL",
+    "WHERE",
+    "AS",
+    '"',
+    "--",
+    "/*",
+    "JOIN",
+    "CUBE",
+    "UNION",
+    "\x00",
+    "🦆",
+    "=",
+    "WITH",
+]
+
+
+@settings(max_examples=2000, deadline=None)
+@given(st.lists(st.sampled_from(WORDS), max_size=14).map(" ".join))
+def test_random_statements_are_accepted_or_refused(sql):
+    """Never another exception, and never a column that is not the table's."""
+    try:
+        workload = parse_workload(sql, SOURCE, PEOPLE)
+    except DpsqlError:
+        return
+    assert all(set(clique) <= set(SIZES) for clique in workload.cliques)
