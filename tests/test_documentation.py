@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from dpsql.udfs import FUNCTIONS
 
 import dpsql
 from dpsql.mechanisms.base import explicit_options, make, registered
-from dpsql.udfs import FUNCTIONS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -1,0 +1,227 @@
+"""Audits: attacks on the release that must not learn more than was claimed, and broken twins that they must catch.
+
+Thresholds are fixed in advance; bounds are Clopper–Pearson at a false-alarm rate of 1e-6 each.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from dpsql.database.catalog import find_source
+from dpsql.database.counting import DuckDBCounter
+from dpsql.domain import Attribute, Domain
+from dpsql.marginal import Marginal
+from dpsql.mechanisms import projection as projection_module
+from dpsql.mechanisms import rap as rap_module
+from dpsql.mechanisms.base import make
+from dpsql.privacy import curator as curator_module
+from dpsql.privacy.accounting import Neighbours
+from dpsql.privacy.curator import Curator
+from dpsql.progress import Quiet
+from dpsql.workload import Workload
+
+pytestmark = pytest.mark.slow
+
+FALSE_ALARM = 1e-6
+
+
+class Journal:
+    """Keeps answers, as the books do."""
+
+    def __init__(self) -> None:
+        self.answers = []
+
+    def recorded(self):
+        return []
+
+    def append(self, answers):
+        self.answers += answers
+
+
+def bounds(hits: int, trials: int) -> tuple[float, float]:
+    """Clopper–Pearson lower and upper bound of a probability."""
+    low = stats.beta.ppf(FALSE_ALARM, hits, trials - hits + 1) if hits else 0.0
+    high = stats.beta.ppf(1 - FALSE_ALARM, hits + 1, trials - hits) if hits < trials else 1.0
+    return float(low), float(high)
+
+
+# --- one run, many canaries -------------------------------------------------------------------------------------------
+
+SIDE = 700  # 490,000 cells, each holding a canary row with probability 1/2
+VARIANCE = 4  # rho = 1/8
+
+
+def one_run_audit(measure) -> float:
+    """A lower bound of μ (1/σ for the Gaussian mechanism) from one release of a marginal full of canaries.
+
+    The attacker says "present" where the noisy count is at least 1.
+    """
+    domain = Domain(
+        tuple(
+            Attribute(
+                name, "INTEGER", "bins", ticks=tuple(range(SIDE + 1)), edges=tuple(map(str, [*range(SIDE), SIDE - 1]))
+            )
+            for name in "ab"
+        )
+    )
+    canary = np.random.default_rng(20260101).random(SIDE * SIDE) < 0.5
+    with duckdb.connect() as con:
+        cells = np.flatnonzero(canary)
+        con.register("frame", pd.DataFrame({"a": cells // SIDE, "b": cells % SIDE}))
+        con.execute("CREATE TABLE t AS SELECT a::INTEGER AS a, b::INTEGER AS b FROM frame")
+        counter = DuckDBCounter(con.cursor(), find_source(con, "t"), domain)
+        curator = Curator(counter, domain, Neighbours.ADD_REMOVE, Fraction(1, 2 * VARIANCE), Journal(), Quiet())
+        values = measure(curator, Fraction(1, 2 * VARIANCE))
+    found = values >= 1
+    true_positive, _ = bounds(int(found[canary].sum()), int(canary.sum()))
+    _, false_positive = bounds(int(found[~canary].sum()), int((~canary).sum()))
+    return float(stats.norm.ppf(true_positive) - stats.norm.ppf(false_positive))
+
+
+CLAIMED = 1 / math.sqrt(VARIANCE)
+
+
+def honest(curator, rho):
+    return curator.measure([(("a", "b"), rho)])[0].values
+
+
+def with_noise(scale):
+    def measure(curator, rho):
+        noise = curator_module.discrete_gaussian
+        curator_module.discrete_gaussian = lambda v, n, e: noise(v * Fraction(scale) ** 2, n, e)
+        try:
+            return honest(curator, rho)
+        finally:
+            curator_module.discrete_gaussian = noise
+
+    return measure
+
+
+def silent_on_empty_cells(curator, rho):
+    exact = curator._counter.marginal(("a", "b")).dense()
+    return np.where(exact == 0, 0, honest(curator, rho))
+
+
+def test_one_run_audit_of_a_marginal():
+    assert one_run_audit(honest) <= 1.02 * CLAIMED
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [with_noise(0.9), with_noise(1 / math.sqrt(2)), silent_on_empty_cells],
+    ids=["sigma x 0.9", "sigma / sqrt 2", "no noise on empty cells"],
+)
+def test_one_run_audit_catches(broken):
+    assert one_run_audit(broken) > 1.02 * CLAIMED
+
+
+# --- neighbouring pairs, every mechanism ------------------------------------------------------------------------------
+
+CUBE = Domain(tuple(Attribute(name, "BOOLEAN", "values", ("false", "true")) for name in "abc"))
+BASE = [(0, 0, 0)] * 5 + [(1, 1, 0)] * 3
+PAIRS = {
+    "a row in an empty cell": (Neighbours.ADD_REMOVE, BASE, [*BASE, (1, 1, 1)]),
+    "an empty table and one row": (Neighbours.ADD_REMOVE, [], [(0, 1, 0)]),
+    "a row outside the domain of a": (Neighbours.ADD_REMOVE, BASE, [*BASE, (None, 1, 1)]),
+    "a row moved": (Neighbours.REPLACE_ONE, [*BASE, (0, 0, 0)], [*BASE, (1, 1, 1)]),
+}
+RHO = Fraction(2)
+RUNS = 6_000
+
+
+class Rows:
+    def __init__(self, rows) -> None:
+        self._rows = rows
+
+    def marginal(self, clique):
+        if not clique:
+            return Marginal((), 1, np.array([0]), np.array([len(self._rows)]))
+        places = [CUBE.names.index(name) for name in clique]
+        inside = [tuple(row[p] for p in places) for row in self._rows]
+        packed = [np.ravel_multi_index(cell, CUBE.shape(clique)) for cell in inside if None not in cell]
+        cells, counts = np.unique(np.array(packed, dtype=np.int64), return_counts=True)
+        return Marginal(clique, CUBE.size(clique), cells, counts)
+
+
+def log_likelihood_ratio(answers, one: Rows, other: Rows) -> float:
+    """log P(measurements | other) − log P(measurements | one), with the noise as it is stated."""
+    total = 0.0
+    for answer in answers:
+        measured = answer.measurement
+        if measured is None or measured.variance == 0:
+            continue
+        cells = slice(None) if measured.cells is None else list(measured.cells)
+        a, b = (rows.marginal(measured.clique).dense()[cells] for rows in (one, other))
+        total += float(
+            (((measured.values - a) ** 2 - (measured.values - b) ** 2) / (2 * float(measured.variance))).sum()
+        )
+    return total
+
+
+def attack(name: str, pair: str, noise_factor: float) -> float:
+    """A lower bound of ρ from many runs of the noisy part of a mechanism on two neighbouring tables."""
+    neighbours, one, other = PAIRS[pair]
+    options = {} if name == "projection" else {"rounds": 2, "queries_per_round": 2, "relaxed_rows": 4}
+    mechanism = make(name, options)
+    workload = Workload((("a", "b"), ("b", "c")))
+    positives = []
+    noise = curator_module.discrete_gaussian
+    curator_module.discrete_gaussian = lambda v, n, e: noise(v * Fraction(noise_factor) ** 2, n, e)
+    try:
+        for table in (Rows(one), Rows(other)):
+            hits = 0
+            for _ in range(RUNS):
+                journal = Journal()
+                curator = Curator(table, CUBE, neighbours, RHO, journal, Quiet())
+                mechanism.run(curator, workload, RHO, 1, Quiet())
+                hits += log_likelihood_ratio(journal.answers, Rows(one), Rows(other)) > 0
+            positives.append(hits)
+    finally:
+        curator_module.discrete_gaussian = noise
+    (_, false_positive), (true_positive, _) = bounds(positives[0], RUNS), bounds(positives[1], RUNS)
+    (true_negative, _), (_, false_negative) = bounds(RUNS - positives[0], RUNS), bounds(RUNS - positives[1], RUNS)
+    return max(divergence(true_positive, false_positive), divergence(true_negative, false_negative))
+
+
+def divergence(p: float, q: float) -> float:
+    """max over α of D_α(Bern(p) ‖ Bern(q))/α, which ρ-zCDP bounds by ρ; 0 if p ≤ q."""
+    if p <= q:
+        return 0.0
+    best = 0.0
+    for alpha in np.linspace(1.01, 30, 300):
+        inside = p**alpha * q ** (1 - alpha) + (1 - p) ** alpha * (1 - q) ** (1 - alpha)
+        best = max(best, math.log(inside) / (alpha - 1) / alpha)
+    return best
+
+
+@pytest.fixture
+def only_the_noisy_part(monkeypatch):
+    """The fits are replaced: they are post-processing, and ten thousand of them would take hours."""
+    start = np.full((6, 4), 0.5, np.float32)
+    monkeypatch.setattr(projection_module, "fit_marginals", lambda *a, **k: _Fit())
+    monkeypatch.setattr(rap_module, "fit_cells", lambda *a, **k: (start, 1))
+    monkeypatch.setattr(rap_module, "random_start", lambda *a, **k: start)
+
+
+class _Fit:
+    model, residual, pull, steps = None, 1.0, 1.0, 1
+
+
+@pytest.mark.parametrize(("name", "pair"), list(itertools.product(["projection", "rap"], PAIRS)))
+def test_no_neighbouring_pair_tells_more_than_rho(only_the_noisy_part, name, pair):
+    assert attack(name, pair, 1.0) <= float(RHO)
+
+
+@pytest.mark.parametrize("name", ["projection"])
+@pytest.mark.parametrize("pair", ["a row in an empty cell", "a row moved"])
+def test_too_little_noise_is_caught(only_the_noisy_part, name, pair):
+    """Half the standard deviation: four times the ρ that is claimed."""
+    assert attack(name, pair, 0.5) > float(RHO)
