@@ -104,6 +104,7 @@ def run(path: str, input_file: str | None, epsilon: float, echo: Callable[[str],
     if Path(path).exists():
         raise InvalidArgument(f"{path} exists already: give another --database, or remove it")
     with connect(path) as db:
+        db.sql("SET enable_progress_bar = false")  # dpsql shows its own
         if input_file is None:
             echo("1. A simulated census of 50,000 people, in a DuckDB file\n")
             table = "census"

@@ -142,7 +142,7 @@ class Attribute:
             edges = np.array(self.ticks, dtype=np.float32 if self.type == "FLOAT" else np.float64)
             low, high = edges[bins], edges[bins + 1]
             drawn = (low + uniform * (high.astype(np.float64) - low)).astype(edges.dtype)
-            return np.clip(drawn, low, np.nextafter(high, low)).astype(np.float64)
+            return np.asarray(np.clip(drawn, low, np.nextafter(high, low)), np.float64)
         whole = np.array(self.ticks, dtype=np.int64)
         width = whole[bins + 1] - whole[bins]
         return np.asarray(whole[bins] + np.minimum((uniform * width).astype(np.int64), width - 1))

@@ -110,9 +110,12 @@ class Instance:
             user = reference()
             if user is not None:
                 try:
-                    return user.cursor()
+                    cursor = user.cursor()
                 except duckdb.ConnectionException:
                     pass
+                else:
+                    cursor.execute("SET SESSION TimeZone = 'UTC'")  # texts of TIMESTAMPTZ are the same everywhere
+                    return cursor
             self._users.remove(reference)
         raise DpsqlError("the connection that dpsql was installed on is closed: call dpsql.install(connection)")
 
