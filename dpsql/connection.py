@@ -11,12 +11,13 @@ import pandas as pd
 from sqlglot import exp
 
 from dpsql.database.catalog import Source, find_source
-from dpsql.database.store import Books, Entry
+from dpsql.database.store import Books, Entry, rows_table
 from dpsql.errors import InvalidArgument
+from dpsql.mechanisms.base import checked
 from dpsql.privacy.ledger import Account
 from dpsql.progress import automatic
 from dpsql.protection import declare, protect
-from dpsql.release import DEFAULT_MECHANISM, Request, Resolved, produce, resolve
+from dpsql.release import Request, Resolved, produce, resolve
 from dpsql.udfs import functions
 from dpsql.udfs.extension import Instance
 from dpsql.udfs.extension import install as _install
@@ -77,8 +78,7 @@ class Release:
         return f"<Release {self.entry.number} of {self.entry.source}: {self.entry.rows} rows, {self.entry.guarantee}>"
 
     def _select(self) -> str:
-        with self._database.instance.cursor() as cursor:
-            table = Books(cursor, self._resolved.source.catalog).rows_table(self.entry)
+        table = rows_table(self._resolved.source.catalog, self.entry)
         return exp.select("*").from_(table).sql(dialect="duckdb")
 
     def df(self) -> pd.DataFrame:
@@ -190,12 +190,16 @@ class Database:
 
     def request(self, table: str, epsilon: float, **how: Any) -> Request:
         """The request that the arguments of `synthesize` state."""
-        names = ("delta", "workload", "mechanism", "rows", "columns", "release")
-        given = {name: how.pop(name) for name in names if name in how}
-        given["mechanism"] = given.get("mechanism") or DEFAULT_MECHANISM
-        given["columns"] = tuple(given["columns"]) if given.get("columns") is not None else None
+        kinds = {"delta": float, "workload": str, "mechanism": str, "rows": int, "release": str}
+        given: dict[str, Any] = {
+            name: checked(name, how.pop(name), kind) for name, kind in kinds.items() if how.get(name) is not None
+        }
+        if how.get("columns") is not None:
+            given["columns"] = tuple(checked("columns", name, str) for name in how.pop("columns"))
+        how = {name: value for name, value in how.items() if value is not None}
         path = self.connection.execute("SELECT current_setting('search_path')").fetchall()[0][0]
-        return Request(table, epsilon, options=how, search_path=path, **given)
+        epsilon = checked("epsilon", epsilon, float)
+        return Request(checked("table", table, str), epsilon, options=how, search_path=path, **given)
 
     def synthesize(self, table: str, epsilon: float, **how: Any) -> Release:
         """A synthetic table, charged once; the keywords are the parameters of `dp_synthesize` in SQL.

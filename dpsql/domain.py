@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Literal
@@ -22,7 +22,8 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.errors import DomainTooLarge, InvalidArgument, UnknownName
+from dpsql.errors import DomainTooLarge, UnknownName
+from dpsql.names import pick
 
 Clique = tuple[str, ...]
 """A set of attributes, in the table's column order."""
@@ -213,11 +214,10 @@ class Domain:
         Raises:
             UnknownName: no such attribute; an excluded one says so.
         """
-        folded = name.casefold()
-        for attribute in self.attributes:
-            if attribute.name.casefold() == folded:
-                return attribute.name
-        if any(attribute.name.casefold() == folded for attribute in self.excluded):
+        found = pick(name, self.names)
+        if found is not None:
+            return found
+        if pick(name, (attribute.name for attribute in self.excluded)) is not None:
             raise UnknownName(f"column {name!r} is excluded: declare its domain with dp_domain to use it")
         raise UnknownName(f"there is no column {name!r}; the columns are {', '.join(self.names)}")
 
@@ -225,13 +225,6 @@ class Domain:
         """The clique of some columns, in column order and without repetition."""
         wanted = {self.find(name) for name in names}
         return tuple(name for name in self.names if name in wanted)
-
-    def select(self, columns: Sequence[str]) -> Domain:
-        """The domain of some columns only."""
-        wanted = {self.find(name) for name in columns}
-        if not wanted:
-            raise InvalidArgument("columns is empty: name at least one")
-        return Domain(tuple(a for a in self.attributes if a.name in wanted))
 
     def check_countable(self, clique: Clique, limit: int = LARGEST_INDEX) -> None:
         """Refuse a clique of more cells than `limit`.

@@ -44,6 +44,12 @@ def protect(
     return Books(cursor, source.catalog).open_account(source.key, budget, Neighbours(neighbours))
 
 
+_GENERATED = (
+    "column {1!r} of {0!r} is generated: its expression would run on private rows and may fail on some; say "
+    "dp_domain('{0}', '{1}', exclude := true)"
+)
+
+
 def account_of(books: Books, source: Source) -> Account:
     """The account of a protected table.
 
@@ -85,6 +91,8 @@ def declare(
     books = Books(cursor, source.catalog)
     account_of(books, source)
     column = source.column(name)
+    if column.generated and not exclude:
+        raise InvalidArgument(_GENERATED.format(source.name, column.name))
     ways = {
         "values": values is not None,
         "lower and upper": lower is not None or upper is not None,
@@ -142,6 +150,8 @@ def domain_of(books: Books, source: Source, columns: Sequence[str] | None = None
     attributes, excluded, missing = [], [], []
     for column in wanted:
         attribute = declared.get(column.name) or automatic(column)
+        if column.generated and (attribute is None or attribute.kind != "excluded"):
+            raise NotDeclared(_GENERATED.format(source.name, column.name))
         if attribute is None or attribute.type != column.type:
             missing.append(column)
         elif attribute.kind == "excluded":

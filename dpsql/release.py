@@ -28,7 +28,7 @@ from sqlglot import exp
 import dpsql.mechanisms  # noqa: F401 - registers them
 from dpsql.database.catalog import Source, find_source
 from dpsql.database.counting import DuckDBCounter
-from dpsql.database.store import Books, Entry
+from dpsql.database.store import Books, Entry, rows_table
 from dpsql.domain import Domain
 from dpsql.errors import DpsqlError, Interrupted, InvalidArgument
 from dpsql.mechanisms.base import Mechanism, PlannedMeasurement, explicit_options, make
@@ -105,14 +105,29 @@ class Resolved:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the synthetic table, in the source's order."""
-        known = {*self.domain.names, *(a.name for a in self.domain.excluded)}
+        """The columns of the synthetic table, in the source's order: those that it was charged for."""
+        excluded = (attribute.name for attribute in self.domain.excluded)
+        known = {*self.domain.names, *excluded} if self.entry is None else {*self.entry.columns}
         return tuple(column.name for column in self.source.columns if column.name in known)
 
     def schema(self) -> exp.Select:
         """A SELECT with the columns of the synthetic table."""
+        if self.entry is not None and self.entry.state == "published":
+            return exp.select("*").from_(rows_table(self.source.catalog, self.entry)).limit(0)
         columns = [exp.column(exp.to_identifier(name, quoted=True)) for name in self.columns]
         return exp.select(*columns).from_(self.source.table()).limit(0)
+
+    def check_same(self, now: Resolved) -> None:
+        """Refuse to go on with a request whose names mean something else by now.
+
+        A prepared statement may run long after it was bound: the database may be another one, the table altered.
+
+        Raises:
+            DpsqlError: nothing was charged or read for it.
+        """
+        then = (self.key, self.source, self.account.source, self.account.neighbours, self.budget, self.columns)
+        if then != (now.key, now.source, now.account.source, now.account.neighbours, now.budget, now.columns):
+            raise DpsqlError("the table or its protection changed since the statement was bound: run it again")
 
     def guarantee(self) -> str:
         """The promise in words."""
@@ -191,21 +206,24 @@ class _BooksJournal:
         self.books.append_answers(self.key, answers)
 
 
-_locks: dict[str, threading.Lock] = {}
-_locks_lock = threading.Lock()
+_working: set[str] = set()
+_working_changed = threading.Condition()
 
 
 @contextmanager
 def _alone(key: str, progress: Progress) -> Iterator[None]:
     """One thread of this process at a time works on a release; the others wait, and can be interrupted."""
-    with _locks_lock:
-        lock = _locks.setdefault(key, threading.Lock())
-    while not lock.acquire(timeout=0.1):
-        progress.advance(0)
+    with _working_changed:
+        while key in _working:
+            _working_changed.wait(timeout=0.1)
+            progress.check()
+        _working.add(key)
     try:
         yield
     finally:
-        lock.release()
+        with _working_changed:
+            _working.discard(key)
+            _working_changed.notify_all()
 
 
 def produce(cursors: Cursors, resolved: Resolved, progress: Progress, entropy: Entropy = system_entropy) -> Entry:
@@ -221,20 +239,17 @@ def produce(cursors: Cursors, resolved: Resolved, progress: Progress, entropy: E
         InsufficientBudget: less is left than the request costs; nothing was charged.
         Interrupted: what was charged is kept.
     """
-    with _alone(resolved.key, progress), cursors() as cursor, interruptible(cursor, progress):
-        books = Books(cursor, resolved.source.catalog)
-        entry = books.release(resolved.key) or books.charge(
-            resolved.key,
-            resolved.source.key,
-            resolved.canonical,
-            resolved.domain,
-            resolved.mechanism.name,
-            resolved.guarantee(),
-            resolved.budget,
+    with _alone(resolved.key, progress), cursors() as cursor, _guarded(cursor, progress):
+        now = resolve(cursor, resolved.request)
+        if now.entry is None or now.entry.state != "published":
+            resolved.check_same(now)
+        books = Books(cursor, now.source.catalog)
+        entry = now.entry or books.charge(
+            now.key, now.source.key, now.canonical, now.domain, now.mechanism.name, now.guarantee(), now.budget
         )
         if entry.state != "published":
-            _make(cursor, books, entry, resolved, progress, entropy)
-            published = books.release(resolved.key)
+            _make(cursor, books, entry, now, progress, entropy)
+            published = books.release(now.key)
             assert published is not None
             entry = published
         return entry
@@ -248,15 +263,14 @@ def _make(
     progress: Progress,
     entropy: Entropy,
 ) -> None:
-    """Measure, fit, draw and publish a charged release."""
+    """Measure, fit, draw and publish a charged release: within what the books say was charged, for that domain."""
+    _check_unchanged(entry, resolved.source)
     progress.stage(f"counting {resolved.source.name}")
     counter = DuckDBCounter(cursor, resolved.source, entry.domain)
     journal = _BooksJournal(books, entry.key)
-    curator = Curator(
-        counter, entry.domain, resolved.account.neighbours, resolved.budget.rho, journal, progress, entropy
-    )
+    curator = Curator(counter, entry.domain, entry.neighbours, entry.rho, journal, progress, entropy)
     seed = int(entry.key[:15], 16)
-    outcome = resolved.mechanism.run(curator, resolved.workload, resolved.budget.rho, seed, progress)
+    outcome = resolved.mechanism.run(curator, resolved.workload, entry.rho, seed, progress)
     counter.close()
     if not np.isfinite(outcome.model.total):
         raise DpsqlError("the fit gave no finite total; the same call tries again from the stored measurements, free")
@@ -265,7 +279,21 @@ def _make(
     codes = outcome.model.sample(min(max(0, rows), _MOST_ROWS), generator, progress)
     progress.stage("storing")
     codes = codes[generator.permutation(len(codes))]  # a LIMIT then shows all kinds of rows
-    books.publish(entry, resolved.source, resolved.columns, _frame(entry.domain, codes, generator), outcome.report)
+    columns = [column.name for column in resolved.source.columns if column.name in entry.columns]
+    books.publish(entry, resolved.source, columns, _frame(entry.domain, codes, generator), outcome.report)
+
+
+def _check_unchanged(entry: Entry, source: Source) -> None:
+    """Refuse to count a table whose columns are not those that the release was charged for; tells no value."""
+    types = {column.name: column.type for column in source.columns if not column.generated}
+    names = {column.name for column in source.columns}
+    changed = [a.name for a in entry.domain if types.get(a.name) != a.type]
+    changed += [a.name for a in entry.domain.excluded if a.name not in names]
+    if changed:
+        raise DpsqlError(
+            f"column {changed[0]!r} of {source.name!r} is not what it was when this release was charged: change it "
+            "back to complete the release, or give the release another name, which is charged anew"
+        )
 
 
 def _frame(domain: Domain, codes: np.ndarray[Any, Any], generator: np.random.Generator) -> pd.DataFrame:
@@ -279,8 +307,11 @@ def _frame(domain: Domain, codes: np.ndarray[Any, Any], generator: np.random.Gen
 
 
 @contextmanager
-def interruptible(cursor: duckdb.DuckDBPyConnection, progress: Progress) -> Iterator[None]:
-    """While inside, a statement that runs on `cursor` is interrupted when `progress` says to stop."""
+def _guarded(cursor: duckdb.DuckDBPyConnection, progress: Progress) -> Iterator[None]:
+    """While inside, a statement on `cursor` is interrupted when `progress` says to stop, and no error of DuckDB leaves.
+
+    The text of DuckDB's error could hold a private value; its class says enough: out of memory, disk full, …
+    """
     finished = threading.Event()
 
     def watch() -> None:
@@ -296,6 +327,11 @@ def interruptible(cursor: duckdb.DuckDBPyConnection, progress: Progress) -> Iter
         yield
     except duckdb.InterruptException:
         raise Interrupted from None
+    except duckdb.Error as error:
+        raise DpsqlError(
+            f"DuckDB stopped the release ({type(error).__name__}); what was charged is kept, the same call goes on "
+            "from it"
+        ) from None
     finally:
         finished.set()
         watcher.join()

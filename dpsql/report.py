@@ -11,7 +11,7 @@ import pandas as pd
 
 from dpsql.database.catalog import Column, Source
 from dpsql.database.counting import DuckDBCounter
-from dpsql.database.store import Books, Entry
+from dpsql.database.store import Books, Entry, rows_table
 
 
 def marginal_errors(cursor: duckdb.DuckDBPyConnection, books: Books, entry: Entry) -> pd.DataFrame:
@@ -20,7 +20,7 @@ def marginal_errors(cursor: duckdb.DuckDBPyConnection, books: Books, entry: Entr
     Columns: `columns`, `cells`, `stddev` (rows), `distance_l1` = Σ|synthetic − measured|/total and `noise_l1` =
     √(2/π)·σ·cells/total, what the noise alone is expected to make up.
     """
-    table = books.rows_table(entry)
+    table = rows_table(books.catalog, entry)
     columns = tuple(Column(a.name, a.type, a.nullable) for a in entry.domain)
     synthetic = Source(table.catalog, table.db, table.name, columns)
     counter = DuckDBCounter(cursor, synthetic, entry.domain)

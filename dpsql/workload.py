@@ -23,6 +23,7 @@ from sqlglot.errors import SqlglotError
 
 from dpsql.domain import Clique, Domain
 from dpsql.errors import DomainTooLarge, InvalidWorkload, UnknownName
+from dpsql.names import ends_with
 
 _ALL = re.compile(r"\s*all\s+(\d+)-way\s*", re.IGNORECASE)
 _RANDOM = re.compile(r"\s*(\d+)\s+random\s+(\d+)-way\s+seed\s+(\d+)\s*", re.IGNORECASE)
@@ -186,9 +187,7 @@ def _check_from(statement: exp.Select, source: Sequence[str]) -> None:
         or any(table.args.get(k) for k in ("joins", "pivots", "sample", "version"))
     ):
         _refuse(statement, f"FROM must be the protected table {source[-1]} and nothing else")
-    parts = [part.name.casefold() for part in table.parts]
-    known = [part.casefold() for part in source]
-    if parts != known[-len(parts) :]:
+    if not ends_with(source, [part.name for part in table.parts]):
         raise UnknownName(f"the workload reads {table.name!r}, not {source[-1]!r}: a workload is over one table")
 
 

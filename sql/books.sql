@@ -44,6 +44,8 @@ CREATE TABLE IF NOT EXISTS dpsql.release (
   request    VARCHAR NOT NULL,    -- JSON
   domain     VARCHAR NOT NULL,    -- JSON, as it was when the release was charged
   mechanism  VARCHAR NOT NULL,
+  rho        HUGEINT NOT NULL,    -- what was charged
+  neighbours VARCHAR NOT NULL,
   guarantee  VARCHAR NOT NULL,    -- in words: loss, neighbours
   state      VARCHAR NOT NULL,
   rows       BIGINT,              -- of the synthetic table

@@ -195,7 +195,7 @@ class Connections:
     def first(self) -> C.c_void_p:
         """The connection for schemas and materialised rows."""
         if not self._all:
-            raise DpsqlError("dpsql was closed on this connection: call dpsql.install(connection) again")
+            raise DpsqlError("dpsql was closed on this database: close all its connections and open it again")
         return self._all[0]
 
     def acquire(self) -> C.c_void_p | None:
@@ -229,6 +229,9 @@ class Scan:
         self._statement: Statement | None = None
         self.width = len(indices)
         try:
+            check_columns(
+                connections.first, self._relation.schema, binding
+            )  # before any work: the table may have changed
             rows = self._relation.run()
             self._stream = connections.acquire()
             connection = self._stream or connections.first

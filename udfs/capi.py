@@ -50,7 +50,6 @@ load_callback: Callable[[Callable[[int], int]], Any] = LOAD_CALLBACK
 # connections
 connect = _function("connect", C.c_int, Handle, HandlePointer)
 disconnect = _function("disconnect", None, HandlePointer)
-interrupt = _function("interrupt", None, Handle)
 
 # prepared statements and results
 prepare = _function("prepare", C.c_int, Handle, C.c_char_p, HandlePointer)

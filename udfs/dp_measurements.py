@@ -54,7 +54,7 @@ class Measurements(Relation):
     def run(self) -> str:
         """See `Relation.run`."""
         constants = {"release": self.key, "labels": self.labels}
-        return qualified(with_constants(read("measurements")[0], constants), self.catalog)
+        return with_constants(qualified(read("measurements")[0], self.catalog), constants)
 
 
 def find_release(instance: Instance, text: str) -> tuple[str, Entry]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpsql.database.store import Books
+from dpsql.database.store import rows_table
 from dpsql.mechanisms.base import options
 from dpsql.release import DEFAULT_MECHANISM, Request, Resolved, produce, resolve
 
@@ -84,6 +84,4 @@ class Synthesis(Relation):
         """Make or find the release; see `Relation.run`."""
         with watched(self.instance) as progress:
             entry = produce(self.instance.cursor, self.resolved, progress)
-        with self.instance.cursor() as cursor:
-            table = Books(cursor, self.resolved.source.catalog).rows_table(entry)
-        return exp.select("*").from_(table).sql(dialect="duckdb")
+        return exp.select("*").from_(rows_table(self.resolved.source.catalog, entry)).sql(dialect="duckdb")

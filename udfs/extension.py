@@ -11,7 +11,7 @@ import ctypes as C
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,10 @@ from . import bridge, capi
 
 PATH = Path(__file__).parent / "native" / "dpsql.duckdb_extension"
 GUARD = "__dpsql_guard"
+_CLOSED = (
+    "the connection that dpsql was installed on was closed while others stayed open, and it cannot be loaded twice: "
+    "close all connections to this database and open it again"
+)
 _lock = threading.RLock()
 
 
@@ -79,15 +83,17 @@ class Instance:
 
     def use(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Let `connection` keep the instance: until it is closed, our connections stay open."""
+        if any(user() is connection for user in self._users):
+            return
         guard = pd.DataFrame({"dpsql": [1]})
         weakref.finalize(guard, self._dropped)
-        connection.register(GUARD, guard)
         self._guards += 1
+        connection.register(GUARD, guard)
         self._users.append(weakref.ref(connection))
 
     def _dropped(self) -> None:
         self._guards -= 1
-        if self._guards == 0 and self.connections is not None:
+        if self._guards == 0 and self in _instances and self.connections is not None:
             _instances.remove(self)
             self.connections.close()
             bridge.forget(self._numbers)
@@ -116,8 +122,9 @@ class Instance:
                 else:
                     cursor.execute("SET SESSION TimeZone = 'UTC'")  # texts of TIMESTAMPTZ are the same everywhere
                     return cursor
-            self._users.remove(reference)
-        raise DpsqlError("the connection that dpsql was installed on is closed: call dpsql.install(connection)")
+            with suppress(ValueError):  # another thread was faster
+                self._users.remove(reference)
+        raise DpsqlError(_CLOSED)
 
 
 _instances: list[Instance] = []
@@ -147,11 +154,11 @@ def _find(connection: duckdb.DuckDBPyConnection) -> Instance | None:
     known = "SELECT function_name FROM duckdb_functions() WHERE function_name = 'dpsql_instance' LIMIT 1"
     if not connection.execute(known).fetchall():
         return None
-    number = connection.execute("SELECT number FROM dpsql_instance()").fetchall()[0][0]
-    for instance in _instances:
-        if id(instance) == number:
-            return instance
-    raise InternalError("dpsql was loaded into this database and then closed: open the database again")
+    try:
+        number = connection.execute("SELECT number FROM dpsql_instance()").fetchall()[0][0]
+    except duckdb.Error:
+        raise DpsqlError(_CLOSED) from None
+    return next(instance for instance in _instances if id(instance) == number)
 
 
 def _check(connection: duckdb.DuckDBPyConnection) -> None:

@@ -96,8 +96,8 @@ class BooksQuery(Relation):
         with self.instance.cursor() as cursor:
             catalogs = catalogs_with_books(cursor)
             parts = [
-                qualified(
-                    with_constants(read(self.name)[0], {**self.constants, "prefix": prefix(cursor, catalog)}), catalog
+                with_constants(
+                    qualified(read(self.name)[0], catalog), {**self.constants, "prefix": prefix(cursor, catalog)}
                 )
                 for catalog in catalogs
             ]

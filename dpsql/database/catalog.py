@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import duckdb
+import sqlglot
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from dpsql.errors import InvalidArgument, UnknownName
+from dpsql.names import fold, pick
 
-_PART = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^".]+?))\s*(\.|$)')
+_PART = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^".\s](?:[^".]*[^".\s])?))\s*(\.|$)')
 _LONGEST: Final = 4096
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a source: its name, its DuckDB type as text, and whether it may hold NULL."""
+    """A column of a source.
+
+    Attributes:
+        name: as the catalogue spells it.
+        type: its DuckDB type, as text.
+        nullable: whether it may hold NULL.
+        generated: computed by an expression of other columns, which would run on private rows and may fail on some.
+    """
 
     name: str
     type: str
     nullable: bool
+    generated: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,8 +66,9 @@ class Source:
         Raises:
             UnknownName: there is none.
         """
+        found = pick(name, (column.name for column in self.columns))
         for column in self.columns:
-            if column.name.casefold() == name.casefold():
+            if column.name == found:
                 return column
         names = ", ".join(column.name for column in self.columns)
         raise UnknownName(f"table {self.name!r} has no column {name!r}; it has {names}")
@@ -72,6 +85,8 @@ def split_name(text: str) -> tuple[str, ...] | None:
     >>> split_name('bank."my schema".clients')
     ('bank', 'my schema', 'clients')
     """
+    if len(text) > _LONGEST:
+        return None
     parts: list[str] = []
     place = 0
     while True:
@@ -128,7 +143,7 @@ def _current(cursor: duckdb.DuckDBPyConnection, search_path: str) -> tuple[str, 
 
 
 _TABLE: Final = """
-    SELECT database_name, schema_name, table_name FROM duckdb_tables()
+    SELECT database_name, schema_name, table_name, sql FROM duckdb_tables()
     WHERE NOT internal AND NOT temporary AND lower(database_name) = lower(?) AND lower(schema_name) = lower(?)
       AND lower(table_name) = lower(?) AND schema_name <> 'dpsql'
 """
@@ -144,14 +159,39 @@ _COLUMNS: Final = """
 
 
 def _lookup(cursor: duckdb.DuckDBPyConnection, catalog: str, schema: str, name: str) -> Source | None:
-    found = cursor.execute(_TABLE, [catalog, schema, name]).fetchall()
+    rows = cursor.execute(_TABLE, [catalog, schema, name]).fetchall()
+    wanted = (catalog, schema, name)
+    same = [row for row in rows if all(fold(a) == fold(b) for a, b in zip(row, wanted, strict=False))]
+    found = [row for row in rows if row[:3] == wanted] or same
     if not found:
         if cursor.execute(_VIEW, [catalog, schema, name]).fetchall():
             raise InvalidArgument(f"{name!r} is a view: name the table that it reads, for the budget is the table's")
         return None
-    columns = cursor.execute(_COLUMNS, list(found[0])).fetchall()
-    database, owner, table = found[0]
-    return Source(database, owner, table, tuple(Column(*column) for column in columns))
+    database, owner, table, definition = found[0]
+    columns = cursor.execute(_COLUMNS, [database, owner, table]).fetchall()
+    generated = _generated(definition, [column for column, _, _ in columns])
+    return Source(
+        database,
+        owner,
+        table,
+        tuple(Column(column, kind, nullable, column in generated) for column, kind, nullable in columns),
+    )
+
+
+def _generated(definition: str, names: Sequence[str]) -> set[str]:
+    """The generated columns of a table, from its definition; all, if it has some and cannot be parsed."""
+    if "GENERATED ALWAYS" not in definition.upper():
+        return set()
+    try:
+        tree = sqlglot.parse_one(definition, read="duckdb")
+    except SqlglotError:
+        return set(names)
+    kind = exp.GeneratedAsIdentityColumnConstraint | exp.ComputedColumnConstraint
+    return {
+        column.name
+        for column in tree.find_all(exp.ColumnDef)
+        if any(isinstance(constraint.kind, kind) for constraint in column.args.get("constraints") or [])
+    }
 
 
 def enum_values(type_name: str) -> tuple[str, ...] | None:

@@ -10,7 +10,7 @@ that are not zero leave the engine. A row outside the domain of a column counts 
 from __future__ import annotations
 
 import itertools
-from typing import Final, Protocol
+from typing import Final
 
 import duckdb
 import numpy as np
@@ -25,22 +25,15 @@ _numbers = itertools.count(1)
 _WEIGHT: Final = "weight"
 
 
-class Counter(Protocol):
-    """Where exact counts come from; only a curator has one."""
-
-    def marginal(self, clique: Clique) -> Marginal:
-        """The exact marginal of a clique; the empty clique counts all rows."""
-
-
 class DuckDBCounter:
-    """Counts of a DuckDB table on a connection of its own, where the cuboid is a temporary table."""
+    """A curator's `Counter` of a DuckDB table, on a connection of its own, where the cuboid is a temporary table."""
 
     def __init__(self, cursor: duckdb.DuckDBPyConnection, source: Source, domain: Domain) -> None:
         self._cursor, self._source, self._domain = cursor, source, domain
         self._table: str | None = None
 
     def marginal(self, clique: Clique) -> Marginal:
-        """See `Counter.marginal`."""
+        """The exact marginal of a clique; the empty clique counts all rows."""
         if not clique:
             rows = self._cursor.execute(self._rows().sql(dialect="duckdb")).fetchall()[0][0]
             return Marginal((), 1, np.zeros(1, np.int64), np.array([rows], np.int64))
@@ -52,7 +45,7 @@ class DuckDBCounter:
     def close(self) -> None:
         """Drop the cuboid."""
         if self._table is not None:
-            self._cursor.execute(f"DROP TABLE temp.{self._table}")
+            self._cursor.execute(f"DROP TABLE temp.main.{self._table}")
             self._table = None
 
     def _rows(self) -> exp.Select:
@@ -67,13 +60,13 @@ class DuckDBCounter:
             grouped = exp.select(*names, exp.alias_(exp.Count(this=exp.Star()), _WEIGHT))
             grouped = grouped.from_(codes.from_(self._source.table()).subquery("codes")).group_by(*names)
             create = exp.Create(
-                this=exp.to_table(f"temp.{self._table}"),
+                this=exp.to_table(f"temp.main.{self._table}"),
                 kind="TABLE",
                 expression=grouped,
                 properties=exp.Properties(expressions=[exp.TemporaryProperty()]),
             )
             self._cursor.execute(create.sql(dialect="duckdb"))
-        return exp.to_table(f"temp.{self._table}")
+        return exp.to_table(f"temp.main.{self._table}")
 
     def _packed(self, clique: Clique) -> exp.Select:
         places = [self._domain.names.index(name) for name in clique]

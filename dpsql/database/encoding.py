@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any, Final
 
 import duckdb
@@ -79,6 +80,8 @@ def canonical(cursor: duckdb.DuckDBPyConnection, values: Sequence[Any], type_nam
     for value in values:
         if value is None:
             raise InvalidArgument(f"{argument} holds NULL: NULL has a code of its own where the column is nullable")
+        if type_name in INTEGER_TYPES and isinstance(value, float | Decimal) and value != value // 1:
+            raise InvalidArgument(f"{argument}: {value} is not a {type_name}")
         expression = _text(exp.cast(exp.Literal.string(_written(value)), _data_type(type_name), dialect="duckdb"))
         try:
             texts.append(cursor.execute(exp.select(expression).sql(dialect="duckdb")).fetchall()[0][0])

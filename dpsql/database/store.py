@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from sqlglot import exp
 
-from dpsql.database.catalog import Source, is_read_only, quote
+from dpsql.database.catalog import Source, is_read_only
 from dpsql.database.encoding import decode
 from dpsql.database.statements import qualified, read
 from dpsql.domain import Attribute, Domain, attribute_from
@@ -45,6 +45,8 @@ class Entry:
         request: canonical JSON.
         domain: as it was when the release was charged.
         mechanism: its name.
+        rho: what was charged, exact.
+        neighbours: of the guarantee.
         guarantee: in words.
         state: `charged` or `published`.
         rows: of the synthetic table, None until it is published.
@@ -57,10 +59,17 @@ class Entry:
     request: str
     domain: Domain
     mechanism: str
+    rho: Fraction
+    neighbours: Neighbours
     guarantee: str
     state: str
     rows: int | None
     report: Mapping[str, Any]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of its rows that have a domain, and the excluded ones."""
+        return (*self.domain.names, *(attribute.name for attribute in self.domain.excluded))
 
 
 class Books:
@@ -233,10 +242,12 @@ class Books:
             charged = self._run(read("charge")[0], {"rho": units(budget.rho), "source": source})
             if not charged:
                 raise InsufficientBudget
+            account = self.account(source)
+            assert account is not None
             number = self._event(source, "charge", key, mechanism, budget, budget.rho)
             self._run(
-                "INSERT INTO dpsql.release VALUES ($key, $number, $source, $request, $domain, $mechanism, $guarantee, "
-                "'charged', NULL, NULL)",
+                "INSERT INTO dpsql.release VALUES ($key, $number, $source, $request, $domain, $mechanism, $rho, "
+                "$neighbours, $guarantee, 'charged', NULL, NULL)",
                 {
                     "key": key,
                     "number": number,
@@ -244,6 +255,8 @@ class Books:
                     "request": request,
                     "domain": domain.to_json(),
                     "mechanism": mechanism,
+                    "rho": _floor_units(budget.rho),
+                    "neighbours": str(account.neighbours),
                     "guarantee": guarantee,
                 },
             )
@@ -267,8 +280,9 @@ class Books:
     def find_releases(self, text: str) -> list[Entry]:
         """The releases whose key, number or name `text` is."""
         rows = self._run(
-            "SELECT key, number, source, request, domain, mechanism, guarantee, state, rows, report FROM dpsql.release "
-            "WHERE $text IN (key, CAST(number AS VARCHAR), nullif(json_extract_string(request, '$.release'), ''))",
+            "SELECT key, number, source, request, domain, mechanism, rho, neighbours, guarantee, state, rows, report "
+            "FROM dpsql.release WHERE $text IN "
+            "(key, CAST(number AS VARCHAR), nullif(json_extract_string(request, '$.release'), ''))",
             {"text": text},
         )
         return [
@@ -279,12 +293,27 @@ class Books:
                 request=request,
                 domain=Domain.from_json(domain),
                 mechanism=mechanism,
+                rho=rho * RHO_UNIT,
+                neighbours=Neighbours(neighbours),
                 guarantee=guarantee,
                 state=state,
                 rows=count,
                 report=json.loads(report) if report else {},
             )
-            for key, number, source, request, domain, mechanism, guarantee, state, count, report in rows
+            for (
+                key,
+                number,
+                source,
+                request,
+                domain,
+                mechanism,
+                rho,
+                neighbours,
+                guarantee,
+                state,
+                count,
+                report,
+            ) in rows
         ]
 
     # --- the curator's journal ----------------------------------------------------------------------------------------
@@ -342,10 +371,6 @@ class Books:
 
     # --- publication --------------------------------------------------------------------------------------------------
 
-    def rows_table(self, entry: Entry) -> exp.Table:
-        """The table that holds a release's rows."""
-        return exp.table_(f"release_{entry.number}", db="dpsql", catalog=self.catalog, quoted=True)
-
     def publish(
         self, entry: Entry, source: Source, columns: Sequence[str], frame: pd.DataFrame, report: Mapping[str, Any]
     ) -> None:
@@ -360,7 +385,7 @@ class Books:
         """
         attributes = {a.name: (f"c{i}", f"t{i}", a) for i, a in enumerate(entry.domain)}
         excluded = {a.name: a for a in entry.domain.excluded}
-        target = self.rows_table(entry)
+        target = rows_table(self.catalog, entry)
         identifiers = [exp.column(exp.to_identifier(name, quoted=True)) for name in columns]
         create = exp.Create(
             this=target, kind="TABLE", expression=exp.select(*identifiers).from_(source.table()).limit(0)
@@ -384,6 +409,11 @@ class Books:
             self._transaction(work)
         finally:
             self._cursor.unregister("dpsql_codes")
+
+
+def rows_table(catalog: str, entry: Entry) -> exp.Table:
+    """The table that holds a release's rows."""
+    return exp.table_(f"release_{entry.number}", db="dpsql", catalog=catalog, quoted=True)
 
 
 def _floor_units(rho: Fraction) -> int:
@@ -428,8 +458,3 @@ def catalogs_with_books(cursor: duckdb.DuckDBPyConnection) -> list[str]:
         "SELECT database_name FROM duckdb_tables() WHERE schema_name = 'dpsql' AND table_name = 'account' ORDER BY 1"
     ).fetchall()
     return [name for (name,) in rows]
-
-
-def qualified_schema(catalog: str) -> str:
-    """The quoted schema of a database's books."""
-    return f"{quote(catalog)}.dpsql"

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from fractions import Fraction
-from typing import Any, ClassVar, Protocol, TypeVar, get_type_hints
+from typing import Any, ClassVar, Final, Protocol, TypeVar, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
@@ -101,6 +101,7 @@ class Mechanism(ABC):
 
 _registry: dict[str, type[Mechanism]] = {}
 Registered = TypeVar("Registered", bound=type[Mechanism])
+Checked = TypeVar("Checked")
 
 
 def register(name: str) -> Callable[[Registered], Registered]:
@@ -125,13 +126,16 @@ def options() -> dict[str, tuple[str, Any]]:
     for mechanism in _registry.values():
         hints = get_type_hints(mechanism)
         for field in fields(mechanism):  # type: ignore[arg-type]
-            found.setdefault(field.name, (_sql_type(hints[field.name]), field.default))
+            found.setdefault(field.name, (_SQL_TYPES[_kind(hints[field.name])], field.default))
     return found
 
 
-def _sql_type(hint: Any) -> str:
-    kinds = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "VARCHAR"}
-    return next(sql for kind, sql in kinds.items() if kind in (hint, *getattr(hint, "__args__", ())))
+_SQL_TYPES: Final = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "VARCHAR"}
+
+
+def _kind(hint: Any) -> type:
+    """The kind of an option from its annotation, `int` or `int | None`."""
+    return next(kind for kind in _SQL_TYPES if kind in (hint, *getattr(hint, "__args__", ())))
 
 
 def make(name: str, given: Mapping[str, Any]) -> Mechanism:
@@ -151,7 +155,27 @@ def make(name: str, given: Mapping[str, Any]) -> Mechanism:
             whose = f", it is one of {', '.join(owners)}" if owners else ""
             listed = ", ".join(known) or "none"
             raise InvalidArgument(f"{option} is no option of mechanism {name!r}{whose}; its options are {listed}")
-    return mechanism(**given)
+    hints = get_type_hints(mechanism)
+    return mechanism(**{option: checked(option, value, _kind(hints[option])) for option, value in given.items()})
+
+
+def checked(name: str, value: Any, kind: type[Checked]) -> Checked:
+    """An argument in its kind, so that equal requests have equal keys; refuses one of another kind.
+
+    >>> checked("rows", 100.0, int), checked("epsilon", 1, float)
+    (100, 1.0)
+
+    Raises:
+        InvalidArgument: not of the kind.
+    """
+    fits = isinstance(value, str | bool) is issubclass(kind, str | bool) and (kind is not str or isinstance(value, str))
+    try:
+        converted = kind(value) if fits else None  # type: ignore[call-arg]
+    except (TypeError, ValueError, OverflowError):
+        converted = None
+    if converted is None or (kind is int and converted != value):
+        raise InvalidArgument(f"{name} is {value!r}: give a value of the kind {kind.__name__}")
+    return converted
 
 
 def explicit_options(mechanism: Mechanism) -> dict[str, Any]:

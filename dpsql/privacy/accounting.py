@@ -97,10 +97,10 @@ def zcdp_epsilon(rho: float | Fraction, delta: float) -> float:
     def bound(log_excess: float) -> float:
         excess = math.exp(log_excess)  # α − 1
         alpha = 1 + excess
-        return rho * alpha + (math.log(1 / delta) - math.log(alpha)) / excess + math.log1p(-1 / alpha)
+        return rho * alpha + (-math.log(delta) - math.log(alpha)) / excess + math.log1p(-1 / alpha)
 
     # the minimum of the looser bound ρα + ln(1/δ)/(α − 1) is at α − 1 = √(ln(1/δ)/ρ): search around it
-    centre = 0.5 * math.log(math.log(1 / delta) / rho)
+    centre = 0.5 * math.log(-math.log(delta) / rho)
     found = minimize_scalar(bound, bounds=(centre - 8, centre + 3), method="bounded", options={"xatol": 1e-9})
     return max(0.0, float(found.fun)) * (1 + 1e-12)
 
@@ -123,7 +123,7 @@ def simple_rho(epsilon: float, delta: float) -> Fraction:
     >>> float(simple_rho(1.0, 4.19e-10)) < float(zcdp_rho(1.0, 4.19e-10))
     True
     """
-    log_delta = math.log(1 / delta)
+    log_delta = -math.log(delta)
     root = epsilon / (math.sqrt(log_delta + epsilon) + math.sqrt(log_delta))  # √(L + ε) − √L without cancellation
     return round_down(Fraction(root**2 * (1 - 1e-12)))
 

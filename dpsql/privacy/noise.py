@@ -172,19 +172,6 @@ def _table(t: Fraction, power: int) -> Table:
     return Table(PowerWeights(t, power))
 
 
-def bernoulli_exp(t: Fraction, entropy: Entropy) -> bool:
-    """True with probability exactly exp(−t), t ≥ 0."""
-    bits = 128
-    u = int.from_bytes(entropy(bits // 8), "big")
-    while True:
-        low = exp_fixed(t, bits)
-        if u + 1 <= low:
-            return True
-        if u >= low + 2:
-            return False
-        u, bits = u << 64 | int.from_bytes(entropy(8), "big"), bits + 64
-
-
 class _Symmetric:
     """Draws from P(x) ∝ exp(−r·|x|^power) on the integers, by a one-sided table and a sign."""
 

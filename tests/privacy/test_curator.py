@@ -200,3 +200,42 @@ def test_too_large_is_refused_before_reading():
         kernel.measure([(wide.names, Fraction(1, 2))])
     assert counter.read == []
     assert kernel.remaining == 1
+
+
+@pytest.mark.parametrize("answer", [np.nan, np.inf, -np.inf, 1e300, -1e300])
+def test_no_answer_of_a_model_can_break_the_scores(answer):
+    """A mechanism is not trusted: scores stay whole numbers of sensitivity 1 whatever it answers."""
+    kernel = curator(10**9)
+    seen = set()
+    for _ in range(30):
+        chosen = kernel.select_cells([("a",)], lambda c: np.full(3, answer), 1, Fraction(1, 10**6))
+        seen.add(chosen[0][1])
+    assert seen == {0, 1, 2}  # at so little budget every cell comes up, the occupied and the empty
+
+
+def test_a_model_must_answer_every_cell_before_a_count_is_read():
+    counter = Rows()
+    with pytest.raises(InvalidArgument, match=r"answers to a marginal of 3 cells"):
+        curator(counter=counter).select_cells([("a",)], lambda c: np.zeros(2), 1, Fraction(1, 4))
+    assert counter.read == []
+
+
+@pytest.mark.parametrize("share", [float("nan"), 0.25, 1])
+def test_shares_are_fractions(share):
+    """NaN compares false with everything and would switch the debit off."""
+    kernel = curator()
+    with pytest.raises(InvalidArgument, match="positive Fraction"):
+        kernel.measure([(("a",), share)])
+    assert kernel.remaining == 1
+
+
+def test_a_public_total_is_replayed_although_the_table_grew():
+    class Grown(Rows):
+        def marginal(self, clique):
+            found = super().marginal(clique)
+            return found if clique else Marginal((), 1, np.array([0]), np.array([1000]))
+
+    journal = Journal()
+    first = curator(neighbours=Neighbours.REPLACE_ONE, journal=journal).total(Fraction(1, 100))
+    again = curator(neighbours=Neighbours.REPLACE_ONE, journal=journal, counter=Grown()).total(Fraction(1, 100))
+    assert again.values.tolist() == first.values.tolist() == [6]

@@ -130,7 +130,7 @@ def test_exp_fixed_is_a_tight_lower_bound(t):
     assert math.isclose(noise.exp_fixed(t, 600) / 2**600, math.exp(-t), rel_tol=1e-12)
 
 
-def test_bernoulli_exp_decides_near_the_boundary():
+def test_acceptance_is_exact_near_the_boundary():
     t = Fraction(1, 3)
     low = noise.exp_fixed(t, 64)
     assert noise._decide(low - 1, t, seeded_entropy("below"))

@@ -1,0 +1,241 @@
+"""Tables, statements and connections that change between one step and the next."""
+
+from __future__ import annotations
+
+import threading
+
+import duckdb
+import pytest
+
+import dpsql
+from dpsql.errors import DpsqlError, InvalidArgument, NotDeclared
+
+OPTIONS = {"relaxed_rows": 8, "steps": 5}
+CALL = "FROM dp_synthesize('t', epsilon := 0.5, relaxed_rows := 8, steps := 5)"
+
+
+def small(db: dpsql.Database, neighbours: str = "add_remove") -> None:
+    db.sql("CREATE TABLE t AS SELECT i % 2 = 0 AS a, i % 3 = 0 AS b FROM range(61) r(i)")
+    db.protect("t", epsilon=2.0, delta=1e-6, neighbours=neighbours)
+
+
+def books(db: dpsql.Database) -> tuple[object, object]:
+    return db.sql("SELECT rho_spent FROM dpsql.account").fetchall(), db.sql(
+        "SELECT count(*) FROM dpsql.cell"
+    ).fetchall()
+
+
+def charge_only(db: dpsql.Database, monkeypatch, **how) -> None:
+    """A release that is charged and whose work then dies."""
+
+    def die(*_, **__):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("dpsql.release.DuckDBCounter", die)
+        with pytest.raises(MemoryError):
+            db.synthesize("t", 0.5, **OPTIONS, **how)
+
+
+def test_a_statement_bound_to_another_database(tmp_path):
+    """A prepared statement whose database is exchanged must not carry the old protection over to the new one."""
+    with dpsql.connect() as db:
+        for name, neighbours in (("a", "replace_one"), ("b", "add_remove")):
+            db.sql(f"ATTACH '{tmp_path}/{name}.duckdb' AS bank; USE bank")
+            small(db, neighbours)
+            db.sql("USE memory; DETACH bank")
+        call = "FROM dp_synthesize('bank.t', epsilon := 0.01, relaxed_rows := 8, steps := 5)"
+        db.sql(f"ATTACH '{tmp_path}/a.duckdb' AS bank")
+        db.sql(f"PREPARE p AS SELECT count(*) FROM ({call})")
+        db.sql(f"DETACH bank; ATTACH '{tmp_path}/b.duckdb' AS bank")
+        try:
+            db.sql("EXECUTE p").fetchall()  # 2.0 binds it again
+        except duckdb.Error as error:
+            assert "changed since the statement was bound" in str(error)
+        exact = db.sql("SELECT count(*) FROM bank.dpsql.answer WHERE noise = 'none'").fetchall()
+        assert exact == [(0,)]
+
+
+def test_a_statement_bound_before_the_table_was_altered(db):
+    small(db)
+    db.sql(f"PREPARE p AS {CALL}")
+    db.sql("ALTER TABLE t ALTER COLUMN a TYPE INTEGER")
+    before = books(db)
+    with pytest.raises(duckdb.Error):
+        db.sql("EXECUTE p").fetchall()
+    assert books(db) == before
+
+
+def test_a_resumed_release_spends_what_was_charged(db, monkeypatch):
+    """Were the conversion better in a later version, a release charged by this one still has only its own charge."""
+    small(db)
+    charge_only(db, monkeypatch)
+    import dpsql.privacy.accounting as accounting
+
+    honest = accounting.CONVERSIONS["tight"]
+    monkeypatch.setitem(accounting.CONVERSIONS, "tight", lambda e, d: honest(e, d) * 11 / 10)
+    db.synthesize("t", 0.5, **OPTIONS)
+    charged = db.sql("SELECT rho FROM dp_releases()").fetchall()[0][0]
+    spent = "SELECT sum(rho) FROM (SELECT DISTINCT measurement, 1 / (2 * stddev ** 2) AS rho FROM dp_measurements(2))"
+    assert db.sql(spent).fetchall()[0][0] <= charged * (1 + 1e-9)
+
+
+def test_a_resume_with_another_type_is_refused_without_reading(db, monkeypatch):
+    db.sql("CREATE TABLE t (d TIMESTAMP_NS); INSERT INTO t VALUES ('2020-05-05')")
+    db.protect("t", epsilon=2.0, delta=1e-6)
+    db.domain("t", "d", lower="2020-01-01", upper="2021-01-01", bins=4)
+    charge_only(db, monkeypatch)
+    db.sql("ALTER TABLE t ALTER COLUMN d TYPE DATE; INSERT INTO t VALUES ('9999-12-31')")
+    db.domain("t", "d", lower="2020-01-01", upper="2021-01-01", bins=4)
+    with pytest.raises(DpsqlError, match="is not what it was when this release was charged") as caught:
+        db.synthesize("t", 0.5, **OPTIONS)
+    assert "9999" not in str(caught.value)
+
+
+def test_generated_columns_are_excluded(db):
+    """Their expressions would run on private rows, and fail on some."""
+    db.sql("CREATE TABLE t (a VARCHAR, b INTEGER GENERATED ALWAYS AS (CAST(a AS INTEGER)), c BOOLEAN)")
+    db.sql("INSERT INTO t VALUES ('1', true); UPDATE t SET a = 'secret'")
+    db.protect("t", epsilon=2.0, delta=1e-6)
+    db.domain("t", "a", values=["1", "2"])
+    with pytest.raises(NotDeclared, match="'b' of 't' is generated"):
+        db.synthesize("t", 0.5, **OPTIONS)
+    with pytest.raises(InvalidArgument, match="generated"):
+        db.domain("t", "b", lower=0, upper=9)
+    db.domain("t", "b", exclude=True)
+    assert set(db.synthesize("t", 0.5, **OPTIONS).df().columns) == {"a", "b", "c"}
+
+
+def test_errors_of_duckdb_stay_inside(db, monkeypatch):
+    small(db)
+
+    def fail(*_, **__):
+        raise duckdb.ConversionException("canary: a private value")
+
+    monkeypatch.setattr("dpsql.database.counting.DuckDBCounter.marginal", fail)
+    with pytest.raises(DpsqlError, match="ConversionException") as caught:
+        db.synthesize("t", 0.5, **OPTIONS)
+    assert "canary" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_installing_twice_is_harmless(db):
+    small(db)
+    again = dpsql.install(db.connection)
+    assert again.budget().source.tolist() == ["t"]
+    other = dpsql.install(db.connection.cursor())
+    other.close()
+    assert db.budget().source.tolist() == ["t"]
+
+
+def test_installing_after_the_first_connection_was_closed(tmp_path):
+    path = tmp_path / "bank.duckdb"
+    first = dpsql.connect(path)
+    other = duckdb.connect(str(path), config={"allow_unsigned_extensions": "true"})
+    first.close()
+    with pytest.raises(DpsqlError, match="close all connections to this database"):
+        dpsql.install(other)
+    other.close()
+    with dpsql.connect(path) as db:
+        assert db.budget().empty
+
+
+@pytest.mark.parametrize(
+    ("how", "name"),
+    [
+        ({"rows": 10.5}, "rows"),
+        ({"rows": "many"}, "rows"),
+        ({"steps": 2.5}, "steps"),
+        ({"relaxed_rows": None, "steps": "x"}, "steps"),
+        ({"workload": 5}, "workload"),
+        ({"columns": [1]}, "columns"),
+        ({"release": 7}, "release"),
+        ({"mechanism": True}, "mechanism"),
+        ({"delta": "small"}, "delta"),
+    ],
+)
+def test_python_arguments_of_the_wrong_kind_cost_nothing(db, how, name):
+    small(db)
+    with pytest.raises(InvalidArgument, match=f"{name} is"):
+        db.synthesize("t", 0.5, **how)
+    assert db.budget().epsilon_spent.tolist() == [0.0]
+
+
+def test_equal_arguments_are_the_same_request(db):
+    small(db)
+    one = db.synthesize("t", 0.5, rows=20, relaxed_rows=8, steps=5)
+    other = db.synthesize("t", 0.5, rows=20.0, relaxed_rows=8.0, steps=5, release=None, columns=None)
+    assert one.entry == other.entry
+
+
+def test_a_schema_called_temp(db):
+    db.sql("CREATE SCHEMA temp")
+    small(db)
+    assert len(db.synthesize("t", 0.5, **OPTIONS).df()) > 0
+
+
+@pytest.mark.parametrize("published", [True, False])
+def test_a_column_added_after_the_charge(db, monkeypatch, published):
+    small(db)
+    workload = "SELECT a, b, count(*) FROM t GROUP BY ALL"
+    if published:
+        rows = db.synthesize("t", 0.5, workload=workload, **OPTIONS).df()
+    else:
+        charge_only(db, monkeypatch, workload=workload)
+    spent = db.budget().epsilon_spent.tolist()
+    db.sql("ALTER TABLE t ADD COLUMN c BOOLEAN")
+    after = db.synthesize("t", 0.5, workload=workload, **OPTIONS).df()
+    assert list(after.columns) == ["a", "b"]
+    sql = f"FROM dp_synthesize('t', epsilon := 0.5, relaxed_rows := 8, steps := 5, workload := '{workload}')"
+    assert len(db.sql(sql).fetchall()) == len(after)
+    assert db.budget().epsilon_spent.tolist() == spent
+    if published:
+        assert after.equals(rows)
+
+
+def test_names_are_compared_as_duckdb_compares_them(db):
+    db.sql('CREATE TABLE "É" (straße BOOLEAN, strasse BOOLEAN); CREATE TABLE "é" (a BOOLEAN)')
+    for table in ("É", "é"):
+        db.protect(table, epsilon=1.0, delta=1e-6)
+    assert sorted(db.budget().source) == ["É", "é"]
+    db.domain("É", "strasse", values=["true"])
+    declared = db.sql("SELECT source, name FROM dpsql.domain").fetchall()
+    assert declared == [("É", "strasse")]
+    with pytest.raises(DpsqlError, match="there is no table"):
+        db.protect(" " * 4000 + '"', epsilon=1.0, delta=1e-6)
+
+
+def test_small_numbers(db):
+    small(db)
+    with pytest.raises(DpsqlError):
+        db.synthesize("t", 0.5, delta=1e-320, release="tiny", relaxed_rows=0)
+    assert len(db.synthesize("t", 0.5, delta=1e-320, **OPTIONS).df()) >= 0
+    db.sql("CREATE TABLE n (x INTEGER)")
+    db.protect("n", epsilon=1.0, delta=1e-6)
+    with pytest.raises(InvalidArgument, match=r"1\.4 is not a INTEGER"):
+        db.domain("n", "x", values=[1.4, 2.6])
+
+
+def test_closing_while_threads_work(tmp_path):
+    """No crash, and the file is free afterwards."""
+    path = tmp_path / "bank.duckdb"
+    db = dpsql.connect(path)
+    small(db)
+    db.synthesize("t", 0.5, **OPTIONS)
+    stop = threading.Event()
+
+    def work(cursor: duckdb.DuckDBPyConnection) -> None:
+        while not stop.is_set():
+            try:
+                cursor.execute(CALL).fetchall()
+            except duckdb.Error:
+                return
+
+    threads = [threading.Thread(target=work, args=(db.connection.cursor(),)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    stop.set()
+    for thread in threads:
+        thread.join()
+    db.close()
+    duckdb.connect(str(path)).close()
