@@ -8,7 +8,7 @@ import dpsql
 from dpsql.fitting.projection import one_way_prior
 from dpsql.fitting.relaxation import Blocks, RelaxedTable
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, register
-from dpsql.mechanisms.rap import RowModel
+from dpsql.mechanisms.relaxed import RelaxedModel
 
 
 @register("independent")
@@ -30,7 +30,7 @@ class Independent(Mechanism):
         total = max(1.0, float(np.mean([m.values.sum() for m in measured])))
         prior = one_way_prior(curator.domain, measured, total).astype(np.float32)
         table = RelaxedTable(Blocks.of(curator.domain), prior[:, None], total)
-        return Outcome(RowModel(table), {"marginals": len(measured)})
+        return Outcome(RelaxedModel(table), {"marginals": len(measured)})
 
 
 if __name__ == "__main__":

@@ -128,6 +128,19 @@ def test_installing_twice_is_harmless(db):
     assert db.budget().source.tolist() == ["t"]
 
 
+def test_two_connections_to_one_file(tmp_path):
+    """The functions stay as long as one connection that dpsql was installed on is open; then the file is free."""
+    path = tmp_path / "bank.duckdb"
+    first = dpsql.connect(path)
+    small(first)
+    second = dpsql.connect(path)
+    first.close()
+    assert second.budget().source.tolist() == ["t"]
+    assert len(second.synthesize("t", 0.5, **OPTIONS).df()) > 0
+    second.close()
+    duckdb.connect(str(path)).close()
+
+
 def test_installing_after_the_first_connection_was_closed(tmp_path):
     path = tmp_path / "bank.duckdb"
     first = dpsql.connect(path)

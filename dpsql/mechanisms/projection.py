@@ -21,14 +21,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-import numpy as np
-import numpy.typing as npt
-
 from dpsql.domain import Clique, Domain
 from dpsql.fitting.projection import Settings, best_total, fit_marginals
-from dpsql.fitting.relaxation import Codes, RelaxedTable
-from dpsql.fitting.rounding import round_table
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, register
+from dpsql.mechanisms.relaxed import RelaxedModel
 from dpsql.privacy.accounting import Neighbours, gaussian_variance
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Progress
@@ -36,27 +32,6 @@ from dpsql.workload import Workload
 
 TOTAL_SHARE: Final = Fraction(1, 100)
 _LARGEST_ORDER: Final = 3
-
-
-@dataclass(frozen=True)
-class RelaxedModel:
-    """A relaxed table that is rounded by swaps towards its own marginals."""
-
-    table: RelaxedTable
-    targets: tuple[Clique, ...]
-
-    @property
-    def total(self) -> float:
-        """The number of rows that it stands for."""
-        return self.table.total
-
-    def project(self, clique: Clique) -> npt.NDArray[np.float32]:
-        """See `Model.project`."""
-        return self.table.project(clique)
-
-    def sample(self, rows: int, generator: np.random.Generator, progress: Progress) -> Codes:
-        """See `Model.sample`."""
-        return round_table(self.table, rows, self.targets, generator, progress)
 
 
 @register("projection")

@@ -21,39 +21,19 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.domain import Clique, Domain
+from dpsql.domain import Domain
 from dpsql.errors import InvalidArgument
-from dpsql.fitting.cells import draw_rows, fit_cells, random_start
-from dpsql.fitting.relaxation import Blocks, Codes, RelaxedTable
+from dpsql.fitting.cells import fit_cells, random_start
+from dpsql.fitting.relaxation import Blocks, RelaxedTable
 from dpsql.marginal import Measurement
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, register
+from dpsql.mechanisms.relaxed import RelaxedModel
 from dpsql.privacy.accounting import CONVERSIONS, Neighbours, gaussian_variance
 from dpsql.privacy.curator import Curator, Query
 from dpsql.progress import Progress
 from dpsql.workload import Workload
 
 _MOST_QUERIES: Final = 20_000
-
-
-@dataclass(frozen=True)
-class RowModel:
-    """A relaxed table that is rounded by independent draws, as in the paper."""
-
-    table: RelaxedTable
-
-    @property
-    def total(self) -> float:
-        """The number of rows that it stands for."""
-        return self.table.total
-
-    def project(self, clique: Clique) -> npt.NDArray[np.float32]:
-        """See `Model.project`."""
-        return self.table.project(clique)
-
-    def sample(self, rows: int, generator: np.random.Generator, progress: Progress) -> Codes:
-        """See `Model.sample`."""
-        progress.stage("rounding", 1)
-        return draw_rows(self.table, rows, generator)
 
 
 @register("rap")
@@ -144,7 +124,7 @@ class RAP(Mechanism):
         else:
             table, steps, measured = self._adapt(curator, workload, blocks, start, total, rho, progress)
         report: dict[str, Any] = {"cells": sum(len(m.values) for m in measured), "total": round(total), "steps": steps}
-        return Outcome(RowModel(RelaxedTable(blocks, table, total)), report)
+        return Outcome(RelaxedModel(RelaxedTable(blocks, table, total)), report)
 
     def _adapt(
         self,

@@ -12,7 +12,6 @@ import dpsql
 import dpsql.mechanisms
 from dpsql.domain import Attribute, Domain
 from dpsql.errors import DomainTooLarge, DpsqlError, InsufficientBudget, Interrupted
-from dpsql.marginal import Marginal
 from dpsql.mechanisms.base import explicit_options, make, registered
 from dpsql.privacy.accounting import Neighbours
 from dpsql.privacy.curator import Curator
@@ -20,6 +19,7 @@ from dpsql.progress import Quiet
 from dpsql.workload import Workload
 
 from ..conftest import seeded_entropy
+from ..counters import Journal, Rows
 
 FAST = {
     "projection": {"relaxed_rows": 8, "steps": 5},
@@ -30,30 +30,6 @@ NAMES = sorted(registered())
 
 def domain_of(columns: int) -> Domain:
     return Domain(tuple(Attribute(f"c{i}", "INTEGER", "values", ("0", "1", "2", "3", "4")) for i in range(columns)))
-
-
-class Rows:
-    def __init__(self, domain: Domain, rows: np.ndarray) -> None:
-        self._domain, self._rows = domain, rows
-
-    def marginal(self, clique):
-        if not clique:
-            return Marginal((), 1, np.array([0]), np.array([len(self._rows)]))
-        columns = [self._domain.names.index(name) for name in clique]
-        packed = np.ravel_multi_index(tuple(self._rows[:, c] for c in columns), self._domain.shape(clique))
-        cells, counts = np.unique(packed, return_counts=True)
-        return Marginal(clique, self._domain.size(clique), cells, counts)
-
-
-class Journal:
-    def __init__(self) -> None:
-        self.answers = []
-
-    def recorded(self):
-        return []
-
-    def append(self, answers):
-        self.answers += answers
 
 
 def run(

@@ -11,10 +11,11 @@ from dpsql.domain import Attribute, Domain
 from dpsql.errors import DomainTooLarge, DpsqlError, InsufficientBudget, InvalidArgument
 from dpsql.marginal import Marginal
 from dpsql.privacy.accounting import Neighbours
-from dpsql.privacy.curator import Answer, Curator
+from dpsql.privacy.curator import Curator
 from dpsql.progress import Quiet
 
 from ..conftest import seeded_entropy
+from ..counters import Journal, Rows
 
 DOMAIN = Domain(
     (
@@ -25,36 +26,15 @@ DOMAIN = Domain(
 ROWS = np.array([[0, 0], [0, 0], [1, 1], [2, 1], [2, 1], [2, 1]])
 
 
-class Rows:
-    """A counter over a few rows, which records what is read."""
-
-    def __init__(self) -> None:
-        self.read: list[tuple[str, ...]] = []
-
-    def marginal(self, clique):
-        self.read.append(clique)
-        if not clique:
-            return Marginal((), 1, np.array([0]), np.array([len(ROWS)]))
-        columns = [DOMAIN.names.index(name) for name in clique]
-        packed = np.ravel_multi_index(tuple(ROWS[:, c] for c in columns), DOMAIN.shape(clique))
-        cells, counts = np.unique(packed, return_counts=True)
-        return Marginal(clique, DOMAIN.size(clique), cells, counts)
-
-
-class Journal:
-    def __init__(self, recorded=()) -> None:
-        self.answers: list[Answer] = list(recorded)
-
-    def recorded(self):
-        return list(self.answers)
-
-    def append(self, answers):
-        self.answers += answers
-
-
 def curator(rho=1, *, counter=None, journal=None, neighbours=Neighbours.ADD_REMOVE, seed="c"):
     return Curator(
-        counter or Rows(), DOMAIN, neighbours, Fraction(rho), journal or Journal(), Quiet(), seeded_entropy(seed)
+        counter or Rows(DOMAIN, ROWS),
+        DOMAIN,
+        neighbours,
+        Fraction(rho),
+        journal or Journal(),
+        Quiet(),
+        seeded_entropy(seed),
     )
 
 
@@ -103,7 +83,7 @@ def test_total():
 
 
 def test_never_beyond_the_charge():
-    counter = Rows()
+    counter = Rows(DOMAIN, ROWS)
     kernel = curator(counter=counter)
     kernel.measure([(("a",), Fraction(2, 3))])
     with pytest.raises(InsufficientBudget):
@@ -154,7 +134,7 @@ def test_cells_are_counted_exactly_before_the_noise():
 
 
 def test_replay_returns_the_same_answers_and_reads_nothing():
-    journal, counter = Journal(), Rows()
+    journal, counter = Journal(), Rows(DOMAIN, ROWS)
 
     def ask(kernel):
         first = kernel.measure([(("a",), Fraction(1, 4)), (("b",), Fraction(1, 4))])
@@ -168,7 +148,7 @@ def test_replay_returns_the_same_answers_and_reads_nothing():
 
 
 def test_a_killed_run_goes_on_where_it_stopped():
-    journal, counter = Journal(), Rows()
+    journal, counter = Journal(), Rows(DOMAIN, ROWS)
     requests = [(("a",), Fraction(1, 4)), (("b",), Fraction(1, 4))]
     whole = curator(journal=journal).measure(requests)
     resumed = curator(journal=Journal(journal.answers[:1]), counter=counter, seed="other").measure(requests)
@@ -194,7 +174,7 @@ def test_the_journal_is_written_before_the_answer_is_seen():
 
 def test_too_large_is_refused_before_reading():
     wide = Domain(tuple(Attribute(f"c{i}", "INTEGER", "values", tuple(map(str, range(50)))) for i in range(12)))
-    counter = Rows()
+    counter = Rows(DOMAIN, ROWS)
     kernel = Curator(counter, wide, Neighbours.ADD_REMOVE, Fraction(1), Journal(), Quiet())
     with pytest.raises(DomainTooLarge, match=r"2\.44e\+20"):
         kernel.measure([(wide.names, Fraction(1, 2))])
@@ -214,7 +194,7 @@ def test_no_answer_of_a_model_can_break_the_scores(answer):
 
 
 def test_a_model_must_answer_every_cell_before_a_count_is_read():
-    counter = Rows()
+    counter = Rows(DOMAIN, ROWS)
     with pytest.raises(InvalidArgument, match=r"answers to a marginal of 3 cells"):
         curator(counter=counter).select_cells([("a",)], lambda c: np.zeros(2), 1, Fraction(1, 4))
     assert counter.read == []
@@ -237,5 +217,7 @@ def test_a_public_total_is_replayed_although_the_table_grew():
 
     journal = Journal()
     first = curator(neighbours=Neighbours.REPLACE_ONE, journal=journal).total(Fraction(1, 100))
-    again = curator(neighbours=Neighbours.REPLACE_ONE, journal=journal, counter=Grown()).total(Fraction(1, 100))
+    again = curator(neighbours=Neighbours.REPLACE_ONE, journal=journal, counter=Grown(DOMAIN, ROWS)).total(
+        Fraction(1, 100)
+    )
     assert again.values.tolist() == first.values.tolist() == [6]

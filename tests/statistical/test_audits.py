@@ -18,7 +18,6 @@ from scipy import stats
 from dpsql.database.catalog import find_source
 from dpsql.database.counting import DuckDBCounter
 from dpsql.domain import Attribute, Domain
-from dpsql.marginal import Marginal
 from dpsql.mechanisms import projection as projection_module
 from dpsql.mechanisms import rap as rap_module
 from dpsql.mechanisms.base import make
@@ -28,22 +27,11 @@ from dpsql.privacy.curator import Curator
 from dpsql.progress import Quiet
 from dpsql.workload import Workload
 
+from ..counters import Journal, Rows
+
 pytestmark = pytest.mark.slow
 
 FALSE_ALARM = 1e-6
-
-
-class Journal:
-    """Keeps answers, as the books do."""
-
-    def __init__(self) -> None:
-        self.answers = []
-
-    def recorded(self):
-        return []
-
-    def append(self, answers):
-        self.answers += answers
 
 
 def bounds(hits: int, trials: int) -> tuple[float, float]:
@@ -137,20 +125,6 @@ RHO = Fraction(2)
 RUNS = 6_000
 
 
-class Rows:
-    def __init__(self, rows) -> None:
-        self._rows = rows
-
-    def marginal(self, clique):
-        if not clique:
-            return Marginal((), 1, np.array([0]), np.array([len(self._rows)]))
-        places = [CUBE.names.index(name) for name in clique]
-        inside = [tuple(row[p] for p in places) for row in self._rows]
-        packed = [np.ravel_multi_index(cell, CUBE.shape(clique)) for cell in inside if None not in cell]
-        cells, counts = np.unique(np.array(packed, dtype=np.int64), return_counts=True)
-        return Marginal(clique, CUBE.size(clique), cells, counts)
-
-
 def log_likelihood_ratio(answers, one: Rows, other: Rows) -> float:
     """log P(measurements | other) − log P(measurements | one), with the noise as it is stated."""
     total = 0.0
@@ -176,13 +150,13 @@ def attack(name: str, pair: str, noise_factor: float) -> float:
     noise = curator_module.discrete_gaussian
     curator_module.discrete_gaussian = lambda v, n, e: noise(v * Fraction(noise_factor) ** 2, n, e)
     try:
-        for table in (Rows(one), Rows(other)):
+        for table in (Rows(CUBE, one), Rows(CUBE, other)):
             hits = 0
             for _ in range(RUNS):
                 journal = Journal()
                 curator = Curator(table, CUBE, neighbours, RHO, journal, Quiet())
                 mechanism.run(curator, workload, RHO, 1, Quiet())
-                hits += log_likelihood_ratio(journal.answers, Rows(one), Rows(other)) > 0
+                hits += log_likelihood_ratio(journal.answers, Rows(CUBE, one), Rows(CUBE, other)) > 0
             positives.append(hits)
     finally:
         curator_module.discrete_gaussian = noise

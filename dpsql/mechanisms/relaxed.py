@@ -1,0 +1,43 @@
+"""A relaxed table as a `Model`: what the mechanisms by projection return."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.domain import Clique
+from dpsql.fitting.cells import draw_rows
+from dpsql.fitting.relaxation import Codes, RelaxedTable
+from dpsql.fitting.rounding import round_table
+from dpsql.progress import Progress
+
+
+@dataclass(frozen=True)
+class RelaxedModel:
+    """A relaxed table, and how it is rounded.
+
+    Attributes:
+        table: the fit.
+        targets: marginals that swaps bring near to the fit's; None for independent draws, as in the RAP paper.
+    """
+
+    table: RelaxedTable
+    targets: tuple[Clique, ...] | None = None
+
+    @property
+    def total(self) -> float:
+        """The number of rows that it stands for."""
+        return self.table.total
+
+    def project(self, clique: Clique) -> npt.NDArray[np.float32]:
+        """See `Model.project`."""
+        return self.table.project(clique)
+
+    def sample(self, rows: int, generator: np.random.Generator, progress: Progress) -> Codes:
+        """See `Model.sample`."""
+        if self.targets is not None:
+            return round_table(self.table, rows, self.targets, generator, progress)
+        progress.stage("rounding", 1)
+        return draw_rows(self.table, rows, generator)

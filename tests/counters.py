@@ -1,0 +1,39 @@
+"""Tables of codes for tests of what lies behind the curator: a counter over rows, and a journal in a list."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpsql.domain import Domain
+from dpsql.marginal import Marginal
+
+
+class Rows:
+    """Exact counts of rows of codes (None: outside the domain); records what is read."""
+
+    def __init__(self, domain: Domain, rows) -> None:
+        self._domain, self._rows = domain, [tuple(row) for row in rows]
+        self.read: list[tuple[str, ...]] = []
+
+    def marginal(self, clique):
+        self.read.append(clique)
+        if not clique:
+            return Marginal((), 1, np.array([0]), np.array([len(self._rows)]))
+        places = [self._domain.names.index(name) for name in clique]
+        inside = [cell for cell in (tuple(row[p] for p in places) for row in self._rows) if None not in cell]
+        packed = np.array([np.ravel_multi_index(cell, self._domain.shape(clique)) for cell in inside], dtype=np.int64)
+        cells, counts = np.unique(packed, return_counts=True)
+        return Marginal(clique, self._domain.size(clique), cells, counts)
+
+
+class Journal:
+    """Keeps answers, as the books do."""
+
+    def __init__(self, recorded=()) -> None:
+        self.answers = list(recorded)
+
+    def recorded(self):
+        return list(self.answers)
+
+    def append(self, answers):
+        self.answers += answers
