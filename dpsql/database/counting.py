@@ -1,10 +1,13 @@
 """Exact counts of marginals, made inside DuckDB.
 
-    cuboid  =  SELECT code_1, …, code_k, count(*) AS weight FROM source GROUP BY ALL       (once)
-    M_S     =  SELECT Σ code_i·stride_i AS cell, sum(weight) FROM cuboid GROUP BY cell      (for each clique S)
+    codes   =  SELECT code_1, …, code_k FROM source                                              (once)
+    cuboid  =  SELECT code_1, …, code_k, count(*) AS weight FROM codes GROUP BY ALL              (if rows repeat)
+    M_S     =  SELECT Σ code_i·stride_i AS cell, sum(weight) FROM cuboid GROUP BY cell           (for each clique S)
 
-The base cuboid holds the distinct tuples of codes; each marginal groups it by one packed integer key. Only the cells
-that are not zero leave the engine. A row outside the domain of a column counts in no marginal of that column.
+Rows are encoded once, into the smallest integers that hold the codes. Where tuples of codes repeat (a sample tells)
+they are grouped to the base cuboid, the distinct tuples with weights. Elsewhere grouping would only cost time, and
+marginals are counted from the codes. Each marginal groups by one packed integer key, and only the cells that are not
+zero leave the engine. A row outside the domain of a column counts in no marginal of that column.
 """
 
 from __future__ import annotations
@@ -22,59 +25,79 @@ from dpsql.domain import Clique, Domain
 from dpsql.marginal import Marginal
 
 _numbers = itertools.count(1)
-_WEIGHT: Final = "weight"
+_SAMPLE: Final = 100_000
+_WORTH_GROUPING: Final = 0.9  # distinct tuples among the rows of the sample; among all rows they are fewer
+_SIZES: Final = ((2**8, "UTINYINT"), (2**16, "USMALLINT"), (2**31, "INTEGER"))
 
 
 class DuckDBCounter:
-    """A curator's `Counter` of a DuckDB table, on a connection of its own, where the cuboid is a temporary table."""
+    """A curator's `Counter` of a DuckDB table, on a connection of its own, where codes are a temporary table."""
 
     def __init__(self, cursor: duckdb.DuckDBPyConnection, source: Source, domain: Domain) -> None:
         self._cursor, self._source, self._domain = cursor, source, domain
-        self._table: str | None = None
+        self._names = [f"c{place}" for place in range(len(domain))]
+        self._table: exp.Table | None = None
+        self._weight: exp.Expr = exp.Count(this=exp.Star())
 
     def marginal(self, clique: Clique) -> Marginal:
         """The exact marginal of a clique; the empty clique counts all rows."""
         if not clique:
-            rows = self._cursor.execute(self._rows().sql(dialect="duckdb")).fetchall()[0][0]
-            return Marginal((), 1, np.zeros(1, np.int64), np.array([rows], np.int64))
+            rows = self._fetch(exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(self._source.table()))
+            return Marginal((), 1, np.zeros(1, np.int64), rows["n"])
         self._domain.check_countable(clique)
-        found = self._cursor.execute(self._packed(clique).sql(dialect="duckdb")).fetchnumpy()
-        cells, counts = (np.asarray(found[name], dtype=np.int64) for name in ("cell", "rows"))
-        return Marginal(clique, self._domain.size(clique), cells, counts)
+        found = self._fetch(self._packed(clique))
+        return Marginal(clique, self._domain.size(clique), found["cell"], found["n"])
 
     def close(self) -> None:
-        """Drop the cuboid."""
+        """Drop the codes."""
         if self._table is not None:
-            self._cursor.execute(f"DROP TABLE temp.main.{self._table}")
+            self._cursor.execute(f"DROP TABLE {self._table.sql(dialect='duckdb')}")
             self._table = None
 
-    def _rows(self) -> exp.Select:
-        return exp.select(exp.alias_(exp.Count(this=exp.Star()), "rows")).from_(self._source.table())
+    def _fetch(self, query: exp.Select) -> dict[str, np.ndarray[tuple[int], np.dtype[np.int64]]]:
+        found = self._cursor.execute(query.sql(dialect="duckdb")).fetchnumpy()
+        return {name: np.asarray(values, dtype=np.int64) for name, values in found.items()}
 
-    def _cuboid(self) -> exp.Table:
-        """The cuboid's name; it is made at the first use."""
+    def _encoded(self) -> exp.Select:
+        """The codes of every row, in the smallest type that holds them."""
+        columns = []
+        for name, attribute in zip(self._names, self._domain, strict=True):
+            kind = next(kind for size, kind in _SIZES if attribute.size <= size)
+            columns.append(exp.alias_(exp.cast(encode(attribute), kind, dialect="duckdb"), name))
+        return exp.select(*columns).from_(self._source.table())
+
+    def _tuples(self) -> exp.Table:
+        """The table of codes, or of distinct codes with weights; made at the first use."""
         if self._table is None:
-            self._table = f"dpsql_cuboid_{next(_numbers)}"
-            codes = exp.select(*(exp.alias_(encode(a), f"c{i}") for i, a in enumerate(self._domain)))
-            names = [f"c{i}" for i in range(len(self._domain))]
-            grouped = exp.select(*names, exp.alias_(exp.Count(this=exp.Star()), _WEIGHT))
-            grouped = grouped.from_(codes.from_(self._source.table()).subquery("codes")).group_by(*names)
-            create = exp.Create(
-                this=exp.to_table(f"temp.main.{self._table}"),
-                kind="TABLE",
-                expression=grouped,
-                properties=exp.Properties(expressions=[exp.TemporaryProperty()]),
-            )
+            table = exp.table_(f"dpsql_codes_{next(_numbers)}", db="main", catalog="temp")
+            query = self._encoded()
+            repeat = self._rows_repeat()
+            if repeat:
+                weight = exp.alias_(exp.Count(this=exp.Star()), "weight")
+                query = exp.select(*self._names, weight).from_(query.subquery("codes")).group_by(*self._names)
+            temporary = exp.Properties(expressions=[exp.TemporaryProperty()])
+            create = exp.Create(this=table, kind="TABLE", expression=query, properties=temporary)
             self._cursor.execute(create.sql(dialect="duckdb"))
-        return exp.to_table(f"temp.main.{self._table}")
+            self._table = table
+            if repeat:
+                self._weight = exp.cast(exp.Sum(this=exp.column("weight")), "BIGINT", dialect="duckdb")
+        return self._table
+
+    def _rows_repeat(self) -> bool:
+        """Whether the first rows have few distinct tuples of codes; decides how to count, never what."""
+        sample = self._encoded().limit(_SAMPLE).subquery("sample")
+        distinct = exp.select("*").distinct().from_(sample).subquery("distinct_tuples")
+        counts = [exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(part) for part in (sample, distinct)]
+        rows, tuples = (int(self._fetch(query)["n"][0]) for query in counts)
+        return tuples < _WORTH_GROUPING * rows
 
     def _packed(self, clique: Clique) -> exp.Select:
-        places = [self._domain.names.index(name) for name in clique]
-        codes = [exp.cast(exp.column(f"c{place}"), "BIGINT", dialect="duckdb") for place in places]
+        columns = [exp.column(self._names[self._domain.names.index(name)]) for name in clique]
+        codes = [exp.cast(column, "BIGINT", dialect="duckdb") for column in columns]
         key: exp.Expr = codes[0]
         for code, size in zip(codes[1:], self._domain.shape(clique)[1:], strict=True):
             key = exp.Add(this=exp.Mul(this=exp.paren(key), expression=exp.Literal.number(size)), expression=code)
-        total = exp.cast(exp.Sum(this=exp.column(_WEIGHT)), "BIGINT", dialect="duckdb")
-        inside = [exp.Not(this=exp.Is(this=exp.column(f"c{place}"), expression=exp.null())) for place in places]
-        selected = exp.select(exp.alias_(key, "cell"), exp.alias_(total, "rows")).from_(self._cuboid())
+        inside = [exp.Not(this=exp.Is(this=column.copy(), expression=exp.null())) for column in columns]
+        tuples = self._tuples()
+        selected = exp.select(exp.alias_(key, "cell"), exp.alias_(self._weight.copy(), "n")).from_(tuples.copy())
         return selected.where(*inside).group_by("cell")

@@ -276,6 +276,10 @@ def _encode_bins(attribute: Attribute, column: exp.Column) -> exp.Expr:
     inside = exp.and_(
         exp.GTE(this=column.copy(), expression=edges[0]), exp.LTE(this=column.copy(), expression=edges[-1])
     )
+    unit = attribute.type in INTEGER_TYPES and attribute.ticks[-1] - attribute.ticks[0] == attribute.regular
+    if unit:  # inside the range the difference cannot overflow; a CASE computes it for no other row
+        whole = exp.TryCast(this=column.copy(), to=_data_type("BIGINT"))
+        return exp.case().when(inside, exp.Sub(this=whole, expression=exp.Literal.number(attribute.ticks[0])))
     return exp.case().when(inside, _search(column, edges, 0, attribute.regular))
 
 

@@ -160,13 +160,13 @@ def test_encoding_never_fails_on_a_value(db):
         db.sql("CREATE OR REPLACE TABLE t AS FROM e")
         if not db.budget().source.tolist():
             db.protect("t", epsilon=1, delta=1e-6)
-        db.domain("t", "x", lower=low, upper=high, bins=2)
+        db.domain("t", "x", lower=low, upper=high, **({} if kind in ("BIGINT", "HUGEINT") else {"bins": 2}))
         from dpsql.database.store import Books
 
         source = find_source(db.connection, "t")
         attribute = domain_of(Books(db.connection, source.catalog), source).by_name["x"]
         codes = db.sql(f"SELECT DISTINCT {encode(attribute).sql(dialect='duckdb')} FROM t").fetchall()
-        assert {code for (code,) in codes} <= {None, 0, 1, 2}
+        assert {code for (code,) in codes} <= {None, *range(12)}
 
 
 def test_enum_and_boolean_declare_themselves(db):
