@@ -227,7 +227,8 @@ class Database:
 
     def plan(self, table: str, epsilon: float, assume_rows: int | None = None, **how: Any) -> pd.DataFrame:
         """What `synthesize` would measure and how noisily; spends nothing. See `dp_plan`."""
-        arguments = {"epsilon": epsilon, **how, **({} if assume_rows is None else {"assume_rows": assume_rows})}
+        named = {"epsilon": epsilon, **how, "assume_rows": assume_rows}
+        arguments = {name: value for name, value in named.items() if value is not None}
         listed = ", ".join(f"{exp.to_identifier(name).sql(dialect='duckdb')} := ?" for name in arguments)
         return self.connection.execute(f"FROM dp_plan(?, {listed})", [table, *arguments.values()]).df()
 

@@ -140,8 +140,13 @@ class Resolved:
 _NEIGHBOURS: Final = {"add_remove": "one row added or removed", "replace_one": "one row changed"}
 
 
-def resolve(cursor: duckdb.DuckDBPyConnection, request: Request) -> Resolved:
+def resolve(cursor: duckdb.DuckDBPyConnection, request: Request, *, to_charge: bool = True) -> Resolved:
     """Find and check everything that a request names; free.
+
+    Args:
+        cursor: a connection of its own.
+        request: the request.
+        to_charge: refuse what could not be charged now; a plan need not be.
 
     Raises:
         DpsqlError: a child says what is wrong, and what mends it.
@@ -159,7 +164,7 @@ def resolve(cursor: duckdb.DuckDBPyConnection, request: Request) -> Resolved:
     canonical = _canonical(request, source, budget, domain, workload, mechanism)
     key = hashlib.sha256(canonical.encode()).hexdigest()
     entry = books.release(key)
-    if entry is None:
+    if entry is None and to_charge:
         books.check_writable()
         account.require(budget)
     return Resolved(request, key, canonical, source, account, domain, workload, mechanism, budget, entry)
@@ -360,7 +365,7 @@ def plan(cursor: duckdb.DuckDBPyConnection, request: Request, rows: float) -> Pl
         request: the request.
         rows: about how many rows the table has, for the rules that depend on it.
     """
-    resolved = resolve(cursor, request)
+    resolved = resolve(cursor, request, to_charge=False)
     rho: Fraction = resolved.budget.rho
     questions = resolved.mechanism.plan(resolved.domain, resolved.workload, resolved.account.neighbours, rho, rows)
     return Plan(resolved, questions, rows)

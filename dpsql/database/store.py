@@ -6,7 +6,7 @@ Every change is one transaction, retried when another session changed the same r
 from __future__ import annotations
 
 import json
-import random
+import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -94,7 +94,7 @@ class Books:
                 self._rollback()
                 if attempt == _ATTEMPTS - 1 or not _is_conflict(error):
                     raise
-                time.sleep(random.random() * min(0.05, 0.001 * 2**attempt))
+                time.sleep(secrets.randbelow(1000) / 1000 * min(0.05, 0.001 * 2**attempt))
             else:
                 return result
         raise BooksError("the books are too busy: try again")
