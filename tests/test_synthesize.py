@@ -294,3 +294,10 @@ def test_threads_ask_for_the_same_release(people, quick):
     assert len(results) == 8
     assert all(result == results[0] for result in results)
     assert people.sql("SELECT releases FROM dp_budget()").fetchall() == [(1,)]
+
+
+def test_one_thread_is_enough(people, quick):
+    """A callback holds a thread of DuckDB while its own statements need one: with a single thread nothing must hang."""
+    people.sql("SET threads = 1")
+    parts = ["SELECT count(*) AS n FROM " + call(quick, f"rows := {5 + k}", 0.2) for k in range(4)]
+    assert people.sql(f"SELECT sum(n) FROM ({' UNION ALL '.join(parts)})").fetchall() == [(5 + 6 + 7 + 8,)]
