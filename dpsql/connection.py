@@ -18,6 +18,7 @@ from dpsql.privacy.ledger import Account
 from dpsql.progress import automatic
 from dpsql.protection import declare, protect
 from dpsql.release import Request, Resolved, produce, resolve
+from dpsql.report import marginal_errors
 from dpsql.udfs import functions
 from dpsql.udfs.extension import Instance
 from dpsql.udfs.extension import install as _install
@@ -119,8 +120,6 @@ class Release:
         synthetic and measured counts, and the expected L1 of the noise; both as fractions of the measured total.
         Computed from released values only.
         """
-        from dpsql.report import marginal_errors
-
         with self._database.instance.cursor() as cursor:
             return marginal_errors(cursor, Books(cursor, self._resolved.source.catalog), self.entry)
 

@@ -24,6 +24,7 @@ Source: Aydore et al. 2021, Algorithm 1 (RP), with whole marginals, weights and 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -35,6 +36,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.domain import Domain
+from dpsql.errors import DpsqlError
 from dpsql.fitting.relaxation import Blocks, RelaxedTable, simplex_projection
 from dpsql.marginal import Measurement
 from dpsql.progress import Progress
@@ -130,6 +132,9 @@ def fit_marginals(
         seed: of the starting noise; it touches no private data.
         progress: told of each chunk of steps; may raise `Interrupted`.
 
+    Raises:
+        DpsqlError: the loss is not finite; NaN never leaves a fit.
+
     Returns:
         The fit; the same arguments give the same one on the same machine.
     """
@@ -143,6 +148,8 @@ def fit_marginals(
     theta = np.log(prior)[:, None] + start
     program = _program(blocks.sizes, settings.rows, tuple(sorted((c, t.target.shape[:2]) for c, t in layout.items())))
     probabilities, loss = program.run(theta, layout, np.log(prior), pull * scale, settings, progress)
+    if not math.isfinite(loss):
+        raise DpsqlError("the fit did not stay finite; the same call tries again from the stored measurements, free")
     cells = sum(len(m.values) for m in used)
     residual = loss / scale / (cells / 2) if cells else 0.0
     return Fit(RelaxedTable(blocks, probabilities, total), residual, settings.steps, pull)
@@ -249,8 +256,6 @@ class _Program:
         constants = (tiles, jnp.asarray(log_prior, jnp.float32), jnp.float32(pull), jnp.float32(settings.rate))
         progress.stage("fitting", settings.steps)
         done, chunk, loss = 0, 1, jnp.float32(0)
-        import time
-
         while done < settings.steps:
             chunk = min(chunk, settings.steps - done)
             begin = time.monotonic()
