@@ -13,7 +13,7 @@ from dpsql.database.encoding import automatic, can_not_be_listed, declare_bins, 
 from dpsql.database.store import Books
 from dpsql.domain import Attribute, Domain, can_be_binned
 from dpsql.errors import InvalidArgument, NotDeclared, NotProtected
-from dpsql.privacy.accounting import Neighbours, make_budget
+from dpsql.privacy.accounting import Neighbours, account_budget
 from dpsql.privacy.ledger import Account
 
 
@@ -40,7 +40,7 @@ def protect(
     known = [str(kind) for kind in Neighbours]
     if neighbours not in known:
         raise InvalidArgument(f"neighbours is {neighbours!r}: say {' or '.join(map(repr, known))}")
-    budget = make_budget(epsilon, delta)
+    budget = account_budget(epsilon, delta)
     return Books(cursor, source.catalog).open_account(source.key, budget, Neighbours(neighbours))
 
 

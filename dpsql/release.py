@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -132,9 +133,14 @@ class Resolved:
     def guarantee(self) -> str:
         """The promise in words."""
         return (
-            f"({self.budget.epsilon:g}, {self.budget.delta:g})-DP, by {float(self.budget.rho):.6g}-zCDP, "
+            f"({self.budget.epsilon:g}, {self.budget.delta:g})-DP, by {self._proof()}, "
             f"for neighbours that differ by {_NEIGHBOURS[self.account.neighbours]}"
         )
+
+    def _proof(self) -> str:
+        if self.budget.gdp == self.budget.rho:
+            return f"{math.sqrt(2 * self.budget.gdp):.6g}-Gaussian DP"
+        return f"{float(self.budget.rho):.6g}-zCDP"
 
 
 _NEIGHBOURS: Final = {"add_remove": "one row added or removed", "replace_one": "one row changed"}
@@ -166,7 +172,7 @@ def resolve(cursor: duckdb.DuckDBPyConnection, request: Request, *, to_charge: b
     entry = books.release(key)
     if entry is None and to_charge:
         books.check_writable()
-        account.require(budget)
+        account.require(budget, mechanism.conversion)
     return Resolved(request, key, canonical, source, account, domain, workload, mechanism, budget, entry)
 
 
@@ -273,7 +279,7 @@ def _make(
     progress.stage(f"counting {resolved.source.name}")
     counter = DuckDBCounter(cursor, resolved.source, entry.domain)
     journal = _BooksJournal(books, entry.key)
-    curator = Curator(counter, entry.domain, entry.neighbours, entry.rho, journal, progress, entropy)
+    curator = Curator(counter, entry.domain, entry.neighbours, entry.rho, journal, progress, entropy, entry.gdp)
     seed = int(entry.key[:15], 16)
     outcome = resolved.mechanism.run(curator, resolved.workload, entry.rho, seed, progress)
     counter.close()

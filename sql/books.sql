@@ -4,7 +4,8 @@
 
 CREATE SCHEMA IF NOT EXISTS dpsql;
 
--- One row per protected table. rho_spent only grows, by the conditional update in charge.sql.
+-- One row per protected table. rho_spent and gdp_spent only grow, by the conditional update in charge.sql, as long as
+-- one of them stays within its budget: either alone implies the promise.
 CREATE TABLE IF NOT EXISTS dpsql.account (
   source      VARCHAR PRIMARY KEY, -- the table, after its schema unless that is main
   epsilon     DOUBLE NOT NULL,     -- the promise of all releases together, at delta
@@ -12,6 +13,8 @@ CREATE TABLE IF NOT EXISTS dpsql.account (
   neighbours  VARCHAR NOT NULL,    -- add_remove or replace_one
   rho_budget  HUGEINT NOT NULL,    -- the zCDP that implies the promise, rounded down
   rho_spent   HUGEINT NOT NULL,    -- charged so far, rounded up
+  gdp_budget  HUGEINT NOT NULL,    -- the g of Gaussian DP that implies the promise, rounded down
+  gdp_spent   HUGEINT NOT NULL,    -- charged so far, rounded up
   releases    BIGINT NOT NULL
 );
 
@@ -33,6 +36,7 @@ CREATE TABLE IF NOT EXISTS dpsql.event (
   epsilon   DOUBLE,
   delta     DOUBLE,
   rho       HUGEINT NOT NULL,
+  gdp       HUGEINT NOT NULL,
   at        TIMESTAMP NOT NULL -- UTC
 );
 
@@ -45,6 +49,7 @@ CREATE TABLE IF NOT EXISTS dpsql.release (
   domain     VARCHAR NOT NULL,    -- JSON, as it was when the release was charged
   mechanism  VARCHAR NOT NULL,
   rho        HUGEINT NOT NULL,    -- what was charged
+  gdp        HUGEINT NOT NULL,
   neighbours VARCHAR NOT NULL,
   guarantee  VARCHAR NOT NULL,    -- in words: loss, neighbours
   state      VARCHAR NOT NULL,

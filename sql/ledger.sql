@@ -8,7 +8,8 @@ SELECT
   mechanism,
   epsilon,
   delta,
-  CAST(rho AS DOUBLE) / pow(2, 96) AS rho
+  CAST(rho AS DOUBLE) / pow(2, 96) AS rho,
+  CAST(gdp AS DOUBLE) / pow(2, 96) AS gdp
 FROM dpsql.event
 WHERE $source IN ('', $prefix || source)
 ORDER BY number;

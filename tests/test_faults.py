@@ -128,6 +128,7 @@ import os, signal, sys, threading, time
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 import dpsql, test_faults
 db = dpsql.connect()
+db.sql("SET enable_progress_bar = false")  # DuckDB's own bar would stand in the output
 test_faults.long_table(db)
 def press():
     test_faults.wait_for_fit(db)

@@ -23,9 +23,9 @@ def prepare(path) -> dpsql.Database:
 
 def largest_share(db: dpsql.Database) -> float:
     """An epsilon of which exactly FITTING releases fit."""
-    from dpsql.privacy.accounting import largest_epsilon, zcdp_rho
+    from dpsql.privacy.accounting import gaussian_gdp, largest_epsilon
 
-    return largest_epsilon(zcdp_rho(1.0, 1e-6) / FITTING, 1e-6)
+    return largest_epsilon(gaussian_gdp(1.0, 1e-6) / FITTING, 1e-6)
 
 
 @pytest.mark.parametrize("connections", ["cursors", "connections"])
@@ -62,7 +62,7 @@ def test_sixteen_threads_on_one_budget(tmp_path, connections):
         assert spent <= 1.0
         assert releases == FITTING
         charged, budget = db.sql(
-            "SELECT sum(e.rho), any_value(a.rho_budget) FROM dpsql.event e, dpsql.account a"
+            "SELECT sum(e.gdp), any_value(a.gdp_budget) FROM dpsql.event e, dpsql.account a"
         ).fetchall()[0]
         assert charged <= budget
 

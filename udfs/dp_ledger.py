@@ -16,6 +16,7 @@ COLUMNS = {
     "epsilon": "DOUBLE",
     "delta": "DOUBLE",
     "rho": "DOUBLE",
+    "gdp": "DOUBLE",
 }
 
 

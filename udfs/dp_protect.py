@@ -16,8 +16,12 @@ COLUMNS = {
     "delta": "DOUBLE",
     "neighbours": "VARCHAR",
     "rho": "DOUBLE",
+    "gdp": "DOUBLE",
     "composition": "VARCHAR",
 }
+
+
+COMPOSITION = "zCDP or Gaussian DP, whichever allows more"
 
 
 class DpProtect(TableFunction):
@@ -52,6 +56,6 @@ class DpProtect(TableFunction):
             with self._instance.cursor() as cursor:
                 account = protect(cursor, source, call["epsilon"], call["delta"], call["neighbours"])
             values = (account.source, account.epsilon, account.delta, str(account.neighbours))
-            return [(*values, float(account.rho_budget), "zCDP, converted tightly")]
+            return [(*values, float(account.rho_budget), float(account.gdp_budget), COMPOSITION)]
 
         return Computed(COLUMNS, record)

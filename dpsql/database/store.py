@@ -10,7 +10,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any, Final, TypeVar
@@ -45,7 +45,7 @@ class Entry:
         request: canonical JSON.
         domain: as it was when the release was charged.
         mechanism: its name.
-        rho: what was charged, exact.
+        rho, gdp: what was charged, exact.
         neighbours: of the guarantee.
         guarantee: in words.
         state: `charged` or `published`.
@@ -60,6 +60,7 @@ class Entry:
     domain: Domain
     mechanism: str
     rho: Fraction
+    gdp: Fraction
     neighbours: Neighbours
     guarantee: str
     state: str
@@ -140,16 +141,17 @@ class Books:
             if known is not None:
                 return known
             self._run(
-                "INSERT INTO dpsql.account VALUES ($source, $epsilon, $delta, $neighbours, $rho, 0, 0)",
+                "INSERT INTO dpsql.account VALUES ($source, $epsilon, $delta, $neighbours, $rho, 0, $gdp, 0, 0)",
                 {
                     "source": source,
                     "epsilon": budget.epsilon,
                     "delta": budget.delta,
                     "neighbours": str(neighbours),
                     "rho": _floor_units(budget.rho),
+                    "gdp": _floor_units(budget.gdp),
                 },
             )
-            self._event(source, "protect", None, None, budget, Fraction(0))
+            self._event(source, "protect", None, None, replace(budget, rho=Fraction(0), gdp=Fraction(0)))
             opened = self.account(source)
             assert opened is not None
             return opened
@@ -173,12 +175,22 @@ class Books:
         if not self.exist:
             return []
         rows = self._run(
-            "SELECT source, epsilon, delta, neighbours, rho_budget, rho_spent, releases FROM dpsql.account "
-            "ORDER BY source"
+            "SELECT source, epsilon, delta, neighbours, rho_budget, rho_spent, gdp_budget, gdp_spent, releases "
+            "FROM dpsql.account ORDER BY source"
         )
         return [
-            Account(source, epsilon, delta, Neighbours(neighbours), budget * RHO_UNIT, spent * RHO_UNIT, releases)
-            for source, epsilon, delta, neighbours, budget, spent, releases in rows
+            Account(
+                source,
+                epsilon,
+                delta,
+                Neighbours(neighbours),
+                rho_budget=rho_budget * RHO_UNIT,
+                rho_spent=rho_spent * RHO_UNIT,
+                gdp_budget=gdp_budget * RHO_UNIT,
+                gdp_spent=gdp_spent * RHO_UNIT,
+                releases=releases,
+            )
+            for source, epsilon, delta, neighbours, rho_budget, rho_spent, gdp_budget, gdp_spent, releases in rows
         ]
 
     def declare(self, source: str, attribute: Attribute) -> None:
@@ -203,20 +215,19 @@ class Books:
 
     # --- charges and releases -----------------------------------------------------------------------------------------
 
-    def _event(
-        self, source: str, kind: str, release: str | None, mechanism: str | None, budget: Budget, rho: Fraction
-    ) -> int:
+    def _event(self, source: str, kind: str, release: str | None, mechanism: str | None, charged: Budget) -> int:
         rows = self._run(
             "INSERT INTO dpsql.event SELECT coalesce(max(number), 0) + 1, $source, $kind, $release, $mechanism, "
-            "$epsilon, $delta, $rho, $at FROM dpsql.event RETURNING number",
+            "$epsilon, $delta, $rho, $gdp, $at FROM dpsql.event RETURNING number",
             {
                 "source": source,
                 "kind": kind,
                 "release": release,
                 "mechanism": mechanism,
-                "epsilon": budget.epsilon,
-                "delta": budget.delta,
-                "rho": units(rho),
+                "epsilon": charged.epsilon,
+                "delta": charged.delta,
+                "rho": units(charged.rho),
+                "gdp": units(charged.gdp),
                 "at": datetime.now(UTC).replace(tzinfo=None),
             },
         )
@@ -239,14 +250,16 @@ class Books:
             known = self.release(key)
             if known is not None:
                 return known
-            charged = self._run(read("charge")[0], {"rho": units(budget.rho), "source": source})
+            charged = self._run(
+                read("charge")[0], {"rho": units(budget.rho), "gdp": units(budget.gdp), "source": source}
+            )
             if not charged:
                 raise InsufficientBudget
             account = self.account(source)
             assert account is not None
-            number = self._event(source, "charge", key, mechanism, budget, budget.rho)
+            number = self._event(source, "charge", key, mechanism, budget)
             self._run(
-                "INSERT INTO dpsql.release VALUES ($key, $number, $source, $request, $domain, $mechanism, $rho, "
+                "INSERT INTO dpsql.release VALUES ($key, $number, $source, $request, $domain, $mechanism, $rho, $gdp, "
                 "$neighbours, $guarantee, 'charged', NULL, NULL)",
                 {
                     "key": key,
@@ -256,6 +269,7 @@ class Books:
                     "domain": domain.to_json(),
                     "mechanism": mechanism,
                     "rho": _floor_units(budget.rho),
+                    "gdp": _floor_units(budget.gdp),
                     "neighbours": str(account.neighbours),
                     "guarantee": guarantee,
                 },
@@ -280,7 +294,8 @@ class Books:
     def find_releases(self, text: str) -> list[Entry]:
         """The releases whose key, number or name `text` is."""
         rows = self._run(
-            "SELECT key, number, source, request, domain, mechanism, rho, neighbours, guarantee, state, rows, report "
+            "SELECT key, number, source, request, domain, mechanism, rho, gdp, neighbours, guarantee, state, rows, "
+            "report "
             "FROM dpsql.release WHERE $text IN "
             "(key, CAST(number AS VARCHAR), nullif(json_extract_string(request, '$.release'), ''))",
             {"text": text},
@@ -294,6 +309,7 @@ class Books:
                 domain=Domain.from_json(domain),
                 mechanism=mechanism,
                 rho=rho * RHO_UNIT,
+                gdp=gdp * RHO_UNIT,
                 neighbours=Neighbours(neighbours),
                 guarantee=guarantee,
                 state=state,
@@ -308,6 +324,7 @@ class Books:
                 domain,
                 mechanism,
                 rho,
+                gdp,
                 neighbours,
                 guarantee,
                 state,

@@ -52,6 +52,7 @@ class Projection(Mechanism):
         InvalidArgument: an option is out of its range.
     """
 
+    conversion = "gaussian"  # it asks for Gaussian noise only
     relaxed_rows: int = 512
     max_cells: int = 60_000
     all_cells: int = 1_500_000

@@ -28,12 +28,13 @@ from dpsql.fitting.relaxation import Blocks, RelaxedTable
 from dpsql.marginal import Measurement
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, register
 from dpsql.mechanisms.relaxed import RelaxedModel
-from dpsql.privacy.accounting import CONVERSIONS, Neighbours, gaussian_variance
+from dpsql.privacy.accounting import Neighbours, gaussian_variance
 from dpsql.privacy.curator import Curator, Query
 from dpsql.progress import Progress
 from dpsql.workload import Workload
 
 _MOST_QUERIES: Final = 20_000
+_CONVERSIONS: Final = ("tight", "simple")
 
 
 @register("rap")
@@ -73,8 +74,8 @@ class RAP(Mechanism):
         check_range("relaxed_rows", self.relaxed_rows, 1, 100_000)
         check_range("learning_rate", self.learning_rate, 1e-6, 1.0)
         check_range("steps", self.steps, 1, 1_000_000)
-        if self.conversion not in CONVERSIONS:
-            raise InvalidArgument(f"conversion is {self.conversion!r}: say one of {', '.join(map(repr, CONVERSIONS))}")
+        if self.conversion not in _CONVERSIONS:  # 'gaussian' has no room for selections
+            raise InvalidArgument(f"conversion is {self.conversion!r}: say one of {', '.join(map(repr, _CONVERSIONS))}")
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""

@@ -1,30 +1,47 @@
-r"""Zero-concentrated differential privacy: conversion and sensitivities.
+r"""What releases cost: two accounts that both add up, and the sensitivities behind them.
 
-ρ adds over releases. The tight conversion of ρ-zCDP to (ε, δ)-DP (Canonne, Kamath, Steinke 2020, Proposition 12;
-Asoodeh et al. 2020) is
+Every answer of the curator costs ρ of zero-concentrated DP and g = μ²/2 of Gaussian DP. Either sum alone proves the
+promise, so a table may be asked as long as one of them fits. All conversions are tight:
 
-    ε(ρ, δ) = inf over α > 1 of  ρα + [ln(1/δ) + (α − 1)·ln(1 − 1/α) − ln α] / (α − 1)
+    zCDP      ε(ρ, δ) = inf over α > 1 of  ρα + [ln(1/δ) + (α − 1)·ln(1 − 1/α) − ln α] / (α − 1)
+    Gaussian  δ(ε) = Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ),   μ = √(2g), the exact privacy profile
 
-Every α gives a valid bound, so the numerical minimum can only be too large. ρ itself is kept as an exact rational, a
-multiple of 2⁻⁹⁶: budgets are rounded down to it, charges up.
+(Canonne, Kamath, Steinke 2020, Proposition 12; Balle and Wang 2018; μ adds as √(Σμ²): Dong, Roth, Su 2022). Every α
+gives a valid bound, so the numerical minimum can only be too large.
+
+    discrete Gaussian noise of σ² = 1/2ρ + 1/8 on a count of sensitivity 1     ρ of zCDP    g = ρ
+    exponential mechanism of range η = √(8ρ), Laplace noise of ε = √(2ρ)       ρ of zCDP    g ≤ (π/2)·ρ
+
+The first: with F the distribution function of N_Z(0, σ²), the trade-off function of N_Z(0, σ²) against N_Z(1, σ²) is
+piecewise linear between the points (F(t), 1 − F(t − 1)), so it lies above G_μ as soon as those points do, that is if
+Φ⁻¹(F(t)) − Φ⁻¹(F(t − 1)) ≤ μ for every integer t. The largest difference is at t = 0, and it is (1 + 1/24σ² + …)/σ: a
+little more than the continuous Gaussian's, for which the 1/8 makes up. The second: such an answer's loss lies in an
+interval of length η, and the worst two-point distribution has μ = 2Φ⁻¹(½ + ½tanh(η/4)) ≤ √(2π)·η/4.
+
+ρ and g are kept as exact rationals, multiples of 2⁻⁹⁶: budgets are rounded down to it, charges up.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from math import isqrt
 from typing import Final
 
 from scipy.optimize import minimize_scalar
+from scipy.special import log_ndtr
 
 from dpsql.errors import InvalidArgument
 
 RHO_BITS: Final = 96
 RHO_UNIT: Final = Fraction(1, 1 << RHO_BITS)
 _LARGEST_EPSILON: Final = 1000.0
+_PROFILE_SLACK: Final = 1e-7  # far above the rounding error of the profile
+OTHER_PRICE: Final = Fraction(11, 7)
+"""g of a selection or of Laplace noise, in multiples of its ρ: π/2, rounded up."""
 
 
 class Neighbours(StrEnum):
@@ -55,17 +72,19 @@ class Neighbours(StrEnum):
 
 @dataclass(frozen=True)
 class Budget:
-    """An (ε, δ) promise and the ρ-zCDP that implies it.
+    """An (ε, δ) promise and what implies it.
 
     Attributes:
         epsilon: positive and finite.
         delta: in (0, 1).
-        rho: zCDP, exact.
+        rho: of zCDP, exact.
+        gdp: g = μ²/2 of Gaussian DP, exact. The larger of `rho` and `gdp` as budget; both as charge.
     """
 
     epsilon: float
     delta: float
     rho: Fraction
+    gdp: Fraction
 
 
 def check_epsilon(epsilon: float) -> float:
@@ -107,14 +126,52 @@ def zcdp_epsilon(rho: float | Fraction, delta: float) -> float:
 
 def zcdp_rho(epsilon: float, delta: float) -> Fraction:
     """The largest ρ (rounded down) whose tight conversion at δ is at most ε."""
-    low, high = 0.0, epsilon + 1.0
+    return _largest(lambda rho: zcdp_epsilon(rho, delta) <= epsilon, epsilon + 1.0)
+
+
+def _largest(fits: Callable[[float], bool], high: float) -> Fraction:
+    low = 0.0
     for _ in range(100):
         middle = (low + high) / 2
-        if zcdp_epsilon(middle, delta) <= epsilon:
-            low = middle
-        else:
-            high = middle
+        low, high = (middle, high) if fits(middle) else (low, middle)
     return round_down(Fraction(low))
+
+
+def gaussian_delta(gdp: float, epsilon: float) -> float:
+    """δ(ε) of Gaussian DP with μ = √(2g), its exact privacy profile (rounded up).
+
+    >>> round(gaussian_delta(0.5, 1.0), 4)
+    0.1269
+    """
+    mu = math.sqrt(2 * gdp)
+    near = float(log_ndtr(mu / 2 - epsilon / mu))
+    far = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
+    return math.exp(near) * max(0.0, -math.expm1(min(0.0, far - near))) * (1 + _PROFILE_SLACK)
+
+
+def gaussian_epsilon(gdp: float | Fraction, delta: float) -> float:
+    """The smallest ε (rounded up) of Gaussian DP with μ = √(2g) at δ; 0 for g = 0.
+
+    >>> round(gaussian_epsilon(0.01573, 4.19e-10), 4)
+    0.9999
+    """
+    gdp = float(gdp)
+    if gdp <= 0:
+        return 0.0
+    low, high = 0.0, zcdp_epsilon(gdp, delta)  # a Gaussian is g-zCDP too
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (low, middle) if gaussian_delta(gdp, middle) <= delta else (middle, high)
+    return high
+
+
+def gaussian_gdp(epsilon: float, delta: float) -> Fraction:
+    """The largest g (rounded down) of Gaussian DP that implies (ε, δ)-DP.
+
+    >>> gaussian_gdp(1.0, 1e-9) > zcdp_rho(1.0, 1e-9)
+    True
+    """
+    return _largest(lambda gdp: gdp == 0 or gaussian_delta(gdp, epsilon) <= delta, 2 * epsilon + 100)
 
 
 def simple_rho(epsilon: float, delta: float) -> Fraction:
@@ -128,8 +185,32 @@ def simple_rho(epsilon: float, delta: float) -> Fraction:
     return round_down(Fraction(root**2 * (1 - 1e-12)))
 
 
-CONVERSIONS: Final = {"tight": zcdp_rho, "simple": simple_rho}
-"""From (ε, δ) to ρ, by name."""
+def simple_epsilon(rho: float | Fraction, delta: float) -> float:
+    """ε = ρ + 2√(ρ ln(1/δ)), the looser conversion of the RAP paper."""
+    return float(rho) + 2 * math.sqrt(-float(rho) * math.log(delta))
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """How (ε, δ) becomes what a release may cost, and back.
+
+    Attributes:
+        rho: the largest ρ for ε at δ, rounded down.
+        epsilon: the ε of ρ at δ, rounded up.
+        price: the most g that each ρ may cost; 1 where only Gaussian noise fits.
+    """
+
+    rho: Callable[[float, float], Fraction]
+    epsilon: Callable[[float | Fraction, float], float]
+    price: Fraction
+
+
+CONVERSIONS: Final[Mapping[str, Conversion]] = {
+    "gaussian": Conversion(gaussian_gdp, gaussian_epsilon, Fraction(1)),
+    "tight": Conversion(zcdp_rho, zcdp_epsilon, OTHER_PRICE),
+    "simple": Conversion(simple_rho, simple_epsilon, OTHER_PRICE),
+}
+"""By name. gaussian: by Gaussian DP; tight: by zCDP; simple: by zCDP as loosely as in the RAP paper."""
 
 
 def make_budget(epsilon: float, delta: float, conversion: str = "tight") -> Budget:
@@ -141,32 +222,40 @@ def make_budget(epsilon: float, delta: float, conversion: str = "tight") -> Budg
     if conversion not in CONVERSIONS:
         raise InvalidArgument(f"conversion is {conversion!r}: say one of {', '.join(map(repr, CONVERSIONS))}")
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
-    rho = CONVERSIONS[conversion](epsilon, delta)
+    rule = CONVERSIONS[conversion]
+    rho = rule.rho(epsilon, delta)
     if rho <= 0:
         raise InvalidArgument(f"epsilon {epsilon:g} at delta {delta:g} is too small to be useful: ask for more")
-    return Budget(epsilon, delta, rho)
+    return Budget(epsilon, delta, rho, units(rho * rule.price) * RHO_UNIT)
 
 
-def largest_epsilon(rho: Fraction, delta: float) -> float:
-    """The largest ε (to 6 digits, rounded down) whose cost at δ is at most `rho`; 0 if none.
+def account_budget(epsilon: float, delta: float) -> Budget:
+    """What all releases of a table may cost together for an (ε, δ) promise: Σρ ≤ `rho` or Σg ≤ `gdp`."""
+    budget = make_budget(epsilon, delta, "tight")
+    return replace(budget, gdp=gaussian_gdp(budget.epsilon, budget.delta))
 
-    >>> epsilon = largest_epsilon(zcdp_rho(2.0, 1e-9), 1e-9)
-    >>> zcdp_rho(epsilon, 1e-9) <= zcdp_rho(2.0, 1e-9)
+
+def largest_epsilon(left: Fraction, delta: float, conversion: str = "gaussian") -> float:
+    """The largest ε (to 6 digits, rounded down) whose ρ at δ is at most `left`; 0 if none.
+
+    >>> epsilon = largest_epsilon(gaussian_gdp(2.0, 1e-9), 1e-9)
+    >>> gaussian_gdp(epsilon, 1e-9) <= gaussian_gdp(2.0, 1e-9)
     True
     """
-    epsilon = zcdp_epsilon(rho, delta)
+    rule = CONVERSIONS[conversion]
+    epsilon = rule.epsilon(left, delta)
     while epsilon > 1e-12:
         digits = 5 - math.floor(math.log10(epsilon))
         epsilon = math.floor(epsilon * 10.0**digits + 1e-6) / 10.0**digits
-        if epsilon > 0 and zcdp_rho(epsilon, delta) <= rho:
+        if epsilon > 0 and rule.rho(epsilon, delta) <= left:
             return epsilon
         epsilon -= 10.0**-digits
     return 0.0
 
 
 def gaussian_variance(rho: Fraction, l2_squared: int) -> Fraction:
-    """The σ² = Δ²/2ρ of the discrete Gaussian that is ρ-zCDP at L2 sensitivity Δ."""
-    return Fraction(l2_squared) / (2 * rho)
+    """The σ² = Δ²/2ρ + 1/8 of the discrete Gaussian that costs ρ of zCDP and g = ρ, Δ² cells changing by 1 each."""
+    return Fraction(l2_squared) / (2 * rho) + Fraction(1, 8)
 
 
 def selection_rate(rho: Fraction, sensitivity: int) -> Fraction:

@@ -2,7 +2,8 @@
 
 A mechanism holds a `Curator` and asks it questions, each with a share of the ρ that was charged. The curator debits the
 share, then counts, adds exact noise, writes the answer to the journal, and only then returns it. So the privacy proof
-of a mechanism is the list of its questions: their ρ add up to at most the charge.
+of a mechanism is the list of its questions: their ρ and their g (see `dpsql.privacy.accounting`) add up to at most the
+charge.
 
 Answers already in the journal (of a run that was interrupted or killed) are returned again, at no cost, as long as the
 mechanism asks the same questions in the same order. Nothing that was not journalled has been seen by anyone, so asking
@@ -23,7 +24,7 @@ import numpy.typing as npt
 from dpsql.domain import Clique, Domain
 from dpsql.errors import DpsqlError, InsufficientBudget, InvalidArgument
 from dpsql.marginal import Marginal, Measurement, NoiseName
-from dpsql.privacy.accounting import Neighbours, gaussian_variance, selection_rate
+from dpsql.privacy.accounting import OTHER_PRICE, Neighbours, gaussian_variance, selection_rate
 from dpsql.privacy.noise import (
     Entropy,
     Integers,
@@ -80,6 +81,7 @@ class Curator:
         domain: the table's public domain.
         neighbours: of the guarantee.
         remaining: ρ of the charge not yet debited, exact.
+        remaining_gdp: g of the charge not yet debited, exact.
     """
 
     def __init__(
@@ -91,18 +93,20 @@ class Curator:
         journal: Journal,
         progress: Progress,
         entropy: Entropy = system_entropy,
+        gdp: Fraction | None = None,
     ) -> None:
         self.domain: Final = domain
         self.neighbours: Final = neighbours
         self.remaining = rho
+        self.remaining_gdp = rho * OTHER_PRICE if gdp is None else gdp
         self._counter, self._journal, self._progress, self._entropy = counter, journal, progress, entropy
         self._recorded = list(journal.recorded())
         self._exact: dict[Clique, Marginal] = {}
 
     def total(self, rho: Fraction) -> Measurement:
-        """The number of rows, with noise N_Z(0, 1/2ρ); exact and free where it is public (replace_one).
+        """The number of rows, with noise N_Z(0, 1/2ρ + 1/8); exact and free where it is public (replace_one).
 
-        Privacy: ρ-zCDP, L2 sensitivity 1 (add_remove).
+        Privacy: ρ-zCDP, and Gaussian DP of g = ρ; sensitivity 1 (add_remove).
         """
         if self.neighbours is Neighbours.REPLACE_ONE:
             question = _question("measure", (), Fraction(0), "none")
@@ -116,8 +120,9 @@ class Curator:
     def measure(self, requests: Sequence[tuple[Clique, Fraction]], noise: NoiseName = "gaussian") -> list[Measurement]:
         """Whole marginals, every cell of the domain with independent noise.
 
-        Privacy: Σρ-zCDP. Gaussian noise has σ² = Δ₂²/2ρ with Δ₂² = 1 (add_remove) or 2 (replace_one); Laplace noise has
-        b = Δ₁/ε with ε ≤ √(2ρ) and Δ₁ = 1 or 2, and is ε-DP too.
+        Privacy: Σρ-zCDP, and Gaussian DP of g = Σρ (Laplace: 11/7 of it). Gaussian noise has σ² = Δ₂²/2ρ + 1/8 with
+        Δ₂² = 1 (add_remove) or 2 (replace_one); Laplace noise has b = Δ₁/ε with ε ≤ √(2ρ) and Δ₁ = 1 or 2, and is
+        ε-DP too.
 
         Args:
             requests: cliques, each with its ρ (positive).
@@ -130,7 +135,7 @@ class Curator:
         for clique, _ in requests:
             self.domain.check_countable(clique)
         questions = [_question("measure", clique, rho, noise) for clique, rho in requests]
-        self._debit([rho for _, rho in requests])
+        self._debit([rho for _, rho in requests], gaussian=noise == "gaussian")
         answers = self._replay(questions)
         fresh = []
         self._progress.stage("measuring", len(requests))
@@ -141,9 +146,11 @@ class Curator:
         return [_measured(answer) for answer in [*answers, *fresh]]
 
     def measure_cells(self, queries: Sequence[Query], rho: Fraction) -> list[Measurement]:
-        """Single cells, each with its own noise of σ² = 1/2ρ; one measurement for each clique, in order of appearance.
+        """Single cells, each with its own noise of σ² = 1/2ρ + 1/8.
 
-        Privacy: len(queries)·ρ-zCDP, sensitivity 1 each, for both kinds of neighbours.
+        One measurement for each clique, in order of appearance.
+
+        Privacy: len(queries)·ρ-zCDP, and Gaussian DP of that g; sensitivity 1 each, for both kinds of neighbours.
 
         Args:
             queries: the cells, without repetition.
@@ -153,7 +160,7 @@ class Curator:
         for clique, cell in queries:
             grouped.setdefault(clique, []).append(cell)
         questions = [_question("cells", clique, rho, ",".join(map(str, cells))) for clique, cells in grouped.items()]
-        self._debit([rho * len(queries)])
+        self._debit([rho * len(queries)], gaussian=True)
         answers = self._replay(questions)
         fresh = []
         for question, (clique, cells) in list(zip(questions, grouped.items(), strict=True))[len(answers) :]:
@@ -177,7 +184,8 @@ class Curator:
 
         Answers are rounded to whole rows, so that scores are integers and no rounding touches the sensitivity.
 
-        Privacy: count·ρ-zCDP; an exponential mechanism of range 2λΔ each, λ ≤ √(2ρ)/Δ, Δ = 1 for both neighbours.
+        Privacy: count·ρ-zCDP, and Gaussian DP of 11/7 of that g; an exponential mechanism of range 2λΔ each,
+        λ ≤ √(2ρ)/Δ, Δ = 1 for both neighbours.
 
         Args:
             cliques: whose cells are the candidates.
@@ -187,7 +195,7 @@ class Curator:
             exclude: cells that are no candidates.
         """
         question = _question("select", (), rho, f"{count} of {len(cliques)}")
-        self._debit([rho] * count)
+        self._debit([rho] * count, gaussian=False)
         recorded = self._replay([question])
         if not recorded:
             chosen = self._select(cliques, answers, count, rho, exclude)
@@ -238,15 +246,18 @@ class Curator:
         finite = np.nan_to_num(answers.astype(np.float64), nan=0.0, posinf=_LARGEST_ANSWER, neginf=-_LARGEST_ANSWER)
         return np.rint(np.clip(finite, -_LARGEST_ANSWER, _LARGEST_ANSWER)).astype(np.int64)
 
-    def _debit(self, shares: Sequence[Fraction]) -> None:
+    def _debit(self, shares: Sequence[Fraction], *, gaussian: bool) -> None:
         if not all(isinstance(rho, Fraction) and rho > 0 for rho in shares):
             raise InvalidArgument("a share of the budget must be a positive Fraction")
         asked = sum(shares, Fraction(0))
-        if asked > self.remaining:
-            raise InsufficientBudget(
-                f"the mechanism asks for ρ = {float(asked):.6g}, of its charge {float(self.remaining):.6g} is left"
-            )
+        dear = asked if gaussian else asked * OTHER_PRICE
+        for name, cost, left in (("ρ", asked, self.remaining), ("g", dear, self.remaining_gdp)):
+            if cost > left:
+                raise InsufficientBudget(
+                    f"the mechanism asks for {name} = {float(cost):.6g}, of its charge {float(left):.6g} is left"
+                )
         self.remaining -= asked
+        self.remaining_gdp -= dear
 
     def _replay(self, questions: Sequence[str]) -> list[Answer]:
         """The recorded answers to the first of these questions; refuses a run that asks otherwise than recorded."""

@@ -1,7 +1,8 @@
 """Accounts: what a table may spend, has spent, and can still be asked for.
 
-The promise of an account: all releases of the table together are ρ-zCDP with ρ = `rho_budget`, hence (ε, δ)-DP with the
-account's ε and δ, for the account's neighbours. The books enforce it by a conditional update (`sql/charge.sql`).
+The promise of an account: all releases of the table together are (ε, δ)-DP with the account's ε and δ, for the
+account's neighbours, because they are ρ-zCDP with ρ ≤ `rho_budget` or Gaussian DP with g ≤ `gdp_budget` (see
+`dpsql.privacy.accounting`). The books enforce it by a conditional update (`sql/charge.sql`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,16 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpsql.errors import InsufficientBudget
-from dpsql.privacy.accounting import RHO_UNIT, Budget, Neighbours, largest_epsilon, units, zcdp_epsilon
+from dpsql.privacy.accounting import (
+    CONVERSIONS,
+    RHO_UNIT,
+    Budget,
+    Neighbours,
+    gaussian_epsilon,
+    largest_epsilon,
+    units,
+    zcdp_epsilon,
+)
 
 
 @dataclass(frozen=True)
@@ -23,6 +33,7 @@ class Account:
         neighbours: of which tables.
         rho_budget: zCDP that may be spent, exact.
         rho_spent: zCDP that was charged, exact.
+        gdp_budget, gdp_spent: the same for g of Gaussian DP.
         releases: how many were charged.
     """
 
@@ -32,36 +43,54 @@ class Account:
     neighbours: Neighbours
     rho_budget: Fraction
     rho_spent: Fraction
+    gdp_budget: Fraction
+    gdp_spent: Fraction
     releases: int
 
     @property
     def rho_left(self) -> Fraction:
-        """What may still be charged."""
+        """What may still be charged by zCDP."""
         return max(Fraction(0), self.rho_budget - self.rho_spent)
+
+    @property
+    def gdp_left(self) -> Fraction:
+        """What may still be charged by Gaussian DP."""
+        return max(Fraction(0), self.gdp_budget - self.gdp_spent)
 
     @property
     def epsilon_spent(self) -> float:
         """The ε, at the account's δ, that all releases so far satisfy together."""
-        return min(self.epsilon, zcdp_epsilon(self.rho_spent, self.delta))
+        mixed, gaussian = zcdp_epsilon(self.rho_spent, self.delta), gaussian_epsilon(self.gdp_spent, self.delta)
+        return min(self.epsilon, mixed, gaussian)
 
     @property
     def epsilon_left(self) -> float:
-        """The largest ε that one more release may ask for, at the account's δ."""
-        return largest_epsilon(self.rho_left, self.delta)
+        """The largest ε that one more release may ask for, at the account's δ, of a mechanism with Gaussian noise."""
+        return self.fitting("gaussian", self.delta)
+
+    def fitting(self, conversion: str, delta: float) -> float:
+        """The largest ε that one more release of a conversion may ask for at δ; 0 if none."""
+        left = max(self.rho_left, self.gdp_left / CONVERSIONS[conversion].price)
+        return largest_epsilon(left, delta, conversion)
 
     def after(self, budget: Budget) -> Account:
         """The account as it would be with one more release of that budget."""
-        return replace(self, rho_spent=self.rho_spent + units(budget.rho) * RHO_UNIT, releases=self.releases + 1)
+        return replace(
+            self,
+            rho_spent=self.rho_spent + units(budget.rho) * RHO_UNIT,
+            gdp_spent=self.gdp_spent + units(budget.gdp) * RHO_UNIT,
+            releases=self.releases + 1,
+        )
 
-    def require(self, budget: Budget) -> None:
+    def require(self, budget: Budget, conversion: str = "gaussian") -> None:
         """Refuse a request that does not fit, before anything is charged or read.
 
         Raises:
             InsufficientBudget: says what was asked for, what is left, and the largest ε that fits.
         """
-        if units(budget.rho) <= units(self.rho_left):
+        if budget.rho <= self.rho_left or budget.gdp <= self.gdp_left:
             return
-        fitting = largest_epsilon(self.rho_left, budget.delta)
+        fitting = self.fitting(conversion, budget.delta)
         advice = f"the largest epsilon that fits is {fitting:g}" if fitting else "nothing more can be released"
         raise InsufficientBudget(
             f"epsilon {budget.epsilon:g} at delta {budget.delta:g} is more than the budget of {self.source} has left: "

@@ -12,7 +12,7 @@ from pathlib import Path
 import duckdb
 
 import dpsql
-from dpsql.privacy.accounting import largest_epsilon, zcdp_rho
+from dpsql.privacy.accounting import gaussian_gdp, largest_epsilon
 
 FITTING = 5
 
@@ -23,7 +23,7 @@ def race(kind: str) -> None:
     with dpsql.connect(path) as db:
         db.sql("CREATE TABLE t AS SELECT i % 2 = 0 AS a FROM range(100) r(i)")
         db.protect("t", epsilon=1.0, delta=1e-6)
-        epsilon = largest_epsilon(zcdp_rho(1.0, 1e-6) / FITTING, 1e-6)
+        epsilon = largest_epsilon(gaussian_gdp(1.0, 1e-6) / FITTING, 1e-6)
         outcomes: list[str] = []
         start = threading.Barrier(16)
 
