@@ -16,7 +16,7 @@ from dpsql.errors import InvalidArgument
 from dpsql.mechanisms.base import checked
 from dpsql.privacy.ledger import Account
 from dpsql.progress import automatic
-from dpsql.protection import declare, protect
+from dpsql.protection import constrain, declare, protect
 from dpsql.release import Request, Resolved, produce, resolve
 from dpsql.report import marginal_errors
 from dpsql.udfs import functions
@@ -186,6 +186,19 @@ class Database:
             raise InvalidArgument(f"{unknown[0]} is no way to declare a domain; there are {', '.join(sorted(known))}")
         with self.instance.cursor() as cursor:
             declare(cursor, self._source(cursor, table), column, **how)
+
+    def constraint(self, table: str, predicate: str, *, remove: bool = False) -> None:
+        """State a public fact that every synthetic row must satisfy. See `dp_constraint` in SQL.
+
+        >>> with connect() as db:
+        ...     _ = db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS sick, i % 6 = 0 AS fever FROM range(1000) r(i)")
+        ...     _ = db.protect("t", epsilon=3.0, delta=1e-9)
+        ...     db.constraint("t", "sick OR NOT fever")
+        ...     int(db.synthesize("t", epsilon=1.0).df().eval("fever == True and sick == False").sum())
+        0
+        """
+        with self.instance.cursor() as cursor:
+            constrain(cursor, self._source(cursor, table), predicate, remove=remove)
 
     def request(self, table: str, epsilon: float, **how: Any) -> Request:
         """The request that the arguments of `synthesize` state."""

@@ -16,7 +16,7 @@ def report() -> dict[str, str]:
     """Versions, the native extension, and the device of the fits.
 
     >>> report()["functions"]
-    '8 registered'
+    '9 registered'
     """
     with connect() as db:
         sql = (

@@ -8,7 +8,9 @@ from typing import Any
 import duckdb
 from sqlglot import exp
 
+from dpsql.constraint import Constraint, components
 from dpsql.database.catalog import Column, Source, find_source, quote, split_name
+from dpsql.database.constraints import find_allowed, parse_predicate
 from dpsql.database.encoding import automatic, can_not_be_listed, declare_bins, declare_values
 from dpsql.database.store import Books
 from dpsql.domain import Attribute, Domain, can_be_binned
@@ -121,6 +123,43 @@ def declare(
         attribute = declare_bins(cursor, column, edges, lower, upper, bins, nullable=nullable, other=other)
     books.declare(source.key, attribute)
     return attribute
+
+
+def constrain(
+    cursor: duckdb.DuckDBPyConnection, source: Source, predicate: str, *, remove: bool = False
+) -> tuple[Constraint, int, int]:
+    """State a public fact that every synthetic row must satisfy, or take it back; see `dp_constraint` in the README.
+
+    It runs on the declared domain and on synthetic rows, never on private ones: whether they satisfy it is not checked.
+
+    Returns:
+        The constraint, how many tuples of its columns' codes there are, and how many it allows together with the
+        constraints recorded before that share a column with it.
+
+    Raises:
+        NotProtected: the table has no account yet.
+        NotDeclared: a column that it names has no domain yet.
+        InvalidArgument: no predicate about one row, unknown to be taken back, or nothing would satisfy it.
+    """
+    books = Books(cursor, source.catalog)
+    account_of(books, source)
+    constraint = parse_predicate(cursor, source, predicate)
+    known = books.constraints(source.key)
+    if remove and constraint.predicate not in [other.predicate for other in known]:
+        listed = "; ".join(other.predicate for other in known) or "none"
+        raise InvalidArgument(f"{source.name!r} has no constraint {constraint.predicate!r}; it has: {listed}")
+    together = [constraint, *(other for other in known if other.predicate != constraint.predicate)]
+    if not remove:
+        component = next(part for part in components(together) if constraint in part)
+        columns = sorted({name for part in component for name in part.columns})
+        domain = domain_of(books, source, columns)
+        allowed = find_allowed(cursor, source, domain, component)[0]
+        tuples, possible = domain.size(allowed.clique), len(allowed.codes)
+    else:
+        domain = domain_of(books, source, constraint.columns)
+        tuples = possible = domain.size(domain.names)
+    books.constrain(source.key, constraint, remove=remove)
+    return constraint, tuples, possible
 
 
 def _reference_values(cursor: duckdb.DuckDBPyConnection, books: Books, reference: str, search_path: str) -> list[str]:

@@ -28,6 +28,7 @@ from sqlglot import exp
 
 import dpsql.mechanisms  # noqa: F401 - registers them
 from dpsql.database.catalog import Source, find_source
+from dpsql.database.constraints import find_allowed, settle_bins
 from dpsql.database.counting import DuckDBCounter
 from dpsql.database.store import Books, Entry, rows_table
 from dpsql.domain import Domain
@@ -170,6 +171,8 @@ def resolve(cursor: duckdb.DuckDBPyConnection, request: Request, *, to_charge: b
     canonical = _canonical(request, source, budget, domain, workload, mechanism)
     key = hashlib.sha256(canonical.encode()).hexdigest()
     entry = books.release(key)
+    if entry is None:
+        find_allowed(cursor, source, domain, books.constraints(source.key))  # refuses what nothing could satisfy
     if entry is None and to_charge:
         books.check_writable()
         account.require(budget, mechanism.conversion)
@@ -283,15 +286,18 @@ def _make(
     seed = int(entry.key[:15], 16)
     outcome = resolved.mechanism.run(curator, resolved.workload, entry.rho, seed, progress)
     counter.close()
+    allowed = find_allowed(cursor, resolved.source, entry.domain, books.constraints(entry.source))
     if not np.isfinite(outcome.model.total):
         raise DpsqlError("the fit gave no finite total; the same call tries again from the stored measurements, free")
     rows = resolved.request.rows if resolved.request.rows is not None else round(outcome.model.total)
     generator = np.random.default_rng()
-    codes = outcome.model.sample(min(max(0, rows), _MOST_ROWS), generator, progress)
+    codes = outcome.model.sample(min(max(0, rows), _MOST_ROWS), generator, progress, allowed)
     progress.stage("storing")
     codes = codes[generator.permutation(len(codes))]  # a LIMIT then shows all kinds of rows
     columns = [column.name for column in resolved.source.columns if column.name in entry.columns]
-    books.publish(entry, resolved.source, columns, _frame(entry.domain, codes, generator), outcome.report)
+    frame = _frame(entry.domain, codes, generator)
+    settle_bins(cursor, resolved.source, entry.domain, allowed, codes, frame, generator)
+    books.publish(entry, resolved.source, columns, frame, outcome.report)
 
 
 def _check_unchanged(entry: Entry, source: Source) -> None:

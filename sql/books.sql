@@ -26,6 +26,14 @@ CREATE TABLE IF NOT EXISTS dpsql.domain (
   PRIMARY KEY (source, name)
 );
 
+-- Public facts about each row of a table, as its owner stated them; every synthetic row satisfies them.
+CREATE TABLE IF NOT EXISTS dpsql.constraint (
+  source    VARCHAR NOT NULL,
+  predicate VARCHAR NOT NULL,   -- SQL over the columns of one row
+  columns   VARCHAR[] NOT NULL, -- those that it names
+  PRIMARY KEY (source, predicate)
+);
+
 -- The ledger: what happened to the accounts, in order. Append-only.
 CREATE TABLE IF NOT EXISTS dpsql.event (
   number    BIGINT PRIMARY KEY,

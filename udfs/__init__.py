@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .bridge import TableFunction
 from .dp_budget import DpBudget
+from .dp_constraint import DpConstraint
 from .dp_domain import DpDomain
 from .dp_ledger import DpLedger
 from .dp_measurements import DpMeasurements
@@ -13,7 +14,7 @@ from .dp_releases import DpReleases
 from .dp_synthesize import DpSynthesize
 from .extension import Instance
 
-FUNCTIONS = (DpProtect, DpDomain, DpSynthesize, DpPlan, DpBudget, DpLedger, DpReleases, DpMeasurements)
+FUNCTIONS = (DpProtect, DpDomain, DpConstraint, DpSynthesize, DpPlan, DpBudget, DpLedger, DpReleases, DpMeasurements)
 """Every SQL function, registered here and nowhere else."""
 
 

@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 from sqlglot import exp
 
+from dpsql.constraint import Constraint
 from dpsql.database.catalog import Source, is_read_only
 from dpsql.database.encoding import decode
 from dpsql.database.statements import qualified, read
@@ -212,6 +213,22 @@ class Books:
         rows = self._run("SELECT spec FROM dpsql.domain WHERE source = $source", {"source": source})
         attributes = [attribute_from(json.loads(spec)) for (spec,) in rows]
         return {attribute.name: attribute for attribute in attributes}
+
+    def constrain(self, source: str, constraint: Constraint, *, remove: bool = False) -> None:
+        """Record a fact about a source's rows, or take it back; doing it twice is harmless."""
+        self.check_writable()
+        row = {"source": source, "predicate": constraint.predicate}
+        if remove:
+            sql = "DELETE FROM dpsql.constraint WHERE source = $source AND predicate = $predicate"
+            self._transaction(lambda: self._run(sql, row))
+            return
+        sql = "INSERT INTO dpsql.constraint VALUES ($source, $predicate, $columns) ON CONFLICT DO NOTHING"
+        self._transaction(lambda: self._run(sql, {**row, "columns": list(constraint.columns)}))
+
+    def constraints(self, source: str) -> list[Constraint]:
+        """The facts recorded about a source's rows."""
+        sql = "SELECT predicate, columns FROM dpsql.constraint WHERE source = $source ORDER BY predicate"
+        return [Constraint(predicate, tuple(columns)) for predicate, columns in self._run(sql, {"source": source})]
 
     # --- charges and releases -----------------------------------------------------------------------------------------
 

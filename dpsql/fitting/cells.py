@@ -21,8 +21,10 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.constraint import Allowed
 from dpsql.domain import Clique
 from dpsql.fitting.relaxation import Blocks, Codes, Floats, RelaxedTable
+from dpsql.fitting.rounding import groups_of
 from dpsql.progress import Progress
 
 _CHUNK_SECONDS: Final = 0.3
@@ -145,13 +147,17 @@ def _program(places: tuple[tuple[int, int], ...]) -> Any:
     return jax.jit(advance)
 
 
-def draw_rows(model: RelaxedTable, rows: int, generator: np.random.Generator) -> Codes:
+def draw_rows(model: RelaxedTable, rows: int, generator: np.random.Generator, allowed: Sequence[Allowed] = ()) -> Codes:
     """Randomised rounding: each attribute of each row by itself, with the relaxed row's probabilities.
 
     Args:
         model: the relaxed table.
         rows: how many; relaxed rows take turns.
         generator: of the draws.
+        allowed: constraints; the attributes of each are drawn together.
     """
     parents = np.arange(rows) % model.probabilities.shape[1]
-    return np.stack([model.draw(name, parents, generator.random(rows)) for name in model.blocks.names], axis=1)
+    codes = np.empty((rows, len(model.blocks.names)), np.int64)
+    for group in groups_of(model.blocks, allowed):
+        codes[:, group.places] = group.draw(model, parents, generator.random(rows))
+    return codes

@@ -16,7 +16,14 @@ clique's other attributes, as indices into P (an index of constant ones where th
     U_i = Π_j P[index_ij],    M = U·P_cᵀ/n′,    D = w·(M − y)
 
 gives answers, loss and gradient in three matrix products, whatever the clique. The compiled program depends only on
-the shape bucket (T, n′, and for each size class of c the number of tiles), not on the cliques.
+the shape bucket (T, n′, and for each size class of c the number of tiles), not on the cliques. Only one tile of U is
+there at a time, so memory does not grow with the number of cells but for the cells themselves.
+
+With σ_r true, the weighted residual Σ_r ‖(N·M_r(P) − y_r)/σ_r‖²/cells is about 1 when only noise is left. While it is
+clearly more than that, Λ was too strong for this table: it is divided by 4 and the fit goes on from where it is.
+
+Several devices share the work as a grid: relaxed rows along one axis (answers are summed over it), tiles along the
+other (gradients are summed over it).
 
 Source: Aydore et al. 2021, Algorithm 1 (RP), with whole marginals, weights and the KL term added.
 """
@@ -34,6 +41,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from dpsql.domain import Domain
 from dpsql.errors import DpsqlError
@@ -43,6 +51,13 @@ from dpsql.progress import Progress
 
 _LEVELS: Final = (8, 16, 32, 64, 104, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
 _CHUNK_SECONDS: Final = 0.3
+_ATTEMPTS: Final = 4
+_WEAKER: Final = 4.0
+_ONLY_NOISE: Final = 1.05
+_FLOOR: Final = 1e-30
+_SPARSEMAX_RATE: Final = 0.05  # of the rate for logits
+_MICHELOT_STEPS: Final = 12
+_ROWS, _CLIQUES = "rows", "cliques"  # the axes of a grid of devices
 _BETA1: Final = 0.9
 _BETA2: Final = 0.99
 
@@ -57,6 +72,8 @@ class Settings:
         rate: Adam's first learning rate, decaying to 0 by a cosine.
         spread: standard deviation of the noise on θ that the rows start from.
         pull: Λ; None for the rule.
+        relaxation: `softmax`, of parameters θ; or `sparsemax`, steps on P itself projected after each, as in the paper.
+        kind: `float32`, or `float64` to check it.
     """
 
     rows: int = 512
@@ -64,6 +81,11 @@ class Settings:
     rate: float = 0.4
     spread: float = 0.3
     pull: float | None = None
+    relaxation: str = "softmax"
+    kind: str = "float32"
+
+
+RELAXATIONS: Final = ("softmax", "sparsemax")
 
 
 @dataclass(frozen=True)
@@ -75,12 +97,14 @@ class Fit:
         residual: mean over cells of (answer − measurement)²/σ²; about 1 when only noise is left.
         steps: steps taken.
         pull: Λ used.
+        converged: whether the residual is at most what noise explains.
     """
 
     model: RelaxedTable
     residual: float
     steps: int
     pull: float
+    converged: bool
 
 
 @dataclass
@@ -92,7 +116,7 @@ class _Tiles:
     size: npt.NDArray[np.int32]  # (tiles,) size of c
     weight: npt.NDArray[np.float32]  # (tiles, R)
     target: npt.NDArray[np.float32]  # (tiles, R, C)
-    count: int
+    count: npt.NDArray[np.int32]  # (shards,) tiles in use, the first ones of each shard
 
 
 def pull_rule(measurements: Sequence[Measurement], total: float, attributes: int) -> float:
@@ -143,16 +167,50 @@ def fit_marginals(
     prior = one_way_prior(domain, used, total)
     pull = settings.pull if settings.pull is not None else pull_rule(used, total, len(domain)) if used else 1.0
     scale = 1 / max(1.0, max((total**2 / float(m.variance) for m in used), default=1.0))
-    layout = _layout(blocks, used, total, scale)
-    start = np.random.default_rng(seed).normal(size=(blocks.width, settings.rows)) * settings.spread
-    theta = np.log(prior)[:, None] + start
-    program = _program(blocks.sizes, settings.rows, tuple(sorted((c, t.target.shape[:2]) for c, t in layout.items())))
-    probabilities, loss = program.run(theta, layout, np.log(prior), pull * scale, settings, progress)
-    if not math.isfinite(loss):
-        raise DpsqlError("the fit did not stay finite; the same call tries again from the stored measurements, free")
-    cells = sum(len(m.values) for m in used)
-    residual = loss / scale / (cells / 2) if cells else 0.0
-    return Fit(RelaxedTable(blocks, probabilities, total), residual, settings.steps, pull)
+    with jax.enable_x64(settings.kind == "float64"):
+        mesh = device_grid(settings.rows)
+        layout = _layout(blocks, used, total, scale, mesh.shape[_CLIQUES])
+        bucket = tuple(sorted((level, tiles.target.shape[:2]) for level, tiles in layout.items()))
+        program = _program(blocks.sizes, settings.rows, bucket, settings.relaxation, settings.kind, mesh)
+        state = _start(blocks, prior, settings, seed)
+        cells = sum(len(m.values) for m in used)
+        most = _ONLY_NOISE + 3 * math.sqrt(2 / max(cells, 1))
+        taken = 0
+        for attempt in range(_ATTEMPTS):
+            steps = settings.steps if attempt == 0 else max(1, settings.steps // 2)
+            state, probabilities, loss = program.run(
+                state, layout, np.log(prior), pull * scale, settings.rate, steps, progress
+            )
+            if not (math.isfinite(loss) and np.isfinite(probabilities).all()):
+                raise DpsqlError("the fit did not stay finite; the same call tries again from the stored measurements")
+            taken += steps
+            residual = loss / scale / (cells / 2) if cells else 0.0
+            if residual <= most or attempt == _ATTEMPTS - 1:
+                break
+            pull /= _WEAKER
+    model = RelaxedTable(blocks, probabilities.astype(np.float32), total)
+    return Fit(model, residual, taken, pull, residual <= most)
+
+
+def _start(blocks: Blocks, prior: npt.NDArray[np.float64], settings: Settings, seed: int) -> npt.NDArray[np.float64]:
+    """The parameters to begin from: near the 1-way marginals, every row a little elsewhere."""
+    noise = np.random.default_rng(seed).normal(size=(blocks.width, settings.rows)) * settings.spread
+    theta = np.log(prior)[:, None] + noise
+    if settings.relaxation == "softmax":
+        return theta
+    exponential = np.exp(theta)
+    ends = np.cumsum(blocks.sizes)
+    sums = [exponential[end - size : end].sum(axis=0) for end, size in zip(ends, blocks.sizes, strict=True)]
+    return np.asarray(exponential / np.repeat(sums, blocks.sizes, axis=0))
+
+
+def device_grid(rows: int) -> Mesh:
+    """All devices as a grid of rows × cliques; as many along the rows as divide n′, up to half when there are four."""
+    devices = np.array(jax.devices())
+    along = len(devices) if len(devices) < 4 else len(devices) // 2
+    while rows % along or len(devices) % along:
+        along -= 1
+    return Mesh(devices.reshape(along, -1), (_ROWS, _CLIQUES))
 
 
 def one_way_prior(domain: Domain, measurements: Sequence[Measurement], total: float) -> npt.NDArray[np.float64]:
@@ -177,8 +235,10 @@ def _tile_rows() -> int:
     return 512 if jax.default_backend() == "cpu" else 8192
 
 
-def _layout(blocks: Blocks, measurements: Sequence[Measurement], total: float, scale: float) -> dict[int, _Tiles]:
-    """Put every measured cell into tiles, by the size class of the clique's largest attribute."""
+def _layout(
+    blocks: Blocks, measurements: Sequence[Measurement], total: float, scale: float, shards: int = 1
+) -> dict[int, _Tiles]:
+    """Put every measured cell into tiles, by the size class of the clique's largest attribute, dealt to `shards`."""
     ones = blocks.width
     factors = max((len(m.clique) for m in measurements), default=1) - 1
     stacks: dict[int, dict[int, list[tuple[Any, Any, float]]]] = {}
@@ -195,47 +255,73 @@ def _layout(blocks: Blocks, measurements: Sequence[Measurement], total: float, s
         weight = scale * total**2 / float(measurement.variance)
         level = next(level for level in (*_LEVELS, blocks.sizes[places[last]]) if level >= blocks.sizes[places[last]])
         stacks.setdefault(level, {}).setdefault(places[last], []).append((index, target, weight))
-    return {level: _tiles(blocks, level, factors, by_place) for level, by_place in stacks.items()}
+    return {level: _tiles(blocks, level, factors, by_place, shards) for level, by_place in stacks.items()}
 
 
-def _tiles(blocks: Blocks, level: int, factors: int, by_place: dict[int, list[tuple[Any, Any, float]]]) -> _Tiles:
+def _tiles(
+    blocks: Blocks, level: int, factors: int, by_place: dict[int, list[tuple[Any, Any, float]]], shards: int
+) -> _Tiles:
     rows = _tile_rows()
     needed = sum(-(-sum(len(index) for index, _, _ in stack) // rows) for stack in by_place.values())
-    padded = 1 << max(0, needed - 1).bit_length()
+    each = 1 << max(0, -(-needed // shards) - 1).bit_length()
+    padded = each * shards
     tiles = _Tiles(
         np.full((padded, rows, factors), blocks.width, np.int32),
         np.zeros(padded, np.int32),
         np.zeros(padded, np.int32),
         np.zeros((padded, rows), np.float32),
         np.zeros((padded, rows, level), np.float32),
-        needed,
+        np.array([len(range(shard, needed, shards)) for shard in range(shards)], np.int32),
     )
-    tile = 0
+    number = 0
     for place, stack in by_place.items():
         index = np.concatenate([index for index, _, _ in stack])
         target = np.concatenate([target for _, target, _ in stack])
         weight = np.concatenate([np.full(len(index), weight, np.float32) for index, _, weight in stack])
         for begin in range(0, len(index), rows):
             part = slice(begin, begin + rows)
-            length = len(index[part])
+            length, tile = len(index[part]), number % shards * each + number // shards
             tiles.index[tile, :length] = index[part]
             tiles.target[tile, :length, : target.shape[1]] = target[part]
             tiles.weight[tile, :length] = weight[part]
             tiles.offset[tile], tiles.size[tile] = blocks.offsets[place], blocks.sizes[place]
-            tile += 1
+            number += 1
     return tiles
+
+
+def _places(axes: tuple[str | None, ...]) -> PartitionSpec:
+    return PartitionSpec(*axes)  # type: ignore[no-untyped-call]
+
+
+def _sum_over(axis: str, values: Any) -> Any:
+    return jax.lax.psum(values, axis)  # type: ignore[no-untyped-call]
 
 
 class _Program:
     """The compiled steps of one shape bucket."""
 
-    def __init__(self, sizes: tuple[int, ...], rows: int, levels: tuple[int, ...]) -> None:
-        self.width, self.rows = sum(sizes), rows
+    def __init__(
+        self, sizes: tuple[int, ...], rows: int, levels: tuple[int, ...], relaxation: str, kind: str, mesh: Mesh
+    ) -> None:
+        self.width, self.rows, self._relaxation = sum(sizes), rows, relaxation
+        self._kind = np.dtype(kind).type
         self._padding = max(levels, default=0)  # a slice of a whole level may reach past the last block
-        block = np.repeat(np.arange(len(sizes)), sizes)
-        self._block = jnp.asarray(block)
-        self._membership = jnp.asarray(np.eye(len(sizes), dtype=np.float32)[:, block])
-        self._advance = jax.jit(self._steps)
+        self._block = np.repeat(np.arange(len(sizes)), sizes)
+        self._membership = np.eye(len(sizes), dtype=self._kind)[:, self._block]
+        self._mesh, self._shared = mesh, mesh.size > 1
+        self._advance = jax.jit(self._spread(self._steps) if self._shared else self._steps, donate_argnums=0)
+
+    def _spread(self, steps: Any) -> Any:
+        """The same steps, each device with its relaxed rows and its tiles."""
+        state, tiles, whole = map(_places, ((None, _ROWS), (_CLIQUES,), ()))
+        constants = (tiles, whole, whole, whole)
+        return jax.shard_map(
+            steps,
+            mesh=self._mesh,
+            in_specs=((state,) * 3, constants, whole, whole, whole),
+            out_specs=((state,) * 3, whole),
+            check_vma=False,
+        )
 
     def run(
         self,
@@ -243,95 +329,132 @@ class _Program:
         layout: dict[int, _Tiles],
         log_prior: npt.NDArray[np.float64],
         pull: float,
-        settings: Settings,
+        rate: float,
+        steps: int,
         progress: Progress,
-    ) -> tuple[npt.NDArray[np.float32], float]:
-        """Take all steps, in chunks short enough to be interrupted; returns P and the data loss."""
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], float]:
+        """Take all steps, in chunks short enough to be interrupted; returns the parameters, P and the data loss."""
+        by_tile = NamedSharding(self._mesh, _places((_CLIQUES,)))
+        by_row = NamedSharding(self._mesh, _places((None, _ROWS)))
+        real = self._kind
         tiles = {
-            level: tuple(map(jnp.asarray, (t.index, t.offset, t.size, t.weight, t.target, np.int32(t.count))))
+            level: tuple(
+                jax.device_put(array, by_tile)
+                for array in (t.index, t.offset, t.size, t.weight.astype(real), t.target.astype(real), t.count)
+            )
             for level, t in layout.items()
         }
-        zero = jnp.zeros((self.width, self.rows), jnp.float32)
-        state = (jnp.asarray(theta, jnp.float32), zero, zero)
-        constants = (tiles, jnp.asarray(log_prior, jnp.float32), jnp.float32(pull), jnp.float32(settings.rate))
-        progress.stage("fitting", settings.steps)
-        done, chunk, loss = 0, 1, jnp.float32(0)
-        while done < settings.steps:
-            chunk = min(chunk, settings.steps - done)
+        theta = theta.astype(real)
+        state = tuple(jax.device_put(array, by_row) for array in (theta, 0 * theta, 0 * theta))
+        constants = (tiles, jnp.asarray(log_prior, real), real(pull), real(self._first_rate(rate)))
+        progress.stage("fitting", steps)
+        done, chunk, loss = 0, 1, real(0)
+        while done < steps:
+            chunk = min(chunk, steps - done)
             begin = time.monotonic()
-            state, loss = self._advance(
-                state, constants, jnp.int32(done), jnp.int32(chunk), jnp.float32(settings.steps)
-            )
+            state, loss = self._advance(state, constants, jnp.int32(done), jnp.int32(chunk), real(steps))
             loss.block_until_ready()
             seconds = time.monotonic() - begin
             done += chunk
             progress.advance(chunk, f"loss {float(loss):.4g}")
             if done > 1:  # the first chunk includes the compilation
                 chunk = max(1, min(2 * chunk, int(chunk * _CHUNK_SECONDS / max(seconds, 1e-6))))
-        return np.asarray(self._softmax(state[0])), float(loss)
+        return np.asarray(state[0]), np.asarray(self._table(state[0])), float(loss)
 
-    def _softmax(self, theta: jax.Array) -> jax.Array:
-        """Softmax within each block; θ is kept at most about 0, so the exponential does not overflow."""
+    def _first_rate(self, rate: float) -> float:
+        return rate if self._relaxation == "softmax" else rate * _SPARSEMAX_RATE
+
+    def _of_block(self, values: jax.Array) -> jax.Array:
+        """Sums within each block, for each of its rows."""
+        return jnp.take(jnp.asarray(self._membership) @ values, self._block, axis=0)
+
+    def _table(self, theta: jax.Array) -> jax.Array:
+        """P of the parameters. For softmax θ is kept at most about 0, so the exponential does not overflow."""
+        if self._relaxation == "sparsemax":
+            return theta
         weights = jnp.exp(theta)
-        return weights / jnp.take(self._membership @ weights, self._block, axis=0)
+        return weights / self._of_block(weights)
+
+    def _nearest(self, theta: jax.Array) -> jax.Array:
+        """Parameters after a step: θ shifted to log P, or P projected onto the simplex of each block (SparseMax)."""
+        if self._relaxation == "softmax":
+            return theta - jnp.log(self._of_block(jnp.exp(theta)))
+
+        def shrink(_: int, tau: jax.Array) -> jax.Array:  # Michelot's iteration, see `dpsql.fitting.cells`
+            inside = (theta > tau).astype(theta.dtype)
+            return (self._of_block(inside * theta) - 1) / jnp.maximum(self._of_block(inside), 1)
+
+        start = (self._of_block(theta) - 1) / self._of_block(jnp.ones_like(theta))
+        positive = jnp.maximum(theta - jax.lax.fori_loop(0, _MICHELOT_STEPS, shrink, start), 0)
+        return positive / self._of_block(positive)
+
+    def _pull_gradient(self, p: jax.Array, log_prior: jax.Array) -> jax.Array:
+        """Of KL(P‖p1); with SparseMax of its second order, ½Σ(P − p1)²/p1, for the logarithm forbids zeros."""
+        if self._relaxation == "sparsemax":
+            return p / jnp.exp(log_prior) - 1
+        return jnp.log(p + _FLOOR) - log_prior
 
     def _steps(self, state: Any, constants: Any, done: jax.Array, count: jax.Array, steps: jax.Array) -> Any:
         tiles, log_prior, pull, rate = constants
 
         def step(i: jax.Array, carry: Any) -> Any:
             theta, first, second, _ = carry
-            p = self._softmax(theta)
+            p = self._table(theta)
             loss, gradient = self._data_gradient(p, tiles)
-            gradient += pull / self.rows * (jnp.log(p + 1e-30) - log_prior[:, None])
-            inner = jnp.take(self._membership @ (gradient * p), self._block, axis=0)
-            gradient = p * (gradient - inner)
-            t = (done + i + 1).astype(jnp.float32)
+            gradient += pull / self.rows * self._pull_gradient(p, log_prior[:, None])
+            if self._relaxation == "softmax":
+                gradient = p * (gradient - self._of_block(gradient * p))
+            t = (done + i + 1).astype(p.dtype)
             first = _BETA1 * first + (1 - _BETA1) * gradient
             second = _BETA2 * second + (1 - _BETA2) * gradient**2
             decay = rate * 0.5 * (1 + jnp.cos(jnp.pi * t / steps))
             direction = first / (1 - _BETA1**t) / (jnp.sqrt(second / (1 - _BETA2**t)) + 1e-20)
-            theta = theta - decay * direction
-            theta -= jnp.take(jnp.log(self._membership @ jnp.exp(theta)), self._block, axis=0)
-            return theta, first, second, loss
+            return self._nearest(theta - decay * direction), first, second, loss
 
-        *state, loss = jax.lax.fori_loop(0, count, step, (*state, jnp.float32(0)))
+        *state, loss = jax.lax.fori_loop(0, count, step, (*state, jnp.zeros((), self._kind)))
         return tuple(state), loss
 
     def _data_gradient(self, p: jax.Array, tiles: Any) -> tuple[jax.Array, jax.Array]:
         """Loss Σ w·½(M − y)² and its gradient with respect to P."""
-        ones = jnp.ones((1, self.rows), p.dtype)
-        padded = jnp.concatenate([p, ones, jnp.zeros((self._padding, self.rows), p.dtype)])
-        carry = (jnp.float32(0), jnp.zeros_like(padded))
+        ones = jnp.ones((1, p.shape[1]), p.dtype)
+        padded = jnp.concatenate([p, ones, jnp.zeros((self._padding, p.shape[1]), p.dtype)])
+        carry = (jnp.zeros((), p.dtype), jnp.zeros_like(padded))
         for level, arrays in sorted(tiles.items()):
             *stacked, count = arrays
             body = partial(self._tile, padded, level, stacked)
-            carry = jax.lax.fori_loop(0, count, body, carry)
+            carry = jax.lax.fori_loop(0, count[0], body, carry)
         loss, gradient = carry
+        if self._shared:
+            loss, gradient = _sum_over(_CLIQUES, (loss, gradient))
         return loss, gradient[: self.width]
 
     def _tile(self, p: jax.Array, level: int, stacked: Any, i: jax.Array, carry: Any) -> Any:
         index, offset, size, weight, target = (jax.lax.dynamic_index_in_dim(a, i, keepdims=False) for a in stacked)
         loss, gradient = carry
-        c = jax.lax.dynamic_slice(p, (offset, 0), (level, self.rows)) * (jnp.arange(level) < size)[:, None]
+        inside = jnp.arange(level) < size
+        first = jnp.int32(0)
+        c = jax.lax.dynamic_slice(p, (offset, first), (level, p.shape[1])) * inside[:, None]
         gathered = [p[index[:, j]] for j in range(index.shape[1])]
-        u = _product(gathered, weight.shape[0], self.rows)
-        residual = (u @ c.T) / self.rows - target
-        d = weight[:, None] * residual * (jnp.arange(level) < size)[None, :]
+        u = _product(gathered, weight.shape[0], p)
+        answers = u @ c.T
+        if self._shared:
+            answers = _sum_over(_ROWS, answers)
+        residual = answers / self.rows - target
+        d = weight[:, None] * residual * inside[None, :]
         loss += 0.5 * jnp.vdot(d, residual)
         d /= self.rows
-        block = jax.lax.dynamic_slice(gradient, (offset, 0), (level, self.rows)) + d.T @ u
-        gradient = jax.lax.dynamic_update_slice(gradient, block, (offset, 0))
+        block = jax.lax.dynamic_slice(gradient, (offset, first), (level, p.shape[1])) + d.T @ u
+        gradient = jax.lax.dynamic_update_slice(gradient, block, (offset, first))
         back = d @ c
         for j in range(index.shape[1]):
             others = [g for k, g in enumerate(gathered) if k != j]
-            part = back * _product(others, weight.shape[0], self.rows)
-            gradient = gradient.at[index[:, j]].add(part)
+            gradient = gradient.at[index[:, j]].add(back * _product(others, weight.shape[0], p))
         return loss, gradient
 
 
-def _product(factors: Sequence[jax.Array], rows: int, columns: int) -> jax.Array:
+def _product(factors: Sequence[jax.Array], rows: int, p: jax.Array) -> jax.Array:
     if not factors:
-        return jnp.ones((rows, columns), jnp.float32)
+        return jnp.ones((rows, p.shape[1]), p.dtype)
     result = factors[0]
     for factor in factors[1:]:
         result = result * factor
@@ -339,5 +462,12 @@ def _product(factors: Sequence[jax.Array], rows: int, columns: int) -> jax.Array
 
 
 @lru_cache(maxsize=8)
-def _program(sizes: tuple[int, ...], rows: int, bucket: tuple[tuple[int, tuple[int, ...]], ...]) -> _Program:
-    return _Program(sizes, rows, tuple(level for level, _ in bucket))
+def _program(
+    sizes: tuple[int, ...],
+    rows: int,
+    bucket: tuple[tuple[int, tuple[int, ...]], ...],
+    relaxation: str,
+    kind: str,
+    mesh: Mesh,
+) -> _Program:
+    return _Program(sizes, rows, tuple(level for level, _ in bucket), relaxation, kind, mesh)

@@ -85,20 +85,20 @@ class RelaxedTable:
         """The answers to a marginal in rows, shape (cells,)."""
         return self.project(clique).astype(np.float64) * self.total
 
-    def draw(self, name: str, parents: Codes, uniform: npt.NDArray[np.float64]) -> Codes:
-        """Codes of an attribute at places of the relaxed rows' cumulative probabilities, one search for all.
 
-        Args:
-            name: the attribute.
-            parents: the relaxed row of each, shape (rows,).
-            uniform: the place of each, in [0, 1), shape (rows,).
-        """
-        block = self.probabilities[self.blocks.block(name)].astype(np.float64)
-        cumulative = np.cumsum(block, axis=0)
-        cumulative /= cumulative[-1]
-        stacked = (cumulative + np.arange(block.shape[1])).T.ravel()  # increasing over values, then over relaxed rows
-        place = np.searchsorted(stacked, uniform + parents, side="right") - parents * len(block)
-        return np.asarray(np.clip(place, 0, len(block) - 1), np.int64)
+def draw_codes(probabilities: Floats, parents: Codes, uniform: npt.NDArray[np.float64]) -> Codes:
+    """Codes at places of the relaxed rows' cumulative probabilities, one search for all.
+
+    Args:
+        probabilities: of each code in each relaxed row, shape (codes, n′); they need not add up to 1.
+        parents: the relaxed row of each draw, shape (rows,).
+        uniform: the place of each draw, in [0, 1), shape (rows,).
+    """
+    cumulative = np.cumsum(probabilities, axis=0, dtype=np.float64)
+    cumulative /= cumulative[-1]
+    stacked = (cumulative + np.arange(cumulative.shape[1])).T.ravel()  # increasing over codes, then over relaxed rows
+    place = np.searchsorted(stacked, uniform + parents, side="right") - parents * len(cumulative)
+    return np.asarray(np.clip(place, 0, len(cumulative) - 1), np.int64)
 
 
 def simplex_projection(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -2,12 +2,15 @@ r"""Rounding a relaxed table to rows of codes.
 
 1. Stratified draws: m rows are dealt to the n′ relaxed rows as evenly as can be; within one relaxed row each attribute
    takes its values by a systematic draw (u, u + 1/q, u + 2/q, … through the cumulative probabilities), in random order.
-2. Sweeps of single-value swaps: a row may change one attribute to a value drawn from its relaxed row, and does if the
-   squared distance to the model's marginals falls,
+2. Sweeps of swaps: a row may change one attribute to a value drawn from its relaxed row, and does if the squared
+   distance to the model's marginals falls,
 
-       Δ = Σ_{S ∋ a} 2·(e_S[new cell] − e_S[old cell] + 1) < 0,      e_S = counts of the rows − m·M_S(P)
+       Δ = Σ_S 2·(e_S[new cell] − e_S[old cell] + 1) < 0,      e_S = counts of the rows − m·M_S(P),
 
-   Batches of rows decide at once, on the distances before the batch.
+   over the targets S in which the row's cell changes. Batches of rows decide at once, on the distances before them.
+
+Attributes tied by a constraint are drawn and changed together: the allowed tuples are their values, with probabilities
+Π_a P_a in proportion. So every row satisfies every constraint, before and after each swap.
 
 Rounding sees the model only, so it costs no privacy.
 """
@@ -15,15 +18,18 @@ Rounding sees the model only, so it costs no privacy.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 
+from dpsql.constraint import Allowed
 from dpsql.domain import Clique
-from dpsql.fitting.relaxation import Codes, RelaxedTable
+from dpsql.fitting.relaxation import Blocks, Codes, RelaxedTable, draw_codes
 from dpsql.progress import Progress
 
 SWEEPS: Final = 6
@@ -31,6 +37,7 @@ LARGEST_TARGET: Final = 200_000
 MOST_TARGET_CELLS: Final = 8_000_000
 _BATCHES_PER_SWEEP: Final = 1500  # of one attribute: larger batches decide on older distances
 _BATCHES_AT_ONCE: Final = 1024
+_WEIGHTS_AT_ONCE: Final = 20_000_000
 
 
 def round_table(
@@ -39,6 +46,7 @@ def round_table(
     cliques: Sequence[Clique],
     generator: np.random.Generator,
     progress: Progress,
+    allowed: Sequence[Allowed] = (),
     sweeps: int = SWEEPS,
 ) -> Codes:
     """Draw a table of codes from a relaxed one.
@@ -49,6 +57,7 @@ def round_table(
         cliques: the marginals that swaps bring nearer to the model; too large ones are left out.
         generator: of the draws.
         progress: told of each sweep; may raise `Interrupted`.
+        allowed: constraints; every row satisfies them.
         sweeps: how often each value is offered a swap.
 
     Returns:
@@ -56,15 +65,53 @@ def round_table(
     """
     progress.stage("rounding", sweeps)
     parents = np.arange(rows) * model.probabilities.shape[1] // max(rows, 1)
-    codes = _stratified(model, parents, generator)
+    groups = groups_of(model.blocks, allowed)
+    codes = _stratified(model, groups, parents, generator)
     targets = _targets(model, cliques)
     if rows == 0 or not targets:
         return codes
-    swaps = _Swaps(model, targets, rows, codes)
+    swaps = _Swaps(model, targets, groups, rows, codes)
     for _ in range(sweeps):
-        swaps.sweep(_proposals(model, parents, generator), generator, progress)
+        swaps.sweep(_proposals(model, groups, parents, generator), generator, progress)
         progress.advance()
     return swaps.codes()
+
+
+@dataclass(frozen=True)
+class Group:
+    """Attributes whose values are drawn and changed together.
+
+    Attributes:
+        places: which attributes.
+        tuples: the codes that they may take together, shape (tuples, attributes); None for one attribute by itself.
+    """
+
+    places: tuple[int, ...]
+    tuples: Codes | None = None
+
+    def draw(self, model: RelaxedTable, parents: Codes, uniform: npt.NDArray[np.float64]) -> Codes:
+        """Codes of the group at places of the relaxed rows' cumulative probabilities, shape (rows, attributes)."""
+        blocks = model.blocks
+        probabilities = [model.probabilities[blocks.block(blocks.names[place])] for place in self.places]
+        if self.tuples is None:
+            return draw_codes(probabilities[0], parents, uniform)[:, None]
+        chosen = np.zeros(len(parents), np.int64)
+        chunk = max(1, _WEIGHTS_AT_ONCE // len(self.tuples))
+        for begin in range(0, model.probabilities.shape[1], chunk):
+            mine = np.flatnonzero((parents >= begin) & (parents < begin + chunk))
+            logs = [np.log(p[:, begin : begin + chunk] + 1e-30) for p in probabilities]
+            weight = np.sum([log[codes] for log, codes in zip(logs, self.tuples.T, strict=True)], axis=0)
+            weight = np.exp(weight - weight.max(axis=0))
+            chosen[mine] = draw_codes(weight, parents[mine] - begin, uniform[mine])
+        return self.tuples[chosen]
+
+
+def groups_of(blocks: Blocks, allowed: Sequence[Allowed]) -> list[Group]:
+    """The groups of a table: one for each constraint's clique, one for each attribute that is in none."""
+    tied = [Group(tuple(blocks.names.index(name) for name in part.clique), part.codes) for part in allowed]
+    tied = [group for group in tied if group.places]
+    known = {place for group in tied for place in group.places}
+    return [*tied, *(Group((place,)) for place in range(len(blocks.names)) if place not in known)]
 
 
 def _targets(model: RelaxedTable, cliques: Sequence[Clique]) -> list[Clique]:
@@ -80,28 +127,33 @@ def _targets(model: RelaxedTable, cliques: Sequence[Clique]) -> list[Clique]:
     return chosen
 
 
-def _stratified(model: RelaxedTable, parents: Codes, generator: np.random.Generator) -> Codes:
+def _stratified(model: RelaxedTable, groups: Sequence[Group], parents: Codes, generator: np.random.Generator) -> Codes:
     rows = len(parents)
     dealt = np.bincount(parents, minlength=model.probabilities.shape[1])
     rank = np.arange(rows) - np.concatenate([[0], np.cumsum(dealt)])[parents]
     codes = np.empty((rows, len(model.blocks.names)), np.int64)
-    for column, name in enumerate(model.blocks.names):
+    for group in groups:
         start = generator.random(len(dealt))[parents]
-        values = model.draw(name, parents, (rank + start) / np.maximum(dealt[parents], 1))
+        values = group.draw(model, parents, (rank + start) / np.maximum(dealt[parents], 1))
         shuffled = np.argsort(parents + generator.random(rows), kind="stable")  # a random order within each parent
-        codes[:, column] = values[shuffled]
+        codes[:, group.places] = values[shuffled]
     return codes
 
 
-def _proposals(model: RelaxedTable, parents: Codes, generator: np.random.Generator) -> Codes:
-    """A fresh value for every row and attribute, shape (attributes, rows)."""
-    return np.stack([model.draw(name, parents, generator.random(len(parents))) for name in model.blocks.names])
+def _proposals(model: RelaxedTable, groups: Sequence[Group], parents: Codes, generator: np.random.Generator) -> Codes:
+    """A fresh value for every row and group, shape (rows, attributes)."""
+    codes = np.empty((len(parents), len(model.blocks.names)), np.int64)
+    for group in groups:
+        codes[:, group.places] = group.draw(model, parents, generator.random(len(parents)))
+    return codes
 
 
 class _Swaps:
     """The rows under change, with the distance of every target cell."""
 
-    def __init__(self, model: RelaxedTable, targets: Sequence[Clique], rows: int, codes: Codes) -> None:
+    def __init__(
+        self, model: RelaxedTable, targets: Sequence[Clique], groups: Sequence[Group], rows: int, codes: Codes
+    ) -> None:
         names, sizes = model.blocks.names, model.blocks.sizes
         strides = np.zeros((len(targets), len(names)), np.int32)
         offsets = np.zeros(len(targets), np.int32)
@@ -114,29 +166,32 @@ class _Swaps:
             offsets[number], cell = cell, cell + stride
             counts = np.bincount(codes @ strides[number], minlength=stride)
             parts.append(counts - model.project(clique).astype(np.float64) * rows)
-        of_attribute = [np.flatnonzero(strides[:, a]) for a in range(len(names))]
-        most = max(len(numbers) for numbers in of_attribute)
-        # a missing clique points at one spare cell with stride 0, where a swap changes nothing
-        self._strides = np.zeros((len(names), most, len(names)), np.int32)
-        self._offsets = np.full((len(names), most), cell, np.int32)
-        for a, numbers in enumerate(of_attribute):
-            self._strides[a, : len(numbers)] = strides[numbers]
-            self._offsets[a, : len(numbers)] = offsets[numbers]
-        self._present = jnp.asarray([len(numbers) for numbers in of_attribute], jnp.float32)
+        moved = np.zeros((len(groups), len(names)), bool)
+        for number, group in enumerate(groups):
+            moved[number, list(group.places)] = True
+        of_group = [np.flatnonzero((strides[:, mask] > 0).any(axis=1)) for mask in moved]
+        most = max(len(numbers) for numbers in of_group)
+        # a missing clique points at one spare cell with stride 0, where nothing ever changes
+        padded = np.zeros((len(groups), most, len(names)), np.int32)
+        starts = np.full((len(groups), most), cell, np.int32)
+        for number, numbers in enumerate(of_group):
+            padded[number, : len(numbers)] = strides[numbers]
+            starts[number, : len(numbers)] = offsets[numbers]
         padding = (1 << max(0, cell).bit_length()) - cell
         self._error = jnp.asarray(np.concatenate([*parts, np.zeros(padding)]), jnp.float32)
         self._codes = jnp.asarray(codes, jnp.int32)
         self._batch = -(-rows // _BATCHES_PER_SWEEP)
-        self._geometry = (jnp.asarray(self._strides), jnp.asarray(self._offsets), self._present)
+        self._groups = len(groups)
+        self._geometry = (jnp.asarray(padded), jnp.asarray(starts), jnp.asarray(moved))
 
     def sweep(self, proposals: Codes, generator: np.random.Generator, progress: Progress) -> None:
-        """Offer every row a swap of every attribute once, in random order."""
-        attributes, rows = proposals.shape
+        """Offer every row a swap of every group once, in random order."""
+        rows = len(proposals)
         offered = jnp.asarray(proposals, jnp.int32)
-        orders = np.stack([generator.permutation(rows) for _ in range(attributes)]).astype(np.int32)
+        orders = np.stack([generator.permutation(rows) for _ in range(self._groups)]).astype(np.int32)
         usable = rows // self._batch * self._batch
         batches = orders[:, :usable].reshape(-1, self._batch)
-        owners = np.repeat(np.arange(attributes, dtype=np.int32), usable // self._batch)
+        owners = np.repeat(np.arange(self._groups, dtype=np.int32), usable // self._batch)
         mixed = generator.permutation(len(owners))
         run = _compiled()
         for begin in range(0, len(mixed), _BATCHES_AT_ONCE):
@@ -173,23 +228,23 @@ def _run_batches(
     count: jax.Array,
     strides: jax.Array,
     offsets: jax.Array,
-    present: jax.Array,
+    moved: jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
     """Decide `count` batches one after the other."""
 
     def batch(i: jax.Array, carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         codes, error = carry
-        rows, a = batches[i], owners[i]
-        current, offered = codes[rows], proposals[a, rows]
-        before = current[:, a]
-        stride = strides[a]
-        old = current @ stride.T + offsets[a]
-        new = old + stride[:, a][None, :] * (offered - before)[:, None]
-        gain = (error[new] - error[old]).sum(axis=1) + present[a]
-        accepted = (gain < 0) & (offered != before)
+        rows, group = batches[i], owners[i]
+        current = codes[rows]
+        offered = jnp.where(moved[group], proposals[rows], current)
+        stride = strides[group]
+        old = current @ stride.T + offsets[group]
+        new = old + (offered - current) @ stride.T
+        gain = jnp.where(new != old, error[new] - error[old] + 1, 0).sum(axis=1)
+        accepted = gain < 0
         change = jnp.where(accepted, 1.0, 0.0)[:, None] * jnp.ones_like(old, jnp.float32)
         error = error.at[old.ravel()].add(-change.ravel()).at[new.ravel()].add(change.ravel())
-        codes = codes.at[rows, a].set(jnp.where(accepted, offered, before))
+        codes = codes.at[rows].set(jnp.where(accepted[:, None], offered, current))
         return codes, error
 
     done: tuple[jax.Array, jax.Array] = jax.lax.fori_loop(0, count, batch, (codes, error))

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final, Protocol, TypeVar, get_type_hints
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.constraint import Allowed
 from dpsql.domain import Clique, Domain
 from dpsql.errors import InvalidArgument, UnknownName
 from dpsql.privacy.accounting import Neighbours
@@ -36,8 +37,10 @@ class Model(Protocol):
     def project(self, clique: Clique) -> npt.NDArray[np.float32]:
         """The marginal of a clique in probabilities, flat, shape (cells,)."""
 
-    def sample(self, rows: int, generator: np.random.Generator, progress: Progress) -> Codes:
-        """A table of codes, shape (rows, attributes)."""
+    def sample(
+        self, rows: int, generator: np.random.Generator, progress: Progress, allowed: Sequence[Allowed] = ()
+    ) -> Codes:
+        """A table of codes, shape (rows, attributes), with only allowed tuples of each constraint's clique."""
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.constraint import Allowed
 from dpsql.domain import Clique
 from dpsql.fitting.cells import draw_rows
 from dpsql.fitting.relaxation import Codes, RelaxedTable
@@ -35,9 +37,11 @@ class RelaxedModel:
         """See `Model.project`."""
         return self.table.project(clique)
 
-    def sample(self, rows: int, generator: np.random.Generator, progress: Progress) -> Codes:
+    def sample(
+        self, rows: int, generator: np.random.Generator, progress: Progress, allowed: Sequence[Allowed] = ()
+    ) -> Codes:
         """See `Model.sample`."""
         if self.targets is not None:
-            return round_table(self.table, rows, self.targets, generator, progress)
+            return round_table(self.table, rows, self.targets, generator, progress, allowed)
         progress.stage("rounding", 1)
-        return draw_rows(self.table, rows, generator)
+        return draw_rows(self.table, rows, generator, allowed)

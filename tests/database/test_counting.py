@@ -15,7 +15,7 @@ from dpsql.database.catalog import find_source
 from dpsql.database.counting import DuckDBCounter
 from dpsql.domain import Attribute, Domain
 from dpsql.errors import DomainTooLarge
-from dpsql.fitting.projection import _layout, _Program  # the compiled query itself
+from dpsql.fitting.projection import _layout, _Program, device_grid  # the compiled query itself
 from dpsql.fitting.relaxation import Blocks, RelaxedTable
 from dpsql.marginal import Measurement
 
@@ -100,7 +100,7 @@ def test_the_compiled_answers_equal_numpy(seed):
         measured.append(Measurement(clique, domain.shape(clique), values, variance, "gaussian", 1))
         expected += float(((table.project(clique) - values / 100) ** 2).sum()) / 2 * 100**2 / variance
     layout = _layout(blocks, measured, 100.0, 1.0)
-    program = _Program(blocks.sizes, 8, tuple(layout))
+    program = _Program(blocks.sizes, 8, tuple(layout), "softmax", "float32", device_grid(8))
     tiles = {
         level: tuple(map(jnp.asarray, (t.index, t.offset, t.size, t.weight, t.target, np.int32(t.count))))
         for level, t in layout.items()

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import os
+import subprocess
+import sys
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -102,7 +106,7 @@ def test_rounding_to_any_number_of_rows(fit, rows):
 
 def test_swaps_bring_the_rows_nearer_to_the_model(fit):
     def gap(sweeps: int) -> float:
-        drawn = round_table(fit.model, ROWS, CLIQUES, np.random.default_rng(0), Quiet(), sweeps)
+        drawn = round_table(fit.model, ROWS, CLIQUES, np.random.default_rng(0), Quiet(), sweeps=sweeps)
         return float(np.mean([np.abs(counts(drawn, c) / ROWS - fit.model.project(c)).sum() for c in CLIQUES]))
 
     independent = draw_rows(fit.model, ROWS, np.random.default_rng(0))
@@ -157,3 +161,68 @@ def test_cells_are_fitted_as_in_the_paper():
     answers = [model.project(clique)[cell] for clique, cell in queries]
     np.testing.assert_allclose(answers, targets, atol=0.02)
     assert 1 < steps <= 2000
+
+
+def test_float32_is_as_good_as_float64():
+    """The same fit in both: the answers differ by far less than the noise, which is 1e-3 of the rows here."""
+    single = fit_marginals(DOMAIN, measured(5.0), float(ROWS), Settings(rows=64, steps=300), 0, Quiet())
+    settings = Settings(rows=64, steps=300, kind="float64")
+    double = fit_marginals(DOMAIN, measured(5.0), float(ROWS), settings, 0, Quiet())
+    gaps = [np.abs(single.model.project(c) - double.model.project(c)).max() for c in CLIQUES]
+    assert 0 < max(gaps) < 2e-4
+    assert single.residual == pytest.approx(double.residual, abs=0.02)
+
+
+def test_sparsemax_fits_too_and_gives_zeros():
+    settings = Settings(rows=64, steps=400, relaxation="sparsemax")
+    sparse = fit_marginals(DOMAIN, measured(5.0), float(ROWS), settings, 0, Quiet())
+    soft = fit_marginals(DOMAIN, measured(5.0), float(ROWS), Settings(rows=64, steps=400), 0, Quiet())
+    table = sparse.model.probabilities
+    assert (table == 0).mean() > 0.05 > (soft.model.probabilities == 0).mean()
+    for name in DOMAIN.names:
+        assert table[sparse.model.blocks.block(name)].sum(axis=0) == pytest.approx(1, abs=1e-5)
+    assert sparse.residual < 3
+
+
+def test_a_pull_that_is_too_strong_is_weakened_until_only_noise_is_left():
+    forced = fit_marginals(DOMAIN, measured(5.0), float(ROWS), Settings(rows=64, steps=300, pull=1e5), 0, Quiet())
+    assert forced.steps > 300
+    assert forced.pull < 1e5
+    rule = fit_marginals(DOMAIN, measured(5.0), float(ROWS), Settings(rows=64, steps=300), 0, Quiet())
+    assert rule.converged
+    assert rule.steps == 300
+
+
+def test_a_fit_that_cannot_meet_the_measurements_says_so():
+    """One relaxed row is a product: it cannot hold the dependences, and the residual tells."""
+    poor = fit_marginals(DOMAIN, measured(5.0), float(ROWS), Settings(rows=1, steps=100), 0, Quiet())
+    assert not poor.converged
+    assert poor.residual > 2
+
+
+EIGHT = """
+import sys; sys.path.insert(0, {folder!r})
+import jax, numpy as np, test_projection as t
+from dpsql.fitting.projection import Settings, device_grid, fit_marginals
+from dpsql.progress import Quiet
+assert len(jax.devices()) == 8, jax.devices()
+print(dict(device_grid(64).shape), dict(device_grid(6).shape))
+fit = fit_marginals(t.DOMAIN, t.measured(5.0), float(t.ROWS), Settings(rows=64, steps=300), 0, Quiet())
+np.save({out!r}, fit.model.probabilities)
+print(fit.residual)
+"""
+
+
+def test_eight_devices_give_the_same_fit(tmp_path):
+    """Rows × cliques over 8 simulated devices: answers as on one, but for the order of sums."""
+    out = str(tmp_path / "p.npy")
+    script = EIGHT.format(folder=str(Path(__file__).parent), out=out)
+    flags = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, env=flags)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == "{'rows': 4, 'cliques': 2} {'rows': 2, 'cliques': 4}"
+    one = fit_marginals(DOMAIN, measured(5.0), float(ROWS), Settings(rows=64, steps=300), 0, Quiet())
+    eight = RelaxedTable(one.model.blocks, np.load(out), float(ROWS))
+    gaps = [np.abs(one.model.project(c) - eight.project(c)).max() for c in CLIQUES]
+    assert max(gaps) < 2e-4
+    assert float(done.stdout.splitlines()[1]) == pytest.approx(one.residual, abs=0.02)

@@ -1,0 +1,48 @@
+"""`dp_constraint(table, 'predicate')`: a public fact that every synthetic row satisfies."""
+
+from __future__ import annotations
+
+from dpsql.database.catalog import find_source
+from dpsql.protection import constrain
+
+from .bridge import Call, Parameter, Relation, TableFunction
+from .extension import Instance
+from .relations import Computed
+
+COLUMNS = {
+    "source": "VARCHAR",
+    "predicate": "VARCHAR",
+    "columns": "VARCHAR[]",
+    "tuples": "BIGINT",
+    "allowed": "BIGINT",
+}
+
+
+class DpConstraint(TableFunction):
+    """State a public fact about each row of a table: every synthetic row made from now on satisfies it.
+
+    Costs nothing: the predicate runs on the declared domain and on synthetic rows, never on private ones. As a CHECK,
+    it holds unless it is FALSE.
+    """
+
+    name = "dp_constraint"
+    parameters = (
+        Parameter("table", "VARCHAR", positional=True, help="the protected table"),
+        Parameter("predicate", "VARCHAR", positional=True, help="SQL over the columns of one row"),
+        Parameter("remove", "BOOLEAN", default=False, help="take the fact back"),
+    )
+
+    def __init__(self, instance: Instance) -> None:
+        self._instance = instance
+
+    def bind(self, call: Call) -> Relation:
+        """See `TableFunction.bind`."""
+        with self._instance.cursor() as cursor:
+            source = find_source(cursor, call["table"], call.search_path)
+
+        def record() -> list[tuple[object, ...]]:
+            with self._instance.cursor() as cursor:
+                found, tuples, allowed = constrain(cursor, source, call["predicate"], remove=call["remove"])
+            return [(source.key, found.predicate, list(found.columns), tuples, allowed)]
+
+        return Computed(COLUMNS, record)
