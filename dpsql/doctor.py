@@ -8,6 +8,7 @@ import duckdb
 import jax
 
 from dpsql.connection import connect
+from dpsql.fitting.compilation import keep_programs
 from dpsql.udfs.extension import PATH
 from dpsql.version import __version__
 
@@ -31,6 +32,7 @@ def report() -> dict[str, str]:
         "duckdb": duckdb.__version__,
         "jax": jax.__version__,
         "device": devices,
+        "compiled": str(keep_programs() or "not kept"),
         "extension": f"{PATH.name}, {PATH.stat().st_size} bytes",
         "functions": f"{functions} registered",
     }

@@ -187,7 +187,9 @@ def _check_rows(rows: int | None) -> None:
 def _canonical(
     request: Request, source: Source, budget: Budget, domain: Domain, workload: Workload, mechanism: Mechanism
 ) -> str:
-    cliques = json.dumps(sorted(workload.cliques), ensure_ascii=False).encode()
+    asked: list[Any] = sorted(workload.cliques)
+    asked += sorted([threshold.least, *threshold.clique] for threshold in workload.thresholds)
+    cliques = json.dumps(asked, ensure_ascii=False).encode()
     return json.dumps(
         {
             "source": source.key,

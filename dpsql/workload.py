@@ -1,10 +1,11 @@
-"""Workloads: the marginals that a synthetic table should answer well.
+"""Workloads: the marginals and thresholds that a synthetic table should answer well.
 
     parse_workload("SELECT sex, race, count(*) FROM adult GROUP BY sex, race", "adult", domain)
 
 A workload is given as SQL (`SELECT a, b, count(*) FROM source GROUP BY a, b`, several separated by semicolons), or by
-a shorthand: `all 3-way`, `64 random 3-way seed 0`. SQL is parsed by sqlglot and never run: what cannot be a marginal
-is refused with its place in the text.
+a shorthand: `all 3-way`, `64 random 3-way seed 0`. `SELECT count(*) FROM source GROUP BY at_least(2, a, b, c)` is a
+family of thresholds: for all values at once, how many rows match at least 2 of the 3. SQL is parsed by sqlglot and
+never run: what cannot be either is refused with its place in the text.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from sqlglot.errors import SqlglotError
 from dpsql.domain import Clique, Domain
 from dpsql.errors import DomainTooLarge, InvalidWorkload, UnknownName
 from dpsql.names import ends_with
+from dpsql.threshold import Threshold
 
 _ALL = re.compile(r"\s*all\s+(\d+)-way\s*", re.IGNORECASE)
 _RANDOM = re.compile(r"\s*(\d+)\s+random\s+(\d+)-way\s+seed\s+(\d+)\s*", re.IGNORECASE)
@@ -34,29 +36,36 @@ _LONGEST: Final = 1_000_000  # characters
 
 @dataclass(frozen=True)
 class Workload:
-    """Marginals to answer, each with weight 1.
+    """Marginals and thresholds to answer, each with weight 1.
 
     Attributes:
-        cliques: without repetition, in the order given.
+        cliques: of the marginals, without repetition, in the order given.
+        thresholds: families of thresholds, likewise.
     """
 
     cliques: tuple[Clique, ...]
+    thresholds: tuple[Threshold, ...] = ()
+
+    @property
+    def needed(self) -> tuple[Clique, ...]:
+        """The cliques whose marginals give all answers."""
+        return tuple(dict.fromkeys((*self.cliques, *(threshold.clique for threshold in self.thresholds))))
 
     def closure(self) -> tuple[Clique, ...]:
-        """All non-empty subsets of the cliques, smaller ones first, without repetition.
+        """All non-empty subsets of the needed cliques, smaller ones first, without repetition.
 
         >>> Workload((("a", "b"),)).closure()
         (('a',), ('b',), ('a', 'b'))
         """
-        largest = max((len(clique) for clique in self.cliques), default=0)
+        largest = max((len(clique) for clique in self.needed), default=0)
         found: dict[Clique, None] = {}
         for order in range(1, largest + 1):
-            for clique in self.cliques:
+            for clique in self.needed:
                 found.update(dict.fromkeys(itertools.combinations(clique, order)))
         return tuple(found)
 
     def __len__(self) -> int:
-        return len(self.cliques)
+        return len(self.cliques) + len(self.thresholds)
 
 
 def parse_workload(text: str | None, source: Sequence[str], domain: Domain) -> Workload:
@@ -72,10 +81,13 @@ def parse_workload(text: str | None, source: Sequence[str], domain: Domain) -> W
         UnknownName: a column that the source does not have.
         DomainTooLarge: a marginal has too many cells to be counted.
     """
-    workload = (
-        default_workload(domain) if text is None else Workload(tuple(dict.fromkeys(_parse(text, source, domain))))
-    )
-    for clique in workload.cliques:
+    if text is None:
+        workload = default_workload(domain)
+    else:
+        parsed = dict.fromkeys(_parse(text, source, domain))
+        thresholds = tuple(part for part in parsed if isinstance(part, Threshold))
+        workload = Workload(tuple(part for part in parsed if not isinstance(part, Threshold)), thresholds)
+    for clique in workload.needed:
         domain.check_countable(clique)
     return workload
 
@@ -91,7 +103,7 @@ def default_workload(domain: Domain) -> Workload:
     return Workload(cliques)
 
 
-def _parse(text: str, source: Sequence[str], domain: Domain) -> tuple[Clique, ...]:
+def _parse(text: str, source: Sequence[str], domain: Domain) -> tuple[Clique | Threshold, ...]:
     if found := _ALL.fullmatch(text):
         order = int(found[1])
         _check_order(order, domain)
@@ -154,8 +166,8 @@ def _random(count: int, order: int, seed: int, domain: Domain) -> tuple[Clique, 
 _ALLOWED: Final = frozenset({"expressions", "from", "from_", "group"})
 
 
-def _marginal(statement: exp.Expr, source: Sequence[str], domain: Domain) -> Clique:
-    """The clique of one `SELECT columns, count(*) FROM source GROUP BY columns`."""
+def _marginal(statement: exp.Expr, source: Sequence[str], domain: Domain) -> Clique | Threshold:
+    """The clique of one `SELECT columns, count(*) FROM source GROUP BY columns`, or the family of an `at_least`."""
     if not isinstance(statement, exp.Select):
         _refuse(statement, f"{statement.key.upper()} is not a marginal")
     for name, value in statement.args.items():
@@ -169,6 +181,8 @@ def _marginal(statement: exp.Expr, source: Sequence[str], domain: Domain) -> Cli
         _refuse(statement, "a marginal has one count(*)")
     columns = [item for item in outputs if not isinstance(item, exp.Count)]
     keys = _group_keys(statement, outputs, names, columns)
+    if any(map(_is_threshold, keys)):
+        return _threshold(statement, keys, columns, domain)
     clique = domain.clique(_column(key) for key in keys)
     if not clique:
         _refuse(statement, "a marginal needs GROUP BY")
@@ -176,6 +190,23 @@ def _marginal(statement: exp.Expr, source: Sequence[str], domain: Domain) -> Cli
     if not set(shown) <= set(clique):
         _refuse(statement, "a column is selected that is not in GROUP BY")
     return clique
+
+
+def _is_threshold(expression: exp.Expr) -> bool:
+    return isinstance(expression, exp.Anonymous) and expression.name.lower() == "at_least"
+
+
+def _threshold(statement: exp.Expr, keys: list[exp.Expr], columns: list[exp.Expr], domain: Domain) -> Threshold:
+    """The family of `GROUP BY at_least(t, a, b, …)`."""
+    if len(keys) > 1 or any(column != keys[0] for column in columns):
+        _refuse(statement, "at_least(…) stands alone in GROUP BY, and beside count(*) only itself is selected")
+    least, *names = keys[0].expressions or [exp.null()]
+    clique = domain.clique(_column(name) for name in names)
+    if not isinstance(least, exp.Literal) or not least.is_int or len(clique) < len(names):
+        _refuse(statement, "at_least(t, a, b, …) takes a whole number and different columns")
+    if not 1 <= int(least.name) <= len(clique):
+        _refuse(statement, f"at_least({least.name}, …) over {len(clique)} columns: t is from 1 to their number")
+    return Threshold(clique, int(least.name))
 
 
 def _check_from(statement: exp.Select, source: Sequence[str]) -> None:

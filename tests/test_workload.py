@@ -33,8 +33,10 @@ def golden(name: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("sql", "expected"), golden("accepted"))
 def test_accepted(sql, expected):
-    cliques = parse_workload(sql, SOURCE, PEOPLE).cliques
-    assert " | ".join(" ".join(clique) for clique in cliques) == expected
+    workload = parse_workload(sql, SOURCE, PEOPLE)
+    found = [" ".join(clique) for clique in workload.cliques]
+    found += [f"{threshold.least} of {' '.join(threshold.clique)}" for threshold in workload.thresholds]
+    assert " | ".join(found) == expected
 
 
 @pytest.mark.parametrize(("sql", "reason"), golden("refused"))

@@ -17,19 +17,22 @@ COLUMNS = {
     "stddev": "DOUBLE",
     "noise_l1": "DOUBLE",
     "rho": "DOUBLE",
+    "note": "VARCHAR",
     "mechanism": "VARCHAR",
     "epsilon": "DOUBLE",
     "delta": "DOUBLE",
     "epsilon_left": "DOUBLE",
+    "memory_mb": "DOUBLE",
 }
 ASSUMED_ROWS = 10_000
 
 
 class DpPlan(TableFunction):
-    """One row for each marginal that the release would measure; spends nothing and reads no private row.
+    """One row for each marginal that the release would measure, or leave out; spends nothing and reads no private row.
 
-    `stddev` is in rows, `noise_l1` the expected Σ|noise| of the marginal as a fraction of the rows, `epsilon_left` what
-    one more release could ask for afterwards.
+    `stddev` is in rows, `noise_l1` the expected Σ|noise| of the marginal as a fraction of the rows, `note` what is done
+    with it and why, `epsilon_left` what one more release could ask for afterwards, `memory_mb` about how much memory
+    the work takes.
     """
 
     name = "dp_plan"
@@ -47,9 +50,11 @@ class DpPlan(TableFunction):
             found = plan(cursor, request_of(call), float(max(1, call["assume_rows"])))
         resolved = found.resolved
         after = resolved.account if resolved.entry is not None else resolved.account.after(resolved.budget)
-        cost = (resolved.mechanism.name, resolved.budget.epsilon, resolved.budget.delta, after.epsilon_left)
+        memory = resolved.mechanism.footprint(resolved.domain, resolved.workload) / 1e6
+        cost = (resolved.mechanism.name, resolved.budget.epsilon, resolved.budget.delta, after.epsilon_left, memory)
+        unit = math.sqrt(2 / math.pi) / found.rows
         rows = [
-            (m.clique, m.cells, m.stddev, math.sqrt(2 / math.pi) * m.stddev * m.cells / found.rows, m.rho, *cost)
+            (m.clique, m.cells, m.stddev, None if m.stddev is None else unit * m.stddev * m.cells, m.rho, m.note, *cost)
             for m in found.measurements
         ]
         return Computed(COLUMNS, lambda: rows, len(rows))

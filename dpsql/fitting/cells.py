@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from dpsql.constraint import Allowed
 from dpsql.domain import Clique
+from dpsql.fitting.compilation import keep_programs
 from dpsql.fitting.relaxation import Blocks, Codes, Floats, RelaxedTable
 from dpsql.fitting.rounding import groups_of
 from dpsql.progress import Progress
@@ -90,6 +91,7 @@ def fit_cells(
     Returns:
         D′ and the number of steps taken.
     """
+    keep_programs()
     order = max(len(clique) for clique, _ in queries)
     index = np.full((capacity, order), blocks.width, np.int32)
     weight, target = np.zeros(capacity, np.float32), np.zeros(capacity, np.float32)

@@ -45,6 +45,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from dpsql.domain import Domain
 from dpsql.errors import DpsqlError
+from dpsql.fitting.compilation import keep_programs
 from dpsql.fitting.relaxation import Blocks, RelaxedTable, simplex_projection
 from dpsql.marginal import Measurement
 from dpsql.progress import Progress
@@ -52,6 +53,7 @@ from dpsql.progress import Progress
 _LEVELS: Final = (8, 16, 32, 64, 104, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
 _CHUNK_SECONDS: Final = 0.3
 _ATTEMPTS: Final = 4
+_BASE_BYTES: Final = 400_000_000  # Python, DuckDB and JAX themselves
 _WEAKER: Final = 4.0
 _ONLY_NOISE: Final = 1.05
 _FLOOR: Final = 1e-30
@@ -162,6 +164,7 @@ def fit_marginals(
     Returns:
         The fit; the same arguments give the same one on the same machine.
     """
+    keep_programs()
     blocks = Blocks.of(domain)
     used = [m for m in measurements if m.clique and m.cells is None and m.variance > 0]
     prior = one_way_prior(domain, used, total)
@@ -202,6 +205,19 @@ def _start(blocks: Blocks, prior: npt.NDArray[np.float64], settings: Settings, s
     ends = np.cumsum(blocks.sizes)
     sums = [exponential[end - size : end].sum(axis=0) for end, size in zip(ends, blocks.sizes, strict=True)]
     return np.asarray(exponential / np.repeat(sums, blocks.sizes, axis=0))
+
+
+def fitting_bytes(domain: Domain, rows: int, cells: int) -> int:
+    """About how many bytes a fit takes: parameters and their averages, one tile at a time, the cells themselves.
+
+    Args:
+        domain: the columns.
+        rows: n′.
+        cells: measured in all.
+    """
+    parameters = 12 * domain.width * rows * 4
+    tile = 12 * _tile_rows() * rows * 4
+    return _BASE_BYTES + parameters + tile + 80 * cells  # a cell: noise, counts, padded tiles, and rounding's distances
 
 
 def device_grid(rows: int) -> Mesh:

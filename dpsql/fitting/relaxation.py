@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,9 @@ from dpsql.domain import Clique, Domain
 
 Floats = npt.NDArray[np.float32]
 Codes = npt.NDArray[np.int64]
+
+
+_CELLS_AT_ONCE: Final = 16_384
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,40 @@ class RelaxedTable:
         for block in blocks[1:-1]:
             product = (product[:, None, :] * block[None, :, :]).reshape(-1, rows)
         return np.asarray((product @ blocks[-1].T).ravel(), np.float32)
+
+    def answers(self, clique: Clique, cells: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """The answers to some cells of a marginal in probabilities, without the others, shape (cells,).
+
+        With them errors need only the cells that are not zero: Σ|p − q| = Σ_support |p − q| + 1 − Σ_support q.
+
+        Args:
+            clique: of the marginal, however large.
+            cells: row-major indices, shape (cells,).
+        """
+        sizes = [self.blocks.sizes[self.blocks.names.index(name)] for name in clique]
+        found = np.empty(len(cells))
+        for begin in range(0, len(cells), _CELLS_AT_ONCE):
+            part = slice(begin, begin + _CELLS_AT_ONCE)
+            product: Floats | float = 1.0
+            for name, codes in zip(clique, np.unravel_index(cells[part], sizes), strict=True):
+                product = product * self.probabilities[self.blocks.block(name)][codes]
+            found[part] = np.asarray(product).mean(axis=1)
+        return found
+
+    def threshold(self, clique: Clique, least: int) -> npt.NDArray[np.float64]:
+        """The answers to a family of thresholds in probabilities, shape (cells,); see `dpsql.threshold`.
+
+        tail[j] = P(at least j of the columns so far match), and column by column tail[j] += x·(tail[j − 1] − tail[j]).
+        """
+        rows = self.probabilities.shape[1]
+        tail = [np.ones((1, rows), np.float32), *(np.zeros((1, rows), np.float32) for _ in range(least))]
+        for name in clique:
+            x = self.probabilities[self.blocks.block(name)]
+            one, other = [part[:, None, :] for part in tail], x[None, :, :]
+            grown = [one[j] + other * (one[j - 1] - one[j]) for j in range(1, least + 1)]
+            whole = np.ones((len(tail[0]) * len(x), rows), np.float32)
+            tail = [whole, *(part.reshape(-1, rows) for part in grown)]
+        return np.asarray(tail[least].mean(axis=1), np.float64)
 
     def counts(self, clique: Clique) -> npt.NDArray[np.float64]:
         """The answers to a marginal in rows, shape (cells,)."""

@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 from dpsql.constraint import Allowed
 from dpsql.domain import Clique
+from dpsql.fitting.compilation import keep_programs
 from dpsql.fitting.relaxation import Blocks, Codes, RelaxedTable, draw_codes
 from dpsql.progress import Progress
 
@@ -63,6 +64,7 @@ def round_table(
     Returns:
         Codes, shape (rows, attributes).
     """
+    keep_programs()
     progress.stage("rounding", sweeps)
     parents = np.arange(rows) * model.probabilities.shape[1] // max(rows, 1)
     groups = groups_of(model.blocks, allowed)

@@ -63,14 +63,16 @@ class PlannedMeasurement:
     Attributes:
         clique: the marginal, or empty for the total.
         cells: how many noisy counts.
-        stddev: of each one's noise (rows).
+        stddev: of each one's noise (rows); None for a marginal that is not measured.
         rho: its cost (zCDP).
+        note: what is done with it.
     """
 
     clique: Clique
     cells: int
-    stddev: float
+    stddev: float | None
     rho: float
+    note: str = "measured"
 
 
 class Mechanism(ABC):
@@ -82,6 +84,10 @@ class Mechanism(ABC):
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:  # noqa: B027 - may be empty
         """Refuse what cannot work, from public facts, before anything is charged."""
+
+    def footprint(self, domain: Domain, workload: Workload) -> int:
+        """About how many bytes the work takes at most, from public facts; 0 if it is not known."""
+        return 0
 
     @abstractmethod
     def plan(

@@ -1,37 +1,55 @@
 r"""Relaxed projection: measure whole marginals once, project them with a relaxed table.
 
     total      with 1 % of ρ (free where n is public)
-    S_k        the cliques of size k in the workload's closure
-    f_1        = clip(1.2·√A, 0.1, 0.8),  A = √(2/π)·(T/K)·√(K/2ρ)/n̂     share of the 1-way marginals
-    f_2, f_3…  two thirds of the rest to pairs, the rest of that shared by the larger orders (all to one that is alone)
-    inside     ρ ∝ cells^{2/3} among 1-way marginals, equal among those of a larger order
-    dropped    in each order the largest marginals while σ·cells > 10·n̂, those over `max_cells`, and the largest ones
-               while more than `all_cells` remain
+    marginals  of the workload's closure, each with its share of the rest (`dpsql.mechanisms.allocation`)
+    fit        one relaxed table to all of them (`dpsql.fitting.projection`)
+    rounding   stratified draws and swaps (`dpsql.fitting.rounding`)
 
-Then one fit (`dpsql.fitting.projection`) and rounding by swaps (`dpsql.fitting.rounding`).
+Where noise drowns every dependence the table is the product of the 1-way marginals. Far from there the rule is enough
+to tell; near it the measurements tell, by data thinning, at no cost: with fresh Z ~ N(0, σ²)
 
-Source: Aydore et al. 2021 (RAP with T = 1), measuring whole marginals of the workload's closure instead of its cells.
+    y + aZ  and  y − Z/a     are independent, of variances (1 + a²)σ² and (1 + 1/a²)σ²
+
+so a fit to the first is judged by its squared distance to the second, beside the product's.
+
+Source: Aydore et al. 2021 (RAP with T = 1), measuring whole marginals of the workload's closure instead of its cells;
+data thinning: Neufeld et al. 2024.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final
 
-from dpsql.domain import Clique, Domain
-from dpsql.fitting.projection import Settings, best_total, fit_marginals
+import numpy as np
+
+from dpsql.domain import Domain
+from dpsql.errors import DomainTooLarge, InvalidArgument
+from dpsql.fitting.projection import (
+    RELAXATIONS,
+    Settings,
+    best_total,
+    fit_marginals,
+    fitting_bytes,
+    one_way_prior,
+)
+from dpsql.fitting.relaxation import Blocks, RelaxedTable
+from dpsql.marginal import Measurement
+from dpsql.mechanisms.allocation import Allocation, allocate, noise
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, register
 from dpsql.mechanisms.relaxed import RelaxedModel
+from dpsql.memory import in_words, machine_memory, parse_size
 from dpsql.privacy.accounting import Neighbours, gaussian_variance
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Progress
 from dpsql.workload import Workload
 
 TOTAL_SHARE: Final = Fraction(1, 100)
-_LARGEST_ORDER: Final = 3
+_THINNING: Final = 0.5  # a
+_FEWEST_CELLS: Final = 1000
 
 
 @register("projection")
@@ -39,14 +57,18 @@ _LARGEST_ORDER: Final = 3
 class Projection(Mechanism):
     """Measure whole marginals of the workload and its subsets once, fit a relaxed table to all of them.
 
-    Privacy: ρ-zCDP for the table's neighbours, ρ the charge: `total(ρ/100)` and one `measure` whose shares add up to
-    the rest. Gaussian noise of σ² = Δ₂²/2ρ_r for each marginal, Δ₂² = 1 (add_remove) or 2 (replace_one).
+    Privacy: ρ-zCDP and Gaussian DP of g = ρ for the table's neighbours, ρ the charge: `total(ρ/100)` and one `measure`
+    whose shares add up to the rest. Gaussian noise of σ² = Δ₂²/2ρ_r + 1/8 for each marginal, Δ₂² = 1 (add_remove) or 2
+    (replace_one).
 
     Attributes:
         relaxed_rows: n′, rows of the relaxed table; more fit better at large ε, and take longer.
         max_cells: larger marginals are not measured; their smaller subsets are.
         all_cells: the most cells measured in all; bounds time and memory.
         steps: of the fit.
+        relaxation: 'softmax', or 'sparsemax' as in the paper.
+        memory: how much the work may take, such as '4GB': fewer cells are measured where need be; None for what the
+            machine has.
 
     Raises:
         InvalidArgument: an option is out of its range.
@@ -57,6 +79,8 @@ class Projection(Mechanism):
     max_cells: int = 60_000
     all_cells: int = 1_500_000
     steps: int = 500
+    relaxation: str = "softmax"
+    memory: str | None = None
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -64,6 +88,56 @@ class Projection(Mechanism):
         check_range("max_cells", self.max_cells, 2, 10_000_000)
         check_range("all_cells", self.all_cells, 2, 100_000_000)
         check_range("steps", self.steps, 1, 100_000)
+        if self.relaxation not in RELAXATIONS:
+            raise InvalidArgument(f"relaxation is {self.relaxation!r}: say one of {', '.join(map(repr, RELAXATIONS))}")
+        if self.memory is not None:
+            parse_size(self.memory)
+
+    def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
+        """Refuse what does not fit in memory; says what would."""
+        limit = machine_memory() if self.memory is None else parse_size(self.memory)
+        fewest = min(self.all_cells, _FEWEST_CELLS if self.memory else self._most_cells(domain, workload))
+        needed = fitting_bytes(domain, self.relaxed_rows, fewest)
+        if needed <= limit:
+            return
+        advice = "memory := " + repr(in_words(1.05 * needed))
+        rows = next((n for n in (512, 256, 128, 64) if fitting_bytes(domain, n, fewest) <= limit), None)
+        if rows is not None and rows < self.relaxed_rows:
+            advice = f"relaxed_rows := {rows} fits"
+        elif self.memory is None:
+            cells = next((c for c in (10**6, 10**5, 10**4) if fitting_bytes(domain, 64, c) <= limit), None)
+            advice = f"relaxed_rows := 64, all_cells := {cells} fits" if cells else "ask for fewer columns"
+        raise DomainTooLarge(
+            f"the fit of {len(domain)} columns of together {domain.width} values with relaxed_rows := "
+            f"{self.relaxed_rows} and {fewest} cells needs about {in_words(needed)} of memory, {in_words(limit)} "
+            f"may be taken: {advice}"
+        )
+
+    def footprint(self, domain: Domain, workload: Workload) -> int:
+        """See `Mechanism.footprint`."""
+        return fitting_bytes(
+            domain, self.relaxed_rows, min(self._cells_limit(domain), self._most_cells(domain, workload))
+        )
+
+    def _most_cells(self, domain: Domain, workload: Workload) -> int:
+        """The most cells that may be measured for a workload."""
+        sizes = [domain.size(clique) for clique in workload.closure()]
+        return min(self.all_cells, domain.width + sum(size for size in sizes if size <= self.max_cells))
+
+    def _cells_limit(self, domain: Domain) -> int:
+        """`all_cells`, or fewer where `memory` was given: it is part of the request, the machine is not."""
+        if self.memory is None:
+            return self.all_cells
+        fixed = fitting_bytes(domain, self.relaxed_rows, 0)
+        each = fitting_bytes(domain, self.relaxed_rows, 10**6) - fixed
+        return min(self.all_cells, max(0, (parse_size(self.memory) - fixed) * 10**6 // each))
+
+    def allocation(
+        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
+    ) -> Allocation:
+        """What would be measured for a table of about `rows` rows, with ρ in all."""
+        limit = self._cells_limit(domain)
+        return allocate(domain, workload, neighbours, rho, rows, self.max_cells, limit)
 
     def plan(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
@@ -72,10 +146,15 @@ class Projection(Mechanism):
         planned = []
         if neighbours is Neighbours.ADD_REMOVE:
             share = rho * TOTAL_SHARE
-            planned.append(PlannedMeasurement((), 1, math.sqrt(gaussian_variance(share, 1)), float(share)))
+            stddev = math.sqrt(gaussian_variance(share, 1))
+            planned.append(PlannedMeasurement((), 1, stddev, float(share), "the number of rows"))
             rho -= share
-        for clique, share in self.shares(domain, workload, neighbours, rho, rows):
-            planned.append(PlannedMeasurement(clique, domain.size(clique), _stddev(neighbours, share), float(share)))
+        found = self.allocation(domain, workload, neighbours, rho, rows)
+        for clique, share in found.shares:
+            size = domain.size(clique)
+            planned.append(PlannedMeasurement(clique, size, noise(neighbours, share), float(share), "measured"))
+        for clique, reason in found.left_out:
+            planned.append(PlannedMeasurement(clique, domain.size(clique), None, 0.0, reason))
         return planned
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
@@ -83,85 +162,61 @@ class Projection(Mechanism):
         domain = curator.domain
         total = curator.total(rho * TOTAL_SHARE)
         rough = max(1.0, float(total.values[0]))
-        shares = self.shares(domain, workload, curator.neighbours, curator.remaining, rough)
-        measured = curator.measure(shares)
-        settings = Settings(rows=self.relaxed_rows, steps=self.steps)
+        allocation = self.allocation(domain, workload, curator.neighbours, curator.remaining, rough)
+        measured = curator.measure(allocation.shares)
         best = best_total([total, *measured])
-        fit = fit_marginals(domain, measured, best, settings, seed, progress)
-        targets = {*(m.clique for m in measured), *workload.closure()}
+        targets = tuple(sorted({*(m.clique for m in measured), *workload.closure()}))
         report: dict[str, Any] = {
             "marginals": len(measured),
             "cells": sum(len(m.values) for m in measured),
             "total": round(best),
+            "fit": "relaxed table",
+        }
+        if allocation.drowned or (
+            allocation.doubtful and self._product_is_better(domain, measured, best, seed, progress)
+        ):
+            report["fit"] = "product of the 1-way marginals: noise drowns every dependence"
+            return Outcome(RelaxedModel(product_table(domain, measured, best), targets), report)
+        fit = fit_marginals(domain, measured, best, self._settings(), seed, progress)
+        report |= {
             "residual": round(fit.residual, 4),
+            "converged": fit.converged,
             "pull": round(fit.pull, 3),
             "steps": fit.steps,
         }
-        return Outcome(RelaxedModel(fit.model, tuple(sorted(targets))), report)
+        return Outcome(RelaxedModel(fit.model, targets), report)
 
-    def shares(
-        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
-    ) -> list[tuple[Clique, Fraction]]:
-        """The marginals to measure, each with its share of ρ; by the rule at the top of this file."""
-        rows = max(rows, 1.0)
-        by_order: dict[int, list[Clique]] = {}
-        for clique in workload.closure():
-            if len(clique) == 1 or (len(clique) <= _LARGEST_ORDER and domain.size(clique) <= self.max_cells):
-                by_order.setdefault(len(clique), []).append(clique)
-        parts = _order_shares(sorted(by_order), _first_share(domain, float(rho), rows))
-        room = self.all_cells
-        chosen: list[tuple[Clique, Fraction]] = []
-        for order, part in parts.items():
-            kept = self._keep(domain, by_order[order], neighbours, rho * part, rows, room)
-            weights = [Fraction(domain.size(c) ** (2 / 3) if order == 1 else 1) for c in kept]
-            whole = sum(weights, Fraction(0))
-            chosen += [(c, rho * part * w / whole) for c, w in zip(kept, weights, strict=True)]
-            room -= sum(domain.size(clique) for clique in kept)
-        spent = sum((share for _, share in chosen), Fraction(0))
-        return [
-            (clique, share * rho / spent) for clique, share in chosen
-        ]  # what a dropped order leaves goes to the rest
+    def _settings(self) -> Settings:
+        return Settings(rows=self.relaxed_rows, steps=self.steps, relaxation=self.relaxation)
 
-    def _keep(
-        self, domain: Domain, cliques: Sequence[Clique], neighbours: Neighbours, rho: Fraction, rows: float, room: int
-    ) -> list[Clique]:
-        """The cliques of one order worth measuring: the largest ones are dropped while noise would drown them."""
-        if len(cliques[0]) == 1:
-            return list(cliques)
-        kept = sorted(cliques, key=lambda clique: (domain.size(clique), clique))
-        cells = sum(domain.size(clique) for clique in kept)
-        while kept:
-            largest = domain.size(kept[-1])
-            noise = _stddev(neighbours, rho / len(kept)) * largest
-            if noise <= 10 * rows and cells <= room:
-                break
-            kept.pop()
-            cells -= largest
-        return kept
+    def _product_is_better(
+        self, domain: Domain, measured: Sequence[Measurement], total: float, seed: int, progress: Progress
+    ) -> bool:
+        """Data thinning: which of both, made from one part of the measurements, is nearer to the other part."""
+        first, second = thinned(measured, seed)
+        fit = fit_marginals(domain, first, total, self._settings(), seed, progress)
+        product = product_table(domain, first, total)
+
+        def distance(table: RelaxedTable) -> float:
+            gaps = ((table.counts(m.clique) - m.values) ** 2 / float(m.variance) for m in second)
+            return float(sum(gap.sum() for gap in gaps))
+
+        return distance(product) <= distance(fit.model)
 
 
-def _stddev(neighbours: Neighbours, rho: Fraction) -> float:
-    return math.sqrt(gaussian_variance(rho, neighbours.marginal_l2_squared))
+def product_table(domain: Domain, measured: Sequence[Measurement], total: float) -> RelaxedTable:
+    """The relaxed table of one row: independent columns with the measured 1-way marginals."""
+    prior = one_way_prior(domain, measured, total).astype(np.float32)
+    return RelaxedTable(Blocks.of(domain), prior[:, None], total)
 
 
-def _first_share(domain: Domain, rho: float, rows: float) -> Fraction:
-    """f_1: the share of the 1-way marginals."""
-    attributes = len(domain)
-    noise = math.sqrt(2 / math.pi) * domain.width / attributes * math.sqrt(attributes / (2 * rho)) / rows
-    return Fraction(min(0.8, max(0.1, 1.2 * math.sqrt(noise)))).limit_denominator(1000)
-
-
-def _order_shares(orders: Sequence[int], first: Fraction) -> dict[int, Fraction]:
-    """The share of each order present; they add up to 1.
-
-    >>> {k: str(v) for k, v in _order_shares([1, 2, 3], Fraction(1, 10)).items()}
-    {1: '1/10', 2: '3/5', 3: '3/10'}
-    """
-    if list(orders) == [1]:
-        return {1: Fraction(1)}
-    larger = [order for order in orders if order > 1]
-    rest = 1 - first
-    if len(larger) == 1:
-        return {1: first, larger[0]: rest}
-    others = {order: rest / 3 / (len(larger) - 1) for order in larger[1:]}
-    return {1: first, larger[0]: rest * 2 / 3, **others}
+def thinned(measured: Sequence[Measurement], seed: int) -> tuple[list[Measurement], list[Measurement]]:
+    """Two independent measurements from each one: y + aZ and y − Z/a, with Z of the noise's own variance."""
+    generator = np.random.default_rng(seed)
+    parts: tuple[list[Measurement], list[Measurement]] = ([], [])
+    for m in measured:
+        z = generator.normal(size=len(m.values)) * m.stddev
+        for part, factor in zip(parts, (_THINNING, -1 / _THINNING), strict=True):
+            variance = m.variance * Fraction(1 + factor**2)
+            part.append(replace(m, values=np.rint(m.values + factor * z).astype(np.int64), variance=variance))
+    return parts

@@ -84,6 +84,8 @@ class RAP(Mechanism):
                 f"neighbours is {self.neighbours!r}, but the table is protected for {str(neighbours)!r}, which is set "
                 "once by dp_protect(…, neighbours := …): leave it out"
             )
+        if workload.thresholds:
+            raise InvalidArgument("rap answers marginals, not at_least(…), yet: say mechanism := 'projection'")
         cells = sum(domain.size(clique) for clique in workload.cliques)
         if cells > 100_000_000:
             raise InvalidArgument(f"the workload has {cells:.3g} cells, too many for rap to score: ask for fewer")

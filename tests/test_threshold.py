@@ -1,0 +1,61 @@
+"""Thresholds: inclusion and exclusion, the polynomial on one-hot rows and a plain count agree."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dpsql
+from dpsql.domain import Attribute, Domain
+from dpsql.fitting.relaxation import Blocks, RelaxedTable
+from dpsql.threshold import threshold_counts
+
+
+def plain(rows: np.ndarray, sizes, least: int) -> np.ndarray:
+    cells = np.stack(np.unravel_index(np.arange(np.prod(sizes)), sizes), axis=1)
+    return np.array([((rows == cell).sum(axis=1) >= least).sum() for cell in cells])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=5), st.integers(0, 2**32 - 1), st.data())
+def test_three_ways_to_count(sizes, seed, data):
+    """For all t ≤ k ≤ 5: exact counts = inclusion–exclusion on the marginal = the polynomial on one-hot rows."""
+    least = data.draw(st.integers(1, len(sizes)))
+    rows = np.random.default_rng(seed).integers(0, sizes, size=(12, len(sizes)))
+    expected = plain(rows, sizes, least)
+    marginal = np.bincount(np.ravel_multi_index(tuple(rows.T), sizes), minlength=int(np.prod(sizes)))
+    assert threshold_counts(marginal, tuple(sizes), least).round(6).tolist() == expected.tolist()
+    names = tuple(f"c{i}" for i in range(len(sizes)))
+    domain = Domain(
+        tuple(Attribute(n, "INTEGER", "values", tuple(map(str, range(s)))) for n, s in zip(names, sizes, strict=True))
+    )
+    p = np.concatenate([(rows[:, i] == np.arange(s)[:, None]) for i, s in enumerate(sizes)]).astype(np.float32)
+    table = RelaxedTable(Blocks.of(domain), p, float(len(rows)))
+    np.testing.assert_allclose(table.threshold(names, least) * len(rows), expected, atol=1e-4)
+    cells = np.arange(len(expected))[:: max(1, len(expected) // 7)]
+    np.testing.assert_allclose(table.answers(names, cells) * len(rows), marginal[cells], atol=1e-4)
+
+
+def test_a_threshold_workload_through_sql():
+    """The family is answered well, and nothing but marginals of its subsets is measured."""
+    with dpsql.connect() as db:
+        db.sql(
+            "CREATE TABLE t AS SELECT i % 3 = 0 AS a, i % 4 = 0 AS b, i % 6 = 0 AS c, i % 5 = 0 AS d "
+            "FROM range(6000) r(i)"
+        )
+        db.protect("t", epsilon=10.0, delta=1e-6)
+        sql = "SELECT count(*) FROM t GROUP BY at_least(2, a, b, c)"
+        release = db.synthesize("t", 2.0, workload=sql)
+        either = "SELECT count(*) FROM {} WHERE a::INT + b::INT + c::INT >= 2"
+        truth = db.sql(either.format("t")).fetchall()[0][0]
+        db.connection.register("synthetic", release.df())
+        assert abs(db.sql(either.format("synthetic")).fetchall()[0][0] - truth) < 60
+        asked = db.sql("SELECT DISTINCT columns FROM dp_measurements(?)", [release.entry.key]).fetchall()
+        assert ["a", "b", "c"] in [columns for (columns,) in asked]
+        assert all("d" not in columns for (columns,) in asked)
+        # t is part of the request
+        assert db.synthesize("t", 2.0, workload=sql.replace("2, a", "1, a")).entry.key != release.entry.key
+        with pytest.raises(dpsql.DpsqlError, match="rap answers marginals"):
+            db.synthesize("t", 1.0, workload=sql, mechanism="rap")
