@@ -1,7 +1,7 @@
 r"""Which marginals to measure, and the share of ρ for each: from public facts and a noisy number of rows only.
 
     A          = √(2/π)·(T/K)·√(K/2ρ)/n̂          the L1 error of a 1-way marginal if all of ρ went to the 1-way ones
-    drowned    A > 0.4: only the 1-way marginals are measured, the table is their product
+    drowned    A > 0.32: only the 1-way marginals are measured, the table is their product
     f_1        = clip(1.2·√A, 0.1, 0.8)            share of the 1-way marginals
     f_2, f_3…  two thirds of the rest to pairs, the rest of that shared by the larger orders (all to one that is alone)
     inside     ρ ∝ cells^{2/3} among 1-way marginals, equal among those of a larger order
@@ -28,8 +28,7 @@ from dpsql.privacy.accounting import Neighbours, gaussian_variance
 from dpsql.workload import Workload
 
 _LARGEST_ORDER: Final = 3
-_DROWNED: Final = 0.4
-_DOUBTFUL: Final = 0.15
+_DROWNED: Final = 0.32
 _MOST_NOISE: Final = 10
 
 
@@ -51,11 +50,6 @@ class Allocation:
     def drowned(self) -> bool:
         """Noise hides every dependence: only 1-way marginals are measured."""
         return self.one_way_error > _DROWNED
-
-    @property
-    def doubtful(self) -> bool:
-        """Noise may hide every dependence: the measurements must tell."""
-        return self.one_way_error > _DOUBTFUL
 
 
 def allocate(

@@ -5,22 +5,16 @@ r"""Relaxed projection: measure whole marginals once, project them with a relaxe
     fit        one relaxed table to all of them (`dpsql.fitting.projection`)
     rounding   stratified draws and swaps (`dpsql.fitting.rounding`)
 
-Where noise drowns every dependence the table is the product of the 1-way marginals. Far from there the rule is enough
-to tell; near it the measurements tell, by data thinning, at no cost: with fresh Z ~ N(0, σ²)
+Where noise drowns every dependence all of ρ goes to the 1-way marginals and the table is their product.
 
-    y + aZ  and  y − Z/a     are independent, of variances (1 + a²)σ² and (1 + 1/a²)σ²
-
-so a fit to the first is judged by its squared distance to the second, beside the product's.
-
-Source: Aydore et al. 2021 (RAP with T = 1), measuring whole marginals of the workload's closure instead of its cells;
-data thinning: Neufeld et al. 2024.
+Source: Aydore et al. 2021 (RAP with T = 1), measuring whole marginals of the workload's closure instead of its cells.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
@@ -48,7 +42,6 @@ from dpsql.progress import Progress
 from dpsql.workload import Workload
 
 TOTAL_SHARE: Final = Fraction(1, 100)
-_THINNING: Final = 0.5  # a
 _FEWEST_CELLS: Final = 1000
 
 
@@ -172,12 +165,11 @@ class Projection(Mechanism):
             "total": round(best),
             "fit": "relaxed table",
         }
-        if allocation.drowned or (
-            allocation.doubtful and self._product_is_better(domain, measured, best, seed, progress)
-        ):
-            report["fit"] = "product of the 1-way marginals: noise drowns every dependence"
+        if allocation.drowned:
+            report["fit"] = "product of the 1-way marginals: noise would drown every dependence"
             return Outcome(RelaxedModel(product_table(domain, measured, best), targets), report)
-        fit = fit_marginals(domain, measured, best, self._settings(), seed, progress)
+        settings = Settings(rows=self.relaxed_rows, steps=self.steps, relaxation=self.relaxation)
+        fit = fit_marginals(domain, measured, best, settings, seed, progress)
         report |= {
             "residual": round(fit.residual, 4),
             "converged": fit.converged,
@@ -186,37 +178,8 @@ class Projection(Mechanism):
         }
         return Outcome(RelaxedModel(fit.model, targets), report)
 
-    def _settings(self) -> Settings:
-        return Settings(rows=self.relaxed_rows, steps=self.steps, relaxation=self.relaxation)
-
-    def _product_is_better(
-        self, domain: Domain, measured: Sequence[Measurement], total: float, seed: int, progress: Progress
-    ) -> bool:
-        """Data thinning: which of both, made from one part of the measurements, is nearer to the other part."""
-        first, second = thinned(measured, seed)
-        fit = fit_marginals(domain, first, total, self._settings(), seed, progress)
-        product = product_table(domain, first, total)
-
-        def distance(table: RelaxedTable) -> float:
-            gaps = ((table.counts(m.clique) - m.values) ** 2 / float(m.variance) for m in second)
-            return float(sum(gap.sum() for gap in gaps))
-
-        return distance(product) <= distance(fit.model)
-
 
 def product_table(domain: Domain, measured: Sequence[Measurement], total: float) -> RelaxedTable:
     """The relaxed table of one row: independent columns with the measured 1-way marginals."""
     prior = one_way_prior(domain, measured, total).astype(np.float32)
     return RelaxedTable(Blocks.of(domain), prior[:, None], total)
-
-
-def thinned(measured: Sequence[Measurement], seed: int) -> tuple[list[Measurement], list[Measurement]]:
-    """Two independent measurements from each one: y + aZ and y − Z/a, with Z of the noise's own variance."""
-    generator = np.random.default_rng(seed)
-    parts: tuple[list[Measurement], list[Measurement]] = ([], [])
-    for m in measured:
-        z = generator.normal(size=len(m.values)) * m.stddev
-        for part, factor in zip(parts, (_THINNING, -1 / _THINNING), strict=True):
-            variance = m.variance * Fraction(1 + factor**2)
-            part.append(replace(m, values=np.rint(m.values + factor * z).astype(np.int64), variance=variance))
-    return parts
