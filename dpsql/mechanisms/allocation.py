@@ -5,8 +5,8 @@ r"""Which marginals to measure, and the share of ρ for each: from public facts 
     f_1        = clip(1.2·√A, 0.1, 0.8)            share of the 1-way marginals
     f_2, f_3…  two thirds of the rest to pairs, the rest of that shared by the larger orders (all to one that is alone)
     inside     ρ ∝ cells^{2/3} among 1-way marginals, equal among those of a larger order
-    left out   marginals of more than `max_cells`; in each order the largest ones while σ·cells > 10·n̂, or while more
-               than `all_cells` remain; what an order leaves goes to the others
+    left out   marginals of more than `max_cells`; in each order the largest ones while σ·cells > clip(0.7/A, 5, 10)·n̂,
+               or while more than `all_cells` remain; what an order leaves goes to the others
 
 T is the one-hot width, K the number of columns. cells^{2/3} is what minimises Σ cells·√(2/π)·σ subject to
 Σ 1/2σ² = ρ.
@@ -29,7 +29,6 @@ from dpsql.workload import Workload
 
 _LARGEST_ORDER: Final = 3
 _DROWNED: Final = 0.32
-_MOST_NOISE: Final = 10
 
 
 @dataclass(frozen=True)
@@ -88,9 +87,10 @@ def allocate(
             by_order.setdefault(len(clique), []).append(clique)
     room, chosen = all_cells, []
     for order, part in _order_shares(sorted(by_order), _first_share(error)).items():
-        kept = by_order[order] if order == 1 else _keep(domain, by_order[order], neighbours, rho * part, rows, room)
+        most = rows * min(10.0, max(5.0, 0.7 / error))
+        kept = by_order[order] if order == 1 else _keep(domain, by_order[order], neighbours, rho * part, most, room)
         for clique in set(by_order[order]) - set(kept):
-            reasons[clique] = "its noise would exceed ten times the rows, or all_cells: through its subsets"
+            reasons[clique] = "too much noise for its cells, or more than all_cells: through its subsets"
         weights = [Fraction(domain.size(c) ** (2 / 3) if order == 1 else 1) for c in kept]
         whole = sum(weights, Fraction(0))
         chosen += [(c, rho * part * w / whole) for c, w in zip(kept, weights, strict=True)]
@@ -120,14 +120,14 @@ def _first_share(error: float) -> Fraction:
 
 
 def _keep(
-    domain: Domain, cliques: Sequence[Clique], neighbours: Neighbours, rho: Fraction, rows: float, room: int
+    domain: Domain, cliques: Sequence[Clique], neighbours: Neighbours, rho: Fraction, most: float, room: int
 ) -> list[Clique]:
-    """The cliques of one order worth measuring: the largest ones are dropped while noise would drown them."""
+    """The cliques of one order worth measuring: the largest ones are dropped while their σ·cells exceeds `most`."""
     kept = sorted(cliques, key=lambda clique: (domain.size(clique), clique))
     cells = sum(domain.size(clique) for clique in kept)
     while kept:
         largest = domain.size(kept[-1])
-        if noise(neighbours, rho / len(kept)) * largest <= _MOST_NOISE * rows and cells <= room:
+        if noise(neighbours, rho / len(kept)) * largest <= most and cells <= room:
             break
         kept.pop()
         cells -= largest

@@ -158,7 +158,7 @@ class Projection(Mechanism):
         allocation = self.allocation(domain, workload, curator.neighbours, curator.remaining, rough)
         measured = curator.measure(allocation.shares)
         best = best_total([total, *measured])
-        targets = tuple(sorted({*(m.clique for m in measured), *workload.closure()}))
+        targets = tuple(sorted({*(m.clique for m in measured), *workload.needed}))
         report: dict[str, Any] = {
             "marginals": len(measured),
             "cells": sum(len(m.values) for m in measured),
