@@ -1,29 +1,53 @@
-"""Accuracy on Adult coded: errors of the fitted model and of the table of n rows, in fractions."""
+"""Errors of synthetic tables, ours and the peers', each from a cold process: on Adult and Loans, coded.
+
+    python tests/benchmarks/accuracy.py                                     the lines of the table below, three runs each
+    python tests/benchmarks/accuracy.py --line 'adult/64 random 3-way seed 0/1' --runs 1
+    python tests/benchmarks/accuracy.py --peer opendp-mst=peers/bin/python  beside a peer, in an environment of its own
+
+Errors are fractions of the rows: the largest of all cells, Σ|error| of a marginal on average, root mean square over cells;
+of the synthetic table (and of the fitted model behind it). Only cells that are not zero on either side are looked at.
+"""
 
 from __future__ import annotations
 
-import argparse
-import json
-import math
 import time
-from pathlib import Path
 
-import numpy as np
+BEGIN = time.monotonic()
 
-import dpsql
-from dpsql.database.store import Books
-from dpsql.domain import Domain
-from dpsql.progress import Quiet
-from dpsql.protection import domain_of
-from dpsql.release import produce, resolve
-from dpsql.workload import parse_workload
+import argparse  # noqa: E402
+import json  # noqa: E402
+import math  # noqa: E402
+import resource  # noqa: E402
+import subprocess  # noqa: E402
+import sys  # noqa: E402
+from pathlib import Path  # noqa: E402
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
+import numpy as np  # noqa: E402
+
+HERE = Path(__file__).parent
+DATA = HERE.parents[2] / "shared" / "data"
 NEIGHBOURS = {"projection": "add_remove", "rap": "replace_one"}
+ADULT, LOANS = "64 random 3-way seed 0", "64 random 3-way seed 17"
+# table/workload/epsilon: what the table must reach, max and L1
+LINES = {
+    f"adult/{ADULT}/0.1": (0.035, 0.360),
+    f"adult/{ADULT}/1": (0.0095, 0.160),
+    f"adult/{ADULT}/10": (0.0025, 0.095),
+    "adult/all 3-way/1": (0.018, 0.160),
+    "adult/64 random 5-way seed 0/1": (math.nan, math.nan),
+    f"loans/{LOANS}/0.1": (0.030, 0.515),
+    f"loans/{LOANS}/1": (0.005, 0.335),
+    f"loans/{LOANS}/10": (0.002, 0.220),
+}
+_LARGEST_DENSE = 10_000_000
 
 
-def load(table: str, neighbours: str, delta: float) -> tuple[dpsql.Database, Domain, np.ndarray]:
+def load(table: str, neighbours: str, delta: float):
     """A database with a coded table, protected and declared; its domain and its codes."""
+    import dpsql
+    from dpsql.database.store import Books
+    from dpsql.protection import domain_of
+
     sizes = json.loads((DATA / f"{table}_coded_domain.json").read_text())
     db = dpsql.connect()
     db.sql(f"CREATE TABLE t AS FROM '{DATA}/{table}_coded.csv.gz'")
@@ -35,26 +59,58 @@ def load(table: str, neighbours: str, delta: float) -> tuple[dpsql.Database, Dom
     return db, domain, db.sql("FROM t").df()[list(domain.names)].to_numpy()
 
 
-def fractions(domain: Domain, rows: np.ndarray, clique: tuple[str, ...]) -> np.ndarray:
-    """The marginal of a table of codes, divided by its rows."""
+def support(domain, rows: np.ndarray, clique) -> tuple[np.ndarray, np.ndarray]:
+    """The cells of a marginal of codes that are not zero, and their fractions."""
     columns = [domain.names.index(name) for name in clique]
     packed = np.ravel_multi_index(tuple(rows[:, c] for c in columns), domain.shape(clique))
-    return np.bincount(packed, minlength=domain.size(clique)) / max(1, len(rows))
+    cells, counts = np.unique(packed, return_counts=True)
+    return cells, counts / max(1, len(rows))
 
 
-def errors(truth: dict, answer) -> tuple[float, float, float]:
-    """Max cell error, mean L1 per marginal, RMSE over cells."""
-    gaps = [np.abs(truth[clique] - answer(clique)) for clique in truth]
-    cells = sum(gap.size for gap in gaps)
-    return (
-        max(float(gap.max()) for gap in gaps),
-        float(np.mean([gap.sum() for gap in gaps])),
-        math.sqrt(sum(float((gap**2).sum()) for gap in gaps) / cells),
-    )
+def gaps(p: tuple[np.ndarray, np.ndarray], q: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """|p − q| on the union of two supports."""
+    cells, place = np.unique(np.concatenate([p[0], q[0]]), return_inverse=True)
+    difference = np.zeros(len(cells))
+    difference[place[: len(p[0])]] += p[1]
+    difference[place[len(p[0]) :]] -= q[1]
+    return np.abs(difference)
 
 
-def release(db: dpsql.Database, epsilon: float, how: dict) -> tuple[object, np.ndarray, list[str]]:
+def summary(found: list[tuple[float, float, float]], cells: int) -> tuple[float, float, float]:
+    """Max, mean L1 and RMSE from each marginal's largest error, Σ|error| and Σ error²."""
+    largest, l1, squares = np.array(found).T
+    return float(largest.max()), float(l1.mean()), math.sqrt(squares.sum() / cells)
+
+
+def table_errors(domain, codes: np.ndarray, rows: np.ndarray, cliques) -> tuple[float, float, float]:
+    """The errors of a table of codes."""
+    found = []
+    for clique in cliques:
+        gap = gaps(support(domain, codes, clique), support(domain, rows, clique))
+        found.append((gap.max(), gap.sum(), (gap**2).sum()))
+    return summary(found, sum(domain.size(clique) for clique in cliques))
+
+
+def model_errors(domain, codes: np.ndarray, model, cliques) -> tuple[float, float, float]:
+    """The errors of a fitted model; NaN where a marginal is too large for all of its cells."""
+    if max(domain.size(clique) for clique in cliques) > _LARGEST_DENSE:
+        return (math.nan,) * 3
+    found = []
+    for clique in cliques:
+        answers = model.project(clique).astype(float)
+        cells, fractions = support(domain, codes, clique)
+        answers[cells] -= fractions
+        gap = np.abs(answers)
+        found.append((gap.max(), gap.sum(), (gap**2).sum()))
+    return summary(found, sum(domain.size(clique) for clique in cliques))
+
+
+def release(db, epsilon: float, how: dict):
     """One release; returns the fitted model, which the release itself does not keep, and the rows."""
+    import dpsql
+    from dpsql.progress import Quiet
+    from dpsql.release import produce, resolve
+
     kept = []
     with db.instance.cursor() as cursor:
         resolved = resolve(cursor, db.request("t", epsilon, **how))
@@ -70,47 +126,99 @@ def release(db: dpsql.Database, epsilon: float, how: dict) -> tuple[object, np.n
         entry = produce(db.instance.cursor, resolved, Quiet())
     finally:
         type(resolved.mechanism).run = run
-    rows = dpsql.Release(db, resolved, entry).df()
-    return kept[0], rows.to_numpy(), list(rows.columns)
+    return kept[0], dpsql.Release(db, resolved, entry).df().to_numpy()
+
+
+def one(table: str, workload: str, epsilon: float, mechanism: str) -> dict:
+    """One release in this process, with what it took from the start of the process on."""
+    from dpsql.workload import parse_workload
+
+    rows = {"adult": 48842, "loans": 39786}[table]
+    db, domain, codes = load(table, NEIGHBOURS[mechanism], 1 / rows**2)
+    model, synthetic = release(db, epsilon, {"workload": workload, "mechanism": mechanism})
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    taken = {
+        "wall_s": time.monotonic() - BEGIN,
+        "cpu_s": usage.ru_utime + usage.ru_stime,
+        "peak_mb": usage.ru_maxrss / 1024,
+    }
+    cliques = parse_workload(workload, ("t",), domain).cliques
+    names = ("max", "l1", "rmse")
+    of_model = model_errors(domain, codes, model, cliques)
+    of_table = table_errors(domain, codes, synthetic, cliques)
+    model_part = {f"model_{name}": value for name, value in zip(names, of_model, strict=True)}
+    return {**model_part, **dict(zip(names, of_table, strict=True)), **taken}
+
+
+def ask(command: list[str], seconds: float) -> dict:
+    """Run a worker and read its last line; a run that does not end is a result too."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return {"error": f"did not finish in {seconds:.0f} s"}
+    if done.returncode:
+        return {"error": done.stderr.strip().splitlines()[-1]}
+    return json.loads(done.stdout[done.stdout.index("{") :])
+
+
+def peer(system: str, python: str, table: str, workload: str, epsilon: str, seconds: float) -> dict:
+    """One run of a peer in its own environment; see peers.py."""
+    command = [python, str(HERE / "peers.py"), "--system", system, "--table", table, "--workload", workload]
+    return ask([*command, "--epsilon", epsilon, "--output", "/dev/null"], seconds)
+
+
+def line(name: str, system: str, runs: list[dict]) -> list[str]:
+    """One line of the table: the median of the runs."""
+    table, workload, epsilon = name.split("/")
+    failed = [run["error"] for run in runs if run.get("error")]
+    if failed:
+        return [table, workload, epsilon, system, failed[0], "", "", "", "", "", ""]
+
+    def middle(key: str, form: str) -> str:
+        value = float(np.median([run[key] for run in runs])) if key in runs[0] else math.nan
+        return "–" if math.isnan(value) else form.format(value)
+
+    errors = [middle(key, form) for key, form in (("max", "{:.4f}"), ("l1", "{:.4f}"), ("rmse", "{:.1e}"))]
+    model = " / ".join(middle(key, form) for key, form in (("model_max", "{:.4f}"), ("model_l1", "{:.4f}")))
+    taken = [middle(key, "{:.0f}") for key in ("wall_s", "cpu_s", "peak_mb")]
+    return [table, workload, epsilon, system, *errors, model, *taken]
+
+
+HEADER = ["on", "workload", "ε", "system", "max", "mean L1", "RMSE", "model max / L1", "wall s", "CPU s", "peak MB"]
 
 
 def main() -> None:
-    """Print one line for each ε and run, and the medians."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--table", default="adult", choices=["adult", "loans"])
-    parser.add_argument("--workload")
-    parser.add_argument("--mechanism", default="projection")
-    parser.add_argument("--epsilon", type=float, nargs="+", default=[0.1, 1.0, 10.0])
+    """Print one line for each table, workload, ε and system."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--line", nargs="+", default=list(LINES), help="table/workload/epsilon")
+    parser.add_argument("--mechanism", nargs="+", default=["projection"], choices=list(NEIGHBOURS))
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--peer", nargs="+", default=[], help="system=python, see peers.py; one run each")
+    parser.add_argument("--seconds", type=float, default=900, help="the most that one run may take")
+    parser.add_argument("--write", action="store_true", help="into RESULTS.md")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    rows = {"adult": 48842, "loans": 39786}[options.table]
-    workload = options.workload or f"64 random 3-way seed {0 if options.table == 'adult' else 17}"
-    db, domain, codes = load(options.table, NEIGHBOURS[options.mechanism], 1 / rows**2)
-    cliques = parse_workload(workload, ("t",), domain).cliques
-    truth = {clique: fractions(domain, codes, clique) for clique in cliques}
-    print(f"{options.table} coded, {len(codes)} rows, '{workload}', delta {1 / rows**2:.3g}, {options.mechanism}")
-    print(
-        f"{'epsilon':>8} {'run':>6}   {'model max / L1 / RMSE':^27}   {'table max / L1 / RMSE':^27} {'wall s':>7} {'cpu s':>6}"
-    )
-    for epsilon in options.epsilon:
-        found = []
-        for run in range(options.runs):
-            wall, cpu = time.monotonic(), time.process_time()
-            how = {"workload": workload, "mechanism": options.mechanism, "release": f"{run}"}
-            model, table, _ = release(db, epsilon, how)
-            wall, cpu = time.monotonic() - wall, time.process_time() - cpu
-            found.append(
-                (*errors(truth, model.project), *errors(truth, lambda c, t=table: fractions(domain, t, c)), wall, cpu)
-            )
-            print(line(epsilon, str(run + 1), found[-1]), flush=True)
-        print(line(epsilon, "median", tuple(np.median(np.array(found), axis=0))), flush=True)
+    if options.worker:
+        table, workload, epsilon, mechanism = options.worker.split("/")
+        print(json.dumps(one(table, workload, float(epsilon), mechanism)))
+        return
+    rows = []
+    for name in options.line:
+        table, workload, epsilon = name.split("/")
+        asked: list[tuple[str, list[dict]]] = []
+        for mechanism in options.mechanism:
+            command = [sys.executable, __file__, "--worker", f"{name}/{mechanism}"]
+            asked.append((f"dpsql {mechanism}", [ask(command, options.seconds) for _ in range(options.runs)]))
+        for system in options.peer:
+            label, _, python = system.partition("=")
+            asked.append((label, [peer(label, python, table, workload, epsilon, options.seconds)]))
+        for system, runs in asked:
+            rows.append(line(name, system, runs))
+            print("  ".join(rows[-1]), flush=True)
+    if options.write:
+        import results
 
-
-def line(epsilon: float, run: str, values: tuple[float, ...]) -> str:
-    """One line of the table."""
-    model, table, times = values[:3], values[3:6], values[6:]
-    parts = [f"{m:.4f} / {l1:.4f} / {r:.1e}" for m, l1, r in (model, table)]
-    return f"{epsilon:8g} {run:>6}   {parts[0]:>27}   {parts[1]:>27} {times[0]:7.1f} {times[1]:6.1f}"
+        results.write("Accuracy", results.table(HEADER, rows))
 
 
 if __name__ == "__main__":
