@@ -17,6 +17,7 @@ COLUMNS = {
     "stddev": "DOUBLE",
     "noise_l1": "DOUBLE",
     "rho": "DOUBLE",
+    "predicted_l1": "DOUBLE",
     "note": "VARCHAR",
     "mechanism": "VARCHAR",
     "epsilon": "DOUBLE",
@@ -30,8 +31,9 @@ ASSUMED_ROWS = 10_000
 class DpPlan(TableFunction):
     """One row for each marginal that the release would measure, or leave out; spends nothing and reads no private row.
 
-    `stddev` is in rows, `noise_l1` the expected Σ|noise| of the marginal as a fraction of the rows, `note` what is done
-    with it and why, `epsilon_left` what one more release could ask for afterwards, `memory_mb` about how much memory
+    `stddev` is in rows, `noise_l1` the expected Σ|noise| of the marginal as a fraction of the rows, `predicted_l1`
+    about the L1 error of a marginal of the workload in the synthetic table (a rough guide), `note` what is done with
+    it and why, `epsilon_left` what one more release could ask for afterwards, `memory_mb` about how much memory
     the work takes.
     """
 
@@ -54,7 +56,16 @@ class DpPlan(TableFunction):
         cost = (resolved.mechanism.name, resolved.budget.epsilon, resolved.budget.delta, after.epsilon_left, memory)
         unit = math.sqrt(2 / math.pi) / found.rows
         rows = [
-            (m.clique, m.cells, m.stddev, None if m.stddev is None else unit * m.stddev * m.cells, m.rho, m.note, *cost)
+            (
+                m.clique,
+                m.cells,
+                m.stddev,
+                None if m.stddev is None else unit * m.stddev * m.cells,
+                m.rho,
+                m.predicted,
+                m.note,
+                *cost,
+            )
             for m in found.measurements
         ]
         return Computed(COLUMNS, lambda: rows, len(rows))

@@ -36,6 +36,7 @@ from dpsql.progress import Progress
 SWEEPS: Final = 6
 LARGEST_TARGET: Final = 200_000
 MOST_TARGET_CELLS: Final = 8_000_000
+MOST_OFFERS: Final = 1_500_000  # of one attribute: with more rows, drawing alone comes near enough
 _BATCHES_PER_SWEEP: Final = 1500  # of one attribute: larger batches decide on older distances
 _BATCHES_AT_ONCE: Final = 1024
 _WEIGHTS_AT_ONCE: Final = 20_000_000
@@ -59,7 +60,7 @@ def round_table(
         generator: of the draws.
         progress: told of each sweep; may raise `Interrupted`.
         allowed: constraints; every row satisfies them.
-        sweeps: how often each value is offered a swap.
+        sweeps: how often each value is offered a swap; less often where there are many rows.
 
     Returns:
         Codes, shape (rows, attributes).
@@ -73,8 +74,9 @@ def round_table(
     if rows == 0 or not targets:
         return codes
     swaps = _Swaps(model, targets, groups, rows, codes)
-    for _ in range(sweeps):
-        swaps.sweep(_proposals(model, groups, parents, generator), generator, progress)
+    for _ in range(min(sweeps, max(1, MOST_OFFERS // rows))):
+        chosen = generator.permutation(rows)[:MOST_OFFERS]
+        swaps.sweep(chosen, _proposals(model, groups, parents[chosen], generator), generator, progress)
         progress.advance()
     return swaps.codes()
 
@@ -182,18 +184,18 @@ class _Swaps:
         padding = (1 << max(0, cell).bit_length()) - cell
         self._error = jnp.asarray(np.concatenate([*parts, np.zeros(padding)]), jnp.float32)
         self._codes = jnp.asarray(codes, jnp.int32)
-        self._batch = -(-rows // _BATCHES_PER_SWEEP)
+        self._batch = -(-min(rows, MOST_OFFERS) // _BATCHES_PER_SWEEP)
         self._groups = len(groups)
         self._geometry = (jnp.asarray(padded), jnp.asarray(starts), jnp.asarray(moved))
 
-    def sweep(self, proposals: Codes, generator: np.random.Generator, progress: Progress) -> None:
-        """Offer every row a swap of every group once, in random order."""
-        rows = len(proposals)
-        offered = jnp.asarray(proposals, jnp.int32)
+    def sweep(self, chosen: Codes, proposals: Codes, generator: np.random.Generator, progress: Progress) -> None:
+        """Offer each of the chosen rows a swap of every group once, in random order."""
+        rows, batch = len(chosen), self._batch
+        offered, ids = jnp.asarray(proposals, jnp.int32), jnp.asarray(chosen, jnp.int32)
         orders = np.stack([generator.permutation(rows) for _ in range(self._groups)]).astype(np.int32)
-        usable = rows // self._batch * self._batch
-        batches = orders[:, :usable].reshape(-1, self._batch)
-        owners = np.repeat(np.arange(self._groups, dtype=np.int32), usable // self._batch)
+        usable = rows // batch * batch
+        batches = orders[:, :usable].reshape(-1, batch)
+        owners = np.repeat(np.arange(self._groups, dtype=np.int32), usable // batch)
         mixed = generator.permutation(len(owners))
         run = _compiled()
         for begin in range(0, len(mixed), _BATCHES_AT_ONCE):
@@ -202,6 +204,7 @@ class _Swaps:
             self._codes, self._error = run(
                 self._codes,
                 self._error,
+                ids,
                 offered,
                 jnp.asarray(batches[padded]),
                 jnp.asarray(owners[padded]),
@@ -224,6 +227,7 @@ def _compiled() -> Any:
 def _run_batches(
     codes: jax.Array,
     error: jax.Array,
+    ids: jax.Array,
     proposals: jax.Array,
     batches: jax.Array,
     owners: jax.Array,
@@ -236,9 +240,10 @@ def _run_batches(
 
     def batch(i: jax.Array, carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         codes, error = carry
-        rows, group = batches[i], owners[i]
+        places, group = batches[i], owners[i]
+        rows = ids[places]
         current = codes[rows]
-        offered = jnp.where(moved[group], proposals[rows], current)
+        offered = jnp.where(moved[group], proposals[places], current)
         stride = strides[group]
         old = current @ stride.T + offsets[group]
         new = old + (offered - current) @ stride.T

@@ -66,6 +66,7 @@ class PlannedMeasurement:
         stddev: of each one's noise (rows); None for a marginal that is not measured.
         rho: its cost (zCDP).
         note: what is done with it.
+        predicted: about the L1 error of the synthetic table's marginal (fraction), where it can be foretold.
     """
 
     clique: Clique
@@ -73,6 +74,7 @@ class PlannedMeasurement:
     stddev: float | None
     rho: float
     note: str = "measured"
+    predicted: float | None = None
 
 
 class Mechanism(ABC):

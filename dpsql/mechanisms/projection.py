@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dpsql.domain import Domain
+from dpsql.domain import Clique, Domain
 from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.fitting.projection import (
     RELAXATIONS,
@@ -32,7 +32,7 @@ from dpsql.fitting.projection import (
 )
 from dpsql.fitting.relaxation import Blocks, RelaxedTable
 from dpsql.marginal import Measurement
-from dpsql.mechanisms.allocation import Allocation, allocate, noise
+from dpsql.mechanisms.allocation import Allocation, allocate, noise, predicted_error
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, register
 from dpsql.mechanisms.relaxed import RelaxedModel
 from dpsql.memory import in_words, machine_memory, parse_size
@@ -143,11 +143,16 @@ class Projection(Mechanism):
             planned.append(PlannedMeasurement((), 1, stddev, float(share), "the number of rows"))
             rho -= share
         found = self.allocation(domain, workload, neighbours, rho, rows)
+        asked = set(workload.needed)
+
+        def foretold(clique: Clique) -> float | None:
+            return predicted_error(domain, found, neighbours, clique, rows) if clique in asked else None
+
         for clique, share in found.shares:
-            size = domain.size(clique)
-            planned.append(PlannedMeasurement(clique, size, noise(neighbours, share), float(share), "measured"))
+            stddev, cells = noise(neighbours, share), domain.size(clique)
+            planned.append(PlannedMeasurement(clique, cells, stddev, float(share), "measured", foretold(clique)))
         for clique, reason in found.left_out:
-            planned.append(PlannedMeasurement(clique, domain.size(clique), None, 0.0, reason))
+            planned.append(PlannedMeasurement(clique, domain.size(clique), None, 0.0, reason, foretold(clique)))
         return planned
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
@@ -176,6 +181,11 @@ class Projection(Mechanism):
             "pull": round(fit.pull, 3),
             "steps": fit.steps,
         }
+        if not fit.converged:
+            report["warning"] = (
+                f"the fit did not converge: its residual is {fit.residual:.2f}, noise alone leaves about 1; ask for "
+                "more relaxed_rows or steps"
+            )
         return Outcome(RelaxedModel(fit.model, targets), report)
 
 
