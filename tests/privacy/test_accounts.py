@@ -1,0 +1,86 @@
+"""Accounts through the public door: Gaussian releases and others in one table, never more than the promise."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import dpsql
+from dpsql.errors import InsufficientBudget
+from dpsql.privacy.accounting import gaussian_epsilon, gaussian_gdp, zcdp_epsilon, zcdp_rho
+
+DELTA = 1e-6
+
+
+@pytest.fixture
+def db():
+    with dpsql.connect() as db:
+        db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS a, i % 4 = 0 AS b FROM range(500) r(i)")
+        db.protect("t", epsilon=2.0, delta=DELTA)
+        yield db
+
+
+def spend(db, epsilon: float, number: int, **how) -> None:
+    options = {"steps": 2} if how.get("mechanism") != "rap" else {"steps": 2, "rounds": 2, "queries_per_round": 1}
+    db.synthesize("t", epsilon, release=f"{number} {how}", **options, **how)
+
+
+def sums(db) -> tuple[float, float]:
+    return db.sql("SELECT sum(rho), sum(gdp) FROM dp_ledger()").fetchall()[0]
+
+
+def test_gaussian_releases_add_up_by_their_exact_profile(db):
+    """As many as Gaussian DP allows, which is more than zCDP would; dp_budget is between the truth and the promise."""
+    each = 0.5
+    fitting = int(gaussian_gdp(2.0, DELTA) / gaussian_gdp(each, DELTA))
+    assert fitting > int(zcdp_rho(2.0, DELTA) / gaussian_gdp(each, DELTA))
+    for number in range(fitting):
+        spend(db, each, number)
+    rho, gdp = sums(db)
+    assert rho == pytest.approx(gdp)
+    spent = db.budget().epsilon_spent[0]
+    assert gaussian_epsilon(gdp, DELTA) * (1 - 1e-9) <= spent <= 2.0
+    assert spent < zcdp_epsilon(rho, DELTA)
+    with pytest.raises(InsufficientBudget, match="the largest epsilon that fits is"):
+        spend(db, each, fitting)
+    left = db.budget().epsilon_left[0]
+    spend(db, left, fitting + 1)
+    assert db.budget().epsilon_left[0] < 0.01
+    assert db.budget().epsilon_spent[0] <= 2.0
+
+
+def test_a_mixture_is_held_to_one_of_the_two_sums(db):
+    """A selection costs 11/7 of its ρ as Gaussian DP; either sum alone must stay within its own budget."""
+    spend(db, 1.0, 0, mechanism="rap", conversion="tight")
+    rho, gdp = sums(db)
+    assert rho == pytest.approx(float(zcdp_rho(1.0, DELTA)))
+    assert gdp == pytest.approx(rho * 11 / 7)
+    for number in range(1, 100):
+        epsilon = min(0.7, db.budget().epsilon_left[0])
+        if epsilon == 0:
+            break
+        spend(db, epsilon, number)
+    rho, gdp = sums(db)
+    assert rho <= float(zcdp_rho(2.0, DELTA)) * (1 + 1e-12) or gdp <= float(gaussian_gdp(2.0, DELTA)) * (1 + 1e-12)
+    assert min(zcdp_epsilon(rho, DELTA), gaussian_epsilon(gdp, DELTA)) <= 2.0 * (1 + 1e-9)
+    for how in ({}, {"mechanism": "rap", "conversion": "tight"}):
+        with pytest.raises(InsufficientBudget):
+            spend(db, 0.5, 1000, **how)
+
+
+def test_the_guarantee_names_the_proof(db):
+    spend(db, 0.5, 0)
+    spend(db, 0.5, 1, mechanism="rap")
+    guarantees = db.releases().guarantee.tolist()
+    mu = math.sqrt(2 * gaussian_gdp(0.5, DELTA))
+    assert f"by {mu:.6g}-Gaussian DP, for neighbours that differ by one row added or removed" in guarantees[0]
+    assert "-zCDP, for neighbours" in guarantees[1]
+
+
+def test_another_delta_is_charged_in_the_same_units(db):
+    """A release may have a smaller δ than the table; its g adds up with the others at the table's δ."""
+    db.synthesize("t", 0.5, delta=1e-9, steps=2)
+    _, gdp = sums(db)
+    assert gdp == pytest.approx(float(gaussian_gdp(0.5, 1e-9)))
+    assert db.budget().epsilon_spent[0] < 0.5
