@@ -59,8 +59,9 @@ ANCHORS: Final = (0.0, 0.999999, 0.5)
 def components(constraints: Sequence[Constraint]) -> list[tuple[Constraint, ...]]:
     """Constraints that share columns, together.
 
-    >>> [len(part) for part in components([Constraint("", ("a", "b")), Constraint("", ("c",)), Constraint("", ("b",))])]
-    [2, 1]
+    >>> facts = [Constraint("a < b", ("a", "b")), Constraint("c > 0", ("c",)), Constraint("b > 0", ("b",))]
+    >>> [len(part) for part in components(facts)]
+    [1, 2]
     """
     parts: list[tuple[set[str], list[Constraint]]] = []
     for constraint in constraints:

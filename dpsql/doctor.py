@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections import Counter
 
 import duckdb
 import jax
@@ -24,7 +25,8 @@ def report() -> dict[str, str]:
             "SELECT count(DISTINCT function_name) FROM duckdb_functions() WHERE function_name LIKE 'dp\\_%' ESCAPE '\\'"
         )
         functions = db.sql(sql + " AND function_type = 'table'").fetchall()[0][0]
-    devices = ", ".join(f"{device.platform} {device.device_kind}" for device in jax.devices())
+    kinds = Counter(device.device_kind for device in jax.devices())
+    devices = ", ".join(f"{count} x {kind}" for kind, count in kinds.items())
     return {
         "dpsql": __version__,
         "python": platform.python_version(),

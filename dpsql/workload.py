@@ -3,9 +3,9 @@
     parse_workload("SELECT sex, race, count(*) FROM adult GROUP BY sex, race", "adult", domain)
 
 A workload is given as SQL (`SELECT a, b, count(*) FROM source GROUP BY a, b`, several separated by semicolons), or by
-a shorthand: `all 3-way`, `64 random 3-way seed 0`. `SELECT count(*) FROM source GROUP BY at_least(2, a, b, c)` is a
-family of thresholds: for all values at once, how many rows match at least 2 of the 3. SQL is parsed by sqlglot and
-never run: what cannot be either is refused with its place in the text.
+a shorthand: `all 3-way`, `64 random 3-way seed 0`, several separated by semicolons too. `SELECT count(*) FROM source
+GROUP BY at_least(2, a, b, c)` is a family of thresholds: for all values at once, how many rows match at least 2 of the
+3. SQL is parsed by sqlglot and never run: what cannot be either is refused with its place in the text.
 """
 
 from __future__ import annotations
@@ -104,12 +104,9 @@ def default_workload(domain: Domain) -> Workload:
 
 
 def _parse(text: str, source: Sequence[str], domain: Domain) -> tuple[Clique | Threshold, ...]:
-    if found := _ALL.fullmatch(text):
-        order = int(found[1])
-        _check_order(order, domain)
-        return _all(order, domain)
-    if found := _RANDOM.fullmatch(text):
-        return _random(int(found[1]), int(found[2]), int(found[3]), domain)
+    parts = text.split(";")
+    if all(_ALL.fullmatch(part) or _RANDOM.fullmatch(part) for part in parts):
+        return tuple(clique for part in parts for clique in _shorthand(part, domain))
     if len(text) > _LONGEST:
         raise InvalidWorkload(f"the workload has {len(text)} characters, more than {_LONGEST}: split it")
     try:
@@ -121,6 +118,15 @@ def _parse(text: str, source: Sequence[str], domain: Domain) -> tuple[Clique | T
     if not any(statements):
         raise InvalidWorkload(f"the workload is empty; {_EXPECTED}")
     return tuple(_marginal(statement, source, domain) for statement in statements if statement is not None)
+
+
+def _shorthand(text: str, domain: Domain) -> tuple[Clique, ...]:
+    if found := _ALL.fullmatch(text):
+        _check_order(int(found[1]), domain)
+        return _all(int(found[1]), domain)
+    found = _RANDOM.fullmatch(text)
+    assert found is not None
+    return _random(int(found[1]), int(found[2]), int(found[3]), domain)
 
 
 _EXPECTED: Final = (

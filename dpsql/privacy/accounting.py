@@ -152,8 +152,8 @@ def gaussian_delta(gdp: float, epsilon: float) -> float:
 def gaussian_epsilon(gdp: float | Fraction, delta: float) -> float:
     """The smallest ε (rounded up) of Gaussian DP with μ = √(2g) at δ; 0 for g = 0.
 
-    >>> round(gaussian_epsilon(0.01573, 4.19e-10), 4)
-    0.9999
+    >>> round(gaussian_epsilon(0.01573, 4.19e-10), 2)
+    1.0
     """
     gdp = float(gdp)
     if gdp <= 0:

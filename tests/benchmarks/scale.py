@@ -45,20 +45,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=float, default=5e6)
     parser.add_argument("--memory", default="4GB")
+    parser.add_argument("--write", action="store_true", help="into RESULTS.md")
     options = parser.parse_args()
+    lines: list[list[str]] = []
     for kind in ("random", "repeated"):
         folder = Path(tempfile.mkdtemp())
         with dpsql.connect(folder / "scale.duckdb") as db:
             db.sql(f"SET memory_limit = '{options.memory}'; SET temp_directory = '{folder}/spill'")
             prepare(db, int(options.rows), kind)
-            report(db, kind, int(options.rows), options.memory)
+            lines += report(db, kind, int(options.rows), options.memory)
         for file in folder.iterdir():
             if file.is_file():
                 file.unlink()
+    if options.write:
+        import results
+
+        results.write("Counting at scale", results.table(["rows", "what", "seconds"], lines))
 
 
-def report(db: dpsql.Database, kind: str, rows: int, memory: str) -> None:
-    """Time the ways on one table."""
+def report(db: dpsql.Database, kind: str, rows: int, memory: str) -> list[list[str]]:
+    """Time the ways on one table; returns the lines."""
     source = find_source(db.connection, "t")
     domain = domain_of(Books(db.connection, source.catalog), source)
     every = list(itertools.combinations(domain.names, 3))
@@ -93,9 +99,14 @@ def report(db: dpsql.Database, kind: str, rows: int, memory: str) -> None:
     if rows <= 20_000_000:
         ways["64 numpy bincounts, fetching included"] = bincount
     print(f"{kind}, {rows:,} rows x {COLUMNS} columns, memory limit {memory}")
+    lines = []
     for name, work in ways.items():
-        print(f"  {name:40} {timed(work):7.2f} s", flush=True)
-    print(f"  peak memory of the process {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
+        seconds = timed(work)
+        lines.append([f"{rows:,} {kind}", name, f"{seconds:.2f}"])
+        print(f"  {name:40} {seconds:7.2f} s", flush=True)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(f"  peak memory of the process {peak:.2f} GiB")
+    return [*lines, [f"{rows:,} {kind}", f"peak memory of the process, limit of DuckDB {memory}", f"{peak:.2f} GiB"]]
 
 
 if __name__ == "__main__":
