@@ -42,18 +42,14 @@ class Allowed:
         columns: all columns that they name; those left out of the domain are NULL.
         predicates: the facts.
         codes: the allowed tuples, shape (tuples, columns).
-        anchors: for each tuple, where in its bins the facts were seen to hold (a row of `ANCHORS`), shape (tuples,).
+        places: for each tuple, where in the bins the facts were seen to hold (0 is the lower end), shape as `codes`.
     """
 
     clique: Clique
     columns: tuple[str, ...]
     predicates: tuple[str, ...]
     codes: Codes
-    anchors: Codes
-
-
-ANCHORS: Final = (0.0, 0.999999, 0.5)
-"""Places in a bin at which facts are tried: its lower end, its upper end, its middle."""
+    places: npt.NDArray[np.float64]
 
 
 def components(constraints: Sequence[Constraint]) -> list[tuple[Constraint, ...]]:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
@@ -31,7 +32,7 @@ def parse_size(text: str) -> int:
     if found is None:
         raise InvalidArgument(f"memory is {text!r}: give a size such as '4GB' or '500MB'")
     units = _BINARY if found[3] else _UNITS
-    return int(float(found[1]) * units[found[2].lower()])
+    return int(Fraction(found[1]) * units[found[2].lower()])
 
 
 def machine_memory() -> int:
@@ -47,9 +48,9 @@ def in_words(size: float) -> str:
     """A number of bytes for people.
 
     >>> in_words(2.5e9), in_words(3e6)
-    ('2.5 GB', '3 MB')
+    ('2.5 GB', '3.0 MB')
     """
     for unit, name in ((1e9, "GB"), (1e6, "MB")):
         if size >= unit:
-            return f"{size / unit:.3g} {name}"
-    return f"{size:.3g} B"
+            return f"{size / unit:.1f} {name}"
+    return f"{size:.0f} B"

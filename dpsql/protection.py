@@ -134,7 +134,7 @@ def constrain(
 
     Returns:
         The constraint, how many tuples of its columns' codes there are, and how many it allows together with the
-        constraints recorded before that share a column with it.
+        constraints recorded before that share a column with it; zeros when it was taken back.
 
     Raises:
         NotProtected: the table has no account yet.
@@ -143,23 +143,22 @@ def constrain(
     """
     books = Books(cursor, source.catalog)
     account_of(books, source)
-    constraint = parse_predicate(cursor, source, predicate)
     known = books.constraints(source.key)
-    if remove and constraint.predicate not in [other.predicate for other in known]:
-        listed = "; ".join(other.predicate for other in known) or "none"
-        raise InvalidArgument(f"{source.name!r} has no constraint {constraint.predicate!r}; it has: {listed}")
+    if remove:
+        found = [other for other in known if other.predicate == predicate.strip()]
+        if not found:
+            listed = "; ".join(other.predicate for other in known) or "none"
+            raise InvalidArgument(f"{source.name!r} has no constraint {predicate.strip()!r}; it has: {listed}")
+        books.constrain(source.key, found[0], remove=True)
+        return found[0], 0, 0
+    constraint = parse_predicate(source, predicate)
     together = [constraint, *(other for other in known if other.predicate != constraint.predicate)]
-    if not remove:
-        component = next(part for part in components(together) if constraint in part)
-        columns = sorted({name for part in component for name in part.columns})
-        domain = domain_of(books, source, columns)
-        allowed = find_allowed(cursor, source, domain, component)[0]
-        tuples, possible = domain.size(allowed.clique), len(allowed.codes)
-    else:
-        domain = domain_of(books, source, constraint.columns)
-        tuples = possible = domain.size(domain.names)
-    books.constrain(source.key, constraint, remove=remove)
-    return constraint, tuples, possible
+    component = next(part for part in components(together) if constraint in part)
+    columns = sorted({name for part in component for name in part.columns})
+    domain = domain_of(books, source, columns)
+    allowed = find_allowed(source, domain, component)[0]
+    books.constrain(source.key, constraint)
+    return constraint, domain.size(allowed.clique), len(allowed.codes)
 
 
 def _reference_values(cursor: duckdb.DuckDBPyConnection, books: Books, reference: str, search_path: str) -> list[str]:

@@ -166,13 +166,13 @@ def resolve(cursor: duckdb.DuckDBPyConnection, request: Request, *, to_charge: b
     delta = account.delta if request.delta is None else request.delta
     budget = make_budget(request.epsilon, delta, mechanism.conversion)
     domain = domain_of(books, source, request.columns)
-    workload = parse_workload(request.workload, source.parts, domain)
-    mechanism.check(domain, workload, account.neighbours)
+    workload = parse_workload(request.workload, source.parts, domain).ordered()
     canonical = _canonical(request, source, budget, domain, workload, mechanism)
     key = hashlib.sha256(canonical.encode()).hexdigest()
     entry = books.release(key)
     if entry is None:
-        find_allowed(cursor, source, domain, books.constraints(source.key))  # refuses what nothing could satisfy
+        mechanism.check(domain, workload, account.neighbours)
+        find_allowed(source, domain, books.constraints(source.key))  # refuses what nothing could satisfy
     if entry is None and to_charge:
         books.check_writable()
         account.require(budget, mechanism.conversion)
@@ -288,7 +288,7 @@ def _make(
     seed = int(entry.key[:15], 16)
     outcome = resolved.mechanism.run(curator, resolved.workload, entry.rho, seed, progress)
     counter.close()
-    allowed = find_allowed(cursor, resolved.source, entry.domain, books.constraints(entry.source))
+    allowed = find_allowed(resolved.source, entry.domain, books.constraints(entry.source))
     if not np.isfinite(outcome.model.total):
         raise DpsqlError("the fit gave no finite total; the same call tries again from the stored measurements, free")
     rows = resolved.request.rows if resolved.request.rows is not None else round(outcome.model.total)
@@ -298,7 +298,7 @@ def _make(
     codes = codes[generator.permutation(len(codes))]  # a LIMIT then shows all kinds of rows
     columns = [column.name for column in resolved.source.columns if column.name in entry.columns]
     frame = _frame(entry.domain, codes, generator)
-    settle_bins(cursor, resolved.source, entry.domain, allowed, codes, frame, generator)
+    settle_bins(resolved.source, entry.domain, allowed, codes, frame, generator)
     books.publish(entry, resolved.source, columns, frame, outcome.report)
 
 

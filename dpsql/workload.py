@@ -32,6 +32,7 @@ _RANDOM = re.compile(r"\s*(\d+)\s+random\s+(\d+)-way\s+seed\s+(\d+)\s*", re.IGNO
 _MOST_CLIQUES: Final = 20_000
 _MOST_CELLS: Final = 200_000_000  # of a default workload
 _LONGEST: Final = 1_000_000  # characters
+_MOST_SHORTHANDS: Final = 20
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,11 @@ class Workload:
                 found.update(dict.fromkeys(itertools.combinations(clique, order)))
         return tuple(found)
 
+    def ordered(self) -> Workload:
+        """The same workload in one order, whatever order it was written in: equal requests then ask equal questions."""
+        thresholds = sorted(self.thresholds, key=lambda threshold: (threshold.clique, threshold.least))
+        return Workload(tuple(sorted(self.cliques)), tuple(thresholds))
+
     def __len__(self) -> int:
         return len(self.cliques) + len(self.thresholds)
 
@@ -87,6 +93,8 @@ def parse_workload(text: str | None, source: Sequence[str], domain: Domain) -> W
         parsed = dict.fromkeys(_parse(text, source, domain))
         thresholds = tuple(part for part in parsed if isinstance(part, Threshold))
         workload = Workload(tuple(part for part in parsed if not isinstance(part, Threshold)), thresholds)
+        if len(workload) > _MOST_CLIQUES:
+            raise DomainTooLarge(f"the workload has {len(workload)} parts, more than {_MOST_CLIQUES}: ask for fewer")
     for clique in workload.needed:
         domain.check_countable(clique)
     return workload
@@ -104,11 +112,11 @@ def default_workload(domain: Domain) -> Workload:
 
 
 def _parse(text: str, source: Sequence[str], domain: Domain) -> tuple[Clique | Threshold, ...]:
-    parts = text.split(";")
-    if all(_ALL.fullmatch(part) or _RANDOM.fullmatch(part) for part in parts):
-        return tuple(clique for part in parts for clique in _shorthand(part, domain))
     if len(text) > _LONGEST:
         raise InvalidWorkload(f"the workload has {len(text)} characters, more than {_LONGEST}: split it")
+    parts = text.split(";")
+    if len(parts) <= _MOST_SHORTHANDS and all(_ALL.fullmatch(part) or _RANDOM.fullmatch(part) for part in parts):
+        return tuple(clique for part in parts for clique in _shorthand(part, domain))
     try:
         statements = sqlglot.parse(text, read="duckdb")
     except SqlglotError as error:

@@ -5,7 +5,7 @@
 CREATE SCHEMA IF NOT EXISTS dpsql;
 
 -- One row per protected table. rho_spent and gdp_spent only grow, by the conditional update in charge.sql, as long as
--- one of them stays within its budget: either alone implies the promise.
+-- the one that the first charge chose stays within its budget.
 CREATE TABLE IF NOT EXISTS dpsql.account (
   source      VARCHAR PRIMARY KEY, -- the table, after its schema unless that is main
   epsilon     DOUBLE NOT NULL,     -- the promise of all releases together, at delta
@@ -15,6 +15,7 @@ CREATE TABLE IF NOT EXISTS dpsql.account (
   rho_spent   HUGEINT NOT NULL,    -- charged so far, rounded up
   gdp_budget  HUGEINT NOT NULL,    -- the g of Gaussian DP that implies the promise, rounded down
   gdp_spent   HUGEINT NOT NULL,    -- charged so far, rounded up
+  currency    VARCHAR,             -- zcdp or gdp: which sum keeps the promise; none before the first charge
   releases    BIGINT NOT NULL
 );
 

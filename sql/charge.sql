@@ -1,5 +1,14 @@
--- Charge, only if the budget suffices: of two sessions that would together overspend, one updates no row.
+-- Charge, only if the budget suffices: of two sessions that would together overspend, one updates no row. The first
+-- charge, before any answer is seen, fixes by which of the two sums the account is held from then on.
 UPDATE dpsql.account
-SET rho_spent = rho_spent + $rho, gdp_spent = gdp_spent + $gdp, releases = releases + 1
-WHERE source = $source AND (rho_spent + $rho <= rho_budget OR gdp_spent + $gdp <= gdp_budget)
+SET
+  rho_spent = rho_spent + $rho,
+  gdp_spent = gdp_spent + $gdp,
+  currency = coalesce(currency, $currency),
+  releases = releases + 1
+WHERE source = $source
+  AND CASE coalesce(currency, $currency)
+    WHEN 'gdp' THEN gdp_spent + $gdp <= gdp_budget
+    ELSE rho_spent + $rho <= rho_budget
+  END
 RETURNING rho_spent;

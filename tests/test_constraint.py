@@ -102,15 +102,23 @@ BAD = {
     "another table": ("EXISTS (SELECT * FROM visits)", "not about one row"),
     "aggregate": ("age > avg(age)", "not about one row"),
     "window": ("row_number() OVER () > age", "not about one row"),
-    "random": ("random() > age", "random is not about one row"),
+    "random": ("random() > age", "random(…) is not about one row"),
     "clock": ("admitted <= current_date", "not about one row"),
     "now": ("admitted <= now()", "not about one row"),
     "setting": ("age_group = current_setting('search_path')", "not about one row"),
+    "another name of random": ("rand() > 0.5 AND age > 0", "not about one row"),
+    "a clock in disguise": ("age(admitted::TIMESTAMP) > INTERVAL 1 YEAR", "age(…) is not about one row"),
+    "a built-in macro": ("admitted > ago(INTERVAL 1 YEAR)", "ago(…) is not about one row"),
+    "a macro of the user's": ("peek(age) > 0", "peek(…) is not about one row"),
+    "a macro with a built-in's name": ("abs(age) > 0 AND leak(age) > 0", "leak(…) is not about one row"),
+    "an action": ("nextval('s') > age", "nextval(…) is not about one row"),
+    "quoted": ('"random"() > age', "random(…) is not about one row"),
+    "another table's column": ("others.age > 1", "name a column of 'visits' alone"),
     "no column": ("1 = 1", "names no column"),
     "unknown column": ("agee > 1", "has no column 'agee'"),
     "impossible": ("age < 0", "no values of the declared domain"),
     "fails": ("age_group::INTEGER = 1", "fails on the declared domain"),
-    "unknown function": ("nosuch(age) = 1", "fails on the declared domain"),
+    "unknown function": ("nosuch(age) = 1", "nosuch(…) is not about one row"),
     "too many": ("hash(age, admitted, discharged, days, age_group, smoker) % 2 = 0", None),
     "huge": ("age + date_diff('day', admitted, discharged) + days + length(age_group) > 0 OR smoker", None),
 }
@@ -126,6 +134,70 @@ def test_bad_predicates_are_refused(db, name):
     with pytest.raises(duckdb.Error, match="dp_constraint") as caught:
         db.sql("CALL dp_constraint('visits', ?)", [predicate])
     assert message in str(caught.value)
+    assert db.sql("SELECT count(*) FROM dpsql.constraint").fetchall() == [(0,)]
+
+
+def test_a_predicate_never_meets_private_rows(db):
+    """Macros that read the table, shadow built-in functions or act are not there where predicates run."""
+    db.sql("CREATE SEQUENCE s; CREATE MACRO peek(x) AS (SELECT count(*) FROM visits WHERE age = x)")
+    db.sql("CREATE MACRO leak(x) AS error((SELECT max(notes) FROM visits)); CREATE MACRO abs(x) AS leak(x)")
+    for predicate in ("peek(age) > 0", "leak(age) IS NULL", "nextval('s') > age"):
+        with pytest.raises(dpsql.DpsqlError, match="is not about one row") as caught:
+            db.constraint("visits", predicate)
+        assert "note " not in str(caught.value)
+    db.constraint("visits", "abs(age) >= 0")  # DuckDB's own, not the macro
+    assert len(db.synthesize("visits", 1.0, columns=["age"], steps=2, rows=5).df()) == 5
+
+
+@pytest.mark.parametrize("text", ["error", "now", "random", "today"])
+def test_constants_may_say_anything(db, text):
+    db.constraint("visits", f"age_group <> '{text}' OR smoker")
+
+
+@pytest.mark.parametrize("name", ["number", "frame", "c0", "t0", "dpsql_row", "visits", "row_of_values", "random"])
+def test_columns_of_any_name(name):
+    with dpsql.connect() as db:
+        db.sql(f'CREATE TABLE visits AS SELECT (i % 40)::INTEGER AS "{name}", i % 2 = 0 AS b FROM range(800) r(i)')
+        db.protect("visits", epsilon=50.0, delta=1e-6)
+        db.domain("visits", name, lower=0, upper=39, bins=8, nulls=False)
+        db.domain("visits", "b", values=[True, False], nulls=False)
+        allowed = db.sql(
+            f"""SELECT tuples, allowed FROM dp_constraint('visits', '"{name}" < 10 AND NOT b')"""
+        ).fetchall()
+        assert allowed == [(16, 2)]
+        rows = db.synthesize("visits", 1.0, rows=200).df()
+        assert rows[name].max() < 10
+        assert not rows.b.any()
+
+
+def test_facts_inside_bins_keep_their_share():
+    """a < d in the same bin, and a sum: tuples that can hold are allowed, so the real rows' shares survive."""
+    with dpsql.connect() as db:
+        db.sql(
+            "CREATE TABLE t AS SELECT DATE '2024-01-01' + (i % 340)::INTEGER AS a, "
+            "DATE '2024-01-01' + (i % 340 + 1 + i % 5)::INTEGER AS d, (i % 101)::INTEGER AS x, (100 - i % 101)::INTEGER AS y "
+            "FROM range(4000) r(i)"
+        )
+        db.protect("t", epsilon=100.0, delta=1e-6)
+        for name in ("a", "d"):
+            db.domain("t", name, lower="2024-01-01", upper="2024-12-31", bins=6, nulls=False)
+        for name in ("x", "y"):
+            db.domain("t", name, lower=0, upper=100, bins=5, nulls=False)
+        assert db.sql("SELECT tuples, allowed FROM dp_constraint('t', 'a < d')").fetchall() == [(36, 21)]
+        assert db.sql("SELECT allowed FROM dp_constraint('t', 'x + y = 100')").fetchall()[0][0] >= 5
+        rows = db.synthesize("t", 20.0).df()
+        assert (rows.a < rows.d).all()
+        assert (rows.x + rows.y == 100).all()
+        same = (rows.a.dt.day_of_year - 1) // 61 == (rows.d.dt.day_of_year - 1) // 61
+        assert same.mean() > 0.8
+        assert rows.x.nunique() > 20
+
+
+def test_a_fact_can_be_taken_back_when_its_columns_have_gone(db):
+    db.constraint("visits", "smoker OR days > 2")
+    db.domain("visits", "days", exclude=True)
+    db.sql("ALTER TABLE visits DROP COLUMN smoker")
+    db.constraint("visits", "smoker OR days > 2", remove=True)
     assert db.sql("SELECT count(*) FROM dpsql.constraint").fetchall() == [(0,)]
 
 

@@ -21,7 +21,7 @@ COLUMNS = {
 }
 
 
-COMPOSITION = "zCDP or Gaussian DP, whichever allows more"
+COMPOSITION = "Gaussian DP or zCDP, as the first release fixes"
 
 
 class DpProtect(TableFunction):

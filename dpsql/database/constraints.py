@@ -1,15 +1,18 @@
 """Constraints in SQL: check a predicate, find the tuples that it allows, and settle values inside bins.
 
-A predicate runs on the public domain and on synthetic rows, never on private ones:
+A predicate never meets private rows: it runs in an empty database of its own in memory, without access to files, on the
+public domain and on synthetic rows:
 
-    tuples(c1, c2, …)  =  the product of the columns' codes, decoded into the source's types at one place of each bin
-    allowed            =  SELECT tuple FROM tuples WHERE coalesce(predicate, TRUE)
+    tuples(c1, c2, …)  =  the product of the columns' codes, decoded into the source's types at some places of the bins
+    allowed            =  those for which coalesce(predicate, TRUE) at one of the places tried
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import duckdb
@@ -19,25 +22,48 @@ import pandas as pd
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
+from sqlglot.tokens import Token, TokenType
 
-from dpsql.constraint import ANCHORS, MOST_TUPLES, Allowed, Constraint, components
+from dpsql.constraint import MOST_TUPLES, Allowed, Constraint, components
 from dpsql.database.catalog import Source
 from dpsql.database.encoding import decode
 from dpsql.domain import Attribute, Domain
 from dpsql.errors import DpsqlError, InvalidArgument
+from dpsql.names import fold
 
 _LONGEST: Final = 100_000
 _REDRAWS: Final = 20
-_NOT_IN_A_ROW: Final = (exp.Query, exp.AggFunc, exp.Window, exp.Placeholder, exp.Parameter, exp.SessionParameter)
+_ENDS: Final = (0.0, 0.999999, 0.5)  # of a bin: its lower end, its upper end, its middle
+_MOST_COMBINED: Final = 4  # columns with bins of which all combinations of ends are tried
+_RANDOM_PLACES: Final = 64
+_NOT_IN_A_ROW: Final = (
+    exp.Query,
+    exp.AggFunc,
+    exp.Window,
+    exp.Placeholder,
+    exp.Parameter,
+    exp.SessionParameter,
+    exp.Star,
+)
+_BARE_WORDS: Final = frozenset(
+    """current_date current_time current_timestamp localtime localtimestamp current_user session_user current_role
+    current_schema current_catalog""".split()  # noqa: SIM905
+)
+_TAKE_CLOCKS: Final = frozenset({"age", "error"})  # called consistent, but they look at the clock, or stop
+_BEFORE_PARENTHESES: Final = frozenset(  # words that are no functions
+    """and any array as between case cast coalesce date decimal else end extract from ilike in interval is like not
+    numeric or row struct then time timestamp try_cast varchar when""".split()  # noqa: SIM905
+)
 
 
-def parse_predicate(cursor: duckdb.DuckDBPyConnection, source: Source, predicate: str) -> Constraint:
+def parse_predicate(source: Source, predicate: str) -> Constraint:
     """Check that a predicate is one about the columns of one row.
 
     Raises:
-        InvalidArgument: not SQL, a query inside, a volatile function, or no column named.
+        InvalidArgument: not SQL, a query inside, a function that is not plain and built in, or no column named.
         UnknownName: a column that the source does not have.
     """
+    predicate = predicate.strip()
     shown = predicate if len(predicate) <= 80 else predicate[:77] + "…"
     if len(predicate) > _LONGEST:
         raise InvalidArgument(f"predicate has {len(predicate)} characters, more than {_LONGEST}")
@@ -53,31 +79,58 @@ def parse_predicate(cursor: duckdb.DuckDBPyConnection, source: Source, predicate
         raise InvalidArgument(f"predicate is {shown!r}: say one expression, without SELECT or WHERE")
     expression = tree.expressions[0]
     refused = next(expression.find_all(*_NOT_IN_A_ROW), None)
-    volatile = _volatile(cursor, {token.text.lower() for token in tokens})
-    columns = {}
+    if refused is not None:
+        _refuse(refused.sql(dialect="duckdb"))
+    _check_words(tokens)
+    columns = set()
     for column in expression.find_all(exp.Column):
-        columns[column.name.lower()] = source.column(column.name).name
-        column.set("table", None)
-    if refused is not None or volatile - set(columns):
-        what = ", ".join(sorted(volatile)) if refused is None else refused.sql(dialect="duckdb")
-        raise InvalidArgument(f"predicate: {what} is not about one row alone: use its columns, constants and functions")
+        if column.table and (column.args.get("db") or fold(column.table) != fold(source.name)):
+            raise InvalidArgument(f"predicate: name a column of {source.name!r} alone, not {column.sql('duckdb')}")
+        columns.add(source.column(column.name).name)
     if not columns:
         raise InvalidArgument(f"predicate is {shown!r}, which names no column of {source.name!r}")
-    ordered = tuple(column.name for column in source.columns if column.name in set(columns.values()))
-    return Constraint(expression.sql(dialect="duckdb", comments=False), ordered)
+    return Constraint(predicate, tuple(column.name for column in source.columns if column.name in columns))
 
 
-def _volatile(cursor: duckdb.DuckDBPyConnection, words: set[str]) -> set[str]:
-    """Those words that name functions whose result may change, or that act on something."""
-    sql = "SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE stability IS DISTINCT FROM 'CONSISTENT'"
-    sql += " AND function_type = 'scalar' AND list_contains(?, lower(function_name))"
-    found = {name for (name,) in cursor.execute(sql, [sorted(words)]).fetchall()}
-    return found | (words & {"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"})
+def _refuse(what: str) -> None:
+    raise InvalidArgument(
+        f"predicate: {what} is not about one row alone: use its columns, constants and DuckDB's own plain functions"
+    )
 
 
-def find_allowed(
-    cursor: duckdb.DuckDBPyConnection, source: Source, domain: Domain, constraints: Sequence[Constraint]
-) -> list[Allowed]:
+def _check_words(tokens: Sequence[Token]) -> None:
+    """Refuse words that call what may change from one moment to the next, or is not DuckDB's own."""
+    plain = [token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER) for token in tokens]
+    called = set()
+    for place, token in enumerate(tokens):
+        word = token.text.lower()
+        calls = place + 1 < len(tokens) and tokens[place + 1].token_type is TokenType.L_PAREN
+        if plain[place] and not calls and word in _BARE_WORDS:
+            _refuse(word)
+        named = token.token_type is TokenType.IDENTIFIER or (plain[place] and word.replace("_", "a").isalnum())
+        if calls and named and not word[0].isdigit() and not (plain[place] and word in _BEFORE_PARENTHESES):
+            called.add(word)
+    sql = (
+        "SELECT lower(function_name) FROM duckdb_functions() GROUP BY 1 "
+        "HAVING bool_and(internal AND function_type = 'scalar' AND stability = 'CONSISTENT')"
+    )
+    with _empty() as empty:
+        known = {name for (name,) in empty.execute(sql).fetchall()} - _TAKE_CLOCKS
+    for word in sorted(called - known):
+        _refuse(f"{word}(…)")
+
+
+@contextmanager
+def _empty() -> Iterator[duckdb.DuckDBPyConnection]:
+    """An empty database of its own: no table, no macro, no file of the user's is there."""
+    connection = duckdb.connect(":memory:", config={"enable_external_access": "false"})
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def find_allowed(source: Source, domain: Domain, constraints: Sequence[Constraint]) -> list[Allowed]:
     """What the constraints allow in a domain; one that names a column left out of the domain does not apply.
 
     Raises:
@@ -85,10 +138,11 @@ def find_allowed(
     """
     known = {*domain.names, *(attribute.name for attribute in domain.excluded)}
     applicable = [constraint for constraint in constraints if known.issuperset(constraint.columns)]
-    return [_allowed(cursor, source, domain, part) for part in components(applicable)]
+    with _empty() as empty:
+        return [_allowed(empty, source, domain, part) for part in components(applicable)]
 
 
-def _allowed(cursor: duckdb.DuckDBPyConnection, source: Source, domain: Domain, part: Sequence[Constraint]) -> Allowed:
+def _allowed(empty: duckdb.DuckDBPyConnection, source: Source, domain: Domain, part: Sequence[Constraint]) -> Allowed:
     columns = {name for constraint in part for name in constraint.columns}
     attributes = [attribute for attribute in domain if attribute.name in columns]
     excluded = [attribute for attribute in domain.excluded if attribute.name in columns]
@@ -98,67 +152,110 @@ def _allowed(cursor: duckdb.DuckDBPyConnection, source: Source, domain: Domain, 
     if tuples > MOST_TUPLES:
         raise InvalidArgument(
             f"the constraints on {', '.join(a.name for a in attributes)} belong together and span {tuples} tuples of "
-            f"values, more than {MOST_TUPLES}: state them over fewer or coarser columns"
+            f"values, more than {MOST_TUPLES}: state them over fewer or coarser columns, {_back(source, predicates)}"
         )
     codes = np.stack(np.unravel_index(np.arange(tuples), shape), axis=1) if shape else np.zeros((1, 0), np.int64)
-    anchors = np.full(tuples, -1)
-    for number, place in enumerate(ANCHORS):
-        frame = _frame(attributes, codes, np.full(tuples, place))
-        holds = _holds(cursor, source, [*attributes, *excluded], predicates, frame)
-        anchors[holds & (anchors < 0)] = number
-    kept = anchors >= 0
+    places = np.zeros(codes.shape)
+    left = np.arange(len(codes))
+    for tried in _places_to_try(attributes):
+        frame = _frame(attributes, codes[left], np.broadcast_to(tried, (len(left), len(shape))))
+        holds = _holds(empty, source, [*attributes, *excluded], predicates, frame)
+        places[left[holds]] = tried
+        left = left[~holds]
+        if not len(left):
+            break
+    kept = np.ones(len(codes), bool)
+    kept[left] = False
     if not kept.any():
         raise InvalidArgument(
-            f"no values of the declared domain satisfy {' AND '.join(predicates)!r}: correct the domain, or take the "
-            f"constraint back with CALL dp_constraint('{source.name}', '…', remove := true)"
+            f"no values of the declared domain were found that satisfy {_listed(predicates)}: correct the domain, "
+            f"{_back(source, predicates)}"
         )
     names = tuple(a.name for a in attributes)
-    return Allowed(names, tuple(sorted(columns)), predicates, codes[kept].astype(np.int64), anchors[kept])
+    return Allowed(names, tuple(sorted(columns)), predicates, codes[kept].astype(np.int64), places[kept])
 
 
-def _frame(attributes: Sequence[Attribute], codes: npt.NDArray[Any], places: npt.NDArray[np.float64]) -> pd.DataFrame:
+def _listed(predicates: Sequence[str]) -> str:
+    return " and ".join(map(repr, predicates))
+
+
+def _back(source: Source, predicates: Sequence[str]) -> str:
+    """How to take a constraint back, for an error message."""
+    text = predicates[0].replace("'", "''")
+    return f"or take it back: CALL dp_constraint('{source.name}', '{text}', remove := true)"
+
+
+def _places_to_try(attributes: Sequence[Attribute]) -> Iterator[npt.NDArray[np.float64]]:
+    """Places in the bins, for each column by itself: ends and middles together, then combined, then at random."""
+    binned = [number for number, attribute in enumerate(attributes) if attribute.kind == "bins"]
+    if not binned:
+        yield np.zeros(len(attributes))
+        return
+    for place in _ENDS:
+        yield np.full(len(attributes), place)
+    for combination in itertools.product(_ENDS, repeat=min(len(binned), _MOST_COMBINED)):
+        if len(set(combination)) > 1:
+            places = np.zeros(len(attributes))
+            places[binned[: len(combination)]] = combination
+            yield places
+    generator = np.random.default_rng(0)
+    for _ in range(_RANDOM_PLACES):
+        yield generator.random(len(attributes))
+
+
+def _frame(
+    attributes: Sequence[Attribute], codes: npt.NDArray[Any], places: npt.NDArray[np.float64]
+) -> dict[str, npt.NDArray[Any]]:
     """Codes as `c<i>` and, for bins, ticks at a place of the bin as `t<i>`."""
-    columns: dict[str, Any] = {"number": np.arange(len(codes))}
+    columns: dict[str, npt.NDArray[Any]] = {}
     for number, attribute in enumerate(attributes):
         columns[f"c{number}"] = codes[:, number]
         if attribute.kind == "bins":
-            columns[f"t{number}"] = attribute.draw_ticks(codes[:, number], places)
-    return pd.DataFrame(columns)
+            columns[f"t{number}"] = attribute.draw_ticks(codes[:, number], places[:, number])
+    return columns or {"c0": np.zeros(len(codes), np.int64)}
 
 
 def _holds(
-    cursor: duckdb.DuckDBPyConnection,
+    empty: duckdb.DuckDBPyConnection,
     source: Source,
     attributes: Sequence[Attribute],
     predicates: Sequence[str],
-    frame: pd.DataFrame,
+    columns: dict[str, npt.NDArray[Any]],
 ) -> npt.NDArray[np.bool_]:
-    """For each row of a frame of codes, whether all predicates hold of its decoded values."""
+    """For each row of codes, whether all predicates hold of its decoded values."""
     types = {column.name: column.type for column in source.columns}
-    values: list[exp.Expr] = [exp.column("number", table="frame")]
+    prefix = "dpsql_"  # of no column of the source
+    while any(fold(name).startswith(prefix) for name in types):
+        prefix = "_" + prefix
+    frame = pd.DataFrame({prefix + name: values for name, values in columns.items()})
+    frame[prefix + "row"] = np.arange(len(frame))
+    values: list[exp.Expr] = [exp.column(prefix + "row")]
     for number, attribute in enumerate(attributes):
-        typed = exp.cast(
-            decode(attribute, f"c{number}", f"t{number}"), exp.DataType.build(types[attribute.name], dialect="duckdb")
-        )
+        value = decode(attribute, f"{prefix}c{number}", f"{prefix}t{number}")
+        typed = exp.cast(value, exp.DataType.build(types[attribute.name], dialect="duckdb"))
         values.append(exp.alias_(typed, attribute.name, quoted=True))
-    decoded = exp.select(*values).from_(exp.to_table("dpsql_tuples").as_("frame")).subquery("row_of_values")
-    conditions = [f"coalesce(CAST(({predicate}) AS BOOLEAN), TRUE)" for predicate in predicates]
-    query = exp.select("number").from_(decoded).sql(dialect="duckdb") + " WHERE " + " AND ".join(conditions)
-    cursor.register("dpsql_tuples", frame)
+    decoded = (
+        exp.select(*values).from_(exp.to_table(prefix + "frame")).subquery(exp.to_identifier(source.name, quoted=True))
+    )
+    conditions = [f"coalesce(CAST((\n{predicate}\n) AS BOOLEAN), TRUE)" for predicate in predicates]
+    query = exp.select(prefix + "row").from_(decoded).sql(dialect="duckdb") + " WHERE " + " AND ".join(conditions)
+    empty.register(prefix + "frame", frame)
     try:
-        numbers = cursor.execute(query).fetchnumpy()["number"]
-    except duckdb.Error as error:  # it ran on public values only, so its text may be shown
-        reason, what = str(error).splitlines()[0], " AND ".join(predicates)
-        raise InvalidArgument(f"predicate {what!r} fails on the declared domain: {reason}") from None
+        numbers = empty.execute(query).fetchnumpy()[prefix + "row"]
+    except duckdb.Error as error:  # nothing private is in that database, so its text may be shown
+        reason = str(error).splitlines()[0]
+        raise InvalidArgument(
+            f"predicate {_listed(predicates)} fails on the declared domain: {reason}; correct it, "
+            f"{_back(source, predicates)}"
+        ) from None
     finally:
-        cursor.unregister("dpsql_tuples")
+        empty.unregister(prefix + "frame")
     holds = np.zeros(len(frame), bool)
     holds[np.asarray(numbers, np.int64)] = True
     return holds
 
 
 def settle_bins(
-    cursor: duckdb.DuckDBPyConnection,
     source: Source,
     domain: Domain,
     allowed: Sequence[Allowed],
@@ -169,7 +266,6 @@ def settle_bins(
     """Redraw values inside bins where a fact does not hold yet; at last take the place where it was seen to hold.
 
     Args:
-        cursor: a connection of one's own.
         source: whose types the values get.
         domain: of all attributes.
         allowed: facts; the rows' codes satisfy them already.
@@ -177,43 +273,48 @@ def settle_bins(
         frame: of the rows, as `Books.publish` wants it; its ticks are changed.
         generator: of the draws.
     """
-    for part in allowed:
-        places = [domain.names.index(name) for name in part.clique]
-        attributes: list[Attribute] = [domain.attributes[place] for place in places]
-        excluded = [a for a in domain.excluded if a.name in part.columns]
-        ticks = {f"t{number}": f"t{place}" for number, place in enumerate(places) if f"t{place}" in frame}
-        if not ticks:
-            continue
-        left = np.arange(len(frame))
-        for attempt in range(_REDRAWS + 1):
-            columns = {f"c{number}": codes[left, place] for number, place in enumerate(places)}
-            columns |= {mine: frame[theirs].to_numpy()[left] for mine, theirs in ticks.items()}
-            tried = pd.DataFrame({"number": np.arange(len(left)), **columns})
-            left = left[~_holds(cursor, source, [*attributes, *excluded], part.predicates, tried)]
-            if not len(left):
-                break
-            drawn = _places(part, codes[left][:, places], attributes, attempt, generator)
-            for number, attribute in enumerate(attributes):
-                if f"t{number}" in ticks:
-                    values = frame[ticks[f"t{number}"]].to_numpy(copy=True)
-                    values[left] = attribute.draw_ticks(codes[left, places[number]], drawn[number])
-                    frame[ticks[f"t{number}"]] = values
-        else:
-            raise DpsqlError("a constraint does not hold of the drawn rows: it depends on more than their values")
+    with _empty() as empty:
+        for part in allowed:
+            if any(domain.by_name[name].kind == "bins" for name in part.clique):
+                _settle(empty, source, domain, part, codes, frame, generator)
 
 
-def _places(
+def _settle(
+    empty: duckdb.DuckDBPyConnection,
+    source: Source,
+    domain: Domain,
     part: Allowed,
     codes: npt.NDArray[np.int64],
-    attributes: Sequence[Attribute],
-    attempt: int,
+    frame: pd.DataFrame,
     generator: np.random.Generator,
-) -> Mapping[int, npt.NDArray[np.float64]]:
-    """Where in their bins the values go at an attempt: anywhere, the last time where the facts were seen to hold."""
-    if attempt < _REDRAWS - 1:
-        return {number: generator.random(len(codes)) for number in range(len(attributes))}
+) -> None:
+    places = [domain.names.index(name) for name in part.clique]
+    attributes: list[Attribute] = [domain.attributes[place] for place in places]
+    excluded = [a for a in domain.excluded if a.name in part.columns]
+    ticks = {f"t{number}": f"t{place}" for number, place in enumerate(places) if f"t{place}" in frame}
+    left = np.arange(len(frame))
+    for attempt in range(_REDRAWS + 1):
+        columns = {f"c{number}": codes[left, place] for number, place in enumerate(places)}
+        columns |= {mine: frame[theirs].to_numpy()[left] for mine, theirs in ticks.items()}
+        left = left[~_holds(empty, source, [*attributes, *excluded], part.predicates, columns)]
+        if not len(left):
+            return
+        drawn = generator.random((len(left), len(places)))
+        if attempt >= _REDRAWS - 1:
+            drawn = part.places[_found(part, codes[left][:, places], attributes)]
+        for number, attribute in enumerate(attributes):
+            if f"t{number}" in ticks:
+                values = frame[ticks[f"t{number}"]].to_numpy(copy=True)
+                values[left] = attribute.draw_ticks(codes[left, places[number]], drawn[:, number])
+                frame[ticks[f"t{number}"]] = values
+    raise DpsqlError(
+        f"{_listed(part.predicates)} does not hold of the drawn rows: it depends on more than their values; "
+        f"{_back(source, part.predicates)[3:]}; then the same call completes the release, free"
+    )
+
+
+def _found(part: Allowed, codes: npt.NDArray[np.int64], attributes: Sequence[Attribute]) -> npt.NDArray[np.int64]:
+    """Which of the allowed tuples each row of codes is."""
     shape = [attribute.size for attribute in attributes]
     known = np.ravel_multi_index(tuple(part.codes.T), shape)
-    found = np.searchsorted(known, np.ravel_multi_index(tuple(codes.T), shape))
-    anchored = np.array(ANCHORS)[part.anchors[found]]
-    return dict.fromkeys(range(len(attributes)), anchored)
+    return np.searchsorted(known, np.ravel_multi_index(tuple(codes.T), shape))

@@ -142,7 +142,7 @@ class Books:
             if known is not None:
                 return known
             self._run(
-                "INSERT INTO dpsql.account VALUES ($source, $epsilon, $delta, $neighbours, $rho, 0, $gdp, 0, 0)",
+                "INSERT INTO dpsql.account VALUES ($source, $epsilon, $delta, $neighbours, $rho, 0, $gdp, 0, NULL, 0)",
                 {
                     "source": source,
                     "epsilon": budget.epsilon,
@@ -176,8 +176,8 @@ class Books:
         if not self.exist:
             return []
         rows = self._run(
-            "SELECT source, epsilon, delta, neighbours, rho_budget, rho_spent, gdp_budget, gdp_spent, releases "
-            "FROM dpsql.account ORDER BY source"
+            "SELECT source, epsilon, delta, neighbours, rho_budget, rho_spent, gdp_budget, gdp_spent, currency, "
+            "releases FROM dpsql.account ORDER BY source"
         )
         return [
             Account(
@@ -185,13 +185,14 @@ class Books:
                 epsilon,
                 delta,
                 Neighbours(neighbours),
-                rho_budget=rho_budget * RHO_UNIT,
-                rho_spent=rho_spent * RHO_UNIT,
-                gdp_budget=gdp_budget * RHO_UNIT,
-                gdp_spent=gdp_spent * RHO_UNIT,
+                rho_budget=sums[0] * RHO_UNIT,
+                rho_spent=sums[1] * RHO_UNIT,
+                gdp_budget=sums[2] * RHO_UNIT,
+                gdp_spent=sums[3] * RHO_UNIT,
+                currency=currency,
                 releases=releases,
             )
-            for source, epsilon, delta, neighbours, rho_budget, rho_spent, gdp_budget, gdp_spent, releases in rows
+            for source, epsilon, delta, neighbours, *sums, currency, releases in rows
         ]
 
     def declare(self, source: str, attribute: Attribute) -> None:
@@ -268,7 +269,8 @@ class Books:
             if known is not None:
                 return known
             charged = self._run(
-                read("charge")[0], {"rho": units(budget.rho), "gdp": units(budget.gdp), "source": source}
+                read("charge")[0],
+                {"rho": units(budget.rho), "gdp": units(budget.gdp), "currency": budget.currency, "source": source},
             )
             if not charged:
                 raise InsufficientBudget

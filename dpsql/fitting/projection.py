@@ -53,6 +53,7 @@ from dpsql.progress import Progress
 _LEVELS: Final = (8, 16, 32, 64, 104, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
 _CHUNK_SECONDS: Final = 0.3
 _ATTEMPTS: Final = 4
+_TILE_ROWS: Final = 512
 _BASE_BYTES: Final = 400_000_000  # Python, DuckDB and JAX themselves
 _WEAKER: Final = 4.0
 _ONLY_NOISE: Final = 1.05
@@ -170,7 +171,8 @@ def fit_marginals(
     prior = one_way_prior(domain, used, total)
     pull = settings.pull if settings.pull is not None else pull_rule(used, total, len(domain)) if used else 1.0
     scale = 1 / max(1.0, max((total**2 / float(m.variance) for m in used), default=1.0))
-    with jax.enable_x64(settings.kind == "float64"):
+    precise = jax.default_matmul_precision("highest")  # GPUs would multiply float32 with 10 bits
+    with precise, jax.enable_x64(settings.kind == "float64"):
         mesh = device_grid(settings.rows)
         layout = _layout(blocks, used, total, scale, mesh.shape[_CLIQUES])
         bucket = tuple(sorted((level, tiles.target.shape[:2]) for level, tiles in layout.items()))
@@ -216,7 +218,7 @@ def fitting_bytes(domain: Domain, rows: int, cells: int) -> int:
         cells: measured in all.
     """
     parameters = 12 * domain.width * rows * 4
-    tile = 12 * _tile_rows() * rows * 4
+    tile = 12 * _TILE_ROWS * rows * 4  # as on a CPU: a request means the same on every machine
     return _BASE_BYTES + parameters + tile + 80 * cells  # a cell: noise, counts, padded tiles, and rounding's distances
 
 
@@ -248,7 +250,7 @@ def one_way_prior(domain: Domain, measurements: Sequence[Measurement], total: fl
 
 
 def _tile_rows() -> int:
-    return 512 if jax.default_backend() == "cpu" else 8192
+    return _TILE_ROWS if jax.default_backend() == "cpu" else 8192
 
 
 def _layout(

@@ -102,7 +102,7 @@ def allocate(
         kept = by_order[order] if order == 1 else _keep(domain, by_order[order], neighbours, rho * part, most, room)
         for clique in set(by_order[order]) - set(kept):
             reasons[clique] = "too much noise for its cells, or more than all_cells: through its subsets"
-        weights = [Fraction(domain.size(c) ** (2 / 3) if order == 1 else 1) for c in kept]
+        weights = [Fraction(round(1000 * domain.size(c) ** (2 / 3)) if order == 1 else 1) for c in kept]
         if order > 2 and pair is not None:
             part = min(part, pair * len(kept))
         whole = sum(weights, Fraction(0))
@@ -117,33 +117,35 @@ def allocate(
     )
 
 
-def predicted_error(
-    domain: Domain, allocation: Allocation, neighbours: Neighbours, clique: Clique, rows: float
-) -> float | None:
-    """About the L1 error of a marginal of the synthetic table, as a fraction; None where only the product is fitted.
+def predicted_errors(
+    domain: Domain, allocation: Allocation, neighbours: Neighbours, cliques: Sequence[Clique], rows: float
+) -> dict[Clique, float]:
+    """About the L1 errors of marginals of the synthetic table, as fractions; none where only the product is fitted.
 
     Args:
         domain: the columns.
         allocation: what is measured.
         neighbours: of the guarantee.
-        clique: the marginal.
+        cliques: the marginals.
         rows: about how many there are.
     """
-    shares = dict(allocation.shares)
+    errors = {clique: _noise_part(domain, neighbours, clique, share, rows) for clique, share in allocation.shares}
+    found = {}
+    for clique in cliques:
+        if len(clique) == 1:
+            found[clique] = errors[clique]
+        elif not allocation.drowned:
+            pairs = [errors.get(pair, 1.0) for pair in itertools.combinations(clique, 2)]
+            found[clique] = 0.54 * (sum(pairs) / len(pairs)) ** 0.66
+    return found
 
-    def error(part: Clique) -> float:
-        if part not in shares:
-            return 1.0
-        ranks = np.arange(1, domain.size(part) + 1)
-        usual = 1 / ranks / (1 / ranks).sum()
-        return float(np.minimum(math.sqrt(2 / math.pi) * noise(neighbours, shares[part]) / rows, usual).sum())
 
-    if len(clique) == 1:
-        return error(clique)
-    if allocation.drowned:
-        return None
-    pairs = [error(pair) for pair in itertools.combinations(clique, 2)]
-    return float(0.54 * (sum(pairs) / len(pairs)) ** 0.66)
+def _noise_part(domain: Domain, neighbours: Neighbours, clique: Clique, rho: Fraction, rows: float) -> float:
+    """X of one measured marginal."""
+    cells = domain.size(clique)
+    level = math.sqrt(2 / math.pi) * noise(neighbours, rho) / rows
+    usual = 1 / np.arange(1, cells + 1)
+    return float(np.minimum(level, usual / usual.sum()).sum())
 
 
 def noise(neighbours: Neighbours, rho: Fraction) -> float:

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dpsql.domain import Clique, Domain
+from dpsql.domain import Domain
 from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.fitting.projection import (
     RELAXATIONS,
@@ -32,7 +32,7 @@ from dpsql.fitting.projection import (
 )
 from dpsql.fitting.relaxation import Blocks, RelaxedTable
 from dpsql.marginal import Measurement
-from dpsql.mechanisms.allocation import Allocation, allocate, noise, predicted_error
+from dpsql.mechanisms.allocation import Allocation, allocate, noise, predicted_errors
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, register
 from dpsql.mechanisms.relaxed import RelaxedModel
 from dpsql.memory import in_words, machine_memory, parse_size
@@ -143,16 +143,12 @@ class Projection(Mechanism):
             planned.append(PlannedMeasurement((), 1, stddev, float(share), "the number of rows"))
             rho -= share
         found = self.allocation(domain, workload, neighbours, rho, rows)
-        asked = set(workload.needed)
-
-        def foretold(clique: Clique) -> float | None:
-            return predicted_error(domain, found, neighbours, clique, rows) if clique in asked else None
-
+        foretold = predicted_errors(domain, found, neighbours, workload.needed, rows)
         for clique, share in found.shares:
             stddev, cells = noise(neighbours, share), domain.size(clique)
-            planned.append(PlannedMeasurement(clique, cells, stddev, float(share), "measured", foretold(clique)))
+            planned.append(PlannedMeasurement(clique, cells, stddev, float(share), "measured", foretold.get(clique)))
         for clique, reason in found.left_out:
-            planned.append(PlannedMeasurement(clique, domain.size(clique), None, 0.0, reason, foretold(clique)))
+            planned.append(PlannedMeasurement(clique, domain.size(clique), None, 0.0, reason, foretold.get(clique)))
         return planned
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:

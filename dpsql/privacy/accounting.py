@@ -1,7 +1,7 @@
 r"""What releases cost: two accounts that both add up, and the sensitivities behind them.
 
-Every answer of the curator costs ρ of zero-concentrated DP and g = μ²/2 of Gaussian DP. Either sum alone proves the
-promise, so a table may be asked as long as one of them fits. All conversions are tight:
+Every answer of the curator costs ρ of zero-concentrated DP and g = μ²/2 of Gaussian DP. Either sum alone can prove the
+promise; which of both does is fixed before the first answer (see `dpsql.privacy.ledger`). All conversions are tight:
 
     zCDP      ε(ρ, δ) = inf over α > 1 of  ρα + [ln(1/δ) + (α − 1)·ln(1 − 1/α) − ln α] / (α − 1)
     Gaussian  δ(ε) = Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ),   μ = √(2g), the exact privacy profile
@@ -13,10 +13,11 @@ gives a valid bound, so the numerical minimum can only be too large.
     exponential mechanism of range η = √(8ρ), Laplace noise of ε = √(2ρ)       ρ of zCDP    g ≤ (π/2)·ρ
 
 The first: with F the distribution function of N_Z(0, σ²), the trade-off function of N_Z(0, σ²) against N_Z(1, σ²) is
-piecewise linear between the points (F(t), 1 − F(t − 1)), so it lies above G_μ as soon as those points do, that is if
-Φ⁻¹(F(t)) − Φ⁻¹(F(t − 1)) ≤ μ for every integer t. The largest difference is at t = 0, and it is (1 + 1/24σ² + …)/σ: a
-little more than the continuous Gaussian's, for which the 1/8 makes up. The second: such an answer's loss lies in an
-interval of length η, and the worst two-point distribution has μ = 2Φ⁻¹(½ + ½tanh(η/4)) ≤ √(2π)·η/4.
+piecewise linear between the points (F(t − 1), 1 − F(t)), so it lies above G_μ as soon as those points do, that is if
+Φ⁻¹(F(t)) − Φ⁻¹(F(t − 1)) ≤ μ for every integer t. The largest difference is at t = 0 (seen on a grid of σ, not proven),
+and it is (1 + 1/24σ² + …)/σ: a little more than the continuous Gaussian's, for which the 1/8 makes up. The second: such
+an answer's loss lies in an interval of length η, and the worst two-point distribution there has
+μ = 2Φ⁻¹(½ + ½tanh(η/4)) ≤ √(2π)·η/4.
 
 ρ and g are kept as exact rationals, multiples of 2⁻⁹⁶: budgets are rounded down to it, charges up.
 """
@@ -78,13 +79,18 @@ class Budget:
         epsilon: positive and finite.
         delta: in (0, 1).
         rho: of zCDP, exact.
-        gdp: g = μ²/2 of Gaussian DP, exact. The larger of `rho` and `gdp` as budget; both as charge.
+        gdp: g = μ²/2 of Gaussian DP, exact.
     """
 
     epsilon: float
     delta: float
     rho: Fraction
     gdp: Fraction
+
+    @property
+    def currency(self) -> str:
+        """By which sum an account is held whose first charge this is: `gdp` where all noise is Gaussian."""
+        return "gdp" if self.gdp == self.rho else "zcdp"
 
 
 def check_epsilon(epsilon: float) -> float:
@@ -146,7 +152,9 @@ def gaussian_delta(gdp: float, epsilon: float) -> float:
     mu = math.sqrt(2 * gdp)
     near = float(log_ndtr(mu / 2 - epsilon / mu))
     far = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
-    return math.exp(near) * max(0.0, -math.expm1(min(0.0, far - near))) * (1 + _PROFILE_SLACK)
+    gap = max(near - far, 0.0)
+    rounding = 8e-16 * (1 + abs(near)) / gap if gap > 0 else 1.0  # of the difference of two near logarithms
+    return math.exp(near) * (-math.expm1(-gap) + rounding * min(1.0, gap)) * (1 + _PROFILE_SLACK)
 
 
 def gaussian_epsilon(gdp: float | Fraction, delta: float) -> float:
@@ -230,7 +238,7 @@ def make_budget(epsilon: float, delta: float, conversion: str = "tight") -> Budg
 
 
 def account_budget(epsilon: float, delta: float) -> Budget:
-    """What all releases of a table may cost together for an (ε, δ) promise: Σρ ≤ `rho` or Σg ≤ `gdp`."""
+    """What all releases of a table may cost together for an (ε, δ) promise: Σρ ≤ `rho`, or Σg ≤ `gdp`."""
     budget = make_budget(epsilon, delta, "tight")
     return replace(budget, gdp=gaussian_gdp(budget.epsilon, budget.delta))
 

@@ -1,8 +1,11 @@
 """Accounts: what a table may spend, has spent, and can still be asked for.
 
 The promise of an account: all releases of the table together are (ε, δ)-DP with the account's ε and δ, for the
-account's neighbours, because they are ρ-zCDP with ρ ≤ `rho_budget` or Gaussian DP with g ≤ `gdp_budget` (see
-`dpsql.privacy.accounting`). The books enforce it by a conditional update (`sql/charge.sql`).
+account's neighbours, because they are ρ-zCDP with ρ ≤ `rho_budget`, or because they are Gaussian DP with
+g ≤ `gdp_budget` (see `dpsql.privacy.accounting`). Which of both is fixed by the first charge, before any answer is
+seen; to choose later, by what the answers were, would prove only 2δ. Each sum alone holds for requests and charges that
+depend on earlier answers (Feldman and Zrnic 2021 for Rényi DP; Smith and Thakurta 2022 for Gaussian DP). The books
+enforce it by a conditional update (`sql/charge.sql`).
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ class Account:
         rho_budget: zCDP that may be spent, exact.
         rho_spent: zCDP that was charged, exact.
         gdp_budget, gdp_spent: the same for g of Gaussian DP.
+        currency: `zcdp` or `gdp`, which of both keeps the promise; None before the first charge.
         releases: how many were charged.
     """
 
@@ -45,6 +49,7 @@ class Account:
     rho_spent: Fraction
     gdp_budget: Fraction
     gdp_spent: Fraction
+    currency: str | None
     releases: int
 
     @property
@@ -60,8 +65,9 @@ class Account:
     @property
     def epsilon_spent(self) -> float:
         """The ε, at the account's δ, that all releases so far satisfy together."""
-        mixed, gaussian = zcdp_epsilon(self.rho_spent, self.delta), gaussian_epsilon(self.gdp_spent, self.delta)
-        return min(self.epsilon, mixed, gaussian)
+        if self.currency == "gdp":
+            return min(self.epsilon, gaussian_epsilon(self.gdp_spent, self.delta))
+        return min(self.epsilon, zcdp_epsilon(self.rho_spent, self.delta))
 
     @property
     def epsilon_left(self) -> float:
@@ -70,8 +76,9 @@ class Account:
 
     def fitting(self, conversion: str, delta: float) -> float:
         """The largest ε that one more release of a conversion may ask for at δ; 0 if none."""
-        left = max(self.rho_left, self.gdp_left / CONVERSIONS[conversion].price)
-        return largest_epsilon(left, delta, conversion)
+        price = CONVERSIONS[conversion].price
+        by_gdp = self.currency == "gdp" or (self.currency is None and price == 1)
+        return largest_epsilon(self.gdp_left / price if by_gdp else self.rho_left, delta, conversion)
 
     def after(self, budget: Budget) -> Account:
         """The account as it would be with one more release of that budget."""
@@ -79,6 +86,7 @@ class Account:
             self,
             rho_spent=self.rho_spent + units(budget.rho) * RHO_UNIT,
             gdp_spent=self.gdp_spent + units(budget.gdp) * RHO_UNIT,
+            currency=self.currency or budget.currency,
             releases=self.releases + 1,
         )
 
@@ -88,7 +96,8 @@ class Account:
         Raises:
             InsufficientBudget: says what was asked for, what is left, and the largest ε that fits.
         """
-        if budget.rho <= self.rho_left or budget.gdp <= self.gdp_left:
+        by_gdp = (self.currency or budget.currency) == "gdp"
+        if budget.gdp <= self.gdp_left if by_gdp else budget.rho <= self.rho_left:
             return
         fitting = self.fitting(conversion, budget.delta)
         advice = f"the largest epsilon that fits is {fitting:g}" if fitting else "nothing more can be released"

@@ -156,6 +156,22 @@ def test_trade_off_points_of_the_discrete_gaussian(gdp):
         assert steps.max() >= math.sqrt(2 * gdp) * (1 - 1 / (20 * variance))
 
 
+@pytest.mark.parametrize("epsilon", [1e-12, 1e-9, 1e-6, 1e-3])
+@pytest.mark.parametrize("delta", [1e-30, 1e-20, 1e-9])
+def test_tiny_epsilon_and_delta_against_many_digits(epsilon, delta):
+    """Where the two terms of the profile nearly cancel in 16 digits: never above the promise in 60."""
+    mpmath = pytest.importorskip("mpmath")
+    with mpmath.workdps(60):
+        mu = mpmath.sqrt(
+            2 * mpmath.mpf(gaussian_gdp(epsilon, delta).numerator) / gaussian_gdp(epsilon, delta).denominator
+        )
+        if mu == 0:
+            return
+        e = mpmath.mpf(epsilon)
+        truth = mpmath.ncdf(mu / 2 - e / mu) - mpmath.exp(e) * mpmath.ncdf(-mu / 2 - e / mu)
+        assert truth <= mpmath.mpf(delta)
+
+
 @pytest.mark.parametrize("rho", [1e-6, 1e-3, 0.1, 1.0, 10.0])
 def test_selection_and_laplace_cost_at_most_their_price(rho):
     """The worst two-point loss in an interval of length η is Gaussian DP of at most 11/7·ρ, and not of 1.5·ρ."""
