@@ -20,9 +20,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import sqlglot
-from sqlglot import exp
+from sqlglot import Token, TokenType, exp
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token, TokenType
 
 from dpsql.constraint import MOST_TUPLES, Allowed, Constraint, components
 from dpsql.database.catalog import Source
@@ -317,4 +316,4 @@ def _found(part: Allowed, codes: npt.NDArray[np.int64], attributes: Sequence[Att
     """Which of the allowed tuples each row of codes is."""
     shape = [attribute.size for attribute in attributes]
     known = np.ravel_multi_index(tuple(part.codes.T), shape)
-    return np.searchsorted(known, np.ravel_multi_index(tuple(codes.T), shape))
+    return np.asarray(np.searchsorted(known, np.ravel_multi_index(tuple(codes.T), shape)), np.int64)

@@ -130,7 +130,7 @@ def predicted_errors(
         rows: about how many there are.
     """
     errors = {clique: _noise_part(domain, neighbours, clique, share, rows) for clique, share in allocation.shares}
-    found = {}
+    found: dict[Clique, float] = {}
     for clique in cliques:
         if len(clique) == 1:
             found[clique] = errors[clique]
