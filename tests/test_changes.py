@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 import dpsql
-from dpsql.errors import DpsqlError, InvalidArgument, NotDeclared
+from dpsql.errors import DpsqlError, Interrupted, InvalidArgument, NotDeclared
 
 OPTIONS = {"relaxed_rows": 8, "steps": 5}
 CALL = "FROM dp_synthesize('t', epsilon := 0.5, relaxed_rows := 8, steps := 5)"
@@ -252,3 +252,32 @@ def test_closing_while_threads_work(tmp_path):
         thread.join()
     db.close()
     duckdb.connect(str(path)).close()
+
+
+def test_the_same_workload_in_another_order_is_the_same_release(db, monkeypatch):
+    """A killed run is completed by the same request however its statements are ordered."""
+    from dpsql.mechanisms import projection
+
+    db.sql("CREATE TABLE four AS SELECT i % 2 = 0 a, i % 3 = 0 b, i % 5 = 0 c, i % 7 = 0 d FROM range(300) r(i)")
+    db.protect("four", epsilon=10.0, delta=1e-6)
+    parts = ["SELECT count(*) FROM four GROUP BY a, b", "SELECT count(*) FROM four GROUP BY c, d"]
+    with monkeypatch.context() as patch, pytest.raises(Interrupted):
+        patch.setattr(projection, "fit_marginals", lambda *_: (_ for _ in ()).throw(Interrupted))
+        db.synthesize("four", 1.0, workload=";".join(parts))
+    spent = db.budget().epsilon_spent[0]
+    release = db.synthesize("four", 1.0, workload=";".join(parts[::-1]), steps=500)
+    assert release.entry.state == "published"
+    assert db.budget().epsilon_spent[0] == spent
+
+
+def test_a_published_release_is_read_on_a_smaller_machine(db, monkeypatch):
+    """What was released needs no fit, so no memory for one; a new release is refused."""
+    from dpsql.mechanisms import projection
+
+    db.sql("CREATE TABLE two AS SELECT i % 2 = 0 a, i % 3 = 0 b FROM range(300) r(i)")
+    db.protect("two", epsilon=10.0, delta=1e-6)
+    rows = db.synthesize("two", 1.0).df()
+    monkeypatch.setattr(projection, "machine_memory", lambda: 1000)
+    assert db.synthesize("two", 1.0).df().equals(rows)
+    with pytest.raises(DpsqlError, match="of memory"):
+        db.synthesize("two", 1.0, release="another")

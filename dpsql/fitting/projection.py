@@ -75,6 +75,7 @@ class Settings:
         rate: Adam's first learning rate, decaying to 0 by a cosine.
         spread: standard deviation of the noise on θ that the rows start from.
         pull: Λ; None for the rule.
+        strength: of the rule's Λ, a factor.
         relaxation: `softmax`, of parameters θ; or `sparsemax`, steps on P itself projected after each, as in the paper.
         kind: `float32`, or `float64` to check it.
     """
@@ -84,6 +85,7 @@ class Settings:
     rate: float = 0.4
     spread: float = 0.3
     pull: float | None = None
+    strength: float = 1.0
     relaxation: str = "softmax"
     kind: str = "float32"
 
@@ -169,7 +171,8 @@ def fit_marginals(
     blocks = Blocks.of(domain)
     used = [m for m in measurements if m.clique and m.cells is None and m.variance > 0]
     prior = one_way_prior(domain, used, total)
-    pull = settings.pull if settings.pull is not None else pull_rule(used, total, len(domain)) if used else 1.0
+    by_rule = settings.strength * pull_rule(used, total, len(domain)) if used else 1.0
+    pull = by_rule if settings.pull is None else settings.pull
     scale = 1 / max(1.0, max((total**2 / float(m.variance) for m in used), default=1.0))
     precise = jax.default_matmul_precision("highest")  # GPUs would multiply float32 with 10 bits
     with precise, jax.enable_x64(settings.kind == "float64"):

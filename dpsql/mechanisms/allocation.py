@@ -5,6 +5,7 @@ r"""Which marginals to measure, and the share of ρ for each: from public facts 
     f_1        = clip(1.2·√A, 0.1, 0.8)            share of the 1-way marginals
     f_2, f_3…  two thirds of the rest to pairs, the rest of that shared by the larger orders (all to one that is alone)
     inside     ρ ∝ cells^{2/3} among 1-way marginals, equal among those of a larger order, none more than a pair
+    pull       where A > 0.1, 0.7 of the rule's Λ: the largest errors fall by a sixth, L1 stays
     left out   marginals of more than `max_cells`; in each order the largest ones while σ·cells > clip(0.7/A, 5, 10)·n̂,
                or while more than `all_cells` remain; what an order leaves goes to the others
 
@@ -39,6 +40,7 @@ from dpsql.workload import Workload
 
 _LARGEST_ORDER: Final = 3
 _DROWNED: Final = 0.32
+_NOISY: Final = 0.1
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,11 @@ class Allocation:
     shares: tuple[tuple[Clique, Fraction], ...]
     left_out: tuple[tuple[Clique, str], ...]
     one_way_error: float
+
+    @property
+    def pull_strength(self) -> float:
+        """The factor of the rule's Λ (see `dpsql.fitting.projection`)."""
+        return 0.7 if self.one_way_error > _NOISY else 1.0
 
     @property
     def drowned(self) -> bool:

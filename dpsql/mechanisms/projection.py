@@ -169,7 +169,12 @@ class Projection(Mechanism):
         if allocation.drowned:
             report["fit"] = "product of the 1-way marginals: noise would drown every dependence"
             return Outcome(RelaxedModel(product_table(domain, measured, best), targets), report)
-        settings = Settings(rows=self.relaxed_rows, steps=self.steps, relaxation=self.relaxation)
+        settings = Settings(
+            rows=self.relaxed_rows,
+            steps=self.steps,
+            strength=allocation.pull_strength,
+            relaxation=self.relaxation,
+        )
         fit = fit_marginals(domain, measured, best, settings, seed, progress)
         report |= {
             "residual": round(fit.residual, 4),

@@ -195,7 +195,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--peer", nargs="+", default=[], help="system=python, see peers.py; one run each")
     parser.add_argument("--seconds", type=float, default=900, help="the most that one run may take")
-    parser.add_argument("--write", action="store_true", help="into RESULTS.md")
+    parser.add_argument("--write", metavar="SECTION", help="into RESULTS.md")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
@@ -218,7 +218,7 @@ def main() -> None:
     if options.write:
         import results
 
-        results.write("Accuracy", results.table(HEADER, rows))
+        results.write(options.write, results.table(HEADER, rows))
 
 
 if __name__ == "__main__":
