@@ -1,11 +1,12 @@
 """Exact counts of marginals, made inside DuckDB.
 
     codes   =  SELECT code_1, …, code_k FROM source                                              (once)
-    cuboid  =  SELECT code_1, …, code_k, count(*) AS weight FROM codes GROUP BY ALL              (if rows repeat)
+    cuboid  =  SELECT code_1, …, code_k, count(*) AS weight FROM codes GROUP BY ALL              (if codes repeat)
     M_S     =  SELECT Σ code_i·stride_i AS cell, sum(weight) FROM cuboid GROUP BY cell           (for each clique S)
 
 Rows are encoded once, into the smallest integers that hold the codes. Where tuples of codes repeat (a sample tells)
-they are grouped to the base cuboid, the distinct tuples with weights. Elsewhere grouping would only cost time, and
+they are grouped to the base cuboid, the distinct tuples with weights; where already the rows do, and their types are
+plain, rows are grouped first and only the distinct ones encoded. Elsewhere grouping would only cost time, and
 marginals are counted from the codes. Each marginal groups by one packed integer key, and only the cells that are not
 zero leave the engine. A row outside the domain of a column counts in no marginal of that column.
 """
@@ -21,13 +22,19 @@ from sqlglot import exp
 
 from dpsql.database.catalog import Source
 from dpsql.database.encoding import encode
-from dpsql.domain import Clique, Domain
+from dpsql.domain import INTEGER_TYPES, Attribute, Clique, Domain
 from dpsql.marginal import Marginal
+from dpsql.names import fold
 
 _numbers = itertools.count(1)
 _SAMPLE: Final = 100_000
 _WORTH_GROUPING: Final = 0.9  # distinct tuples among the rows of the sample; among all rows they are fewer
 _SIZES: Final = ((2**8, "UTINYINT"), (2**16, "USMALLINT"), (2**31, "INTEGER"))
+
+
+def _groups_plainly(attribute: Attribute) -> bool:
+    """Whether values that GROUP BY takes as one have one code: no text, which may have a collation, and no float."""
+    return attribute.type in INTEGER_TYPES | {"BOOLEAN", "DATE"}
 
 
 class DuckDBCounter:
@@ -58,23 +65,37 @@ class DuckDBCounter:
         found = self._cursor.execute(query.sql(dialect="duckdb")).fetchnumpy()
         return {name: np.asarray(values, dtype=np.int64) for name, values in found.items()}
 
-    def _encoded(self) -> exp.Select:
+    def _raw(self) -> exp.Select:
+        """The columns as they are."""
+        columns = [exp.column(exp.to_identifier(name, quoted=True)) for name in self._domain.names]
+        return exp.select(*columns).from_(self._source.table())
+
+    def _encoded(self, rows: exp.Expr | None = None) -> exp.Select:
         """The codes of every row, in the smallest type that holds them."""
         columns = []
         for name, attribute in zip(self._names, self._domain, strict=True):
             kind = next(kind for size, kind in _SIZES if attribute.size <= size)
             columns.append(exp.alias_(exp.cast(encode(attribute), kind, dialect="duckdb"), name))
-        return exp.select(*columns).from_(self._source.table())
+        return exp.select(*columns).from_(self._source.table() if rows is None else rows)
 
     def _tuples(self) -> exp.Table:
         """The table of codes, or of distinct codes with weights; made at the first use."""
         if self._table is None:
             table = exp.table_(f"dpsql_codes_{next(_numbers)}", db="main", catalog="temp")
             query = self._encoded()
-            repeat = self._rows_repeat()
+            repeat = self._repeat(self._encoded())
             if repeat:
-                weight = exp.alias_(exp.Count(this=exp.Star()), "weight")
-                query = exp.select(*self._names, weight).from_(query.subquery("codes")).group_by(*self._names)
+                weight: exp.Expr = exp.Count(this=exp.Star())
+                if all(map(_groups_plainly, self._domain)) and self._repeat(self._raw()):
+                    counted = "dpsql_weight"
+                    while counted in {fold(column.name) for column in self._source.columns}:
+                        counted = f"_{counted}"
+                    rows = self._raw().select(exp.alias_(exp.Count(this=exp.Star()), counted))
+                    rows = rows.group_by(*(expression.copy() for expression in self._raw().expressions))
+                    query = self._encoded(rows.subquery("rows")).select(exp.column(counted))
+                    weight = exp.cast(exp.Sum(this=exp.column(counted)), "BIGINT", dialect="duckdb")
+                named = exp.alias_(weight, "weight")
+                query = exp.select(*self._names, named).from_(query.subquery("codes")).group_by(*self._names)
             temporary = exp.Properties(expressions=[exp.TemporaryProperty()])
             create = exp.Create(this=table, kind="TABLE", expression=query, properties=temporary)
             self._cursor.execute(create.sql(dialect="duckdb"))
@@ -83,9 +104,9 @@ class DuckDBCounter:
                 self._weight = exp.cast(exp.Sum(this=exp.column("weight")), "BIGINT", dialect="duckdb")
         return self._table
 
-    def _rows_repeat(self) -> bool:
-        """Whether the first rows have few distinct tuples of codes; decides how to count, never what."""
-        sample = self._encoded().limit(_SAMPLE).subquery("sample")
+    def _repeat(self, query: exp.Select) -> bool:
+        """Whether the first rows of a query have few distinct tuples; decides how to count, never what."""
+        sample = query.limit(_SAMPLE).subquery("sample")
         distinct = exp.select("*").distinct().from_(sample).subquery("distinct_tuples")
         counts = [exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(part) for part in (sample, distinct)]
         rows, tuples = (int(self._fetch(query)["n"][0]) for query in counts)
