@@ -186,7 +186,7 @@ def only_the_noisy_part(monkeypatch):
 
 
 class _Fit:
-    model, residual, pull, steps = None, 1.0, 1.0, 1
+    model, residual, pull, steps, converged = None, 1.0, 1.0, 1, True
 
 
 @pytest.mark.parametrize(("name", "pair"), list(itertools.product(["projection", "rap"], PAIRS)))
