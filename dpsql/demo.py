@@ -141,7 +141,8 @@ def _protect(db: Database, table: str, *, is_census: bool, echo: Callable[[str],
 def _plan(db: Database, table: str, epsilon: float, echo: Callable[[str], None]) -> None:
     echo(f"\n3. What a release would measure (free)\n\n   FROM dp_plan('{table}', epsilon := {epsilon:g});\n")
     plan = db.plan(table, epsilon, assume_rows=50_000)
-    plan["columns"] = plan["marginal"].map(len)
+    plan = plan[plan["stddev"].notna()]  # without what is left out
+    plan = plan.assign(columns=plan["marginal"].map(len))
     summary = plan.groupby("columns").agg(
         marginals=("cells", "size"), cells=("cells", "sum"), stddev=("stddev", "mean"), noise_l1=("noise_l1", "median")
     )

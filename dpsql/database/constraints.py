@@ -197,7 +197,7 @@ def _places_to_try(attributes: Sequence[Attribute]) -> Iterator[npt.NDArray[np.f
             places = np.zeros(len(attributes))
             places[binned[: len(combination)]] = combination
             yield places
-    generator = np.random.default_rng(0)
+    generator = np.random.default_rng(0)  # places in public bins, the same each time; they touch no private data
     for _ in range(_RANDOM_PLACES):
         yield generator.random(len(attributes))
 

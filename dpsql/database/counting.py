@@ -37,6 +37,10 @@ def _groups_plainly(attribute: Attribute) -> bool:
     return attribute.type in INTEGER_TYPES | {"BOOLEAN", "DATE"}
 
 
+def _sum(column: str) -> exp.Expr:
+    return exp.cast(exp.Sum(this=exp.column(column)), "BIGINT", dialect="duckdb")
+
+
 class DuckDBCounter:
     """A curator's `Counter` of a DuckDB table, on a connection of its own, where codes are a temporary table."""
 
@@ -83,26 +87,30 @@ class DuckDBCounter:
         if self._table is None:
             table = exp.table_(f"dpsql_codes_{next(_numbers)}", db="main", catalog="temp")
             query = self._encoded()
-            repeat = self._repeat(self._encoded())
+            repeat = self._repeat(query.copy())
             if repeat:
-                weight: exp.Expr = exp.Count(this=exp.Star())
-                if all(map(_groups_plainly, self._domain)) and self._repeat(self._raw()):
-                    counted = "dpsql_weight"
-                    while counted in {fold(column.name) for column in self._source.columns}:
-                        counted = f"_{counted}"
-                    rows = self._raw().select(exp.alias_(exp.Count(this=exp.Star()), counted))
-                    rows = rows.group_by(*(expression.copy() for expression in self._raw().expressions))
-                    query = self._encoded(rows.subquery("rows")).select(exp.column(counted))
-                    weight = exp.cast(exp.Sum(this=exp.column(counted)), "BIGINT", dialect="duckdb")
-                named = exp.alias_(weight, "weight")
-                query = exp.select(*self._names, named).from_(query.subquery("codes")).group_by(*self._names)
+                query = self._grouped(query)
             temporary = exp.Properties(expressions=[exp.TemporaryProperty()])
             create = exp.Create(this=table, kind="TABLE", expression=query, properties=temporary)
             self._cursor.execute(create.sql(dialect="duckdb"))
             self._table = table
             if repeat:
-                self._weight = exp.cast(exp.Sum(this=exp.column("weight")), "BIGINT", dialect="duckdb")
+                self._weight = _sum("weight")
         return self._table
+
+    def _grouped(self, encoded: exp.Select) -> exp.Select:
+        """The distinct codes with their weights; of the distinct rows only, where those are few already."""
+        weight: exp.Expr = exp.Count(this=exp.Star())
+        if all(map(_groups_plainly, self._domain)) and self._repeat(self._raw()):
+            counted = "dpsql_weight"
+            while counted in {fold(column.name) for column in self._source.columns}:
+                counted = f"_{counted}"
+            raw = self._raw()
+            rows = raw.select(exp.alias_(weight, counted)).group_by(*(column.copy() for column in raw.expressions))
+            encoded = self._encoded(rows.subquery("rows")).select(exp.column(counted))
+            weight = _sum(counted)
+        named = exp.alias_(weight, "weight")
+        return exp.select(*self._names, named).from_(encoded.subquery("codes")).group_by(*self._names)
 
     def _repeat(self, query: exp.Select) -> bool:
         """Whether the first rows of a query have few distinct tuples; decides how to count, never what."""

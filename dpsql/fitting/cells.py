@@ -25,7 +25,7 @@ from dpsql.constraint import Allowed
 from dpsql.domain import Clique
 from dpsql.fitting.compilation import keep_programs
 from dpsql.fitting.relaxation import Blocks, Codes, Floats, RelaxedTable
-from dpsql.fitting.rounding import groups_of
+from dpsql.fitting.rounding import draw_each, groups_of
 from dpsql.progress import Progress
 
 _CHUNK_SECONDS: Final = 0.3
@@ -159,7 +159,4 @@ def draw_rows(model: RelaxedTable, rows: int, generator: np.random.Generator, al
         allowed: constraints; the attributes of each are drawn together.
     """
     parents = np.arange(rows) % model.probabilities.shape[1]
-    codes = np.empty((rows, len(model.blocks.names)), np.int64)
-    for group in groups_of(model.blocks, allowed):
-        codes[:, group.places] = group.draw(model, parents, generator.random(rows))
-    return codes
+    return draw_each(model, groups_of(model.blocks, allowed), parents, generator)

@@ -190,7 +190,9 @@ def fit_marginals(
                 state, layout, np.log(prior), pull * scale, settings.rate, steps, progress
             )
             if not (math.isfinite(loss) and np.isfinite(probabilities).all()):
-                raise DpsqlError("the fit did not stay finite; the same call tries again from the stored measurements")
+                raise DpsqlError(
+                    "the fit did not stay finite; the same call tries again from the stored measurements, free"
+                )
             taken += steps
             residual = loss / scale / (cells / 2) if cells else 0.0
             if residual <= most or attempt == _ATTEMPTS - 1:

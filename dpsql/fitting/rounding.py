@@ -76,7 +76,7 @@ def round_table(
     swaps = _Swaps(model, targets, groups, rows, codes)
     for _ in range(min(sweeps, max(1, MOST_OFFERS // rows))):
         chosen = generator.permutation(rows)[:MOST_OFFERS]
-        swaps.sweep(chosen, _proposals(model, groups, parents[chosen], generator), generator, progress)
+        swaps.sweep(chosen, draw_each(model, groups, parents[chosen], generator), generator, progress)
         progress.advance()
     return swaps.codes()
 
@@ -144,8 +144,8 @@ def _stratified(model: RelaxedTable, groups: Sequence[Group], parents: Codes, ge
     return codes
 
 
-def _proposals(model: RelaxedTable, groups: Sequence[Group], parents: Codes, generator: np.random.Generator) -> Codes:
-    """A fresh value for every row and group, shape (rows, attributes)."""
+def draw_each(model: RelaxedTable, groups: Sequence[Group], parents: Codes, generator: np.random.Generator) -> Codes:
+    """A value for every row and group, each drawn by itself, shape (rows, attributes)."""
     codes = np.empty((len(parents), len(model.blocks.names)), np.int64)
     for group in groups:
         codes[:, group.places] = group.draw(model, parents, generator.random(len(parents)))

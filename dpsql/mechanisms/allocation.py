@@ -186,7 +186,7 @@ def predicted_errors(
 
 
 def _noise_part(domain: Domain, neighbours: Neighbours, clique: Clique, rho: Fraction, rows: float) -> float:
-    """X of one measured marginal."""
+    """The predicted error x_r of one measured marginal; see the module."""
     cells = domain.size(clique)
     level = math.sqrt(2 / math.pi) * noise(neighbours, rho) / rows
     usual = 1 / np.arange(1, cells + 1)

@@ -135,12 +135,17 @@ def zcdp_rho(epsilon: float, delta: float) -> Fraction:
     return _largest(lambda rho: zcdp_epsilon(rho, delta) <= epsilon, epsilon + 1.0)
 
 
-def _largest(fits: Callable[[float], bool], high: float) -> Fraction:
+def _bisect(fits: Callable[[float], bool], high: float) -> tuple[float, float]:
+    """The two neighbouring numbers in 0 … high between which `fits` turns from true to false."""
     low = 0.0
     for _ in range(100):
         middle = (low + high) / 2
         low, high = (middle, high) if fits(middle) else (low, middle)
-    return round_down(Fraction(low))
+    return low, high
+
+
+def _largest(fits: Callable[[float], bool], high: float) -> Fraction:
+    return round_down(Fraction(_bisect(fits, high)[0]))
 
 
 def gaussian_delta(gdp: float, epsilon: float) -> float:
@@ -166,11 +171,8 @@ def gaussian_epsilon(gdp: float | Fraction, delta: float) -> float:
     gdp = float(gdp)
     if gdp <= 0:
         return 0.0
-    low, high = 0.0, zcdp_epsilon(gdp, delta)  # a Gaussian is g-zCDP too
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (low, middle) if gaussian_delta(gdp, middle) <= delta else (middle, high)
-    return high
+    enough = zcdp_epsilon(gdp, delta)  # a Gaussian is g-zCDP too
+    return _bisect(lambda epsilon: gaussian_delta(gdp, epsilon) > delta, enough)[1]
 
 
 def gaussian_gdp(epsilon: float, delta: float) -> Fraction:

@@ -90,8 +90,12 @@ class Account:
             releases=self.releases + 1,
         )
 
-    def require(self, budget: Budget, conversion: str = "gaussian") -> None:
+    def require(self, budget: Budget, conversion: str | None = None) -> None:
         """Refuse a request that does not fit, before anything is charged or read.
+
+        Args:
+            budget: what it costs.
+            conversion: of the advice; None for the one that its kind of noise allows.
 
         Raises:
             InsufficientBudget: says what was asked for, what is left, and the largest ε that fits.
@@ -99,7 +103,7 @@ class Account:
         by_gdp = (self.currency or budget.currency) == "gdp"
         if budget.gdp <= self.gdp_left if by_gdp else budget.rho <= self.rho_left:
             return
-        fitting = self.fitting(conversion, budget.delta)
+        fitting = self.fitting(conversion or ("gaussian" if budget.gdp == budget.rho else "tight"), budget.delta)
         advice = f"the largest epsilon that fits is {fitting:g}" if fitting else "nothing more can be released"
         raise InsufficientBudget(
             f"epsilon {budget.epsilon:g} at delta {budget.delta:g} is more than the budget of {self.source} has left: "

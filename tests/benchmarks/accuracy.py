@@ -20,6 +20,8 @@ import math  # noqa: E402
 import resource  # noqa: E402
 import subprocess  # noqa: E402
 import sys  # noqa: E402
+from collections.abc import Callable  # noqa: E402
+from functools import partial  # noqa: E402
 from pathlib import Path  # noqa: E402
 
 import numpy as np  # noqa: E402
@@ -167,6 +169,14 @@ def peer(system: str, python: str, table: str, workload: str, epsilon: str, seco
     return ask([*command, "--epsilon", epsilon, "--output", "/dev/null"], seconds)
 
 
+def several(run: Callable[[], dict], times: int) -> list[dict]:
+    """The runs of one system: no second one after a run that failed."""
+    runs: list[dict] = []
+    while len(runs) < times and not (runs and runs[-1].get("error")):
+        runs.append(run())
+    return runs
+
+
 def line(name: str, system: str, runs: list[dict]) -> list[str]:
     """One line of the table: the median of the runs."""
     table, workload, epsilon = name.split("/")
@@ -193,7 +203,7 @@ def main() -> None:
     parser.add_argument("--line", nargs="+", default=list(LINES), help="table/workload/epsilon")
     parser.add_argument("--mechanism", nargs="+", default=["projection"], choices=list(NEIGHBOURS))
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--peer", nargs="+", default=[], help="system=python, see peers.py; one run each")
+    parser.add_argument("--peer", nargs="+", default=[], help="system=python, see peers.py")
     parser.add_argument("--seconds", type=float, default=900, help="the most that one run may take")
     parser.add_argument("--write", metavar="SECTION", help="into RESULTS.md")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
@@ -208,10 +218,11 @@ def main() -> None:
         asked: list[tuple[str, list[dict]]] = []
         for mechanism in options.mechanism:
             command = [sys.executable, __file__, "--worker", f"{name}/{mechanism}"]
-            asked.append((f"dpsql {mechanism}", [ask(command, options.seconds) for _ in range(options.runs)]))
+            asked.append((f"dpsql {mechanism}", several(partial(ask, command, options.seconds), options.runs)))
         for system in options.peer:
             label, _, python = system.partition("=")
-            asked.append((label, [peer(label, python, table, workload, epsilon, options.seconds)]))
+            run = partial(peer, label, python, table, workload, epsilon, options.seconds)
+            asked.append((label, several(run, options.runs)))
         for system, runs in asked:
             rows.append(line(name, system, runs))
             print("  ".join(rows[-1]), flush=True)
