@@ -202,7 +202,15 @@ class Database:
 
     def request(self, table: str, epsilon: float, **how: Any) -> Request:
         """The request that the arguments of `synthesize` state."""
-        kinds = {"delta": float, "workload": str, "mechanism": str, "rows": int, "release": str}
+        kinds = {
+            "delta": float,
+            "workload": str,
+            "mechanism": str,
+            "rows": int,
+            "release": str,
+            "prior": str,
+            "reuse": bool,
+        }
         given: dict[str, Any] = {
             name: checked(name, how.pop(name), kind) for name, kind in kinds.items() if how.get(name) is not None
         }

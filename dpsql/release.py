@@ -30,10 +30,13 @@ import dpsql.mechanisms  # noqa: F401 - registers them
 from dpsql.database.catalog import Source, find_source
 from dpsql.database.constraints import find_allowed, settle_bins
 from dpsql.database.counting import DuckDBCounter
+from dpsql.database.priors import find_prior, load_prior
 from dpsql.database.store import Books, Entry, rows_table
 from dpsql.domain import Domain
 from dpsql.errors import DpsqlError, Interrupted, InvalidArgument
-from dpsql.mechanisms.base import Mechanism, PlannedMeasurement, explicit_options, make
+from dpsql.mechanisms.auto import AUTO, choose
+from dpsql.mechanisms.base import Mechanism, PlannedMeasurement, explicit_options, make, registered
+from dpsql.prior import Prior
 from dpsql.privacy.accounting import Budget, make_budget
 from dpsql.privacy.curator import Answer, Curator
 from dpsql.privacy.ledger import Account
@@ -44,7 +47,7 @@ from dpsql.workload import Workload, parse_workload
 
 Cursors = Callable[[], AbstractContextManager[duckdb.DuckDBPyConnection]]
 """Opens a connection of its own to the instance, for the time of a `with`."""
-DEFAULT_MECHANISM: Final = "projection"
+DEFAULT_MECHANISM: Final = AUTO
 _MOST_ROWS: Final = 200_000_000
 
 
@@ -60,6 +63,8 @@ class Request:
         mechanism: its name.
         rows: of the synthetic table; None for the measured total.
         columns: only these; None for all.
+        prior: a public table, view or earlier release that the fit starts from or leans on.
+        reuse: whether the fit uses measurements that earlier releases of the table paid for.
         release: a name that tells equal requests apart.
         options: of the mechanism.
         search_path: the caller's, for a bare table name.
@@ -72,6 +77,8 @@ class Request:
     mechanism: str = DEFAULT_MECHANISM
     rows: int | None = None
     columns: tuple[str, ...] | None = None
+    prior: str | None = None
+    reuse: bool = True
     release: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     search_path: str = ""
@@ -92,6 +99,7 @@ class Resolved:
         mechanism: with its options.
         budget: what it will cost.
         entry: the release, if it was charged before.
+        choice: why `auto` chose the mechanism; empty where the request names it.
     """
 
     request: Request
@@ -104,6 +112,7 @@ class Resolved:
     mechanism: Mechanism
     budget: Budget
     entry: Entry | None
+    choice: str = ""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -133,12 +142,14 @@ class Resolved:
 
     def guarantee(self) -> str:
         """The promise in words."""
-        return (
-            f"({self.budget.epsilon:g}, {self.budget.delta:g})-DP, by {self._proof()}, "
-            f"for neighbours that differ by {_NEIGHBOURS[self.account.neighbours]}"
+        promise = (
+            f"{self.budget.epsilon:g}" if self.budget.pure else f"({self.budget.epsilon:g}, {self.budget.delta:g})"
         )
+        return f"{promise}-DP, by {self._proof()}, for neighbours that differ by {_NEIGHBOURS[self.account.neighbours]}"
 
     def _proof(self) -> str:
+        if self.budget.pure:
+            return f"Laplace noise and selections ({float(self.budget.rho):.6g}-zCDP)"
         if self.budget.gdp == self.budget.rho:
             return f"{math.sqrt(2 * self.budget.gdp):.6g}-Gaussian DP"
         return f"{float(self.budget.rho):.6g}-zCDP"
@@ -158,25 +169,43 @@ def resolve(cursor: duckdb.DuckDBPyConnection, request: Request, *, to_charge: b
     Raises:
         DpsqlError: a child says what is wrong, and what mends it.
     """
-    mechanism = make(request.mechanism, request.options)
+    if request.mechanism != AUTO:
+        make(request.mechanism, request.options)
     _check_rows(request.rows)
     source = find_source(cursor, request.table, request.search_path)
     books = Books(cursor, source.catalog)
     account = account_of(books, source)
     delta = account.delta if request.delta is None else request.delta
-    budget = make_budget(request.epsilon, delta, mechanism.conversion)
+    make_budget(request.epsilon, delta)
     domain = domain_of(books, source, request.columns)
     workload = parse_workload(request.workload, source.parts, domain).ordered()
+    mechanism, choice = choose(request.mechanism, request.options, domain, workload, prior=request.prior is not None)
+    budget = mechanism.budget(request.epsilon, delta, domain, workload, account.neighbours)
     canonical = _canonical(request, source, budget, domain, workload, mechanism)
     key = hashlib.sha256(canonical.encode()).hexdigest()
     entry = books.release(key)
     if entry is None:
         mechanism.check(domain, workload, account.neighbours)
+        _check_prior(cursor, request, source, domain, mechanism)
         find_allowed(source, domain, books.constraints(source.key))  # refuses what nothing could satisfy
     if entry is None and to_charge:
         books.check_writable()
         account.require(budget, mechanism.conversion)
-    return Resolved(request, key, canonical, source, account, domain, workload, mechanism, budget, entry)
+    return Resolved(request, key, canonical, source, account, domain, workload, mechanism, budget, entry, choice)
+
+
+def _check_prior(
+    cursor: duckdb.DuckDBPyConnection, request: Request, source: Source, domain: Domain, mechanism: Mechanism
+) -> None:
+    """Refuse a prior that cannot be used, and a mechanism that needs one without it."""
+    if request.prior is None:
+        if mechanism.needs_prior:
+            raise InvalidArgument(f"mechanism {mechanism.name!r} starts from a public table: give prior := 'its name'")
+        return
+    if not mechanism.takes_prior:
+        others = ", ".join(name for name, cls in sorted(registered().items()) if cls.takes_prior)
+        raise InvalidArgument(f"mechanism {mechanism.name!r} makes no use of a prior; those that do are {others}")
+    load_prior(cursor, find_prior(cursor, request.prior, request.search_path, source, domain))
 
 
 def _check_rows(rows: int | None) -> None:
@@ -201,6 +230,8 @@ def _canonical(
             "options": explicit_options(mechanism),
             "rows": request.rows,
             "columns": None if request.columns is None else [a.name for a in (*domain, *domain.excluded)],
+            "prior": request.prior,
+            "reuse": request.reuse,
             "release": request.release,
         },
         ensure_ascii=False,
@@ -284,9 +315,26 @@ def _make(
     progress.stage(f"counting {resolved.source.name}")
     counter = DuckDBCounter(cursor, resolved.source, entry.domain)
     journal = _BooksJournal(books, entry.key)
-    curator = Curator(counter, entry.domain, entry.neighbours, entry.rho, journal, progress, entropy, entry.gdp)
+    curator = Curator(
+        counter,
+        entry.domain,
+        entry.neighbours,
+        entry.rho,
+        journal,
+        progress,
+        entropy,
+        gdp=entry.gdp,
+        pure=Fraction(resolved.budget.epsilon) if resolved.budget.pure else None,
+        prior=_prior(cursor, resolved, entry.domain),
+        earlier=books.measurements_for(entry) if resolved.request.reuse else (),
+    )
     seed = int(entry.key[:15], 16)
     outcome = resolved.mechanism.run(curator, resolved.workload, entry.rho, seed, progress)
+    report = dict(outcome.report)
+    if curator.earlier:
+        report["reused"] = len(curator.earlier)
+    if resolved.choice:
+        report["choice"] = resolved.choice
     counter.close()
     allowed = find_allowed(resolved.source, entry.domain, books.constraints(entry.source))
     if not np.isfinite(outcome.model.total):
@@ -299,7 +347,14 @@ def _make(
     columns = [column.name for column in resolved.source.columns if column.name in entry.columns]
     frame = _frame(entry.domain, codes, generator)
     settle_bins(resolved.source, entry.domain, allowed, codes, frame, generator)
-    books.publish(entry, resolved.source, columns, frame, outcome.report)
+    books.publish(entry, resolved.source, columns, frame, report)
+
+
+def _prior(cursor: duckdb.DuckDBPyConnection, resolved: Resolved, domain: Domain) -> Prior | None:
+    request = resolved.request
+    if request.prior is None:
+        return None
+    return load_prior(cursor, find_prior(cursor, request.prior, request.search_path, resolved.source, domain))
 
 
 def _check_unchanged(entry: Entry, source: Source) -> None:

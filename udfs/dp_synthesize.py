@@ -8,7 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from dpsql.database.store import rows_table
-from dpsql.mechanisms.base import options
+from dpsql.mechanisms.base import options, registered
 from dpsql.release import DEFAULT_MECHANISM, Request, Resolved, produce, resolve
 
 from .bridge import Call, Parameter, Relation, TableFunction
@@ -20,11 +20,13 @@ REQUEST_PARAMETERS = (
     Parameter("epsilon", "DOUBLE", help="what this release costs"),
     Parameter("delta", "DOUBLE", default=None, help="by default the table's"),
     Parameter("workload", "VARCHAR", default=None, help="SQL or shorthand; by default all 3-way marginals"),
-    Parameter("mechanism", "VARCHAR", default=DEFAULT_MECHANISM, help="'projection' or 'rap'"),
+    Parameter("mechanism", "VARCHAR", default=DEFAULT_MECHANISM, help=f"one of {', '.join(registered())}, or auto"),
     Parameter("rows", "BIGINT", default=None, help="of the synthetic table; by default the measured total"),
     Parameter("columns", "VARCHAR[]", default=None, help="only these columns; by default all"),
+    Parameter("prior", "VARCHAR", default=None, help="a public table, view or earlier release to lean on"),
+    Parameter("reuse", "BOOLEAN", default=True, help="use what earlier releases of the table measured"),
     Parameter("release", "VARCHAR", default="", help="a name: another one is a fresh release of the same request"),
-    *(Parameter(name, kind, default=None, help="option of a mechanism") for name, (kind, _) in options().items()),
+    *(Parameter(name, kind, default=None, help="option of a mechanism") for name, kind in options().items()),
 )
 
 
@@ -39,6 +41,8 @@ def request_of(call: Call) -> Request:
         workload=call["workload"],
         mechanism=call["mechanism"],
         rows=call["rows"],
+        prior=call["prior"],
+        reuse=call["reuse"],
         columns=None if columns is None else tuple(columns),
         release=call["release"],
         options=given,

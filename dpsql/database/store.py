@@ -43,7 +43,7 @@ class Entry:
         key: SHA-256 of the request.
         number: of its event; names its table.
         source: the account's key.
-        request: canonical JSON.
+        request: canonical JSON, and the keys of the releases that were published before.
         domain: as it was when the release was charged.
         mechanism: its name.
         rho, gdp: what was charged, exact.
@@ -277,6 +277,9 @@ class Books:
             account = self.account(source)
             assert account is not None
             number = self._event(source, "charge", key, mechanism, budget)
+            sql = "SELECT key FROM dpsql.release WHERE source = $source AND state = 'published' ORDER BY number"
+            earlier = [known for (known,) in self._run(sql, {"source": source})]
+            recorded = json.dumps({**json.loads(request), "earlier": earlier}, ensure_ascii=False, sort_keys=True)
             self._run(
                 "INSERT INTO dpsql.release VALUES ($key, $number, $source, $request, $domain, $mechanism, $rho, $gdp, "
                 "$neighbours, $guarantee, 'charged', NULL, NULL)",
@@ -284,7 +287,7 @@ class Books:
                     "key": key,
                     "number": number,
                     "source": source,
-                    "request": request,
+                    "request": recorded,
                     "domain": domain.to_json(),
                     "mechanism": mechanism,
                     "rho": _floor_units(budget.rho),
@@ -404,6 +407,24 @@ class Books:
             )
             answers.append(Answer(question, Fraction(rho), measured))
         return answers
+
+    def measurements_for(self, entry: Entry) -> list[Measurement]:
+        """What earlier releases measured that a release may use: whole marginals of the same columns and domains.
+
+        Which releases those are was fixed when it was charged, so that a release that is resumed asks the same again.
+        """
+        found: list[Measurement] = []
+        for key in json.loads(entry.request).get("earlier", ()):
+            other = self.release(key)
+            if other is None:
+                continue
+            for answer in self.answers(key):
+                measured = answer.measurement
+                if measured is None or measured.cells is not None or measured.variance == 0:
+                    continue
+                if all(other.domain.by_name.get(name) == entry.domain.by_name.get(name) for name in measured.clique):
+                    found.append(measured)
+        return found
 
     # --- publication --------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from dpsql.constraint import Allowed
 from dpsql.domain import Clique, Domain
 from dpsql.errors import InvalidArgument, UnknownName
-from dpsql.privacy.accounting import Neighbours
+from dpsql.privacy.accounting import Budget, Neighbours, make_budget
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Progress
 from dpsql.workload import Workload
@@ -83,6 +83,20 @@ class Mechanism(ABC):
     name: ClassVar[str]
     conversion: str = "tight"
     """How ε and δ become ρ: a key of `accounting.CONVERSIONS`."""
+    takes_prior: ClassVar[bool] = False
+    """Whether it makes use of a public prior."""
+    needs_prior: ClassVar[bool] = False
+    """Whether it cannot do without one."""
+
+    def budget(
+        self, epsilon: float, delta: float, domain: Domain, workload: Workload, neighbours: Neighbours
+    ) -> Budget:
+        """What a release at ε and δ costs: (ε, δ)-DP by the conversion, unless the mechanism promises otherwise.
+
+        Raises:
+            InvalidArgument: ε or δ.
+        """
+        return make_budget(epsilon, delta, self.conversion)
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:  # noqa: B027 - may be empty
         """Refuse what cannot work, from public facts, before anything is charged."""
@@ -131,13 +145,14 @@ def registered() -> Mapping[str, type[Mechanism]]:
     return dict(_registry)
 
 
-def options() -> dict[str, tuple[str, Any]]:
-    """The options of all mechanisms: name to (DuckDB type, default of the first mechanism that has it)."""
-    found: dict[str, tuple[str, Any]] = {}
+def options() -> dict[str, str]:
+    """The options of all mechanisms: name to DuckDB type, text where some take a number and others a word."""
+    found: dict[str, str] = {}
     for mechanism in _registry.values():
         hints = get_type_hints(mechanism)
         for field in fields(mechanism):  # type: ignore[arg-type]
-            found.setdefault(field.name, (_SQL_TYPES[_kind(hints[field.name])], field.default))
+            kind = _SQL_TYPES[_kind(hints[field.name])]
+            found[field.name] = kind if found.get(field.name, kind) == kind else "VARCHAR"
     return found
 
 
@@ -145,8 +160,9 @@ _SQL_TYPES: Final = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "VARC
 
 
 def _kind(hint: Any) -> type:
-    """The kind of an option from its annotation, `int` or `int | None`."""
-    return next(kind for kind in _SQL_TYPES if kind in (hint, *getattr(hint, "__args__", ())))
+    """The kind of an option from its annotation, `int` or `int | None`; text for `int | str`."""
+    kinds = [kind for kind in _SQL_TYPES if kind in (hint, *getattr(hint, "__args__", ()))]
+    return str if str in kinds else kinds[0]
 
 
 def make(name: str, given: Mapping[str, Any]) -> Mechanism:
@@ -167,7 +183,20 @@ def make(name: str, given: Mapping[str, Any]) -> Mechanism:
             listed = ", ".join(known) or "none"
             raise InvalidArgument(f"{option} is no option of mechanism {name!r}{whose}; its options are {listed}")
     hints = get_type_hints(mechanism)
-    return mechanism(**{option: checked(option, value, _kind(hints[option])) for option, value in given.items()})
+    return mechanism(**{option: _option(option, value, hints[option]) for option, value in given.items()})
+
+
+def _option(name: str, value: Any, hint: Any) -> Any:
+    """An option's value in its kind; a number may come as text from SQL, where another mechanism takes a word."""
+    kind = _kind(hint)
+    number = next((k for k in (int, float) if k in (hint, *getattr(hint, "__args__", ()))), None)
+    if number is not None and not isinstance(value, bool):
+        try:
+            return checked(name, number(value) if isinstance(value, str) else value, number)
+        except (ValueError, InvalidArgument):
+            if kind is not str:
+                raise InvalidArgument(f"{name} is {value!r}: give a value of the kind {kind.__name__}") from None
+    return checked(name, value, kind)
 
 
 def checked(name: str, value: Any, kind: type[Checked]) -> Checked:

@@ -34,6 +34,7 @@ from dpsql.fitting.relaxation import Blocks, RelaxedTable
 from dpsql.marginal import Measurement
 from dpsql.mechanisms.allocation import Allocation, allocate, noise, predicted_errors
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, register
+from dpsql.mechanisms.pseudo import shrinkage, usable
 from dpsql.mechanisms.relaxed import RelaxedModel
 from dpsql.memory import in_words, machine_memory, parse_size
 from dpsql.privacy.accounting import Neighbours, gaussian_variance
@@ -68,6 +69,7 @@ class Projection(Mechanism):
     """
 
     conversion = "gaussian"  # it asks for Gaussian noise only
+    takes_prior = True
     relaxed_rows: int = 512
     max_cells: int = 60_000
     all_cells: int = 1_500_000
@@ -158,8 +160,11 @@ class Projection(Mechanism):
         rough = max(1.0, float(total.values[0]))
         allocation = self.allocation(domain, workload, curator.neighbours, curator.remaining, rough)
         measured = curator.measure(allocation.shares)
-        best = best_total([total, *measured])
+        best = best_total([total, *measured, *curator.earlier])
         targets = tuple(sorted({*(m.clique for m in measured), *workload.needed}))
+        known = [*measured, *usable(curator.earlier, domain, self.max_cells)]
+        if curator.prior is not None:
+            known += shrinkage(curator.prior, domain, measured, workload.closure(), best, self.max_cells)
         report: dict[str, Any] = {
             "marginals": len(measured),
             "cells": sum(len(m.values) for m in measured),
@@ -168,14 +173,16 @@ class Projection(Mechanism):
         }
         if allocation.drowned:
             report["fit"] = "product of the 1-way marginals: noise would drown every dependence"
-            return Outcome(RelaxedModel(product_table(domain, measured, best), targets), report)
+            if len(known) == len(measured):
+                return Outcome(RelaxedModel(product_table(domain, measured, best), targets), report)
+            report["fit"] = "relaxed table, from the prior and earlier measurements where noise drowns this one"
         settings = Settings(
             rows=self.relaxed_rows,
             steps=self.steps,
             strength=allocation.pull_strength,
             relaxation=self.relaxation,
         )
-        fit = fit_marginals(domain, measured, best, settings, seed, progress)
+        fit = fit_marginals(domain, known, best, settings, seed, progress)
         report |= {
             "residual": round(fit.residual, 4),
             "converged": fit.converged,

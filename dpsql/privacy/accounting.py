@@ -77,7 +77,7 @@ class Budget:
 
     Attributes:
         epsilon: positive and finite.
-        delta: in (0, 1).
+        delta: in (0, 1); 0 where the promise is pure, (ε, 0)-DP.
         rho: of zCDP, exact.
         gdp: g = μ²/2 of Gaussian DP, exact.
     """
@@ -91,6 +91,11 @@ class Budget:
     def currency(self) -> str:
         """By which sum an account is held whose first charge this is: `gdp` where all noise is Gaussian."""
         return "gdp" if self.gdp == self.rho else "zcdp"
+
+    @property
+    def pure(self) -> bool:
+        """Whether the promise is ε-DP, with δ = 0."""
+        return self.delta == 0
 
 
 def check_epsilon(epsilon: float) -> float:
@@ -237,6 +242,19 @@ def make_budget(epsilon: float, delta: float, conversion: str = "tight") -> Budg
     if rho <= 0:
         raise InvalidArgument(f"epsilon {epsilon:g} at delta {delta:g} is too small to be useful: ask for more")
     return Budget(epsilon, delta, rho, units(rho * rule.price) * RHO_UNIT)
+
+
+def pure_budget(epsilon: float, rho: Fraction) -> Budget:
+    """What a mechanism of pure ε costs whose questions together cost ρ; it has Laplace noise and selections only.
+
+    Args:
+        epsilon: of ε-DP, the sum over all questions.
+        rho: the sum of their zCDP: (Δ₁/b)²/2 for Laplace noise of scale b, ε₀²/8 for a selection of range ε₀.
+    """
+    epsilon, rho = check_epsilon(epsilon), round_down(rho)
+    if rho <= 0:
+        raise InvalidArgument(f"epsilon {epsilon:g} is too small to be useful: ask for more")
+    return Budget(epsilon, 0.0, rho, units(rho * OTHER_PRICE) * RHO_UNIT)
 
 
 def account_budget(epsilon: float, delta: float) -> Budget:

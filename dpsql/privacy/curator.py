@@ -16,7 +16,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ import numpy.typing as npt
 from dpsql.domain import Clique, Domain
 from dpsql.errors import DpsqlError, InsufficientBudget, InvalidArgument
 from dpsql.marginal import Marginal, Measurement, NoiseName
+from dpsql.prior import Prior
 from dpsql.privacy.accounting import OTHER_PRICE, Neighbours, gaussian_variance, selection_rate
 from dpsql.privacy.noise import (
     Entropy,
@@ -31,6 +32,7 @@ from dpsql.privacy.noise import (
     discrete_gaussian,
     discrete_laplace,
     exponential_mechanism,
+    exponential_sample,
     system_entropy,
 )
 from dpsql.progress import Progress
@@ -82,6 +84,9 @@ class Curator:
         neighbours: of the guarantee.
         remaining: ρ of the charge not yet debited, exact.
         remaining_gdp: g of the charge not yet debited, exact.
+        remaining_pure: ε of a charge for pure ε-DP not yet debited, exact; None for one by ρ and g only.
+        prior: a public table, if the request names one.
+        earlier: measurements that earlier releases of the table paid for; free.
     """
 
     def __init__(
@@ -94,19 +99,25 @@ class Curator:
         progress: Progress,
         entropy: Entropy = system_entropy,
         gdp: Fraction | None = None,
+        pure: Fraction | None = None,
+        prior: Prior | None = None,
+        earlier: Sequence[Measurement] = (),
     ) -> None:
         self.domain: Final = domain
         self.neighbours: Final = neighbours
         self.remaining = rho
         self.remaining_gdp = rho * OTHER_PRICE if gdp is None else gdp
+        self.remaining_pure = pure
+        self.prior: Final = prior
+        self.earlier: Final = tuple(earlier)
         self._counter, self._journal, self._progress, self._entropy = counter, journal, progress, entropy
         self._recorded = list(journal.recorded())
         self._exact: dict[Clique, Marginal] = {}
 
-    def total(self, rho: Fraction) -> Measurement:
+    def total(self, rho: Fraction, noise: NoiseName = "gaussian") -> Measurement:
         """The number of rows, with noise N_Z(0, 1/2ρ + 1/8); exact and free where it is public (replace_one).
 
-        Privacy: ρ-zCDP, and Gaussian DP of g = ρ; sensitivity 1 (add_remove).
+        Privacy: ρ-zCDP, and Gaussian DP of g = ρ; sensitivity 1 (add_remove). Laplace noise as in `measure`.
         """
         if self.neighbours is Neighbours.REPLACE_ONE:
             question = _question("measure", (), Fraction(0), "none")
@@ -115,7 +126,7 @@ class Curator:
                 answers = [Answer(question, Fraction(0), self._measurement((), Fraction(0), "none"))]
                 self._record(answers)
             return _measured(answers[0])
-        return self.measure([((), rho)])[0]
+        return self.measure([((), rho)], noise)[0]
 
     def measure(self, requests: Sequence[tuple[Clique, Fraction]], noise: NoiseName = "gaussian") -> list[Measurement]:
         """Whole marginals, every cell of the domain with independent noise.
@@ -135,7 +146,7 @@ class Curator:
         for clique, _ in requests:
             self.domain.check_countable(clique)
         questions = [_question("measure", clique, rho, noise) for clique, rho in requests]
-        self._debit([rho for _, rho in requests], gaussian=noise == "gaussian")
+        self._debit([rho for _, rho in requests], noise)
         answers = self._replay(questions)
         fresh = []
         self._progress.stage("measuring", len(requests))
@@ -145,29 +156,34 @@ class Curator:
         self._record(fresh)
         return [_measured(answer) for answer in [*answers, *fresh]]
 
-    def measure_cells(self, queries: Sequence[Query], rho: Fraction) -> list[Measurement]:
+    def measure_cells(
+        self, queries: Sequence[Query], rho: Fraction, noise: NoiseName = "gaussian"
+    ) -> list[Measurement]:
         """Single cells, each with its own noise of σ² = 1/2ρ + 1/8.
 
         One measurement for each clique, in order of appearance.
 
         Privacy: len(queries)·ρ-zCDP, and Gaussian DP of that g; sensitivity 1 each, for both kinds of neighbours.
+        Laplace noise has b = 1/ε with ε ≤ √(2ρ), costs 11/7 of that g, and is ε-DP each too.
 
         Args:
             queries: the cells, without repetition.
             rho: of each one.
+            noise: `gaussian` or `laplace`.
         """
         grouped: dict[Clique, list[int]] = {}
         for clique, cell in queries:
             grouped.setdefault(clique, []).append(cell)
-        questions = [_question("cells", clique, rho, ",".join(map(str, cells))) for clique, cells in grouped.items()]
-        self._debit([rho * len(queries)], gaussian=True)
+        kind = "cells" if noise == "gaussian" else f"cells {noise}"
+        questions = [_question(kind, clique, rho, ",".join(map(str, cells))) for clique, cells in grouped.items()]
+        self._debit([rho] * len(queries), noise)
         answers = self._replay(questions)
         fresh = []
         for question, (clique, cells) in list(zip(questions, grouped.items(), strict=True))[len(answers) :]:
-            variance = gaussian_variance(rho, self.neighbours.cell**2)
-            values = _counts(self._marginal(clique), cells) + discrete_gaussian(variance, len(cells), self._entropy)
+            drawn, variance = self._noise(len(cells), rho, noise, self.neighbours.cell, self.neighbours.cell**2)
+            values = _counts(self._marginal(clique), cells) + drawn
             shape, cost = self.domain.shape(clique), rho * len(cells)
-            measured = Measurement(clique, shape, values, variance, "gaussian", cost, tuple(cells))
+            measured = Measurement(clique, shape, values, variance, noise, cost, tuple(cells))
             fresh.append(Answer(question, cost, measured))
         self._record(fresh)
         return [_measured(answer) for answer in [*answers, *fresh]]
@@ -195,11 +211,106 @@ class Curator:
             exclude: cells that are no candidates.
         """
         question = _question("select", (), rho, f"{count} of {len(cliques)}")
-        self._debit([rho] * count, gaussian=False)
+        return self._selection(question, rho, count, lambda: self._select(cliques, answers, count, rho, exclude))
+
+    def select_marginals(
+        self,
+        cliques: Sequence[Clique],
+        answers: Callable[[Clique], npt.NDArray[np.float64]],
+        count: int,
+        rho: Fraction,
+        penalties: Sequence[float] | None = None,
+        weights: Sequence[int] | None = None,
+    ) -> list[Clique]:
+        """The marginals that a model answers worst: score w·(Σ|count − answer| − penalty), without replacement.
+
+        Answers and penalties are rounded to whole rows; see `select_cells`.
+
+        Privacy: count·ρ-zCDP, and Gaussian DP of 11/7 of that g; an exponential mechanism of range 2λΔ each,
+        λ ≤ √(2ρ)/Δ, Δ = max w (add_remove) or 2·max w (replace_one); 2√(2ρ)-DP each too.
+
+        Args:
+            cliques: the candidates.
+            answers: the model's answers to a clique (rows), shape (cells,).
+            count: how many to select.
+            rho: of each selection.
+            penalties: taken from each score (rows), such as the noise that measuring would bring.
+            weights: of the scores, positive; 1 by default.
+        """
+        question = _question("select marginals", (), rho, f"{count} of {len(cliques)}")
+
+        def choose() -> list[Query]:
+            if count > len(cliques):
+                raise InvalidArgument(f"{count} marginals cannot be selected from {len(cliques)}: ask for fewer")
+            self._progress.stage("selecting", len(cliques))
+            scores = np.empty(len(cliques), np.int64)
+            for place, clique in enumerate(cliques):
+                errors = self._whole_answers(clique, answers(clique))
+                exact = self._marginal(clique)
+                errors[exact.cells] -= exact.counts
+                penalty = 0 if penalties is None else round(min(max(penalties[place], 0.0), _LARGEST_ANSWER))
+                scores[place] = (int(np.abs(errors).sum()) - penalty) * (1 if weights is None else weights[place])
+                self._progress.advance(1)
+            sensitivity = self.neighbours.marginal_l1 * (1 if weights is None else max(weights))
+            winners = exponential_mechanism(scores, selection_rate(rho, sensitivity), count, self._entropy)
+            return [(cliques[winner], -1) for winner in winners]
+
+        return [clique for clique, _ in self._selection(question, rho, count, choose)]
+
+    def sample_cells(
+        self,
+        cliques: Sequence[Clique],
+        answers: Callable[[Clique], npt.NDArray[np.float64]],
+        factor: int,
+        count: int,
+        rho: Fraction,
+    ) -> list[tuple[Query, int]]:
+        """Cells and signs drawn independently with P ∝ exp(λ·sign·(factor·count − answer)): DualQuery's query player.
+
+        Privacy: count·ρ-zCDP, and Gaussian DP of 11/7 of that g; each draw is an exponential mechanism of range 2λΔ,
+        λ ≤ √(2ρ)/Δ, Δ = factor for both neighbours.
+
+        Args:
+            cliques: whose cells, each with sign + or − (its negation), are the candidates.
+            answers: what is taken off factor·count for each cell of a clique (rows), shape (cells,); public.
+            factor: of the counts.
+            count: how many draws, with replacement.
+            rho: of each draw.
+
+        Returns:
+            For each draw the cell and its sign, 1 or −1.
+        """
+        question = _question("sample", (), rho, f"{count} of {len(cliques)} with factor {factor}")
+
+        def draw() -> list[Query]:
+            self._progress.stage("sampling", len(cliques))
+            parts = []
+            for clique in cliques:
+                scores = -self._whole_answers(clique, answers(clique))
+                exact = self._marginal(clique)
+                scores[exact.cells] += factor * exact.counts
+                parts.append(scores)
+                self._progress.advance(1)
+            starts = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
+            scores = np.concatenate(parts)
+            rate = selection_rate(rho, factor * self.neighbours.cell)
+            chosen = []
+            for drawn in exponential_sample(np.concatenate([scores, -scores]), rate, count, self._entropy):
+                cell, negated = drawn % len(scores), drawn >= len(scores)
+                number = int(np.searchsorted(starts, cell, side="right")) - 1
+                place = int(cell - starts[number])
+                chosen.append((cliques[number], -1 - place if negated else place))
+            return chosen
+
+        found = self._selection(question, rho, count, draw)
+        return [((clique, cell), 1) if cell >= 0 else ((clique, -1 - cell), -1) for clique, cell in found]
+
+    def _selection(self, question: str, rho: Fraction, count: int, choose: Callable[[], list[Query]]) -> list[Query]:
+        """Debit, then the recorded choice, or a new one, recorded before it is returned."""
+        self._debit([rho] * count, "selection")
         recorded = self._replay([question])
         if not recorded:
-            chosen = self._select(cliques, answers, count, rho, exclude)
-            recorded = [Answer(question, count * rho, selection=tuple(chosen))]
+            recorded = [Answer(question, count * rho, selection=tuple(choose()))]
             self._record(recorded)
         assert recorded[0].selection is not None
         return list(recorded[0].selection)
@@ -246,18 +357,29 @@ class Curator:
         finite = np.nan_to_num(answers.astype(np.float64), nan=0.0, posinf=_LARGEST_ANSWER, neginf=-_LARGEST_ANSWER)
         return np.rint(np.clip(finite, -_LARGEST_ANSWER, _LARGEST_ANSWER)).astype(np.int64)
 
-    def _debit(self, shares: Sequence[Fraction], *, gaussian: bool) -> None:
+    def _debit(self, shares: Sequence[Fraction], kind: NoiseName | Literal["selection"]) -> None:
+        """Take the shares of answers of one kind off what remains, or refuse them all."""
         if not all(isinstance(rho, Fraction) and rho > 0 for rho in shares):
             raise InvalidArgument("a share of the budget must be a positive Fraction")
         asked = sum(shares, Fraction(0))
-        dear = asked if gaussian else asked * OTHER_PRICE
-        for name, cost, left in (("ρ", asked, self.remaining), ("g", dear, self.remaining_gdp)):
+        dear = asked if kind == "gaussian" else asked * OTHER_PRICE
+        accounts = [("ρ", asked, self.remaining), ("g", dear, self.remaining_gdp)]
+        pure = Fraction(0)
+        if self.remaining_pure is not None:
+            if kind == "gaussian":
+                raise InvalidArgument("Gaussian noise proves no pure epsilon: ask for Laplace noise")
+            each = 2 if kind == "selection" else 1  # a selection's range is twice its rate times Δ
+            pure = sum((each * selection_rate(rho, 1) for rho in shares), Fraction(0))
+            accounts.append(("ε", pure, self.remaining_pure))
+        for name, cost, left in accounts:
             if cost > left:
                 raise InsufficientBudget(
                     f"the mechanism asks for {name} = {float(cost):.6g}, of its charge {float(left):.6g} is left"
                 )
         self.remaining -= asked
         self.remaining_gdp -= dear
+        if self.remaining_pure is not None:
+            self.remaining_pure -= pure
 
     def _replay(self, questions: Sequence[str]) -> list[Answer]:
         """The recorded answers to the first of these questions; refuses a run that asks otherwise than recorded."""
@@ -284,15 +406,18 @@ class Curator:
         shape = self.domain.shape(clique)
         if noise == "none":
             return Measurement(clique, shape, exact.dense(), Fraction(0), noise, Fraction(0))
-        values, variance = self._noise(exact.size, rho, noise)
+        both = self.neighbours.marginal_l1, self.neighbours.marginal_l2_squared
+        values, variance = self._noise(exact.size, rho, noise, *both)
         values[exact.cells] += exact.counts
         return Measurement(clique, shape, values, variance, noise, rho)
 
-    def _noise(self, count: int, rho: Fraction, noise: NoiseName) -> tuple[Integers, Fraction]:
+    def _noise(
+        self, count: int, rho: Fraction, noise: NoiseName, l1: int, l2_squared: int
+    ) -> tuple[Integers, Fraction]:
         if noise == "laplace":
-            scale = 1 / selection_rate(rho, self.neighbours.marginal_l1)  # Δ₁/ε with ε ≤ √(2ρ)
+            scale = 1 / selection_rate(rho, l1)  # Δ₁/ε with ε ≤ √(2ρ)
             return discrete_laplace(scale, count, self._entropy), 2 * scale**2
-        variance = gaussian_variance(rho, self.neighbours.marginal_l2_squared)
+        variance = gaussian_variance(rho, l2_squared)
         return discrete_gaussian(variance, count, self._entropy), variance
 
 

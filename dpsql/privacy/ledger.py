@@ -10,6 +10,7 @@ enforce it by a conditional update (`sql/charge.sql`).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -103,7 +104,11 @@ class Account:
         by_gdp = (self.currency or budget.currency) == "gdp"
         if budget.gdp <= self.gdp_left if by_gdp else budget.rho <= self.rho_left:
             return
-        fitting = self.fitting(conversion or ("gaussian" if budget.gdp == budget.rho else "tight"), budget.delta)
+        if budget.pure:  # ρ grows with ε²
+            share = self.gdp_left / budget.gdp if by_gdp else self.rho_left / budget.rho
+            fitting = float(f"{0.99999 * budget.epsilon * math.sqrt(share):.5g}")
+        else:
+            fitting = self.fitting(conversion or ("gaussian" if budget.gdp == budget.rho else "tight"), budget.delta)
         advice = f"the largest epsilon that fits is {fitting:g}" if fitting else "nothing more can be released"
         raise InsufficientBudget(
             f"epsilon {budget.epsilon:g} at delta {budget.delta:g} is more than the budget of {self.source} has left: "

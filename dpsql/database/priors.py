@@ -1,0 +1,181 @@
+"""Public priors from SQL: find the table, view or earlier release that a request names, check it, and encode it.
+
+A prior is read without noise, so it must be public: a protected table is refused, and so is a view that could read one.
+A view's text is searched for the name of any protected table, of any view (searched in turn) and of any macro, wherever
+they are: better refuse a harmless namesake than read a private row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import duckdb
+import numpy as np
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from dpsql.database.catalog import Source, find_source
+from dpsql.database.encoding import encode
+from dpsql.database.store import Books, catalogs_with_books, rows_table
+from dpsql.domain import Attribute, Domain
+from dpsql.errors import InvalidArgument, UnknownName
+from dpsql.names import fold, pick
+from dpsql.prior import Prior
+
+_MOST_ROWS: Final = 5_000_000
+_DEEPEST: Final = 20
+
+
+@dataclass(frozen=True)
+class PriorTable:
+    """Where a prior's rows are, and which of its columns stand for which attribute.
+
+    Attributes:
+        name: as the request says it.
+        table: the table, view or rows of a release.
+        columns: for each attribute that it has, its own spelling of the column.
+    """
+
+    name: str
+    table: exp.Table
+    columns: tuple[tuple[Attribute, str], ...]
+
+
+def find_prior(
+    cursor: duckdb.DuckDBPyConnection, text: str, search_path: str, source: Source, domain: Domain
+) -> PriorTable:
+    """The public table that a request names as its prior; reads nothing but the catalogue.
+
+    Raises:
+        InvalidArgument: protected, possibly reads what is, or has other columns than the source.
+        UnknownName: no table, view or published release of that name.
+    """
+    table = _find(cursor, text, search_path, source)
+    described = cursor.execute(f"DESCRIBE {exp.select('*').from_(table).sql(dialect='duckdb')}").fetchall()
+    names = [name for name, *_ in described]
+    known = {fold(column.name) for column in source.columns}
+    other = [name for name in names if fold(name) not in known]
+    if other:
+        raise InvalidArgument(
+            f"prior {text!r} has a column {other[0]!r} that {source.name!r} has not: give a view of the columns that "
+            "both have"
+        )
+    found = [(attribute, pick(attribute.name, names)) for attribute in domain]
+    columns = tuple((attribute, name) for attribute, name in found if name is not None)
+    if not columns:
+        raise InvalidArgument(f"prior {text!r} has none of the columns {', '.join(domain.names)}")
+    return PriorTable(text, table, columns)
+
+
+def _find(cursor: duckdb.DuckDBPyConnection, text: str, search_path: str, source: Source) -> exp.Table:
+    protected = _protected(cursor)
+    try:
+        found = find_source(cursor, text, search_path)
+    except InvalidArgument:  # a view
+        return _view(cursor, text, protected)
+    except UnknownName:
+        releases = [entry for entry in Books(cursor, source.catalog).find_releases(text) if entry.state == "published"]
+        if len(releases) != 1:
+            raise UnknownName(
+                f"prior {text!r} is no public table or view, and no number or name of one published release"
+            ) from None
+        return rows_table(source.catalog, releases[0])
+    if (fold(found.catalog), fold(found.key)) in protected:
+        raise InvalidArgument(
+            f"prior {text!r} is a protected table: a prior is read without noise, so it must be public"
+        )
+    return found.table()
+
+
+def _protected(cursor: duckdb.DuckDBPyConnection) -> set[tuple[str, str]]:
+    """Database and key of every protected table, in lower case."""
+    return {
+        (fold(catalog), fold(account.source))
+        for catalog in catalogs_with_books(cursor)
+        for account in Books(cursor, catalog).accounts()
+    }
+
+
+def _view(cursor: duckdb.DuckDBPyConnection, text: str, protected: set[tuple[str, str]]) -> exp.Table:
+    """A view none of whose words is the name of a protected table, of a macro, or of a view that is none of these."""
+    views: dict[str, list[str]] = {}
+    for name, definition in cursor.execute("SELECT view_name, sql FROM duckdb_views() WHERE NOT internal").fetchall():
+        views.setdefault(fold(name), []).append(definition)
+    sql = "SELECT DISTINCT function_name FROM duckdb_functions() WHERE NOT internal"
+    macros = {fold(name) for (name,) in cursor.execute(sql).fetchall()}
+    private = {part for _, key in protected for part in (key, key.rpartition(".")[2].strip('"'))}
+    parsed = exp.maybe_parse(text, into=exp.Table, dialect="duckdb")
+    waiting, seen = [fold(parsed.name)], set[str]()
+    while waiting:
+        name = waiting.pop()
+        seen.add(name)
+        for definition in views.get(name, []):
+            for word in _words(definition, text):
+                if word in private or word in macros or word.startswith("dp_"):
+                    raise InvalidArgument(
+                        f"prior {text!r} is a view that names {word!r}, which is protected or runs code of its own: "
+                        "give a public table"
+                    )
+                if word in views and word not in seen:
+                    waiting.append(word)
+        if len(seen) > _DEEPEST:
+            raise InvalidArgument(f"prior {text!r} is a view of too many views: give a public table")
+    return parsed
+
+
+def _words(definition: str, text: str) -> set[str]:
+    """The words of a view's definition, in lower case; what is quoted as text too, for a function may run it."""
+    try:
+        tokens = sqlglot.tokenize(definition, read="duckdb")
+    except SqlglotError:
+        raise InvalidArgument(f"prior {text!r} is a view that cannot be checked: give a public table") from None
+    words = {fold(token.text) for token in tokens}
+    return words | {fold(part) for word in words for part in word.replace('"', " ").replace(".", " ").split()}
+
+
+def load_prior(cursor: duckdb.DuckDBPyConnection, prior: PriorTable) -> Prior:
+    """The distinct rows of a prior in the codes of its attributes.
+
+    Raises:
+        InvalidArgument: it has no row, too many, or a value outside the declared domain; names the column.
+    """
+    attributes = [attribute for attribute, _ in prior.columns]
+    mark = "null"
+    while any(fold(name).startswith(mark) for attribute, other in prior.columns for name in (attribute.name, other)):
+        mark += "_"
+    columns, failed = [], []
+    for place, (attribute, name) in enumerate(prior.columns):
+        kind = exp.DataType.build(attribute.type, dialect="duckdb")
+        columns.append(exp.alias_(exp.TryCast(this=_column(name), to=kind), attribute.name, quoted=True))
+        columns.append(exp.alias_(exp.Is(this=_column(name), expression=exp.null()), f"{mark}{place}"))
+        lost = exp.Is(this=_column(attribute.name), expression=exp.null())  # a value that is not of the column's type
+        failed.append(exp.alias_(exp.and_(exp.not_(exp.column(f"{mark}{place}")), lost), f"f{place}"))
+    rows = exp.select(*columns).from_(prior.table).subquery("rows")
+    codes = [exp.alias_(encode(attribute), f"c{place}") for place, attribute in enumerate(attributes)]
+    encoded = exp.select(*codes, *failed).from_(rows)
+    grouped = exp.select("*", "count(*) AS n").from_(encoded.subquery("codes")).group_by("ALL").limit(_MOST_ROWS + 1)
+    try:
+        found = cursor.execute(grouped.sql(dialect="duckdb")).fetchnumpy()
+    except duckdb.Error as error:  # public rows: its text may be shown
+        raise InvalidArgument(f"prior {prior.name!r} cannot be read: {error}") from None
+    weights = np.asarray(found["n"], np.float64)
+    if not len(weights):
+        raise InvalidArgument(f"prior {prior.name!r} has no rows: give a public table with some")
+    if len(weights) > _MOST_ROWS:
+        raise InvalidArgument(f"prior {prior.name!r} has more than {_MOST_ROWS} different rows: give a sample of it")
+    for place, attribute in enumerate(attributes):
+        outside = np.ma.getmaskarray(found[f"c{place}"]) | np.asarray(found[f"f{place}"], bool)
+        if outside.any():
+            raise InvalidArgument(
+                f"prior {prior.name!r} has {int(weights[outside].sum())} rows with a value of {attribute.name!r} "
+                "outside its declared domain: give a view without them, or with other values for them"
+            )
+    codes_found = np.stack([np.asarray(found[f"c{place}"], np.int64) for place in range(len(attributes))], axis=1)
+    order = np.lexsort(codes_found.T[::-1])  # the same on every run
+    return Prior(tuple(a.name for a in attributes), codes_found[order], weights[order])
+
+
+def _column(name: str) -> exp.Column:
+    return exp.column(exp.to_identifier(name, quoted=True))

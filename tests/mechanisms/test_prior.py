@@ -1,0 +1,115 @@
+"""Public priors and reuse, through SQL and Python."""
+
+from __future__ import annotations
+
+import json
+
+import duckdb
+import numpy as np
+import pytest
+
+FAST = {"relaxed_rows": 16, "steps": 20}
+
+
+@pytest.fixture
+def census(people):
+    """`people`, with a public table of the same columns."""
+    people.sql("CREATE TABLE public_people AS FROM people WHERE sex IS NOT NULL LIMIT 200")
+    return people
+
+
+def report(db, number=None):
+    rows = db.releases()
+    row = rows.iloc[-1 if number is None else number]
+    return json.loads(row.report), json.loads(row.request)
+
+
+def test_a_table_a_view_and_a_release_are_priors(census):
+    census.sql("CREATE VIEW seen AS SELECT age, mood FROM public_people")
+    census.synthesize("people", 0.5, release="first", **FAST)
+    for prior in ("public_people", "main.public_people", "seen", "first", "2"):
+        release = census.synthesize("people", 0.1, prior=prior, **FAST)
+        assert len(release.df()) > 0
+        assert report(census)[1]["prior"] == prior
+
+
+REFUSED = {
+    "people": "is a protected table",
+    "nothing": "no public table or view",
+    "wider": "has a column 'extra' that 'people' has not",
+    "outside": "outside its declared domain",
+    "wrong_type": "outside its declared domain",
+    "empty": "has no rows",
+    "through_view": "is a view that names 'people'",
+    "through_two": "is a view that names 'people'",
+    "through_macro": "is a view that names 'peek'",
+    "through_text": "is a view that names 'people'",
+    "other_columns": "has a column 'z'",
+}
+
+
+@pytest.mark.parametrize("prior", REFUSED)
+def test_what_is_no_prior(census, prior):
+    census.sql(
+        """
+        CREATE TABLE wider AS SELECT *, 1 AS extra FROM public_people;
+        CREATE TABLE outside AS SELECT 200 AS age;
+        CREATE TABLE wrong_type AS SELECT 'old' AS age;
+        CREATE TABLE empty AS FROM public_people LIMIT 0;
+        CREATE VIEW through_view AS SELECT age FROM people;
+        CREATE VIEW through_two AS SELECT age FROM through_view;
+        CREATE MACRO peek() AS TABLE SELECT age FROM people;
+        CREATE VIEW through_macro AS FROM peek();
+        CREATE VIEW through_text AS SELECT age FROM query_table('main.people');
+        CREATE TABLE other_columns AS SELECT 1 AS z;
+        """
+    )
+    with pytest.raises(duckdb.Error, match=REFUSED[prior]):
+        census.sql(f"FROM dp_synthesize('people', epsilon := 1.0, prior := '{prior}')")
+    assert census.budget().epsilon_spent.tolist() == [0.0]
+
+
+def test_a_mechanism_without_use_for_a_prior_says_so(census):
+    with pytest.raises(duckdb.Error, match="makes no use of a prior; those that do are .*projection"):
+        census.sql("FROM dp_synthesize('people', epsilon := 1.0, mechanism := 'rap', prior := 'public_people')")
+
+
+def test_a_prior_of_the_table_itself_helps_where_noise_is_large(db, data):
+    """Not private, and so the best prior that there could be: the error falls well below that of no prior."""
+    db.sql(f"CREATE TABLE t AS SELECT * EXCLUDE (fnlwgt) FROM '{data}/adult_priv.csv.gz'")
+    db.sql(f"CREATE TABLE p AS SELECT * EXCLUDE (fnlwgt) FROM '{data}/adult_pub.csv.gz'")
+    db.protect("t", epsilon=100.0, delta=1e-9)
+    sizes = json.loads((data / "adult_pub_domain.json").read_text())
+    for name, *_ in db.sql("DESCRIBE t").fetchall():
+        db.domain("t", name, lower=0, upper=sizes[name] - 1, bins=sizes[name], nulls=False)
+    errors = {}
+    for prior in (None, "p"):
+        rows = db.synthesize("t", 0.05, workload="all 2-way", prior=prior, reuse=False).df()
+        found = []
+        for one, two in (("age", "education"), ("sex", "marital-status"), ("race", "native-country")):
+            sql = f'SELECT "{one}", "{two}", count(*) / (SELECT count(*) FROM x) AS p FROM x GROUP BY ALL'
+            true = db.sql(sql.replace("FROM x", "FROM t")).df().set_index([one, two]).p
+            made = rows.groupby([one, two]).size() / len(rows)
+            found.append(true.sub(made, fill_value=0).abs().sum())
+        errors[prior] = np.mean(found)
+    assert errors["p"] < 0.8 * errors[None]
+
+
+def test_reuse(people):
+    """A fit uses what earlier releases measured, free; one that says reuse := false does not."""
+    workload = "SELECT sex, sick, count(*) FROM people GROUP BY ALL"
+    precise = people.synthesize("people", 2.0, workload=workload, **FAST)
+    later = people.synthesize("people", 0.2, workload=workload, **FAST)
+    assert report(people)[0]["reused"] == len(precise.measurements.measurement.unique())
+    assert report(people)[1]["earlier"] == [precise.entry.key]
+    assert later.entry.report["total"] == pytest.approx(600, abs=15)  # ε = 0.2 alone would know it to about 60 rows
+    alone = people.synthesize("people", 0.2, workload=workload, reuse=False, **FAST)
+    assert "reused" not in alone.entry.report
+
+
+def test_reuse_leaves_out_other_domains(people):
+    workload = "SELECT age, count(*) FROM people GROUP BY ALL"
+    people.synthesize("people", 1.0, workload=workload, columns=["age"], **FAST)
+    people.domain("people", "age", lower=18, upper=77, bins=3)
+    people.synthesize("people", 0.2, workload=workload, columns=["age"], **FAST)
+    assert report(people)[0].get("reused", 0) <= 1  # the total only
