@@ -166,7 +166,7 @@ def load_prior(cursor: duckdb.DuckDBPyConnection, prior: PriorTable) -> Prior:
     if len(weights) > _MOST_ROWS:
         raise InvalidArgument(f"prior {prior.name!r} has more than {_MOST_ROWS} different rows: give a sample of it")
     for place, attribute in enumerate(attributes):
-        outside = np.ma.getmaskarray(found[f"c{place}"]) | np.asarray(found[f"f{place}"], bool)
+        outside = np.ma.getmaskarray(np.ma.asarray(found[f"c{place}"])) | np.asarray(found[f"f{place}"], bool)
         if outside.any():
             raise InvalidArgument(
                 f"prior {prior.name!r} has {int(weights[outside].sum())} rows with a value of {attribute.name!r} "

@@ -2,5 +2,6 @@
 
 from __future__ import annotations
 
+from dpsql.mechanisms import mwem as mwem
 from dpsql.mechanisms import projection as projection
 from dpsql.mechanisms import rap as rap

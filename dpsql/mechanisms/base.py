@@ -231,3 +231,9 @@ def check_range(name: str, value: float, low: float, high: float) -> None:
     """Refuse an option outside low … high."""
     if not low <= value <= high:
         raise InvalidArgument(f"{name} is {value:g}: give {low:g} to {high:g}")
+
+
+def check_word(name: str, value: str, known: Sequence[str]) -> None:
+    """Refuse an option that is none of the known words."""
+    if value not in known:
+        raise InvalidArgument(f"{name} is {value!r}: say one of {', '.join(map(repr, known))}")

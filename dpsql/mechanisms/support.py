@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dpsql.constraint import Allowed
 from dpsql.domain import Clique, Domain
-from dpsql.errors import DpsqlError
+from dpsql.mechanisms.base import Model
 from dpsql.prior import packed, project_rows
 from dpsql.progress import Progress
 
@@ -40,24 +40,31 @@ class SupportModel:
     def sample(
         self, rows: int, generator: np.random.Generator, progress: Progress, allowed: Sequence[Allowed] = ()
     ) -> Codes:
-        """See `Model.sample`: each row of the support as often as its weight says, up to one (a systematic draw).
-
-        Raises:
-            DpsqlError: no row of the support is allowed.
-        """
+        """See `Model.sample`: each row of the support as often as its weight says, up to one (a systematic draw)."""
         progress.stage("drawing", 1)
-        kept = np.ones(len(self.codes), bool)
-        for part in allowed:
-            if part.clique:
-                known = packed(part.codes, part.clique, self.domain, part.clique)
-                kept &= np.isin(packed(self.codes, self.domain.names, self.domain, part.clique), known)
-        weights = np.where(kept, self.weights, 0.0)
-        if rows and weights.sum() <= 0:
-            raise DpsqlError(
-                "no row of the model satisfies the constraints: ask for mechanism := 'projection', which draws only "
-                "rows that do, under another release name"
-            )
-        return self.codes[systematic(weights, rows, generator)]
+        codes = self.codes[systematic(self.weights, rows, generator)]
+        return satisfying(self, codes, self.domain, allowed, generator)
+
+
+def satisfying(
+    model: Model, codes: Codes, domain: Domain, allowed: Sequence[Allowed], generator: np.random.Generator
+) -> Codes:
+    """The same rows, but those that break a constraint take an allowed tuple of its columns, as the model weighs them.
+
+    Constraints have no column in common, so one pass mends them all.
+    """
+    for part in allowed:
+        if not part.clique:
+            continue
+        known = packed(part.codes, part.clique, domain, part.clique)
+        broken = np.flatnonzero(~np.isin(packed(codes, domain.names, domain, part.clique), known))
+        if len(broken):
+            weights = model.project(part.clique)[known].astype(np.float64) + 1e-12
+            drawn = generator.permutation(systematic(weights, len(broken), generator))
+            codes = codes.copy()
+            for name, values in zip(part.clique, part.codes[drawn].T, strict=True):
+                codes[broken, domain.names.index(name)] = values
+    return codes
 
 
 def systematic(weights: npt.NDArray[np.float64], count: int, generator: np.random.Generator) -> Codes:

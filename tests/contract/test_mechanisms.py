@@ -22,6 +22,7 @@ from ..conftest import seeded_entropy
 from ..counters import Journal, Rows
 
 FAST = {
+    "mwem": {"rounds": 3},
     "projection": {"relaxed_rows": 8, "steps": 5},
     "rap": {"rounds": 2, "queries_per_round": 2, "relaxed_rows": 8, "steps": 5},
 }
@@ -60,6 +61,27 @@ def test_spends_its_charge_and_no_more(name, neighbours):
     assert spent + curator.remaining == 1
     assert spent <= 1
     assert float(spent) > 0.98
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_a_pure_promise_adds_up(name, neighbours):
+    """Where a mechanism promises ε-DP, the curator that counts ε stops none of its questions, and little is left."""
+    domain, epsilon = domain_of(3), 1.5
+    workload = Workload((domain.names[:2],))
+    mechanism = make(name, FAST[name])
+    budget = mechanism.budget(epsilon, 1e-6, domain, workload, neighbours)
+    if not budget.pure:
+        assert budget.delta == 1e-6
+        return
+    table = np.random.default_rng(1).integers(0, 3, size=(60, 3))
+    pure = Fraction(epsilon)
+    curator = Curator(Rows(domain, table), domain, neighbours, budget.rho, Journal(), Quiet(), pure=pure)
+    mechanism.run(curator, workload, budget.rho, 7, Quiet())
+    assert 0 <= curator.remaining_pure < 0.02 * pure
+    curator = Curator(Rows(domain, table), domain, neighbours, budget.rho, Journal(), Quiet(), pure=pure * 98 / 100)
+    with pytest.raises(InsufficientBudget):
+        mechanism.run(curator, workload, budget.rho, 7, Quiet())
 
 
 @pytest.mark.parametrize("name", NAMES)

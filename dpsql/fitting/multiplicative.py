@@ -1,0 +1,154 @@
+r"""Multiplicative weights: distributions that move towards measured answers.
+
+    A(x) ∝ A(x)·exp(q(x)·(m − q(A))/2n)          one query q with answer m, of n rows
+    A(x) ∝ A(x)·exp((m − M_S(A))[cell of x]/2n)  a whole marginal M_S: all of its cells at once
+
+over one of two representations:
+
+    Factored   a product of histograms over disjoint groups of attributes; a query joins the groups that it touches, so
+               the domain is never enumerated, only the groups are
+    Weighted   weights of given rows (the support of a public table)
+
+Both are values: an update makes a new one and shares what did not change, so that iterates can be kept for averaging.
+
+Source: Machanavajjhala, lecture 13 (Hardt, Ligett, McSherry 2012). The lecture's private update writes q(A_i) on the
+right, a slip for q(A_{i−1}).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.domain import Clique, Domain
+from dpsql.marginal import Measurement
+from dpsql.prior import packed
+from dpsql.progress import Progress
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
+Self = TypeVar("Self", bound="Distribution")
+
+
+class Distribution(Protocol):
+    """A distribution over rows that can be tilted."""
+
+    def project(self, clique: Clique) -> Floats:
+        """The marginal of a clique in probabilities, flat, shape (cells,)."""
+
+    def tilted(self: Self, clique: Clique, exponents: Floats) -> Self:
+        """A(x)·exp(exponents[cell of x]), normalised; exponents of shape (cells,)."""
+
+
+@dataclass(frozen=True)
+class Factored:
+    """A product of histograms over disjoint groups of attributes.
+
+    Attributes:
+        domain: of all attributes.
+        factors: for each group, in column order, its probabilities of the shape of its sizes.
+    """
+
+    domain: Domain
+    factors: tuple[tuple[Clique, Floats], ...]
+
+    @staticmethod
+    def uniform(domain: Domain) -> Factored:
+        """Every attribute by itself and uniform, as A_0 is."""
+        sizes = domain.shape(domain.names)
+        return Factored(domain, tuple(((n,), np.full(s, 1 / s)) for n, s in zip(domain.names, sizes, strict=True)))
+
+    def joined(self, clique: Clique) -> Clique:
+        """The group that a clique would become part of."""
+        touched = [names for names, _ in self.factors if set(names) & set(clique)]
+        return self.domain.clique(name for names in touched for name in names)
+
+    def project(self, clique: Clique) -> Floats:
+        """See `Distribution.project`."""
+        parts = []
+        for names, table in self.factors:
+            kept = [name for name in names if name in clique]
+            if kept:
+                parts.append((tuple(kept), table.sum(axis=tuple(i for i, n in enumerate(names) if n not in clique))))
+        return _product(parts, clique).ravel()
+
+    def tilted(self, clique: Clique, exponents: Floats) -> Factored:
+        """See `Distribution.tilted`."""
+        group = self.joined(clique)
+        touched = [factor for factor in self.factors if set(factor[0]) & set(clique)]
+        table = touched[0][1] if len(touched) == 1 else _product(touched, group)
+        shape = [size if name in clique else 1 for name, size in zip(group, table.shape, strict=True)]
+        moved = table * np.exp(exponents - exponents.max()).reshape(shape)
+        others = tuple(factor for factor in self.factors if not set(factor[0]) & set(clique))
+        return Factored(self.domain, (*others, (group, moved / moved.sum())))
+
+
+def _product(parts: Sequence[tuple[Clique, Floats]], order: Clique) -> Floats:
+    """The product of tables over disjoint attributes, axes in `order`."""
+    letters = {name: chr(ord("a") + place) for place, name in enumerate(order)} if len(order) <= 26 else {}
+    if letters:
+        inputs = ",".join("".join(letters[name] for name in names) for names, _ in parts)
+        return np.asarray(np.einsum(f"{inputs}->{''.join(letters.values())}", *(table for _, table in parts)))
+    whole: Floats = np.ones(())
+    names: list[str] = []
+    for part, table in parts:
+        whole = np.multiply.outer(whole, table)
+        names += part
+    return whole.transpose([names.index(name) for name in order])
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """Weights of given rows.
+
+    Attributes:
+        domain: of all attributes.
+        codes: the rows, shape (rows, attributes).
+        weights: probabilities, shape (rows,).
+    """
+
+    domain: Domain
+    codes: Codes
+    weights: Floats
+
+    def project(self, clique: Clique) -> Floats:
+        """See `Distribution.project`."""
+        return np.bincount(self._cells(clique), self.weights, self.domain.size(clique)).astype(np.float64)
+
+    def tilted(self, clique: Clique, exponents: Floats) -> Weighted:
+        """See `Distribution.tilted`."""
+        moved = self.weights * np.exp(exponents - exponents.max())[self._cells(clique)]
+        return Weighted(self.domain, self.codes, moved / moved.sum())
+
+    def _cells(self, clique: Clique) -> Codes:
+        return packed(self.codes, self.domain.names, self.domain, clique)
+
+
+Any_ = TypeVar("Any_", Factored, Weighted)
+
+
+def absorb(
+    distribution: Any_, measurements: Sequence[Measurement], total: float, passes: int, progress: Progress
+) -> Any_:
+    """Update a distribution by each measurement, `passes` times over, the newest one first.
+
+    Args:
+        distribution: A_{i−1}.
+        measurements: of whole marginals or of cells, oldest first.
+        total: n, rows.
+        passes: how often each one is used.
+        progress: may raise `Interrupted`.
+    """
+    for _ in range(passes):
+        for measured in reversed(measurements):
+            gap = np.zeros(distribution.domain.size(measured.clique))
+            answers = total * distribution.project(measured.clique)
+            cells = slice(None) if measured.cells is None else np.array(measured.cells)
+            gap[cells] = measured.values - answers[cells]
+            distribution = distribution.tilted(measured.clique, gap / (2 * total))
+            progress.advance(0)
+    return distribution
