@@ -35,7 +35,7 @@ from dpsql.marginal import Measurement
 from dpsql.mechanisms.allocation import Allocation, allocate, noise, predicted_errors
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, register
 from dpsql.mechanisms.pseudo import shrinkage, usable
-from dpsql.mechanisms.relaxed import RelaxedModel
+from dpsql.mechanisms.relaxed import RelaxedModel, fit_report
 from dpsql.memory import in_words, machine_memory, parse_size
 from dpsql.privacy.accounting import Neighbours, gaussian_variance
 from dpsql.privacy.curator import Curator
@@ -183,17 +183,7 @@ class Projection(Mechanism):
             relaxation=self.relaxation,
         )
         fit = fit_marginals(domain, known, best, settings, seed, progress)
-        report |= {
-            "residual": round(fit.residual, 4),
-            "converged": fit.converged,
-            "pull": round(fit.pull, 3),
-            "steps": fit.steps,
-        }
-        if not fit.converged:
-            report["warning"] = (
-                f"the fit did not converge: its residual is {fit.residual:.2f}, noise alone leaves about 1; ask for "
-                "more relaxed_rows or steps"
-            )
+        report |= fit_report(fit)
         return Outcome(RelaxedModel(fit.model, targets), report)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from dpsql.constraint import Allowed
 from dpsql.domain import Clique
 from dpsql.fitting.cells import draw_rows
+from dpsql.fitting.projection import Fit
 from dpsql.fitting.relaxation import Codes, RelaxedTable
 from dpsql.fitting.rounding import round_table
 from dpsql.progress import Progress
@@ -45,3 +47,19 @@ class RelaxedModel:
             return round_table(self.table, rows, self.targets, generator, progress, allowed)
         progress.stage("rounding", 1)
         return draw_rows(self.table, rows, generator, allowed)
+
+
+def fit_report(fit: Fit) -> dict[str, Any]:
+    """What a release says of a fit."""
+    found: dict[str, Any] = {
+        "residual": round(fit.residual, 4),
+        "converged": fit.converged,
+        "pull": round(fit.pull, 3),
+        "steps": fit.steps,
+    }
+    if not fit.converged:
+        found["warning"] = (
+            f"the fit did not converge: its residual is {fit.residual:.2f}, noise alone leaves about 1; ask for more "
+            "relaxed_rows or steps"
+        )
+    return found

@@ -22,6 +22,8 @@ from ..conftest import seeded_entropy
 from ..counters import Journal, Rows
 
 FAST = {
+    "direct": {"relaxed_rows": 8, "steps": 5},
+    "hdmm": {"relaxed_rows": 8, "steps": 5},
     "mwem": {"rounds": 3},
     "projection": {"relaxed_rows": 8, "steps": 5},
     "rap": {"rounds": 2, "queries_per_round": 2, "relaxed_rows": 8, "steps": 5},

@@ -1,0 +1,140 @@
+r"""Direct answers: noise on every marginal of the workload, made consistent and non-negative.
+
+    y_S = M_S(D) + noise, each of the k marginals with ρ/k (Gaussian) or ε/k (Laplace)
+    consistent: the least-squares estimate from all of them (`dpsql.fitting.consistency`)
+    non-negative: a relaxed table fitted to it, from which the rows are drawn
+
+What to compare the others with: no marginal is chosen, no budget goes to smaller ones. The noisy answers themselves are
+in `dp_measurements`; the consistent ones are what the fit gets.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+
+from dpsql.domain import Clique, Domain
+from dpsql.errors import DomainTooLarge
+from dpsql.fitting.consistency import Estimate, least_squares
+from dpsql.fitting.projection import Fit, Settings, best_total, fit_marginals, fitting_bytes
+from dpsql.marginal import Measurement
+from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, register
+from dpsql.mechanisms.mwem import refuse_thresholds
+from dpsql.mechanisms.relaxed import RelaxedModel, fit_report
+from dpsql.memory import in_words, machine_memory
+from dpsql.privacy.accounting import Budget, Neighbours, gaussian_variance, make_budget, pure_budget
+from dpsql.privacy.curator import Curator
+from dpsql.progress import Progress
+from dpsql.workload import Workload
+
+_MOST_CELLS: Final = 5_000_000
+
+
+@register("direct")
+@dataclass(frozen=True)
+class Direct(Mechanism):
+    """Noise on every marginal of the workload, made consistent and non-negative.
+
+    Privacy: with Gaussian noise ρ-zCDP and Gaussian DP of g = ρ, with Laplace noise ε-DP (pure, ε²/2k-zCDP), for the
+    table's neighbours: one `measure` of the k marginals with equal shares. Sensitivity of a marginal: L1 1 (add_remove)
+    or 2 (replace_one), L2 1 or √2.
+
+    Attributes:
+        noise: 'gaussian', or 'laplace' for pure ε.
+        relaxed_rows: n′, rows of the relaxed table.
+        steps: of the fit.
+
+    Raises:
+        InvalidArgument: an option is out of its range.
+    """
+
+    noise: str = "gaussian"
+    relaxed_rows: int = 512
+    steps: int = 500
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        check_word("noise", self.noise, ("gaussian", "laplace"))
+        check_range("relaxed_rows", self.relaxed_rows, 1, 100_000)
+        check_range("steps", self.steps, 1, 100_000)
+
+    def budget(
+        self, epsilon: float, delta: float, domain: Domain, workload: Workload, neighbours: Neighbours
+    ) -> Budget:
+        """See `Mechanism.budget`: pure ε with Laplace noise, δ is not used then."""
+        if self.noise == "gaussian":
+            return make_budget(epsilon, delta, "gaussian")
+        return pure_budget(epsilon, Fraction(epsilon) ** 2 / (2 * len(workload.cliques)))
+
+    def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
+        """See `Mechanism.check`."""
+        refuse_thresholds(self.name, workload)
+        check_fit(domain, workload.cliques, self.relaxed_rows, self.name)
+
+    def plan(
+        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
+    ) -> Sequence[PlannedMeasurement]:
+        """See `Mechanism.plan`."""
+        share = rho / len(workload.cliques)
+        if self.noise == "laplace":
+            stddev = math.sqrt(2) * neighbours.marginal_l1 / math.sqrt(2 * share)
+        else:
+            stddev = math.sqrt(gaussian_variance(share, neighbours.marginal_l2_squared))
+        return [PlannedMeasurement(c, domain.size(c), stddev, float(share)) for c in workload.cliques]
+
+    def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
+        """See `Mechanism.run`."""
+        share = rho / len(workload.cliques)
+        noise: Any = self.noise
+        measured = curator.measure([(clique, share) for clique in workload.cliques], noise)
+        known = [*measured, *(m for m in curator.earlier if set(m.clique) <= set(curator.domain.names))]
+        estimate = least_squares(curator.domain, known)
+        settings = Settings(rows=self.relaxed_rows, steps=self.steps)
+        total = best_total(known)
+        fit = fit_estimate(curator.domain, estimate, workload, total, settings, seed, progress)
+        report = {"marginals": len(measured), "total": round(total), **fit_report(fit)}
+        return Outcome(RelaxedModel(fit.model, workload.cliques), report)
+
+
+def check_fit(domain: Domain, cliques: Sequence[Clique], relaxed_rows: int, name: str) -> None:
+    """Refuse marginals that are too large to be measured and fitted whole.
+
+    Raises:
+        DomainTooLarge: too many cells, or more memory than the machine has.
+    """
+    cells = sum(domain.size(clique) for clique in cliques)
+    if cells > _MOST_CELLS:
+        raise DomainTooLarge(
+            f"{name} measures every marginal whole, {cells:.3g} cells, more than {_MOST_CELLS:.3g}: ask for smaller "
+            "marginals, or say mechanism := 'projection', which measures subsets of the large ones"
+        )
+    needed, limit = fitting_bytes(domain, relaxed_rows, cells), machine_memory()
+    if needed > limit:
+        raise DomainTooLarge(
+            f"the fit needs about {in_words(needed)} of memory, {in_words(limit)} may be taken: give fewer relaxed_rows"
+        )
+
+
+def fit_estimate(
+    domain: Domain,
+    estimate: Estimate,
+    workload: Workload,
+    total: float,
+    settings: Settings,
+    seed: int,
+    progress: Progress,
+) -> Fit:
+    """A relaxed table near a least-squares estimate: its 1-way marginals and the workload's, by their variances."""
+    wanted = [clique for clique in workload.closure() if len(clique) == 1 or clique in workload.cliques]
+    targets = []
+    for clique in wanted:
+        if estimate.covers(clique):
+            variance = Fraction(estimate.variance(clique)).limit_denominator(10**9)
+            counts = np.rint(estimate.answer(clique)).astype(np.int64)
+            targets.append(Measurement(clique, domain.shape(clique), counts, variance, "gaussian", 1 / (2 * variance)))
+    return fit_marginals(domain, targets, total, settings, seed, progress)
