@@ -13,6 +13,7 @@ import dpsql.mechanisms
 from dpsql.domain import Attribute, Domain
 from dpsql.errors import DomainTooLarge, DpsqlError, InsufficientBudget, Interrupted
 from dpsql.mechanisms.base import explicit_options, make, registered
+from dpsql.prior import Prior
 from dpsql.privacy.accounting import Neighbours
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Quiet
@@ -22,6 +23,7 @@ from ..conftest import seeded_entropy
 from ..counters import Journal, Rows
 
 FAST = {
+    "pmwpub": {"rounds": 1, "passes": 2},
     "direct": {"relaxed_rows": 8, "steps": 5},
     "hdmm": {"relaxed_rows": 8, "steps": 5},
     "mwem": {"rounds": 3},
@@ -35,6 +37,12 @@ def domain_of(columns: int) -> Domain:
     return Domain(tuple(Attribute(f"c{i}", "INTEGER", "values", ("0", "1", "2", "3", "4")) for i in range(columns)))
 
 
+def prior_of(domain: Domain) -> Prior:
+    """A public table of all values of each column."""
+    codes = np.random.default_rng(5).integers(0, 5, size=(40, len(domain)))
+    return Prior(domain.names, codes, np.ones(len(codes)))
+
+
 def run(
     name: str, *, columns=3, rows=60, rho=Fraction(1), seed="contract", neighbours=Neighbours.ADD_REMOVE, stop=None
 ):
@@ -42,13 +50,22 @@ def run(
     table = np.random.default_rng(1).integers(0, 3, size=(rows, columns))
     journal = Journal()
     progress = Quiet(stop or (lambda: False))
-    curator = Curator(Rows(domain, table), domain, neighbours, rho, journal, progress, seeded_entropy(seed))
+    entropy, prior = seeded_entropy(seed), prior_of(domain) if registered()[name].needs_prior else None
+    curator = Curator(Rows(domain, table), domain, neighbours, rho, journal, progress, entropy, prior=prior)
     workload = Workload((domain.names[:2],) if columns > 1 else (domain.names,))
     mechanism = make(name, FAST[name])
     mechanism.check(domain, workload, neighbours)
     outcome = mechanism.run(curator, workload, rho, 7, progress)
     codes = outcome.model.sample(rows, np.random.default_rng(3), progress)
     return domain, curator, journal, outcome, codes
+
+
+def with_prior(db, name, table):
+    """The argument of a mechanism that needs a prior: a public table with the columns of `table`."""
+    if not registered()[name].needs_prior:
+        return {}
+    db.sql(f"CREATE OR REPLACE TABLE public_rows AS FROM {table}")
+    return {"prior": "public_rows"}
 
 
 def test_all_are_here():
@@ -91,7 +108,13 @@ def test_cannot_spend_beyond_the_charge(name):
     """A mechanism that is told of more than was charged is stopped by the curator before it reads anything."""
     domain, journal = domain_of(3), Journal()
     curator = Curator(
-        Rows(domain, np.zeros((9, 3), int)), domain, Neighbours.ADD_REMOVE, Fraction(1, 10**6), journal, Quiet()
+        Rows(domain, np.zeros((9, 3), int)),
+        domain,
+        Neighbours.ADD_REMOVE,
+        Fraction(1, 10**6),
+        journal,
+        Quiet(),
+        prior=prior_of(domain),
     )
     with pytest.raises(InsufficientBudget):
         make(name, FAST[name]).run(curator, Workload((domain.names[:2],)), Fraction(1), 0, Quiet())
@@ -170,20 +193,21 @@ def test_refuses_a_huge_domain_before_the_charge(db, name):
         db.domain("wide", f"c{k}", lower=0, upper=49)
     workload = "SELECT " + ", ".join(f"c{k}" for k in range(12)) + ", count(*) FROM wide GROUP BY ALL"
     with pytest.raises(DomainTooLarge):
-        db.synthesize("wide", 1.0, mechanism=name, workload=workload)
+        db.synthesize("wide", 1.0, mechanism=name, workload=workload, **with_prior(db, name, "wide"))
     assert db.budget().epsilon_spent.tolist() == [0.0]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_through_sql(people, name):
-    options = ", ".join(f"{key} := {value}" for key, value in FAST[name].items())
-    sql = f"FROM dp_synthesize('people', epsilon := 1.0, mechanism := '{name}', {options})"
+    options = {**FAST[name], **with_prior(people, name, "people")}
+    options = "".join(f", {key} := {value!r}" for key, value in options.items())
+    people.domain("people", "sex", values=["F", "M"], nulls=True)
+    sql = f"FROM dp_synthesize('people', epsilon := 1.0, mechanism := '{name}'{options})"
     people.sql(f"CREATE TABLE s AS {sql}")
     assert people.sql("DESCRIBE s").fetchall() == people.sql("DESCRIBE people").fetchall()
     assert people.sql("SELECT mechanism, releases FROM dp_releases(), dp_budget()").fetchall() == [(name, 1)]
-    assert people.sql(f"SELECT count(*) > 0 FROM dp_plan('people', epsilon := 1.0, mechanism := '{name}')").fetchall()[
-        0
-    ][0]
+    plan = f"SELECT count(*) > 0 FROM dp_plan('people', epsilon := 1.0, mechanism := '{name}'{options})"
+    assert people.sql(plan).fetchall() == [(True,)]
 
 
 def test_options_are_checked():

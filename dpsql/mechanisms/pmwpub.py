@@ -1,0 +1,172 @@
+r"""MWEM from a public table: multiplicative weights on the rows of a prior (PMW-Pub).
+
+    A_0        (1 − w)·the prior + w·uniform over its rows; w by the noisy 1-way marginals alone
+    round i    S_i = a marginal with large ‖M_S(D) − M_S(A_{i−1})‖₁, by a noisy maximum with ρ/2T
+               y_i = M_{S_i}(D) + noise with ρ/2T
+               A_i(x) ∝ A_{i−1}(x)·exp((y − M_S(A))[cell of x]/2n), several times over all measurements so far
+    output     A_T
+
+Only rows of the prior can come out: columns that it lacks are drawn at random and weighed like the others.
+
+Source: Liu, Vietri, Steinke, Ullman, Wu 2021 (PMW^Pub, arXiv:2102.08598); MWEM as in `dpsql.mechanisms.mwem`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.domain import Clique, Domain
+from dpsql.errors import DomainTooLarge, InvalidArgument
+from dpsql.fitting.multiplicative import Codes, Weighted, absorb
+from dpsql.fitting.projection import best_total
+from dpsql.marginal import Measurement
+from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, register
+from dpsql.mechanisms.mwem import refuse_thresholds
+from dpsql.mechanisms.pseudo import usable
+from dpsql.mechanisms.support import SupportModel
+from dpsql.prior import Prior
+from dpsql.privacy.accounting import Neighbours, gaussian_variance
+from dpsql.privacy.curator import Curator
+from dpsql.progress import Progress
+from dpsql.workload import Workload
+
+_FIRST: Final = Fraction(1, 5)  # of ρ, for the 1-way marginals
+_MIXTURES: Final = (0.0, 0.03, 0.1, 0.3, 1.0)
+_MOST_SCORED: Final = 100_000_000
+_MOST_ROWS: Final = 1_000_000
+
+
+@register("pmwpub")
+@dataclass(frozen=True)
+class PMWPub(Mechanism):
+    """Multiplicative weights on the rows of a public table.
+
+    Privacy: ρ-zCDP for the table's neighbours, ρ the charge: one `measure` of the 1-way marginals with ρ/5 in all, then
+    T times `select_marginals` and `measure` with equal shares of the rest. Sensitivity of a marginal's L1 score 1
+    (add_remove) or 2 (replace_one); L2 of a marginal 1 or √2. The prior is public.
+
+    Attributes:
+        rounds: T, or 'auto': two for each column, no more than there are marginals.
+        passes: over all measurements in each round.
+        copies: how many rows each row of the prior becomes, where it lacks columns.
+
+    Raises:
+        InvalidArgument: an option is out of its range.
+    """
+
+    takes_prior = True
+    needs_prior = True
+    rounds: int | str = "auto"
+    passes: int = 20
+    copies: int = 20
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        if isinstance(self.rounds, str) and self.rounds != "auto":
+            raise InvalidArgument(f"rounds is {self.rounds!r}: say 'auto' or a number")
+        if isinstance(self.rounds, int):
+            check_range("rounds", self.rounds, 1, 10_000)
+        check_range("passes", self.passes, 1, 10_000)
+        check_range("copies", self.copies, 1, 1_000)
+
+    def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
+        """See `Mechanism.check`."""
+        refuse_thresholds(self.name, workload)
+        cells = sum(domain.size(clique) for clique in workload.cliques)
+        if cells > _MOST_SCORED:
+            raise DomainTooLarge(f"the workload has {cells:.3g} cells, too many for pmwpub to score: ask for fewer")
+        if isinstance(self.rounds, int) and self.rounds > len(workload.cliques):
+            raise InvalidArgument(
+                f"rounds is {self.rounds}, the workload has {len(workload.cliques)} marginals, each is selected once"
+            )
+
+    def plan(
+        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
+    ) -> Sequence[PlannedMeasurement]:
+        """See `Mechanism.plan`."""
+        first, step = self._shares(domain, workload, rho)
+        planned = []
+        for name in domain.names:
+            stddev = math.sqrt(gaussian_variance(first, neighbours.marginal_l2_squared))
+            planned.append(PlannedMeasurement((name,), domain.size((name,)), stddev, float(first)))
+        cells = max(domain.size(clique) for clique in workload.cliques)
+        stddev = math.sqrt(gaussian_variance(step, neighbours.marginal_l2_squared))
+        rounds = self._rounds(domain, workload)
+        note = f"{rounds} rounds, each selects one and measures it"
+        spent = float(2 * rounds * step)
+        return [*planned, PlannedMeasurement(("(selected marginals, at most)",), cells, stddev, spent, note)]
+
+    def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
+        """See `Mechanism.run`."""
+        domain, prior = curator.domain, curator.prior
+        if prior is None:
+            raise InvalidArgument("mechanism 'pmwpub' starts from a public table: give prior := 'its name'")
+        first, step = self._shares(domain, workload, rho)
+        codes, weights = support_of(prior, domain, seed, self.copies)
+        measured = curator.measure([((name,), first) for name in domain.names])
+        known = [*measured, *usable(curator.earlier, domain, _MOST_SCORED)]
+        total = best_total(known)
+        mixture, now = _mixed(domain, codes, weights, measured, total)
+        rounds, left = self._rounds(domain, workload), list(workload.cliques)
+        progress.stage("multiplicative weights", rounds)
+        for done in range(rounds):
+            chosen = curator.select_marginals(left, partial(_counts, now, total), 1, step)[0]
+            left.remove(chosen)
+            fresh = curator.measure([(chosen, step)])
+            measured += fresh
+            known += fresh
+            now = absorb(now, known, total, self.passes, progress)
+            progress.stage("multiplicative weights", rounds)
+            progress.advance(done + 1)
+        report: dict[str, Any] = {
+            "rounds": rounds,
+            "total": round(total),
+            "support": len(codes),
+            "uniform_part": mixture,
+            "marginals": len(measured),
+        }
+        return Outcome(SupportModel(domain, now.codes, now.weights, total), report)
+
+    def _rounds(self, domain: Domain, workload: Workload) -> int:
+        if isinstance(self.rounds, int):
+            return self.rounds
+        return min(2 * len(domain), len(workload.cliques))
+
+    def _shares(self, domain: Domain, workload: Workload, rho: Fraction) -> tuple[Fraction, Fraction]:
+        """ρ of each 1-way marginal, and of each selection and measurement."""
+        return _FIRST * rho / len(domain), (1 - _FIRST) * rho / (2 * self._rounds(domain, workload))
+
+
+def support_of(prior: Prior, domain: Domain, seed: int, copies: int) -> tuple[Codes, npt.NDArray[np.float64]]:
+    """The rows of a prior over all columns, and their probabilities; the heaviest ones where there are too many."""
+    codes, parents = prior.completed(domain, np.random.default_rng(seed), copies)
+    weights = prior.weights[parents]
+    if len(codes) > _MOST_ROWS:
+        kept = np.sort(np.argsort(-weights, kind="stable")[:_MOST_ROWS])
+        codes, weights = codes[kept], weights[kept]
+    return codes, weights / weights.sum()
+
+
+def _counts(now: Weighted, total: float, clique: Clique) -> npt.NDArray[np.float64]:
+    return total * now.project(clique)
+
+
+def _mixed(
+    domain: Domain, codes: Codes, weights: npt.NDArray[np.float64], measured: Sequence[Measurement], total: float
+) -> tuple[float, Weighted]:
+    """The mixture of the prior and the uniform weights on its rows that is nearest to the noisy 1-way marginals."""
+    found = []
+    for part in _MIXTURES:
+        mixed = Weighted(domain, codes, (1 - part) * weights + part / len(weights))
+        gap = sum(float(np.sum((total * mixed.project(m.clique) - m.values) ** 2) / m.variance) for m in measured)
+        found.append((gap, part, mixed))
+    _, part, mixed = min(found, key=lambda entry: entry[0])
+    return part, mixed

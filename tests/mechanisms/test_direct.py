@@ -1,0 +1,154 @@
+"""Least-squares answers and strategies of marginals, and the mechanisms that use them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from dpsql.domain import Attribute, Domain
+from dpsql.fitting.consistency import best_strategy, least_squares, subsets
+from dpsql.marginal import Measurement
+from dpsql.mechanisms.base import make
+from dpsql.privacy.accounting import Neighbours
+from dpsql.workload import Workload
+
+
+def domain_of(sizes) -> Domain:
+    return Domain(
+        tuple(Attribute(f"c{i}", "INTEGER", "values", tuple(map(str, range(s)))) for i, s in enumerate(sizes))
+    )
+
+
+def query_matrix(domain: Domain, clique) -> np.ndarray:
+    """The marginal of a clique as a matrix over all tuples, shape (cells, tuples)."""
+    sizes = domain.shape(domain.names)
+    codes = np.stack(np.unravel_index(np.arange(math.prod(sizes)), sizes), axis=1)
+    columns = [domain.names.index(name) for name in clique]
+    cells = np.ravel_multi_index(tuple(codes[:, c] for c in columns), domain.shape(clique))
+    matrix = np.zeros((domain.size(clique), len(codes)))
+    matrix[cells, np.arange(len(codes))] = 1
+    return matrix
+
+
+def measurement(domain, clique, values, variance) -> Measurement:
+    return Measurement(clique, domain.shape(clique), values, Fraction(variance), "gaussian", Fraction(1))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_least_squares_is_the_general_solution(data):
+    """The same answers and variances as numpy's weighted least squares on the whole domain."""
+    domain = domain_of(data.draw(st.lists(st.integers(2, 3), min_size=2, max_size=3)))
+    cliques = [c for c in subsets(domain.names) if c]
+    chosen = data.draw(st.lists(st.sampled_from(cliques), min_size=1, max_size=4, unique=True))
+    generator = np.random.default_rng(data.draw(st.integers(0, 99)))
+    variances = [data.draw(st.integers(1, 9)) for _ in chosen]
+    measured = [
+        measurement(domain, c, generator.integers(-20, 50, domain.size(c)), v)
+        for c, v in zip(chosen, variances, strict=True)
+    ]
+    matrix = np.concatenate([query_matrix(domain, m.clique) / m.stddev for m in measured])
+    answers = np.concatenate([m.values / m.stddev for m in measured])
+    solved = np.linalg.lstsq(matrix, answers, rcond=None)[0]
+    covariance = np.linalg.pinv(matrix.T @ matrix)
+    estimate = least_squares(domain, measured)
+    for clique in cliques:
+        if any(set(clique) <= set(c) for c in chosen):
+            assert estimate.covers(clique)
+            query = query_matrix(domain, clique)
+            np.testing.assert_allclose(estimate.answer(clique), query @ solved, atol=1e-6)
+            variance = np.trace(query @ covariance @ query.T) / len(query)
+            assert estimate.variance(clique) == pytest.approx(variance, rel=1e-6)
+
+
+def expected_error(domain, workload, candidates, shares) -> float:
+    """Σ of the variances of the workload's cells with 1/σ² = 2·share."""
+    matrix = np.concatenate(
+        [query_matrix(domain, c) * math.sqrt(2 * s) for c, s in zip(candidates, shares, strict=True) if s > 0]
+    )
+    covariance = np.linalg.pinv(matrix.T @ matrix, rcond=1e-12)
+    return sum(np.trace(q @ covariance @ q.T) for q in (query_matrix(domain, c) for c in workload))
+
+
+def test_the_strategy_is_the_best():
+    """No random shares and no small change of the best ones do better; equal shares and the workload itself are worse."""
+    domain = domain_of((2, 5, 3))
+    workload = [("c0", "c1"), ("c1", "c2"), ("c0", "c1", "c2")]
+    candidates = [c for c in subsets(domain.names) if c]
+    shares = best_strategy(domain, workload, candidates)
+    assert shares.sum() == pytest.approx(1)
+    best = expected_error(domain, workload, candidates, shares)
+    generator = np.random.default_rng(0)
+    for _ in range(200):
+        other = generator.dirichlet(np.full(len(candidates), 0.7))
+        assert expected_error(domain, workload, candidates, other) >= best * (1 - 1e-6)
+        near = np.abs(shares + 0.01 * generator.normal(size=len(shares)))
+        assert expected_error(domain, workload, candidates, near / near.sum()) >= best * (1 - 1e-6)
+    own = [1 / 3 if c in workload else 0 for c in candidates]
+    assert expected_error(domain, workload, candidates, own) > 1.05 * best
+
+
+def test_the_estimate_has_the_variance_that_it_claims():
+    """χ² over 400 noisy draws; false alarm 1e-6; half the noise would be caught."""
+    domain = domain_of((3, 4))
+    generator = np.random.default_rng(1)
+    clique = domain.names
+
+    def squares(scale):
+        total = 0.0
+        for _ in range(400):
+            measured = [
+                measurement(domain, c, np.rint(scale * 100 * generator.normal(size=domain.size(c))).astype(int), 10_000)
+                for c in (("c0",), ("c0", "c1"))
+            ]
+            estimate = least_squares(domain, measured)
+            total += float(np.sum(estimate.answer(clique) ** 2)) / estimate.variance(clique)
+        return total
+
+    low, high = stats.chi2.ppf([1e-6, 1 - 1e-6], 400 * 12)
+    assert low * 0.95 < squares(1.0) < high * 1.05
+    assert squares(0.5) < low * 0.95
+
+
+@pytest.mark.parametrize("name", ["direct", "hdmm", "projection"])
+def test_much_budget_gives_the_table(people, name):
+    people.sql("CREATE TABLE t AS SELECT sex, mood, sick FROM people WHERE sex IS NOT NULL")
+    people.protect("t", epsilon=1000, delta=1e-6)
+    people.domain("t", "sex", values=["F", "M"], nulls=False)
+    rows = people.synthesize("t", 500.0, mechanism=name, workload="all 2-way").df()
+    for columns in itertools.combinations(["sex", "mood", "sick"], 2):
+        true = people.sql(f"SELECT {','.join(columns)}, count(*) AS n FROM t GROUP BY ALL").df()
+        true = true.set_index(list(columns)).n
+        made = rows.groupby(list(columns), observed=True).size()
+        assert true.sub(made, fill_value=0).abs().sum() <= 0.03 * true.sum()
+
+
+def test_laplace_is_pure_and_adds_up(people):
+    people.sql("FROM dp_synthesize('people', epsilon := 1.0, mechanism := 'direct', noise := 'laplace')").fetchall()
+    guarantee, rho = people.sql("SELECT guarantee, rho FROM dp_releases()").fetchall()[0]
+    assert guarantee.startswith("1-DP")
+    assert rho == pytest.approx(1 / (2 * 4))  # four 3-way marginals, ε/4 each
+    assert set(people.sql("SELECT noise FROM dp_measurements('2')").fetchall()) == {("laplace",)}
+
+
+def test_hdmm_measures_what_the_strategy_says():
+    domain = domain_of((2, 5, 3))
+    workload = Workload((domain.names,))
+    plan = make("hdmm", {}).plan(domain, workload, Neighbours.ADD_REMOVE, Fraction(1), 1000.0)
+    assert sum(p.rho for p in plan) == pytest.approx(1)
+    assert {("c0",), ("c1",), ("c2",)} <= {p.clique for p in plan}
+
+
+@pytest.mark.parametrize("name", ["direct", "hdmm", "mwem"])
+def test_thresholds_are_refused_before_a_charge(people, name):
+    sql = "SELECT count(*) FROM people GROUP BY at_least(1, sex, mood)"
+    with pytest.raises(Exception, match="answers marginals, not at_least"):
+        people.synthesize("people", 1.0, mechanism=name, workload=sql)
+    assert people.budget().epsilon_spent.tolist() == [0.0]

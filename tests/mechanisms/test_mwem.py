@@ -1,0 +1,253 @@
+"""MWEM is faithful to the lecture: its updates, its output, and its two bounds on the error."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from dpsql.domain import Attribute, Domain
+from dpsql.errors import DomainTooLarge, InvalidArgument
+from dpsql.fitting.multiplicative import Factored, Weighted, absorb
+from dpsql.marginal import Measurement
+from dpsql.mechanisms.base import make
+from dpsql.privacy.accounting import Neighbours
+from dpsql.privacy.curator import Curator
+from dpsql.progress import Quiet
+from dpsql.workload import Workload
+
+from ..conftest import seeded_entropy
+from ..counters import Journal, Rows
+
+
+def cube(columns: int, size: int = 2) -> Domain:
+    values = tuple(map(str, range(size)))
+    return Domain(tuple(Attribute(f"c{i}", "INTEGER", "values", values) for i in range(columns)))
+
+
+def skewed(domain: Domain, rows: int, seed: int = 0) -> np.ndarray:
+    """Rows whose neighbouring columns agree mostly."""
+    generator = np.random.default_rng(seed)
+    codes = np.empty((rows, len(domain)), np.int64)
+    codes[:, 0] = generator.random(rows) < 0.2
+    for column in range(1, len(domain)):
+        same = generator.random(rows) < 0.9
+        codes[:, column] = np.where(same, codes[:, column - 1], generator.integers(0, 2, rows))
+    return codes
+
+
+def exact(domain, rows, clique):
+    return Rows(domain, rows).marginal(clique).dense().astype(float)
+
+
+def without_privacy(domain, rows, cliques, rounds, step=1.0):
+    """The lecture's first algorithm: true answers of the worst query; returns all iterates and the errors met."""
+    n, now = len(rows), Factored.uniform(domain)
+    truth = {clique: exact(domain, rows, clique) for clique in cliques}
+    iterates, met = [now], []
+    for _ in range(rounds):
+        gaps = {c: truth[c] - n * now.project(c) for c in cliques}
+        clique = max(gaps, key=lambda c: abs(gaps[c]).max())
+        cell = int(abs(gaps[clique]).argmax())
+        met.append((clique, cell, gaps[clique][cell]))
+        exponents = np.zeros(len(gaps[clique]))
+        exponents[cell] = step * gaps[clique][cell] / (2 * n)
+        now = now.tilted(clique, exponents)
+        iterates.append(now)
+    return iterates, met
+
+
+def potential(domain, rows, histogram) -> float:
+    """Φ = Σ D(x)/n · log(D(x)/A(x))."""
+    true = exact(domain, rows, domain.names) / len(rows)
+    model = histogram.project(domain.names)
+    inside = true > 0
+    return float(np.sum(true[inside] * np.log(true[inside] / model[inside])))
+
+
+def claim_2_holds(step) -> bool:
+    domain = cube(6)
+    rows = skewed(domain, 500)
+    cliques = list(itertools.combinations(domain.names, 2))
+    iterates, met = without_privacy(domain, rows, cliques, 40, step)
+    potentials = [potential(domain, rows, histogram) for histogram in iterates]
+    least = [(gap / (2 * len(rows))) ** 2 for _, _, gap in met]
+    return all(a - b >= c - 1e-12 for a, b, c in zip(potentials, potentials[1:], least, strict=False))
+
+
+def test_each_update_lowers_the_potential_as_claimed():
+    assert claim_2_holds(1.0)
+
+
+@pytest.mark.parametrize("step", [-1.0, 0.1])
+def test_a_wrong_step_does_not(step):
+    assert not claim_2_holds(step)
+
+
+@pytest.mark.parametrize("rounds", [5, 20, 80])
+def test_the_bound_without_privacy(rounds):
+    domain = cube(7)
+    rows = skewed(domain, 400)
+    cliques = list(itertools.combinations(domain.names, 3))
+    iterates, _ = without_privacy(domain, rows, cliques, rounds)
+    worst = 0.0
+    for clique in cliques:
+        average = np.mean([h.project(clique) for h in iterates[:-1]], axis=0)
+        worst = max(worst, abs(len(rows) * average - exact(domain, rows, clique)).max())
+    assert worst <= 2 * len(rows) * math.sqrt(math.log(2**7) / rounds)
+
+
+def curator_of(domain, rows, budget, seed):
+    return Curator(
+        Rows(domain, rows),
+        domain,
+        Neighbours.REPLACE_ONE,
+        budget.rho,
+        Journal(),
+        Quiet(),
+        seeded_entropy(seed),
+        pure=Fraction(budget.epsilon) if budget.pure else None,
+    )
+
+
+def test_the_private_bound():
+    """Claim 3 of the lecture: it fails with probability at most 2T/|Q|; false-alarm rate 1e-6 over 20 runs."""
+    domain, epsilon, rounds = cube(7), 2.0, 6
+    rows = skewed(domain, 2000)
+    workload = Workload(tuple(itertools.combinations(domain.names, 3)))
+    queries = sum(domain.size(clique) for clique in workload.cliques)
+    mechanism = make("mwem", {"rounds": rounds})
+    budget = mechanism.budget(epsilon, 1e-9, domain, workload, Neighbours.REPLACE_ONE)
+    bound = 2 * 2000 * math.sqrt(math.log(2**7) / rounds) + 10 * rounds * math.log(queries) / epsilon
+    failed = 0
+    for run in range(20):
+        model = mechanism.run(curator_of(domain, rows, budget, f"{run}"), workload, budget.rho, 0, Quiet()).model
+        worst = max(abs(2000 * model.project(c) - exact(domain, rows, c)).max() for c in workload.cliques)
+        failed += worst > bound
+    assert failed <= stats.binom.ppf(1 - 1e-6, 20, min(1.0, 2 * rounds / queries))
+
+
+def test_the_output_is_the_average_before_the_last_update():
+    domain, rows = cube(4), skewed(cube(4), 300)
+    workload = Workload((domain.names[:2], domain.names[2:]))
+    mechanism = make("mwem", {"rounds": 3})
+    budget = mechanism.budget(1.0, 1e-9, domain, workload, Neighbours.REPLACE_ONE)
+    journal = Journal()
+    curator = curator_of(domain, rows, budget, "average")
+    curator._journal = journal
+    model = mechanism.run(curator, workload, budget.rho, 0, Quiet()).model
+    measured = [a.measurement for a in journal.answers if a.measurement is not None and a.measurement.cells]
+    iterates = [Factored.uniform(domain)]
+    for answer in measured:
+        iterates.append(absorb(iterates[-1], [answer], 300.0, 1, Quiet()))
+    assert len(iterates) == 4
+    for clique in workload.cliques:
+        expected = np.mean([h.project(clique) for h in iterates[:3]], axis=0)
+        np.testing.assert_allclose(model.project(clique), expected, rtol=1e-6)
+        assert not np.allclose(model.project(clique), np.mean([h.project(clique) for h in iterates[1:]], axis=0))
+
+
+def test_the_budget_is_the_sum_of_its_steps():
+    """ε/2T for each of 2T steps: T·((ε/2T)²/8 + (ε/2T)²/2) of zCDP where n is public."""
+    domain = cube(3)
+    budget = make("mwem", {"rounds": 5}).budget(2.0, 1e-9, domain, Workload((domain.names,)), Neighbours.REPLACE_ONE)
+    assert budget.pure
+    assert float(budget.rho) == pytest.approx(5 * (0.2**2 / 8 + 0.2**2 / 2))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_factored_and_weighted_are_the_dense_histogram(data):
+    sizes = data.draw(st.lists(st.integers(2, 3), min_size=2, max_size=4))
+    domain = Domain(
+        tuple(Attribute(f"c{i}", "INTEGER", "values", tuple(map(str, range(s)))) for i, s in enumerate(sizes))
+    )
+    codes = np.stack(np.unravel_index(np.arange(math.prod(sizes)), sizes), axis=1)
+    dense = np.full(len(codes), 1 / len(codes))
+    factored, weighted = Factored.uniform(domain), Weighted(domain, codes, dense)
+    for _ in range(data.draw(st.integers(1, 4))):
+        clique = domain.clique(data.draw(st.lists(st.sampled_from(domain.names), min_size=1, max_size=3)))
+        size = domain.size(clique)
+        exponents = np.array(data.draw(st.lists(st.floats(-2, 2), min_size=size, max_size=size)))
+        cells = np.ravel_multi_index(tuple(codes[:, domain.names.index(n)] for n in clique), domain.shape(clique))
+        dense = dense * np.exp(exponents[cells])
+        dense /= dense.sum()
+        factored, weighted = factored.tilted(clique, exponents), weighted.tilted(clique, exponents)
+    np.testing.assert_allclose(factored.project(domain.names), dense, rtol=1e-9)
+    np.testing.assert_allclose(weighted.weights, dense, rtol=1e-9)
+
+
+def test_stronger_variants_are_nearer():
+    """On 5,000 rows at ρ = 0.05: whole marginals with past measurements against the lecture's cells."""
+    domain, rows = cube(8), skewed(cube(8), 5000)
+    workload = Workload(tuple(itertools.combinations(domain.names, 2)))
+
+    def error(**options):
+        mechanism = make("mwem", {"rounds": 10, **options})
+        curator = Curator(
+            Rows(domain, rows), domain, Neighbours.REPLACE_ONE, Fraction(1, 20), Journal(), Quiet(), seeded_entropy("v")
+        )
+        model = mechanism.run(curator, workload, Fraction(1, 20), 0, Quiet()).model
+        return np.mean([abs(model.project(c) - exact(domain, rows, c) / 5000).sum() for c in workload.cliques])
+
+    strong = error(queries="marginals", noise="gaussian", passes=20, output="last")
+    assert strong < 0.5 * error(noise="gaussian")
+
+
+def test_adult_is_not_enumerated():
+    """14 columns of together 10¹⁷ tuples: groups stay below max_cells."""
+    domain = Domain(tuple(Attribute(f"c{i}", "INTEGER", "values", tuple(map(str, range(20)))) for i in range(14)))
+    rows = np.random.default_rng(0).integers(0, 20, size=(1000, 14))
+    workload = Workload(tuple(itertools.combinations(domain.names[:7], 2)))
+    curator = Curator(
+        Rows(domain, rows), domain, Neighbours.ADD_REMOVE, Fraction(1), Journal(), Quiet(), seeded_entropy("adult")
+    )
+    mechanism = make("mwem", {"queries": "marginals", "noise": "gaussian", "rounds": 12, "max_cells": 10_000})
+    outcome = mechanism.run(curator, workload, Fraction(1), 0, Quiet())
+    assert outcome.report["largest_group"] <= 10_000
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rounds": 0}, "rounds is 0: give 1"),
+        ({"rounds": "many"}, "rounds is 'many'"),
+        ({"queries": "pairs"}, "queries is 'pairs': say one of 'cells', 'marginals'"),
+        ({"noise": "none"}, "noise is 'none'"),
+        ({"output": "best"}, "output is 'best'"),
+        ({"passes": 0}, "passes is 0"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(InvalidArgument, match=message):
+        make("mwem", options)
+
+
+def test_a_marginal_larger_than_a_group_is_refused():
+    domain = cube(3, 50)
+    with pytest.raises(DomainTooLarge, match="ask for marginals of fewer columns"):
+        make("mwem", {"max_cells": 1000}).check(domain, Workload((domain.names,)), Neighbours.ADD_REMOVE)
+
+
+def test_rounds_from_sql_are_a_number_or_auto(people):
+    for rounds in ("3", "'3'", "'auto'"):
+        name = rounds.strip("'") + str(len(rounds))
+        call = f"dp_synthesize('people', epsilon := 0.5, mechanism := 'mwem', rounds := {rounds}, release := '{name}')"
+        assert people.sql(f"SELECT count(*) > 0 FROM {call}").fetchall() == [(True,)]
+    charges = people.sql("SELECT delta FROM dp_ledger() WHERE kind = 'charge'").fetchall()
+    assert charges == [(0.0,)] * 3
+    guarantee = people.sql("SELECT guarantee FROM dp_releases()").fetchall()[0][0]
+    assert guarantee.startswith("0.5-DP, by Laplace noise and selections")
+
+
+def test_measurement_of_a_marginal_moves_all_of_its_cells():
+    domain = cube(2)
+    measured = Measurement(domain.names, (2, 2), np.array([70, 10, 10, 10]), Fraction(1), "none", Fraction(1))
+    near = absorb(Factored.uniform(domain), [measured], 100.0, 400, Quiet())
+    np.testing.assert_allclose(near.project(domain.names), [0.7, 0.1, 0.1, 0.1], atol=1e-3)
