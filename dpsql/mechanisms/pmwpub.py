@@ -28,7 +28,7 @@ from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.fitting.multiplicative import Codes, Weighted, absorb
 from dpsql.fitting.projection import best_total
 from dpsql.marginal import Measurement
-from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, register
+from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, register
 from dpsql.mechanisms.mwem import refuse_thresholds
 from dpsql.mechanisms.pseudo import usable
 from dpsql.mechanisms.support import SupportModel
@@ -70,9 +70,9 @@ class PMWPub(Mechanism):
 
     def __post_init__(self) -> None:
         """Check the options."""
-        if isinstance(self.rounds, str) and self.rounds != "auto":
-            raise InvalidArgument(f"rounds is {self.rounds!r}: say 'auto' or a number")
-        if isinstance(self.rounds, int):
+        if isinstance(self.rounds, str):
+            check_word("rounds", self.rounds, ("auto", "a number"))
+        else:
             check_range("rounds", self.rounds, 1, 10_000)
         check_range("passes", self.passes, 1, 10_000)
         check_range("copies", self.copies, 1, 1_000)

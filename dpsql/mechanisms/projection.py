@@ -21,7 +21,7 @@ from typing import Any, Final
 import numpy as np
 
 from dpsql.domain import Domain
-from dpsql.errors import DomainTooLarge, InvalidArgument
+from dpsql.errors import DomainTooLarge
 from dpsql.fitting.projection import (
     RELAXATIONS,
     Settings,
@@ -33,8 +33,10 @@ from dpsql.fitting.projection import (
 from dpsql.fitting.relaxation import Blocks, RelaxedTable
 from dpsql.marginal import Measurement
 from dpsql.mechanisms.allocation import Allocation, allocate, noise, predicted_errors
-from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, register
+from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, register
+from dpsql.mechanisms.hdmm import optimised_shares
 from dpsql.mechanisms.pseudo import shrinkage, usable
+from dpsql.mechanisms.rap import RAP
 from dpsql.mechanisms.relaxed import RelaxedModel, fit_report
 from dpsql.memory import in_words, machine_memory, parse_size
 from dpsql.privacy.accounting import Neighbours, gaussian_variance
@@ -61,6 +63,9 @@ class Projection(Mechanism):
         all_cells: the most cells measured in all; bounds time and memory.
         steps: of the fit.
         relaxation: 'softmax', or 'sparsemax' as in the paper.
+        weights: which marginals, with what shares: by the 'rule' of `dpsql.mechanisms.allocation`, or those of 'hdmm'.
+        queries: 'marginals' measures them whole; 'cells' each cell of the workload by itself with ρ/m, as the paper's
+            T = 1 does.
         memory: how much the work may take, such as '4GB': fewer cells are measured where need be; None for what the
             machine has.
 
@@ -75,6 +80,8 @@ class Projection(Mechanism):
     all_cells: int = 1_500_000
     steps: int = 500
     relaxation: str = "softmax"
+    weights: str = "rule"
+    queries: str = "marginals"
     memory: str | None = None
 
     def __post_init__(self) -> None:
@@ -83,13 +90,16 @@ class Projection(Mechanism):
         check_range("max_cells", self.max_cells, 2, 10_000_000)
         check_range("all_cells", self.all_cells, 2, 100_000_000)
         check_range("steps", self.steps, 1, 100_000)
-        if self.relaxation not in RELAXATIONS:
-            raise InvalidArgument(f"relaxation is {self.relaxation!r}: say one of {', '.join(map(repr, RELAXATIONS))}")
+        check_word("relaxation", self.relaxation, RELAXATIONS)
+        check_word("weights", self.weights, ("rule", "hdmm"))
+        check_word("queries", self.queries, ("marginals", "cells"))
         if self.memory is not None:
             parse_size(self.memory)
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """Refuse what does not fit in memory; says what would."""
+        if self.queries == "cells":
+            self._of_cells().check(domain, workload, neighbours)
         limit = machine_memory() if self.memory is None else parse_size(self.memory)
         fewest = min(self.all_cells, _FEWEST_CELLS if self.memory else self._most_cells(domain, workload))
         needed = fitting_bytes(domain, self.relaxed_rows, fewest)
@@ -127,17 +137,25 @@ class Projection(Mechanism):
         each = fitting_bytes(domain, self.relaxed_rows, 10**6) - fixed
         return min(self.all_cells, max(0, (parse_size(self.memory) - fixed) * 10**6 // each))
 
+    def _of_cells(self) -> RAP:
+        """The paper's way to measure once: every cell by itself."""
+        return RAP(rounds=1, relaxed_rows=self.relaxed_rows)
+
     def allocation(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
     ) -> Allocation:
         """What would be measured for a table of about `rows` rows, with ρ in all."""
         limit = self._cells_limit(domain)
+        if self.weights == "hdmm":
+            return Allocation(tuple(optimised_shares(domain, workload, rho, self.max_cells)), (), 0.0)
         return allocate(domain, workload, neighbours, rho, rows, self.max_cells, limit)
 
     def plan(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
     ) -> Sequence[PlannedMeasurement]:
         """See `Mechanism.plan`."""
+        if self.queries == "cells":
+            return self._of_cells().plan(domain, workload, neighbours, rho, rows)
         planned = []
         if neighbours is Neighbours.ADD_REMOVE:
             share = rho * TOTAL_SHARE
@@ -155,6 +173,8 @@ class Projection(Mechanism):
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.run`."""
+        if self.queries == "cells":
+            return self._of_cells().run(curator, workload, rho, seed, progress)
         domain = curator.domain
         total = curator.total(rho * TOTAL_SHARE)
         rough = max(1.0, float(total.values[0]))

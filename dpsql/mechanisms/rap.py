@@ -26,7 +26,7 @@ from dpsql.errors import InvalidArgument
 from dpsql.fitting.cells import fit_cells, random_start
 from dpsql.fitting.relaxation import Blocks, RelaxedTable
 from dpsql.marginal import Measurement
-from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, register
+from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, register
 from dpsql.mechanisms.relaxed import RelaxedModel
 from dpsql.privacy.accounting import Neighbours, gaussian_variance
 from dpsql.privacy.curator import Curator, Query
@@ -74,8 +74,7 @@ class RAP(Mechanism):
         check_range("relaxed_rows", self.relaxed_rows, 1, 100_000)
         check_range("learning_rate", self.learning_rate, 1e-6, 1.0)
         check_range("steps", self.steps, 1, 1_000_000)
-        if self.conversion not in _CONVERSIONS:  # 'gaussian' has no room for selections
-            raise InvalidArgument(f"conversion is {self.conversion!r}: say one of {', '.join(map(repr, _CONVERSIONS))}")
+        check_word("conversion", self.conversion, _CONVERSIONS)  # 'gaussian' has no room for selections
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""
