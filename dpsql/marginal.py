@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.domain import Clique
+from dpsql.threshold import Family, Threshold
 
 Counts = npt.NDArray[np.int64]
 NoiseName = Literal["gaussian", "laplace", "none"]
@@ -51,6 +52,7 @@ class Measurement:
         noise: which of them.
         rho: what it cost (zCDP), exact.
         cells: None for a whole marginal, else the indices of the cells that were measured.
+        least: for cells of a family of thresholds, how many columns must match; None for cells of a marginal.
     """
 
     clique: Clique
@@ -60,6 +62,12 @@ class Measurement:
     noise: NoiseName
     rho: Fraction
     cells: tuple[int, ...] | None = None
+    least: int | None = None
+
+    @property
+    def family(self) -> Family:
+        """Whose cells they are."""
+        return self.clique if self.least is None else Threshold(self.clique, self.least)
 
     @property
     def stddev(self) -> float:

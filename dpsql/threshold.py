@@ -41,6 +41,15 @@ class Threshold:
     least: int
 
 
+Family = Clique | Threshold
+"""What single cells belong to: the marginal of a clique, or a family of thresholds."""
+
+
+def clique_of(family: Family) -> Clique:
+    """The columns of a family."""
+    return family.clique if isinstance(family, Threshold) else family
+
+
 def threshold_counts(values: npt.NDArray[np.float64], shape: tuple[int, ...], least: int) -> npt.NDArray[np.float64]:
     """The answers of a family from the marginal of its clique.
 

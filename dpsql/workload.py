@@ -25,7 +25,7 @@ from sqlglot.errors import SqlglotError
 from dpsql.domain import Clique, Domain
 from dpsql.errors import DomainTooLarge, InvalidWorkload, UnknownName
 from dpsql.names import ends_with
-from dpsql.threshold import Threshold
+from dpsql.threshold import Family, Threshold
 
 _ALL = re.compile(r"\s*all\s+(\d+)-way\s*", re.IGNORECASE)
 _RANDOM = re.compile(r"\s*(\d+)\s+random\s+(\d+)-way\s+seed\s+(\d+)\s*", re.IGNORECASE)
@@ -51,6 +51,11 @@ class Workload:
     def needed(self) -> tuple[Clique, ...]:
         """The cliques whose marginals give all answers."""
         return tuple(dict.fromkeys((*self.cliques, *(threshold.clique for threshold in self.thresholds))))
+
+    @property
+    def families(self) -> tuple[Family, ...]:
+        """The cliques and the families of thresholds."""
+        return (*self.cliques, *self.thresholds)
 
     def closure(self) -> tuple[Clique, ...]:
         """All non-empty subsets of the needed cliques, smaller ones first, without repetition.

@@ -1,4 +1,5 @@
 -- dp_measurements(release): the noisy counts of one release, each with the values of its cell and its noise.
+-- at_least is NULL for cells of a marginal; else the count is of the rows that match so many of the cell's values.
 -- A cell's index is row-major over its columns' codes; $labels holds a JSON object of each column's labels by code.
 WITH labels AS (
   SELECT CAST(CAST($labels AS JSON) AS MAP(VARCHAR, VARCHAR[])) AS of_column
@@ -9,7 +10,8 @@ answers AS (
     columns,
     shape,
     stddev,
-    noise
+    noise,
+    CAST(json_extract(question, '$.least') AS BIGINT) AS at_least
   FROM dpsql.answer
   WHERE release = $release AND kind <> 'selection'
 ),
@@ -22,6 +24,7 @@ strides AS (
     any_value(columns) AS columns,
     any_value(stddev) AS stddev,
     any_value(noise) AS noise,
+    any_value(at_least) AS at_least,
     list(coalesce(shape[place], 1) ORDER BY place) AS sizes,
     list(CAST(coalesce(list_product(shape[place + 1:]), 1) AS BIGINT) ORDER BY place) AS strides,
     list(of_column[columns[place]] ORDER BY place) AS texts
@@ -41,7 +44,8 @@ SELECT
   END AS cell,
   c.value,
   s.stddev,
-  s.noise
+  s.noise,
+  s.at_least
 FROM dpsql.cell AS c
 JOIN strides AS s ON s.number = c.answer
 WHERE c.release = $release;

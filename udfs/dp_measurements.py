@@ -20,11 +20,15 @@ COLUMNS = {
     "value": "BIGINT",
     "stddev": "DOUBLE",
     "noise": "VARCHAR",
+    "at_least": "BIGINT",
 }
 
 
 class DpMeasurements(TableFunction):
-    """One row for each noisy count: the columns of its marginal, the values of its cell, and its noise."""
+    """One row for each noisy count: the columns of its marginal, the values of its cell, and its noise.
+
+    `at_least` is NULL, but for thresholds: then the count is of the rows that match so many of the cell's values.
+    """
 
     name = "dp_measurements"
     parameters = (

@@ -28,8 +28,9 @@ from dpsql.domain import Attribute, Domain, attribute_from
 from dpsql.errors import BooksError, InsufficientBudget
 from dpsql.marginal import Measurement
 from dpsql.privacy.accounting import RHO_UNIT, Budget, Neighbours, units
-from dpsql.privacy.curator import Answer
+from dpsql.privacy.curator import Answer, Query
 from dpsql.privacy.ledger import Account
+from dpsql.threshold import Threshold
 
 Result = TypeVar("Result")
 _ATTEMPTS: Final = 200
@@ -397,13 +398,20 @@ class Books:
         answers = []
         for number, question, columns, shape, noise, variance, rho, kind, selection in rows:
             if kind == "selection":
-                chosen = tuple((tuple(clique), cell) for clique, cell in json.loads(selection))
+                chosen = tuple(_query(*entry) for entry in json.loads(selection))
                 answers.append(Answer(question, Fraction(rho), selection=chosen))
                 continue
             part = slice(*np.searchsorted(owner, [number, number + 1]))
             listed = tuple(int(cell) for cell in cells[part]) if kind == "cells" else None
             measured = Measurement(
-                tuple(columns), tuple(shape), values[part], Fraction(variance), noise, Fraction(rho), listed
+                tuple(columns),
+                tuple(shape),
+                values[part],
+                Fraction(variance),
+                noise,
+                Fraction(rho),
+                listed,
+                json.loads(question).get("least"),
             )
             answers.append(Answer(question, Fraction(rho), measured))
         return answers
@@ -488,7 +496,7 @@ def _answer_row(release: str, number: int, answer: Answer) -> dict[str, Any]:
     row: dict[str, Any] = {"release": release, "number": number, "question": answer.question, "rho": str(answer.rho)}
     measured = answer.measurement
     if measured is None:
-        chosen = json.dumps(answer.selection, ensure_ascii=False)
+        chosen = json.dumps([_entry(query) for query in answer.selection or ()], ensure_ascii=False)
         empty = dict.fromkeys(("noise", "variance", "stddev"))
         return row | empty | {"kind": "selection", "columns": [], "shape": [], "selection": chosen}
     return row | {
@@ -500,6 +508,16 @@ def _answer_row(release: str, number: int, answer: Answer) -> dict[str, Any]:
         "stddev": measured.stddev,
         "selection": None,
     }
+
+
+def _entry(query: Query) -> list[Any]:
+    """A selected cell as JSON; of a family of thresholds with its least number of matches."""
+    family, cell = query
+    return [family.clique, cell, family.least] if isinstance(family, Threshold) else [family, cell]
+
+
+def _query(clique: Sequence[str], cell: int, least: int | None = None) -> Query:
+    return (tuple(clique) if least is None else Threshold(tuple(clique), least)), cell
 
 
 def _answer_cells(number: int, measured: Measurement | None) -> pd.DataFrame:

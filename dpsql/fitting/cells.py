@@ -1,10 +1,13 @@
 r"""Relaxed projection as in the RAP paper: a relaxed table nearest to noisy answers of single cells.
 
-    minimise  Σ_q (q̂(D′) − â_q)²,     q̂(D′) = 1/n′ · Σ_r Π_{i ∈ S_q} D′[y_i, r]
+    minimise  Σ_q (q̂(D′) − â_q)²,     q̂(D′) = 1/n′ · Σ_r P(at least t_q of the events i ∈ S_q, of chances D′[y_i, r])
 
 by Adam on D′ itself; after each step every block of every row goes through SparseMax, the Euclidean projection onto the
-probability simplex (Martins and Astudillo 2016). It stops when the loss improves by less than a relative 10⁻⁷ from one
-step to the next.
+probability simplex (Martins and Astudillo 2016). With softmax instead, Adam moves the logarithms of D′. It stops when
+the loss improves by less than a relative 10⁻⁷ from one step to the next.
+
+t = |S| is a cell of a marginal, Π_i D′[y_i, r]; smaller t are thresholds, by tail[j] += x·(tail[j − 1] − tail[j])
+column by column.
 
 Source: Aydore et al. 2021, Algorithm 1 (RP) and section 5.1.
 """
@@ -22,15 +25,16 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.constraint import Allowed
-from dpsql.domain import Clique
 from dpsql.fitting.compilation import keep_programs
 from dpsql.fitting.relaxation import Blocks, Codes, Floats, RelaxedTable
 from dpsql.fitting.rounding import draw_each, groups_of
 from dpsql.progress import Progress
+from dpsql.threshold import Family, Threshold, clique_of
 
 _CHUNK_SECONDS: Final = 0.3
 _MICHELOT_STEPS: Final = 8  # after one Adam step of rate 0.001 the support hardly changes
 _START_STEPS: Final = 60
+_SMALLEST: Final = 1e-6
 
 
 def sparsemax(values: jax.Array, blocks: Sequence[tuple[int, int]], steps: int = _START_STEPS) -> jax.Array:
@@ -60,51 +64,56 @@ def sparsemax(values: jax.Array, blocks: Sequence[tuple[int, int]], steps: int =
 def random_start(blocks: Blocks, rows: int, seed: int) -> Floats:
     """SparseMax of uniform numbers in [−1, 1], shape (T, n′)."""
     start = np.random.default_rng(seed).uniform(-1, 1, size=(blocks.width, rows)).astype(np.float32)
-    places = tuple(zip(blocks.offsets, blocks.sizes, strict=True))
-    return np.asarray(sparsemax(jnp.asarray(start), places))
+    return np.asarray(sparsemax(jnp.asarray(start), places_of(blocks)))
 
 
 def fit_cells(
     blocks: Blocks,
     start: Floats,
-    queries: Sequence[tuple[Clique, int]],
+    queries: Sequence[tuple[Family, int]],
     targets: npt.NDArray[np.float64],
     capacity: int,
     rate: float,
     steps: int,
     tolerance: float,
     progress: Progress,
+    relaxation: str = "sparsemax",
 ) -> tuple[Floats, int]:
     """Project: the relaxed table near `start` whose answers to `queries` are nearest to `targets`.
 
     Args:
         blocks: the attributes.
         start: D′ to begin from, shape (T, n′).
-        queries: (clique, cell) pairs.
+        queries: (clique or family of thresholds, cell) pairs.
         targets: noisy answers in fractions, shape (queries,).
         capacity: the most queries that later calls will have; one compiled program serves them all.
         rate: Adam's learning rate.
         steps: the most Adam steps.
         tolerance: stop when the loss improves by less than this fraction.
         progress: told of each chunk; may raise `Interrupted`.
+        relaxation: `sparsemax` or `softmax`.
 
     Returns:
         D′ and the number of steps taken.
     """
     keep_programs()
-    order = max(len(clique) for clique, _ in queries)
+    order = max(len(clique_of(family)) for family, _ in queries)
     index = np.full((capacity, order), blocks.width, np.int32)
+    least = np.zeros(capacity, np.int32)
     weight, target = np.zeros(capacity, np.float32), np.zeros(capacity, np.float32)
-    for number, (clique, cell) in enumerate(queries):
+    for number, (family, cell) in enumerate(queries):
+        clique = clique_of(family)
+        least[number] = family.least if isinstance(family, Threshold) else len(clique)
         places = [blocks.names.index(name) for name in clique]
         codes = np.unravel_index(cell, [blocks.sizes[place] for place in places])
         index[number, : len(places)] = [blocks.offsets[p] + int(code) for p, code in zip(places, codes, strict=True)]
     weight[: len(queries)], target[: len(queries)] = 1, targets
-    advance = _program(tuple(zip(blocks.offsets, blocks.sizes, strict=True)))
-    d = jnp.asarray(start)
+    advance = _program(places_of(blocks), relaxation)
+    d = jnp.asarray(start if relaxation == "sparsemax" else np.log(start + _SMALLEST))
     state = (d, jnp.zeros_like(d), jnp.zeros_like(d), jnp.int32(0), jnp.float32(np.inf), jnp.bool_(False))
     constants = (
         jnp.asarray(index),
+        jnp.asarray(least),
         jnp.asarray(weight),
         jnp.asarray(target),
         jnp.float32(rate),
@@ -120,18 +129,38 @@ def fit_cells(
         progress.advance(taken, f"loss {float(state[4]):.3g}")
         if before > 0:
             chunk = max(1, min(2 * chunk, int(chunk * _CHUNK_SECONDS / max(seconds, 1e-6))))
-    return np.asarray(state[0]), int(state[3])
+    table = state[0] if relaxation == "sparsemax" else _softmax(state[0], places_of(blocks))
+    return np.asarray(table), int(state[3])
+
+
+def places_of(blocks: Blocks) -> tuple[tuple[int, int], ...]:
+    """First row and size of each block."""
+    return tuple(zip(blocks.offsets, blocks.sizes, strict=True))
+
+
+def _softmax(theta: jax.Array, places: Sequence[tuple[int, int]]) -> jax.Array:
+    return jnp.concatenate([jax.nn.softmax(theta[offset : offset + size], axis=0) for offset, size in places])
+
+
+def _answers(padded: jax.Array, index: jax.Array, least: jax.Array) -> jax.Array:
+    """P(at least `least` of the events) averaged over relaxed rows, shape (queries,); missing columns never happen."""
+    tail = [jnp.ones((len(index), padded.shape[1]), padded.dtype)]
+    tail += [jnp.zeros_like(tail[0]) for _ in range(index.shape[1])]
+    for column in range(index.shape[1]):
+        x = padded[index[:, column]]
+        tail = [tail[0], *(tail[j] + x * (tail[j - 1] - tail[j]) for j in range(1, len(tail)))]
+    return jnp.take_along_axis(jnp.stack(tail).mean(axis=2), least[None, :], axis=0)[0]
 
 
 @lru_cache(maxsize=8)
-def _program(places: tuple[tuple[int, int], ...]) -> Any:
+def _program(places: tuple[tuple[int, int], ...], relaxation: str) -> Any:
     def advance(state: Any, constants: Any, until: jax.Array) -> Any:
-        index, weight, target, rate, tolerance = constants
+        index, least, weight, target, rate, tolerance = constants
 
         def loss(d: jax.Array) -> jax.Array:
-            padded = jnp.concatenate([d, jnp.ones((1, d.shape[1]), d.dtype)])
-            answers = jnp.prod(padded[index], axis=1).mean(axis=1)
-            return jnp.vdot(weight, (answers - target) ** 2)
+            table = d if relaxation == "sparsemax" else _softmax(d, places)
+            padded = jnp.concatenate([table, jnp.zeros((1, d.shape[1]), d.dtype)])
+            return jnp.vdot(weight, (_answers(padded, index, least) - target) ** 2)
 
         def step(carry: Any) -> Any:
             d, first, second, done, before, _ = carry
@@ -140,7 +169,9 @@ def _program(places: tuple[tuple[int, int], ...]) -> Any:
             first = 0.9 * first + 0.1 * gradient
             second = 0.999 * second + 0.001 * gradient**2
             direction = first / (1 - 0.9**t) / (jnp.sqrt(second / (1 - 0.999**t)) + 1e-8)
-            d = sparsemax(d - rate * direction, places, _MICHELOT_STEPS)
+            d = d - rate * direction
+            if relaxation == "sparsemax":
+                d = sparsemax(d, places, _MICHELOT_STEPS)
             stop = (before - value) < tolerance * jnp.abs(before)
             return d, first, second, done + 1, value, stop & jnp.isfinite(before)
 

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.domain import Clique, Domain
+from dpsql.threshold import Family, Threshold
 
 Floats = npt.NDArray[np.float32]
 Codes = npt.NDArray[np.int64]
@@ -119,9 +120,11 @@ class RelaxedTable:
             tail = [whole, *(part.reshape(-1, rows) for part in grown)]
         return np.asarray(tail[least].mean(axis=1), np.float64)
 
-    def counts(self, clique: Clique) -> npt.NDArray[np.float64]:
-        """The answers to a marginal in rows, shape (cells,)."""
-        return self.project(clique).astype(np.float64) * self.total
+    def counts(self, family: Family) -> npt.NDArray[np.float64]:
+        """The answers to a marginal, or a family of thresholds, in rows, shape (cells,)."""
+        if isinstance(family, Threshold):
+            return self.threshold(family.clique, family.least) * self.total
+        return self.project(family).astype(np.float64) * self.total
 
 
 def draw_codes(probabilities: Floats, parents: Codes, uniform: npt.NDArray[np.float64]) -> Codes:

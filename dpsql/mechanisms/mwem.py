@@ -35,6 +35,7 @@ from dpsql.mechanisms.mixture import MixtureModel
 from dpsql.privacy.accounting import Budget, Neighbours, gaussian_variance, make_budget, pure_budget
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Progress
+from dpsql.threshold import Family, clique_of
 from dpsql.workload import Workload
 
 _MOST_SCORED: Final = 100_000_000
@@ -187,8 +188,8 @@ class MWEM(Mechanism):
     ) -> list[Measurement]:
         """Select the worst answered query, and measure it."""
 
-        def answers(clique: Clique) -> Any:
-            return total * now.project(clique)
+        def answers(family: Family) -> Any:
+            return total * now.project(clique_of(family))
 
         noise: Any = self.noise
         if self.queries == "marginals":

@@ -31,9 +31,11 @@ from dpsql.mechanisms.relaxed import RelaxedModel
 from dpsql.privacy.accounting import Neighbours, gaussian_variance
 from dpsql.privacy.curator import Curator, Query
 from dpsql.progress import Progress
+from dpsql.threshold import clique_of
 from dpsql.workload import Workload
 
 _MOST_QUERIES: Final = 20_000
+_SOFTMAX_RATE: Final = 100
 _CONVERSIONS: Final = ("tight", "simple")
 
 
@@ -43,7 +45,8 @@ class RAP(Mechanism):
     """Relaxed adaptive projection, faithful to the paper.
 
     Privacy: ρ-zCDP for the table's neighbours (the paper's are replace_one), ρ the charge. For T > 1: T rounds of
-    `select_cells` (K·ρ/2TK) and `measure_cells` (K·ρ/2TK); for T = 1: `measure_cells` (m·ρ/m). Under add_remove the
+    `select_cells` (K·ρ/2TK) and `measure_cells` (K·ρ/2TK); for T = 1: `measure_cells` (m·ρ/m). Cells of marginals and
+    thresholds alike. Under add_remove the
     number of rows is private: `total` takes ρ/100 first. Sensitivity of a cell and of its score: 1.
 
     Attributes:
@@ -52,7 +55,8 @@ class RAP(Mechanism):
         relaxed_rows: n′.
         conversion: from (ε, δ) to ρ: 'simple' is the paper's, 'tight' gives more ρ for the same ε.
         neighbours: none to take the table's; else it must be the table's, for the paper's guarantee is 'replace_one'.
-        learning_rate: of Adam.
+        relaxation: 'sparsemax' as in the paper, or 'softmax'.
+        learning_rate: of Adam; a hundred times that for the logarithms of softmax.
         steps: the most Adam steps of one projection.
 
     Raises:
@@ -64,6 +68,7 @@ class RAP(Mechanism):
     relaxed_rows: int = 1000
     conversion: str = "simple"
     neighbours: str | None = None
+    relaxation: str = "sparsemax"
     learning_rate: float = 0.001
     steps: int = 5000
 
@@ -74,6 +79,7 @@ class RAP(Mechanism):
         check_range("relaxed_rows", self.relaxed_rows, 1, 100_000)
         check_range("learning_rate", self.learning_rate, 1e-6, 1.0)
         check_range("steps", self.steps, 1, 1_000_000)
+        check_word("relaxation", self.relaxation, ("sparsemax", "softmax"))
         check_word("conversion", self.conversion, _CONVERSIONS)  # 'gaussian' has no room for selections
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
@@ -83,9 +89,7 @@ class RAP(Mechanism):
                 f"neighbours is {self.neighbours!r}, but the table is protected for {str(neighbours)!r}, which is set "
                 "once by dp_protect(…, neighbours := …): leave it out"
             )
-        if workload.thresholds:
-            raise InvalidArgument("rap answers marginals, not at_least(…), yet: say mechanism := 'projection'")
-        cells = sum(domain.size(clique) for clique in workload.cliques)
+        cells = _cells(domain, workload)
         if cells > 100_000_000:
             raise InvalidArgument(f"the workload has {cells:.3g} cells, too many for rap to score: ask for fewer")
         asked = cells if self.rounds == 1 else self.rounds * self.queries_per_round
@@ -105,7 +109,7 @@ class RAP(Mechanism):
             planned.append(PlannedMeasurement((), 1, math.sqrt(gaussian_variance(share, 1)), float(share)))
             rho -= share
         if self.rounds == 1:
-            cells = sum(domain.size(clique) for clique in workload.cliques)
+            cells = _cells(domain, workload)
             each, count = rho / cells, cells
         else:
             count = self.rounds * self.queries_per_round
@@ -120,7 +124,7 @@ class RAP(Mechanism):
         rho = curator.remaining
         start = random_start(blocks, self.relaxed_rows, seed)
         if self.rounds == 1:
-            queries = [(c, cell) for c in workload.cliques for cell in range(curator.domain.size(c))]
+            queries = [(f, cell) for f in workload.families for cell in range(curator.domain.size(clique_of(f)))]
             measured = curator.measure_cells(queries, rho / len(queries))
             table, steps = self._project(blocks, start, measured, len(queries), total, progress)
         else:
@@ -144,7 +148,7 @@ class RAP(Mechanism):
         asked: list[Query] = []
         for _ in range(self.rounds):
             model = RelaxedTable(blocks, table, total)
-            chosen = curator.select_cells(workload.cliques, model.counts, self.queries_per_round, share, asked)
+            chosen = curator.select_cells(workload.families, model.counts, self.queries_per_round, share, asked)
             asked += chosen
             measured += curator.measure_cells(chosen, share)
             table, steps = self._project(blocks, table, measured, count, total, progress)
@@ -160,6 +164,12 @@ class RAP(Mechanism):
         total: float,
         progress: Progress,
     ) -> tuple[npt.NDArray[np.float32], int]:
-        queries = [(m.clique, cell) for m in measured for cell in m.cells or ()]
+        queries = [(m.family, cell) for m in measured for cell in m.cells or ()]
         targets = np.concatenate([m.values for m in measured]) / total
-        return fit_cells(blocks, start, queries, targets, capacity, self.learning_rate, self.steps, 1e-7, progress)
+        rate = self.learning_rate * (1 if self.relaxation == "sparsemax" else _SOFTMAX_RATE)
+        how = (capacity, rate, self.steps, 1e-7, progress, self.relaxation)
+        return fit_cells(blocks, start, queries, targets, *how)
+
+
+def _cells(domain: Domain, workload: Workload) -> int:
+    return sum(domain.size(clique_of(family)) for family in workload.families)

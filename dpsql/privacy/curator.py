@@ -36,10 +36,11 @@ from dpsql.privacy.noise import (
     system_entropy,
 )
 from dpsql.progress import Progress
+from dpsql.threshold import Family, Threshold, clique_of, threshold_counts
 
 _LARGEST_ANSWER: Final = 2.0**52
-Query = tuple[Clique, int]
-"""One cell of a clique's marginal, by its row-major index."""
+Query = tuple[Family, int]
+"""One cell of a clique's marginal, or of a family of thresholds, by its row-major index."""
 
 
 class Counter(Protocol):
@@ -112,7 +113,7 @@ class Curator:
         self.earlier: Final = tuple(earlier)
         self._counter, self._journal, self._progress, self._entropy = counter, journal, progress, entropy
         self._recorded = list(journal.recorded())
-        self._exact: dict[Clique, Marginal] = {}
+        self._exact: dict[Family, Marginal] = {}
 
     def total(self, rho: Fraction, noise: NoiseName = "gaussian") -> Measurement:
         """The number of rows, with noise N_Z(0, 1/2ρ + 1/8); exact and free where it is public (replace_one).
@@ -159,9 +160,9 @@ class Curator:
     def measure_cells(
         self, queries: Sequence[Query], rho: Fraction, noise: NoiseName = "gaussian"
     ) -> list[Measurement]:
-        """Single cells, each with its own noise of σ² = 1/2ρ + 1/8.
+        """Single cells, or thresholds, each with its own noise of σ² = 1/2ρ + 1/8.
 
-        One measurement for each clique, in order of appearance.
+        One measurement for each clique or family, in order of appearance.
 
         Privacy: len(queries)·ρ-zCDP, and Gaussian DP of that g; sensitivity 1 each, for both kinds of neighbours.
         Laplace noise has b = 1/ε with ε ≤ √(2ρ), costs 11/7 of that g, and is ε-DP each too.
@@ -171,27 +172,29 @@ class Curator:
             rho: of each one.
             noise: `gaussian` or `laplace`.
         """
-        grouped: dict[Clique, list[int]] = {}
-        for clique, cell in queries:
-            grouped.setdefault(clique, []).append(cell)
+        grouped: dict[Family, list[int]] = {}
+        for family, cell in queries:
+            grouped.setdefault(family, []).append(cell)
         kind = "cells" if noise == "gaussian" else f"cells {noise}"
-        questions = [_question(kind, clique, rho, ",".join(map(str, cells))) for clique, cells in grouped.items()]
+        questions = [_question(kind, family, rho, ",".join(map(str, cells))) for family, cells in grouped.items()]
         self._debit([rho] * len(queries), noise)
         answers = self._replay(questions)
         fresh = []
-        for question, (clique, cells) in list(zip(questions, grouped.items(), strict=True))[len(answers) :]:
+        for question, (family, cells) in list(zip(questions, grouped.items(), strict=True))[len(answers) :]:
             drawn, variance = self._noise(len(cells), rho, noise, self.neighbours.cell, self.neighbours.cell**2)
-            values = _counts(self._marginal(clique), cells) + drawn
-            shape, cost = self.domain.shape(clique), rho * len(cells)
-            measured = Measurement(clique, shape, values, variance, noise, cost, tuple(cells))
+            values = _counts(self._marginal(family), cells) + drawn
+            clique, cost = clique_of(family), rho * len(cells)
+            least = family.least if isinstance(family, Threshold) else None
+            shape = self.domain.shape(clique)
+            measured = Measurement(clique, shape, values, variance, noise, cost, tuple(cells), least)
             fresh.append(Answer(question, cost, measured))
         self._record(fresh)
         return [_measured(answer) for answer in [*answers, *fresh]]
 
     def select_cells(
         self,
-        cliques: Sequence[Clique],
-        answers: Callable[[Clique], npt.NDArray[np.float64]],
+        families: Sequence[Family],
+        answers: Callable[[Family], npt.NDArray[np.float64]],
         count: int,
         rho: Fraction,
         exclude: Sequence[Query] = (),
@@ -204,14 +207,14 @@ class Curator:
         λ ≤ √(2ρ)/Δ, Δ = 1 for both neighbours.
 
         Args:
-            cliques: whose cells are the candidates.
-            answers: the model's answers to a clique (rows), shape (cells,).
+            families: the cliques, or families of thresholds, whose cells are the candidates.
+            answers: the model's answers to a family (rows), shape (cells,).
             count: how many to select.
             rho: of each selection.
             exclude: cells that are no candidates.
         """
-        question = _question("select", (), rho, f"{count} of {len(cliques)}")
-        return self._selection(question, rho, count, lambda: self._select(cliques, answers, count, rho, exclude))
+        question = _question("select", (), rho, f"{count} of {len(families)}")
+        return self._selection(question, rho, count, lambda: self._select(families, answers, count, rho, exclude))
 
     def select_marginals(
         self,
@@ -255,7 +258,7 @@ class Curator:
             winners = exponential_mechanism(scores, selection_rate(rho, sensitivity), count, self._entropy)
             return [(cliques[winner], -1) for winner in winners]
 
-        return [clique for clique, _ in self._selection(question, rho, count, choose)]
+        return [clique_of(clique) for clique, _ in self._selection(question, rho, count, choose)]
 
     def sample_cells(
         self,
@@ -294,7 +297,7 @@ class Curator:
             starts = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
             scores = np.concatenate(parts)
             rate = selection_rate(rho, factor * self.neighbours.cell)
-            chosen = []
+            chosen: list[Query] = []
             for drawn in exponential_sample(np.concatenate([scores, -scores]), rate, count, self._entropy):
                 cell, negated = drawn % len(scores), drawn >= len(scores)
                 number = int(np.searchsorted(starts, cell, side="right")) - 1
@@ -303,7 +306,7 @@ class Curator:
             return chosen
 
         found = self._selection(question, rho, count, draw)
-        return [((clique, cell), 1) if cell >= 0 else ((clique, -1 - cell), -1) for clique, cell in found]
+        return [((family, cell), 1) if cell >= 0 else ((family, -1 - cell), -1) for family, cell in found]
 
     def _selection(self, question: str, rho: Fraction, count: int, choose: Callable[[], list[Query]]) -> list[Query]:
         """Debit, then the recorded choice, or a new one, recorded before it is returned."""
@@ -317,26 +320,26 @@ class Curator:
 
     def _select(
         self,
-        cliques: Sequence[Clique],
-        answers: Callable[[Clique], npt.NDArray[np.float64]],
+        families: Sequence[Family],
+        answers: Callable[[Family], npt.NDArray[np.float64]],
         count: int,
         rho: Fraction,
         exclude: Sequence[Query],
     ) -> list[Query]:
-        self._progress.stage("selecting", len(cliques))
+        self._progress.stage("selecting", len(families))
         parts = []
-        for clique in cliques:
-            scores = self._whole_answers(clique, answers(clique))  # checked before a count is read
-            exact = self._marginal(clique)
+        for family in families:
+            scores = self._whole_answers(clique_of(family), answers(family))  # checked before a count is read
+            exact = self._marginal(family)
             scores[exact.cells] -= exact.counts
             parts.append(np.abs(scores))
             self._progress.advance(1)
         starts = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
-        place = {clique: int(start) for clique, start in zip(cliques, starts[:-1], strict=True)}
+        place = {family: int(start) for family, start in zip(families, starts[:-1], strict=True)}
         allowed = np.ones(int(starts[-1]), dtype=bool)
-        for clique, cell in exclude:
-            if clique in place:
-                allowed[place[clique] + cell] = False
+        for family, cell in exclude:
+            if family in place:
+                allowed[place[family] + cell] = False
         candidates = np.flatnonzero(allowed)
         if count > len(candidates):
             raise InvalidArgument(f"{count} cells cannot be selected from {len(candidates)}: ask for fewer")
@@ -345,7 +348,7 @@ class Curator:
         chosen = []
         for winner in candidates[winners]:
             number = int(np.searchsorted(starts, winner, side="right")) - 1
-            chosen.append((cliques[number], int(winner - starts[number])))
+            chosen.append((families[number], int(winner - starts[number])))
         return chosen
 
     def _whole_answers(self, clique: Clique, answers: npt.NDArray[np.float64]) -> Integers:
@@ -396,10 +399,18 @@ class Curator:
         if answers:
             self._journal.append(answers)
 
-    def _marginal(self, clique: Clique) -> Marginal:
-        if clique not in self._exact:
-            self._exact[clique] = self._counter.marginal(clique)
-        return self._exact[clique]
+    def _marginal(self, family: Family) -> Marginal:
+        if family not in self._exact:
+            self._exact[family] = self._count(family)
+        return self._exact[family]
+
+    def _count(self, family: Family) -> Marginal:
+        if not isinstance(family, Threshold):
+            return self._counter.marginal(family)
+        exact = self._marginal(family.clique).dense().astype(np.float64)  # whole numbers below 2⁵³, so exact
+        counts = np.rint(threshold_counts(exact, self.domain.shape(family.clique), family.least)).astype(np.int64)
+        cells = np.flatnonzero(counts)
+        return Marginal(family.clique, len(counts), cells, counts[cells])
 
     def _measurement(self, clique: Clique, rho: Fraction, noise: NoiseName) -> Measurement:
         exact = self._counter.marginal(clique)
@@ -421,8 +432,11 @@ class Curator:
         return discrete_gaussian(variance, count, self._entropy), variance
 
 
-def _question(kind: str, clique: Clique, rho: Fraction, detail: str) -> str:
-    return json.dumps({"ask": kind, "clique": clique, "rho": str(rho), "detail": detail}, ensure_ascii=False)
+def _question(kind: str, family: Family, rho: Fraction, detail: str) -> str:
+    asked: dict[str, object] = {"ask": kind, "clique": clique_of(family), "rho": str(rho), "detail": detail}
+    if isinstance(family, Threshold):
+        asked["least"] = family.least
+    return json.dumps(asked, ensure_ascii=False)
 
 
 def _measured(answer: Answer) -> Measurement:

@@ -30,12 +30,12 @@ def errors(name: str, mechanism: str, runs: int = 3) -> np.ndarray:
     """The median max, L1 and RMSE of some runs."""
     table, workload, epsilon = name.split("/")
     rows = {"adult": 48842, "loans": 39786}[table]
-    db, domain, codes = accuracy.load(table, accuracy.NEIGHBOURS[mechanism], 1 / rows**2)
+    db, domain, codes = accuracy.load(table, accuracy.NEIGHBOURS.get(mechanism, "add_remove"), 1 / rows**2)
     cliques = parse_workload(workload, ("t",), domain).cliques
     found = []
     with db:
         for run in range(runs):
-            how = {"workload": workload, "mechanism": mechanism, "release": f"{run}"}
+            how = {"workload": workload, "mechanism": mechanism, "release": f"{run}", "reuse": False}
             _, synthetic = accuracy.release(db, float(epsilon), how)
             found.append(accuracy.table_errors(domain, codes, synthetic, cliques))
     return np.median(np.array(found), axis=0)
