@@ -18,7 +18,7 @@ from dpsql.privacy.ledger import Account
 from dpsql.progress import automatic
 from dpsql.protection import constrain, declare, protect
 from dpsql.release import Request, Resolved, produce, resolve
-from dpsql.report import marginal_errors
+from dpsql.report import marginal_answers, marginal_errors
 from dpsql.udfs import functions
 from dpsql.udfs.extension import Instance
 from dpsql.udfs.extension import install as _install
@@ -122,6 +122,26 @@ class Release:
         """
         with self._database.instance.cursor() as cursor:
             return marginal_errors(cursor, Books(cursor, self._resolved.source.catalog), self.entry)
+
+    def answers(self, *columns: str) -> pd.DataFrame:
+        """A measured marginal, cell by cell: its noisy counts beside those of the synthetic table.
+
+        Args:
+            columns: of the marginal.
+
+        Raises:
+            InvalidArgument: the release measured no such marginal whole; lists those that it did.
+
+        >>> with connect() as db:
+        ...     _ = db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS sick FROM range(1000) r(i)")
+        ...     _ = db.protect("t", epsilon=3.0, delta=1e-9)
+        ...     release = db.synthesize("t", epsilon=1.0)
+        ...     list(release.answers("sick").columns)
+        ['sick', 'measured', 'stddev', 'synthetic']
+        """
+        with self._database.instance.cursor() as cursor:
+            books = Books(cursor, self._resolved.source.catalog)
+            return marginal_answers(cursor, books, self.entry, columns)
 
 
 class Database:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import duckdb
@@ -12,6 +13,7 @@ import pandas as pd
 from dpsql.database.catalog import Column, Source
 from dpsql.database.counting import DuckDBCounter
 from dpsql.database.store import Books, Entry, rows_table
+from dpsql.errors import InvalidArgument
 
 
 def marginal_errors(cursor: duckdb.DuckDBPyConnection, books: Books, entry: Entry) -> pd.DataFrame:
@@ -20,10 +22,7 @@ def marginal_errors(cursor: duckdb.DuckDBPyConnection, books: Books, entry: Entr
     Columns: `columns`, `cells`, `stddev` (rows), `distance_l1` = Σ|synthetic − measured|/total and `noise_l1` =
     √(2/π)·σ·cells/total, what the noise alone is expected to make up.
     """
-    table = rows_table(books.catalog, entry)
-    columns = tuple(Column(a.name, a.type, a.nullable) for a in entry.domain)
-    synthetic = Source(table.catalog, table.db, table.name, columns)
-    counter = DuckDBCounter(cursor, synthetic, entry.domain)
+    counter = _synthetic(cursor, books, entry)
     total = max(1, entry.rows or 1)
     rows: list[dict[str, Any]] = []
     for answer in books.answers(entry.key):
@@ -42,3 +41,40 @@ def marginal_errors(cursor: duckdb.DuckDBPyConnection, books: Books, entry: Entr
         )
     counter.close()
     return pd.DataFrame(rows, columns=["columns", "cells", "stddev", "distance_l1", "noise_l1"])
+
+
+def marginal_answers(
+    cursor: duckdb.DuckDBPyConnection, books: Books, entry: Entry, names: Sequence[str]
+) -> pd.DataFrame:
+    """A measured marginal of a release: each cell's noisy count beside the count of the synthetic table.
+
+    Columns: one for each of the marginal's, with labels; `measured` and `stddev` of its noise, `synthetic` (rows).
+
+    Raises:
+        InvalidArgument: the release measured no such marginal whole; lists those that it did.
+    """
+    clique = entry.domain.clique(names)
+    measured = [
+        answer.measurement
+        for answer in books.answers(entry.key)
+        if answer.measurement is not None and answer.measurement.cells is None and answer.measurement.clique
+    ]
+    found = [m for m in measured if m.clique == clique]
+    if not found:
+        listed = "; ".join(sorted({", ".join(m.clique) for m in measured})[:20]) or "none"
+        raise InvalidArgument(f"release {entry.number} measured no marginal of {', '.join(clique)}; it has: {listed}")
+    best = min(found, key=lambda m: m.variance)
+    counter = _synthetic(cursor, books, entry)
+    counts = counter.marginal(clique).dense()
+    counter.close()
+    labels = [entry.domain.by_name[name].labels() for name in clique]
+    index = pd.MultiIndex.from_product(labels, names=list(clique))
+    frame = pd.DataFrame({"measured": best.values, "stddev": best.stddev, "synthetic": counts}, index=index)
+    return frame.reset_index()
+
+
+def _synthetic(cursor: duckdb.DuckDBPyConnection, books: Books, entry: Entry) -> DuckDBCounter:
+    """Counts of a release's synthetic rows."""
+    table = rows_table(books.catalog, entry)
+    columns = tuple(Column(a.name, a.type, a.nullable) for a in entry.domain)
+    return DuckDBCounter(cursor, Source(table.catalog, table.db, table.name, columns), entry.domain)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dpsql.domain import Attribute, Domain
+from dpsql.errors import InvalidArgument
 from dpsql.fitting.consistency import best_strategy, least_squares, subsets
 from dpsql.marginal import Measurement
 from dpsql.mechanisms.base import make
@@ -152,3 +153,13 @@ def test_thresholds_are_refused_before_a_charge(people, name):
     with pytest.raises(Exception, match="answers marginals, not at_least"):
         people.synthesize("people", 1.0, mechanism=name, workload=sql)
     assert people.budget().epsilon_spent.tolist() == [0.0]
+
+
+def test_measured_answers_stand_beside_the_projected_ones(people):
+    release = people.synthesize("people", 2.0, mechanism="direct", workload="all 2-way", relaxed_rows=64)
+    frame = release.answers("sick", "SEX")
+    assert list(frame.columns) == ["sex", "sick", "measured", "stddev", "synthetic"]
+    assert frame.synthetic.sum() == release.entry.rows
+    assert (abs(frame.measured - frame.synthetic) < 10 * frame.stddev).all()
+    with pytest.raises(InvalidArgument, match="measured no marginal of age, sex, sick; it has: age, mood"):
+        release.answers("age", "sex", "sick")
