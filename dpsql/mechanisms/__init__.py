@@ -5,6 +5,7 @@ from __future__ import annotations
 from dpsql.mechanisms import direct as direct
 from dpsql.mechanisms import hdmm as hdmm
 from dpsql.mechanisms import mwem as mwem
+from dpsql.mechanisms import pgm as pgm
 from dpsql.mechanisms import pmwpub as pmwpub
 from dpsql.mechanisms import projection as projection
 from dpsql.mechanisms import rap as rap

@@ -1,0 +1,386 @@
+r"""Private-PGM: measured marginals, fitted by a graphical model of largest entropy (`dpsql.fitting.graphical`).
+
+    workload   the marginals and shares of `dpsql.mechanisms.allocation`, of those that keep the junction tree small
+    mst        a third of ρ: all 1-way marginals; a third: K − 1 edges of a spanning tree, one after the other, by
+               score ‖M_e(D) − M_e(independent model)‖₁ among the pairs that join two components (Kruskal);
+               a third: the pairs chosen
+    aim        T = 16·K rounds of ρ_t = ρ/T at first; all 1-way marginals with 0.9·ρ_t each. Each round selects with
+               0.1·ρ_t the marginal of the workload's closure of largest
+                   w_r·(‖M_r(D) − M_r(model)‖₁ − √(2/π)·σ_t·cells_r),      w_r = Σ_s |r ∩ s| over the workload,
+               measures it with 0.9·ρ_t, and fits again. ρ_t ← 4·ρ_t where the model moved no more than noise would:
+               ‖M_r(new) − M_r(old)‖₁ ≤ √(2/π)·σ_t·cells_r. Junction trees of up to `model_mb`·(spent/ρ) only
+
+K is the number of columns. Unlike the relaxed table the model is exact and convex: what it says of columns that were
+not measured together is what the measured ones imply, by conditional independence. The price is the junction tree: its
+size grows with the product of domains, so only few marginals of large columns fit.
+
+Source: McKenna, Sheldon, Miklau 2019 (arXiv:1901.09136); McKenna, Miklau, Sheldon 2021 (arXiv:2108.04978), MST;
+McKenna, Mullins, Sheldon, Miklau 2022 (arXiv:2201.12677), AIM, Algorithms 2 to 4. Departs from them in measuring the
+number of rows with 1 % of ρ (where it is private).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.constraint import Allowed
+from dpsql.domain import Clique, Domain
+from dpsql.errors import DomainTooLarge, InvalidArgument
+from dpsql.fitting.graphical import Fit, Tree, fit_graph, load_mbi, maximal, model_megabytes
+from dpsql.fitting.projection import best_total, one_way_prior
+from dpsql.fitting.relaxation import Blocks
+from dpsql.marginal import Measurement
+from dpsql.mechanisms.allocation import allocate, noise
+from dpsql.mechanisms.base import Codes, Mechanism, Outcome, PlannedMeasurement, check_range, check_word, register
+from dpsql.mechanisms.pseudo import usable
+from dpsql.mechanisms.support import satisfying
+from dpsql.privacy.accounting import Neighbours, gaussian_variance
+from dpsql.privacy.curator import Curator
+from dpsql.progress import Progress
+from dpsql.workload import Workload
+
+_SELECTIONS: Final = ("workload", "mst", "aim")
+_TOTAL_SHARE: Final = Fraction(1, 100)
+_THIRD: Final = Fraction(1, 3)
+_MEASURED_PART: Final = Fraction(9, 10)  # of a round of 'aim'
+_ROUNDS_PER_COLUMN: Final = 16
+_ROUND_STEPS: Final = 100  # of the fit after each round; the last one takes all
+_MOST_TRIALS: Final = 1000  # trees built to see what fits
+_MOST_COLUMNS: Final = 100
+_ALL_CELLS: Final = 10_000_000
+
+
+@register("pgm")
+@dataclass(frozen=True)
+class PGM(Mechanism):
+    """Measure marginals and fit the graphical model of largest entropy to them, exactly; needs the package `mbi`.
+
+    Privacy: ρ-zCDP for the table's neighbours, ρ the charge; with selection 'workload' also Gaussian DP of g = ρ.
+    `total` (ρ/100) first, where the number of rows is private; then, of the rest ρ′:
+    'workload': one `measure` (ρ′).
+    'mst': `measure` of the 1-way marginals (ρ′/3), K − 1 times `select_marginals` (ρ′/3 in all), `measure` of the
+    chosen pairs (ρ′/3); of a single column the 1-way marginal takes ρ′.
+    'aim': `measure` of the 1-way marginals, then rounds of `select_marginals` (0.1·ρ_t) and `measure` (0.9·ρ_t) until
+    ρ′ is spent. Sensitivity of a marginal, and of a score without its weight: Δ₁ = Δ₂² = 1 (add_remove) or 2
+    (replace_one).
+
+    Attributes:
+        selection: 'workload' (fixed from public facts, a minute), 'mst' (a spanning tree of pairs, seconds) or 'aim'
+            (adaptive rounds, minutes).
+        model_mb: the largest junction tree, in megabytes at 8 bytes a cell; time grows with it.
+        max_cells: larger marginals are not measured.
+        steps: the most steps of the fit.
+
+    Raises:
+        InvalidArgument: an option is out of its range.
+    """
+
+    selection: str = "workload"
+    model_mb: int = 20
+    max_cells: int = 60_000
+    steps: int = 1000
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        check_word("selection", self.selection, _SELECTIONS)
+        check_range("model_mb", self.model_mb, 1, 100_000)
+        check_range("max_cells", self.max_cells, 2, 10_000_000)
+        check_range("steps", self.steps, 1, 100_000)
+        if self.selection == "workload":  # all of its noise is Gaussian
+            object.__setattr__(self, "conversion", "gaussian")
+
+    def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
+        """Refuse what cannot be fitted; see `Mechanism.check`."""
+        try:
+            load_mbi()
+        except ImportError as error:
+            raise InvalidArgument("mechanism 'pgm' needs the package mbi: pip install 'dpsql[pgm]'") from error
+        if len(domain) > _MOST_COLUMNS:
+            raise DomainTooLarge(
+                f"the table has {len(domain)} columns, pgm takes at most {_MOST_COLUMNS}: give columns := …, or say "
+                "mechanism := 'projection'"
+            )
+        size = domain.width * 8 / 2**20
+        if size > self.model_mb:
+            raise DomainTooLarge(
+                f"the columns alone make a model of {size:.1f} megabytes, model_mb is {self.model_mb}: give "
+                f"model_mb := {math.ceil(2 * size)} or more"
+            )
+
+    def plan(
+        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
+    ) -> Sequence[PlannedMeasurement]:
+        """See `Mechanism.plan`: which pairs or marginals is found out by selection."""
+        planned = []
+        if neighbours is Neighbours.ADD_REMOVE:
+            share = rho * _TOTAL_SHARE
+            stddev = math.sqrt(gaussian_variance(share, 1))
+            planned.append(PlannedMeasurement((), 1, stddev, float(share), "the number of rows"))
+            rho -= share
+        if self.selection == "workload":
+            fixed, left_out = self._fixed(domain, workload, neighbours, rho, rows)
+        elif self.selection == "mst":
+            fixed, left_out = _one_way(domain, self._one_way_share(domain, rho)), {}
+        else:
+            fixed, left_out = _one_way(domain, self._first_rho(domain, rho) * _MEASURED_PART * len(domain)), {}
+        for clique, share in fixed:
+            planned.append(PlannedMeasurement(clique, domain.size(clique), noise(neighbours, share), float(share)))
+        for clique, reason in left_out.items():
+            planned.append(PlannedMeasurement(clique, domain.size(clique), None, 0.0, reason))
+        left = rho - sum((share for _, share in fixed), Fraction(0))
+        if left > 0:
+            kind, cells, spread = self._chosen(domain, workload, neighbours, left)
+            note = "selected by noise, then measured"
+            planned.append(PlannedMeasurement((kind,), cells, spread, float(left), note))
+        return planned
+
+    def _chosen(
+        self, domain: Domain, workload: Workload, neighbours: Neighbours, left: Fraction
+    ) -> tuple[str, int, float | None]:
+        """What selection will lead to: its name, the most cells, their noise where it is known."""
+        if self.selection == "mst":
+            pairs = self._pairs(domain)
+            edges = _forest_edges(domain, pairs)
+            sizes = sorted((domain.size(pair) for pair in pairs), reverse=True)
+            return "(selected pairs)", sum(sizes[:edges]), noise(neighbours, left / 2 / edges)
+        return "(selected marginals)", sum(map(domain.size, self._candidates(domain, workload))), None
+
+    def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
+        """See `Mechanism.run`; no random number but the curator's is used, so `seed` is not."""
+        total = curator.total(rho * _TOTAL_SHARE)
+        adapt = {"workload": self._measure_workload, "mst": self._measure_tree, "aim": self._measure_rounds}
+        measured, start = adapt[self.selection](curator, workload, total, progress)
+        domain = curator.domain
+        cliques = [m.clique for m in measured]
+        held = maximal(domain, cliques)
+        free = [
+            m
+            for m in usable(curator.earlier, domain, self.max_cells)
+            if m.cells is None and any(set(m.clique) <= set(clique) for clique in held)
+        ]
+        best = best_total([total, *measured, *curator.earlier])
+        fit = fit_graph(domain, [*measured, *free], best, self.steps, progress, start)
+        report: dict[str, Any] = {
+            "selection": self.selection,
+            "marginals": len(measured),
+            "cells": sum(len(m.values) for m in measured),
+            "total": round(best),
+            "fit": "graphical model",
+            "model_mb": round(sum(node.belief.nbytes for node in fit.tree.nodes) / 2**20, 2),
+            "residual": round(fit.residual, 4),
+            "converged": fit.converged,
+            "steps": fit.steps,
+        }
+        if not fit.converged:
+            report["warning"] = f"the fit did not converge: its residual is {fit.residual:.2f}; ask for more steps"
+        if self.selection != "workload":
+            report["selected"] = [", ".join(clique) for clique in cliques[len(domain) :]]
+        return Outcome(GraphModel(fit.tree, best), report)
+
+    # selection := 'workload'
+
+    def _fixed(
+        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
+    ) -> tuple[list[tuple[Clique, Fraction]], dict[Clique, str]]:
+        """The allocation's marginals, of those that keep the tree small, and why the workload's others are left out."""
+        wide = Workload(tuple(dict.fromkeys((*((name,) for name in domain.names), *workload.needed))))
+        first = allocate(domain, wide, neighbours, rho, rows, self.max_cells, _ALL_CELLS)
+        worth = [clique for clique, _ in first.shares]
+        kept = self._small(domain, worth, set(workload.needed))
+        second = allocate(domain, Workload(tuple(kept)), neighbours, rho, rows, self.max_cells, _ALL_CELLS)
+        measured = {clique for clique, _ in second.shares}
+        reasons = dict(first.left_out)
+        too_large = f"the junction tree would be larger than model_mb = {self.model_mb}"
+        left_out = {c: reasons.get(c, too_large) for c in workload.needed if c not in measured}
+        return list(second.shares), left_out
+
+    def _small(self, domain: Domain, cliques: Sequence[Clique], needed: set[Clique]) -> list[Clique]:
+        """The cliques whose tree stays within `model_mb`: the workload's own first, smaller ones before larger ones."""
+        kept: list[Clique] = [(name,) for name in domain.names]
+        trials = 0
+        for clique in sorted(cliques, key=lambda c: (c not in needed, domain.size(c), c)):
+            if any(set(clique) <= set(other) for other in kept):
+                if clique not in kept:
+                    kept.append(clique)
+            elif trials < _MOST_TRIALS:
+                trials += 1
+                if model_megabytes(domain, [*kept, clique]) <= self.model_mb:
+                    kept.append(clique)
+        return kept
+
+    def _measure_workload(
+        self, curator: Curator, workload: Workload, total: Measurement, progress: Progress
+    ) -> tuple[list[Measurement], Tree | None]:
+        rows = max(1.0, float(total.values[0]))
+        shares, _ = self._fixed(curator.domain, workload, curator.neighbours, curator.remaining, rows)
+        return curator.measure(shares), None
+
+    # selection := 'mst'
+
+    def _pairs(self, domain: Domain) -> list[Clique]:
+        """The pairs that may become edges."""
+        limit = min(self.max_cells, self.model_mb * 2**20 // 8)
+        return [pair for pair in itertools.combinations(domain.names, 2) if domain.size(pair) <= limit]
+
+    def _one_way_share(self, domain: Domain, rho: Fraction) -> Fraction:
+        return rho * _THIRD if self._pairs(domain) else rho
+
+    def _measure_tree(
+        self, curator: Curator, workload: Workload, total: Measurement, progress: Progress
+    ) -> tuple[list[Measurement], Tree | None]:
+        domain, rho = curator.domain, curator.remaining
+        pairs = self._pairs(domain)
+        one_way = curator.measure(_one_way(domain, self._one_way_share(domain, rho)))
+        if not pairs:
+            return one_way, None
+        rows = best_total([total, *one_way])
+        edges = _forest_edges(domain, pairs)
+        chosen: list[Clique] = []
+        answers = _independent(domain, one_way, rows)
+        for _ in range(edges):
+            apart = _components(domain, chosen)
+            joining = [(a, b) for a, b in pairs if apart[a] != apart[b]]
+            chosen += curator.select_marginals(joining, answers, 1, rho * _THIRD / edges)
+        return [*one_way, *curator.measure([(pair, curator.remaining / edges) for pair in chosen])], None
+
+    # selection := 'aim'
+
+    def _first_rho(self, domain: Domain, rho: Fraction) -> Fraction:
+        return rho / (_ROUNDS_PER_COLUMN * len(domain))
+
+    def _candidates(self, domain: Domain, workload: Workload) -> list[Clique]:
+        return [clique for clique in workload.closure() if domain.size(clique) <= self.max_cells]
+
+    def _measure_rounds(
+        self, curator: Curator, workload: Workload, total: Measurement, progress: Progress
+    ) -> tuple[list[Measurement], Tree | None]:
+        domain, rho = curator.domain, curator.remaining
+        share = self._first_rho(domain, rho)
+        measured = curator.measure(_one_way(domain, share * _MEASURED_PART * len(domain)))
+        rows = best_total([total, *measured])
+        fit = fit_graph(domain, measured, rows, self.steps, progress)
+        every = self._candidates(domain, workload)
+        weights = {clique: sum(len({*clique} & {*asked}) for asked in workload.needed) for clique in every}
+        sizes = _Sizes(domain)
+        while curator.remaining > 0:
+            if curator.remaining <= 2 * share:
+                share = curator.remaining
+            limit = self.model_mb * float(1 - (curator.remaining - share) / rho)
+            fitting = sizes.fitting(every, [m.clique for m in measured], limit)
+            clique, found = self._round(curator, fit.tree, rows, fitting, weights, share)
+            measured.append(found)
+            rows = best_total([total, *measured])
+            before, fit = fit, self._again(domain, measured, rows, progress, fit)
+            moved = rows * float(np.abs(fit.tree.project(clique) - before.tree.project(clique)).sum())
+            if moved <= math.sqrt(2 / math.pi) * found.stddev * domain.size(clique):
+                share *= 4
+        return measured, fit.tree
+
+    def _round(
+        self,
+        curator: Curator,
+        tree: Tree,
+        rows: float,
+        candidates: Sequence[Clique],
+        weights: dict[Clique, int],
+        share: Fraction,
+    ) -> tuple[Clique, Measurement]:
+        """Select a marginal and measure it."""
+        stddev = noise(curator.neighbours, share * _MEASURED_PART)
+        penalties = [math.sqrt(2 / math.pi) * stddev * curator.domain.size(clique) for clique in candidates]
+        (clique,) = curator.select_marginals(
+            candidates,
+            lambda c: rows * tree.project(c),
+            1,
+            share * (1 - _MEASURED_PART),
+            penalties,
+            [weights[c] for c in candidates],
+        )
+        (found,) = curator.measure([(clique, share * _MEASURED_PART)])
+        return clique, found
+
+    def _again(self, domain: Domain, measured: Sequence[Measurement], rows: float, progress: Progress, fit: Fit) -> Fit:
+        return fit_graph(domain, measured, rows, min(self.steps, _ROUND_STEPS), progress, fit.tree)
+
+
+def _one_way(domain: Domain, rho: Fraction) -> list[tuple[Clique, Fraction]]:
+    """All 1-way marginals, with equal shares of ρ."""
+    return [((name,), rho / len(domain)) for name in domain.names]
+
+
+def _independent(
+    domain: Domain, one_way: Sequence[Measurement], rows: float
+) -> Callable[[Clique], npt.NDArray[np.float64]]:
+    """The answers (rows) of independent columns to a pair."""
+    blocks, whole = Blocks.of(domain), one_way_prior(domain, one_way, rows).astype(np.float64)
+    return lambda pair: rows * np.outer(whole[blocks.block(pair[0])], whole[blocks.block(pair[1])]).ravel()
+
+
+def _components(domain: Domain, edges: Sequence[Clique]) -> dict[str, str]:
+    """For each column one that stands for all that edges join it to."""
+    home = {name: name for name in domain.names}
+    for one, other in edges:
+        old, new = home[one], home[other]
+        home = {name: new if where == old else where for name, where in home.items()}
+    return home
+
+
+def _forest_edges(domain: Domain, pairs: Sequence[Clique]) -> int:
+    """How many edges a spanning forest of these pairs has."""
+    return len(domain) - len(set(_components(domain, pairs).values()))
+
+
+class _Sizes:
+    """Which cliques a model may take in; trees are built only where the answer is not known."""
+
+    def __init__(self, domain: Domain) -> None:
+        self._domain = domain
+        self._known: dict[Clique, float] = {}  # lower bounds: a tree only grows
+        self._held: list[Clique] = []
+
+    def fitting(self, cliques: Sequence[Clique], measured: Sequence[Clique], limit: float) -> list[Clique]:
+        """Of these cliques those within a measured one, or with which the tree has at most `limit` megabytes."""
+        held = maximal(self._domain, measured)
+        exact = held == self._held
+        self._held = held
+        found = []
+        for clique in cliques:
+            inside = any(set(clique) <= set(other) for other in held)
+            if not inside and self._known.get(clique, 0.0) <= limit and not (exact and clique in self._known):
+                self._known[clique] = model_megabytes(self._domain, [*held, clique])
+            if inside or self._known[clique] <= limit:
+                found.append(clique)
+        return found
+
+
+@dataclass(frozen=True)
+class GraphModel:
+    """A fitted graphical model as a `Model`.
+
+    Attributes:
+        tree: the fit.
+        total: the number of rows that it stands for.
+    """
+
+    tree: Tree
+    total: float
+
+    def project(self, clique: Clique) -> npt.NDArray[np.float32]:
+        """See `Model.project`."""
+        return self.tree.project(clique).astype(np.float32)
+
+    def sample(
+        self, rows: int, generator: np.random.Generator, progress: Progress, allowed: Sequence[Allowed] = ()
+    ) -> Codes:
+        """See `Model.sample`."""
+        progress.stage("drawing", max(1, rows))
+        codes = self.tree.draw(rows, generator, progress)
+        return satisfying(self, codes, self.tree.domain, allowed, generator)
