@@ -39,7 +39,11 @@ def build_parser() -> argparse.ArgumentParser:
     synthesize.add_argument("--epsilon", type=float, required=True, help="what the release costs")
     synthesize.add_argument("--delta", type=float, help="by default the table's")
     synthesize.add_argument("--workload", help="SQL or shorthand; by default all 3-way marginals")
-    synthesize.add_argument("--mechanism", default="projection", help="projection (default) or rap")
+    synthesize.add_argument("--mechanism", help="auto (default), projection, rap, mwem, …: see the README")
+    synthesize.add_argument(
+        "--option", action="append", default=[], metavar="NAME=VALUE", help="of the mechanism; may be repeated"
+    )
+    synthesize.add_argument("--prior", help="a public table, view or earlier release of the database to lean on")
     synthesize.add_argument("--rows", type=int, help="by default the measured total")
     synthesize.add_argument("--release", default="", help="a name: another one is a fresh release")
     synthesize.add_argument("--output", required=True, metavar="FILE", help="a .csv or .parquet file to write")
@@ -95,8 +99,13 @@ def _returns_rows(statement: str) -> bool:
 
 
 def _synthesize(options: argparse.Namespace) -> None:
-    names = ("delta", "workload", "mechanism", "rows", "release")
+    names = ("delta", "workload", "mechanism", "prior", "rows", "release")
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    for option in options.option:
+        name, equals, value = option.partition("=")
+        if not equals or name in ("table", "epsilon"):
+            raise DpsqlError(f"--option is {option!r}: give name=value, such as rounds=5")
+        given[name] = value
     if Path(options.output).suffix not in (".csv", ".parquet"):
         raise DpsqlError(f"--output is {options.output!r}: give a .csv or .parquet file")
     with _open(options.database) as db:

@@ -34,6 +34,11 @@ def test_synthesize_and_budget(bank, capsys, tmp_path):
         assert db.sql(f"SELECT count(*) FROM '{output}'").fetchall() == [(50,)]
     assert main(["budget", bank]) == 0
     assert "1.0" in capsys.readouterr().out
+    with dpsql.connect(bank) as db:
+        db.sql("CREATE TABLE public_t AS FROM t LIMIT 30")
+    command = ["synthesize", bank, "t", "--epsilon", "0.5", "--output", str(output), "--mechanism", "pmwpub"]
+    assert main([*command, "--prior", "public_t", "--option", "rounds=1", "--option", "passes=2"]) == 0
+    assert "rows in" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -43,6 +48,12 @@ def test_synthesize_and_budget(bank, capsys, tmp_path):
         (["synthesize", "BANK", "nowhere", "--epsilon", "1", "--output", "o.csv"], "there is no table"),
         (["synthesize", "BANK", "t", "--epsilon", "9", "--output", "o.csv"], "largest epsilon that fits"),
         (["synthesize", "BANK", "t", "--epsilon", "1", "--output", "o.xls"], ".csv or .parquet"),
+        (["synthesize", "BANK", "t", "--epsilon", "1", "--output", "o.csv", "--option", "rounds"], "give name=value"),
+        (
+            ["synthesize", "BANK", "t", "--epsilon", "1", "--output", "o.csv", "--option", "epsilon=3"],
+            "give name=value",
+        ),
+        (["synthesize", "BANK", "t", "--epsilon", "1", "--output", "o.csv", "--option", "rounds=3"], "is no option of"),
         (["sql", "BANK", "FROM nowhere"], "nowhere"),
         (["demo", "--input", "nowhere.csv"], "give an existing"),
     ],

@@ -1,0 +1,134 @@
+"""The curator's noisy choices have the distribution that their privacy proofs are about; wrong ones are told apart.
+
+χ² tests have a false-alarm rate of 1e-6 each.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpsql.domain import Attribute, Domain
+from dpsql.errors import InsufficientBudget, InvalidArgument
+from dpsql.privacy.accounting import Neighbours
+from dpsql.privacy.curator import Curator
+from dpsql.privacy.noise import exponential_sample
+from dpsql.progress import Quiet
+
+from ..conftest import seeded_entropy
+from ..counters import Journal, Rows
+
+DOMAIN = Domain(tuple(Attribute(name, "BOOLEAN", "values", ("false", "true")) for name in "abc"))
+TABLE = [(0, 0, 0)] * 4 + [(1, 1, 0)] * 3 + [(0, 1, 1)]
+CLIQUES = [("a", "b"), ("a", "c"), ("b", "c")]
+RUNS = 6_000
+ENTROPY = seeded_entropy("choices")
+
+
+def fits(observed: dict, probabilities: dict) -> bool:
+    """χ² of counts against probabilities, false alarm 1e-6."""
+    total = sum(observed.values())
+    expected = np.array([total * p for p in probabilities.values()])
+    counts = np.array([observed.get(key, 0) for key in probabilities])
+    return stats.chi2.sf(((counts - expected) ** 2 / expected).sum(), len(expected) - 1) > 1e-6
+
+
+def softmax(scores: dict, rate: float) -> dict:
+    weights = {key: math.exp(rate * score) for key, score in scores.items()}
+    return {key: weight / sum(weights.values()) for key, weight in weights.items()}
+
+
+def curator(neighbours, rho, pure=None) -> Curator:
+    return Curator(Rows(DOMAIN, TABLE), DOMAIN, neighbours, Fraction(rho), Journal(), Quiet(), ENTROPY, pure=pure)
+
+
+def uniform(clique):
+    return np.full(4, 2.0)
+
+
+def l1(clique) -> float:
+    return float(np.abs(Rows(DOMAIN, TABLE).marginal(clique).dense() - 2).sum())
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_marginals_are_chosen_by_the_exponential_mechanism(neighbours):
+    """λ = √(2ρ)/Δ with Δ = 1 (add_remove) or 2 (replace_one); the other one's Δ would be noticed."""
+    rho, weights, penalties = Fraction(1, 50), [1, 2, 1], [1.0, 0.0, 2.0]
+    scores = {c: w * (l1(c) - p) for c, w, p in zip(CLIQUES, weights, penalties, strict=True)}
+    observed: dict = {}
+    for _ in range(RUNS):
+        asked = curator(neighbours, rho)
+        (chosen,) = asked.select_marginals(CLIQUES, uniform, 1, rho, penalties, weights)
+        assert asked.remaining == 0
+        observed[chosen] = observed.get(chosen, 0) + 1
+    right = math.sqrt(2 * rho) / (neighbours.marginal_l1 * max(weights))
+    assert fits(observed, softmax(scores, right))
+    assert not fits(observed, softmax(scores, 2 * right))
+    assert not fits(observed, softmax(scores, 0.5 * right))
+
+
+@pytest.mark.parametrize("factor", [1, 3])
+def test_cells_are_sampled_by_the_exponential_mechanism(factor):
+    """P ∝ exp(λ·sign·(factor·count − answer)) with λ = √(2ρ)/factor; each draw by itself."""
+    rho, draws = Fraction(1, 20), 4
+    scores = {}
+    for clique in CLIQUES:
+        for cell, count in enumerate(Rows(DOMAIN, TABLE).marginal(clique).dense()):
+            for sign in (1, -1):
+                scores[(clique, cell), sign] = sign * (factor * int(count) - 2)
+    observed: dict = {}
+    for _ in range(RUNS // draws):
+        asked = curator(Neighbours.ADD_REMOVE, draws * rho)
+        for drawn in asked.sample_cells(CLIQUES, uniform, factor, draws, rho):
+            observed[drawn] = observed.get(drawn, 0) + 1
+        assert asked.remaining == 0
+    right = math.sqrt(2 * rho) / factor
+    assert fits(observed, softmax(scores, right))
+    assert not fits(observed, softmax(scores, 1.5 * right))
+
+
+def test_independent_draws_may_repeat():
+    scores, rate = np.array([3, 0, 3, -5]), Fraction(1, 2)
+    drawn = exponential_sample(scores, rate, RUNS, ENTROPY)
+    expected = softmax(dict(enumerate(scores.tolist())), 0.5)
+    assert fits({k: drawn.count(k) for k in range(4)}, expected)
+    pairs = list(itertools.pairwise(drawn))
+    both = {(i, j): expected[i] * expected[j] for i in range(3) for j in range(3)}
+    rest = 1 - sum(both.values())
+    observed = {key: pairs.count(key) for key in both}
+    observed["rest"] = len(pairs) - sum(observed.values())
+    assert fits(observed, {**both, "rest": rest})
+
+
+def test_laplace_cells_have_the_variance_of_their_epsilon():
+    """b = 1/ε for one cell, whichever neighbours; 2/ε for a whole marginal under replace_one."""
+    rho = Fraction(1, 8)  # ε = 1/2
+    kernel = curator(Neighbours.REPLACE_ONE, 4000 * rho)
+    cells = [kernel.measure_cells([(("a",), 0)], rho, "laplace")[0] for _ in range(2000)]
+    wholes = [kernel.measure([(("a",), rho)], "laplace")[0] for _ in range(2000)]
+    for answers, scale in ((cells, 2.0), (wholes, 4.0)):
+        values = np.array([m.values[0] - 5 for m in answers], float)
+        t = math.exp(-1 / scale)
+        assert np.var(values) == pytest.approx(2 * t / (1 - t) ** 2, rel=0.2)
+        assert float(answers[0].variance) == pytest.approx(2 * scale**2)
+
+
+def test_a_pure_charge_is_counted_in_epsilon():
+    """Laplace noise √(2ρ), a selection 2√(2ρ); Gaussian noise proves none and is refused."""
+    rho = Fraction(1, 8)
+    kernel = curator(Neighbours.ADD_REMOVE, 10, pure=Fraction(3, 2))
+    kernel.measure([(("a",), rho)], "laplace")
+    assert float(kernel.remaining_pure) == pytest.approx(1.0)
+    with pytest.raises(InvalidArgument, match="Gaussian noise proves no pure epsilon"):
+        kernel.measure([(("a",), rho)])
+    kernel.select_marginals(CLIQUES, uniform, 1, rho)
+    assert 0 <= kernel.remaining_pure < 1e-20
+    before = kernel.remaining
+    with pytest.raises(InsufficientBudget, match="ε = "):
+        kernel.measure_cells([(("a",), 0)], rho, "laplace")
+    assert kernel.remaining == before
