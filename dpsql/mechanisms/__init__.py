@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dpsql.mechanisms import barak as barak
 from dpsql.mechanisms import direct as direct
 from dpsql.mechanisms import hdmm as hdmm
+from dpsql.mechanisms import lp as lp
 from dpsql.mechanisms import mwem as mwem
 from dpsql.mechanisms import pgm as pgm
 from dpsql.mechanisms import pmwpub as pmwpub

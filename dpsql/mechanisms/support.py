@@ -26,12 +26,14 @@ class SupportModel:
         codes: the support, shape (rows, attributes).
         weights: probabilities, shape (rows,); they add up to 1.
         total: the number of rows that it stands for.
+        independent: draw rows independently of each other (a bootstrap), and not each one as often as its weight says.
     """
 
     domain: Domain
     codes: Codes
     weights: npt.NDArray[np.float64]
     total: float
+    independent: bool = False
 
     def project(self, clique: Clique) -> npt.NDArray[np.float32]:
         """See `Model.project`."""
@@ -42,7 +44,11 @@ class SupportModel:
     ) -> Codes:
         """See `Model.sample`: each row of the support as often as its weight says, up to one (a systematic draw)."""
         progress.stage("drawing", 1)
-        codes = self.codes[systematic(self.weights, rows, generator)]
+        if self.independent:
+            chosen = generator.choice(len(self.weights), rows, p=self.weights / self.weights.sum())
+        else:
+            chosen = systematic(self.weights, rows, generator)
+        codes = self.codes[chosen]
         return satisfying(self, codes, self.domain, allowed, generator)
 
 

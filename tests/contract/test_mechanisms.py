@@ -25,6 +25,8 @@ from ..conftest import seeded_entropy
 from ..counters import Journal, Rows
 
 FAST = {
+    "barak": {"seconds": 5},
+    "lp": {"points": 50, "seconds": 5},
     "pgm": {"steps": 5},
     "pmwpub": {"rounds": 1, "passes": 2},
     "direct": {"relaxed_rows": 8, "steps": 5},
@@ -157,14 +159,15 @@ def test_model_and_rows_lie_in_the_domain(name, columns, rows):
 @pytest.mark.parametrize("name", NAMES)
 def test_every_row_satisfies_the_constraints(name):
     _, _, _, outcome, _ = run(name)
-    tuples = np.array([(a, b) for a in range(5) for b in range(5) if a != b])
-    rule = Allowed(("c0", "c2"), ("c0", "c2"), ("c0 <> c2",), tuples, np.zeros(tuples.shape))
+    heaviest = divmod(int(outcome.model.project(("c0", "c2")).argmax()), 5)
+    tuples = np.array([(a, b) for a in range(5) for b in range(5) if (a, b) != heaviest])
+    rule = Allowed(("c0", "c2"), ("c0", "c2"), ("…",), tuples, np.zeros(tuples.shape))
     for count in (0, 1, 300):
         rows = outcome.model.sample(count, np.random.default_rng(1), Quiet(), (rule,))
         assert rows.shape == (count, 3)
-        assert (rows[:, 0] != rows[:, 2]).all()
+        assert not (rows[:, [0, 2]] == heaviest).all(axis=1).any()
     free = outcome.model.sample(300, np.random.default_rng(1), Quiet())
-    assert (free[:, 0] == free[:, 2]).any()  # the fact does not hold by itself
+    assert (free[:, [0, 2]] == heaviest).all(axis=1).any()  # the fact does not hold by itself
 
 
 @pytest.mark.parametrize("name", NAMES)

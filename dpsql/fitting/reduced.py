@@ -1,0 +1,249 @@
+r"""A density on a reduced space, by linear programming.
+
+    h* = argmin over densities h on Ω* = {z_1 … z_m} of  max_f |Σ_i f(z_i)·h_i − ã_f|
+
+as a linear program in h and the bound t: |A h − ã| ≤ t, Σh = 1, h ≥ 0, always feasible. f are the cells of the measured
+marginals, ã_f their noisy fractions, A_fi = 1 where z_i lies in cell f. Two kinds of rows need not be written down:
+
+    cells without a point of Ω*    the row says t ≥ |ã_f|, a constant c; what minimises the rest minimises max(c, rest)
+    cells with the same points     of several rows only the smallest and the largest ã_f can bind
+
+so a k-marginal program has at most 2·k·m rows however large the marginals are. Of the many densities that are optimal
+where c is larger than the rest, the one found is nearest on the cells that Ω* can answer.
+
+Most rows do not bind. They are generated as they are needed: solve with the few worst, add those that the solution
+violates, and so on. Every round's t is a lower bound of the whole program's, every round's h is a density whose error
+is an upper bound; they meet at the optimum. So there is an answer at any time, with its distance from the optimum.
+
+Source: Boedihardjo, Strohmer, Vershynin 2022, Algorithm 1 (arXiv:2109.12381); with Ω* the whole domain: Barak et al.
+2007.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import linprog
+from scipy.sparse import csr_array, hstack, vstack
+
+from dpsql.domain import Domain
+from dpsql.marginal import Measurement
+from dpsql.prior import packed
+from dpsql.progress import Progress
+
+Codes = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+OBJECTIVES: Final = ("max", "l1")
+_POLL_SECONDS: Final = 0.2
+_RELATIVE_GAP: Final = 1e-6
+_MOST_ROUNDS: Final = 200
+_ROWS_PER_POINT: Final = 2.0  # rows added at once
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """The rows of the program: what the points can answer, and what was measured.
+
+    Attributes:
+        rows: A, one row for each set of points that fills a cell, shape (rows, m), entries 0 and 1.
+        low: the smallest ã of the cells of that set.
+        high: the largest.
+        cells: how many cells have a point.
+        empty: the largest |ã| of the cells without one; 0 if there are none.
+        empty_cells: how many those are.
+    """
+
+    rows: csr_array
+    low: Floats
+    high: Floats
+    cells: int
+    empty: float
+    empty_cells: int
+
+    def error(self, density: Floats) -> float:
+        """max_f |A h − ã| over the cells that have a point."""
+        answers = self.rows @ density
+        return float(np.maximum(answers - self.low, self.high - answers).max(initial=0.0))
+
+
+@dataclass(frozen=True)
+class Density:
+    """A density on the points, and how near the best it is.
+
+    Attributes:
+        weights: h, shape (m,); they add up to 1.
+        error: what was minimised, at h: the largest error (fraction) for `max`, the sum of errors for `l1`; of cells
+            that have a point.
+        bound: no density has less; equal to `error` where the program was solved.
+        rounds: linear programs solved.
+    """
+
+    weights: Floats
+    error: float
+    bound: float
+    rounds: int
+
+    @property
+    def optimal(self) -> bool:
+        """Whether the error is the least there is, to the solver's accuracy."""
+        return self.error - self.bound <= _RELATIVE_GAP * (1 + self.error)
+
+
+def statistics(
+    domain: Domain, points: Codes, measured: Sequence[Measurement], total: float, *, merge: bool = True
+) -> Statistics:
+    """The program's rows for measured marginals, as fractions of `total`.
+
+    Args:
+        domain: of the table.
+        points: Ω*, shape (m, attributes).
+        measured: whole marginals (rows).
+        total: the number of rows.
+        merge: cells of the same points share a row, which `max` allows and `l1` does not.
+    """
+    # a set of points is known by the sum of its members' random 64-bit numbers: two sets agree with chance 2^-64
+    marks = np.random.default_rng(0).integers(0, 2**63, len(points), dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    answers, sums, members, owners = [], [], [], []
+    found, empty, empty_cells = 0, 0.0, 0
+    for measurement in measured:
+        cells, place = np.unique(packed(points, domain.names, domain, measurement.clique), return_inverse=True)
+        fractions = measurement.values / total
+        answers.append(fractions[cells])
+        fractions[cells] = 0.0
+        empty = max(empty, float(np.abs(fractions).max(initial=0.0)))
+        empty_cells += len(fractions) - len(cells)
+        sums.append(np.zeros(len(cells), np.uint64))
+        np.add.at(sums[-1], place, marks)
+        members.append(np.arange(len(points)))
+        owners.append(found + place)
+        found += len(cells)
+    wanted, keys = np.concatenate(answers), np.concatenate(sums)
+    if merge:
+        _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    else:
+        first = group = np.arange(found)
+    low, high = np.full(len(first), math.inf), np.full(len(first), -math.inf)
+    np.minimum.at(low, group, wanted)
+    np.maximum.at(high, group, wanted)
+    shape = (found, len(points))
+    everything = csr_array(
+        (np.ones(len(points) * len(measured)), (np.concatenate(owners), np.concatenate(members))), shape
+    )
+    return Statistics(everything[first], low, high, found, empty, empty_cells)
+
+
+def nearest_density(facts: Statistics, objective: str, seconds: float, progress: Progress) -> Density:
+    """The density on the points whose answers are nearest to the measured ones.
+
+    The solver cannot be stopped from outside. It runs in a thread of its own, and `progress` is asked five times a
+    second; an interrupt leaves the thread behind, which ends by itself when its time is up.
+
+    Args:
+        facts: the program's rows.
+        objective: `max` or `l1`.
+        seconds: after which the best density found so far is taken.
+        progress: told of each round; may raise `Interrupted`.
+    """
+    deadline = time.monotonic() + seconds
+    return _least_sum(facts, deadline, progress) if objective == "l1" else _least_maximum(facts, deadline, progress)
+
+
+def _least_maximum(facts: Statistics, deadline: float, progress: Progress) -> Density:
+    """By row generation; see the module. The program is scaled so that the mean of h is 1."""
+    points = facts.rows.shape[1]
+    best = np.full(points, 1 / points)
+    error, bound, rounds = facts.error(best), 0.0, 0
+    active = np.zeros(2 * len(facts.low), bool)
+    active[_worst(facts, best, 0.0, _most_rows(points))] = True
+    signed = vstack([facts.rows, -facts.rows], format="csr")
+    limits = np.concatenate([facts.low, -facts.high]) * points
+    cost = np.append(np.zeros(points), 1.0)
+    sum_to_one = csr_array(np.append(np.ones(points), 0.0)[None])
+    while rounds < _MOST_ROUNDS and error - bound > _RELATIVE_GAP * error:
+        chosen = np.flatnonzero(active)
+        bounded = hstack([signed[chosen], csr_array(np.full((len(chosen), 1), -1.0))], format="csr")
+        solved = _solve(
+            {"c": cost, "A_ub": bounded, "b_ub": limits[chosen], "A_eq": sum_to_one, "b_eq": [float(points)]},
+            deadline,
+            progress,
+        )
+        if solved is None:
+            break
+        rounds += 1
+        density = _density(solved[:points])
+        bound = max(bound, float(solved[points]) / points)
+        reached = facts.error(density)
+        if reached < error:
+            best, error = density, reached
+        progress.advance(1, f"error {error:.2g}, at least {bound:.2g}")
+        fresh = _worst(facts, density, bound, _most_rows(points))
+        if active[fresh].all():  # what is violated is within the solver's tolerance
+            break
+        active[fresh] = True
+    return Density(best, error, min(bound, error), rounds)
+
+
+def _most_rows(points: int) -> int:
+    return max(1, round(_ROWS_PER_POINT * points))
+
+
+def _worst(facts: Statistics, density: Floats, bound: float, most: int) -> npt.NDArray[np.int64]:
+    """The rows that a density violates most, first those from above, then those from below."""
+    answers = facts.rows @ density
+    excess = np.concatenate([answers - facts.low, facts.high - answers]) - bound
+    if len(excess) > most:
+        excess[np.argpartition(excess, -most)[:-most]] = -math.inf
+    return np.flatnonzero(excess > 0)
+
+
+def _least_sum(facts: Statistics, deadline: float, progress: Progress) -> Density:
+    """The whole program at once, with the two sides of each error as variables: A h − u + v = ã."""
+    rows, points = facts.rows.shape
+    sides = csr_array((np.ones(rows), (np.arange(rows), np.arange(rows))), (rows, rows))
+    equal = vstack(
+        [
+            hstack([facts.rows, -sides, sides]),
+            csr_array(np.append(np.ones(points), np.zeros(2 * rows))[None]),
+        ],
+        format="csr",
+    )
+    cost = np.append(np.zeros(points), np.ones(2 * rows))
+    wanted = np.append(facts.low, 1.0) * points
+    solved = _solve({"c": cost, "A_eq": equal, "b_eq": wanted}, deadline, progress)
+    density = np.full(points, 1 / points) if solved is None else _density(solved[:points])
+    error = float(np.abs(facts.rows @ density - facts.low).sum())
+    bound = 0.0 if solved is None else min(error, float(cost @ solved) / points)
+    return Density(density, error, bound, int(solved is not None))
+
+
+def _density(solution: Floats) -> Floats:
+    """A solution that adds up to 1 exactly and has no negative weight."""
+    positive = np.maximum(solution, 0.0)
+    return np.asarray(positive / positive.sum(), np.float64)
+
+
+def _solve(program: dict[str, Any], deadline: float, progress: Progress) -> Floats | None:
+    """The solution of a linear program; None if the time is up before it is found."""
+    left = deadline - time.monotonic()
+    if left <= 0:
+        return None
+    found: list[Any] = []
+
+    def work() -> None:
+        found.append(linprog(**program, method="highs", options={"time_limit": left}))
+
+    worker = threading.Thread(target=work, daemon=True, name="dpsql-linear-program")
+    worker.start()
+    while worker.is_alive():
+        worker.join(_POLL_SECONDS)
+        progress.advance(0)
+    if not found or found[0].x is None or found[0].status != 0:
+        return None
+    return np.asarray(found[0].x, np.float64)

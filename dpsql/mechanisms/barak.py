@@ -1,0 +1,89 @@
+r"""Barak et al.: a density on the whole domain, nearest to noisy marginals, by linear programming.
+
+    h* = argmin over densities h on Ω of  max_f |Σ_x f(x)·h(x) − ã_f|
+
+`dpsql.mechanisms.lp` with Ω* = Ω. The table itself is a density on Ω, so no cell of h* is farther from the truth than
+twice the largest noise. The program has one variable for each record of the domain: for small domains only.
+
+Source: Barak, Chaudhuri, Dwork, Kale, McSherry, Talwar 2007, Privacy, accuracy, and consistency too. They measure
+Fourier coefficients of Boolean marginals; here the cells are measured, of any domain.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from dpsql.domain import Domain
+from dpsql.errors import DomainTooLarge
+from dpsql.fitting.reduced import Codes
+from dpsql.marginal import Measurement
+from dpsql.mechanisms.base import register
+from dpsql.mechanisms.lp import ReducedSpace, all_points, functions, whole_promise
+from dpsql.prior import Prior
+from dpsql.privacy.accounting import Neighbours
+from dpsql.workload import Workload
+
+MOST_RECORDS: Final = 5_000
+
+
+@register("barak")
+@dataclass(frozen=True)
+class Barak(ReducedSpace):
+    """Weight every record of a small domain, by linear programming, to meet noisy marginals.
+
+    Privacy: ε-DP for noise 'laplace', and ρ-zCDP with ρ = Q·ε²/2; ρ-zCDP and Gaussian DP of g = ρ for 'gaussian'; for
+    the table's neighbours. Δ₁ = Δ₂² = 1 (add_remove) or 2 (replace_one) for each marginal. The questions, by their
+    parts of ε (laplace: ρ·s²/Σs² for a part s) or of ρ (gaussian): `total` (add_remove only, 1/20) and one `measure` of
+    the workload's marginals (the rest, the same for each).
+
+    Attributes:
+        noise: 'laplace' for pure epsilon, 'gaussian' for (epsilon, delta).
+        objective: 'max', the largest error of a cell; or 'l1', the sum of errors, which is slower.
+        seconds: for the linear program; after them the best density found is taken. An interrupted solver ends by
+            itself within them.
+        gamma: γ of the accuracy that the plan states.
+        bootstrap: draw rows independently, and not each record as often as its weight says.
+
+    Raises:
+        InvalidArgument: an option is out of its range.
+    """
+
+    @property
+    def one_way_share(self) -> Fraction:
+        """No reduced space is drawn."""
+        return Fraction(0)
+
+    def most_points(self, domain: Domain) -> int:
+        """All records."""
+        return domain.size(domain.names)
+
+    def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
+        """Refuse a domain that is too large to be enumerated."""
+        records = self.most_points(domain)
+        if records > MOST_RECORDS:
+            raise DomainTooLarge(
+                f"the domain of {len(domain)} columns has {records:.3g} records, barak weights every one of at most "
+                f"{MOST_RECORDS}: ask for fewer columns, or say mechanism := 'lp'"
+            )
+        super().check(domain, workload, neighbours)
+
+    def points_of(
+        self,
+        domain: Domain,
+        measured: Sequence[Measurement],
+        prior: Prior | None,
+        total: float,
+        noise: float,
+        seed: int,
+    ) -> tuple[Codes, str]:
+        """See `ReducedSpace.points_of`."""
+        return all_points(domain), "all of the domain"
+
+    def promise(self, domain: Domain, workload: Workload, noise: float, rows: float) -> str:
+        """See `ReducedSpace.promise`."""
+        sampling = math.sqrt(math.log(functions(domain, workload) / self.gamma) / max(1.0, rows))
+        return whole_promise(noise, sampling, self.gamma)

@@ -1,0 +1,386 @@
+r"""LP: a density on a reduced space whose answers are as near as possible to noisy ones.
+
+    Ω* = {z_1 … z_m}    drawn from a known measure μ: uniform, a public prior, or a product of noisy 1-way marginals
+    ã_f                 noisy fractions of all cells f of the workload's k marginals, Laplace of scale b = Δ₁/ε_f
+    h*                  = argmin over densities h on Ω* of  max_f |Σ_i f(z_i)·h_i − ã_f|, a linear program
+    Y                   rows drawn from h*
+
+The questions share ε so that its parts add up to ε exactly. With s_j the part of question j, Σs_j = 1:
+
+    ρ = Σ_j (s_j·ε)²/2 = Q·ε²/2,  Q = Σs_j²,   and question j asks for ρ·s_j²/Q
+
+Theorem 2.3. Let |F| count the cells and the constant 1, noise of at most δ on all of them with probability 1 − γ (for
+Laplace noise δ = (b/n)·ln(|F|/γ)), n ≥ δ⁻²·ln(|F|/γ), m ≥ δ⁻²·K·|F|/γ, δ ≤ 1/2, γ < 1/4. If the rows are drawn from a ν
+with Rényi condition number κ(ν‖μ) = ∫(dν/dμ)² dμ ≤ K, the synthetic rows are 8δ-accurate with probability 1 − 4γ.
+It counts n as public and μ as independent of the rows; a product of measured marginals is not, but costs no privacy.
+
+Source: Boedihardjo, Strohmer, Vershynin 2022, Algorithm 1 (arXiv:2109.12381). Beyond it: Gaussian noise, whole
+marginals (Δ₁ of a marginal, not of |F| single counts), a private n, μ from measurements, the sum of errors (`l1`).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.domain import Clique, Domain
+from dpsql.errors import DomainTooLarge, InvalidArgument
+from dpsql.fitting.projection import best_total, one_way_prior
+from dpsql.fitting.reduced import OBJECTIVES, Codes, nearest_density, statistics
+from dpsql.marginal import Measurement, NoiseName
+from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, register
+from dpsql.mechanisms.support import SupportModel
+from dpsql.prior import Prior
+from dpsql.privacy.accounting import Budget, Neighbours, check_epsilon, gaussian_variance, make_budget, pure_budget
+from dpsql.privacy.curator import Curator
+from dpsql.progress import Progress
+from dpsql.workload import Workload
+
+TOTAL_SHARE: Final = Fraction(1, 20)
+ONE_WAY_SHARE: Final = Fraction(1, 10)
+SPACES: Final = ("auto", "measured", "prior", "uniform")
+FEWEST_POINTS: Final = 200
+USUAL_POINTS: Final = 1000  # the program takes seconds; 2,000 points take minutes
+SUM_POINTS: Final = 400  # of objective l1, which is slower
+_POINTS_SCALE: Final = 150
+_MOST_POINTS: Final = 100_000
+_MOST_CELLS: Final = 50_000_000
+_MOST_MEMBERSHIPS: Final = 5_000_000  # k·m, the entries of A
+_LONGEST_SECONDS: Final = 600
+
+
+@dataclass(frozen=True)
+class ReducedSpace(Mechanism):
+    """What `lp` and `barak` share: noisy marginals, a space of points, a linear program over densities on it."""
+
+    noise: str = "laplace"
+    objective: str = "max"
+    seconds: float = 60.0
+    gamma: float = 0.05
+    bootstrap: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        check_word("noise", self.noise, ("laplace", "gaussian"))
+        check_word("objective", self.objective, OBJECTIVES)
+        check_range("seconds", self.seconds, 0.1, _LONGEST_SECONDS)
+        check_range("gamma", self.gamma, 1e-9, 0.2499)
+        # all noise is of one kind, so the conversion follows from it
+        object.__setattr__(self, "conversion", "gaussian" if self.noise == "gaussian" else "tight")
+
+    @property
+    def _noise(self) -> NoiseName:
+        return "gaussian" if self.noise == "gaussian" else "laplace"
+
+    @property
+    @abstractmethod
+    def one_way_share(self) -> Fraction:
+        """The part of the budget for the 1-way marginals that Ω* is drawn from."""
+
+    @abstractmethod
+    def most_points(self, domain: Domain) -> int:
+        """The most points that Ω* can have."""
+
+    @abstractmethod
+    def points_of(
+        self,
+        domain: Domain,
+        measured: Sequence[Measurement],
+        prior: Prior | None,
+        total: float,
+        noise: float,
+        seed: int,
+    ) -> tuple[Codes, str]:
+        """Ω*, distinct, and where it comes from.
+
+        Args:
+            domain: of the table.
+            measured: noisy marginals, among them the 1-way ones.
+            prior: a public table.
+            total: the number of rows.
+            noise: about the largest noise of all cells (fraction).
+            seed: of the draws.
+        """
+
+    def parts(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> list[tuple[Clique, Fraction]]:
+        """Each question's part of ε (Laplace) or of ρ (Gaussian); they add up to 1. The empty clique is the total."""
+        cliques = workload.needed
+        asked: list[tuple[Clique, Fraction]] = []
+        if neighbours is Neighbours.ADD_REMOVE:
+            asked.append(((), TOTAL_SHARE))
+        used = {name for clique in cliques for name in clique}
+        singles = [(name,) for name in domain.names if name in used and (name,) not in cliques]
+        if singles and self.one_way_share:
+            asked += [(single, self.one_way_share / len(singles)) for single in singles]
+        rest = 1 - sum((part for _, part in asked), Fraction(0))
+        return [*asked, *((clique, rest / len(cliques)) for clique in cliques)]
+
+    def shares(
+        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction
+    ) -> list[tuple[Clique, Fraction]]:
+        """Each question's ρ; they add up to `rho`."""
+        parts = self.parts(domain, workload, neighbours)
+        if self.noise == "gaussian":
+            return [(clique, rho * part) for clique, part in parts]
+        squares = sum((part**2 for _, part in parts), Fraction(0))
+        return [(clique, rho * part**2 / squares) for clique, part in parts]
+
+    def budget(
+        self, epsilon: float, delta: float, domain: Domain, workload: Workload, neighbours: Neighbours
+    ) -> Budget:
+        """Pure ε-DP for Laplace noise; (ε, δ)-DP for Gaussian noise."""
+        if self.noise == "gaussian":
+            return make_budget(epsilon, delta, "gaussian")
+        squares = sum((part**2 for _, part in self.parts(domain, workload, neighbours)), Fraction(0))
+        return pure_budget(epsilon, squares * Fraction(check_epsilon(epsilon)) ** 2 / 2)
+
+    def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
+        """Refuse what the noise or the linear program cannot hold; says what would."""
+        cells = sum(domain.size(clique) for clique in workload.needed)
+        if cells > _MOST_CELLS:
+            raise DomainTooLarge(
+                f"the workload has {cells:.3g} cells, {self.name} measures every one of at most {_MOST_CELLS:.3g}: "
+                "ask for fewer or smaller marginals, or declare coarser domains with dp_domain"
+            )
+        entries = len(workload.needed) * self.most_points(domain)
+        if entries > _MOST_MEMBERSHIPS:
+            raise DomainTooLarge(
+                f"{len(workload.needed)} marginals of {self.most_points(domain)} points make a linear program of "
+                f"{entries:.3g} entries, of at most {_MOST_MEMBERSHIPS:.3g}: ask for fewer marginals or points"
+            )
+
+    def footprint(self, domain: Domain, workload: Workload) -> int:
+        """See `Mechanism.footprint`."""
+        cells = sum(domain.size(clique) for clique in workload.needed)
+        return 300_000_000 + 24 * cells + 400 * len(workload.needed) * self.most_points(domain)
+
+    def plan(
+        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
+    ) -> Sequence[PlannedMeasurement]:
+        """See `Mechanism.plan`; the last line is what the theorem promises."""
+        needed, planned = set(workload.needed), []
+        shares = self.shares(domain, workload, neighbours, rho)
+        for clique, share in shares:
+            note = "measured" if clique in needed else "for the points of the reduced space"
+            stddev = self._stddev(neighbours, share, clique)
+            note = note if clique else "the number of rows"
+            planned.append(PlannedMeasurement(clique, domain.size(clique), stddev, float(share), note))
+        noise = self.largest_noise(domain, workload, neighbours, shares[-1][1], rows)
+        promise = self.promise(domain, workload, noise, rows)
+        return [*planned, PlannedMeasurement(("(promise)",), 0, None, 0.0, promise)]
+
+    def _stddev(self, neighbours: Neighbours, rho: Fraction, clique: Clique) -> float:
+        """Of each cell's noise (rows)."""
+        if self.noise == "gaussian":
+            return math.sqrt(gaussian_variance(rho, neighbours.marginal_l2_squared if clique else 1))
+        return (neighbours.marginal_l1 if clique else 1) / math.sqrt(rho)  # √2·Δ₁/ε with ε = √(2ρ)
+
+    def largest_noise(
+        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
+    ) -> float:
+        """δ (fraction): what the noise of no cell exceeds with probability 1 − γ, for marginals of `rho` each."""
+        stddev = self._stddev(neighbours, rho, workload.needed[0]) / max(1.0, rows)
+        many = functions(domain, workload) / self.gamma
+        return stddev * (
+            math.sqrt(2 * math.log(2 * many)) if self.noise == "gaussian" else math.log(many) / math.sqrt(2)
+        )
+
+    @abstractmethod
+    def promise(self, domain: Domain, workload: Workload, noise: float, rows: float) -> str:
+        """What is proven of the accuracy for about `rows` rows, in words."""
+
+    def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
+        """See `Mechanism.run`."""
+        domain, neighbours = curator.domain, curator.neighbours
+        self.refuse_without(curator.prior)
+        shares = self.shares(domain, workload, neighbours, rho)
+        total = curator.total(shares[0][1], self._noise)
+        measured = curator.measure([(clique, share) for clique, share in shares if clique], self._noise)
+        rows = best_total([total, *measured])
+        noise = self.largest_noise(domain, workload, neighbours, shares[-1][1], rows)
+        points, origin = self.points_of(domain, measured, curator.prior, rows, noise, seed)
+        answers = [m for m in measured if m.clique in set(workload.needed)]
+        facts = statistics(domain, points, answers, rows, merge=self.objective == "max")
+        progress.stage("solving the linear program")
+        found = nearest_density(facts, self.objective, self.seconds, progress)
+        report: dict[str, Any] = {
+            "marginals": len(answers),
+            "total": round(rows),
+            "points": len(points),
+            "space": origin,
+            "cells": facts.cells,
+            "cells_without_a_point": facts.empty_cells,
+            "largest_answer_without_a_point": round(facts.empty, 6),
+            "error": round(found.error, 6),
+            "least_error": round(found.bound, 6),
+            "programs": found.rounds,
+        }
+        if not found.optimal:
+            report["warning"] = (
+                f"the linear program was not solved in {self.seconds:g} seconds: the answers are within "
+                f"{found.error:.3g} of the noisy ones, no density on these points has less than {found.bound:.3g}; "
+                "ask for fewer points or more seconds"
+            )
+        return Outcome(SupportModel(domain, points, found.weights, rows, self.bootstrap), report)
+
+    def refuse_without(self, prior: Prior | None) -> None:
+        """Refuse a request whose space needs a prior that is not there, before any question."""
+
+
+@register("lp")
+@dataclass(frozen=True)
+class LP(ReducedSpace):
+    """Reweight points of a reduced space, by linear programming, to meet noisy marginals.
+
+    Privacy: ε-DP for noise 'laplace', and ρ-zCDP with ρ = Q·ε²/2; ρ-zCDP and Gaussian DP of g = ρ for 'gaussian'; for
+    the table's neighbours. Δ₁ = Δ₂² = 1 (add_remove) or 2 (replace_one) for each marginal. The questions, by their
+    parts of ε (laplace: ρ·s²/Σs² for a part s) or of ρ (gaussian): `total` (add_remove only, 1/20), one `measure` of
+    the 1-way marginals that Ω* is drawn from (spaces 'measured' and 'auto': 1/10 together) and of the workload's
+    marginals (the rest, the same for each). The points are computed from their answers and public data only.
+
+    Attributes:
+        points: m, drawn for the reduced space, repeated ones count once; none for 150/√δ, from 200 to 1,000, with δ the
+            largest noise to be expected at gamma (a rule from trials on one table). Where the domain has no more
+            records all of them are taken.
+        space: what they are drawn from: 'uniform' on the domain; 'prior', the public table given; 'measured', the
+            product of noisy 1-way marginals; 'auto' is 'measured', with half of the points from the prior if one is
+            given ('auto' measures in any case: the charge is fixed before a prior is looked at).
+        noise: 'laplace' for pure epsilon as in the document, 'gaussian' for (epsilon, delta).
+        objective: 'max', the largest error of a cell, as in the document; or 'l1', the sum of errors, which is slower
+            (at most 400 points unless told).
+        seconds: for the linear program; after them the best density found is taken. An interrupted solver ends by
+            itself within them.
+        gamma: γ of the accuracy that the plan states.
+        bootstrap: draw rows independently, as in the document, and not each point as often as its weight says.
+
+    Raises:
+        InvalidArgument: an option is out of its range, or space 'prior' without a prior.
+    """
+
+    takes_prior = True
+    points: int | None = None
+    space: str = "auto"
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        super().__post_init__()
+        if self.points is not None:
+            check_range("points", self.points, 1, _MOST_POINTS)
+        check_word("space", self.space, SPACES)
+        object.__setattr__(self, "needs_prior", self.space == "prior")  # refused before the charge
+
+    @property
+    def one_way_share(self) -> Fraction:
+        """See `ReducedSpace.one_way_share`."""
+        return ONE_WAY_SHARE if self.space in ("auto", "measured") else Fraction(0)
+
+    def most_points(self, domain: Domain) -> int:
+        """See `ReducedSpace.most_points`."""
+        return min(USUAL_POINTS if self.points is None else self.points, domain.size(domain.names))
+
+    def refuse_without(self, prior: Prior | None) -> None:
+        """See `ReducedSpace.refuse_without`."""
+        if self.space == "prior" and prior is None:
+            raise InvalidArgument("space is 'prior', but there is none: give prior := 'its name', or leave space out")
+
+    def count(self, noise: float) -> int:
+        """m: more points come nearer to small noise; where it is large they only fit more of it."""
+        if self.points is not None:
+            return self.points
+        most = USUAL_POINTS if self.objective == "max" else SUM_POINTS
+        return int(min(most, max(FEWEST_POINTS, _POINTS_SCALE / math.sqrt(noise))))
+
+    def points_of(
+        self,
+        domain: Domain,
+        measured: Sequence[Measurement],
+        prior: Prior | None,
+        total: float,
+        noise: float,
+        seed: int,
+    ) -> tuple[Codes, str]:
+        """See `ReducedSpace.points_of`."""
+        count = self.count(noise)
+        if count >= domain.size(domain.names):
+            return all_points(domain), "all of the domain"
+        generator = np.random.default_rng(seed)
+        if self.space == "uniform":
+            return np.unique(from_product(domain, (), count, generator), axis=0), "uniform"
+        if self.space == "prior" and prior is not None:
+            return np.unique(from_prior(domain, prior, count, generator), axis=0), "prior"
+        probabilities = split(domain, one_way_prior(domain, measured, total))
+        public = 0 if prior is None or self.space == "measured" else count // 2
+        drawn = [from_product(domain, probabilities, count - public, generator)]
+        if prior is not None and public:
+            drawn.append(from_prior(domain, prior, public, generator))
+        return np.unique(np.concatenate(drawn), axis=0), "prior and measured" if public else "measured"
+
+    def promise(self, domain: Domain, workload: Workload, noise: float, rows: float) -> str:
+        """See `ReducedSpace.promise`: Theorem 2.3."""
+        points, count = self.count(noise), functions(domain, workload)
+        sampling = math.sqrt(math.log(count / self.gamma) / max(1.0, rows))
+        delta = max(noise, sampling)
+        if points >= domain.size(domain.names):
+            return whole_promise(noise, sampling, self.gamma)
+        begun = f"Theorem 2.3 with |F| = {count}, gamma = {self.gamma:g}, m = {points}, delta = {delta:.3g}"
+        if delta > 0.5:
+            return f"{begun} promises nothing: delta must be at most 0.5, ask for fewer cells or more epsilon"
+        largest = points * delta**2 * self.gamma / count
+        if largest < 1:
+            least = math.ceil(count / (delta**2 * self.gamma))
+            return f"{begun} promises nothing: even for kappa = 1 it wants {least:.3g} points"
+        return (
+            f"{begun}: all cells within 8 delta = {8 * delta:.3g} with probability {1 - 4 * self.gamma:g}, for rows "
+            f"drawn from a density whose Rényi condition number is at most {largest:.3g}"
+        )
+
+
+def functions(domain: Domain, workload: Workload) -> int:
+    """|F|: the cells of all marginals, and the constant 1."""
+    return 1 + sum(domain.size(clique) for clique in workload.needed)
+
+
+def whole_promise(noise: float, sampling: float, gamma: float) -> str:
+    """For Ω* = Ω the table itself is a density that misses no noisy answer by more than the noise."""
+    return (
+        f"all cells within {2 * noise:.3g} before rows are drawn with probability {1 - gamma:g} (twice the largest "
+        f"noise, for a public number of rows), and rows drawn independently add at most {sampling:.3g} with the same"
+    )
+
+
+def all_points(domain: Domain) -> Codes:
+    """Every record of the domain, shape (records, attributes)."""
+    shape = domain.shape(domain.names)
+    return np.stack(np.unravel_index(np.arange(math.prod(shape)), shape), axis=1).astype(np.int64)
+
+
+def split(domain: Domain, joined: npt.NDArray[np.float64]) -> list[npt.NDArray[np.float64]]:
+    """One probability vector for each attribute, from the vector of all of them."""
+    return np.split(joined, np.cumsum(domain.shape(domain.names))[:-1])
+
+
+def from_product(
+    domain: Domain, probabilities: Sequence[npt.NDArray[np.float64]], count: int, generator: np.random.Generator
+) -> Codes:
+    """Points with independent columns; uniform if no probabilities are given."""
+    columns = []
+    for place, size in enumerate(domain.shape(domain.names)):
+        if probabilities:
+            weights = probabilities[place] / probabilities[place].sum()
+            columns.append(generator.choice(size, count, p=weights))
+        else:
+            columns.append(generator.integers(0, size, count))
+    return np.stack(columns, axis=1).astype(np.int64)
+
+
+def from_prior(domain: Domain, prior: Prior, count: int, generator: np.random.Generator) -> Codes:
+    """Points drawn from a public table by its weights; columns that it lacks are uniform."""
+    chosen = generator.choice(len(prior.codes), count, p=prior.weights / prior.total)
+    return Prior(prior.names, prior.codes[chosen], np.ones(count)).completed(domain, generator)[0]
