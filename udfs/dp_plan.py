@@ -20,6 +20,7 @@ COLUMNS = {
     "predicted_l1": "DOUBLE",
     "note": "VARCHAR",
     "mechanism": "VARCHAR",
+    "choice": "VARCHAR",
     "epsilon": "DOUBLE",
     "delta": "DOUBLE",
     "epsilon_left": "DOUBLE",
@@ -33,8 +34,8 @@ class DpPlan(TableFunction):
 
     `stddev` is in rows, `noise_l1` the expected Σ|noise| of the marginal as a fraction of the rows, `predicted_l1`
     about the L1 error of a marginal of the workload in the synthetic table (a rough guide), `note` what is done with
-    it and why, `epsilon_left` what one more release could ask for afterwards, `memory_mb` about how much memory
-    the work takes.
+    it and why, `choice` why `auto` chose the mechanism (NULL where the request names it), `epsilon_left` what one more
+    release could ask for afterwards, `memory_mb` about how much memory the work takes.
     """
 
     name = "dp_plan"
@@ -53,7 +54,8 @@ class DpPlan(TableFunction):
         resolved = found.resolved
         after = resolved.account if resolved.entry is not None else resolved.account.after(resolved.budget)
         memory = resolved.mechanism.footprint(resolved.domain, resolved.workload) / 1e6
-        cost = (resolved.mechanism.name, resolved.budget.epsilon, resolved.budget.delta, after.epsilon_left, memory)
+        chosen = resolved.mechanism.name, resolved.choice or None
+        cost = (*chosen, resolved.budget.epsilon, resolved.budget.delta, after.epsilon_left, memory)
         unit = math.sqrt(2 / math.pi) / found.rows
         rows = [
             (

@@ -233,6 +233,14 @@ def check_range(name: str, value: float, low: float, high: float) -> None:
         raise InvalidArgument(f"{name} is {value:g}: give {low:g} to {high:g}")
 
 
+def check_rounds(rounds: int | str) -> None:
+    """Refuse a number of rounds that is neither 'auto' nor positive."""
+    if isinstance(rounds, str):
+        check_word("rounds", rounds, ("auto", "a number"))
+    else:
+        check_range("rounds", rounds, 1, 10_000)
+
+
 def check_word(name: str, value: str, known: Sequence[str]) -> None:
     """Refuse an option that is none of the known words."""
     if value not in known:

@@ -30,7 +30,15 @@ from dpsql.domain import Clique, Domain
 from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.fitting.multiplicative import Factored, absorb
 from dpsql.marginal import Measurement
-from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, register
+from dpsql.mechanisms.base import (
+    Mechanism,
+    Outcome,
+    PlannedMeasurement,
+    check_range,
+    check_rounds,
+    check_word,
+    register,
+)
 from dpsql.mechanisms.mixture import MixtureModel
 from dpsql.privacy.accounting import Budget, Neighbours, gaussian_variance, make_budget, pure_budget
 from dpsql.privacy.curator import Curator
@@ -106,10 +114,7 @@ class MWEM(Mechanism):
 
     def __post_init__(self) -> None:
         """Check the options."""
-        if isinstance(self.rounds, str):
-            check_word("rounds", self.rounds, ("auto", "a number"))
-        else:
-            check_range("rounds", self.rounds, 1, 10_000)
+        check_rounds(self.rounds)
         check_word("queries", self.queries, ("cells", "marginals"))
         check_word("noise", self.noise, ("laplace", "gaussian"))
         check_word("output", self.output, ("average", "last"))

@@ -28,7 +28,14 @@ from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.fitting.multiplicative import Codes, Weighted, absorb
 from dpsql.fitting.projection import best_total
 from dpsql.marginal import Measurement
-from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, register
+from dpsql.mechanisms.base import (
+    Mechanism,
+    Outcome,
+    PlannedMeasurement,
+    check_range,
+    check_rounds,
+    register,
+)
 from dpsql.mechanisms.mwem import refuse_thresholds
 from dpsql.mechanisms.pseudo import usable
 from dpsql.mechanisms.support import SupportModel
@@ -70,10 +77,7 @@ class PMWPub(Mechanism):
 
     def __post_init__(self) -> None:
         """Check the options."""
-        if isinstance(self.rounds, str):
-            check_word("rounds", self.rounds, ("auto", "a number"))
-        else:
-            check_range("rounds", self.rounds, 1, 10_000)
+        check_rounds(self.rounds)
         check_range("passes", self.passes, 1, 10_000)
         check_range("copies", self.copies, 1, 1_000)
 
