@@ -24,9 +24,15 @@ SYNTHESIZE = {
     "delta 1": ("dp_synthesize('people', epsilon := 1, delta := 1)", "delta is 1"),
     "delta negative": ("dp_synthesize('people', epsilon := 1, delta := -1e-9)", "delta is -1e-09"),
     "delta NaN": ("dp_synthesize('people', epsilon := 1, delta := 'NaN'::DOUBLE)", "delta is nan"),
-    "unknown mechanism": ("dp_synthesize('people', epsilon := 1, mechanism := 'magic')", "there are projection, rap"),
+    "unknown mechanism": (
+        "dp_synthesize('people', epsilon := 1, mechanism := 'magic')",
+        "there are barak, direct, dualquery, fem, hdmm,",
+    ),
     "unknown parameter": ("dp_synthesize('people', epsilon := 1, colour := 'red')", "colour"),
-    "another's option": ("dp_synthesize('people', epsilon := 1, rounds := 3)", "it is one of rap"),
+    "another's option": (
+        "dp_synthesize('people', epsilon := 1, rounds := 3)",
+        "it is one of dualquery, fem, mwem, pmwpub, rap",
+    ),
     "option out of range": ("dp_synthesize('people', epsilon := 1, relaxed_rows := 0)", "relaxed_rows is 0: give 1"),
     "bad conversion": (
         "dp_synthesize('people', epsilon := 1, mechanism := 'rap', conversion := 'x')",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,8 +10,9 @@ from hypothesis import strategies as st
 
 import dpsql
 from dpsql.domain import Attribute, Domain
+from dpsql.fitting.cells import _answers
 from dpsql.fitting.relaxation import Blocks, RelaxedTable
-from dpsql.threshold import threshold_counts
+from dpsql.threshold import Threshold, threshold_counts
 
 
 def plain(rows: np.ndarray, sizes, least: int) -> np.ndarray:
@@ -81,3 +83,29 @@ def test_rap_takes_thresholds_and_marginals_together(db, relaxation):
         assert abs(len(rows.query(conditions.replace("=", "==").replace("OR", "or"))) - true) <= 150
     plain = db.sql("SELECT count(*) FROM dp_measurements('2') WHERE at_least IS NULL AND len(columns) = 3").fetchall()
     assert plain == [(0,)]
+
+
+def test_the_polynomial_is_the_exact_count_on_one_hot_rows():
+    """For all t ≤ k ≤ 5: the recursion that is differentiated, the table's answers, and the rows counted one by one."""
+    sizes = (2, 3, 2, 2, 2)
+    domain = Domain(
+        tuple(Attribute(f"c{i}", "INTEGER", "values", tuple(map(str, range(s)))) for i, s in enumerate(sizes))
+    )
+    blocks, generator = Blocks.of(domain), np.random.default_rng(3)
+    rows = np.stack([generator.integers(0, size, 40) for size in sizes], axis=1)
+    hot = np.zeros((blocks.width, len(rows)), np.float32)
+    for place, offset in enumerate(blocks.offsets):
+        hot[offset + rows[:, place], np.arange(len(rows))] = 1
+    table = RelaxedTable(blocks, hot, float(len(rows)))
+    padded = jnp.concatenate([jnp.asarray(hot), jnp.zeros((1, len(rows)))])
+    for k in range(1, 6):
+        clique = domain.names[:k]
+        cells = np.stack(np.unravel_index(np.arange(domain.size(clique)), domain.shape(clique)), axis=1)
+        index = np.full((len(cells), 5), blocks.width, np.int32)
+        index[:, :k] = cells + np.array(blocks.offsets[:k])
+        matches = (rows[None, :, :k] == cells[:, None, :]).sum(axis=2)
+        for t in range(1, k + 1):
+            counted = (matches >= t).mean(axis=1)
+            recursion = _answers(padded, jnp.asarray(index), jnp.full(len(cells), t))
+            np.testing.assert_allclose(np.asarray(recursion), counted, atol=1e-6)
+            np.testing.assert_allclose(table.counts(Threshold(clique, t)) / len(rows), counted, atol=1e-5)

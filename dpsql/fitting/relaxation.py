@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.domain import Clique, Domain
-from dpsql.threshold import Family, Threshold
+from dpsql.threshold import Family, Threshold, threshold_counts
 
 Floats = npt.NDArray[np.float32]
 Codes = npt.NDArray[np.int64]
@@ -108,17 +108,10 @@ class RelaxedTable:
     def threshold(self, clique: Clique, least: int) -> npt.NDArray[np.float64]:
         """The answers to a family of thresholds in probabilities, shape (cells,); see `dpsql.threshold`.
 
-        tail[j] = P(at least j of the columns so far match), and column by column tail[j] += x·(tail[j − 1] − tail[j]).
+        P(at least t of the events) is linear in the cells of the clique's marginal, also for each relaxed row.
         """
-        rows = self.probabilities.shape[1]
-        tail = [np.ones((1, rows), np.float32), *(np.zeros((1, rows), np.float32) for _ in range(least))]
-        for name in clique:
-            x = self.probabilities[self.blocks.block(name)]
-            one, other = [part[:, None, :] for part in tail], x[None, :, :]
-            grown = [one[j] + other * (one[j - 1] - one[j]) for j in range(1, least + 1)]
-            whole = np.ones((len(tail[0]) * len(x), rows), np.float32)
-            tail = [whole, *(part.reshape(-1, rows) for part in grown)]
-        return np.asarray(tail[least].mean(axis=1), np.float64)
+        sizes = tuple(self.blocks.sizes[self.blocks.names.index(name)] for name in clique)
+        return threshold_counts(self.project(clique).astype(np.float64), sizes, least)
 
     def counts(self, family: Family) -> npt.NDArray[np.float64]:
         """The answers to a marginal, or a family of thresholds, in rows, shape (cells,)."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dpsql.mechanisms import barak as barak
 from dpsql.mechanisms import direct as direct
+from dpsql.mechanisms import dualquery as dualquery
+from dpsql.mechanisms import fem as fem
 from dpsql.mechanisms import hdmm as hdmm
 from dpsql.mechanisms import lp as lp
 from dpsql.mechanisms import mwem as mwem

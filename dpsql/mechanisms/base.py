@@ -178,7 +178,7 @@ def make(name: str, given: Mapping[str, Any]) -> Mechanism:
     known = {field.name: field for field in fields(mechanism)}  # type: ignore[arg-type]
     for option in given:
         if option not in known:
-            owners = [other for other, cls in _registry.items() if option in {f.name for f in fields(cls)}]  # type: ignore[arg-type]
+            owners = [other for other, cls in sorted(_registry.items()) if option in {f.name for f in fields(cls)}]  # type: ignore[arg-type]
             whose = f", it is one of {', '.join(owners)}" if owners else ""
             listed = ", ".join(known) or "none"
             raise InvalidArgument(f"{option} is no option of mechanism {name!r}{whose}; its options are {listed}")

@@ -267,7 +267,7 @@ class Curator:
         factor: int,
         count: int,
         rho: Fraction,
-    ) -> list[tuple[Query, int]]:
+    ) -> list[tuple[tuple[Clique, int], int]]:
         """Cells and signs drawn independently with P ∝ exp(λ·sign·(factor·count − answer)): DualQuery's query player.
 
         Privacy: count·ρ-zCDP, and Gaussian DP of 11/7 of that g; each draw is an exponential mechanism of range 2λΔ,
@@ -306,7 +306,8 @@ class Curator:
             return chosen
 
         found = self._selection(question, rho, count, draw)
-        return [((family, cell), 1) if cell >= 0 else ((family, -1 - cell), -1) for family, cell in found]
+        cells = [(clique_of(family), cell) for family, cell in found]
+        return [((clique, cell), 1) if cell >= 0 else ((clique, -1 - cell), -1) for clique, cell in cells]
 
     def _selection(self, question: str, rho: Fraction, count: int, choose: Callable[[], list[Query]]) -> list[Query]:
         """Debit, then the recorded choice, or a new one, recorded before it is returned."""

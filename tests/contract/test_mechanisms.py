@@ -25,6 +25,8 @@ from ..conftest import seeded_entropy
 from ..counters import Journal, Rows
 
 FAST = {
+    "dualquery": {"rounds": 4, "samples": 3},
+    "fem": {"rounds": 4, "samples": 5},
     "barak": {"seconds": 5},
     "lp": {"points": 50, "seconds": 5},
     "pgm": {"steps": 5},

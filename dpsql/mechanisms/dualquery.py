@@ -1,0 +1,375 @@
+r"""DualQuery: a game between a query player, who is private, and a data player, who is not.
+
+The queries are all cells of the workload's marginals and their negations; q(x) is 0 or 1, q(D) a fraction of n rows.
+
+    round 1      draw s queries uniformly
+    round t ≥ 2  draw s queries with P(q) ∝ exp(η·Σ_{i<t} (q(D) − q(x_i)))
+    each round   x_t = a record for which as many of the s queries as possible hold
+    output       the records x_1 … x_T
+
+Each draw of round t is an exponential mechanism of range ε_t = 2η(t − 1)/n, so it costs ε_t²/8 of zCDP, and all of it
+
+    ρ = s·η²·T(T − 1)(2T − 1) / 12n²
+
+The note's ε_t²/2 is valid and four times looser; pure, the draws add up to ε = η·T(T − 1)·s/n. For accuracy α with
+probability 1 − β: T = 16 ln|Q|/α², η = α/4, s = 48 ln(2|X|T/β)/α², X the set of all records.
+
+Source: Gong 2021, Dual Query; Gaboardi et al. 2014 (arXiv:1402.1526).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.domain import Clique, Domain
+from dpsql.errors import DomainTooLarge, InvalidArgument
+from dpsql.fitting.records import Goal, best_record, check_search
+from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, register
+from dpsql.mechanisms.mwem import refuse_thresholds
+from dpsql.mechanisms.support import SupportModel
+from dpsql.prior import packed
+from dpsql.privacy.accounting import Neighbours, gaussian_variance, simple_epsilon, zcdp_epsilon
+from dpsql.privacy.curator import Curator
+from dpsql.progress import Progress
+from dpsql.workload import Workload
+
+_TOTAL_SHARE: Final = Fraction(1, 100)
+_MOST_CELLS: Final = 20_000_000
+_MOST_ROUNDS: Final = 10_000
+_MOST_DRAWS: Final = 100_000_000
+_FEWEST_ROUNDS: Final = 20
+_USUAL_ROUNDS: Final = 300
+_USUAL_SAMPLES: Final = 1000
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """How a run plays.
+
+    Attributes:
+        rounds: T.
+        samples: s, queries drawn in each round.
+        unit: η²/2n², exact; a draw of round t costs (t − 1)² of it.
+    """
+
+    rounds: int
+    samples: int
+    unit: Fraction
+
+    def draw_cost(self, played: int) -> Fraction:
+        """ρ of one draw after `played` = t − 1 rounds: ε_t²/8 with ε_t = 2η(t − 1)/n."""
+        return self.unit * played**2
+
+    @property
+    def cost(self) -> Fraction:
+        """ρ of the whole run.
+
+        >>> Parameters(rounds=3, samples=10, unit=Fraction(1, 100)).cost
+        Fraction(1, 2)
+        """
+        return self.unit * self.samples * _squares(self.rounds)
+
+    def eta(self, rows: float) -> float:
+        """η for a table of n rows."""
+        return rows * math.sqrt(2 * self.unit)
+
+
+def _squares(rounds: int) -> int:
+    """Σ (t − 1)² over the rounds: T(T − 1)(2T − 1)/6."""
+    return rounds * (rounds - 1) * (2 * rounds - 1) // 6
+
+
+@register("dualquery")
+@dataclass(frozen=True)
+class DualQuery(Mechanism):
+    """Records that answer drawn queries best, the queries drawn by how badly the records so far answer them.
+
+    Of T, η and s, those that are not given follow from ρ and public facts: η so that all of ρ is spent; T as large as
+    ρ allows where η is given (what is left, less than one round, is lost); else by a rule. With |Q| queries, n rows
+    and ln|Q| the weight that a query must win by, s·T = 3n√(6ρ)/ln|Q| balances what η can tell apart against the
+    chance in the draws, and T = 3√(s·T), at least 20 and at most 300 (which did best on Adult).
+
+    Privacy: ρ-zCDP for the table's neighbours, ρ the charge. In round t ≥ 2, `sample_cells` draws s times with factor
+    t − 1 at ρ_t = (2η(t − 1)/n)²/8 each, together s·η²·T(T − 1)(2T − 1)/12n² ≤ ρ; round 1 and the records touch no
+    private count. Sensitivity of the score (t − 1)·count − n·(records in the cell): t − 1, for both neighbours. Under
+    add_remove the number of rows is private: `total` takes ρ/100 first, and n is the noisy total in the score as in
+    the rate η/n, which is a public number by then.
+
+    Attributes:
+        rounds: T, and as many different records at most; none to take it from alpha, eta or the rule.
+        eta: η, how fast a badly answered query becomes likelier; none to spend all of ρ.
+        samples: s, queries drawn in each round; none to take it from alpha or the rule.
+        alpha: the largest error wanted, of which T, η and s follow where they are not given; none for the rule.
+        beta: how likely a larger error than alpha may be.
+        search: of a record: 'milp' for the integer program, 'local' for the local search, 'auto' by the size.
+        seconds: the most that one integer program may take, which cannot be interrupted; its best record is used then.
+
+    Raises:
+        InvalidArgument: an option is out of its range, or the parameters cost more than the charge. As the cost
+            depends on n, the latter is only found out in the run, before any query is drawn; the error says what fits,
+            and so does `dp_plan` before the charge.
+        DomainTooLarge: the workload has more than 20 million cells.
+    """
+
+    rounds: int | None = None
+    eta: float | None = None
+    samples: int | None = None
+    alpha: float | None = None
+    beta: float = 0.05
+    search: str = "auto"
+    seconds: float = 5.0
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        if self.rounds is not None:
+            check_range("rounds", self.rounds, 2, _MOST_ROUNDS)
+        if self.eta is not None:
+            check_range("eta", self.eta, 1e-9, 1e9)
+        if self.samples is not None:
+            check_range("samples", self.samples, 1, 1_000_000)
+        for name, value in (("alpha", self.alpha), ("beta", self.beta)):
+            if value is not None and not 0 < value < 1:
+                raise InvalidArgument(f"{name} is {value:g}: give a number between 0 and 1, such as {_USUAL[name]:g}")
+        check_search(self.search)
+        check_range("seconds", self.seconds, 0.01, 3600)
+
+    def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
+        """See `Mechanism.check`."""
+        check_cells(self.name, domain, workload)
+        if self.alpha is not None:
+            asked = self._for_alpha(domain, workload, 1.0, self.alpha)
+            if asked.rounds * asked.samples > _MOST_DRAWS:
+                raise InvalidArgument(
+                    f"alpha {self.alpha:g} asks for {asked.rounds} rounds of {asked.samples} draws, which would take "
+                    "days: give a larger alpha, or rounds and samples"
+                )
+
+    def footprint(self, domain: Domain, workload: Workload) -> int:
+        """See `Mechanism.footprint`: scores of all queries, their order, and the records' counts."""
+        return 60 * sum(domain.size(clique) for clique in workload.cliques)
+
+    def parameters(self, domain: Domain, workload: Workload, rho: Fraction, rows: float) -> Parameters:
+        """What a run with ρ (after the total) would play, for a table of n = `rows` rows.
+
+        Raises:
+            InvalidArgument: the options cost more than ρ; says what fits.
+        """
+        if self.alpha is not None:
+            found = self._for_alpha(domain, workload, rows, self.alpha)
+            if found.cost > rho:
+                raise InvalidArgument(self._too_dear(domain, workload, rho, rows, found))
+            return found
+        rounds, samples = self._rule(domain, workload, rho, rows)
+        if self.eta is None:
+            return Parameters(rounds, samples, rho / (samples * _squares(rounds)))
+        unit = Fraction(self.eta) ** 2 / (2 * Fraction(rows) ** 2)
+        found = Parameters(self.rounds or most_rounds(rho / (unit * samples)), samples, unit)
+        if found.rounds < 2 or found.cost > rho:
+            least = replace(found, rounds=max(2, found.rounds), unit=Fraction(1)).cost
+            fits = Parameters(found.rounds, samples, rho / least).eta(rows)
+            raise InvalidArgument(
+                f"eta {self.eta:g} with {samples} samples costs more than rho = {float(rho):.4g} in "
+                f"{max(2, found.rounds)} rounds: give eta := {_shown(fits)} at most, or leave it out"
+            )
+        return found
+
+    def _rule(self, domain: Domain, workload: Workload, rho: Fraction, rows: float) -> tuple[int, int]:
+        """T and s where alpha is not given; see the class."""
+        draws = 3 * rows * math.sqrt(6 * rho) / math.log(2 * _cells(domain, workload))
+        usual = 3 * math.sqrt(draws) if self.samples is None else draws / self.samples
+        rounds = self.rounds or round(min(max(usual, _FEWEST_ROUNDS), _USUAL_ROUNDS))
+        samples = self.samples or round(min(max(draws / rounds, 1.0), _USUAL_SAMPLES))
+        return rounds, samples
+
+    def _for_alpha(self, domain: Domain, workload: Workload, rows: float, alpha: float) -> Parameters:
+        """What accuracy α asks for, save what is given."""
+        rounds = self.rounds or max(2, math.ceil(16 * math.log(2 * _cells(domain, workload)) / alpha**2))
+        records = sum(math.log(attribute.size) for attribute in domain)  # ln|X|
+        samples = self.samples or math.ceil(48 * (records + math.log(2 * rounds / self.beta)) / alpha**2)
+        eta = alpha / 4 if self.eta is None else self.eta
+        return Parameters(rounds, samples, Fraction(eta) ** 2 / (2 * Fraction(rows) ** 2))
+
+    def _too_dear(self, domain: Domain, workload: Workload, rho: Fraction, rows: float, asked: Parameters) -> str:
+        assert self.alpha is not None
+        dear = f"alpha {self.alpha:g} costs rho = {float(asked.cost):.4g}, of which there is {float(rho):.4g}"
+        low, high = self.alpha, 1.0
+        for _ in range(40):
+            middle = (low + high) / 2
+            fits = self._for_alpha(domain, workload, rows, middle).cost <= rho
+            low, high = (low, middle) if fits else (middle, high)
+        advice = math.ceil(high * 1000) / 1000
+        if advice < 1 and self._for_alpha(domain, workload, rows, advice).cost <= rho:
+            return f"{dear}: alpha := {advice:g} fits, or leave alpha out"
+        return f"{dear}, and no alpha below 1 fits: leave alpha out, or ask for a larger epsilon"
+
+    def plan(
+        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
+    ) -> Sequence[PlannedMeasurement]:
+        """See `Mechanism.plan`: which queries are drawn is found out in the run."""
+        planned = []
+        if neighbours is Neighbours.ADD_REMOVE:
+            share = rho * _TOTAL_SHARE
+            stddev = math.sqrt(gaussian_variance(share, 1))
+            planned.append(PlannedMeasurement((), 1, stddev, float(share), "the number of rows"))
+            rho -= share
+        rows = max(1.0, float(round(rows)))
+        cells = _cells(domain, workload)
+        try:
+            found = self.parameters(domain, workload, rho, rows)
+        except InvalidArgument as refused:
+            note = f"would be refused for {rows:g} rows: {refused}"
+            return [*planned, PlannedMeasurement(("(drawn cells)",), cells, None, 0.0, note)]
+        note = f"{found.rounds} rounds of {found.samples} draws, eta {found.eta(rows):.4g}; {compared(found, rows)}"
+        return [*planned, PlannedMeasurement(("(drawn cells)",), cells, None, float(found.cost), note)]
+
+    def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
+        """See `Mechanism.run`."""
+        domain = curator.domain
+        total = curator.total(rho * _TOTAL_SHARE)
+        rows = max(1, int(total.values[0]))
+        if curator.neighbours is Neighbours.ADD_REMOVE:
+            rho -= rho * _TOTAL_SHARE
+        found = self.parameters(domain, workload, rho, rows)
+        records = self._play(curator, workload.cliques, found, rows, seed, progress)
+        report: dict[str, Any] = {
+            "rounds": found.rounds,
+            "samples": found.samples,
+            "eta": found.eta(rows),
+            "records": len(np.unique(records, axis=0)),
+            "total": rows,
+        }
+        if found.cost < rho:
+            report["unspent"] = round(1 - float(found.cost / rho), 4)
+        weights = np.full(len(records), 1 / len(records))
+        return Outcome(SupportModel(domain, records, weights, float(rows)), report)
+
+    def _play(
+        self,
+        curator: Curator,
+        cliques: Sequence[Clique],
+        found: Parameters,
+        rows: int,
+        seed: int,
+        progress: Progress,
+    ) -> npt.NDArray[np.int64]:
+        """The records of all rounds, shape (rounds, attributes)."""
+        generator = np.random.default_rng(seed)
+        counts = RecordCounts(curator.domain, cliques)
+        records = []
+        for played in range(found.rounds):
+            if played:
+                cost = found.draw_cost(played)
+                drawn = curator.sample_cells(
+                    cliques, lambda clique: rows * counts.of(clique), played, found.samples, cost
+                )
+            else:
+                drawn = uniform_queries(curator.domain, cliques, found.samples, generator)
+            goal = Goal.of(curator.domain, [query for query, _ in drawn], [sign for _, sign in drawn])
+            progress.stage(f"round {played + 1} of {found.rounds}", 1)
+            records.append(best_record(goal, self.search, self.seconds, generator, progress))
+            counts.add(records[-1])
+            progress.advance(1)
+        return np.array(records, np.int64)
+
+
+_USUAL: Final = {"alpha": 0.2, "beta": 0.05}
+
+
+class RecordCounts:
+    """How many of the records so far lie in each cell: one dense array for each clique."""
+
+    def __init__(self, domain: Domain, cliques: Sequence[Clique]) -> None:
+        self._domain = domain
+        self._counts = {clique: np.zeros(domain.size(clique), np.int32) for clique in cliques}
+
+    def add(self, record: npt.NDArray[np.int64]) -> None:
+        """One more record, shape (attributes,)."""
+        for clique, counts in self._counts.items():
+            counts[packed(record[None, :], self._domain.names, self._domain, clique)] += 1
+
+    def of(self, clique: Clique) -> npt.NDArray[np.float64]:
+        """The counts of a clique's cells, shape (cells,)."""
+        return self._counts[clique].astype(np.float64)
+
+
+def check_cells(name: str, domain: Domain, workload: Workload) -> None:
+    """Refuse a workload whose cells cannot all be kept, or that is not of marginals only.
+
+    Raises:
+        DomainTooLarge: it has too many cells.
+        InvalidArgument: it has thresholds.
+    """
+    refuse_thresholds(name, workload)
+    cells = _cells(domain, workload)
+    if cells > _MOST_CELLS:
+        raise DomainTooLarge(
+            f"the workload has {cells:.3g} cells, of which {name} scores each one: at most {_MOST_CELLS} fit. Ask for "
+            "fewer or smaller marginals, declare coarser domains, or say mechanism := 'projection'"
+        )
+
+
+def _cells(domain: Domain, workload: Workload) -> int:
+    return sum(domain.size(clique) for clique in workload.cliques)
+
+
+def uniform_queries(
+    domain: Domain, cliques: Sequence[Clique], count: int, generator: np.random.Generator
+) -> list[tuple[tuple[Clique, int], int]]:
+    """Cells, each with a sign, as `sample_cells` returns them when all are as likely."""
+    ends = np.cumsum([domain.size(clique) for clique in cliques])
+    cells = generator.integers(0, int(ends[-1]), count)
+    places = np.searchsorted(ends, cells, side="right")
+    signs = 1 - 2 * generator.integers(0, 2, count)
+    return [
+        ((cliques[place], int(cell - ends[place] + domain.size(cliques[place]))), int(sign))
+        for place, cell, sign in zip(places, cells, signs, strict=True)
+    ]
+
+
+def most_rounds(budget: Fraction) -> int:
+    """The largest T with T(T − 1)(2T − 1)/6 ≤ `budget`, at most 10,000.
+
+    >>> [most_rounds(Fraction(squares)) for squares in (0, 1, 4, 5)]
+    [1, 2, 2, 3]
+    """
+    low, high = 1, _MOST_ROUNDS
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if _squares(middle) <= budget else (low, middle - 1)
+    return low
+
+
+def compared(found: Parameters, rows: float) -> str:
+    """The ε of a run by the four analyses, at δ = 1/n², in words."""
+    delta, eta = 1 / max(2.0, rows) ** 2, found.eta(rows)
+    by_note = simple_epsilon(4 * found.cost, delta)  # ε_t²/2 for each draw, where ε_t²/8 is enough
+    return (
+        f"epsilon at delta 1/n² for n = {rows:g} by this analysis {zcdp_epsilon(found.cost, delta):.4g}, by the "
+        f"note's {by_note:.4g}, by the original paper's {original_epsilon(found, rows, delta):.4g}; pure (delta 0) "
+        f"{eta * found.rounds * (found.rounds - 1) * found.samples / rows:.4g}"
+    )
+
+
+def original_epsilon(found: Parameters, rows: float, delta: float) -> float:
+    """ε by Gaboardi et al. 2014: advanced composition of s(T − 1) draws, each as if it were of the last round."""
+    each = 2 * found.eta(rows) * (found.rounds - 1) / rows
+    draws = found.samples * (found.rounds - 1)
+    linear = draws * math.expm1(each) if each < 700 else math.inf
+    return each * (math.sqrt(-2 * draws * math.log(delta)) + linear)
+
+
+def _shown(value: float) -> str:
+    """A number to four digits, rounded down.
+
+    >>> _shown(0.123456)
+    '0.1234'
+    """
+    digits = 3 - math.floor(math.log10(value))
+    return f"{math.floor(value * 10.0**digits) / 10.0**digits:.10g}"

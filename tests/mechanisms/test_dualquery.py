@@ -1,0 +1,321 @@
+"""DualQuery: what it costs, what its data player finds, and how near it comes at α."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpsql.domain import Attribute, Domain
+from dpsql.errors import DomainTooLarge, InsufficientBudget, InvalidArgument
+from dpsql.fitting.records import Goal, best_record, climb, exact_record, local_record, random_records
+from dpsql.marginal import Marginal
+from dpsql.mechanisms.dualquery import DualQuery, Parameters, RecordCounts, most_rounds, original_epsilon
+from dpsql.privacy.accounting import Neighbours, selection_rate, simple_epsilon, zcdp_epsilon
+from dpsql.privacy.curator import Curator
+from dpsql.progress import Quiet
+from dpsql.threshold import Threshold
+from dpsql.workload import Workload
+
+from ..conftest import seeded_entropy
+from ..counters import Journal
+
+
+def boolean(columns: int) -> Domain:
+    return Domain(tuple(Attribute(f"b{i}", "BOOLEAN", "values", ("false", "true")) for i in range(columns)))
+
+
+DOMAIN = boolean(4)
+PAIRS = Workload(tuple(itertools.combinations(DOMAIN.names, 2)))
+
+
+class Table:
+    """Exact counts of a table of codes, fast for many rows."""
+
+    def __init__(self, domain: Domain, codes) -> None:
+        self.domain, self.codes = domain, codes
+
+    def marginal(self, clique):
+        if not clique:
+            return Marginal((), 1, np.array([0]), np.array([len(self.codes)]))
+        columns = [self.domain.names.index(name) for name in clique]
+        packed = np.ravel_multi_index(tuple(self.codes[:, c] for c in columns), self.domain.shape(clique))
+        cells, counts = np.unique(packed, return_counts=True)
+        return Marginal(clique, self.domain.size(clique), cells, counts)
+
+    def largest_error(self, model, cliques) -> float:
+        errors = [model.project(c) - self.marginal(c).dense() / len(self.codes) for c in cliques]
+        return max(float(np.abs(error).max()) for error in errors)
+
+
+def skewed(rows: int, columns: int = 4) -> np.ndarray:
+    """Dependent Boolean columns: each copies the one before with probability 0.8."""
+    generator = np.random.default_rng(5)
+    codes = np.empty((rows, columns), np.int64)
+    codes[:, 0] = generator.random(rows) < 0.2
+    for column in range(1, columns):
+        codes[:, column] = np.where(generator.random(rows) < 0.8, codes[:, column - 1], generator.random(rows) < 0.3)
+    return codes
+
+
+def curator(rho, *, rows=1000, neighbours=Neighbours.REPLACE_ONE, journal=None, seed="d"):
+    table = Table(DOMAIN, skewed(rows))
+    return Curator(table, DOMAIN, neighbours, Fraction(rho), journal or Journal(), Quiet(), seeded_entropy(seed))
+
+
+@pytest.mark.parametrize(
+    ("rounds", "samples", "eta", "rows"), [(2, 1, 3.0, 10), (7, 5, 0.25, 1000), (60, 9, 1.1, 48842)]
+)
+def test_cost_is_the_sum_over_the_rounds(rounds, samples, eta, rows):
+    """By the ranges ε_t = 2η(t − 1)/n of its exponential mechanisms, and by the closed formula."""
+    found = Parameters(rounds, samples, Fraction(eta) ** 2 / (2 * rows**2))
+    ranges = [2 * Fraction(eta) * (t - 1) / rows for t in range(1, rounds + 1)]
+    assert found.cost == sum((samples * e**2 / 8 for e in ranges), Fraction(0))
+    assert found.cost == sum((samples * found.draw_cost(t - 1) for t in range(1, rounds + 1)), Fraction(0))
+    closed = samples * eta**2 * rounds * (rounds - 1) * (2 * rounds - 1) / (12 * rows**2)
+    assert float(found.cost) == pytest.approx(closed, rel=1e-12)
+    assert found.eta(rows) == pytest.approx(eta, rel=1e-12)
+
+
+def test_the_curator_draws_at_the_rate_of_the_paper():
+    """λ = √(2ρ_t)/(t − 1) is η/n for every t, so that P ∝ exp(η·Σ (q(D) − q(x_i))), and the range is 2η(t − 1)/n."""
+    found = Parameters(9, 2, Fraction(Fraction(7, 10) ** 2, 2 * 500**2))
+    for played in range(1, 9):
+        rate = selection_rate(found.draw_cost(played), played)
+        assert float(rate) == pytest.approx(0.7 / 500, rel=1e-12)
+        assert rate <= Fraction(7, 10) / 500
+
+
+def test_draws_follow_the_weights():
+    """The score of a cell is (t − 1)·count − n·(records in it): frequencies within 5 standard errors of exp(η·Σ …)."""
+    rows, played, eta, draws = 1000, 3, 1.5, 20_000
+    counts = RecordCounts(DOMAIN, PAIRS.cliques[:1])
+    for record in ([0, 0, 1, 1], [0, 1, 0, 0], [0, 0, 0, 0]):
+        counts.add(np.array(record))
+    assert counts.of(PAIRS.cliques[0]).tolist() == [2, 1, 0, 0]
+    cost = Parameters(4, 1, Fraction(eta) ** 2 / (2 * rows**2)).draw_cost(played)
+    drawn = curator(draws * cost).sample_cells(PAIRS.cliques[:1], lambda c: rows * counts.of(c), played, draws, cost)
+    exact = Table(DOMAIN, skewed(rows)).marginal(PAIRS.cliques[0]).dense() / rows
+    exponent = eta * (played * exact - counts.of(PAIRS.cliques[0]))
+    weights = np.concatenate([np.exp(exponent), np.exp(-exponent)])
+    expected = weights / weights.sum()
+    seen = np.bincount([cell + (4 if sign < 0 else 0) for (_, cell), sign in drawn], minlength=8) / draws
+    assert (np.abs(seen - expected) < 5 * np.sqrt(expected / draws)).all()
+
+
+def random_goal(generator, attributes: int, values: int, count: int) -> Goal:
+    wanted = np.full((count, attributes), -1)
+    for row in range(count):
+        columns = generator.choice(attributes, generator.integers(1, 4), replace=False)
+        wanted[row, columns] = np.minimum(generator.geometric(0.4, len(columns)) - 1, values - 1)
+    return Goal((values,) * attributes, wanted, generator.choice([-1.0, 1.0, 2.0], count))
+
+
+def test_local_search_reaches_the_integer_program():
+    """On 60 random instances: never above the proven optimum, and below it at most once; small ones by enumeration."""
+    generator, below = np.random.default_rng(0), 0
+    for number in range(60):
+        attributes, values, count = [(4, 3, 12), (6, 4, 30), (12, 8, 40)][number % 3]
+        goal = random_goal(generator, attributes, values, count)
+        exact = exact_record(goal, 60, generator)
+        found = goal.values(np.array([exact, local_record(goal, generator, Quiet())]))
+        if number % 3 == 0:
+            every = np.array(list(itertools.product(range(values), repeat=attributes)))
+            assert goal.values(every).max() == pytest.approx(found[0])
+        assert found[1] <= found[0] + 1e-9
+        below += found[1] < found[0] - 1e-9
+    assert below <= 1
+
+
+def test_climbing_never_loses_and_bias_counts():
+    generator = np.random.default_rng(1)
+    goal = random_goal(generator, 6, 4, 50)
+    starts = random_records(goal, 30, generator)
+    bias = generator.standard_exponential((30, 24))
+    after = climb(goal, starts, generator, Quiet(), bias)
+    assert (goal.values(after, bias) >= goal.values(starts, bias) - 1e-9).all()
+    expected = goal.values(after) + [
+        sum(b[4 * i + v] for i, v in enumerate(x)) for b, x in zip(bias, after, strict=True)
+    ]
+    np.testing.assert_allclose(goal.values(after, bias), expected)
+    for attribute in range(6):  # no single change helps
+        for value in range(4):
+            moved = after.copy()
+            moved[:, attribute] = value
+            assert (goal.values(moved, bias) <= goal.values(after, bias) + 1e-6).all()
+
+
+@pytest.mark.parametrize("search", ["auto", "milp", "local"])
+def test_best_record(search):
+    generator = np.random.default_rng(2)
+    clique = PAIRS.cliques[0]
+    goal = Goal.of(DOMAIN, [(clique, 3), (clique, 0), (clique, 3), (("b2",), 1), (("b2",), 1)], [1, 1, 1, 1, -1])
+    assert goal.weights.tolist() == [2.0, 1.0]  # merged, and what cancels is left out
+    records = np.array([best_record(goal, search, 5.0, generator, Quiet()) for _ in range(40)])
+    assert (records[:, :2] == 1).all()
+    assert len(np.unique(records[:, 2:], axis=0)) == 4  # what no query asks for is drawn
+    avoid = Goal.of(DOMAIN, [(clique, cell) for cell in range(3)], [-1.0] * 3)
+    assert best_record(avoid, search, 5.0, generator, Quiet())[:2].tolist() == [1, 1]
+    nothing = Goal.of(DOMAIN, [], [])
+    assert best_record(nothing, search, 5.0, generator, Quiet()).shape == (4,)
+
+
+def test_a_time_limit_still_gives_a_record():
+    goal = random_goal(np.random.default_rng(3), 14, 10, 200)
+    found = best_record(goal, "milp", 0.01, np.random.default_rng(0), Quiet())
+    assert ((found >= 0) & (found < 10)).all()
+
+
+def test_error_at_alpha():
+    """200,000 rows, all 2-way marginals of 3 Boolean columns, α = 0.6, β = 0.05, at what the paper's parameters cost.
+
+    The theorem allows an error above α in 1 of 20 runs; about 0.01 is seen, so a false alarm of the bound α/3 is far rarer.
+    """
+    mechanism, rows = DualQuery(alpha=0.6), 200_000
+    pairs = Workload(tuple(itertools.combinations(DOMAIN.names[:3], 2)))
+    asked = mechanism.parameters(DOMAIN, pairs, Fraction(100), rows)
+    assert asked.rounds == math.ceil(16 * math.log(24) / 0.36)
+    assert asked.samples == math.ceil(48 * math.log(2 * 16 * asked.rounds / 0.05) / 0.36)
+    assert asked.eta(rows) == pytest.approx(0.15)
+    kernel = curator(asked.cost, rows=rows)
+    outcome = mechanism.run(kernel, pairs, asked.cost, 0, Quiet())
+    assert kernel.remaining == 0
+    assert Table(DOMAIN, skewed(rows)).largest_error(outcome.model, pairs.cliques) <= 0.6 / 3
+    assert len(outcome.model.codes) == asked.rounds
+
+
+def test_more_budget_is_nearer():
+    """The mean of three runs; a table of uniform rows would err by 0.35."""
+    errors = []
+    for rho in (Fraction(1, 10_000), Fraction(1, 2)):
+        runs = [
+            DualQuery().run(curator(rho, rows=2000, seed=str(seed)), PAIRS, rho, seed, Quiet()) for seed in range(3)
+        ]
+        table = Table(DOMAIN, skewed(2000))
+        errors.append(np.mean([table.largest_error(run.model, PAIRS.cliques) for run in runs]))
+    assert errors[1] < 0.6 * errors[0]
+    assert errors[1] < 0.1
+
+
+@pytest.mark.parametrize("rho", [Fraction(1, 10**6), Fraction(1, 70), Fraction(3)])
+@pytest.mark.parametrize("rows", [1, 60, 48842])
+@pytest.mark.parametrize("options", [{}, {"rounds": 30}, {"samples": 7}, {"rounds": 2, "samples": 1}])
+def test_solved_eta_costs_exactly_rho(rho, rows, options):
+    assert DualQuery(**options).parameters(DOMAIN, PAIRS, rho, rows).cost == rho
+
+
+@pytest.mark.parametrize("eta", [0.01, 0.3, 2.5])
+@pytest.mark.parametrize("samples", [1, 11])
+def test_solved_rounds_cost_at_most_rho_and_one_more_costs_more(eta, samples):
+    rho, rows = Fraction(1, 70), 48842
+    found = DualQuery(eta=eta, samples=samples).parameters(DOMAIN, PAIRS, rho, rows)
+    assert found.cost <= rho
+    assert found.eta(rows) == pytest.approx(eta)
+    more = Parameters(found.rounds + 1, samples, found.unit)
+    assert more.cost > rho or found.rounds == 10_000
+
+
+def test_most_rounds():
+    assert [most_rounds(Fraction(n)) for n in (0, 1, 4, 5, 13, 14, 10**30)] == [1, 2, 2, 3, 3, 4, 10_000]
+
+
+class Eager(DualQuery):
+    """The broken twin: it draws at η·√2, and so pays and asks for twice the ρ."""
+
+    def parameters(self, domain, workload, rho, rows):
+        found = super().parameters(domain, workload, rho, rows)
+        return Parameters(found.rounds, found.samples, 2 * found.unit)
+
+
+def test_the_curator_refuses_a_larger_eta():
+    """It is stopped when what it draws would exceed the charge, and has been shown no more than was charged."""
+    for rounds in (2, 12):
+        journal, rho = Journal(), Fraction(1, 100)
+        honest = DualQuery(rounds=rounds, samples=3)
+        honest.run(curator(rho), PAIRS, rho, 0, Quiet())
+        twin = Eager(rounds=rounds, samples=3)
+        assert twin.parameters(DOMAIN, PAIRS, rho, 1000).cost == 2 * rho
+        with pytest.raises(InsufficientBudget):
+            twin.run(curator(rho, journal=journal), PAIRS, rho, 0, Quiet())
+        assert sum(answer.rho for answer in journal.answers) <= rho
+
+
+def test_alpha_that_is_too_dear_is_refused_before_a_query_is_drawn():
+    journal = Journal()
+    with pytest.raises(InvalidArgument, match=r"alpha 0.3 costs rho = .* alpha := 0\.\d+ fits"):
+        DualQuery(alpha=0.3).run(curator(Fraction(1), rows=20_000, journal=journal), PAIRS, Fraction(1), 0, Quiet())
+    assert [answer.rho for answer in journal.answers] == [0]  # the public number of rows
+    with pytest.raises(InvalidArgument, match="no alpha below 1 fits"):
+        DualQuery(alpha=0.3).run(curator(Fraction(1, 50)), PAIRS, Fraction(1, 50), 0, Quiet())
+
+
+def test_the_alpha_that_is_offered_fits():
+    with pytest.raises(InvalidArgument) as refused:
+        DualQuery(alpha=0.3).parameters(DOMAIN, PAIRS, Fraction(1), 20_000)
+    offered = float(str(refused.value).split("alpha := ")[1].split(" ")[0])
+    assert DualQuery(alpha=offered).parameters(DOMAIN, PAIRS, Fraction(1), 20_000).cost <= 1
+    with pytest.raises(InvalidArgument):
+        DualQuery(alpha=offered - 0.002).parameters(DOMAIN, PAIRS, Fraction(1), 20_000)
+
+
+@pytest.mark.parametrize("options", [{"eta": 50.0}, {"eta": 50.0, "rounds": 40}])
+def test_eta_that_is_too_large_is_refused_and_what_is_offered_fits(options):
+    rho = Fraction(1, 1000)
+    with pytest.raises(InvalidArgument, match="eta := ") as refused:
+        DualQuery(samples=5, **options).parameters(DOMAIN, PAIRS, rho, 100)
+    offered = float(str(refused.value).split("eta := ")[1].split(" ")[0])
+    found = DualQuery(samples=5, **{**options, "eta": offered}).parameters(DOMAIN, PAIRS, rho, 100)
+    assert 0.99 * rho < found.cost <= rho
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"alpha": 0.0}, "alpha is 0: give a number between 0 and 1"),
+        ({"alpha": 1.0}, "alpha is 1"),
+        ({"alpha": -0.5}, "alpha is -0.5"),
+        ({"alpha": math.nan}, "alpha is nan"),
+        ({"beta": 0.0}, "beta is 0"),
+        ({"beta": 1.0}, "beta is 1"),
+        ({"rounds": 1}, "rounds is 1: give 2 to"),
+        ({"samples": 0}, "samples is 0"),
+        ({"eta": 0.0}, "eta is 0"),
+        ({"eta": math.nan}, "eta is nan"),
+        ({"seconds": 0.0}, "seconds is 0"),
+        ({"search": "quick"}, "search is 'quick': say one of 'auto', 'milp', 'local'"),
+    ],
+)
+def test_bad_options(options, said):
+    with pytest.raises(InvalidArgument, match=said):
+        DualQuery(**options)
+
+
+def test_refused_from_public_facts():
+    wide = Domain(tuple(Attribute(f"c{i}", "INTEGER", "values", tuple("abcdefghij")) for i in range(8)))
+    mechanism = DualQuery()
+    with pytest.raises(DomainTooLarge, match="at most 20000000 fit"):
+        mechanism.check(wide, Workload((wide.names,)), Neighbours.ADD_REMOVE)
+    mechanism.check(wide, Workload((wide.names[:7],)), Neighbours.ADD_REMOVE)
+    with pytest.raises(InvalidArgument, match="at_least"):
+        mechanism.check(DOMAIN, Workload((), (Threshold(2, DOMAIN.names[:3]),)), Neighbours.ADD_REMOVE)
+    with pytest.raises(InvalidArgument, match="would take days"):
+        DualQuery(alpha=0.01).check(DOMAIN, PAIRS, Neighbours.ADD_REMOVE)
+
+
+def test_plan_compares_the_four_analyses():
+    """ρ of the note is four times ours; the original composes all rounds as if they were the last."""
+    planned = DualQuery().plan(DOMAIN, PAIRS, Neighbours.ADD_REMOVE, Fraction(1, 70), 48842)
+    assert sum(line.rho for line in planned) == pytest.approx(1 / 70)
+    found = DualQuery().parameters(DOMAIN, PAIRS, Fraction(99, 7000), 48842)
+    delta, note = 1 / 48842**2, planned[-1].note
+    original = original_epsilon(found, 48842, delta)
+    ours, theirs = zcdp_epsilon(found.cost, delta), simple_epsilon(4 * found.cost, delta)
+    pure = sum(found.samples * 2 * found.eta(48842) * played / 48842 for played in range(found.rounds))
+    assert ours < theirs < original
+    assert f"by this analysis {ours:.4g}, by the note's {theirs:.4g}, by the original paper's {original:.4g}" in note
+    assert f"pure (delta 0) {pure:.4g}" in note
+    refused = DualQuery(alpha=0.1).plan(DOMAIN, PAIRS, Neighbours.REPLACE_ONE, Fraction(1, 70), 1000)
+    assert "would be refused for 1000 rows: alpha 0.1 costs" in refused[-1].note
