@@ -34,6 +34,7 @@ from dpsql.threshold import Threshold
 
 Result = TypeVar("Result")
 _ATTEMPTS: Final = 200
+_MOST_EARLIER: Final = 5_000_000  # cells of earlier releases that one reads
 
 
 @dataclass(frozen=True)
@@ -422,9 +423,9 @@ class Books:
         Which releases those are was fixed when it was charged, so that a release that is resumed asks the same again.
         """
         found: list[Measurement] = []
-        for key in json.loads(entry.request).get("earlier", ()):
+        for key in reversed(json.loads(entry.request).get("earlier", ())):  # newer ones first
             other = self.release(key)
-            if other is None:
+            if other is None or sum(len(measured.values) for measured in found) > _MOST_EARLIER:
                 continue
             for answer in self.answers(key):
                 measured = answer.measurement

@@ -16,7 +16,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 from dpsql.domain import Clique, Domain
 from dpsql.fitting.consistency import best_strategy, least_squares
@@ -24,14 +24,15 @@ from dpsql.fitting.projection import Settings, best_total, fit_marginals
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, register
 from dpsql.mechanisms.direct import check_fit, fit_estimate
 from dpsql.mechanisms.mwem import refuse_thresholds
-from dpsql.mechanisms.pseudo import usable
+from dpsql.mechanisms.pseudo import combined, usable
 from dpsql.mechanisms.relaxed import RelaxedModel, fit_report
 from dpsql.privacy.accounting import Neighbours, gaussian_variance
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Progress
 from dpsql.workload import Workload
 
-_DIGITS = 10**6
+_DIGITS: Final = 10**6
+_MOST_CELLS: Final = 5_000_000
 
 
 @register("hdmm")
@@ -84,7 +85,7 @@ class HDMM(Mechanism):
         """See `Mechanism.run`."""
         domain = curator.domain
         measured = curator.measure(optimised_shares(domain, workload, rho, self.max_cells))
-        known = [*measured, *usable(curator.earlier, domain, self.max_cells)]
+        known = combined(measured, usable(curator.earlier, domain, self.max_cells), _MOST_CELLS)
         total = best_total(known)
         settings = Settings(rows=self.relaxed_rows, steps=self.steps)
         if self.reconstruct == "least_squares":

@@ -35,7 +35,7 @@ from dpsql.marginal import Measurement
 from dpsql.mechanisms.allocation import Allocation, allocate, noise, predicted_errors
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, register
 from dpsql.mechanisms.hdmm import optimised_shares
-from dpsql.mechanisms.pseudo import shrinkage, usable
+from dpsql.mechanisms.pseudo import combined, shrinkage, usable
 from dpsql.mechanisms.rap import RAP
 from dpsql.mechanisms.relaxed import RelaxedModel, fit_report
 from dpsql.memory import in_words, machine_memory, parse_size
@@ -182,7 +182,8 @@ class Projection(Mechanism):
         measured = curator.measure(allocation.shares)
         best = best_total([total, *measured, *curator.earlier])
         targets = tuple(sorted({*(m.clique for m in measured), *workload.needed}))
-        known = [*measured, *usable(curator.earlier, domain, self.max_cells)]
+        earlier = usable(curator.earlier, domain, self.max_cells)
+        known = combined(measured, earlier, self._cells_limit(domain))
         if curator.prior is not None:
             known += shrinkage(curator.prior, domain, measured, workload.closure(), best, self.max_cells)
         report: dict[str, Any] = {
@@ -193,7 +194,7 @@ class Projection(Mechanism):
         }
         if allocation.drowned:
             report["fit"] = "product of the 1-way marginals: noise would drown every dependence"
-            if len(known) == len(measured):
+            if not earlier and curator.prior is None:
                 return Outcome(RelaxedModel(product_table(domain, measured, best), targets), report)
             report["fit"] = "relaxed table, from the prior and earlier measurements where noise drowns this one"
         settings = Settings(

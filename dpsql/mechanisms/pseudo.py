@@ -32,6 +32,43 @@ def usable(earlier: Iterable[Measurement], domain: Domain, max_cells: int) -> li
     return [m for m in earlier if m.clique and set(m.clique) <= known and len(m.values) <= max_cells]
 
 
+def combined(
+    measured: Sequence[Measurement], earlier: Iterable[Measurement], room: int | None = None
+) -> list[Measurement]:
+    """One measurement for each marginal: the mean of all of it, weighted by their precisions.
+
+        y = Σ (y_i/σ_i²)/Σ 1/σ_i²,   1/σ² = Σ 1/σ_i²   (and 1/12 for rounding to whole rows)
+
+    Args:
+        measured: this release's marginals.
+        earlier: those of others, the same or further ones.
+        room: the most cells in all; further marginals of the least noise come first. None for no limit.
+
+    >>> one = Measurement(("a",), (2,), np.array([10, 20]), Fraction(4), "gaussian", Fraction(1, 8))
+    >>> two = Measurement(("a",), (2,), np.array([14, 16]), Fraction(4), "gaussian", Fraction(1, 8))
+    >>> combined([one], [two])[0].values.tolist()
+    [12, 18]
+    """
+    grouped: dict[Clique, list[Measurement]] = {m.clique: [m] for m in measured}
+    cells = sum(len(m.values) for m in measured)
+    for other in sorted(earlier, key=lambda m: m.variance):
+        if other.clique in grouped:
+            grouped[other.clique].append(other)
+        elif room is None or cells + len(other.values) <= room:
+            cells += len(other.values)
+            grouped[other.clique] = [other]
+    return [parts[0] if len(parts) == 1 else _mean(parts) for parts in grouped.values()]
+
+
+def _mean(parts: Sequence[Measurement]) -> Measurement:
+    precision = sum((1 / part.variance for part in parts), Fraction(0))
+    values = sum((part.values / float(part.variance) for part in parts), np.zeros(len(parts[0].values)))
+    variance = (1 / precision + Fraction(1, 12)).limit_denominator(10**6)
+    whole = np.rint(values / float(precision)).astype(np.int64)
+    rho = sum((part.rho for part in parts), Fraction(0))
+    return Measurement(parts[0].clique, parts[0].shape, whole, variance, "gaussian", rho)
+
+
 def shrinkage(
     prior: Prior,
     domain: Domain,
