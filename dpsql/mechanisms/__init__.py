@@ -7,6 +7,7 @@ from dpsql.mechanisms import direct as direct
 from dpsql.mechanisms import dualquery as dualquery
 from dpsql.mechanisms import fem as fem
 from dpsql.mechanisms import hdmm as hdmm
+from dpsql.mechanisms import ide as ide
 from dpsql.mechanisms import lp as lp
 from dpsql.mechanisms import mwem as mwem
 from dpsql.mechanisms import pgm as pgm

@@ -25,6 +25,7 @@ from ..conftest import seeded_entropy
 from ..counters import Journal, Rows
 
 FAST = {
+    "ide": {"iterations": 3},
     "dualquery": {"rounds": 4, "samples": 3},
     "fem": {"rounds": 4, "samples": 5},
     "barak": {"seconds": 5},
@@ -109,10 +110,12 @@ def test_a_pure_promise_adds_up(name, neighbours):
         return
     table = np.random.default_rng(1).integers(0, 3, size=(60, 3))
     pure = Fraction(epsilon)
-    curator = Curator(Rows(domain, table), domain, neighbours, budget.rho, Journal(), Quiet(), pure=pure)
+    rows, prior = Rows(domain, table), prior_of(domain)
+    curator = Curator(rows, domain, neighbours, budget.rho, Journal(), Quiet(), pure=pure, prior=prior)
     mechanism.run(curator, workload, budget.rho, 7, Quiet())
     assert 0 <= curator.remaining_pure < 0.02 * pure
-    curator = Curator(Rows(domain, table), domain, neighbours, budget.rho, Journal(), Quiet(), pure=pure * 98 / 100)
+    less = pure * 98 / 100
+    curator = Curator(rows, domain, neighbours, budget.rho, Journal(), Quiet(), pure=less, prior=prior)
     with pytest.raises(InsufficientBudget):
         mechanism.run(curator, workload, budget.rho, 7, Quiet())
 

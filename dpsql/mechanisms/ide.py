@@ -1,0 +1,509 @@
+r"""IDE: the public prior, moved as little as the noisy marginals ask for.
+
+Without groups (Algorithm 1), p the prior on its support, k marginals W of the workload or chosen from the prior:
+
+    ñ ← n + Laplace(Δ/ε_n)              ε_n = ε/20 (free where n is public, then ε_0 = ε)
+    ỹ ← (W h + Laplace(kΔ/ε_0))/ñ       ε_0 = ε − ε_n
+    q ← IDE(W, ỹ, p, T)                 `dpsql.fitting.estimation`
+
+With a region and groups (Algorithm 2), ε_0 = ε/4, for every region r, and every group g inside r:
+
+    ñ_r, ỹ_r ← total and W_S of the rows of r, Laplace(Δ/ε_0) and Laplace(k_S Δ/ε_0)    p_r ← IDE(W_S, ỹ_r/ñ_r, p, T)
+    ñ_g, ỹ_g ← total and W_G of the rows of g, Laplace(Δ/ε_0) and Laplace(k_G Δ/ε_0)    p_g ← IDE(W_G, ỹ_g/ñ_g, p_r, T)
+    sample ñ_g rows from p_g
+
+Regions and groups part the rows, and their columns are known from the domain. So one whole marginal of {region} ∪ S
+answers S in all regions at once, and the L1 sensitivity of a marginal is what parallel composition promises. Without
+group_by there are regions only (ε_0 = ε/2); without a region the whole table is one.
+
+W_S are cliques of the graph of high mutual information of the prior, W_G nearly independent 1-way marginals
+(`dpsql.mechanisms.dependence`); how many is fixed by the request, for pure ε-DP is charged before the prior is read.
+
+Departs from the paper: in Algorithm 1 the total gets ε/20 instead of ε/2; the ñ_g of a region are moved to add up to
+its ñ_r, by the threshold that is L1-nearest, for else the many empty groups would gain rows; noise := 'gaussian'.
+
+Source: Tao, Bater, Machanavajjhala 2021 (IDE), Algorithms 1 and 2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Final, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.domain import Clique, Domain
+from dpsql.errors import InvalidArgument
+from dpsql.fitting.estimation import TIES, Partial, estimate, nearest_by_threshold
+from dpsql.fitting.projection import best_total
+from dpsql.marginal import Measurement, NoiseName
+from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, register
+from dpsql.mechanisms.dependence import Noise, dependent_cliques, independent_columns, mutual_information
+from dpsql.mechanisms.grouped import GroupedModel
+from dpsql.mechanisms.pseudo import usable
+from dpsql.mechanisms.support import SupportModel, systematic
+from dpsql.prior import Prior, packed
+from dpsql.privacy.accounting import (
+    Budget,
+    Neighbours,
+    gaussian_variance,
+    make_budget,
+    pure_budget,
+    selection_rate,
+)
+from dpsql.privacy.curator import Curator
+from dpsql.progress import Progress
+from dpsql.workload import Workload
+
+Codes = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+TOTAL_SHARE: Final = Fraction(1, 20)
+_NOISES: Final = ("laplace", "gaussian")
+_PASSES: Final = 10
+_FEWEST_ROWS: Final = 100
+_USEFUL_NOISE: Final = 0.1
+_SMALLEST: Final = 1e-12
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Questions that share a part of ε equally, as Laplace noise, or of ρ, as Gaussian noise.
+
+    Attributes:
+        name: which.
+        count: how many.
+        share: of the whole.
+    """
+
+    name: str
+    count: int
+    share: Fraction
+
+
+@register("ide")
+@dataclass(frozen=True)
+class IDE(Mechanism):
+    """Iterative distribution estimation: the rows of a public prior, reweighted to fit noisy marginals.
+
+    Privacy: for the table's neighbours, by `measure` only (L1 sensitivity of a marginal 1 under add_remove, 2 under
+    replace_one). noise := 'laplace' is pure ε-DP; Laplace noise of ε_i costs ε_i²/2 of zCDP, in all ρ =
+    Σ ε_i²/2. Without groups: `total` with ε/20 and k marginals with 19ε/20k each (n public: ε/k). With them: the region
+    totals with ε/4, k_S region marginals with ε/4k_S each, the group totals with ε/4, k_G group marginals with ε/4k_G
+    each; one half or one third for each kind where there are fewer. noise := 'gaussian' is ρ-zCDP and Gaussian DP of
+    g = ρ, with the same parts of ρ instead of ε (the total without groups: ρ/20).
+
+    Attributes:
+        noise: 'laplace', the paper's, for pure ε-DP; or 'gaussian' by (ε, δ).
+        marginals: k or k_S, how many are measured: none for half as many as there are columns (with regions or groups,
+            for as many). A workload of at most so many (none: of at most as many as columns) is measured itself.
+        iterations: T, steps of the fit; none for 10 times the number of marginals (the paper: 2 times).
+        ties: which of the L1-closest answers a step takes: 'prior', the nearest to the current estimate, or
+            'threshold', the Euclidean projection.
+        region: a column; Algorithm 2 with its values as regions.
+        group_by: columns, separated by commas, whose values make the groups inside each region.
+        group_marginals: k_G, 1-way marginals measured in each group: none for a quarter of the columns.
+        copies: rows for each row of the prior where it lacks columns, which are filled uniformly.
+        max_cells: of one measured marginal, with the region's and the groups' columns.
+        support: the most weights, which is prior rows times groups; of a larger prior a part is drawn.
+
+    Raises:
+        InvalidArgument: an option is out of its range.
+    """
+
+    takes_prior = True
+    needs_prior = True
+    noise: str = "laplace"
+    marginals: int | None = None
+    iterations: int | None = None
+    ties: str = "prior"
+    region: str | None = None
+    group_by: str | None = None
+    group_marginals: int | None = None
+    copies: int = 10
+    max_cells: int = 100_000
+    support: int = 5_000_000
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        for name, most in (("marginals", 10_000), ("iterations", 1_000_000), ("group_marginals", 10_000)):
+            if getattr(self, name) is not None:
+                check_range(name, getattr(self, name), 1, most)
+        check_range("copies", self.copies, 1, 1000)
+        check_range("max_cells", self.max_cells, 2, 10_000_000)
+        check_range("support", self.support, 1000, 100_000_000)
+        for name, words in (("noise", _NOISES), ("ties", TIES)):
+            if getattr(self, name) not in words:
+                raise InvalidArgument(f"{name} is {getattr(self, name)!r}: say one of {', '.join(map(repr, words))}")
+        if self.group_marginals is not None and self.group_by is None:
+            raise InvalidArgument(f"group_marginals is {self.group_marginals}, but there are no groups: give group_by")
+        if self.group_by is not None and not all(self._listed()):
+            raise InvalidArgument(f"group_by is {self.group_by!r}: give columns separated by commas")
+
+    @property
+    def conversion(self) -> str:  # type: ignore[override]
+        """See `Mechanism.conversion`."""
+        return "gaussian" if self.noise == "gaussian" else "tight"
+
+    def budget(
+        self, epsilon: float, delta: float, domain: Domain, workload: Workload, neighbours: Neighbours
+    ) -> Budget:
+        """See `Mechanism.budget`: pure ε-DP, unless the noise is Gaussian."""
+        if self.noise == "gaussian":
+            return make_budget(epsilon, delta, "gaussian")
+        make_budget(epsilon, delta)  # refuses an ε or δ out of range
+        self.check(domain, workload, neighbours)
+        rates = sum((part.count * self._rate(part) for part in self.parts(domain, workload, neighbours)), Fraction(0))
+        return pure_budget(epsilon, Fraction(epsilon) ** 2 / 2 * rates)
+
+    def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
+        """Refuse columns that there are not, and marginals that are too large, from public facts."""
+        regions, groups = self.region_of(domain), self.keys_of(domain)
+        others = self.features_of(domain)
+        if not others:
+            raise InvalidArgument(f"region and group_by take all of {', '.join(domain.names)}: leave one of them out")
+        smallest = min(others, key=lambda name: domain.size((name,)))
+        if not groups:
+            for name in domain.names:
+                domain.check_countable((name,), self.max_cells)
+        for outer in {regions, groups} - {()}:
+            domain.check_countable(domain.clique((*outer, smallest)), self.max_cells)
+
+    def plan(
+        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
+    ) -> Sequence[PlannedMeasurement]:
+        """See `Mechanism.plan`: which marginals are measured is found out from the prior."""
+        known = {
+            "total": ((), "the number of rows"),
+            "regions": (self.region_of(domain), "rows of each region"),
+            "groups": (self.keys_of(domain), "rows of each group"),
+        }
+        cells = round(math.exp(np.mean([math.log(domain.size((name,))) for name in domain.names])) ** 2)
+        shares = self.shares(domain, workload, neighbours, rho)
+        planned: list[PlannedMeasurement] = []
+        for part in self.parts(domain, workload, neighbours):
+            each = float(shares[part.name])
+            stddev = math.sqrt(self.variance(neighbours, shares[part.name]))
+            if part.name in known:
+                clique, note = known[part.name]
+                planned.append(PlannedMeasurement(clique, domain.size(clique), stddev, each, note))
+            elif part.name == "marginals" and (own := self.own_marginals(domain, workload)):
+                planned += [PlannedMeasurement(clique, domain.size(clique), stddev, each) for clique in own]
+            else:
+                outer = {"marginals": (), "region marginals": self.region_of(domain)}.get(
+                    part.name, self.keys_of(domain)
+                )
+                note = (
+                    "the largest dependences of the prior"
+                    if part.name != "group marginals"
+                    else ("nearly independent columns of the prior")
+                )
+                clique = (*outer, "(chosen from the prior)")
+                inner = cells if part.name != "group marginals" else math.isqrt(cells)
+                one = PlannedMeasurement(clique, domain.size(outer) * inner, stddev, each, f"{note}; cells: about")
+                planned += [one] * part.count
+        return planned
+
+    def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
+        """See `Mechanism.run`."""
+        if curator.prior is None:
+            raise InvalidArgument(f"mechanism {self.name!r} starts from a public table: give prior := 'its name'")
+        generator = np.random.default_rng(seed)
+        work = _Work.of(self, curator, workload, rho, curator.prior, generator, progress)
+        return work.by_groups() if work.keys else work.whole()
+
+    def _listed(self) -> list[str]:
+        return [name.strip() for name in (self.group_by or "").split(",")] if self.group_by is not None else []
+
+    def region_of(self, domain: Domain) -> Clique:
+        """The region's column."""
+        return (domain.find(self.region),) if self.region is not None else ()
+
+    def keys_of(self, domain: Domain) -> Clique:
+        """The region's and the groups' columns."""
+        return domain.clique([*self.region_of(domain), *self._listed()])
+
+    def features_of(self, domain: Domain) -> Clique:
+        """The other columns."""
+        keys = set(self.keys_of(domain))
+        return tuple(name for name in domain.names if name not in keys)
+
+    def own_marginals(self, domain: Domain, workload: Workload) -> tuple[Clique, ...]:
+        """The workload's marginals where they are measured themselves, without groups; else none."""
+        limit = self.marginals or len(domain)
+        fits = len(workload.needed) <= limit and all(domain.size(c) <= self.max_cells for c in workload.needed)
+        return workload.needed if fits and not self.keys_of(domain) else ()
+
+    def candidates(self, domain: Domain, outer: Clique) -> int:
+        """How many 1-way marginals and pairs of other columns may be measured beside `outer`."""
+        room = self.max_cells // domain.size(outer)
+        sizes = np.array(sorted(domain.shape(self.features_of(domain))))
+        pairs = sum(int(np.searchsorted(sizes[place + 1 :], room // size, "right")) for place, size in enumerate(sizes))
+        return int((sizes <= room).sum()) + pairs
+
+    def parts(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> list[_Part]:
+        """What is asked, and with which parts of ε: from public facts that are known before the charge."""
+        region, keys, columns = self.region_of(domain), self.keys_of(domain), len(self.features_of(domain))
+        usual = columns if keys else -(-columns // 2)
+        chosen = min(self.marginals or usual, self.candidates(domain, region))
+        free = neighbours is Neighbours.REPLACE_ONE
+        if not keys:
+            count = len(self.own_marginals(domain, workload)) or chosen
+            if free:
+                return [_Part("marginals", count, Fraction(1))]
+            return [_Part("total", 1, TOTAL_SHARE), _Part("marginals", count, 1 - TOTAL_SHARE)]
+        counts = {"regions": 1} if region else {} if free else {"total": 1}
+        counts["region marginals"] = chosen
+        if keys != region:
+            fitting = sum(domain.size((*keys, name)) <= self.max_cells for name in self.features_of(domain))
+            counts |= {"groups": 1, "group marginals": min(self.group_marginals or -(-columns // 4), fitting)}
+        return [_Part(name, count, Fraction(1, len(counts))) for name, count in counts.items()]
+
+    def _rate(self, part: _Part) -> Fraction:
+        """What one question of a part takes of ρ, in multiples of the same number for all."""
+        each = part.share / part.count
+        return each**2 if self.noise == "laplace" else each
+
+    def shares(self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction) -> dict[str, Fraction]:
+        """The ρ of one question of each part; all questions together cost ρ."""
+        parts = self.parts(domain, workload, neighbours)
+        rates = sum((part.count * self._rate(part) for part in parts), Fraction(0))
+        return {part.name: rho * self._rate(part) / rates for part in parts}
+
+    def variance(self, neighbours: Neighbours, rho: Fraction) -> Fraction:
+        """Of the noise of a marginal's cells."""
+        if self.noise == "gaussian":
+            return gaussian_variance(rho, neighbours.marginal_l2_squared)
+        return 2 / selection_rate(rho, neighbours.marginal_l1) ** 2
+
+
+@dataclass(frozen=True)
+class _Work:
+    """One run.
+
+    Attributes:
+        asked: the mechanism.
+        curator, workload, generator, progress: of the run.
+        shares: ρ of one question of each part.
+        counts: questions of each part.
+        keys: the region's and the groups' columns.
+        features: the other columns.
+        codes: the support, of the features, shape (rows, features).
+        prior: its weights; they add up to 1.
+        size: public rows that it stands for.
+    """
+
+    asked: IDE
+    curator: Curator
+    workload: Workload
+    generator: np.random.Generator
+    progress: Progress
+    shares: dict[str, Fraction]
+    counts: dict[str, int]
+    keys: Clique
+    features: Clique
+    codes: Codes
+    prior: Floats
+    size: float
+
+    @staticmethod
+    def of(
+        asked: IDE,
+        curator: Curator,
+        workload: Workload,
+        rho: Fraction,
+        prior: Prior,
+        generator: np.random.Generator,
+        progress: Progress,
+    ) -> _Work:
+        """Before the first question: the shares, and the support."""
+        domain = curator.domain
+        keys, features = asked.keys_of(domain), asked.features_of(domain)
+        rows = max(_FEWEST_ROWS, asked.support // domain.size(keys))
+        codes, weights = _support(prior, domain, features, asked.copies, rows, generator)
+        parts = asked.parts(domain, workload, curator.neighbours)
+        shares = asked.shares(domain, workload, curator.neighbours, rho)
+        counts = {part.name: part.count for part in parts}
+        return _Work(
+            asked, curator, workload, generator, progress, shares, counts, keys, features, codes, weights, prior.total
+        )
+
+    @property
+    def domain(self) -> Domain:
+        """Of the table."""
+        return self.curator.domain
+
+    def whole(self) -> Outcome:
+        """Algorithm 1."""
+        total = self._total()
+        own = self.asked.own_marginals(self.domain, self.workload)
+        chosen = own or self._dependent((), "marginals", np.array([max(1.0, float(total.values[0]))]))
+        measured = self._measure(chosen, "marginals")
+        best = best_total([total, *measured, *self.curator.earlier])
+        known = _merged([*measured, *self._earlier(best)])
+        noisy = [measurement.reshape(1, -1) / best for measurement in known.values()]
+        weights = self._estimate(self.prior[None, :], list(known), noisy)
+        model = SupportModel(self.domain, self.codes, weights[0], best)
+        report = self._report(best, own or chosen, "the workload" if own else "dependences of the prior")
+        return Outcome(model, report | {"fit": "prior, reweighted", "distance": _kl(weights[0], self.prior)})
+
+    def _total(self) -> Measurement:
+        return self.curator.total(self.shares.get("total", Fraction(1)), cast(NoiseName, self.asked.noise))
+
+    def _measure(self, cliques: Sequence[Clique], part: str) -> list[Measurement]:
+        requests = [(clique, self.shares[part]) for clique in cliques]
+        return self.curator.measure(requests, cast(NoiseName, self.asked.noise))
+
+    def _earlier(self, total: float) -> list[Measurement]:
+        """Earlier whole marginals whose noise leaves something of them."""
+        unit = math.sqrt(2 / math.pi) / total
+        found = usable(self.curator.earlier, self.domain, self.asked.max_cells)
+        return [m for m in found if m.cells is None and len(m.values) * m.stddev * unit <= _USEFUL_NOISE]
+
+    def by_groups(self) -> Outcome:
+        """Algorithm 2."""
+        region = self.asked.region_of(self.domain)
+        totals, weights, chosen = self._regions(region)
+        groups = _all_codes(self.domain, self.keys)
+        if self.keys == region:
+            return self._grouped(groups, weights, totals, chosen, ())
+        inside = packed(groups, self.keys, self.domain, region)  # the region of each group
+        measured = self._measure([self.keys], "groups")[0].values.astype(np.float64)
+        counts = _shared_out(measured, totals, inside)
+        kept = np.flatnonzero(counts > 0)
+        fits = [self.domain.size((*self.keys, name)) <= self.asked.max_cells for name in self.features]
+        columns = independent_columns(self.features, self.information, self.counts["group marginals"], fits)
+        noisy = self._by(self.keys, columns, "group marginals", np.maximum(measured, 1.0))
+        moved = self._estimate(weights[inside[kept]], columns, [answers[kept] for answers in noisy])
+        return self._grouped(groups[kept], moved, counts[kept], chosen, columns)
+
+    def _regions(self, region: Clique) -> tuple[Floats, Floats, tuple[Clique, ...]]:
+        """Total and estimate of each region, and what was measured."""
+        first = self._measure([region], "regions")[0] if region else self._total()
+        totals = np.maximum(first.values, 0).astype(np.float64)
+        chosen = self._dependent(region, "region marginals", totals)
+        noisy = self._by(region, chosen, "region marginals", np.maximum(totals, 1.0))
+        weights = np.repeat(self.prior[None, :], len(totals), axis=0)
+        some = totals > 0
+        weights[some] = self._estimate(weights[some], chosen, [answers[some] for answers in noisy])
+        return totals, weights, chosen
+
+    def _by(self, outer: Clique, inner: Sequence[Clique], part: str, totals: Floats) -> list[Floats]:
+        """Noisy answers to marginals inside each value of `outer`, in fractions; shapes (values of outer, cells)."""
+        cliques = [self.domain.clique((*outer, *clique)) for clique in inner]
+        found = []
+        for clique, own, measurement in zip(inner, cliques, self._measure(cliques, part), strict=True):
+            order = [own.index(name) for name in (*outer, *clique)]
+            values = measurement.values.reshape(self.domain.shape(own)).transpose(order).astype(np.float64)
+            found.append(values.reshape(len(totals), -1) / totals[:, None])
+        return found
+
+    @cached_property
+    def information(self) -> Floats:
+        """Mutual information of the features, by the prior."""
+        sizes = self.domain.shape(self.features)
+        return mutual_information(self.codes, self.prior * self.size, sizes, self.progress)
+
+    def _dependent(self, outer: Clique, part: str, totals: Floats) -> tuple[Clique, ...]:
+        """Marginals chosen from the prior, and from the noisy totals that decide which would drown in noise."""
+        stddev = math.sqrt(self.asked.variance(self.curator.neighbours, self.shares[part]))
+        sizes, room = self.domain.shape(self.features), self.asked.max_cells // self.domain.size(outer)
+        noise = _expected_noise(stddev, totals)
+        return dependent_cliques(self.features, sizes, self.information, self.counts[part], room, noise)
+
+    def _estimate(self, weights: Floats, cliques: Sequence[Clique], noisy: Sequence[Floats]) -> Floats:
+        partials = [Partial.of(packed(self.codes, self.features, self.domain, clique)) for clique in cliques]
+        steps = self.asked.iterations or _PASSES * len(cliques)
+        return estimate(weights, partials, noisy, steps, self.generator, self.progress, self.asked.ties)
+
+    def _grouped(
+        self, groups: Codes, weights: Floats, totals: Floats, chosen: Sequence[Clique], columns: Sequence[Clique]
+    ) -> Outcome:
+        total = float(totals.sum())
+        if total <= 0:  # no group has rows, as far as the noise lets see
+            groups = _all_codes(self.domain, self.keys)
+            totals, weights = np.ones(len(groups)), np.repeat(self.prior[None, :], len(groups), axis=0)
+        kept = np.flatnonzero(totals > 0)
+        share = totals[kept] / totals.sum()
+        model = GroupedModel(
+            self.domain, self.keys, groups[kept], self.codes, share[:, None] * weights[kept], max(0.0, total)
+        )
+        report = self._report(total, chosen, "dependences of the prior")
+        report |= {"fit": "prior, reweighted by region and group", "groups": len(kept)}
+        if columns:
+            report["group marginals"] = [list(clique) for clique in columns]
+        return Outcome(model, report)
+
+    def _report(self, total: float, chosen: Sequence[Clique], why: str) -> dict[str, Any]:
+        return {
+            "total": round(total),
+            "marginals": len(chosen),
+            "measured": [list(clique) for clique in chosen],
+            "chosen by": why,
+            "support": len(self.codes),
+            "noise": self.asked.noise,
+        }
+
+
+def _support(
+    prior: Prior, domain: Domain, features: Clique, copies: int, most: int, generator: np.random.Generator
+) -> tuple[Codes, Floats]:
+    """The prior's distinct rows over some columns, those that it lacks filled in; at most `most`, and their weights."""
+    names = tuple(name for name in features if name in prior.names)
+    places = [prior.names.index(name) for name in names]
+    codes, back = np.unique(prior.codes[:, places], axis=0, return_inverse=True)
+    weights = np.bincount(back.ravel(), prior.weights, len(codes)).astype(np.float64)
+    smaller = Prior(names, codes, weights)
+    lacking = Domain(tuple(domain.by_name[name] for name in features))
+    filled, parents = smaller.completed(lacking, generator, copies)
+    filled_weights = weights[parents] / np.bincount(parents, minlength=len(codes))[parents]
+    if len(filled) > most:
+        kept, times = np.unique(systematic(filled_weights, most, generator), return_counts=True)
+        filled, filled_weights = filled[kept], times.astype(np.float64)
+    return filled, filled_weights / filled_weights.sum()
+
+
+def _all_codes(domain: Domain, clique: Clique) -> Codes:
+    """The codes of every cell, shape (cells, columns)."""
+    return np.stack(np.unravel_index(np.arange(domain.size(clique)), domain.shape(clique)), axis=1).astype(np.int64)
+
+
+def _expected_noise(stddev: float, totals: Floats) -> Noise:
+    """The L1 error that noise brings to a marginal of so many cells in parts of these totals, 1 at most in each."""
+    unit, whole = math.sqrt(2 / math.pi) * stddev, max(1.0, float(totals.sum()))
+    return lambda cells: float(np.minimum(totals, cells * unit).sum()) / whole
+
+
+def _merged(measurements: Sequence[Measurement]) -> dict[Clique, Floats]:
+    """One answer for each clique (rows): the mean, weighted by the inverse of the variances."""
+    found: dict[Clique, tuple[Floats, float]] = {}
+    for measurement in measurements:
+        precision = 1 / max(float(measurement.variance), _SMALLEST)
+        sums, weight = found.get(measurement.clique, (np.zeros(len(measurement.values)), 0.0))
+        found[measurement.clique] = (sums + precision * measurement.values, weight + precision)
+    return {clique: sums / weight for clique, (sums, weight) in found.items()}
+
+
+def _shared_out(counts: Floats, totals: Floats, inside: Codes) -> Floats:
+    """Non-negative counts that add up to each part's total, by the threshold in each part: L1-nearest.
+
+    Args:
+        counts: of the groups (rows), as many in each part.
+        totals: of the parts (rows), not negative.
+        inside: the part of each group.
+    """
+    by_part = np.argsort(inside, kind="stable").reshape(len(totals), -1)
+    fractions = nearest_by_threshold(counts[by_part] / np.maximum(totals, 1.0)[:, None], covers=True)
+    found = np.zeros(len(counts))
+    found[by_part] = totals[:, None] * fractions
+    return found
+
+
+def _kl(q: Floats, p: Floats) -> float:
+    """KL(q‖p) in nats, rounded for the report."""
+    some = q > 0
+    return round(float(np.sum(q[some] * np.log(q[some] / np.maximum(p[some], _SMALLEST)))), 4)
