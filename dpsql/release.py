@@ -37,7 +37,7 @@ from dpsql.errors import DpsqlError, Interrupted, InvalidArgument
 from dpsql.mechanisms.auto import AUTO, choose
 from dpsql.mechanisms.base import Mechanism, PlannedMeasurement, explicit_options, make, registered
 from dpsql.prior import Prior
-from dpsql.privacy.accounting import Budget, make_budget
+from dpsql.privacy.accounting import Budget, check_delta, check_epsilon
 from dpsql.privacy.curator import Answer, Curator
 from dpsql.privacy.ledger import Account
 from dpsql.privacy.noise import Entropy, system_entropy
@@ -176,7 +176,8 @@ def resolve(cursor: duckdb.DuckDBPyConnection, request: Request, *, to_charge: b
     books = Books(cursor, source.catalog)
     account = account_of(books, source)
     delta = account.delta if request.delta is None else request.delta
-    make_budget(request.epsilon, delta)
+    check_epsilon(request.epsilon)
+    check_delta(delta)
     domain = domain_of(books, source, request.columns)
     workload = parse_workload(request.workload, source.parts, domain).ordered()
     mechanism, choice = choose(request.mechanism, request.options, domain, workload, prior=request.prior is not None)
