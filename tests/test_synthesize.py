@@ -250,7 +250,15 @@ def test_python_says_the_same(people, tmp_path):
     assert people.sql("DESCRIBE copy").fetchall() == people.sql("DESCRIBE people").fetchall()
     release.write(tmp_path / "s.csv")
     assert people.sql(f"SELECT count(*) FROM '{tmp_path}/s.csv'").fetchall() == [(release.entry.rows,)]
-    assert set(release.measurements.columns) == {"measurement", "columns", "cell", "value", "stddev", "noise"}
+    assert set(release.measurements.columns) == {
+        "measurement",
+        "columns",
+        "cell",
+        "value",
+        "stddev",
+        "noise",
+        "at_least",
+    }
     errors = release.errors
     assert len(errors) == release.entry.report["marginals"]
     assert (errors.distance_l1 >= 0).all()

@@ -98,7 +98,7 @@ def least_squares(domain: Domain, measurements: Sequence[Measurement]) -> Estima
         table = measured.values.astype(np.float64).reshape(measured.shape)
         for part in subsets(measured.clique):
             axes = tuple(axis for axis, name in enumerate(measured.clique) if name not in part)
-            component = _centred(table.sum(axis=axes))
+            component = centred(table.sum(axis=axes))
             weight = 1 / (float(measured.variance) * math.prod(measured.shape[axis] for axis in axes))
             sums[part] = sums.get(part, 0.0) + weight * component
             precisions[part] = precisions.get(part, 0.0) + weight
@@ -106,7 +106,8 @@ def least_squares(domain: Domain, measurements: Sequence[Measurement]) -> Estima
     return Estimate(domain, parts, precisions)
 
 
-def _centred(table: Floats) -> Floats:
+def centred(table: Floats) -> Floats:
+    """A table minus its means along each axis: the part of it that no smaller marginal tells."""
     for axis in range(table.ndim):
         table = table - table.mean(axis=axis, keepdims=True)
     return table

@@ -199,6 +199,10 @@ def _capped(positive: Floats, current: Floats) -> Floats:
     first = np.argmax(fits, axis=1)[:, None]
     short = np.take_along_axis(1 - before, first, axis=1)
     scale = np.divide(short, np.take_along_axis(after, first, axis=1), out=np.zeros_like(short), where=some[:, None])
+    last = np.take_along_axis(
+        ratios, np.maximum(first - 1, 0), axis=1
+    )  # of those capped: c is no less, rounding may be
+    scale = np.maximum(scale, np.where((first > 0) & some[:, None], last, 0.0))
     found = np.minimum(positive, scale * current)
     lines = np.flatnonzero(~some)  # all that have mass are capped: the rest goes to those that have none
     if len(lines):
@@ -220,7 +224,7 @@ def _raised(positive: Floats, current: Floats) -> Floats:
         following = np.concatenate([ratios[:, 1:], np.full((len(ratios), 1), np.inf)], axis=1)
         fits = (scales <= following) & (upto > 0)
     first = np.argmax(fits, axis=1)[:, None]
-    scale = np.take_along_axis(scales, first, axis=1)
+    scale = np.maximum(np.take_along_axis(scales, first, axis=1), np.take_along_axis(ratios, first, axis=1))
     return np.asarray(np.maximum(positive, np.where(current > 0, scale * current, 0.0)))
 
 

@@ -20,7 +20,11 @@ W_S are cliques of the graph of high mutual information of the prior, W_G nearly
 (`dpsql.mechanisms.dependence`); how many is fixed by the request, for pure ε-DP is charged before the prior is read.
 
 Departs from the paper: in Algorithm 1 the total gets ε/20 instead of ε/2; the ñ_g of a region are moved to add up to
-its ñ_r, by the threshold that is L1-nearest, for else the many empty groups would gain rows; noise := 'gaussian'.
+its ñ_r, by the threshold that is L1-nearest, for else the many empty groups would gain rows; a group starts from
+
+    (1 − λ)·p_r(v) + λ·p_r(v)·P(g|v)/Z,   λ = c_g/(c_g + 10),   P(g|v) and c_g by the group_by columns of the prior
+
+instead of p_r (group_prior := false for p_r); noise := 'gaussian'.
 
 Source: Tao, Bater, Machanavajjhala 2021 (IDE), Algorithms 1 and 2.
 """
@@ -36,6 +40,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_matrix
 
 from dpsql.domain import Clique, Domain
 from dpsql.errors import InvalidArgument
@@ -68,6 +73,7 @@ _PASSES: Final = 10
 _FEWEST_ROWS: Final = 100
 _USEFUL_NOISE: Final = 0.1
 _SMALLEST: Final = 1e-12
+_PRIOR_ROWS: Final = 10
 
 
 @dataclass(frozen=True)
@@ -107,6 +113,8 @@ class IDE(Mechanism):
         region: a column; Algorithm 2 with its values as regions.
         group_by: columns, separated by commas, whose values make the groups inside each region.
         group_marginals: k_G, 1-way marginals measured in each group: none for a quarter of the columns.
+        group_prior: whether a group starts from its own public rows, as far as there are some, and its region's
+            estimate; false for the region's estimate alone, as in the paper.
         copies: rows for each row of the prior where it lacks columns, which are filled uniformly.
         max_cells: of one measured marginal, with the region's and the groups' columns.
         support: the most weights, which is prior rows times groups; of a larger prior a part is drawn.
@@ -124,6 +132,7 @@ class IDE(Mechanism):
     region: str | None = None
     group_by: str | None = None
     group_marginals: int | None = None
+    group_prior: bool = True
     copies: int = 10
     max_cells: int = 100_000
     support: int = 5_000_000
@@ -194,17 +203,12 @@ class IDE(Mechanism):
             elif part.name == "marginals" and (own := self.own_marginals(domain, workload)):
                 planned += [PlannedMeasurement(clique, domain.size(clique), stddev, each) for clique in own]
             else:
-                outer = {"marginals": (), "region marginals": self.region_of(domain)}.get(
-                    part.name, self.keys_of(domain)
-                )
-                note = (
-                    "the largest dependences of the prior"
-                    if part.name != "group marginals"
-                    else ("nearly independent columns of the prior")
-                )
+                single = part.name == "group marginals"
+                outer = self.keys_of(domain) if single else self.region_of(domain)
+                what = "a nearly independent column of the prior" if single else "large dependences of the prior"
+                size = domain.size(outer) * (math.isqrt(cells) if single else cells)
                 clique = (*outer, "(chosen from the prior)")
-                inner = cells if part.name != "group marginals" else math.isqrt(cells)
-                one = PlannedMeasurement(clique, domain.size(outer) * inner, stddev, each, f"{note}; cells: about")
+                one = PlannedMeasurement(clique, size, stddev, each, f"{what}; about so many cells")
                 planned += [one] * part.count
         return planned
 
@@ -217,7 +221,7 @@ class IDE(Mechanism):
         return work.by_groups() if work.keys else work.whole()
 
     def _listed(self) -> list[str]:
-        return [name.strip() for name in (self.group_by or "").split(",")] if self.group_by is not None else []
+        return [] if self.group_by is None else [name.strip() for name in self.group_by.split(",")]
 
     def region_of(self, domain: Domain) -> Clique:
         """The region's column."""
@@ -378,8 +382,30 @@ class _Work:
         fits = [self.domain.size((*self.keys, name)) <= self.asked.max_cells for name in self.features]
         columns = independent_columns(self.features, self.information, self.counts["group marginals"], fits)
         noisy = self._by(self.keys, columns, "group marginals", np.maximum(measured, 1.0))
-        moved = self._estimate(weights[inside[kept]], columns, [answers[kept] for answers in noisy])
+        begin = self._group_prior(groups[kept], weights[inside[kept]])
+        moved = self._estimate(begin, columns, [answers[kept] for answers in noisy])
         return self._grouped(groups[kept], moved, counts[kept], chosen, columns)
+
+    def _group_prior(self, groups: Codes, weights: Floats) -> Floats:
+        """What each group starts from; see the module. The regions' estimates, where the prior cannot say more."""
+        public, region = cast(Prior, self.curator.prior), self.asked.region_of(self.domain)
+        columns = tuple(name for name in self.keys if name not in region)
+        if not self.asked.group_prior or not public.covers((*columns, *self.features)):
+            return weights
+        places = [public.names.index(name) for name in self.features]
+        distinct, rows = np.unique(public.codes[:, places], axis=0, return_inverse=True)
+        if len(distinct) != len(self.codes):  # a part of the prior was drawn
+            return weights
+        cells = packed(public.codes, public.names, self.domain, columns)
+        shape = (self.domain.size(columns), len(distinct))
+        counts = csr_matrix((public.weights, (cells, rows.ravel())), shape=shape)
+        own = packed(groups, self.keys, self.domain, columns)
+        size = np.asarray(counts.sum(axis=1)).ravel()[own][:, None]
+        likely = weights * counts[own].toarray() / np.asarray(counts.sum(axis=0)).ravel()
+        sums = likely.sum(axis=1, keepdims=True)
+        part = np.where(sums > 0, size / (size + _PRIOR_ROWS), 0.0)
+        scaled = np.divide(likely, sums, out=np.zeros_like(likely), where=sums > 0)
+        return np.asarray((1 - part) * weights + part * scaled)
 
     def _regions(self, region: Clique) -> tuple[Floats, Floats, tuple[Clique, ...]]:
         """Total and estimate of each region, and what was measured."""
@@ -455,8 +481,10 @@ def _support(
     """The prior's distinct rows over some columns, those that it lacks filled in; at most `most`, and their weights."""
     names = tuple(name for name in features if name in prior.names)
     places = [prior.names.index(name) for name in names]
-    codes, back = np.unique(prior.codes[:, places], axis=0, return_inverse=True)
-    weights = np.bincount(back.ravel(), prior.weights, len(codes)).astype(np.float64)
+    codes, weights = prior.codes, prior.weights
+    if names != prior.names:  # else they are distinct already
+        codes, back = np.unique(codes[:, places], axis=0, return_inverse=True)
+        weights = np.bincount(back.ravel(), weights, len(codes)).astype(np.float64)
     smaller = Prior(names, codes, weights)
     lacking = Domain(tuple(domain.by_name[name] for name in features))
     filled, parents = smaller.completed(lacking, generator, copies)

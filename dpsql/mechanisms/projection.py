@@ -35,7 +35,7 @@ from dpsql.marginal import Measurement
 from dpsql.mechanisms.allocation import Allocation, allocate, noise, predicted_errors
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, register
 from dpsql.mechanisms.hdmm import optimised_shares
-from dpsql.mechanisms.pseudo import combined, shrinkage, usable
+from dpsql.mechanisms.pseudo import combined, leaning, usable
 from dpsql.mechanisms.rap import RAP
 from dpsql.mechanisms.relaxed import RelaxedModel, fit_report
 from dpsql.memory import in_words, machine_memory, parse_size
@@ -185,7 +185,7 @@ class Projection(Mechanism):
         earlier = usable(curator.earlier, domain, self.max_cells)
         known = combined(measured, earlier, self._cells_limit(domain))
         if curator.prior is not None:
-            known += shrinkage(curator.prior, domain, measured, workload.closure(), best, self.max_cells)
+            known = leaning(curator.prior, domain, known, workload.closure(), best, self.max_cells)
         report: dict[str, Any] = {
             "marginals": len(measured),
             "cells": sum(len(m.values) for m in measured),

@@ -1,24 +1,31 @@
-r"""What a fit knows beside its own measurements: earlier ones, and a public prior as pseudo-measurements.
+r"""What a fit knows beside its own measurements: earlier ones, and a public prior that it leans on.
 
-A prior's marginal N·p_S is taken for a measurement of M_S whose variance is how far the prior was found to be from what
-was measured, beyond the noise (empirical Bayes, as in James and Stein's shrinkage):
+The least-squares estimate of the table splits into orthogonal parts r_U of known precision p_U, one for each set of
+columns (`dpsql.fitting.consistency`); so do the prior's marginals, into q_U. How far a prior is from the table, beyond
+the noise, is seen in the parts that were measured, pooled over all sets of k columns (empirical Bayes, as in James and
+Stein's shrinkage), and more of it in a single part where that stands out:
 
-    τ_S² = max(0, mean over cells of (y_S − N·p_S)² − σ_S²)            where S was measured
-    τ_S² = φ·mean (N·p_S)²,   φ = Σ max(0, (y − N·p)² − σ²) / Σ (N·p)²  over the measured S of the largest order, else
+    φ_k = max(0, Σ_U (‖r_U − N·q_U‖² − d_U/p_U)) / Σ_U ‖N·q_U‖²,     d_U = Π (n_i − 1)
+    τ_U² = max(φ_k·‖N·q_U‖², ‖r_U − N·q_U‖² − d_U/p_U)/d_U             the prior's variance
+    r_U ← (p_U·r_U + N·q_U/τ_U²)/(p_U + 1/τ_U²)                        in place of r_U, of that precision
 
-So a prior that is near counts for much where noise is large and for little where it is small; one that is far counts
-for little. Only measurements and public rows are looked at: it costs nothing.
+Each part of the prior counts once, in whatever marginals it shows. A prior that is near counts for much where noise is
+large and for little where it is small; one that is far counts for little. Only measurements and public rows are looked
+at: it costs nothing.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from dpsql.domain import Clique, Domain
+from dpsql.fitting.consistency import Estimate, centred, least_squares, subsets
 from dpsql.marginal import Measurement
 from dpsql.prior import Prior
 
@@ -69,7 +76,7 @@ def _mean(parts: Sequence[Measurement]) -> Measurement:
     return Measurement(parts[0].clique, parts[0].shape, whole, variance, "gaussian", rho)
 
 
-def shrinkage(
+def leaning(
     prior: Prior,
     domain: Domain,
     measured: Sequence[Measurement],
@@ -77,42 +84,69 @@ def shrinkage(
     total: float,
     max_cells: int,
 ) -> list[Measurement]:
-    """The prior's marginals as measurements, with the variances at the top of this file.
+    """Marginals to fit, from measurements and a prior together, with the variances at the top of this file.
 
     Args:
         prior: public rows.
         domain: of the table.
-        measured: this release's marginals.
-        cliques: to be answered; those of at most three columns are taken.
+        measured: whole marginals.
+        cliques: further ones to be answered; those of at most three columns are taken.
         total: N, rows.
         max_cells: of one marginal.
     """
-    by_clique = {m.clique: m for m in measured if m.clique and m.cells is None}
-    floor = total / 12  # as if the prior were a sample: never surer than the counts' own size
-    excess: dict[int, list[float]] = {}
-    for clique, known in by_clique.items():
-        if prior.covers(clique):
-            expected = total * prior.project(domain, clique)
-            beyond = float(np.sum((known.values - expected) ** 2) - len(expected) * float(known.variance))
-            sums = excess.setdefault(len(clique), [0.0, 0.0])
-            sums[0] += beyond
-            sums[1] += float(np.sum(expected**2))
-    ratio = {order: max(0.0, a) / max(b, 1.0) for order, (a, b) in excess.items()}
-    found, room = [], _MOST_CELLS
+    wanted = [m.clique for m in measured]
+    cells = sum(domain.size(clique) for clique in wanted)
     for clique in cliques:
-        cells = domain.size(clique)
-        if len(clique) > _LARGEST_ORDER or cells > max_cells or not prior.covers(clique) or cells > room:
-            continue
-        room -= cells
-        values = total * prior.project(domain, clique)
-        measurement = by_clique.get(clique)
-        if measurement is None:
-            near = max((order for order in ratio if order <= len(clique)), default=None)
-            variance = (1.0 if near is None else ratio[near]) * float(np.mean(values**2))
-        else:
-            variance = float(np.mean((measurement.values - values) ** 2)) - float(measurement.variance)
-        variance = max(variance, floor / cells)
-        spread = Fraction(variance).limit_denominator(10**6)
-        whole = np.rint(values).astype(np.int64)
-        found.append(Measurement(clique, domain.shape(clique), whole, spread, "none", 1 / (2 * spread)))
+        size = domain.size(clique)
+        small = len(clique) <= _LARGEST_ORDER and size <= max_cells and cells + size <= _MOST_CELLS
+        if small and clique not in wanted and prior.covers(clique):
+            wanted.append(clique)
+            cells += size
+    together = _together(prior, least_squares(domain, measured), wanted, total)
+    own = {m.clique: m.rho for m in measured}
+    found = []
+    for clique in wanted:
+        variance = Fraction(together.variance(clique)).limit_denominator(10**6) + Fraction(1, 12)
+        whole = np.rint(together.answer(clique)).astype(np.int64)
+        rho = own.get(clique, Fraction(0))
+        found.append(Measurement(clique, domain.shape(clique), whole, variance, "none", rho))
     return found
+
+
+def _together(prior: Prior, estimate: Estimate, cliques: Sequence[Clique], total: float) -> Estimate:
+    """The parts of the measurements and of the prior, weighted by their precisions."""
+    domain = estimate.domain
+    sets = dict.fromkeys(part for clique in cliques for part in subsets(clique) if part and prior.covers(part))
+    public = {part: total * centred(prior.project(domain, part).reshape(domain.shape(part))) for part in sets}
+    distance = _distances(estimate, public)
+    parts, precisions = dict(estimate.parts), dict(estimate.precisions)
+    for part, expected in public.items():
+        free = _dimension(domain, part)
+        order = max((k for k in distance if k <= len(part)), default=None)
+        ratio = 1.0 if order is None else distance[order]
+        known = precisions.get(part, 0.0)
+        square = ratio * float(np.sum(expected**2))
+        if known:
+            square = max(square, float(np.sum((parts[part] - expected) ** 2)) - free / known)
+        variance = max(square / free, 1.0)  # never surer than one row
+        both = known + 1 / variance
+        parts[part] = (known * parts.get(part, 0.0) + expected / variance) / both
+        precisions[part] = both
+    return Estimate(domain, parts, precisions)
+
+
+def _distances(estimate: Estimate, public: dict[Clique, npt.NDArray[np.float64]]) -> dict[int, float]:
+    """φ_k for each number of columns k of which some set was measured."""
+    sums: dict[int, tuple[float, float]] = {}
+    for part, expected in public.items():
+        if part in estimate.parts:
+            noise = _dimension(estimate.domain, part) / estimate.precisions[part]
+            beyond, size = sums.get(len(part), (0.0, 0.0))
+            beyond += float(np.sum((estimate.parts[part] - expected) ** 2)) - noise
+            sums[len(part)] = beyond, size + float(np.sum(expected**2))
+    return {order: max(0.0, beyond) / max(size, 1.0) for order, (beyond, size) in sums.items()}
+
+
+def _dimension(domain: Domain, part: Clique) -> int:
+    """d_U; at least 1."""
+    return max(1, math.prod(size - 1 for size in domain.shape(part)))

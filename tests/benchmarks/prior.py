@@ -19,8 +19,6 @@ from pathlib import Path
 import numpy as np
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
-if not DATA.is_dir():
-    DATA = Path("/work/shared/data")
 WORKLOAD = "64 random 2-way seed 0"
 SYSTEMS = {
     "the prior itself": None,
@@ -121,6 +119,7 @@ def groups(db, domain, codes, public, epsilon):
         "projection with the prior": SYSTEMS["projection with the prior"],
     }
     asked["ide by groups, gaussian"] = {**asked["ide by groups, laplace (ε, 0)"], "noise": "gaussian"}
+    asked["ide by groups as in the paper, laplace"] = {**asked["ide by groups, laplace (ε, 0)"], "group_prior": False}
     lines = []
     for label, how in {"the prior itself": None, **asked}.items():
         if how is None:

@@ -186,6 +186,24 @@ class TestNearest:
                 best, _ = least_l1(np.eye(6), noisy[line], covers=covers)
                 assert np.abs(found[line] - noisy[line]).sum() <= best + 1e-8
 
+    def test_a_cell_of_almost_no_mass(self):
+        """Counts of whole rows in a group of 14, where the cap is found one cell late by rounding."""
+        noisy = np.array([[2, -1, -3, 3, 2, 3, 0, 0, 1, 1, -1, 0, 0, -1, 4]]) / 14
+        mass = [
+            2178191799569707,
+            1451041527595352,
+            2061878519546704,
+            725895362197796,
+            732641384514487,
+            2850351406575954,
+        ]
+        current = np.zeros((1, 15))
+        current[0, [3, 4, 5, 8, 9, 14]] = np.array(mass) / 1e16
+        for least in (6.777309827568609e-17, 1e-100, 1e-150):
+            current[0, 0] = least
+            found = nearest_to_prior(noisy, current, covers=True)
+            assert found.sum() == pytest.approx(1, abs=1e-12)
+
     @pytest.mark.parametrize("seed", range(10))
     def test_the_choice_by_the_prior_has_least_entropy(self, seed):
         """Among the L1-closest (a box and a sum) no point has less relative entropy, by a general solver."""
@@ -222,7 +240,7 @@ def small_case(seed, noise):
 class TestTwoStages:
     """The exact reference: the least L1 distance by linprog, then the least relative entropy with those answers."""
 
-    @pytest.mark.parametrize("seed", range(6))
+    @pytest.mark.parametrize("seed", range(3))
     @pytest.mark.parametrize("ties", ["prior", "threshold"])
     def test_without_noise_it_is_exact(self, seed, ties):
         p, cells, noisy = small_case(seed, 0.0)
@@ -303,6 +321,7 @@ def run(epsilon, options, *, domain=None, neighbours=Neighbours.ADD_REMOVE, prio
 
 
 OPTIONS = {
+    "groups of the region alone": {"region": "c0", "group_by": "c1", "group_prior": False},
     "whole": {},
     "more marginals": {"marginals": 9},
     "regions": {"region": "c0"},
@@ -411,6 +430,35 @@ class TestGroups:
         for clique in (("c0",), ("c1", "c2"), domain.names):
             counts = np.bincount(packed(drawn, domain.names, domain, clique), minlength=domain.size(clique))
             assert np.abs(counts - 100_000 * model.project(clique)).max() <= 121  # one for each weight
+
+
+class TestGroupPrior:
+    """Rows of c1 and c2 that are equal in public: a group knows its c2 from the prior before it is measured."""
+
+    def error(self, **options):
+        domain = table_domain((3, 6, 6, 4))
+        random = np.random.default_rng(0)
+        codes = np.stack([random.integers(0, k, 3000) for k in (3, 6, 6, 4)], axis=1)
+        codes[:, 2] = codes[:, 1]
+        codes = np.unique(codes, axis=0)
+        prior = Prior(domain.names, codes, np.full(len(codes), 40.0))
+        curator = Curator(
+            Rows(domain, codes),
+            domain,
+            Neighbours.REPLACE_ONE,
+            Fraction(1),
+            Journal(),
+            Quiet(),
+            seeded_entropy("a"),
+            prior=prior,
+        )
+        mechanism = make("ide", {"region": "c0", "group_by": "c1", "group_marginals": 1, **options})
+        model = mechanism.run(curator, Workload((("c1", "c2"),)), Fraction(1), 0, Quiet()).model
+        return float(np.trace(model.project(("c1", "c2")).reshape(6, 6)))
+
+    def test_it_helps(self):
+        assert self.error() > 0.7
+        assert self.error(group_prior=False) < 0.5
 
 
 class TestChoice:
