@@ -35,7 +35,7 @@ from dpsql.database.store import Books, Entry, rows_table
 from dpsql.domain import Domain
 from dpsql.errors import DpsqlError, Interrupted, InvalidArgument
 from dpsql.mechanisms.auto import AUTO, choose
-from dpsql.mechanisms.base import Mechanism, PlannedMeasurement, explicit_options, make, registered
+from dpsql.mechanisms.base import Mechanism, PlannedMeasurement, explicit_options, registered
 from dpsql.prior import Prior
 from dpsql.privacy.accounting import Budget, check_delta, check_epsilon
 from dpsql.privacy.curator import Answer, Curator
@@ -169,8 +169,7 @@ def resolve(cursor: duckdb.DuckDBPyConnection, request: Request, *, to_charge: b
     Raises:
         DpsqlError: a child says what is wrong, and what mends it.
     """
-    if request.mechanism != AUTO:
-        make(request.mechanism, request.options)
+    mechanism, choice = choose(request.mechanism, request.options)
     _check_rows(request.rows)
     source = find_source(cursor, request.table, request.search_path)
     books = Books(cursor, source.catalog)
@@ -180,7 +179,6 @@ def resolve(cursor: duckdb.DuckDBPyConnection, request: Request, *, to_charge: b
     check_delta(delta)
     domain = domain_of(books, source, request.columns)
     workload = parse_workload(request.workload, source.parts, domain).ordered()
-    mechanism, choice = choose(request.mechanism, request.options, domain, workload, prior=request.prior is not None)
     budget = mechanism.budget(request.epsilon, delta, domain, workload, account.neighbours)
     canonical = _canonical(request, source, budget, domain, workload, mechanism)
     key = hashlib.sha256(canonical.encode()).hexdigest()
