@@ -27,15 +27,17 @@ import pandas as pd
 from sqlglot import exp
 
 import dpsql.mechanisms  # noqa: F401 - registers them
-from dpsql.database.catalog import Source, find_source
+from dpsql.database.catalog import Source, current_schema, find_source
 from dpsql.database.constraints import find_allowed, settle_bins
 from dpsql.database.counting import DuckDBCounter
 from dpsql.database.priors import find_prior, load_prior
 from dpsql.database.store import Books, Entry, rows_table
 from dpsql.domain import Domain
 from dpsql.errors import DpsqlError, Interrupted, InvalidArgument
+from dpsql.marginal import Measurement
 from dpsql.mechanisms.auto import AUTO, choose
 from dpsql.mechanisms.base import Mechanism, PlannedMeasurement, explicit_options, registered
+from dpsql.mechanisms.pseudo import consistent
 from dpsql.prior import Prior
 from dpsql.privacy.accounting import Budget, check_delta, check_epsilon
 from dpsql.privacy.curator import Answer, Curator
@@ -180,7 +182,9 @@ def resolve(cursor: duckdb.DuckDBPyConnection, request: Request, *, to_charge: b
     domain = domain_of(books, source, request.columns)
     workload = parse_workload(request.workload, source.parts, domain).ordered()
     budget = mechanism.budget(request.epsilon, delta, domain, workload, account.neighbours)
-    canonical = _canonical(request, source, budget, domain, workload, mechanism)
+    catalog, schema = current_schema(cursor, request.search_path)
+    prior = None if request.prior is None else (catalog, schema, request.prior)[catalog == source.catalog :]
+    canonical = _canonical(request, source, budget, domain, workload, mechanism, prior)
     key = hashlib.sha256(canonical.encode()).hexdigest()
     entry = books.release(key)
     if entry is None:
@@ -213,7 +217,13 @@ def _check_rows(rows: int | None) -> None:
 
 
 def _canonical(
-    request: Request, source: Source, budget: Budget, domain: Domain, workload: Workload, mechanism: Mechanism
+    request: Request,
+    source: Source,
+    budget: Budget,
+    domain: Domain,
+    workload: Workload,
+    mechanism: Mechanism,
+    prior: tuple[str, ...] | None,
 ) -> str:
     asked: list[Any] = sorted(workload.cliques)
     asked += sorted([threshold.least, *threshold.clique] for threshold in workload.thresholds)
@@ -229,8 +239,8 @@ def _canonical(
             "options": explicit_options(mechanism),
             "rows": request.rows,
             "columns": None if request.columns is None else [a.name for a in (*domain, *domain.excluded)],
-            "prior": request.prior,
-            "reuse": request.reuse,
+            "prior": prior,
+            "reuse": request.reuse and mechanism.uses_earlier,
             "release": request.release,
         },
         ensure_ascii=False,
@@ -325,13 +335,13 @@ def _make(
         gdp=entry.gdp,
         pure=Fraction(resolved.budget.epsilon) if resolved.budget.pure else None,
         prior=_prior(cursor, resolved, entry.domain),
-        earlier=books.measurements_for(entry) if resolved.request.reuse else (),
+        earlier=books.measurements_for(entry) if json.loads(entry.request).get("reuse") else (),
     )
     seed = int(entry.key[:15], 16)
     outcome = resolved.mechanism.run(curator, resolved.workload, entry.rho, seed, progress)
     report = dict(outcome.report)
     if curator.earlier:
-        report["reused"] = len(curator.earlier)
+        report |= _reuse(books, entry, curator.earlier)
     if resolved.choice:
         report["choice"] = resolved.choice
     counter.close()
@@ -347,6 +357,15 @@ def _make(
     frame = _frame(entry.domain, codes, generator)
     settle_bins(resolved.source, entry.domain, allowed, codes, frame, generator)
     books.publish(entry, resolved.source, columns, frame, report)
+
+
+def _reuse(books: Books, entry: Entry, earlier: Sequence[Measurement]) -> dict[str, Any]:
+    """What a release says of the measurements of earlier ones."""
+    measured = [answer.measurement for answer in books.answers(entry.key) if answer.measurement is not None]
+    if consistent(measured, earlier):
+        return {"reused": len(earlier)}
+    changed = "what earlier releases measured contradicts this one, so the table changed: left out"
+    return {"reused": 0, "earlier": changed}
 
 
 def _prior(cursor: duckdb.DuckDBPyConnection, resolved: Resolved, domain: Domain) -> Prior | None:

@@ -74,6 +74,19 @@ class Source:
         raise UnknownName(f"table {self.name!r} has no column {name!r}; it has {names}")
 
 
+class FoundView(InvalidArgument):
+    """The name is a view's.
+
+    Attributes:
+        parts: its database, schema and name.
+        definition: its SQL.
+    """
+
+    def __init__(self, parts: tuple[str, str, str], definition: str) -> None:
+        super().__init__(f"{parts[2]!r} is a view: name the table that it reads, for the budget is the table's")
+        self.parts, self.definition = parts, definition
+
+
 def quote(name: str) -> str:
     """An identifier in double quotes."""
     return '"' + name.replace('"', '""') + '"'
@@ -113,7 +126,7 @@ def find_source(cursor: duckdb.DuckDBPyConnection, text: str, search_path: str =
     """
     if not text.strip() or len(text) > _LONGEST:
         raise InvalidArgument("the table's name is empty or longer than 4096 characters")
-    catalog, schema = _current(cursor, search_path)
+    catalog, schema = current_schema(cursor, search_path)
     candidates = [(catalog, schema, text)]
     parts = split_name(text) or ()
     if len(parts) == 1:
@@ -132,7 +145,8 @@ def find_source(cursor: duckdb.DuckDBPyConnection, text: str, search_path: str =
     )
 
 
-def _current(cursor: duckdb.DuckDBPyConnection, search_path: str) -> tuple[str, str]:
+def current_schema(cursor: duckdb.DuckDBPyConnection, search_path: str) -> tuple[str, str]:
+    """The database and schema in which a caller with that search path finds a bare name."""
     if search_path:
         try:
             cursor.execute("SET search_path = " + exp.Literal.string(search_path).sql(dialect="duckdb"))
@@ -148,7 +162,7 @@ _TABLE: Final = """
       AND lower(table_name) = lower(?) AND schema_name <> 'dpsql'
 """
 _VIEW: Final = """
-    SELECT 1 FROM duckdb_views()
+    SELECT database_name, schema_name, view_name, sql FROM duckdb_views()
     WHERE NOT internal AND lower(database_name) = lower(?) AND lower(schema_name) = lower(?)
       AND lower(view_name) = lower(?)
 """
@@ -164,8 +178,8 @@ def _lookup(cursor: duckdb.DuckDBPyConnection, catalog: str, schema: str, name: 
     same = [row for row in rows if all(fold(a) == fold(b) for a, b in zip(row, wanted, strict=False))]
     found = [row for row in rows if row[:3] == wanted] or same
     if not found:
-        if cursor.execute(_VIEW, [catalog, schema, name]).fetchall():
-            raise InvalidArgument(f"{name!r} is a view: name the table that it reads, for the budget is the table's")
+        for *view, definition in cursor.execute(_VIEW, [catalog, schema, name]).fetchall():
+            raise FoundView((view[0], view[1], view[2]), definition)
         return None
     database, owner, table, definition = found[0]
     columns = cursor.execute(_COLUMNS, [database, owner, table]).fetchall()

@@ -1,8 +1,8 @@
 """Public priors from SQL: find the table, view or earlier release that a request names, check it, and encode it.
 
-A prior is read without noise, so it must be public: a protected table is refused, and so is a view that could read one.
-A view's text is searched for the name of any protected table, of any view (searched in turn) and of any macro, wherever
-they are: better refuse a harmless namesake than read a private row.
+A prior is read without noise, so it must be public: a protected table is refused, and so is a view unless all that it
+reads is known. What a view reads must be tables and views by plain names, no functions in FROM; a name stands for all
+tables of that name, wherever they are: better refuse a harmless namesake than read a private row.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from dpsql.database.catalog import Source, find_source
+from dpsql.database.catalog import FoundView, Source, find_source, split_name
 from dpsql.database.encoding import encode
 from dpsql.database.store import Books, catalogs_with_books, rows_table
 from dpsql.domain import Attribute, Domain
@@ -53,7 +53,10 @@ def find_prior(
         UnknownName: no table, view or published release of that name.
     """
     table = _find(cursor, text, search_path, source)
-    described = cursor.execute(f"DESCRIBE {exp.select('*').from_(table).sql(dialect='duckdb')}").fetchall()
+    try:
+        described = cursor.execute(f"DESCRIBE {exp.select('*').from_(table).sql(dialect='duckdb')}").fetchall()
+    except duckdb.Error:
+        raise InvalidArgument(f"prior {text!r} cannot be read: give a public table, or a view that works") from None
     names = [name for name, *_ in described]
     known = {fold(column.name) for column in source.columns}
     other = [name for name in names if fold(name) not in known]
@@ -73,8 +76,10 @@ def _find(cursor: duckdb.DuckDBPyConnection, text: str, search_path: str, source
     protected = _protected(cursor)
     try:
         found = find_source(cursor, text, search_path)
-    except InvalidArgument:  # a view
-        return _view(cursor, text, protected)
+    except FoundView as view:
+        _check_view(cursor, text, view, protected)
+        catalog, schema, name = view.parts
+        return exp.table_(name, db=schema, catalog=catalog, quoted=True)
     except UnknownName:
         releases = [entry for entry in Books(cursor, source.catalog).find_releases(text) if entry.state == "published"]
         if len(releases) != 1:
@@ -90,49 +95,93 @@ def _find(cursor: duckdb.DuckDBPyConnection, text: str, search_path: str, source
 
 
 def _protected(cursor: duckdb.DuckDBPyConnection) -> set[tuple[str, str]]:
-    """Database and key of every protected table, in lower case."""
-    return {
-        (fold(catalog), fold(account.source))
-        for catalog in catalogs_with_books(cursor)
-        for account in Books(cursor, catalog).accounts()
-    }
+    """Database and key of every protected table, in lower case.
+
+    Raises:
+        InvalidArgument: one is not there under its name: any table could be it, renamed.
+    """
+    keys = set()
+    for catalog in catalogs_with_books(cursor):
+        for account in Books(cursor, catalog).accounts():
+            *schema, name = split_name(account.source) or (account.source,)
+            where = [catalog, schema[0] if schema else "main", name]
+            sql = "SELECT 1 FROM duckdb_tables() WHERE database_name = ? AND schema_name = ? AND table_name = ?"
+            if not cursor.execute(sql, where).fetchall():
+                raise InvalidArgument(
+                    f"the protected table {account.source!r} is not there under its name, so no other table is surely "
+                    "public: rename it back, and then give a prior"
+                )
+            keys.add((fold(catalog), fold(account.source)))
+    return keys
 
 
-def _view(cursor: duckdb.DuckDBPyConnection, text: str, protected: set[tuple[str, str]]) -> exp.Table:
-    """A view none of whose words is the name of a protected table, of a macro, or of a view that is none of these."""
+def _check_view(cursor: duckdb.DuckDBPyConnection, text: str, view: FoundView, protected: set[tuple[str, str]]) -> None:
+    """Refuse a view unless all that it reads is known: public tables, and views of them, each by a plain name.
+
+    A plain name may mean a table of that name in any schema, so none of them may be protected.
+    """
+    private = {(split_name(key) or (key,))[-1] for _, key in protected}
+    tables = {fold(name) for (name,) in cursor.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
     views: dict[str, list[str]] = {}
     for name, definition in cursor.execute("SELECT view_name, sql FROM duckdb_views() WHERE NOT internal").fetchall():
         views.setdefault(fold(name), []).append(definition)
     sql = "SELECT DISTINCT function_name FROM duckdb_functions() WHERE NOT internal"
     macros = {fold(name) for (name,) in cursor.execute(sql).fetchall()}
-    private = {part for _, key in protected for part in (key, key.rpartition(".")[2].strip('"'))}
-    parsed = exp.maybe_parse(text, into=exp.Table, dialect="duckdb")
-    waiting, seen = [fold(parsed.name)], set[str]()
+    waiting, seen = [view.definition], set[str]()
     while waiting:
-        name = waiting.pop()
-        seen.add(name)
-        for definition in views.get(name, []):
-            for word in _words(definition, text):
-                if word in private or word in macros or word.startswith("dp_"):
-                    raise InvalidArgument(
-                        f"prior {text!r} is a view that names {word!r}, which is protected or runs code of its own: "
-                        "give a public table"
-                    )
-                if word in views and word not in seen:
-                    waiting.append(word)
+        definition = waiting.pop()
+        seen.add(definition)
         if len(seen) > _DEEPEST:
             raise InvalidArgument(f"prior {text!r} is a view of too many views: give a public table")
-    return parsed
+        for name in _read_by(definition, text, private, macros):
+            if name in private or (name not in tables and name not in views):
+                raise _unclear(text, name)
+            waiting += [other for other in views.get(name, ()) if other not in seen]
 
 
-def _words(definition: str, text: str) -> set[str]:
-    """The words of a view's definition, in lower case; what is quoted as text too, for a function may run it."""
+def _unclear(text: str, what: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"prior {text!r} is a view that names {what!r}, which is protected, no plain table, or runs code of its own: "
+        "give a public table"
+    )
+
+
+def _read_by(definition: str, text: str, private: set[str], macros: set[str]) -> set[str]:
+    """The names, in lower case, of the tables and views that a view's definition reads.
+
+    Raises:
+        InvalidArgument: it names a protected table or a macro, calls a function in FROM, or cannot be parsed.
+    """
     try:
-        tokens = sqlglot.tokenize(definition, read="duckdb")
-    except SqlglotError:
+        tree = sqlglot.parse_one(definition, read="duckdb")
+        words = {fold(token.text) for token in sqlglot.tokenize(definition, read="duckdb")}
+    except (SqlglotError, RecursionError):
         raise InvalidArgument(f"prior {text!r} is a view that cannot be checked: give a public table") from None
-    words = {fold(token.text) for token in tokens}
-    return words | {fold(part) for word in words for part in word.replace('"', " ").replace(".", " ").split()}
+    words |= {fold(part) for word in words for part in word.replace('"', " ").replace(".", " ").split()}
+    for word in sorted(words):
+        if word in private or word in macros or word.startswith("dp_"):
+            raise _unclear(text, word)
+    if not (isinstance(tree, exp.Create) and tree.kind == "VIEW" and isinstance(tree.expression, exp.Query)):
+        raise InvalidArgument(f"prior {text!r} is a view that cannot be checked: give a public table")
+    query = tree.expression
+    named = {fold(part.alias) for part in query.find_all(exp.CTE)}
+    found = set()
+    for table in query.find_all(exp.Table):
+        plain = isinstance(table.this, exp.Identifier) and not any(table.args.get(k) for k in ("version", "pivots"))
+        name = fold(table.name)
+        if not plain or _looks_around(table):
+            raise _unclear(text, table.sql(dialect="duckdb"))
+        if name not in named or table.args.get("db"):
+            found.add(name)
+    return found
+
+
+def _looks_around(table: exp.Table) -> bool:
+    """Whether it is in DuckDB's own schemas, which tell of all tables."""
+    parts = {fold(part.name) for part in table.parts}
+    return bool(parts & {"information_schema", "pg_catalog", "system", "temp"}) or fold(table.name).startswith(
+        ("duckdb_", "pragma_", "sqlite_", "pg_")
+    )
 
 
 def load_prior(cursor: duckdb.DuckDBPyConnection, prior: PriorTable) -> Prior:
@@ -158,6 +207,8 @@ def load_prior(cursor: duckdb.DuckDBPyConnection, prior: PriorTable) -> Prior:
     grouped = exp.select("*", "count(*) AS n").from_(encoded.subquery("codes")).group_by("ALL").limit(_MOST_ROWS + 1)
     try:
         found = cursor.execute(grouped.sql(dialect="duckdb")).fetchnumpy()
+    except duckdb.InterruptException:
+        raise
     except duckdb.Error as error:  # public rows: its text may be shown
         raise InvalidArgument(f"prior {prior.name!r} cannot be read: {error}") from None
     weights = np.asarray(found["n"], np.float64)

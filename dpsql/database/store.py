@@ -34,6 +34,7 @@ from dpsql.threshold import Threshold
 
 Result = TypeVar("Result")
 _ATTEMPTS: Final = 200
+_BESIDE: Final = ", beside what earlier releases told, whose measurements it uses"
 _MOST_EARLIER: Final = 5_000_000  # cells of earlier releases that one reads
 
 
@@ -281,7 +282,9 @@ class Books:
             number = self._event(source, "charge", key, mechanism, budget)
             sql = "SELECT key FROM dpsql.release WHERE source = $source AND state = 'published' ORDER BY number"
             earlier = [known for (known,) in self._run(sql, {"source": source})]
-            recorded = json.dumps({**json.loads(request), "earlier": earlier}, ensure_ascii=False, sort_keys=True)
+            asked = json.loads(request)
+            recorded = json.dumps({**asked, "earlier": earlier}, ensure_ascii=False, sort_keys=True)
+            promise = guarantee + (_BESIDE if earlier and asked.get("reuse") else "")
             self._run(
                 "INSERT INTO dpsql.release VALUES ($key, $number, $source, $request, $domain, $mechanism, $rho, $gdp, "
                 "$neighbours, $guarantee, 'charged', NULL, NULL)",
@@ -295,7 +298,7 @@ class Books:
                     "rho": _floor_units(budget.rho),
                     "gdp": _floor_units(budget.gdp),
                     "neighbours": str(account.neighbours),
-                    "guarantee": guarantee,
+                    "guarantee": promise,
                 },
             )
             entry = self.release(key)

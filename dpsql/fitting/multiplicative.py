@@ -82,7 +82,8 @@ class Factored:
         touched = [factor for factor in self.factors if set(factor[0]) & set(clique)]
         table = touched[0][1] if len(touched) == 1 else _product(touched, group)
         shape = [size if name in clique else 1 for name, size in zip(group, table.shape, strict=True)]
-        moved = table * np.exp(exponents - exponents.max()).reshape(shape)
+        mass = table.sum(axis=tuple(axis for axis, name in enumerate(group) if name not in clique)).ravel()
+        moved = table * np.exp(np.minimum(exponents - exponents[mass > 0].max(), 0)).reshape(shape)
         others = tuple(factor for factor in self.factors if not set(factor[0]) & set(clique))
         return Factored(self.domain, (*others, (group, moved / moved.sum())))
 
@@ -121,7 +122,8 @@ class Weighted:
 
     def tilted(self, clique: Clique, exponents: Floats) -> Weighted:
         """See `Distribution.tilted`."""
-        moved = self.weights * np.exp(exponents - exponents.max())[self._cells(clique)]
+        each = exponents[self._cells(clique)]
+        moved = self.weights * np.exp(np.minimum(each - each[self.weights > 0].max(), 0))
         return Weighted(self.domain, self.codes, moved / moved.sum())
 
     def _cells(self, clique: Clique) -> Codes:

@@ -85,6 +85,8 @@ class Mechanism(ABC):
     """How ε and δ become ρ: a key of `accounting.CONVERSIONS`."""
     takes_prior: ClassVar[bool] = False
     """Whether it makes use of a public prior."""
+    uses_earlier: ClassVar[bool] = False
+    """Whether it makes use of what earlier releases measured."""
     needs_prior: ClassVar[bool] = False
     """Whether it cannot do without one."""
 
@@ -208,6 +210,10 @@ def checked(name: str, value: Any, kind: type[Checked]) -> Checked:
     Raises:
         InvalidArgument: not of the kind.
     """
+    if kind is bool and not isinstance(value, bool):
+        value = {"true": True, "false": False}.get(str(value).lower(), value)
+        if not isinstance(value, bool):
+            raise InvalidArgument(f"{name} is {value!r}: say true or false")
     fits = isinstance(value, str | bool) is issubclass(kind, str | bool) and (kind is not str or isinstance(value, str))
     try:
         converted = kind(value) if fits else None  # type: ignore[call-arg]

@@ -25,6 +25,7 @@ from dpsql.fitting.projection import Fit, Settings, best_total, fit_marginals, f
 from dpsql.marginal import Measurement
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, register
 from dpsql.mechanisms.mwem import refuse_thresholds
+from dpsql.mechanisms.pseudo import combined, usable
 from dpsql.mechanisms.relaxed import RelaxedModel, fit_report
 from dpsql.memory import in_words, machine_memory
 from dpsql.privacy.accounting import Budget, Neighbours, gaussian_variance, make_budget, pure_budget
@@ -53,6 +54,7 @@ class Direct(Mechanism):
         InvalidArgument: an option is out of its range.
     """
 
+    uses_earlier = True
     noise: str = "gaussian"
     relaxed_rows: int = 512
     steps: int = 500
@@ -92,7 +94,7 @@ class Direct(Mechanism):
         share = rho / len(workload.cliques)
         noise: Any = self.noise
         measured = curator.measure([(clique, share) for clique in workload.cliques], noise)
-        known = [*measured, *(m for m in curator.earlier if set(m.clique) <= set(curator.domain.names))]
+        known = combined(measured, usable(curator.earlier, measured, curator.domain, _MOST_CELLS), _MOST_CELLS)
         estimate = least_squares(curator.domain, known)
         settings = Settings(rows=self.relaxed_rows, steps=self.steps)
         total = best_total(known)

@@ -54,6 +54,7 @@ class HDMM(Mechanism):
     """
 
     conversion = "gaussian"  # it asks for Gaussian noise only
+    uses_earlier = True
     reconstruct: str = "projection"
     max_cells: int = 1_000_000
     relaxed_rows: int = 512
@@ -85,7 +86,7 @@ class HDMM(Mechanism):
         """See `Mechanism.run`."""
         domain = curator.domain
         measured = curator.measure(optimised_shares(domain, workload, rho, self.max_cells))
-        known = combined(measured, usable(curator.earlier, domain, self.max_cells), _MOST_CELLS)
+        known = combined(measured, usable(curator.earlier, measured, domain, self.max_cells), _MOST_CELLS)
         total = best_total(known)
         settings = Settings(rows=self.relaxed_rows, steps=self.steps)
         if self.reconstruct == "least_squares":

@@ -125,6 +125,7 @@ class IDE(Mechanism):
 
     takes_prior = True
     needs_prior = True
+    uses_earlier = True
     noise: str = "laplace"
     marginals: int | None = None
     iterations: int | None = None
@@ -165,7 +166,8 @@ class IDE(Mechanism):
         if self.noise == "gaussian":
             return make_budget(epsilon, delta, "gaussian")
         make_budget(epsilon, delta)  # refuses an ε or δ out of range
-        self.check(domain, workload, neighbours)
+        if any(part.count == 0 for part in self.parts(domain, workload, neighbours)):
+            self.check(domain, workload, neighbours)  # says what is too large
         rates = sum((part.count * self._rate(part) for part in self.parts(domain, workload, neighbours)), Fraction(0))
         return pure_budget(epsilon, Fraction(epsilon) ** 2 / 2 * rates)
 
@@ -347,8 +349,8 @@ class _Work:
         own = self.asked.own_marginals(self.domain, self.workload)
         chosen = own or self._dependent((), "marginals", np.array([max(1.0, float(total.values[0]))]))
         measured = self._measure(chosen, "marginals")
-        best = best_total([total, *measured, *self.curator.earlier])
-        known = _merged([*measured, *self._earlier(best)])
+        best = best_total([total, *measured])
+        known = _merged([*measured, *self._earlier([total, *measured], best)])
         noisy = [measurement.reshape(1, -1) / best for measurement in known.values()]
         weights = self._estimate(self.prior[None, :], list(known), noisy)
         model = SupportModel(self.domain, self.codes, weights[0], best)
@@ -362,10 +364,10 @@ class _Work:
         requests = [(clique, self.shares[part]) for clique in cliques]
         return self.curator.measure(requests, cast(NoiseName, self.asked.noise))
 
-    def _earlier(self, total: float) -> list[Measurement]:
+    def _earlier(self, measured: Sequence[Measurement], total: float) -> list[Measurement]:
         """Earlier whole marginals whose noise leaves something of them."""
         unit = math.sqrt(2 / math.pi) / total
-        found = usable(self.curator.earlier, self.domain, self.asked.max_cells)
+        found = usable(self.curator.earlier, measured, self.domain, self.asked.max_cells)
         return [m for m in found if m.cells is None and len(m.values) * m.stddev * unit <= _USEFUL_NOISE]
 
     def by_groups(self) -> Outcome:

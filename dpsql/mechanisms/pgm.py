@@ -83,6 +83,7 @@ class PGM(Mechanism):
         InvalidArgument: an option is out of its range.
     """
 
+    uses_earlier = True
     selection: str = "workload"
     model_mb: int = 20
     max_cells: int = 60_000
@@ -163,10 +164,10 @@ class PGM(Mechanism):
         held = maximal(domain, cliques)
         free = [
             m
-            for m in usable(curator.earlier, domain, self.max_cells)
+            for m in usable(curator.earlier, [total, *measured], domain, self.max_cells)
             if m.cells is None and any(set(m.clique) <= set(clique) for clique in held)
         ]
-        best = best_total([total, *measured, *curator.earlier])
+        best = best_total([total, *measured, *free])
         fit = fit_graph(domain, [*measured, *free], best, self.steps, progress, start)
         report: dict[str, Any] = {
             "selection": self.selection,

@@ -71,6 +71,7 @@ class PMWPub(Mechanism):
 
     takes_prior = True
     needs_prior = True
+    uses_earlier = True
     rounds: int | str = "auto"
     passes: int = 20
     copies: int = 20
@@ -116,7 +117,7 @@ class PMWPub(Mechanism):
         first, step = self._shares(domain, workload, rho)
         codes, weights = support_of(prior, domain, seed, self.copies)
         measured = curator.measure([((name,), first) for name in domain.names])
-        known = [*measured, *usable(curator.earlier, domain, _MOST_SCORED)]
+        known = [*measured, *usable(curator.earlier, measured, domain, _MOST_SCORED)]
         total = best_total(known)
         mixture, now = _mixed(domain, codes, weights, measured, total)
         rounds, left = self._rounds(domain, workload), list(workload.cliques)

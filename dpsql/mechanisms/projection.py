@@ -75,6 +75,7 @@ class Projection(Mechanism):
 
     conversion = "gaussian"  # it asks for Gaussian noise only
     takes_prior = True
+    uses_earlier = True
     relaxed_rows: int = 512
     max_cells: int = 60_000
     all_cells: int = 1_500_000
@@ -180,10 +181,10 @@ class Projection(Mechanism):
         rough = max(1.0, float(total.values[0]))
         allocation = self.allocation(domain, workload, curator.neighbours, curator.remaining, rough)
         measured = curator.measure(allocation.shares)
-        best = best_total([total, *measured, *curator.earlier])
         targets = tuple(sorted({*(m.clique for m in measured), *workload.needed}))
-        earlier = usable(curator.earlier, domain, self.max_cells)
+        earlier = usable(curator.earlier, [total, *measured], domain, self.max_cells)
         known = combined(measured, earlier, self._cells_limit(domain))
+        best = best_total([total, *known])
         if curator.prior is not None:
             known = leaning(curator.prior, domain, known, workload.closure(), best, self.max_cells)
         report: dict[str, Any] = {

@@ -23,6 +23,7 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from scipy import stats
 
 from dpsql.domain import Clique, Domain
 from dpsql.fitting.consistency import Estimate, centred, least_squares, subsets
@@ -30,13 +31,38 @@ from dpsql.marginal import Measurement
 from dpsql.prior import Prior
 
 _LARGEST_ORDER: Final = 3
+_FALSE_ALARM: Final = 1e-9
 _MOST_CELLS: Final = 3_000_000
 
 
-def usable(earlier: Iterable[Measurement], domain: Domain, max_cells: int) -> list[Measurement]:
-    """Earlier measurements that a fit can hold: marginals of its columns, of at most `max_cells` cells."""
+def usable(
+    earlier: Sequence[Measurement], measured: Sequence[Measurement], domain: Domain, max_cells: int
+) -> list[Measurement]:
+    """Earlier measurements that a fit can hold: marginals of its columns, of at most `max_cells` cells.
+
+    None, if they contradict this release's: the table has changed since.
+    """
+    if not consistent(measured, earlier):
+        return []
     known = set(domain.names)
     return [m for m in earlier if m.clique and set(m.clique) <= known and len(m.values) <= max_cells]
+
+
+def consistent(measured: Sequence[Measurement], earlier: Sequence[Measurement]) -> bool:
+    """Whether the same marginals, measured now and then, differ by noise only: χ² of each, false alarm 1e-9 together.
+
+    It looks at noisy counts only, so it costs nothing.
+    """
+    then: dict[Clique, list[Measurement]] = {}
+    for other in earlier:
+        then.setdefault(other.clique, []).append(other)
+    pairs = [(m, o) for m in measured if m.cells is None and m.variance > 0 for o in then.get(m.clique, ())]
+    for now, other in pairs:
+        spread = float(now.variance + other.variance)
+        statistic = float(np.sum((now.values - other.values) ** 2)) / spread
+        if stats.chi2.sf(statistic, len(now.values)) < _FALSE_ALARM / len(pairs):
+            return False
+    return True
 
 
 def combined(

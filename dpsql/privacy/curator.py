@@ -39,6 +39,7 @@ from dpsql.progress import Progress
 from dpsql.threshold import Family, Threshold, clique_of, threshold_counts
 
 _LARGEST_ANSWER: Final = 2.0**52
+_LARGEST_SCORE: Final = 2.0**61
 Query = tuple[Family, int]
 """One cell of a clique's marginal, or of a family of thresholds, by its row-major index."""
 
@@ -247,14 +248,16 @@ class Curator:
                 raise InvalidArgument(f"{count} marginals cannot be selected from {len(cliques)}: ask for fewer")
             self._progress.stage("selecting", len(cliques))
             scores = np.empty(len(cliques), np.int64)
+            heaviest = 1 if weights is None else max(weights)
             for place, clique in enumerate(cliques):
-                errors = self._whole_answers(clique, answers(clique))
+                most = min(_LARGEST_ANSWER, _LARGEST_SCORE / (self.domain.size(clique) * heaviest))  # of each cell
+                errors = self._whole_answers(clique, answers(clique), most)
                 exact = self._marginal(clique)
                 errors[exact.cells] -= exact.counts
-                penalty = 0 if penalties is None else round(min(max(penalties[place], 0.0), _LARGEST_ANSWER))
+                penalty = 0 if penalties is None else round(min(max(penalties[place], 0.0), _LARGEST_SCORE / heaviest))
                 scores[place] = (int(np.abs(errors).sum()) - penalty) * (1 if weights is None else weights[place])
                 self._progress.advance(1)
-            sensitivity = self.neighbours.marginal_l1 * (1 if weights is None else max(weights))
+            sensitivity = self.neighbours.marginal_l1 * heaviest
             winners = exponential_mechanism(scores, selection_rate(rho, sensitivity), count, self._entropy)
             return [(cliques[winner], -1) for winner in winners]
 
@@ -352,14 +355,16 @@ class Curator:
             chosen.append((families[number], int(winner - starts[number])))
         return chosen
 
-    def _whole_answers(self, clique: Clique, answers: npt.NDArray[np.float64]) -> Integers:
+    def _whole_answers(
+        self, clique: Clique, answers: npt.NDArray[np.float64], most: float = _LARGEST_ANSWER
+    ) -> Integers:
         """A model's answers as whole rows, so bounded that no score can overflow, whatever the model says."""
         if answers.shape != (self.domain.size(clique),):
             raise InvalidArgument(
                 f"the model has {answers.shape} answers to a marginal of {self.domain.size(clique)} cells"
             )
-        finite = np.nan_to_num(answers.astype(np.float64), nan=0.0, posinf=_LARGEST_ANSWER, neginf=-_LARGEST_ANSWER)
-        return np.rint(np.clip(finite, -_LARGEST_ANSWER, _LARGEST_ANSWER)).astype(np.int64)
+        finite = np.nan_to_num(answers.astype(np.float64), nan=0.0, posinf=most, neginf=-most)
+        return np.rint(np.clip(finite, -most, most)).astype(np.int64)
 
     def _debit(self, shares: Sequence[Fraction], kind: NoiseName | Literal["selection"]) -> None:
         """Take the shares of answers of one kind off what remains, or refuse them all."""
@@ -391,8 +396,8 @@ class Curator:
         for answer, question in zip(replayed, questions, strict=False):
             if answer.question != question:
                 raise DpsqlError(
-                    "this release was begun by another version of the mechanism and cannot be completed: give the "
-                    "release another name, which is charged anew"
+                    "this release was begun by another version of the mechanism, or with other rows of the prior, and "
+                    "cannot be completed: give the release another name, which is charged anew"
                 )
         return replayed
 

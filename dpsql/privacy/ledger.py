@@ -106,7 +106,7 @@ class Account:
             return
         if budget.pure:  # ρ grows with ε²
             share = self.gdp_left / budget.gdp if by_gdp else self.rho_left / budget.rho
-            fitting = float(f"{0.99999 * budget.epsilon * math.sqrt(share):.5g}")
+            fitting = _five_digits(budget.epsilon * math.sqrt(share) * (1 - 1e-9))
         else:
             fitting = self.fitting(conversion or ("gaussian" if budget.gdp == budget.rho else "tight"), budget.delta)
         advice = f"the largest epsilon that fits is {fitting:g}" if fitting else "nothing more can be released"
@@ -114,3 +114,15 @@ class Account:
             f"epsilon {budget.epsilon:g} at delta {budget.delta:g} is more than the budget of {self.source} has left: "
             f"of epsilon {self.epsilon:g} at delta {self.delta:g}, {self.epsilon_spent:.4g} is spent; {advice}"
         )
+
+
+def _five_digits(value: float) -> float:
+    """Rounded down to five digits.
+
+    >>> _five_digits(0.1234567), _five_digits(0.0)
+    (0.12345, 0.0)
+    """
+    if value <= 0:
+        return 0.0
+    scale = 10.0 ** (4 - math.floor(math.log10(value)))
+    return math.floor(value * scale) / scale

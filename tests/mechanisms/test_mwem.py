@@ -251,3 +251,16 @@ def test_measurement_of_a_marginal_moves_all_of_its_cells():
     measured = Measurement(domain.names, (2, 2), np.array([70, 10, 10, 10]), Fraction(1), "none", Fraction(1))
     near = absorb(Factored.uniform(domain), [measured], 100.0, 400, Quiet())
     np.testing.assert_allclose(near.project(domain.names), [0.7, 0.1, 0.1, 0.1], atol=1e-3)
+
+
+@pytest.mark.parametrize("exponents", [[0.0, 900.0, -900.0, 5.0], [-1e6, 1e6, 0.0, 0.0]])
+def test_large_steps_leave_a_distribution(exponents):
+    """Also where the cells that would gain most have no mass at all."""
+    domain = cube(2)
+    codes = np.array([[0, 0], [1, 0], [1, 1]])
+    start = Factored(domain, ((domain.names, np.array([[0.5, 0.0], [0.2, 0.3]])),))
+    for model in (Weighted(domain, codes, np.array([0.5, 0.2, 0.3])), start, Factored.uniform(domain)):
+        moved = model.tilted(domain.names, np.array(exponents)).project(domain.names)
+        assert np.isfinite(moved).all()
+        assert moved.sum() == pytest.approx(1)
+        assert (moved[model.project(domain.names) == 0] == 0).all()

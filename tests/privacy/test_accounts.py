@@ -96,3 +96,23 @@ def test_another_delta_is_charged_in_the_same_units(db):
     _, gdp = sums(db)
     assert gdp == pytest.approx(float(gaussian_gdp(0.5, 1e-9)))
     assert db.budget().epsilon_spent[0] < 0.5
+
+
+def test_the_advice_for_a_pure_release_fits():
+    """What the refusal says is the largest ε does fit, and hardly more does."""
+    import re
+
+    from dpsql.errors import InsufficientBudget
+
+    for spent in (0.1, 0.37, 1.234):
+        with dpsql.connect() as db:
+            db.sql("CREATE TABLE t AS SELECT i % 2 = 0 AS a, i % 3 = 0 AS b FROM range(100) r(i)")
+            db.protect("t", epsilon=2.0, delta=1e-6)
+            how = {"mechanism": "mwem", "rounds": 2, "reuse": False}
+            db.synthesize("t", spent, mechanism="rap", rounds=1, relaxed_rows=4, steps=2)
+            with pytest.raises(InsufficientBudget) as refused:
+                db.synthesize("t", 500.0, **how)
+            advised = float(re.search(r"the largest epsilon that fits is ([0-9.]+)", str(refused.value))[1])
+            with pytest.raises(InsufficientBudget):
+                db.synthesize("t", advised * 1.001, **how)
+            db.synthesize("t", advised, **how)

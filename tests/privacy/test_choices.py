@@ -132,3 +132,19 @@ def test_a_pure_charge_is_counted_in_epsilon():
     with pytest.raises(InsufficientBudget, match="ε = "):
         kernel.measure_cells([(("a",), 0)], rho, "laplace")
     assert kernel.remaining == before
+
+
+def test_scores_of_marginals_cannot_overflow():
+    """Whatever a model says: its answers are clipped so that a sum over all cells stays a 64-bit number."""
+    size = 64
+    wide = Domain(tuple(Attribute(n, "INTEGER", "values", tuple(map(str, range(size)))) for n in "ab"))
+    kernel = Curator(
+        Rows(wide, [(0, 0)] * 5), wide, Neighbours.ADD_REMOVE, Fraction(2), Journal(), Quiet(), seeded_entropy("wide")
+    )
+    for bad in (np.inf, -np.inf, 1e300):
+        cliques = [("a",), ("a", "b")]
+
+        def answers(clique, bad=bad):
+            return np.full(wide.size(clique), bad if len(clique) == 2 else 0.0)
+
+        assert kernel.select_marginals(cliques, answers, 1, Fraction(1, 10), [1e300, 0.0], [3, 1]) == [("a", "b")]
