@@ -112,9 +112,8 @@ class DualQuery(Mechanism):
         seconds: the most that one integer program may take, which cannot be interrupted; its best record is used then.
 
     Raises:
-        InvalidArgument: an option is out of its range, or the parameters cost more than the charge. As the cost
-            depends on n, the latter is only found out in the run, before any query is drawn; the error says what fits,
-            and so does `dp_plan` before the charge.
+        InvalidArgument: an option is out of its range. Whether alpha or eta cost more than the charge depends on n: the
+            run then lowers η to what is paid for, with a warning in the report; `dp_plan` says it before.
         DomainTooLarge: the workload has more than 20 million cells.
     """
 
@@ -180,6 +179,21 @@ class DualQuery(Mechanism):
             )
         return found
 
+    def _affordable(
+        self, domain: Domain, workload: Workload, rho: Fraction, rows: float
+    ) -> tuple[Parameters, str | None]:
+        """The parameters; where they cost more than ρ, with the η that ρ pays for, and what to say of it."""
+        try:
+            return self.parameters(domain, workload, rho, rows), None
+        except InvalidArgument as dear:
+            if self.alpha is not None:
+                asked = self._for_alpha(domain, workload, rows, self.alpha)
+                rounds, samples = asked.rounds, asked.samples
+            else:
+                rounds, samples = self._rule(domain, workload, rho, rows)
+            found = Parameters(rounds, samples, rho / (samples * _squares(rounds)))
+            return found, f"{dear}; played with eta {found.eta(rows):.4g}, which costs all of it"
+
     def _rule(self, domain: Domain, workload: Workload, rho: Fraction, rows: float) -> tuple[int, int]:
         """T and s where alpha is not given; see the class."""
         draws = 3 * rows * math.sqrt(6 * rho) / math.log(2 * _cells(domain, workload))
@@ -224,7 +238,7 @@ class DualQuery(Mechanism):
         try:
             found = self.parameters(domain, workload, rho, rows)
         except InvalidArgument as refused:
-            note = f"would be refused for {rows:g} rows: {refused}"
+            note = f"would cost more than there is for {rows:g} rows: {refused}"
             return [*planned, PlannedMeasurement(("(drawn cells)",), cells, None, 0.0, note)]
         note = f"{found.rounds} rounds of {found.samples} draws, eta {found.eta(rows):.4g}; {compared(found, rows)}"
         return [*planned, PlannedMeasurement(("(drawn cells)",), cells, None, float(found.cost), note)]
@@ -236,7 +250,7 @@ class DualQuery(Mechanism):
         rows = max(1, int(total.values[0]))
         if curator.neighbours is Neighbours.ADD_REMOVE:
             rho -= rho * _TOTAL_SHARE
-        found = self.parameters(domain, workload, rho, rows)
+        found, warning = self._affordable(domain, workload, rho, rows)
         records = self._play(curator, workload.cliques, found, rows, seed, progress)
         report: dict[str, Any] = {
             "rounds": found.rounds,
@@ -247,6 +261,8 @@ class DualQuery(Mechanism):
         }
         if found.cost < rho:
             report["unspent"] = round(1 - float(found.cost / rho), 4)
+        if warning:
+            report["warning"] = warning
         weights = np.full(len(records), 1 / len(records))
         return Outcome(SupportModel(domain, records, weights, float(rows)), report)
 

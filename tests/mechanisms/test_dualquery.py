@@ -243,13 +243,17 @@ def test_the_curator_refuses_a_larger_eta():
         assert sum(answer.rho for answer in journal.answers) <= rho
 
 
-def test_alpha_that_is_too_dear_is_refused_before_a_query_is_drawn():
-    journal = Journal()
+def test_alpha_that_is_too_dear_gets_the_eta_that_is_paid_for():
+    """n is known in the run only, after the charge: nothing is lost, and the release says what would have fitted."""
     with pytest.raises(InvalidArgument, match=r"alpha 0.3 costs rho = .* alpha := 0\.\d+ fits"):
-        DualQuery(alpha=0.3).run(curator(Fraction(1), rows=20_000, journal=journal), PAIRS, Fraction(1), 0, Quiet())
-    assert [answer.rho for answer in journal.answers] == [0]  # the public number of rows
+        DualQuery(alpha=0.3).parameters(DOMAIN, PAIRS, Fraction(1), 20_000)
     with pytest.raises(InvalidArgument, match="no alpha below 1 fits"):
-        DualQuery(alpha=0.3).run(curator(Fraction(1, 50)), PAIRS, Fraction(1, 50), 0, Quiet())
+        DualQuery(alpha=0.3).parameters(DOMAIN, PAIRS, Fraction(1, 50), 1000)
+    for options in ({"alpha": 0.9, "rounds": 5, "samples": 4}, {"eta": 1e6, "rounds": 5, "samples": 4}):
+        journal, rho = Journal(), Fraction(1, 10**6)
+        report = DualQuery(**options).run(curator(rho, journal=journal), PAIRS, rho, 0, Quiet()).report
+        assert sum(answer.rho for answer in journal.answers) == rho
+        assert "played with eta" in report["warning"]
 
 
 def test_the_alpha_that_is_offered_fits():
@@ -318,4 +322,4 @@ def test_plan_compares_the_four_analyses():
     assert f"by this analysis {ours:.4g}, by the note's {theirs:.4g}, by the original paper's {original:.4g}" in note
     assert f"pure (delta 0) {pure:.4g}" in note
     refused = DualQuery(alpha=0.1).plan(DOMAIN, PAIRS, Neighbours.REPLACE_ONE, Fraction(1, 70), 1000)
-    assert "would be refused for 1000 rows: alpha 0.1 costs" in refused[-1].note
+    assert "would cost more than there is for 1000 rows: alpha 0.1 costs" in refused[-1].note
