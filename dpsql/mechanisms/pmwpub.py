@@ -1,12 +1,13 @@
 r"""MWEM from a public table: multiplicative weights on the rows of a prior (PMW-Pub).
 
     A_0        (1 − w)·the prior + w·uniform over its rows; w by the noisy 1-way marginals alone
-    round i    S_i = a marginal with large ‖M_S(D) − M_S(A_{i−1})‖₁, by a noisy maximum with ρ/2T
+    round i    S_i = a marginal with large ‖M_S(D) − M_S(A_{i−1})‖₁ − √(2/π)·σ·cells_S, by a noisy maximum with ρ/2T
                y_i = M_{S_i}(D) + noise with ρ/2T
-               A_i(x) ∝ A_{i−1}(x)·exp((y − M_S(A))[cell of x]/2n), several times over all measurements so far
+               A_i(x) ∝ A_{i−1}(x)·exp((y − M_S(A))[cell of x]/2n), for all measurements so far
     output     A_T
 
-Only rows of the prior can come out: columns that it lacks are drawn at random and weighed like the others.
+The second term of the score is the error that the noise of measuring S would bring. Only rows of the prior can come out:
+columns that it lacks are drawn at random and weighed like the others.
 
 Source: Liu, Vietri, Steinke, Ullman, Wu 2021 (PMW^Pub, arXiv:2102.08598); MWEM as in `dpsql.mechanisms.mwem`.
 """
@@ -61,8 +62,8 @@ class PMWPub(Mechanism):
     (add_remove) or 2 (replace_one); L2 of a marginal 1 or √2. The prior is public.
 
     Attributes:
-        rounds: T, or 'auto': two for each column, no more than there are marginals.
-        passes: over all measurements in each round.
+        rounds: T, or 'auto': one for each column, no more than there are marginals.
+        passes: over all measurements in each round; more of them fit the noise too.
         copies: how many rows each row of the prior becomes, where it lacks columns.
 
     Raises:
@@ -73,7 +74,7 @@ class PMWPub(Mechanism):
     needs_prior = True
     uses_earlier = True
     rounds: int | str = "auto"
-    passes: int = 20
+    passes: int = 1
     copies: int = 20
 
     def __post_init__(self) -> None:
@@ -121,9 +122,11 @@ class PMWPub(Mechanism):
         total = best_total(known)
         mixture, now = _mixed(domain, codes, weights, measured, total)
         rounds, left = self._rounds(domain, workload), list(workload.cliques)
+        noise = math.sqrt(2 / math.pi * gaussian_variance(step, curator.neighbours.marginal_l2_squared))
         progress.stage("multiplicative weights", rounds)
         for done in range(rounds):
-            chosen = curator.select_marginals(left, partial(_counts, now, total), 1, step)[0]
+            penalties = [noise * domain.size(clique) for clique in left]
+            chosen = curator.select_marginals(left, partial(_counts, now, total), 1, step, penalties)[0]
             left.remove(chosen)
             fresh = curator.measure([(chosen, step)])
             measured += fresh
@@ -143,7 +146,7 @@ class PMWPub(Mechanism):
     def _rounds(self, domain: Domain, workload: Workload) -> int:
         if isinstance(self.rounds, int):
             return self.rounds
-        return min(2 * len(domain), len(workload.cliques))
+        return min(len(domain), len(workload.cliques))
 
     def _shares(self, domain: Domain, workload: Workload, rho: Fraction) -> tuple[Fraction, Fraction]:
         """ρ of each 1-way marginal, and of each selection and measurement."""
