@@ -6,8 +6,8 @@ r"""MWEM from a public table: multiplicative weights on the rows of a prior (PMW
                A_i(x) ∝ A_{i−1}(x)·exp((y − M_S(A))[cell of x]/2n), for all measurements so far
     output     A_T
 
-The second term of the score is the error that the noise of measuring S would bring. Only rows of the prior can come out:
-columns that it lacks are drawn at random and weighed like the others.
+The second term of the score is the error that the noise of measuring S would bring. Only rows of the prior can come
+out: columns that it lacks are drawn at random and weighed like the others.
 
 Source: Liu, Vietri, Steinke, Ullman, Wu 2021 (PMW^Pub, arXiv:2102.08598); MWEM as in `dpsql.mechanisms.mwem`.
 """
