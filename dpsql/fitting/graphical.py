@@ -20,6 +20,7 @@ from __future__ import annotations
 import importlib
 import string
 import threading
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
@@ -57,7 +58,9 @@ def load_mbi() -> Any:
     """
     before = jax.config.jax_enable_x64  # type: ignore[attr-defined]
     try:
-        return importlib.import_module("mbi")
+        with warnings.catch_warnings():  # mbi 2 gives advice on JAX's settings, which are ours
+            warnings.simplefilter("ignore", UserWarning)
+            return importlib.import_module("mbi")
     finally:
         if jax.config.jax_enable_x64 != before:  # type: ignore[attr-defined]
             jax.config.update("jax_enable_x64", before)  # type: ignore[no-untyped-call]
