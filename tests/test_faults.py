@@ -125,6 +125,7 @@ def test_control_c(tmp_path):
     """A real SIGINT while SQL runs: the statement ends within a second, the books are consistent, the process lives."""
     script = f"""
 import os, signal, sys, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a shell is born ignoring it
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 import dpsql, test_faults
 db = dpsql.connect()
