@@ -117,7 +117,7 @@ def curator_of(domain, rows, budget, seed):
 
 
 def test_the_private_bound():
-    """Claim 3 of the lecture: it fails with probability at most 2T/|Q|; false-alarm rate 1e-6 over 20 runs."""
+    """Claim 3 of the lecture: it fails with probability at most 2T/|Q|; false-alarm rate 1e-6 over 8 runs."""
     domain, epsilon, rounds = cube(7), 2.0, 6
     rows = skewed(domain, 2000)
     workload = Workload(tuple(itertools.combinations(domain.names, 3)))
@@ -126,11 +126,11 @@ def test_the_private_bound():
     budget = mechanism.budget(epsilon, 1e-9, domain, workload, Neighbours.REPLACE_ONE)
     bound = 2 * 2000 * math.sqrt(math.log(2**7) / rounds) + 10 * rounds * math.log(queries) / epsilon
     failed = 0
-    for run in range(20):
+    for run in range(8):
         model = mechanism.run(curator_of(domain, rows, budget, f"{run}"), workload, budget.rho, 0, Quiet()).model
         worst = max(abs(2000 * model.project(c) - exact(domain, rows, c)).max() for c in workload.cliques)
         failed += worst > bound
-    assert failed <= stats.binom.ppf(1 - 1e-6, 20, min(1.0, 2 * rounds / queries))
+    assert failed <= stats.binom.ppf(1 - 1e-6, 8, min(1.0, 2 * rounds / queries))
 
 
 def test_the_output_is_the_average_before_the_last_update():
