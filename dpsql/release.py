@@ -208,7 +208,7 @@ def _check_prior(
     if not mechanism.takes_prior:
         others = ", ".join(name for name, cls in sorted(registered().items()) if cls.takes_prior)
         raise InvalidArgument(f"mechanism {mechanism.name!r} makes no use of a prior; those that do are {others}")
-    load_prior(cursor, find_prior(cursor, request.prior, request.search_path, source, domain))
+    _prior(cursor, request, source, domain)
 
 
 def _check_rows(rows: int | None) -> None:
@@ -334,7 +334,7 @@ def _make(
         entropy,
         gdp=entry.gdp,
         pure=Fraction(resolved.budget.epsilon) if resolved.budget.pure else None,
-        prior=_prior(cursor, resolved, entry.domain),
+        prior=_prior(cursor, resolved.request, resolved.source, entry.domain),
         earlier=books.measurements_for(entry) if json.loads(entry.request).get("reuse") else (),
     )
     seed = int(entry.key[:15], 16)
@@ -368,11 +368,11 @@ def _reuse(books: Books, entry: Entry, earlier: Sequence[Measurement]) -> dict[s
     return {"reused": 0, "earlier": changed}
 
 
-def _prior(cursor: duckdb.DuckDBPyConnection, resolved: Resolved, domain: Domain) -> Prior | None:
-    request = resolved.request
+def _prior(cursor: duckdb.DuckDBPyConnection, request: Request, source: Source, domain: Domain) -> Prior | None:
+    """The public rows that a request names, checked."""
     if request.prior is None:
         return None
-    return load_prior(cursor, find_prior(cursor, request.prior, request.search_path, resolved.source, domain))
+    return load_prior(cursor, find_prior(cursor, request.prior, request.search_path, source, domain))
 
 
 def _check_unchanged(entry: Entry, source: Source) -> None:

@@ -37,6 +37,10 @@ Self = TypeVar("Self", bound="Distribution")
 class Distribution(Protocol):
     """A distribution over rows that can be tilted."""
 
+    @property
+    def domain(self) -> Domain:
+        """Of its attributes."""
+
     def project(self, clique: Clique) -> Floats:
         """The marginal of a clique in probabilities, flat, shape (cells,)."""
 
@@ -130,12 +134,9 @@ class Weighted:
         return packed(self.codes, self.domain.names, self.domain, clique)
 
 
-Any_ = TypeVar("Any_", Factored, Weighted)
-
-
 def absorb(
-    distribution: Any_, measurements: Sequence[Measurement], total: float, passes: int, progress: Progress
-) -> Any_:
+    distribution: Self, measurements: Sequence[Measurement], total: float, passes: int, progress: Progress
+) -> Self:
     """Update a distribution by each measurement, `passes` times over, the newest one first.
 
     Args:

@@ -7,6 +7,7 @@ gets a curator and asks it questions. It never sees a count, so it cannot break 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
@@ -19,7 +20,7 @@ import numpy.typing as npt
 from dpsql.constraint import Allowed
 from dpsql.domain import Clique, Domain
 from dpsql.errors import InvalidArgument, UnknownName
-from dpsql.privacy.accounting import Budget, Neighbours, make_budget
+from dpsql.privacy.accounting import Budget, Neighbours, gaussian_variance, make_budget
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Progress
 from dpsql.workload import Workload
@@ -251,3 +252,18 @@ def check_word(name: str, value: str, known: Sequence[str]) -> None:
     """Refuse an option that is none of the known words."""
     if value not in known:
         raise InvalidArgument(f"{name} is {value!r}: say one of {', '.join(map(repr, known))}")
+
+
+def refuse_thresholds(name: str, workload: Workload) -> None:
+    """Refuse a workload with families of thresholds, for a mechanism that answers marginals only."""
+    if workload.thresholds:
+        raise InvalidArgument(f"{name} answers marginals, not at_least(…): say mechanism := 'projection'")
+
+
+def plan_total(rho: Fraction, neighbours: Neighbours, share: Fraction) -> tuple[list[PlannedMeasurement], Fraction]:
+    """The question for the number of rows where it is private, Gaussian, with that share of ρ; and the ρ left."""
+    if neighbours is not Neighbours.ADD_REMOVE:
+        return [], rho
+    cost = rho * share
+    stddev = math.sqrt(gaussian_variance(cost, 1))
+    return [PlannedMeasurement((), 1, stddev, float(cost), "the number of rows")], rho - cost

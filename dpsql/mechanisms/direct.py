@@ -23,8 +23,15 @@ from dpsql.errors import DomainTooLarge
 from dpsql.fitting.consistency import Estimate, least_squares
 from dpsql.fitting.projection import Fit, Settings, best_total, fit_marginals, fitting_bytes
 from dpsql.marginal import Measurement
-from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, register
-from dpsql.mechanisms.mwem import refuse_thresholds
+from dpsql.mechanisms.base import (
+    Mechanism,
+    Outcome,
+    PlannedMeasurement,
+    check_range,
+    check_word,
+    refuse_thresholds,
+    register,
+)
 from dpsql.mechanisms.pseudo import combined, usable
 from dpsql.mechanisms.relaxed import RelaxedModel, fit_report
 from dpsql.memory import in_words, machine_memory

@@ -31,11 +31,18 @@ import numpy.typing as npt
 from dpsql.domain import Clique, Domain
 from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.fitting.records import Goal, best_record, check_search
-from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, register
-from dpsql.mechanisms.mwem import refuse_thresholds
+from dpsql.mechanisms.base import (
+    Mechanism,
+    Outcome,
+    PlannedMeasurement,
+    check_range,
+    plan_total,
+    refuse_thresholds,
+    register,
+)
 from dpsql.mechanisms.support import SupportModel
 from dpsql.prior import packed
-from dpsql.privacy.accounting import Neighbours, gaussian_variance, simple_epsilon, zcdp_epsilon
+from dpsql.privacy.accounting import Neighbours, simple_epsilon, zcdp_epsilon
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Progress
 from dpsql.workload import Workload
@@ -227,12 +234,7 @@ class DualQuery(Mechanism):
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
     ) -> Sequence[PlannedMeasurement]:
         """See `Mechanism.plan`: which queries are drawn is found out in the run."""
-        planned = []
-        if neighbours is Neighbours.ADD_REMOVE:
-            share = rho * _TOTAL_SHARE
-            stddev = math.sqrt(gaussian_variance(share, 1))
-            planned.append(PlannedMeasurement((), 1, stddev, float(share), "the number of rows"))
-            rho -= share
+        planned, rho = plan_total(rho, neighbours, _TOTAL_SHARE)
         rows = max(1.0, float(round(rows)))
         cells = _cells(domain, workload)
         try:

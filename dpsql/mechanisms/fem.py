@@ -19,7 +19,6 @@ Source: Vietri, Tian, Bun, Steinke, Wu 2020, New Oracle-Efficient Algorithms for
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -30,11 +29,11 @@ import numpy.typing as npt
 
 from dpsql.domain import Clique, Domain
 from dpsql.fitting.records import Goal, perturbed_leaders, random_records
-from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, register
+from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, plan_total, register
 from dpsql.mechanisms.dualquery import check_cells
 from dpsql.mechanisms.support import SupportModel
 from dpsql.prior import project_rows
-from dpsql.privacy.accounting import Neighbours, gaussian_variance
+from dpsql.privacy.accounting import Neighbours
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Progress
 from dpsql.workload import Workload
@@ -86,12 +85,7 @@ class FEM(Mechanism):
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
     ) -> Sequence[PlannedMeasurement]:
         """See `Mechanism.plan`: which cells is found out by selection."""
-        planned = []
-        if neighbours is Neighbours.ADD_REMOVE:
-            share = rho * _TOTAL_SHARE
-            stddev = math.sqrt(gaussian_variance(share, 1))
-            planned.append(PlannedMeasurement((), 1, stddev, float(share), "the number of rows"))
-            rho -= share
+        planned, rho = plan_total(rho, neighbours, _TOTAL_SHARE)
         note = f"one cell and its sign drawn in each of {self.rounds} rounds"
         return [*planned, PlannedMeasurement(("(drawn cells)",), self.rounds, None, float(rho), note)]
 

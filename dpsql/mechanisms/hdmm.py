@@ -21,9 +21,16 @@ from typing import Any, Final
 from dpsql.domain import Clique, Domain
 from dpsql.fitting.consistency import best_strategy, least_squares
 from dpsql.fitting.projection import Settings, best_total, fit_marginals
-from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, register
+from dpsql.mechanisms.base import (
+    Mechanism,
+    Outcome,
+    PlannedMeasurement,
+    check_range,
+    check_word,
+    refuse_thresholds,
+    register,
+)
 from dpsql.mechanisms.direct import check_fit, fit_estimate
-from dpsql.mechanisms.mwem import refuse_thresholds
 from dpsql.mechanisms.pseudo import combined, usable
 from dpsql.mechanisms.relaxed import RelaxedModel, fit_report
 from dpsql.privacy.accounting import Neighbours, gaussian_variance

@@ -27,7 +27,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from dpsql.domain import Clique, Domain
-from dpsql.errors import DomainTooLarge, InvalidArgument
+from dpsql.errors import DomainTooLarge
 from dpsql.fitting.multiplicative import Factored, absorb
 from dpsql.marginal import Measurement
 from dpsql.mechanisms.base import (
@@ -37,6 +37,7 @@ from dpsql.mechanisms.base import (
     check_range,
     check_rounds,
     check_word,
+    refuse_thresholds,
     register,
 )
 from dpsql.mechanisms.mixture import MixtureModel
@@ -214,9 +215,3 @@ class MWEM(Mechanism):
         if self.noise == "laplace":
             return math.sqrt(2) * l1 / math.sqrt(2 * rho)
         return math.sqrt(gaussian_variance(rho, l2_squared))
-
-
-def refuse_thresholds(name: str, workload: Workload) -> None:
-    """Refuse a workload with families of thresholds, for a mechanism that answers marginals only."""
-    if workload.thresholds:
-        raise InvalidArgument(f"{name} answers marginals, not at_least(…): say mechanism := 'projection'")

@@ -39,10 +39,19 @@ from dpsql.fitting.projection import best_total, one_way_prior
 from dpsql.fitting.relaxation import Blocks
 from dpsql.marginal import Measurement
 from dpsql.mechanisms.allocation import allocate, noise
-from dpsql.mechanisms.base import Codes, Mechanism, Outcome, PlannedMeasurement, check_range, check_word, register
+from dpsql.mechanisms.base import (
+    Codes,
+    Mechanism,
+    Outcome,
+    PlannedMeasurement,
+    check_range,
+    check_word,
+    plan_total,
+    register,
+)
 from dpsql.mechanisms.pseudo import usable
 from dpsql.mechanisms.support import satisfying
-from dpsql.privacy.accounting import Neighbours, gaussian_variance
+from dpsql.privacy.accounting import Neighbours
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Progress
 from dpsql.workload import Workload
@@ -120,12 +129,7 @@ class PGM(Mechanism):
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
     ) -> Sequence[PlannedMeasurement]:
         """See `Mechanism.plan`: which pairs or marginals is found out by selection."""
-        planned = []
-        if neighbours is Neighbours.ADD_REMOVE:
-            share = rho * _TOTAL_SHARE
-            stddev = math.sqrt(gaussian_variance(share, 1))
-            planned.append(PlannedMeasurement((), 1, stddev, float(share), "the number of rows"))
-            rho -= share
+        planned, rho = plan_total(rho, neighbours, _TOTAL_SHARE)
         if self.selection == "workload":
             fixed, left_out = self._fixed(domain, workload, neighbours, rho, rows)
         elif self.selection == "mst":

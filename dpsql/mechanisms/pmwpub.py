@@ -35,9 +35,9 @@ from dpsql.mechanisms.base import (
     PlannedMeasurement,
     check_range,
     check_rounds,
+    refuse_thresholds,
     register,
 )
-from dpsql.mechanisms.mwem import refuse_thresholds
 from dpsql.mechanisms.pseudo import usable
 from dpsql.mechanisms.support import SupportModel
 from dpsql.prior import Prior

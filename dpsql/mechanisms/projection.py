@@ -12,7 +12,6 @@ Source: Aydore et al. 2021 (RAP with T = 1), measuring whole marginals of the wo
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -33,13 +32,13 @@ from dpsql.fitting.projection import (
 from dpsql.fitting.relaxation import Blocks, RelaxedTable
 from dpsql.marginal import Measurement
 from dpsql.mechanisms.allocation import Allocation, allocate, noise, predicted_errors
-from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, register
+from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, plan_total, register
 from dpsql.mechanisms.hdmm import optimised_shares
 from dpsql.mechanisms.pseudo import combined, leaning, usable
 from dpsql.mechanisms.rap import RAP
 from dpsql.mechanisms.relaxed import RelaxedModel, fit_report
 from dpsql.memory import in_words, machine_memory, parse_size
-from dpsql.privacy.accounting import Neighbours, gaussian_variance
+from dpsql.privacy.accounting import Neighbours
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Progress
 from dpsql.workload import Workload
@@ -157,12 +156,7 @@ class Projection(Mechanism):
         """See `Mechanism.plan`."""
         if self.queries == "cells":
             return self._of_cells().plan(domain, workload, neighbours, rho, rows)
-        planned = []
-        if neighbours is Neighbours.ADD_REMOVE:
-            share = rho * TOTAL_SHARE
-            stddev = math.sqrt(gaussian_variance(share, 1))
-            planned.append(PlannedMeasurement((), 1, stddev, float(share), "the number of rows"))
-            rho -= share
+        planned, rho = plan_total(rho, neighbours, TOTAL_SHARE)
         found = self.allocation(domain, workload, neighbours, rho, rows)
         foretold = predicted_errors(domain, found, neighbours, workload.needed, rows)
         for clique, share in found.shares:
