@@ -61,9 +61,12 @@ def test_a_threshold_workload_through_sql():
         assert db.synthesize("t", 2.0, workload=sql.replace("2, a", "1, a")).entry.key != release.entry.key
 
 
-@pytest.mark.parametrize("relaxation", ["sparsemax", "softmax"])
-def test_rap_takes_thresholds_and_marginals_together(db, relaxation):
-    """At a large budget the measured thresholds are exact to the row, and the table is near to both kinds."""
+@pytest.mark.parametrize(("relaxation", "near"), [("sparsemax", 150), ("softmax", 60)])
+def test_rap_takes_thresholds_and_marginals_together(db, relaxation, near):
+    """At a large budget the measured thresholds are exact to the row, and the table is near to both kinds.
+
+    In ten runs sparsemax was at most 68 rows away and softmax 12; stopped at its first step up, softmax was 114 to 167.
+    """
     db.sql(
         "CREATE TABLE t AS SELECT (i % 3)::TINYINT AS a, (i % 4 // 2)::TINYINT AS b, (i * i % 5)::TINYINT AS c "
         "FROM range(3000) r(i)"
@@ -80,7 +83,7 @@ def test_rap_takes_thresholds_and_marginals_together(db, relaxation):
         conditions = " OR ".join(f"{name} = {text}" for name, text in zip("abc", cell, strict=True))
         true = db.sql(f"SELECT count(*) FROM t WHERE {conditions}").fetchall()[0][0]
         assert abs(value - true) <= 2
-        assert abs(len(rows.query(conditions.replace("=", "==").replace("OR", "or"))) - true) <= 150
+        assert abs(len(rows.query(conditions.replace("=", "==").replace("OR", "or"))) - true) <= near
     plain = db.sql("SELECT count(*) FROM dp_measurements('2') WHERE at_least IS NULL AND len(columns) = 3").fetchall()
     assert plain == [(0,)]
 

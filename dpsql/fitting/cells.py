@@ -4,7 +4,8 @@ r"""Relaxed projection as in the RAP paper: a relaxed table nearest to noisy ans
 
 by Adam on D′ itself; after each step every block of every row goes through SparseMax, the Euclidean projection onto the
 probability simplex (Martins and Astudillo 2016). With softmax instead, Adam moves the logarithms of D′. It stops when
-the loss improves by less than a relative 10⁻⁷ from one step to the next.
+the loss improves by less than a relative 10⁻⁷ from one step to the next; softmax, whose steps are long enough to pass
+the minimum and come back, has 50 steps for that improvement. The best D′ of all steps is what is left.
 
 t = |S| is a cell of a marginal, Π_i D′[y_i, r]; smaller t are thresholds, by tail[j] += x·(tail[j − 1] − tail[j])
 column by column.
@@ -17,7 +18,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -35,6 +36,7 @@ _CHUNK_SECONDS: Final = 0.3
 _MICHELOT_STEPS: Final = 8  # after one Adam step of rate 0.001 the support hardly changes
 _START_STEPS: Final = 60
 _SMALLEST: Final = 1e-6
+_PATIENCE: Final = {"sparsemax": 1, "softmax": 50}
 
 
 def sparsemax(values: jax.Array, blocks: Sequence[tuple[int, int]], steps: int = _START_STEPS) -> jax.Array:
@@ -89,7 +91,7 @@ def fit_cells(
         capacity: the most queries that later calls will have; one compiled program serves them all.
         rate: Adam's learning rate.
         steps: the most Adam steps.
-        tolerance: stop when the loss improves by less than this fraction.
+        tolerance: stop when the least loss falls by less than this fraction.
         progress: told of each chunk; may raise `Interrupted`.
         relaxation: `sparsemax` or `softmax`.
 
@@ -110,7 +112,8 @@ def fit_cells(
     weight[: len(queries)], target[: len(queries)] = 1, targets
     advance = _program(places_of(blocks), relaxation)
     d = jnp.asarray(start if relaxation == "sparsemax" else np.log(start + _SMALLEST))
-    state = (d, jnp.zeros_like(d), jnp.zeros_like(d), jnp.int32(0), jnp.float32(np.inf), jnp.bool_(False))
+    zero = jnp.zeros_like(d)
+    state = _State(d, zero, zero, jnp.int32(0), jnp.float32(np.inf), d, jnp.int32(0))
     constants = (
         jnp.asarray(index),
         jnp.asarray(least),
@@ -121,16 +124,28 @@ def fit_cells(
     )
     chunk = 1
     progress.stage("projecting", steps)
-    while int(state[3]) < steps and not bool(state[5]):
-        begin, before = time.monotonic(), int(state[3])
+    while int(state.done) < steps and int(state.waited) < _PATIENCE[relaxation]:
+        begin, before = time.monotonic(), int(state.done)
         state = advance(state, constants, jnp.int32(min(steps, before + chunk)))
-        taken = int(state[3]) - before
+        taken = int(state.done) - before
         seconds = time.monotonic() - begin
-        progress.advance(taken, f"loss {float(state[4]):.3g}")
+        progress.advance(taken, f"loss {float(state.least):.3g}")
         if before > 0:
             chunk = max(1, min(2 * chunk, int(chunk * _CHUNK_SECONDS / max(seconds, 1e-6))))
-    table = state[0] if relaxation == "sparsemax" else _softmax(state[0], places_of(blocks))
-    return np.asarray(table), int(state[3])
+    table = state.best if relaxation == "sparsemax" else _softmax(state.best, places_of(blocks))
+    return np.asarray(table), int(state.done)
+
+
+class _State(NamedTuple):
+    """Where Adam is: D′ or its logarithms, its two moments, the steps taken; the least loss, its D′, steps since."""
+
+    table: jax.Array
+    first: jax.Array
+    second: jax.Array
+    done: jax.Array
+    least: jax.Array
+    best: jax.Array
+    waited: jax.Array
 
 
 def places_of(blocks: Blocks) -> tuple[tuple[int, int], ...]:
@@ -154,7 +169,7 @@ def _answers(padded: jax.Array, index: jax.Array, least: jax.Array) -> jax.Array
 
 @lru_cache(maxsize=8)
 def _program(places: tuple[tuple[int, int], ...], relaxation: str) -> Any:
-    def advance(state: Any, constants: Any, until: jax.Array) -> Any:
+    def advance(state: _State, constants: Any, until: jax.Array) -> _State:
         index, least, weight, target, rate, tolerance = constants
 
         def loss(d: jax.Array) -> jax.Array:
@@ -162,20 +177,28 @@ def _program(places: tuple[tuple[int, int], ...], relaxation: str) -> Any:
             padded = jnp.concatenate([table, jnp.zeros((1, d.shape[1]), d.dtype)])
             return jnp.vdot(weight, (_answers(padded, index, least) - target) ** 2)
 
-        def step(carry: Any) -> Any:
-            d, first, second, done, before, _ = carry
-            value, gradient = jax.value_and_grad(loss)(d)
-            t = (done + 1).astype(jnp.float32)
-            first = 0.9 * first + 0.1 * gradient
-            second = 0.999 * second + 0.001 * gradient**2
+        def step(at: _State) -> _State:
+            value, gradient = jax.value_and_grad(loss)(at.table)
+            better = (value < at.least * (1 - tolerance)) | jnp.isinf(at.least)
+            t = (at.done + 1).astype(jnp.float32)
+            first = 0.9 * at.first + 0.1 * gradient
+            second = 0.999 * at.second + 0.001 * gradient**2
             direction = first / (1 - 0.9**t) / (jnp.sqrt(second / (1 - 0.999**t)) + 1e-8)
-            d = d - rate * direction
+            d = at.table - rate * direction
             if relaxation == "sparsemax":
                 d = sparsemax(d, places, _MICHELOT_STEPS)
-            stop = (before - value) < tolerance * jnp.abs(before)
-            return d, first, second, done + 1, value, stop & jnp.isfinite(before)
+            return _State(
+                d,
+                first,
+                second,
+                at.done + 1,
+                jnp.where(better, value, at.least),
+                jnp.where(better, at.table, at.best),
+                jnp.where(better, 0, at.waited + 1),
+            )
 
-        return jax.lax.while_loop(lambda carry: (carry[3] < until) & ~carry[5], step, state)
+        patience = _PATIENCE[relaxation]
+        return jax.lax.while_loop(lambda at: (at.done < until) & (at.waited < patience), step, state)
 
     return jax.jit(advance)
 

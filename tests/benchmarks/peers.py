@@ -60,10 +60,12 @@ def load(table: str) -> tuple[pd.DataFrame, dict[str, int]]:
 
 
 def parse(workload: str, names: list[str]) -> list[Clique]:
-    """The cliques of 'N random K-way seed S', the same as dpsql draws."""
+    """The cliques of 'N random K-way seed S', the same as dpsql draws, or of 'all K-way'."""
+    if every := re.fullmatch(r"all (\d+)-way", workload):
+        return list(itertools.combinations(names, int(every[1])))
     found = re.fullmatch(r"(\d+) random (\d+)-way seed (\d+)", workload)
     if found is None:
-        raise SystemExit(f"expected a workload like '64 random 3-way seed 0', got {workload!r}")
+        raise SystemExit(f"expected a workload like '64 random 3-way seed 0' or 'all 3-way', got {workload!r}")
     count, order, seed = (int(part) for part in found.groups())
     chosen = np.random.default_rng(seed).choice(math.comb(len(names), order), count, replace=False)
     every = list(itertools.combinations(names, order))
