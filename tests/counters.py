@@ -15,6 +15,9 @@ class Rows:
         self._domain, self._rows = domain, [tuple(row) for row in rows]
         self.read: list[tuple[str, ...]] = []
 
+    def among(self, places):
+        return Rows(self._domain, [self._rows[place] for place in places])
+
     def marginal(self, clique):
         self.read.append(clique)
         if not clique:

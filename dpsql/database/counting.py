@@ -9,15 +9,19 @@ they are grouped to the base cuboid, the distinct tuples with weights; where alr
 plain, rows are grouped first and only the distinct ones encoded. Elsewhere grouping would only cost time, and
 marginals are counted from the codes. Each marginal groups by one packed integer key, and only the cells that are not
 zero leave the engine. A row outside the domain of a column counts in no marginal of that column.
+
+Of a sample of rows: the same, the source being the rows whose row_number() is among the places that were drawn.
 """
 
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Final
 
 import duckdb
 import numpy as np
+import pandas as pd
 from sqlglot import exp
 
 from dpsql.database.catalog import Source
@@ -49,6 +53,23 @@ class DuckDBCounter:
         self._names = [f"c{place}" for place in range(len(domain))]
         self._table: exp.Table | None = None
         self._weight: exp.Expr = exp.Count(this=exp.Star())
+        self._samples: list[DuckDBCounter] = []
+
+    def among(self, places: np.ndarray[tuple[int], np.dtype[np.int64]]) -> DuckDBCounter:
+        """A counter of the rows at these places only, from 0 on, of the order in which the table is read."""
+        sample = DuckDBCounter(self._cursor, self._source, self._domain)
+        number = self._unused("dpsql_place")
+        every_row = exp.alias_(exp.Window(this=exp.RowNumber()), number)
+        rows = exp.select("*", every_row).from_(self._source.table()).subquery("rows")
+        drawn = exp.select("place").from_("dpsql_drawn")
+        self._cursor.register("dpsql_drawn", pd.DataFrame({"place": places + 1}))
+        try:
+            sample._table = self._create(self._encoded(rows).where(exp.column(number).isin(query=drawn)))
+        finally:
+            self._cursor.unregister("dpsql_drawn")
+        sample._source = replace(self._source, catalog="temp", schema="main", name=sample._table.name)
+        self._samples.append(sample)
+        return sample
 
     def marginal(self, clique: Clique) -> Marginal:
         """The exact marginal of a clique; the empty clique counts all rows."""
@@ -60,7 +81,9 @@ class DuckDBCounter:
         return Marginal(clique, self._domain.size(clique), found["cell"], found["n"])
 
     def close(self) -> None:
-        """Drop the codes."""
+        """Drop the codes, and those of samples."""
+        for sample in self._samples:
+            sample.close()
         if self._table is not None:
             self._cursor.execute(f"DROP TABLE {self._table.sql(dialect='duckdb')}")
             self._table = None
@@ -85,26 +108,34 @@ class DuckDBCounter:
     def _tuples(self) -> exp.Table:
         """The table of codes, or of distinct codes with weights; made at the first use."""
         if self._table is None:
-            table = exp.table_(f"dpsql_codes_{next(_numbers)}", db="main", catalog="temp")
             query = self._encoded()
             repeat = self._repeat(query.copy())
             if repeat:
                 query = self._grouped(query)
-            temporary = exp.Properties(expressions=[exp.TemporaryProperty()])
-            create = exp.Create(this=table, kind="TABLE", expression=query, properties=temporary)
-            self._cursor.execute(create.sql(dialect="duckdb"))
-            self._table = table
+            self._table = self._create(query)
             if repeat:
                 self._weight = _sum("weight")
         return self._table
+
+    def _create(self, query: exp.Select) -> exp.Table:
+        """A temporary table of a query's rows."""
+        table = exp.table_(f"dpsql_codes_{next(_numbers)}", db="main", catalog="temp")
+        temporary = exp.Properties(expressions=[exp.TemporaryProperty()])
+        create = exp.Create(this=table, kind="TABLE", expression=query, properties=temporary)
+        self._cursor.execute(create.sql(dialect="duckdb"))
+        return table
+
+    def _unused(self, name: str) -> str:
+        """A name that no column of the table has."""
+        while name in {fold(column.name) for column in self._source.columns}:
+            name = f"_{name}"
+        return name
 
     def _grouped(self, encoded: exp.Select) -> exp.Select:
         """The distinct codes with their weights; of the distinct rows only, where those are few already."""
         weight: exp.Expr = exp.Count(this=exp.Star())
         if all(map(_groups_plainly, self._domain)) and self._repeat(self._raw()):
-            counted = "dpsql_weight"
-            while counted in {fold(column.name) for column in self._source.columns}:
-                counted = f"_{counted}"
+            counted = self._unused("dpsql_weight")
             raw = self._raw()
             rows = raw.select(exp.alias_(weight, counted)).group_by(*(column.copy() for column in raw.expressions))
             encoded = self._encoded(rows.subquery("rows")).select(exp.column(counted))

@@ -14,13 +14,21 @@ Each draw of round t is an exponential mechanism of range ε_t = 2η(t − 1)/n,
 The note's ε_t²/2 is valid and four times looser; pure, the draws add up to ε = η·T(T − 1)·s/n. For accuracy α with
 probability 1 − β: T = 16 ln|Q|/α², η = α/4, s = 48 ln(2|X|T/β)/α², X the set of all records.
 
+With `subsample` a uniform sample of m = 2 ln(2|Q|/β)/α² rows, drawn without replacement, plays in place of all n, with
+α/2 in T, η and s and m in place of n in every ε_t. The run on m rows being (ε_m, δ_m)-DP, the whole is
+
+    ε = ln(1 + (m/n)·(e^{ε_m} − 1)),   δ = (m/n)·δ_m
+
+for one row replaced. At a fixed η this buys no privacy, for ε is never below what n rows would have given, only less
+work. An account adds ρ, which sampling does not lower, so what is charged is the ρ of the run on m rows.
+
 Source: Gong 2021, Dual Query; Gaboardi et al. 2014 (arXiv:1402.1526).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final
@@ -54,6 +62,8 @@ _MOST_DRAWS: Final = 100_000_000
 _FEWEST_ROUNDS: Final = 20
 _USUAL_ROUNDS: Final = 300
 _USUAL_SAMPLES: Final = 1000
+_SAMPLING_ERROR: Final = 0.05
+_MOST_SAMPLED: Final = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -107,7 +117,8 @@ class DualQuery(Mechanism):
     t − 1 at ρ_t = (2η(t − 1)/n)²/8 each, together s·η²·T(T − 1)(2T − 1)/12n² ≤ ρ; round 1 and the records touch no
     private count. Sensitivity of the score (t − 1)·count − n·(records in the cell): t − 1, for both neighbours. Under
     add_remove the number of rows is private: `total` takes ρ/100 first, and n is the noisy total in the score as in
-    the rate η/n, which is a public number by then.
+    the rate η/n, which is a public number by then. With `subsample` the same with m in place of n; standing alone such
+    a release is (ln(1 + (m/n)(e^{ε_m} − 1)), (m/n)·δ_m)-DP for replace_one.
 
     Attributes:
         rounds: T, and as many different records at most; none to take it from alpha, eta or the rule.
@@ -115,6 +126,8 @@ class DualQuery(Mechanism):
         samples: s, queries drawn in each round; none to take it from alpha or the rule.
         alpha: the largest error wanted, of which T, η and s follow where they are not given; none for the rule.
         beta: how likely a larger error than alpha may be.
+        subsample: play on a sample of the rows.
+        sample_rows: m, of the sample; none to take it from alpha, or 0.05 where that is not given.
         search: of a record: 'milp' for the integer program, 'local' for the local search, 'auto' by the size.
         seconds: the most that one integer program may take, which cannot be interrupted; its best record is used then.
 
@@ -129,6 +142,8 @@ class DualQuery(Mechanism):
     samples: int | None = None
     alpha: float | None = None
     beta: float = 0.05
+    subsample: bool = False
+    sample_rows: int | None = None
     search: str = "auto"
     seconds: float = 5.0
 
@@ -143,6 +158,10 @@ class DualQuery(Mechanism):
         for name, value in (("alpha", self.alpha), ("beta", self.beta)):
             if value is not None and not 0 < value < 1:
                 raise InvalidArgument(f"{name} is {value:g}: give a number between 0 and 1, such as {_USUAL[name]:g}")
+        if self.sample_rows is not None:
+            check_range("sample_rows", self.sample_rows, 1, _MOST_SAMPLED)
+            if not self.subsample:
+                raise InvalidArgument(f"sample_rows is {self.sample_rows}, of what sample? Say subsample := true too")
         check_search(self.search)
         check_range("seconds", self.seconds, 0.01, 3600)
 
@@ -161,8 +180,15 @@ class DualQuery(Mechanism):
         """See `Mechanism.footprint`: scores of all queries, their order, and the records' counts."""
         return 60 * sum(domain.size(clique) for clique in workload.cliques)
 
+    def played_rows(self, domain: Domain, workload: Workload, rows: float) -> float:
+        """How many of n = `rows` rows play: all, or m."""
+        if not self.subsample:
+            return rows
+        asked = 2 * math.log(4 * _cells(domain, workload) / self.beta) / (self.alpha or _SAMPLING_ERROR) ** 2
+        return min(rows, self.sample_rows or min(math.ceil(asked), _MOST_SAMPLED))
+
     def parameters(self, domain: Domain, workload: Workload, rho: Fraction, rows: float) -> Parameters:
-        """What a run with ρ (after the total) would play, for a table of n = `rows` rows.
+        """What a run with ρ (after the total) would play, `rows` of the table being played on.
 
         Raises:
             InvalidArgument: the options cost more than ρ; says what fits.
@@ -210,7 +236,8 @@ class DualQuery(Mechanism):
         return rounds, samples
 
     def _for_alpha(self, domain: Domain, workload: Workload, rows: float, alpha: float) -> Parameters:
-        """What accuracy α asks for, save what is given."""
+        """What accuracy α asks for, save what is given; of a sample half of it, for the sample errs too."""
+        alpha = alpha / 2 if self.subsample else alpha
         rounds = self.rounds or max(2, math.ceil(16 * math.log(2 * _cells(domain, workload)) / alpha**2))
         records = sum(math.log(attribute.size) for attribute in domain)  # ln|X|
         samples = self.samples or math.ceil(48 * (records + math.log(2 * rounds / self.beta)) / alpha**2)
@@ -236,13 +263,20 @@ class DualQuery(Mechanism):
         """See `Mechanism.plan`: which queries are drawn is found out in the run."""
         planned, rho = plan_total(rho, neighbours, _TOTAL_SHARE)
         rows = max(1.0, float(round(rows)))
+        played = self.played_rows(domain, workload, rows)
         cells = _cells(domain, workload)
         try:
-            found = self.parameters(domain, workload, rho, rows)
+            found = self.parameters(domain, workload, rho, played)
         except InvalidArgument as refused:
-            note = f"would cost more than there is for {rows:g} rows: {refused}"
+            note = f"would cost more than there is for {played:g} rows: {refused}"
             return [*planned, PlannedMeasurement(("(drawn cells)",), cells, None, 0.0, note)]
-        note = f"{found.rounds} rounds of {found.samples} draws, eta {found.eta(rows):.4g}; {compared(found, rows)}"
+        note = f"{found.rounds} rounds of {found.samples} draws, eta {found.eta(played):.4g}; {compared(found, played)}"
+        if self.subsample:
+            note += f"; a sample of {played:g} rows of {rows:g}"
+            if neighbours is Neighbours.REPLACE_ONE:
+                delta = 1 / max(2.0, rows) ** 2
+                alone = amplified(lambda inner: zcdp_epsilon(found.cost, inner), played / rows, delta)
+                note += f", by which this release, standing alone, has epsilon {alone:.4g}"
         return [*planned, PlannedMeasurement(("(drawn cells)",), cells, None, float(found.cost), note)]
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
@@ -252,15 +286,18 @@ class DualQuery(Mechanism):
         rows = max(1, int(total.values[0]))
         if curator.neighbours is Neighbours.ADD_REMOVE:
             rho -= rho * _TOTAL_SHARE
-        found, warning = self._affordable(domain, workload, rho, rows)
-        records = self._play(curator, workload.cliques, found, rows, seed, progress)
+        played = int(self.played_rows(domain, workload, rows))
+        found, warning = self._affordable(domain, workload, rho, played)
+        records = self._play(curator, workload.cliques, found, played, seed, progress)
         report: dict[str, Any] = {
             "rounds": found.rounds,
             "samples": found.samples,
-            "eta": found.eta(rows),
+            "eta": found.eta(played),
             "records": len(np.unique(records, axis=0)),
             "total": rows,
         }
+        if self.subsample:
+            report["sample"] = played
         if found.cost < rho:
             report["unspent"] = round(1 - float(found.cost / rho), 4)
         if warning:
@@ -280,12 +317,13 @@ class DualQuery(Mechanism):
         """The records of all rounds, shape (rounds, attributes)."""
         generator = np.random.default_rng(seed)
         counts = RecordCounts(curator.domain, cliques)
+        sample = rows if self.subsample else None
         records = []
         for played in range(found.rounds):
             if played:
                 cost = found.draw_cost(played)
                 drawn = curator.sample_cells(
-                    cliques, lambda clique: rows * counts.of(clique), played, found.samples, cost
+                    cliques, lambda clique: rows * counts.of(clique), played, found.samples, cost, sample
                 )
             else:
                 drawn = uniform_queries(curator.domain, cliques, found.samples, generator)
@@ -381,6 +419,21 @@ def original_epsilon(found: Parameters, rows: float, delta: float) -> float:
     draws = found.samples * (found.rounds - 1)
     linear = draws * math.expm1(each) if each < 700 else math.inf
     return each * (math.sqrt(-2 * draws * math.log(delta)) + linear)
+
+
+def amplified(epsilon: Callable[[float], float], share: float, delta: float) -> float:
+    """ε at δ of a mechanism on a uniform sample without replacement, for one row replaced.
+
+    Args:
+        epsilon: ε_m of the mechanism on the sample, for a δ_m.
+        share: m/n.
+        delta: δ of the whole, (m/n)·δ_m.
+
+    >>> round(amplified(lambda delta: 1.0, 0.1, 1e-9), 4)
+    0.1586
+    """
+    inner = epsilon(min(delta / share, 0.5))
+    return inner + math.log(share + (1 - share) * math.exp(-inner))  # ln(1 + share·(e^inner − 1)), without overflow
 
 
 def _shown(value: float) -> str:

@@ -34,6 +34,7 @@ from dpsql.privacy.noise import (
     exponential_mechanism,
     exponential_sample,
     system_entropy,
+    uniform_subset,
 )
 from dpsql.progress import Progress
 from dpsql.threshold import Family, Threshold, clique_of, threshold_counts
@@ -49,6 +50,9 @@ class Counter(Protocol):
 
     def marginal(self, clique: Clique) -> Marginal:
         """The exact marginal of a clique; the empty clique counts all rows."""
+
+    def among(self, places: Integers) -> Counter:
+        """A counter of some of the rows only: those at these places, from 0 on, in an order that does not change."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +118,8 @@ class Curator:
         self.earlier: Final = tuple(earlier)
         self._counter, self._journal, self._progress, self._entropy = counter, journal, progress, entropy
         self._recorded = list(journal.recorded())
-        self._exact: dict[Family, Marginal] = {}
+        self._exact: dict[tuple[Family, int | None], Marginal] = {}
+        self._samples: dict[int, Counter] = {}
 
     def total(self, rho: Fraction, noise: NoiseName = "gaussian") -> Measurement:
         """The number of rows, with noise N_Z(0, 1/2ρ + 1/8); exact and free where it is public (replace_one).
@@ -270,11 +275,14 @@ class Curator:
         factor: int,
         count: int,
         rho: Fraction,
+        sample: int | None = None,
     ) -> list[tuple[tuple[Clique, int], int]]:
         """Cells and signs drawn independently with P ∝ exp(λ·sign·(factor·count − answer)): DualQuery's query player.
 
         Privacy: count·ρ-zCDP, and Gaussian DP of 11/7 of that g; each draw is an exponential mechanism of range 2λΔ,
-        λ ≤ √(2ρ)/Δ, Δ = factor for both neighbours.
+        λ ≤ √(2ρ)/Δ, Δ = factor for both neighbours. The same where only a sample of the rows is counted: the samples of
+        two neighbours can be paired so that they differ in one row, or one row replaced, or not at all, and Δ is the
+        same for both. That a sample hides more than that is no part of this statement, for zCDP does not show it.
 
         Args:
             cliques: whose cells, each with sign + or − (its negation), are the candidates.
@@ -282,18 +290,20 @@ class Curator:
             factor: of the counts.
             count: how many draws, with replacement.
             rho: of each draw.
+            sample: how many rows are counted, drawn uniformly without replacement, once in a run; None counts all.
 
         Returns:
             For each draw the cell and its sign, 1 or −1.
         """
-        question = _question("sample", (), rho, f"{count} of {len(cliques)} with factor {factor}")
+        among = "" if sample is None else f" among {sample} rows"
+        question = _question("sample", (), rho, f"{count} of {len(cliques)} with factor {factor}{among}")
 
         def draw() -> list[Query]:
             self._progress.stage("sampling", len(cliques))
             parts = []
             for clique in cliques:
                 scores = -self._whole_answers(clique, answers(clique))
-                exact = self._marginal(clique)
+                exact = self._marginal(clique, sample)
                 scores[exact.cells] += factor * exact.counts
                 parts.append(scores)
                 self._progress.advance(1)
@@ -405,14 +415,22 @@ class Curator:
         if answers:
             self._journal.append(answers)
 
-    def _marginal(self, family: Family) -> Marginal:
-        if family not in self._exact:
-            self._exact[family] = self._count(family)
-        return self._exact[family]
+    def _marginal(self, family: Family, sample: int | None = None) -> Marginal:
+        if (family, sample) not in self._exact:
+            self._exact[family, sample] = self._count(family, sample)
+        return self._exact[family, sample]
 
-    def _count(self, family: Family) -> Marginal:
+    def _sampled(self, rows: int) -> Counter:
+        """A counter of that many rows, drawn at the first use; of all where there are not more."""
+        if rows not in self._samples:
+            total = int(self._marginal(()).counts[0])
+            drawn = None if rows >= total else uniform_subset(total, rows, self._entropy)
+            self._samples[rows] = self._counter if drawn is None else self._counter.among(drawn)
+        return self._samples[rows]
+
+    def _count(self, family: Family, sample: int | None) -> Marginal:
         if not isinstance(family, Threshold):
-            return self._counter.marginal(family)
+            return (self._counter if sample is None else self._sampled(sample)).marginal(family)
         exact = self._marginal(family.clique).dense().astype(np.float64)  # whole numbers below 2⁵³, so exact
         counts = np.rint(threshold_counts(exact, self.domain.shape(family.clique), family.least)).astype(np.int64)
         cells = np.flatnonzero(counts)

@@ -274,6 +274,27 @@ def uniform_below(bound: int, entropy: Entropy = system_entropy) -> int:
             return value
 
 
+def uniform_subset(size: int, count: int, entropy: Entropy = system_entropy) -> Integers:
+    """`count` of the numbers 0 … size − 1 without replacement, every subset as likely as any other; sorted.
+
+    Numbers are drawn until enough different ones are there; of more than half of them the complement is drawn.
+
+    >>> uniform_subset(5, 5).tolist()
+    [0, 1, 2, 3, 4]
+    """
+    if 2 * count > size:
+        left_out = uniform_subset(size, size - count, entropy) if count < size else np.empty(0, np.int64)
+        return np.delete(np.arange(size), left_out)
+    largest = (1 << WORD) // size * size  # so that every remainder is as likely
+    drawn = np.empty(0, np.int64)
+    while len(drawn) < count:
+        words = np.frombuffer(entropy(8 * 2 * (count - len(drawn))), np.uint64)
+        fresh = (words[words < largest] if largest < 1 << WORD else words) % np.uint64(size)
+        drawn = np.concatenate([drawn, fresh.astype(np.int64)])
+        drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]  # the first of each, in the order of the draws
+    return np.sort(drawn[:count])
+
+
 def exponential_mechanism(
     scores: Integers, rate: Fraction, count: int = 1, entropy: Entropy = system_entropy
 ) -> list[int]:

@@ -69,6 +69,32 @@ def test_duckdb_counts_equal_numpy_counts_and_one_hot_answers(table):
                     np.testing.assert_allclose(relaxed.project(clique) * len(inside), dense, atol=1e-4)
 
 
+@settings(max_examples=60, deadline=None)
+@given(tables(), st.data())
+def test_a_sample_counts_only_its_rows(table, data):
+    """The counts of some rows are those of a table of these rows only, whatever the rows' values."""
+    domain, rows = table
+    places = data.draw(st.lists(st.integers(0, max(0, len(rows) - 1)), unique=True, max_size=len(rows)).map(sorted))
+    with duckdb.connect() as con:
+        columns = ", ".join(f"{name} INTEGER" for name in domain.names)
+        con.execute(f"CREATE TABLE t ({columns}); CREATE TABLE part ({columns})")
+        insert = f"INSERT INTO {{}} VALUES ({', '.join('?' * len(domain))})"
+        if rows:
+            con.executemany(insert.format("t"), rows)
+        if places:
+            con.executemany(insert.format("part"), [rows[place] for place in places])
+        cursor = con.cursor()
+        counter = DuckDBCounter(cursor, find_source(con, "t"), domain)
+        sample = counter.among(np.array(places, np.int64))
+        alone = DuckDBCounter(cursor, find_source(con, "part"), domain)
+        for clique in [(), *((name,) for name in domain.names), domain.names]:
+            assert sample.marginal(clique).dense().tolist() == alone.marginal(clique).dense().tolist()
+        assert counter.marginal(()).counts.tolist() == [len(rows)]
+        alone.close()
+        counter.close()
+        assert cursor.execute("SELECT count(*) FROM duckdb_tables() WHERE temporary").fetchall() == [(0,)]
+
+
 def one_hot(domain: Domain, clique, rows) -> RelaxedTable:
     blocks = Blocks.of(domain)
     p = np.zeros((blocks.width, len(rows)), np.float32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from fractions import Fraction
 
@@ -13,7 +14,14 @@ from dpsql.domain import Attribute, Domain
 from dpsql.errors import DomainTooLarge, InsufficientBudget, InvalidArgument
 from dpsql.fitting.records import Goal, best_record, climb, exact_record, local_record, random_records
 from dpsql.marginal import Marginal
-from dpsql.mechanisms.dualquery import DualQuery, Parameters, RecordCounts, most_rounds, original_epsilon
+from dpsql.mechanisms.dualquery import (
+    DualQuery,
+    Parameters,
+    RecordCounts,
+    amplified,
+    most_rounds,
+    original_epsilon,
+)
 from dpsql.privacy.accounting import Neighbours, selection_rate, simple_epsilon, zcdp_epsilon
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Quiet
@@ -45,6 +53,9 @@ class Table:
         packed = np.ravel_multi_index(tuple(self.codes[:, c] for c in columns), self.domain.shape(clique))
         cells, counts = np.unique(packed, return_counts=True)
         return Marginal(clique, self.domain.size(clique), cells, counts)
+
+    def among(self, places) -> Table:
+        return Table(self.domain, self.codes[places])
 
     def largest_error(self, model, cliques) -> float:
         errors = [model.project(c) - self.marginal(c).dense() / len(self.codes) for c in cliques]
@@ -104,6 +115,15 @@ def test_draws_follow_the_weights():
     expected = weights / weights.sum()
     seen = np.bincount([cell + (4 if sign < 0 else 0) for (_, cell), sign in drawn], minlength=8) / draws
     assert (np.abs(seen - expected) < 5 * np.sqrt(expected / draws)).all()
+
+
+@pytest.fixture
+def small(db):
+    db.sql("CREATE TABLE t AS SELECT (i % 3)::TINYINT AS a, (i % 4 // 2)::TINYINT AS b FROM range(4000) r(i)")
+    db.protect("t", epsilon=10.0, delta=1e-8, neighbours="replace_one")
+    for column, top in (("a", 2), ("b", 1)):
+        db.domain("t", column, lower=0, upper=top, nulls=False)
+    return db
 
 
 def random_goal(generator, attributes: int, values: int, count: int) -> Goal:
@@ -200,6 +220,86 @@ def test_more_budget_is_nearer():
     assert errors[1] < 0.1
 
 
+def test_a_sample_plays_with_half_the_alpha():
+    """m = 2 ln(2|Q|/β)/α², T′ = 64 ln|Q|/α², η′ = α/8, s′ = 192 ln(2|X|T′/β)/α², and m in place of n in the cost."""
+    pairs = Workload(tuple(itertools.combinations(DOMAIN.names[:3], 2)))
+    mechanism = DualQuery(alpha=0.6, subsample=True)
+    played = mechanism.played_rows(DOMAIN, pairs, 200_000)
+    assert played == math.ceil(2 * math.log(2 * 24 / 0.05) / 0.36)
+    found = mechanism.parameters(DOMAIN, pairs, Fraction(10**6), played)
+    assert found.rounds == math.ceil(64 * math.log(24) / 0.36)
+    assert found.samples == math.ceil(192 * math.log(2 * 16 * found.rounds / 0.05) / 0.36)
+    assert found.eta(played) == pytest.approx(0.6 / 8)
+    t, s = found.rounds, found.samples
+    assert float(found.cost) == pytest.approx(s * (0.6 / 8) ** 2 * t * (t - 1) * (2 * t - 1) / (12 * played**2))
+    assert DualQuery(subsample=True).played_rows(DOMAIN, pairs, 1000.0) == 1000.0  # no more than there are
+    assert DualQuery(subsample=True, sample_rows=70).played_rows(DOMAIN, pairs, 1000.0) == 70
+    assert DualQuery().played_rows(DOMAIN, pairs, 1000.0) == 1000.0
+
+
+def test_a_sample_is_counted_instead_of_the_table():
+    """The draws follow the counts of one sample of 300 rows of 200,000: frequencies within 5 standard errors."""
+    rows, draws, eta = 300, 20_000, 1.5
+    kernel, seen = curator(Fraction(10), rows=200_000), []
+    among = kernel._counter.among
+    kernel._counter.among = lambda places: seen.append(among(places)) or seen[-1]
+    counts = RecordCounts(DOMAIN, PAIRS.cliques[:1])
+    cost = Parameters(4, 1, Fraction(eta) ** 2 / (2 * rows**2)).draw_cost(2)
+    for _ in range(2):  # the second question is of the same sample
+        drawn = kernel.sample_cells(PAIRS.cliques[:1], lambda c: rows * counts.of(c), 2, draws // 2, cost, rows)
+    assert len(seen) == 1
+    assert len(seen[0].codes) == rows
+    assert kernel.remaining == 10 - draws * cost
+    exponent = eta * 2 * seen[0].marginal(PAIRS.cliques[0]).dense() / rows
+    weights = np.concatenate([np.exp(exponent), np.exp(-exponent)])
+    expected = weights / weights.sum()
+    found = np.bincount([cell + (4 if sign < 0 else 0) for (_, cell), sign in drawn], minlength=8) / len(drawn)
+    assert (np.abs(found - expected) < 5 * np.sqrt(expected / len(drawn))).all()
+    assert "among 300 rows" in kernel._journal.answers[-1].question
+
+
+def test_a_release_from_a_sample(small):
+    """Through the public door: the plan and the report name the sample, and ε standing alone is less than was charged."""
+    how = {"mechanism": "dualquery", "rounds": 20, "subsample": True, "sample_rows": 500}
+    workload = "SELECT a, b, count(*) FROM t GROUP BY ALL"
+    note = small.sql(
+        "SELECT note FROM dp_plan('t', epsilon := 0.5, workload := $1, mechanism := 'dualquery', rounds := 20, "
+        "subsample := true, sample_rows := 500) WHERE note LIKE '%sample%'",
+        [workload],
+    ).fetchall()[0][0]
+    alone = float(note.split("standing alone, has epsilon ")[1].split()[0])
+    assert 0 < alone < 0.5
+    release = small.synthesize("t", 0.5, workload=workload, **how)
+    assert json.loads(small.releases().iloc[-1].report)["sample"] == 500
+    assert len(release.df()) == 4000
+
+
+@pytest.mark.parametrize("inner", [0.1, 1.0, 6.0])
+@pytest.mark.parametrize("rows", [2, 10, 1000])
+def test_amplification_is_exact_for_randomised_response(inner, rows):
+    """One bit of one of n rows, told by randomised response: the loss of a replaced row is ln(1 + (e^ε − 1)/n) exactly.
+
+    Broken twins: ε·m/n, the first term of the series, promises too much; no amplification, nothing.
+    """
+    told = math.exp(inner) / (1 + math.exp(inner))
+    without = 1 - told  # all rows 0: P(1)
+    with_one = told / rows + (1 - told) * (1 - 1 / rows)
+    loss = math.log(with_one / without)
+    assert amplified(lambda delta: inner, 1 / rows, 1e-9) == pytest.approx(loss, rel=1e-9)
+    assert loss > inner / rows
+    assert loss < inner
+
+
+def test_sampling_buys_no_privacy_at_the_same_eta():
+    """ln(1 + (m/n)(e^{ε_m} − 1)) ≥ ε_n with ε_m = (n/m)·ε_n, and δ is (m/n)·δ_m."""
+    for share in (0.001, 0.1, 0.5, 1.0):
+        for whole in (0.01, 0.3, 2.0):
+            assert amplified(lambda delta, e=whole / share: e, share, 1e-9) >= whole * (1 - 1e-12)
+    asked = []
+    amplified(lambda delta: asked.append(delta) or 1.0, 0.25, 1e-9)
+    assert asked == [4e-9]
+
+
 @pytest.mark.parametrize("rho", [Fraction(1, 10**6), Fraction(1, 70), Fraction(3)])
 @pytest.mark.parametrize("rows", [1, 60, 48842])
 @pytest.mark.parametrize("options", [{}, {"rounds": 30}, {"samples": 7}, {"rounds": 2, "samples": 1}])
@@ -289,6 +389,8 @@ def test_eta_that_is_too_large_is_refused_and_what_is_offered_fits(options):
         ({"eta": 0.0}, "eta is 0"),
         ({"eta": math.nan}, "eta is nan"),
         ({"seconds": 0.0}, "seconds is 0"),
+        ({"sample_rows": 50}, "sample_rows is 50, of what sample"),
+        ({"sample_rows": 0, "subsample": True}, "sample_rows is 0"),
         ({"search": "quick"}, "search is 'quick': say one of 'auto', 'milp', 'local'"),
     ],
 )

@@ -6,7 +6,9 @@ scale off by 3 % must be rejected.
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections import Counter
 from fractions import Fraction
 
 import numpy as np
@@ -15,7 +17,7 @@ from scipy import stats
 
 from dpsql.errors import InvalidArgument
 from dpsql.privacy import noise
-from dpsql.privacy.noise import PowerWeights, ScoreWeights, Table, discrete_gaussian, discrete_laplace
+from dpsql.privacy.noise import PowerWeights, ScoreWeights, Table, discrete_gaussian, discrete_laplace, uniform_subset
 
 from ..conftest import seeded_entropy
 
@@ -159,6 +161,34 @@ def test_selection_has_the_softmax_distribution():
     assert stats.chisquare(found, weights / weights.sum() * len(winners)).pvalue > FALSE_ALARM
     wrong = np.exp(scores / 2.8)  # twice the privacy loss
     assert stats.chisquare(found, wrong / wrong.sum() * len(winners)).pvalue < FALSE_ALARM
+
+
+@pytest.mark.parametrize(("size", "count"), [(6, 2), (6, 3), (5, 4)])
+def test_every_subset_is_as_likely(size, count):
+    """Chi-squared over all subsets, 4,000 draws. A twin that keeps the smallest numbers instead of the first fails."""
+    entropy = seeded_entropy("subset")
+
+    def uniform(draw) -> float:
+        seen = Counter(tuple(draw().tolist()) for _ in range(4000))
+        subsets = list(itertools.combinations(range(size), count))
+        assert set(seen) <= set(subsets)
+        return float(stats.chisquare([seen[subset] for subset in subsets]).pvalue)
+
+    def broken():
+        drawn = np.unique(np.frombuffer(entropy(16 * size), np.uint64) % size).astype(int)
+        return drawn[:count] if len(drawn) >= count else broken()
+
+    assert uniform(lambda: uniform_subset(size, count, entropy)) > FALSE_ALARM
+    assert uniform(broken) < FALSE_ALARM
+
+
+def test_a_subset_of_many():
+    drawn = uniform_subset(10**12, 100_000, seeded_entropy("many"))
+    assert len(np.unique(drawn)) == 100_000
+    assert drawn.min() >= 0
+    assert drawn.max() < 10**12
+    assert abs(drawn.mean() / 10**12 - 0.5) < 0.006  # 6 standard errors
+    assert uniform_subset(3, 0).tolist() == []
 
 
 def test_selection_is_without_replacement():
