@@ -4,6 +4,7 @@
     python tests/benchmarks/accuracy.py --line 'adult/64 random 3-way seed 0/1' --runs 1
     python tests/benchmarks/accuracy.py --peer opendp-mst=peers/bin/python  beside a peer, in an environment of its own
     python tests/benchmarks/accuracy.py --mechanism mwem mwem:noise=gaussian,queries=marginals     others, with options
+    python tests/benchmarks/accuracy.py --mechanism all      every mechanism; one that cannot says why, uncharged
 
 Errors are fractions of the rows: the largest of all cells, Σ|error| of a marginal on average, root mean square over cells;
 of the synthetic table (and of the fitted model behind it). Only cells that are not zero on either side are looked at.
@@ -43,6 +44,26 @@ LINES = {
     f"loans/{LOANS}/10": (0.002, 0.220),
 }
 _LARGEST_DENSE = 10_000_000
+ALL = [
+    "projection",
+    "direct",
+    "hdmm",
+    "hdmm:reconstruct=least_squares",
+    "pgm",
+    "pgm:selection=mst",
+    "pgm:selection=aim",
+    "mwem:queries=marginals,noise=gaussian,passes=300,output=last",
+    "mwem",
+    "rap",
+    "rap:relaxation=softmax",
+    "lp:noise=gaussian",
+    "lp",
+    "fem",
+    "dualquery",
+    "barak",
+    "ide",
+    "pmwpub",
+]
 
 
 def load(table: str, neighbours: str, delta: float):
@@ -225,6 +246,8 @@ def main() -> None:
     parser.add_argument("--write", metavar="SECTION", help="into RESULTS.md")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.mechanism == ["all"]:
+        options.mechanism = ALL
     if options.worker:
         table, workload, epsilon, mechanism = options.worker.split("/", 3)
         print(json.dumps(one(table, workload, float(epsilon), mechanism)))
