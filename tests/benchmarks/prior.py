@@ -24,6 +24,7 @@ SYSTEMS = {
     "the prior itself": None,
     "ide, laplace (ε, 0)": {"mechanism": "ide", "prior": "p"},
     "ide, gaussian": {"mechanism": "ide", "prior": "p", "noise": "gaussian"},
+    "pmwpub": {"mechanism": "pmwpub", "prior": "p"},
     "projection with the prior": {"mechanism": "projection", "prior": "p"},
     "projection without": {"mechanism": "projection"},
 }
