@@ -265,12 +265,38 @@ class Database:
             progress.close()
         return Release(self, resolved, entry)
 
+    def query(self, sql: str, epsilon: float, **how: Any) -> pd.DataFrame:
+        """The noisy answers of a query, charged once; the keywords are the parameters of `dp_query` in SQL.
+
+        Args:
+            sql: grouped counts, sums and averages over one protected table.
+            epsilon: what the answers cost.
+            **how: `delta`, `mechanism`, `non_negative`, `release`.
+
+        Returns:
+            The query's own columns, and for each noisy column x also x_stderr, x_low and x_high.
+
+        Raises:
+            duckdb.Error: with the reason; nothing was charged.
+
+        >>> with connect() as db:
+        ...     _ = db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS sick FROM range(1000) r(i)")
+        ...     _ = db.protect("t", epsilon=3.0, delta=1e-9)
+        ...     list(db.query("SELECT sick, count(*) AS n FROM t GROUP BY sick", epsilon=1.0))
+        ['sick', 'n', 'n_stderr', 'n_low', 'n_high']
+        """
+        arguments = {"epsilon": epsilon, **{name: value for name, value in how.items() if value is not None}}
+        return self._call("dp_query", sql, arguments)
+
+    def _call(self, function: str, first: str, arguments: dict[str, Any]) -> pd.DataFrame:
+        listed = ", ".join(f"{exp.to_identifier(name).sql(dialect='duckdb')} := ?" for name in arguments)
+        return self.connection.execute(f"FROM {function}(?, {listed})", [first, *arguments.values()]).df()
+
     def plan(self, table: str, epsilon: float, assume_rows: int | None = None, **how: Any) -> pd.DataFrame:
         """What `synthesize` would measure and how noisily; spends nothing. See `dp_plan`."""
         named = {"epsilon": epsilon, **how, "assume_rows": assume_rows}
         arguments = {name: value for name, value in named.items() if value is not None}
-        listed = ", ".join(f"{exp.to_identifier(name).sql(dialect='duckdb')} := ?" for name in arguments)
-        return self.connection.execute(f"FROM dp_plan(?, {listed})", [table, *arguments.values()]).df()
+        return self._call("dp_plan", table, arguments)
 
     def budget(self) -> pd.DataFrame:
         """What is spent and left of each protected table. See `dp_budget`."""

@@ -31,6 +31,10 @@ class InvalidWorkload(DpsqlError, ValueError):
     """A workload is not a set of marginals of the protected table. Nothing was charged."""
 
 
+class InvalidQuery(DpsqlError, ValueError):
+    """A query cannot be answered with noise, or not as it is written. Nothing was charged."""
+
+
 class InsufficientBudget(DpsqlError):
     """Less privacy budget is left than was asked for. Nothing was read or charged."""
 

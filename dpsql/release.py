@@ -39,7 +39,7 @@ from dpsql.mechanisms.auto import AUTO, choose
 from dpsql.mechanisms.base import Mechanism, PlannedMeasurement, explicit_options, registered
 from dpsql.mechanisms.pseudo import consistent
 from dpsql.prior import Prior
-from dpsql.privacy.accounting import Budget, check_delta, check_epsilon
+from dpsql.privacy.accounting import Budget, Neighbours, check_delta, check_epsilon
 from dpsql.privacy.curator import Answer, Curator
 from dpsql.privacy.ledger import Account
 from dpsql.privacy.noise import Entropy, system_entropy
@@ -144,17 +144,21 @@ class Resolved:
 
     def guarantee(self) -> str:
         """The promise in words."""
-        promise = (
-            f"{self.budget.epsilon:g}" if self.budget.pure else f"({self.budget.epsilon:g}, {self.budget.delta:g})"
-        )
-        return f"{promise}-DP, by {self._proof()}, for neighbours that differ by {_NEIGHBOURS[self.account.neighbours]}"
+        return promise(self.budget, self.account.neighbours)
 
-    def _proof(self) -> str:
-        if self.budget.pure:
-            return f"Laplace noise and selections ({float(self.budget.rho):.6g}-zCDP)"
-        if self.budget.gdp == self.budget.rho:
-            return f"{math.sqrt(2 * self.budget.gdp):.6g}-Gaussian DP"
-        return f"{float(self.budget.rho):.6g}-zCDP"
+
+def promise(budget: Budget, neighbours: Neighbours) -> str:
+    """The promise of a release of that budget, in words."""
+    loss = f"{budget.epsilon:g}" if budget.pure else f"({budget.epsilon:g}, {budget.delta:g})"
+    return f"{loss}-DP, by {_proof(budget)}, for neighbours that differ by {_NEIGHBOURS[neighbours]}"
+
+
+def _proof(budget: Budget) -> str:
+    if budget.pure:
+        return f"Laplace noise and selections ({float(budget.rho):.6g}-zCDP)"
+    if budget.gdp == budget.rho:
+        return f"{math.sqrt(2 * budget.gdp):.6g}-Gaussian DP"
+    return f"{float(budget.rho):.6g}-zCDP"
 
 
 _NEIGHBOURS: Final = {"add_remove": "one row added or removed", "replace_one": "one row changed"}
@@ -249,16 +253,18 @@ def _canonical(
 
 
 @dataclass(frozen=True)
-class _BooksJournal:
-    """The curator's journal, kept in the books."""
+class BooksJournal:
+    """The curator's journal, kept in the books: see `dpsql.privacy.curator.Journal`."""
 
     books: Books
     key: str
 
     def recorded(self) -> Sequence[Answer]:
+        """The answers of earlier runs, in order."""
         return self.books.answers(self.key)
 
     def append(self, answers: Sequence[Answer]) -> None:
+        """Write answers, durably."""
         self.books.append_answers(self.key, answers)
 
 
@@ -267,7 +273,7 @@ _working_changed = threading.Condition()
 
 
 @contextmanager
-def _alone(key: str, progress: Progress) -> Iterator[None]:
+def alone(key: str, progress: Progress) -> Iterator[None]:
     """One thread of this process at a time works on a release; the others wait, and can be interrupted."""
     with _working_changed:
         while key in _working:
@@ -295,7 +301,7 @@ def produce(cursors: Cursors, resolved: Resolved, progress: Progress, entropy: E
         InsufficientBudget: less is left than the request costs; nothing was charged.
         Interrupted: what was charged is kept.
     """
-    with _alone(resolved.key, progress), cursors() as cursor, _guarded(cursor, progress):
+    with alone(resolved.key, progress), cursors() as cursor, guarded(cursor, progress):
         now = resolve(cursor, resolved.request)
         if now.entry is None or now.entry.state != "published":
             resolved.check_same(now)
@@ -320,10 +326,10 @@ def _make(
     entropy: Entropy,
 ) -> None:
     """Measure, fit, draw and publish a charged release: within what the books say was charged, for that domain."""
-    _check_unchanged(entry, resolved.source)
+    check_unchanged(entry, resolved.source)
     progress.stage(f"counting {resolved.source.name}")
     counter = DuckDBCounter(cursor, resolved.source, entry.domain)
-    journal = _BooksJournal(books, entry.key)
+    journal = BooksJournal(books, entry.key)
     curator = Curator(
         counter,
         entry.domain,
@@ -375,7 +381,7 @@ def _prior(cursor: duckdb.DuckDBPyConnection, request: Request, source: Source, 
     return load_prior(cursor, find_prior(cursor, request.prior, request.search_path, source, domain))
 
 
-def _check_unchanged(entry: Entry, source: Source) -> None:
+def check_unchanged(entry: Entry, source: Source) -> None:
     """Refuse to count a table whose columns are not those that the release was charged for; tells no value."""
     types = {column.name: column.type for column in source.columns if not column.generated}
     names = {column.name for column in source.columns}
@@ -399,7 +405,7 @@ def _frame(domain: Domain, codes: np.ndarray[Any, Any], generator: np.random.Gen
 
 
 @contextmanager
-def _guarded(cursor: duckdb.DuckDBPyConnection, progress: Progress) -> Iterator[None]:
+def guarded(cursor: duckdb.DuckDBPyConnection, progress: Progress) -> Iterator[None]:
     """While inside, a statement on `cursor` is interrupted when `progress` says to stop, and no error of DuckDB leaves.
 
     The text of DuckDB's error could hold a private value; its class says enough: out of memory, disk full, …

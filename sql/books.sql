@@ -71,7 +71,7 @@ CREATE TABLE IF NOT EXISTS dpsql.answer (
   release   VARCHAR NOT NULL,
   number    BIGINT NOT NULL,
   question  VARCHAR NOT NULL,   -- JSON: what was asked, with its share of rho
-  kind      VARCHAR NOT NULL,   -- marginal, cells or selection
+  kind      VARCHAR NOT NULL,   -- marginal, cells, query or selection
   columns   VARCHAR[] NOT NULL, -- the clique
   shape     BIGINT[] NOT NULL,  -- sizes of the columns' domains
   noise     VARCHAR,            -- gaussian, laplace or none

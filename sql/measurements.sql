@@ -13,7 +13,7 @@ answers AS (
     noise,
     CAST(json_extract(question, '$.least') AS BIGINT) AS at_least
   FROM dpsql.answer
-  WHERE release = $release AND kind <> 'selection'
+  WHERE release = $release AND kind IN ('marginal', 'cells')
 ),
 places AS (
   SELECT answers.*, unnest(generate_series(1, greatest(len(columns), 1))) AS place FROM answers

@@ -10,11 +10,23 @@ from .dp_ledger import DpLedger
 from .dp_measurements import DpMeasurements
 from .dp_plan import DpPlan
 from .dp_protect import DpProtect
+from .dp_query import DpQuery
 from .dp_releases import DpReleases
 from .dp_synthesize import DpSynthesize
 from .extension import Instance
 
-FUNCTIONS = (DpProtect, DpDomain, DpConstraint, DpSynthesize, DpPlan, DpBudget, DpLedger, DpReleases, DpMeasurements)
+FUNCTIONS = (
+    DpProtect,
+    DpDomain,
+    DpConstraint,
+    DpSynthesize,
+    DpQuery,
+    DpPlan,
+    DpBudget,
+    DpLedger,
+    DpReleases,
+    DpMeasurements,
+)
 """Every SQL function, registered here and nowhere else."""
 
 

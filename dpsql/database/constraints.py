@@ -12,7 +12,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, Final
 
 import duckdb
@@ -20,12 +19,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import sqlglot
-from sqlglot import Token, TokenType, exp
+from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from dpsql.constraint import MOST_TUPLES, Allowed, Constraint, components
 from dpsql.database.catalog import Source
 from dpsql.database.encoding import decode
+from dpsql.database.scratch import foreign_word, scratch
 from dpsql.domain import Attribute, Domain
 from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.names import fold
@@ -43,15 +43,6 @@ _NOT_IN_A_ROW: Final = (
     exp.Parameter,
     exp.SessionParameter,
     exp.Star,
-)
-_BARE_WORDS: Final = frozenset(
-    """current_date current_time current_timestamp localtime localtimestamp current_user session_user current_role
-    current_schema current_catalog""".split()  # noqa: SIM905
-)
-_NOT_PLAIN: Final = frozenset({"age", "current_setting", "getvariable"})  # they look around; DuckDB 1.5 says not
-_BEFORE_PARENTHESES: Final = frozenset(  # words that are no functions
-    """and any array as between case cast coalesce date decimal else end extract from ilike in interval is like not
-    numeric or row struct then time timestamp try_cast varchar when""".split()  # noqa: SIM905
 )
 
 
@@ -80,7 +71,9 @@ def parse_predicate(source: Source, predicate: str) -> Constraint:
     refused = next(expression.find_all(*_NOT_IN_A_ROW), None)
     if refused is not None:
         _refuse(refused.sql(dialect="duckdb"))
-    _check_words(tokens)
+    foreign = foreign_word(tokens)
+    if foreign is not None:
+        _refuse(foreign)
     columns = set()
     for column in expression.find_all(exp.Column):
         if column.table and (column.args.get("db") or fold(column.table) != fold(source.name)):
@@ -97,38 +90,6 @@ def _refuse(what: str) -> None:
     )
 
 
-def _check_words(tokens: Sequence[Token]) -> None:
-    """Refuse words that call what may change from one moment to the next, or is not DuckDB's own."""
-    plain = [token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER) for token in tokens]
-    called = set()
-    for place, token in enumerate(tokens):
-        word = token.text.lower()
-        calls = place + 1 < len(tokens) and tokens[place + 1].token_type is TokenType.L_PAREN
-        if plain[place] and not calls and word in _BARE_WORDS:
-            _refuse(word)
-        named = token.token_type is TokenType.IDENTIFIER or (plain[place] and word.replace("_", "a").isalnum())
-        if calls and named and not word[0].isdigit() and not (plain[place] and word in _BEFORE_PARENTHESES):
-            called.add(word)
-    sql = (
-        "SELECT lower(function_name) FROM duckdb_functions() GROUP BY 1 "
-        "HAVING bool_and(internal AND function_type = 'scalar' AND stability = 'CONSISTENT')"
-    )
-    with _empty() as empty:
-        known = {name for (name,) in empty.execute(sql).fetchall()} - _NOT_PLAIN
-    for word in sorted(called - known):
-        _refuse(f"{word}(…)")
-
-
-@contextmanager
-def _empty() -> Iterator[duckdb.DuckDBPyConnection]:
-    """An empty database of its own: no table, no macro, no file of the user's is there."""
-    connection = duckdb.connect(":memory:", config={"enable_external_access": "false"})
-    try:
-        yield connection
-    finally:
-        connection.close()
-
-
 def find_allowed(source: Source, domain: Domain, constraints: Sequence[Constraint]) -> list[Allowed]:
     """What the constraints allow in a domain; one that names a column left out of the domain does not apply.
 
@@ -137,7 +98,7 @@ def find_allowed(source: Source, domain: Domain, constraints: Sequence[Constrain
     """
     known = {*domain.names, *(attribute.name for attribute in domain.excluded)}
     applicable = [constraint for constraint in constraints if known.issuperset(constraint.columns)]
-    with _empty() as empty:
+    with scratch() as empty:
         return [_allowed(empty, source, domain, part) for part in components(applicable)]
 
 
@@ -272,7 +233,7 @@ def settle_bins(
         frame: of the rows, as `Books.publish` wants it; its ticks are changed.
         generator: of the draws.
     """
-    with _empty() as empty:
+    with scratch() as empty:
         for part in allowed:
             if any(domain.by_name[name].kind == "bins" for name in part.clique):
                 _settle(empty, source, domain, part, codes, frame, generator)

@@ -9,10 +9,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, Final
 
 import duckdb
 import numpy as np
+import pandas as pd
 from sqlglot import exp
 
 from dpsql.database.catalog import Column, enum_values
@@ -46,13 +48,19 @@ _FROM_TICK: Final = {
 }
 
 
-def _data_type(name: str) -> exp.DataType:
+@lru_cache(maxsize=1024)
+def _parsed_type(name: str) -> exp.DataType:
     return exp.DataType.build(name, dialect="duckdb")
+
+
+def data_type(name: str) -> exp.DataType:
+    """A DuckDB type from its text."""
+    return _parsed_type(name).copy()
 
 
 def _typed(text: str, type_name: str) -> exp.Expr:
     """A constant of a type, from its text."""
-    return exp.cast(exp.Literal.string(text), _data_type(type_name), dialect="duckdb")
+    return exp.cast(exp.Literal.string(text), data_type(type_name), dialect="duckdb")
 
 
 def _identifier(name: str) -> exp.Column:
@@ -82,7 +90,7 @@ def canonical(cursor: duckdb.DuckDBPyConnection, values: Sequence[Any], type_nam
             raise InvalidArgument(f"{argument} holds NULL: NULL has a code of its own where the column is nullable")
         if type_name in INTEGER_TYPES and isinstance(value, float | Decimal) and value != value // 1:
             raise InvalidArgument(f"{argument}: {value} is not a {type_name}")
-        expression = _text(exp.cast(exp.Literal.string(_written(value)), _data_type(type_name), dialect="duckdb"))
+        expression = _text(exp.cast(exp.Literal.string(_written(value)), data_type(type_name), dialect="duckdb"))
         try:
             texts.append(cursor.execute(exp.select(expression).sql(dialect="duckdb")).fetchall()[0][0])
         except duckdb.Error:
@@ -134,23 +142,24 @@ def from_tick(value: exp.Expr, type_name: str) -> exp.Expr:
     if scale:
         whole = exp.cast(value, f"DECIMAL({38 - scale - 1}, 0)", dialect="duckdb")
         step = _typed("0." + "1".rjust(scale, "0"), f"DECIMAL({scale + 1}, {scale})")
-        return exp.cast(exp.Mul(this=whole, expression=step), _data_type(type_name), dialect="duckdb")
+        return exp.cast(exp.Mul(this=whole, expression=step), data_type(type_name), dialect="duckdb")
     if type_name in _FROM_TICK:
         return exp.paren(_substitute(exp.maybe_parse(_FROM_TICK[type_name], dialect="duckdb"), value))
-    return exp.cast(value, _data_type(type_name), dialect="duckdb")
+    return exp.cast(value, data_type(type_name), dialect="duckdb")
 
 
-def _edge_texts(cursor: duckdb.DuckDBPyConnection, ticks: Sequence[int | float], type_name: str) -> tuple[str, ...]:
+def edge_texts(cursor: duckdb.DuckDBPyConnection, ticks: Sequence[int | float], type_name: str) -> tuple[str, ...]:
     """Each edge as DuckDB writes the value; of the last one the largest value inside, which the type surely has."""
-    texts = []
-    for value in ticks if type_name in FLOAT_TYPES else [*ticks[:-1], int(ticks[-1]) - 1]:
-        if type_name in FLOAT_TYPES or type_name in INTEGER_TYPES:
-            texts.append(repr(value))
-            continue
-        number = exp.cast(exp.Literal.string(repr(value)), "BIGINT", dialect="duckdb")
-        sql = exp.select(_text(from_tick(number, type_name))).sql(dialect="duckdb")
-        texts.append(cursor.execute(sql).fetchall()[0][0])
-    return tuple(texts)
+    shown = ticks if type_name in FLOAT_TYPES else [*ticks[:-1], int(ticks[-1]) - 1]
+    if type_name in FLOAT_TYPES or type_name in INTEGER_TYPES:
+        return tuple(map(repr, shown))
+    value = from_tick(exp.column("tick"), type_name)
+    sql = exp.select(_text(value)).from_("dpsql_ticks").order_by("number").sql(dialect="duckdb")
+    cursor.register("dpsql_ticks", pd.DataFrame({"number": np.arange(len(shown)), "tick": np.array(shown, np.int64)}))
+    try:
+        return tuple(text for (text,) in cursor.execute(sql).fetchall())
+    finally:
+        cursor.unregister("dpsql_ticks")
 
 
 def can_not_be_listed(type_name: str) -> bool:
@@ -245,7 +254,7 @@ def declare_bins(
     if len(ticks) > _MOST_CODES:
         raise InvalidArgument(f"edges has {len(ticks)} entries, more than {_MOST_CODES}")
     other_text = None if other is None else canonical(cursor, [other], column.type, "other")[0]
-    texts = _edge_texts(cursor, ticks, column.type)
+    texts = edge_texts(cursor, ticks, column.type)
     return Attribute(column.name, column.type, "bins", (), ticks, texts, nullable, other_text)
 
 
@@ -276,11 +285,32 @@ def _encode_bins(attribute: Attribute, column: exp.Column) -> exp.Expr:
     inside = exp.and_(
         exp.GTE(this=column.copy(), expression=edges[0]), exp.LTE(this=column.copy(), expression=edges[-1])
     )
-    unit = attribute.type in INTEGER_TYPES and attribute.ticks[-1] - attribute.ticks[0] == attribute.regular
-    if unit:  # inside the range the difference cannot overflow; a CASE computes it for no other row
-        whole = exp.TryCast(this=column.copy(), to=_data_type("BIGINT"))
-        return exp.case().when(inside, exp.Sub(this=whole, expression=exp.Literal.number(attribute.ticks[0])))
+    single = attribute.ticks[-1] - attribute.ticks[0] == attribute.regular
+    steps = _steps(attribute, column, edges[0]) if single else None
+    if steps is not None:  # inside the range the difference cannot overflow; a CASE computes it for no other row
+        return exp.case().when(inside, steps)
     return exp.case().when(inside, _search(column, edges, 0, attribute.regular))
+
+
+def _steps(attribute: Attribute, column: exp.Column, lowest: exp.Expr) -> exp.Expr | None:
+    """How many steps of its type a value is above the lowest one, for bins of one value; None for other types."""
+    if attribute.type in INTEGER_TYPES:
+        whole = exp.TryCast(this=column.copy(), to=data_type("BIGINT"))
+        return exp.Sub(this=whole, expression=exp.Literal.number(attribute.ticks[0]))
+    scale = decimal_scale(attribute.type)
+    if scale is not None:  # at most 100,000 steps, which a DOUBLE tells apart
+        difference = exp.Paren(this=exp.Sub(this=column.copy(), expression=lowest.copy()))
+        steps = exp.Mul(
+            this=exp.TryCast(this=difference, to=data_type("DOUBLE")), expression=exp.Literal.number(10**scale)
+        )
+        return exp.TryCast(this=exp.func("round", steps, dialect="duckdb"), to=data_type("BIGINT"))
+    if attribute.type == "DATE":
+        days: exp.Expr = exp.maybe_parse("date_diff('day', y, x)", dialect="duckdb")
+        above_lowest = _substitute(days, column).transform(
+            lambda node: lowest.copy() if node == exp.column("y") else node
+        )
+        return exp.TryCast(this=above_lowest, to=data_type("BIGINT"))
+    return None
 
 
 def _search(column: exp.Column, edges: Sequence[exp.Expr], low: int, high: int) -> exp.Expr:
@@ -308,7 +338,7 @@ def decode(attribute: Attribute, code: str, ticks: str) -> exp.Expr:
             exp.Add(this=index, expression=exp.Literal.number(1)),
             dialect="duckdb",
         )
-        return exp.cast(listed, _data_type(attribute.type), dialect="duckdb")
+        return exp.cast(listed, data_type(attribute.type), dialect="duckdb")
     regular = exp.LT(this=index, expression=exp.Literal.number(attribute.regular))
     value = exp.case().when(regular, from_tick(exp.column(ticks), attribute.type))
     if attribute.other is not None:

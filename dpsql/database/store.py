@@ -22,9 +22,9 @@ from sqlglot import exp
 
 from dpsql.constraint import Constraint
 from dpsql.database.catalog import Source, is_read_only
-from dpsql.database.encoding import decode
+from dpsql.database.encoding import decode, from_tick
 from dpsql.database.statements import qualified, read
-from dpsql.domain import Attribute, Domain, attribute_from
+from dpsql.domain import Attribute, Domain, attribute_from, decimal_scale
 from dpsql.errors import BooksError, InsufficientBudget
 from dpsql.marginal import Measurement
 from dpsql.privacy.accounting import RHO_UNIT, Budget, Neighbours, units
@@ -432,7 +432,7 @@ class Books:
                 continue
             for answer in self.answers(key):
                 measured = answer.measurement
-                if measured is None or measured.cells is not None or measured.variance == 0:
+                if measured is None or measured.cells is not None or measured.variance == 0 or answer.of_query:
                     continue
                 if all(other.domain.by_name.get(name) == entry.domain.by_name.get(name) for name in measured.clique):
                     found.append(measured)
@@ -454,16 +454,27 @@ class Books:
         """
         attributes = {a.name: (f"c{i}", f"t{i}", a) for i, a in enumerate(entry.domain)}
         excluded = {a.name: a for a in entry.domain.excluded}
-        target = rows_table(self.catalog, entry)
         identifiers = [exp.column(exp.to_identifier(name, quoted=True)) for name in columns]
-        create = exp.Create(
-            this=target, kind="TABLE", expression=exp.select(*identifiers).from_(source.table()).limit(0)
-        )
+        schema = exp.select(*identifiers).from_(source.table()).limit(0)
         values = []
         for name in columns:
             code, ticks, attribute = attributes[name] if name in attributes else ("", "", excluded[name])
             values.append(exp.alias_(decode(attribute, code, ticks), name, quoted=True))
-        insert = exp.insert(exp.select(*values).from_("dpsql_codes"), target)
+        self._store(entry, exp.select(*values).from_("dpsql_codes"), schema, "dpsql_codes", frame, report)
+
+    def _store(
+        self,
+        entry: Entry,
+        select: exp.Select,
+        schema: exp.Select,
+        name: str,
+        frame: pd.DataFrame,
+        report: Mapping[str, Any],
+    ) -> None:
+        """Make the table of a release, with the columns of `schema` and the rows that `select` reads from `frame`."""
+        target = rows_table(self.catalog, entry)
+        create = exp.Create(this=target, kind="TABLE", expression=schema)
+        insert = exp.insert(select, target)
 
         def work() -> None:
             self._cursor.execute(create.sql(dialect="duckdb"))
@@ -473,11 +484,31 @@ class Books:
                 {"rows": len(frame), "report": json.dumps(report), "key": entry.key},
             )
 
-        self._cursor.register("dpsql_codes", frame)
+        self._cursor.register(name, frame)
         try:
             self._transaction(work)
         finally:
-            self._cursor.unregister("dpsql_codes")
+            self._cursor.unregister(name)
+
+    def publish_answers(
+        self, entry: Entry, frame: pd.DataFrame, types: Mapping[str, str], report: Mapping[str, Any]
+    ) -> None:
+        """Store the answers of a query, and mark its release as published.
+
+        Args:
+            entry: the release.
+            frame: keys as text, whole steps of a DECIMAL as integers.
+            types: of the columns, which `frame` has too.
+            report: what the answers say of themselves; from released values only.
+        """
+        values = []
+        for name, kind in types.items():
+            scale = decimal_scale(kind) if name.startswith("a") else None
+            value = from_tick(exp.column(name), kind) if scale else exp.column(name)
+            typed = exp.cast(value, exp.DataType.build(kind, dialect="duckdb"), dialect="duckdb")
+            values.append(exp.alias_(typed, name))
+        select = exp.select(*values).from_("dpsql_answers")
+        self._store(entry, select, select.copy().limit(0), "dpsql_answers", frame, report)
 
 
 def rows_table(catalog: str, entry: Entry) -> exp.Table:
@@ -504,7 +535,7 @@ def _answer_row(release: str, number: int, answer: Answer) -> dict[str, Any]:
         empty = dict.fromkeys(("noise", "variance", "stddev"))
         return row | empty | {"kind": "selection", "columns": [], "shape": [], "selection": chosen}
     return row | {
-        "kind": "marginal" if measured.cells is None else "cells",
+        "kind": "query" if answer.of_query else "marginal" if measured.cells is None else "cells",
         "columns": list(measured.clique),
         "shape": list(measured.shape),
         "noise": measured.noise,

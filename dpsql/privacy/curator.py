@@ -12,6 +12,7 @@ afresh what is missing spends what was charged for it.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ import numpy.typing as npt
 
 from dpsql.domain import Clique, Domain
 from dpsql.errors import DpsqlError, InsufficientBudget, InvalidArgument
+from dpsql.linear import LinearQuery
 from dpsql.marginal import Marginal, Measurement, NoiseName
 from dpsql.prior import Prior
 from dpsql.privacy.accounting import OTHER_PRICE, Neighbours, gaussian_variance, selection_rate
@@ -70,6 +72,11 @@ class Answer:
     rho: Fraction
     measurement: Measurement | None = None
     selection: tuple[Query, ...] | None = None
+
+    @property
+    def of_query(self) -> bool:
+        """Whether the measurement is of a linear query: then its values are of groups, not of the clique's cells."""
+        return bool(json.loads(self.question)["ask"] == "query")
 
 
 class Journal(Protocol):
@@ -196,6 +203,47 @@ class Curator:
             fresh.append(Answer(question, cost, measured))
         self._record(fresh)
         return [_measured(answer) for answer in [*answers, *fresh]]
+
+    def measure_linear(self, query: LinearQuery, rho: Fraction, noise: NoiseName = "gaussian") -> list[Measurement]:
+        """Weighted counts in groups, every group of the domain with independent noise; one measurement for each weight.
+
+        With Δ² the most that one row changes Σ (change_a/s_a)² over groups and aggregates, s_a the largest weight, the
+        noise of aggregate a has σ_a² = s_a²·Δ²/2ρ + 1/8; Laplace noise b_a = s_a·Δ₁/ε with ε ≤ √(2ρ), Δ₁ of Σ |change|.
+
+        Privacy: ρ-zCDP, and Gaussian DP of g = ρ: a shift by w of discrete Gaussian noise is w shifts by 1, and so
+        Gaussian DP of μ = w/√(σ² − 1/8). Laplace: ε-DP, and 11/7 of that g.
+
+        Args:
+            query: what to count; its clique's marginal is counted once.
+            rho: of all answers together.
+            noise: `gaussian` or `laplace`.
+
+        Returns:
+            For each aggregate its noisy answers, of one grouping set after the other; `shape` holds their numbers of
+            groups.
+        """
+        query.domain.check_countable(query.clique)
+        share = rho / query.aggregates
+        told = hashlib.sha256(repr((noise, query.fingerprint)).encode()).hexdigest()
+        questions = [_question("query", query.clique, share, f"{a}: {told}") for a in range(query.aggregates)]
+        self._debit([rho], noise)
+        answers = self._replay(questions)
+        if not answers:
+            replace = self.neighbours is Neighbours.REPLACE_ONE
+            exact = query.answers(self._counter.marginal(query.clique))
+            for a, (question, scale) in enumerate(zip(questions, query.scales, strict=True)):
+                flat = np.concatenate([part[a] for part in exact])
+                if noise == "laplace":
+                    b = scale * Fraction(query.sensitivity(1, replace=replace)) / selection_rate(rho, 1)
+                    drawn, variance = discrete_laplace(b, len(flat), self._entropy), 2 * b**2
+                else:
+                    change = scale**2 * Fraction(query.sensitivity(2, replace=replace))
+                    variance = change / (2 * rho) + Fraction(1, 8)
+                    drawn = discrete_gaussian(variance, len(flat), self._entropy)
+                answer = Measurement(query.clique, query.groups, flat + drawn, variance, noise, share)
+                answers.append(Answer(question, share, answer))
+            self._record(answers)
+        return [_measured(answer) for answer in answers]
 
     def select_cells(
         self,

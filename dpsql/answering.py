@@ -1,0 +1,325 @@
+"""`dp_query`: a query to its noisy answers, by the same path as every release.
+
+    resolve   the query to its protected table, its expressions to weights on the declared domain, (ε, δ) to ρ: free
+    charge    ρ; the same query at the same ε again finds its stored answers
+    measure   one question to the curator: all weights in all groups at once
+    publish   keys and answers with their errors, every group of the domain, as a table of the books
+
+HAVING, ORDER BY, LIMIT and the names of columns are of the answers, so they change what is shown, not what is charged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Final
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from sqlglot import exp
+
+from dpsql.database.catalog import Source
+from dpsql.database.counting import DuckDBCounter
+from dpsql.database.evaluation import Evaluated, columns_of, evaluate, weights_of
+from dpsql.database.lineage import Tables
+from dpsql.database.results import Result, steps_of_ten
+from dpsql.database.store import Books, Entry
+from dpsql.domain import Domain
+from dpsql.errors import DpsqlError, InvalidArgument
+from dpsql.intervals import plain, ratio
+from dpsql.marginal import Measurement
+from dpsql.privacy.accounting import Budget, check_delta, check_epsilon, make_budget, pure_budget
+from dpsql.privacy.curator import Curator
+from dpsql.privacy.ledger import Account
+from dpsql.privacy.noise import Entropy, system_entropy
+from dpsql.progress import Progress
+from dpsql.protection import account_of, domain_of
+from dpsql.query import Query, parse_query
+from dpsql.release import BooksJournal, Cursors, alone, check_unchanged, guarded, promise
+
+_MECHANISMS: Final = ("gaussian", "laplace")
+_KEPT: Final = 64
+_KEPT_CELLS: Final = 200_000
+
+
+@dataclass(frozen=True)
+class QueryRequest:
+    """What an analyst asks. Equal measured parts at equal budgets are the same release.
+
+    Attributes:
+        sql: the query.
+        epsilon: what the answers may cost.
+        delta: None for the table's; not used with Laplace noise.
+        mechanism: `gaussian` or `laplace`.
+        non_negative: whether counts below 0 are shown as 0.
+        release: a name that tells equal requests apart.
+        search_path: the caller's, for bare names.
+    """
+
+    sql: str
+    epsilon: float
+    delta: float | None = None
+    mechanism: str = "gaussian"
+    non_negative: bool = False
+    release: str = ""
+    search_path: str = ""
+
+
+@dataclass(frozen=True)
+class ResolvedQuery:
+    """A query whose names are found and whose expressions are evaluated on the domain; nothing is charged yet.
+
+    Attributes:
+        request: as asked.
+        key: SHA-256 of the canonical request.
+        canonical: as JSON: what is measured, and at which budget.
+        source: the protected table.
+        account: of the table, at that time.
+        domain: of the columns that the query reads.
+        query: taken apart.
+        evaluated: on the domain.
+        result: what it shows.
+        budget: what it will cost.
+        entry: the release, if it was charged before.
+    """
+
+    request: QueryRequest
+    key: str
+    canonical: str
+    source: Source
+    account: Account
+    domain: Domain
+    query: Query
+    evaluated: Evaluated
+    result: Result
+    budget: Budget
+    entry: Entry | None
+
+
+def resolve_query(cursor: duckdb.DuckDBPyConnection, request: QueryRequest, *, to_charge: bool = True) -> ResolvedQuery:
+    """Find and check everything that a query names; free.
+
+    Args:
+        cursor: a connection of its own.
+        request: the request.
+        to_charge: refuse what could not be charged now.
+
+    Raises:
+        DpsqlError: a child says what is wrong, and what mends it.
+    """
+    if request.mechanism not in _MECHANISMS:
+        raise InvalidArgument(
+            f"mechanism is {request.mechanism!r}: a query takes {' or '.join(map(repr, _MECHANISMS))} noise"
+        )
+    query = parse_query(request.sql, Tables(cursor, request.search_path))
+    source: Source = query.scope.origin
+    books = Books(cursor, source.catalog)
+    account = account_of(books, source)
+    delta = account.delta if request.delta is None else request.delta
+    check_epsilon(request.epsilon)
+    check_delta(delta)
+    domain = _domain_of(books, source, query)
+    budget = _budget(request, delta)
+    canonical = _canonical(request, source, query, budget)
+    key = hashlib.sha256(canonical.encode()).hexdigest()
+    entry = books.release(key)
+    evaluated, result = _understood(source, domain, query)
+    resolved = ResolvedQuery(request, key, canonical, source, account, domain, query, evaluated, result, budget, entry)
+    if entry is None and to_charge:
+        books.check_writable()
+        account.require(budget, "gaussian" if request.mechanism == "gaussian" else None)
+    return resolved
+
+
+def _budget(request: QueryRequest, delta: float) -> Budget:
+    if request.mechanism == "gaussian":
+        return make_budget(request.epsilon, delta, "gaussian")
+    return pure_budget(request.epsilon, Fraction(request.epsilon) ** 2 / 2)
+
+
+def _domain_of(books: Books, source: Source, query: Query) -> Domain:
+    """The domain of the columns that a query reads; without any, the empty one."""
+    trees = [*query.keys, *query.filters]
+    for aggregate in query.aggregates:
+        trees += [tree for tree in (aggregate.argument, *aggregate.filters) if tree is not None]
+    names = {column.name for tree in trees for column in tree.find_all(exp.Column)}
+    if not names:
+        return Domain(())
+    domain = domain_of(books, source, sorted(names))
+    for tree in trees:
+        columns_of(domain, tree)  # refuses excluded columns
+    return domain
+
+
+def _canonical(request: QueryRequest, source: Source, query: Query, budget: Budget) -> str:
+    def text(tree: exp.Expr | None) -> str | None:
+        return None if tree is None else tree.sql(dialect="duckdb")
+
+    asked = {
+        "keys": [text(tree) for tree in query.keys],
+        "sets": query.sets,
+        "filters": sorted(str(text(tree)) for tree in query.filters),
+        "aggregates": [
+            [a.kind, text(a.argument), sorted(str(text(tree)) for tree in a.filters)] for a in query.aggregates
+        ],
+    }
+    return json.dumps(
+        {
+            "source": source.key,
+            "query": asked,
+            "epsilon": repr(budget.epsilon),
+            "delta": repr(budget.delta),
+            "mechanism": request.mechanism,
+            "release": request.release,
+        },
+        ensure_ascii=False,
+        sort_keys=True,
+    )
+
+
+_known: OrderedDict[tuple[Source, Domain, str], tuple[Evaluated, Result]] = OrderedDict()
+_knowing = threading.Lock()
+
+
+def _understood(source: Source, domain: Domain, query: Query) -> tuple[Evaluated, Result]:
+    """A query on its domain and what it shows; those of the last queries are kept, for they depend on nothing else."""
+    key = (source, domain, query.fingerprint)
+    with _knowing:
+        if key in _known:
+            _known.move_to_end(key)
+            return _known[key]
+    evaluated = evaluate(source, domain, query)
+    result = Result.of(source, query, evaluated)
+    cells = sum(part.groups.size + part.factors.size for part in evaluated.linear.parts)
+    if cells + sum(evaluated.linear.groups) <= _KEPT_CELLS:
+        with _knowing:
+            _known[key] = evaluated, result
+            while len(_known) > _KEPT:
+                _known.popitem(last=False)
+    return evaluated, result
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+
+def produce_answers(
+    cursors: Cursors, resolved: ResolvedQuery, progress: Progress, entropy: Entropy = system_entropy
+) -> Entry:
+    """The answers of a resolved query: stored, resumed, or charged and measured now.
+
+    Args:
+        cursors: opens connections to the instance.
+        resolved: by `resolve_query`.
+        progress: told of each step; may raise `Interrupted`.
+        entropy: of the noise; tests inject one.
+
+    Raises:
+        InsufficientBudget: less is left than the request costs; nothing was charged.
+        Interrupted: what was charged is kept.
+    """
+    with alone(resolved.key, progress), cursors() as cursor, guarded(cursor, progress):
+        books = Books(cursor, resolved.source.catalog)
+        entry = books.release(resolved.key)
+        if entry is not None and entry.state == "published":
+            return entry
+        now = resolve_query(cursor, resolved.request)
+        then = (resolved.key, resolved.source, resolved.domain, resolved.result.columns, resolved.budget)
+        if then != (now.key, now.source, now.domain, now.result.columns, now.budget):
+            raise DpsqlError("the table or its protection changed since the statement was bound: run it again")
+        entry = now.entry or books.charge(
+            now.key,
+            now.source.key,
+            now.canonical,
+            now.domain,
+            f"query ({now.request.mechanism})",
+            promise(now.budget, now.account.neighbours),
+            now.budget,
+        )
+        _measure(cursor, books, entry, now, progress, entropy)
+        published = books.release(now.key)
+        assert published is not None
+        return published
+
+
+def _measure(
+    cursor: duckdb.DuckDBPyConnection,
+    books: Books,
+    entry: Entry,
+    resolved: ResolvedQuery,
+    progress: Progress,
+    entropy: Entropy,
+) -> None:
+    """Measure and publish a charged query, within what the books say was charged."""
+    check_unchanged(entry, resolved.source)
+    if entry.domain != resolved.domain:
+        raise DpsqlError(
+            "a domain was declared anew since this query was charged: give release := 'another name', which is "
+            "charged anew"
+        )
+    linear = resolved.evaluated.linear
+    progress.stage(f"counting {resolved.source.name}")
+    needed = replace(linear.domain, attributes=tuple(a for a in linear.domain if a.name in linear.clique))
+    counter = DuckDBCounter(cursor, resolved.source, needed, once=True)
+    pure = Fraction(resolved.budget.epsilon) if resolved.budget.pure else None
+    curator = Curator(
+        counter,
+        needed,
+        entry.neighbours,
+        entry.rho,
+        BooksJournal(books, entry.key),
+        progress,
+        entropy,
+        gdp=entry.gdp,
+        pure=pure,
+    )
+    noise: Any = resolved.request.mechanism
+    rho = curator.remaining if pure is None else min(curator.remaining, pure**2 / 2)
+    measured = curator.measure_linear(linear, rho, noise)
+    counter.close()
+    frame = _frame(resolved, measured)
+    report = {"groups": len(frame), "stddev": [m.stddev for m in measured]}
+    books.publish_answers(entry, frame, resolved.result.stored, report)
+
+
+def _frame(resolved: ResolvedQuery, measured: Sequence[Measurement]) -> pd.DataFrame:
+    """All groups of all grouping sets: keys as text, values as whole steps or floats, errors."""
+    evaluated, query = resolved.evaluated, resolved.query
+    kept = np.concatenate(evaluated.present)
+    columns: dict[str, Any] = {}
+    for number in range(len(query.keys)):
+        parts: list[npt.NDArray[Any]] = []
+        for keys, alive in zip(evaluated.keys, evaluated.present, strict=True):
+            known = keys[number]
+            parts.append(np.full(len(alive), None, object) if known is None else known)
+        columns[f"k{number}"] = np.concatenate(parts)[kept]
+    _, made_of = weights_of(query.aggregates)
+    for number, (aggregate, parts_of) in enumerate(zip(query.aggregates, made_of, strict=True)):
+        if aggregate.kind == "avg":
+            over, under = parts_of
+            unit = float(evaluated.units[over])
+            answers = ratio(measured[over], measured[under], unit, _bounds(evaluated, over, unit))
+        else:
+            step = evaluated.units[parts_of[0]]
+            answers = plain(measured[parts_of[0]], float(step), whole=steps_of_ten(step) is not None)
+        columns[f"a{number}"] = answers.values[kept]
+        columns[f"a{number}_stderr"] = answers.stderr[kept]
+        columns[f"a{number}_low"], columns[f"a{number}_high"] = answers.low[kept], answers.high[kept]
+    return pd.DataFrame(columns)
+
+
+def _bounds(evaluated: Evaluated, over: int, unit: float) -> tuple[float, float]:
+    """The least and the largest value of a summed argument on the declared domain."""
+    low, high = [], []
+    for part in evaluated.linear.parts:
+        low.append(int(part.factors[over].min(initial=0)))
+        high.append(int(part.factors[over].max(initial=0)))
+    reach = math.prod(max(abs(a), abs(b)) for a, b in zip(low, high, strict=True))
+    return (-reach if any(value < 0 for value in low) else 0) * unit, reach * unit

@@ -1,0 +1,582 @@
+r"""What the expressions of a query are on every cell of the declared domain: keys, filters and weights.
+
+Expressions that share columns form a part. Each part is evaluated by DuckDB in an empty database, on the product of its
+columns' values, never on private rows. A bin that holds several values is tried at several of them: at all if they can
+be counted, else at its ends and around every constant of the expression, which tells all that a comparison or a
+monotone function can do inside. An expression that is not the same in all of a bin cannot be answered from its counts:
+then the columns are taken value by value, where their type has steps and the bounds leave few enough of them.
+
+    cells of a part  →  number of the key among the part's distinct keys, filter (0 or 1), weight of each aggregate
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Final
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import sqlglot
+from sqlglot import exp
+
+from dpsql.database.catalog import Source
+from dpsql.database.encoding import data_type, decode, edge_texts, tick
+from dpsql.database.scratch import foreign_word, scratch
+from dpsql.domain import Attribute, Domain, decimal_scale
+from dpsql.errors import DomainTooLarge, DpsqlError, InvalidQuery
+from dpsql.linear import Integers, LinearQuery, Part
+from dpsql.names import fold
+from dpsql.query import Aggregate, Query
+
+_MOST_POINTS: Final = 4_000_000
+_MOST_GROUPS: Final = 5_000_000
+_MOST_STEPS: Final = 200_000  # of one column, taken value by value
+_LARGEST_WEIGHT: Final = 2**40
+_FINEST: Final = 2**20  # steps into which the largest weight of a DOUBLE is divided
+_WHOLE: Final = frozenset(
+    "BOOLEAN TINYINT SMALLINT INTEGER BIGINT HUGEINT UTINYINT USMALLINT UINTEGER UBIGINT UHUGEINT".split()  # noqa: SIM905
+)
+_COMPARES: Final = (
+    exp.EQ,
+    exp.NEQ,
+    exp.LT,
+    exp.LTE,
+    exp.GT,
+    exp.GTE,
+    exp.Between,
+    exp.In,
+    exp.Is,
+    exp.NullSafeEQ,
+    exp.NullSafeNEQ,
+)
+_MONOTONE: Final = (
+    exp.Floor,
+    exp.Ceil,
+    exp.Round,
+    exp.Trunc,
+    exp.IntDiv,
+    exp.Year,
+    exp.DateTrunc,
+    exp.TimestampTrunc,
+    exp.TsOrDsToDate,
+    exp.Cast,
+)
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """A query on its domain.
+
+    Attributes:
+        linear: what to count: first the queries' own aggregates in order, an average as its sum and its count.
+        units: for each weight of `linear` the value of 1, such as 1/100 for a sum of DECIMAL(9, 2).
+        keys: for each grouping set, the text of each key of the query in each group (None is NULL); None for keys that
+            are not in the set.
+        present: for each grouping set, which groups can have a row, by the filters.
+    """
+
+    linear: LinearQuery
+    units: tuple[Fraction, ...]
+    keys: tuple[tuple[npt.NDArray[Any] | None, ...], ...]
+    present: tuple[npt.NDArray[np.bool_], ...]
+
+
+@dataclass(frozen=True)
+class _Weight:
+    """One weight: the argument of a sum, or 1, where all filters hold."""
+
+    argument: exp.Expr | None
+    filters: tuple[exp.Expr, ...]
+
+
+def weights_of(aggregates: Sequence[Aggregate]) -> tuple[list[_Weight], list[tuple[int, ...]]]:
+    """The distinct weights of some aggregates, and for each aggregate which it is made of: one, or sum and count."""
+    found: dict[_Weight, int] = {}
+    made_of = []
+    for aggregate in aggregates:
+        parts = []
+        if aggregate.argument is not None:
+            parts.append(_Weight(aggregate.argument, aggregate.filters))
+        if aggregate.kind == "avg":
+            assert aggregate.argument is not None
+            there = exp.Not(this=exp.Is(this=exp.Paren(this=aggregate.argument.copy()), expression=exp.null()))
+            parts.append(_Weight(None, (*aggregate.filters, there)))
+        if aggregate.kind == "count":
+            parts.append(_Weight(None, aggregate.filters))
+        made_of.append(tuple(found.setdefault(part, len(found)) for part in parts))
+    return list(found), made_of
+
+
+def evaluate(source: Source, domain: Domain, query: Query) -> Evaluated:
+    """Evaluate a query's expressions on the domain of its columns.
+
+    Args:
+        source: the protected table.
+        domain: of its columns.
+        query: taken apart, over the columns of `source`.
+
+    Raises:
+        InvalidQuery: an expression fails, calls what is not plain, or is not the same in all of a bin.
+        DomainTooLarge: too many cells to try, or too many groups.
+    """
+    weights, _ = weights_of(query.aggregates)
+    trees = [*query.keys, *query.filters]
+    trees += [tree for weight in weights for tree in (weight.argument, *weight.filters) if tree is not None]
+    for tree in trees:
+        _check_functions(tree)
+    pieces = []
+    with scratch() as empty:
+        for number, names in enumerate(_components(domain, trees)):
+            pieces.append(_Piece(empty, source, domain, names, query, weights, is_first=number == 0))
+    return _joined(domain, query, weights, pieces)
+
+
+def _check_functions(tree: exp.Expr) -> None:
+    text = tree.sql(dialect="duckdb")
+    foreign = foreign_word(sqlglot.tokenize(text, read="duckdb"))
+    if foreign is not None:
+        raise InvalidQuery(
+            f"query: {foreign} cannot be used: expressions may call DuckDB's own scalar functions whose result depends "
+            "on their arguments alone"
+        )
+
+
+def columns_of(domain: Domain, tree: exp.Expr) -> tuple[str, ...]:
+    """The columns of the domain that an expression reads."""
+    return domain.clique(column.name for column in tree.find_all(exp.Column))
+
+
+def _components(domain: Domain, trees: Sequence[exp.Expr]) -> list[tuple[str, ...]]:
+    """The columns of each part: those that expressions join. One empty part, if no column is read."""
+    parts: list[set[str]] = []
+    for tree in trees:
+        names = set(columns_of(domain, tree))
+        joined = [part for part in parts if part & names]
+        parts = [part for part in parts if not part & names] + [names.union(*joined)]
+    found = [domain.clique(part) for part in parts if part]
+    return sorted(found, key=lambda names: domain.names.index(names[0])) or [()]
+
+
+@dataclass
+class _Column:
+    """The values of one attribute at which expressions are tried, sorted by code."""
+
+    attribute: Attribute
+    codes: Integers
+    ticks: npt.NDArray[Any]
+
+    @staticmethod
+    def of(attribute: Attribute, constants: Sequence[int | float]) -> _Column:
+        codes, ticks = [np.arange(attribute.size)], [_lowest(attribute, np.arange(attribute.size))]
+        for more_codes, more_ticks in _inside(attribute, constants):
+            codes.append(np.asarray(more_codes, np.int64))
+            ticks.append(np.asarray(more_ticks))
+        together = np.concatenate(codes)
+        order = np.argsort(together, kind="stable")
+        return _Column(attribute, together[order], np.concatenate(ticks)[order])
+
+
+def _lowest(attribute: Attribute, codes: Integers) -> npt.NDArray[Any]:
+    if attribute.kind != "bins":
+        return np.zeros(len(codes), np.int64)
+    return np.array(attribute.ticks)[np.minimum(codes, attribute.regular - 1)]
+
+
+def _inside(attribute: Attribute, constants: Sequence[int | float]) -> Iterator[tuple[Any, Any]]:
+    """Codes of bins and further ticks in them: all, or the highest and those around constants."""
+    if attribute.kind != "bins":
+        return
+    if attribute.is_float:
+        edges = np.array(attribute.ticks, np.float32 if attribute.type == "FLOAT" else np.float64)
+        highest = np.nextafter(edges[1:], -np.inf)
+        highest[-1] = edges[-1]
+        yield np.arange(attribute.regular), highest.astype(float)
+        for constant in constants:
+            value = edges.dtype.type(constant)
+            for near in (np.nextafter(value, -np.inf), value, np.nextafter(value, np.inf)):
+                if edges[0] <= near <= edges[-1]:
+                    code = min(int(np.searchsorted(edges, near, side="right")) - 1, attribute.regular - 1)
+                    yield [code], [float(near)]
+        return
+    ticks = np.array(attribute.ticks, np.int64)
+    if ticks[-1] - ticks[0] == attribute.regular:
+        return
+    if ticks[-1] - ticks[0] <= _MOST_STEPS:
+        every = np.arange(ticks[0], ticks[-1])
+        codes = np.searchsorted(ticks, every, side="right") - 1
+        more = every != ticks[codes]
+        yield codes[more], every[more]
+        return
+    yield np.arange(attribute.regular), ticks[1:] - 1
+    for constant in constants:
+        for near in (int(constant) - 1, int(constant), int(constant) + 1):
+            if ticks[0] <= near < ticks[-1]:
+                yield [int(np.searchsorted(ticks, near, side="right")) - 1], [near]
+
+
+class _Piece:
+    """The expressions of one part, on its cells."""
+
+    def __init__(
+        self,
+        empty: duckdb.DuckDBPyConnection,
+        source: Source,
+        domain: Domain,
+        names: tuple[str, ...],
+        query: Query,
+        weights: Sequence[_Weight],
+        *,
+        is_first: bool,
+    ) -> None:
+        self._empty, self._source = empty, source
+        self._prefix = "dpsql_"  # of no column of the source
+        while any(fold(column.name).startswith(self._prefix) for column in source.columns):
+            self._prefix = "_" + self._prefix
+
+        def inside(tree: exp.Expr | None) -> bool:
+            if tree is None:
+                return False
+            read = columns_of(domain, tree)
+            return set(read) <= set(names) if read else is_first
+
+        self.keys = [number for number, tree in enumerate(query.keys) if inside(tree)]
+        self._key_trees = [query.keys[number] for number in self.keys]
+        self._filters = [tree for tree in query.filters if inside(tree)]
+        self._weights = [
+            (weight.argument if inside(weight.argument) else None, [f for f in weight.filters if inside(f)])
+            for weight in weights
+        ]
+        attributes = [domain.by_name[name] for name in names]
+        try:
+            self._evaluate(attributes)
+        except _Varies as varies:
+            finer = [_finest(attribute) for attribute in attributes]
+            if finer == attributes:
+                raise varies.refusal() from None
+            try:
+                self._evaluate(finer)
+            except (_Varies, DomainTooLarge):
+                raise varies.refusal() from None
+
+    def _evaluate(self, attributes: list[Attribute]) -> None:
+        self.attributes = tuple(attributes)
+        self.names = tuple(attribute.name for attribute in attributes)
+        shape = [attribute.size for attribute in attributes]
+        columns = [_Column.of(a, list(self._constants(a))) for a in attributes]
+        points = math.prod(len(column.codes) for column in columns)
+        if points > _MOST_POINTS:
+            raise DomainTooLarge(
+                f"query: the expressions join {', '.join(self.names)}, whose domains have {points:.3g} combinations of "
+                f"values, more than {_MOST_POINTS}: use fewer of them in one expression, or declare coarser domains"
+            )
+        picked = np.unravel_index(np.arange(points), [len(c.codes) for c in columns]) if columns else ()
+        codes = [column.codes[pick] for column, pick in zip(columns, picked, strict=True)]
+        frame = {f"{self._prefix}point": np.arange(points)}
+        for number, (column, pick) in enumerate(zip(columns, picked, strict=True)):
+            frame[f"{self._prefix}c{number}"] = codes[number]
+            if column.attribute.kind == "bins":
+                frame[f"{self._prefix}t{number}"] = column.ticks[pick]
+        cells = np.ravel_multi_index(codes, shape) if codes else np.zeros(points, np.int64)
+        self._order = np.argsort(cells, kind="stable")
+        self._starts = np.searchsorted(cells[self._order], np.arange(math.prod(shape)))
+        self._read(self._run(frame))
+
+    def _run(self, frame: dict[str, Any]) -> dict[str, Any]:
+        """The values of all expressions at all points, in the order of the points."""
+        types = {column.name: column.type for column in self._source.columns}
+        point = f"{self._prefix}point"
+        values: list[exp.Expr] = [exp.column(point)]
+        for number, attribute in enumerate(self.attributes):
+            value = decode(attribute, f"{self._prefix}c{number}", f"{self._prefix}t{number}")
+            typed = exp.cast(value, data_type(types[attribute.name]))
+            values.append(exp.alias_(typed, attribute.name, quoted=True))
+        decoded = exp.select(*values).from_("dpsql_points").subquery("dpsql_decoded")
+        wanted: dict[str, exp.Expr] = {}
+        for number, tree in enumerate(self._key_trees):
+            order = exp.Order(expressions=[exp.Paren(this=tree.copy())])
+            rank = exp.Window(this=exp.DenseRank(), order=order)
+            wanted[f"k{number}"] = exp.Sub(this=rank, expression=exp.Literal.number(1))
+            wanted[f"v{number}"] = exp.cast(exp.Paren(this=tree.copy()), "VARCHAR", dialect="duckdb")
+        wanted |= {f"f{number}": _holds(tree) for number, tree in enumerate(self._filters)}
+        for number, (argument, filters) in enumerate(self._weights):
+            if argument is not None:
+                wanted[f"w{number}"] = exp.Paren(this=argument.copy())
+            wanted |= {f"g{number}_{place}": _holds(tree) for place, tree in enumerate(filters)}
+        listed = [exp.alias_(tree, name) for name, tree in wanted.items()]
+        evaluated = exp.select(point, *listed).from_(decoded)
+        self._empty.register("dpsql_points", pd.DataFrame(frame))
+        try:
+            kinds = {row[0]: row[1] for row in self._empty.execute(f"DESCRIBE {_sql(evaluated)}").fetchall()}
+            self._units = {name: _unit_of(kinds[name]) for name in wanted if name.startswith("w")}
+            columns = [_whole_number(name, kinds[name]) if name in self._units else exp.column(name) for name in wanted]
+            final = exp.select(point, *columns).from_(evaluated.subquery("dpsql_values")).order_by(point)
+            return dict(self._empty.execute(_sql(final)).fetchnumpy())
+        except duckdb.Error as error:  # of public values only, so its text may be shown
+            raise InvalidQuery(f"query: {str(error).splitlines()[0]}") from None
+        finally:
+            self._empty.unregister("dpsql_points")
+
+    def _read(self, found: dict[str, Any]) -> None:
+        """Values at points to values of cells; refuses what differs inside a cell."""
+        self.mask = np.ones(len(self._starts), bool)
+        for number, tree in enumerate(self._filters):
+            self.mask &= self._constant(np.asarray(found[f"f{number}"]).astype(np.int64), tree).astype(bool)
+        self.key_numbers, self.key_texts = [], []
+        for number, tree in enumerate(self._key_trees):
+            numbers = self._constant(np.asarray(found[f"k{number}"], np.int64), tree)
+            texts = found[f"v{number}"]
+            plain = np.asarray(np.ma.getdata(texts), object).copy()
+            plain[np.ma.getmaskarray(np.ma.asarray(texts))] = None
+            self.key_numbers.append(numbers)
+            self.key_texts.append(plain[self._order][self._starts] if len(self._starts) else plain)
+        self.factors, self.units = [], []
+        for number, (argument, filters) in enumerate(self._weights):
+            factor = np.ones(len(self._starts), np.int64)
+            unit = Fraction(1)
+            if argument is not None:
+                factor, unit = self._weight(found[f"w{number}"], f"w{number}", argument)
+            for place, tree in enumerate(filters):
+                factor = factor * self._constant(np.asarray(found[f"g{number}_{place}"]).astype(np.int64), tree)
+            self.factors.append(factor * self.mask)
+            self.units.append(unit)
+
+    def _weight(self, values: Any, name: str, tree: exp.Expr) -> tuple[Integers, Fraction]:
+        masked = np.ma.asarray(values)
+        unit = self._units[name]
+        plain = np.ma.filled(masked.astype(np.float64), 0.0)
+        if not np.isfinite(plain).all():
+            raise InvalidQuery(f"query: {_sql(tree)} is not finite for some values of the declared domain")
+        if np.abs(plain).max(initial=0.0) > _LARGEST_WEIGHT:
+            raise InvalidQuery(
+                f"query: {_sql(tree)} is as large as {np.abs(plain).max():.3g} on the declared domain, more than 2^40 "
+                "steps of its type: divide it, or cast it to a coarser type"
+            )
+        if unit is not None:
+            whole = np.rint(plain).astype(np.int64)
+        elif (plain == np.rint(plain)).all():
+            whole, unit = plain.astype(np.int64), Fraction(1)
+        else:
+            exponent = math.ceil(math.log2(np.abs(plain).max(initial=1.0)))
+            unit = Fraction(2) ** exponent / _FINEST
+            whole = np.rint(plain / float(unit)).astype(np.int64)
+        return self._constant(whole, tree), unit
+
+    def _constant(self, values: npt.NDArray[Any], tree: exp.Expr) -> Integers:
+        """The value in each cell, of the values at its points."""
+        if len(values) == len(self._starts):
+            return values[self._order]
+        ordered = values[self._order]
+        low, high = np.minimum.reduceat(ordered, self._starts), np.maximum.reduceat(ordered, self._starts)
+        differs = low != high
+        if differs.any():
+            raise _Varies(tree, self.attributes, int(np.flatnonzero(differs)[0]))
+        for attribute in self.attributes:
+            if not _all_tried(attribute) and not _told_by_ends(tree, attribute.name):
+                raise _Varies(tree, self.attributes, None)
+        return low
+
+    def _constants(self, attribute: Attribute) -> Iterator[int | float]:
+        """The ticks of the constants in the part's expressions that are of the attribute's type."""
+        if attribute.kind != "bins" or _all_tried(attribute):
+            return
+        trees = [*self._key_trees, *self._filters]
+        trees += [tree for argument, filters in self._weights for tree in (argument, *filters) if tree is not None]
+        found = itertools.chain.from_iterable(tree.find_all(exp.Literal) for tree in trees)
+        for text in {literal.name for literal in found}:
+            for sign in ("", "-"):
+                try:
+                    yield tick(self._empty, sign + text, attribute.type, "constant")
+                except (DpsqlError, ValueError, duckdb.Error):
+                    continue
+
+
+class _Varies(Exception):
+    """An expression is not the same in all of a bin."""
+
+    def __init__(self, tree: exp.Expr, attributes: Sequence[Attribute], cell: int | None) -> None:
+        self._tree, self._attributes, self._cell = tree, attributes, cell
+
+    def refusal(self) -> InvalidQuery:
+        """What to tell."""
+        shape = [attribute.size for attribute in self._attributes]
+        codes = np.unravel_index(self._cell, shape) if self._cell is not None else None
+        wide = [
+            (attribute, None if codes is None else int(codes[place]))
+            for place, attribute in enumerate(self._attributes)
+            if attribute.kind == "bins" and not _one_value_each(attribute)
+        ]
+        attribute, code = wide[0]
+        where = f"in the bin {attribute.labels()[code]} of" if code is not None else "in every bin of"
+        return InvalidQuery(
+            f"query: {_sql(self._tree)} is not known to be the same {where} {attribute.name!r}: use the edges of its "
+            f"bins ({', '.join(attribute.edges[:12])}{', …' if len(attribute.edges) > 12 else ''}), or the owner "
+            f"declares edges where it changes with dp_domain(…, {attribute.name!r}, edges := […])"
+        )
+
+
+def _one_value_each(attribute: Attribute) -> bool:
+    return not attribute.is_float and attribute.ticks[-1] - attribute.ticks[0] == attribute.regular
+
+
+def _all_tried(attribute: Attribute) -> bool:
+    """Whether every value of every bin is tried."""
+    if attribute.kind != "bins":
+        return True
+    return not attribute.is_float and attribute.ticks[-1] - attribute.ticks[0] <= _MOST_STEPS
+
+
+def _told_by_ends(tree: exp.Expr, name: str) -> bool:
+    """Whether an expression changes inside a bin only around constants, or not at all if its ends agree.
+
+    That is so if the column stands by itself in comparisons with constants, or the whole is one monotone function of
+    it, as floor(x / 10).
+    """
+    for column in tree.find_all(exp.Column):
+        if column.name == name and not (_compared(column) or _in_monotone(column, tree)):
+            return False
+    return True
+
+
+def _compared(column: exp.Column) -> bool:
+    node: exp.Expr = column
+    while isinstance(node.parent, exp.Paren):
+        node = node.parent
+    parent = node.parent
+    if not isinstance(parent, _COMPARES):
+        return False
+    others = [child for child in parent.iter_expressions() if child is not node]
+    return all(other.find(exp.Column) is None and _is_constant(other) for other in others)
+
+
+def _is_constant(tree: exp.Expr) -> bool:
+    kinds = (exp.Literal, exp.Null, exp.Neg, exp.Cast, exp.DataType, exp.Paren, exp.DataTypeParam)
+    return all(isinstance(node, kinds) for node in tree.walk())
+
+
+def _in_monotone(column: exp.Column, tree: exp.Expr) -> bool:
+    """Whether every step from the column up to the root of the expression is monotone in it, or a constant's sum."""
+    if sum(1 for other in tree.find_all(exp.Column) if other.name == column.name) > 1:
+        return False
+    node: exp.Expr = column
+    while node is not tree:
+        parent = node.parent
+        assert parent is not None
+        others = [child for child in parent.iter_expressions() if child is not node]
+        scaled = isinstance(parent, exp.Add | exp.Sub | exp.Mul | exp.Div)
+        if not isinstance(parent, exp.Paren) and not (isinstance(parent, _MONOTONE) or scaled):
+            return False
+        if isinstance(parent, exp.Div | exp.IntDiv) and parent.this is not node:
+            return False
+        if isinstance(parent, exp.Cast) and parent.to.is_type(*exp.DataType.TEXT_TYPES):
+            return False
+        if not all(_is_constant(other) or isinstance(other, exp.Var | exp.DataType) for other in others):
+            return False
+        node = parent
+    return True
+
+
+def _finest(attribute: Attribute) -> Attribute:
+    """The same bounds with a bin for each value, where the type has steps and there are few enough."""
+    if attribute.kind != "bins" or attribute.is_float or attribute.ticks[-1] - attribute.ticks[0] > _MOST_STEPS:
+        return attribute
+    ticks = tuple(range(int(attribute.ticks[0]), int(attribute.ticks[-1]) + 1))
+    if len(ticks) == len(attribute.ticks):
+        return attribute
+    with scratch() as empty:
+        return replace(attribute, ticks=ticks, edges=edge_texts(empty, ticks, attribute.type))
+
+
+def _sql(tree: exp.Expr) -> str:
+    return tree.sql(dialect="duckdb")
+
+
+def _holds(tree: exp.Expr) -> exp.Expr:
+    """Whether a condition holds: NULL does not."""
+    truth = exp.cast(exp.Paren(this=tree.copy()), "BOOLEAN", dialect="duckdb")
+    return exp.Coalesce(this=truth, expressions=[exp.false()])
+
+
+def _unit_of(kind: str) -> Fraction | None:
+    """The step of a summed type; None for floats.
+
+    Raises:
+        InvalidQuery: it cannot be summed.
+    """
+    if kind in _WHOLE:
+        return Fraction(1)
+    scale = decimal_scale(kind)
+    if scale is not None:
+        return Fraction(1, 10**scale)
+    if kind in ("FLOAT", "DOUBLE"):
+        return None
+    raise InvalidQuery(f"query: sum and avg take numbers, not {kind}: cast the argument to one")
+
+
+def _whole_number(name: str, kind: str) -> exp.Expr:
+    """A weight as a DOUBLE: of a DECIMAL in its steps, which stay exact up to 2^53."""
+    value: exp.Expr = exp.column(name)
+    if decimal_scale(kind):
+        text = exp.cast(value, "VARCHAR", dialect="duckdb")
+        value = exp.func("replace", text, exp.Literal.string("."), exp.Literal.string(""), dialect="duckdb")
+    return exp.alias_(exp.cast(value, "DOUBLE", dialect="duckdb"), name)
+
+
+# --- the parts together -----------------------------------------------------------------------------------------------
+
+
+def _joined(domain: Domain, query: Query, weights: Sequence[_Weight], pieces: Sequence[_Piece]) -> Evaluated:
+    finer = {attribute.name: attribute for piece in pieces for attribute in piece.attributes}
+    refined = replace(domain, attributes=tuple(finer.get(a.name, a) for a in domain))
+    units = tuple(
+        math.prod((piece.units[number] for piece in pieces), start=Fraction(1)) for number in range(len(weights))
+    )
+    parts, local = [], []
+    for piece in pieces:
+        by_set = [_local_keys(piece, chosen) for chosen in query.sets]
+        local.append(by_set)
+        counts = tuple(max(1, len(cells)) for _, cells in by_set)
+        groups = np.stack([groups for groups, _ in by_set])
+        parts.append(Part(piece.names, np.stack(piece.factors), groups, counts))
+    linear = LinearQuery(refined, tuple(parts))
+    if sum(linear.groups) > _MOST_GROUPS:
+        raise DomainTooLarge(
+            f"query: the declared domain has {sum(linear.groups):.3g} groups, more than {_MOST_GROUPS}, and every one "
+            "gets an answer: group by fewer or coarser columns"
+        )
+    if math.prod(linear.scales) > _LARGEST_WEIGHT**2 or max(linear.scales) > _LARGEST_WEIGHT:
+        raise InvalidQuery("query: the weights are too large to be summed exactly: divide them")
+    keys, present = [], []
+    for number, chosen in enumerate(query.sets):
+        places = np.unravel_index(np.arange(linear.groups[number]), [part.keys[number] for part in parts])
+        columns: list[npt.NDArray[Any] | None] = [None] * len(query.keys)
+        alive = np.ones(linear.groups[number], bool)
+        for piece, by_set, place in zip(pieces, local, places, strict=True):
+            _, cells = by_set[number]
+            alive &= bool(len(cells)) or not chosen  # without keys there is one group, of no rows too
+            for key, texts in zip(piece.keys, piece.key_texts, strict=True):
+                if key in chosen and len(cells):
+                    columns[key] = texts[cells][place]
+        keys.append(tuple(columns))
+        present.append(alive)
+    return Evaluated(linear, units, tuple(keys), tuple(present))
+
+
+def _local_keys(piece: _Piece, chosen: Sequence[int]) -> tuple[Integers, Integers]:
+    """The group of each cell of a part, and one cell of each group, for the keys of one grouping set.
+
+    Only keys of cells that the filters keep are groups; the others get group 0, where their weights are 0.
+    """
+    groups = np.zeros(len(piece.mask), np.int64)
+    kept = np.flatnonzero(piece.mask)
+    numbers = [n for key, n in zip(piece.keys, piece.key_numbers, strict=True) if key in chosen]
+    if not numbers or not len(kept):
+        return groups, kept[:1]
+    _, first, inverse = np.unique(np.stack(numbers)[:, kept], axis=1, return_index=True, return_inverse=True)
+    groups[kept] = inverse.ravel()
+    return groups, kept[first]

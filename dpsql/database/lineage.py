@@ -1,0 +1,55 @@
+"""What a name in FROM means: a protected table, or the query of a view, in whatever database and schema it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import duckdb
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from dpsql.database.catalog import FoundView, find_source, quote
+from dpsql.errors import InvalidQuery
+from dpsql.query import Catalog, Scope, deep_recursion
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The tables and views that a caller sees.
+
+    Attributes:
+        cursor: a connection of its own.
+        search_path: where bare names are looked up.
+    """
+
+    cursor: duckdb.DuckDBPyConnection
+    search_path: str = ""
+
+    def find(self, table: exp.Table) -> Scope | tuple[exp.Query, Catalog]:
+        """See `dpsql.query.Catalog.find`. A view's names are looked up where the view is."""
+        name = ".".join(quote(part.name) for part in table.parts)
+        try:
+            source = find_source(self.cursor, name, self.search_path)
+        except FoundView as view:
+            catalog, schema, _ = view.parts
+            inside = Tables(self.cursor, f"{quote(catalog)}.{quote(schema)}")
+            return _query_of(view.parts[2], view.definition), inside
+        columns = {c.name: exp.column(exp.to_identifier(c.name, quoted=True)) for c in source.columns}
+        return Scope(source, columns, (), source.name)
+
+
+def _query_of(name: str, definition: str) -> exp.Query:
+    """The SELECT of a view, its columns renamed as the view says."""
+    try:
+        with deep_recursion():
+            tree = sqlglot.parse_one(definition, read="duckdb")
+    except (SqlglotError, RecursionError):
+        tree = None
+    if not isinstance(tree, exp.Create) or not isinstance(tree.expression, exp.Query):
+        raise InvalidQuery(f"query: the view {name!r} cannot be followed to its table: ask about the table itself")
+    query = tree.expression
+    if isinstance(tree.this, exp.Schema):
+        names = exp.TableAlias(this=exp.to_identifier(name), columns=[c.copy() for c in tree.this.expressions])
+        query = exp.select("*").from_(exp.Subquery(this=query, alias=names))
+    return query

@@ -1,0 +1,196 @@
+"""The result of a query: names and types of its columns, and the SELECT that makes it from stored answers.
+
+    stored  k0, k1, …                                         the keys of a group
+            a0, a0_stderr, a0_low, a0_high, a1, …             each aggregate with its error and 95 % interval
+    shown   the query's own columns in order; after each noisy one x also x_stderr, x_low and x_high
+
+HAVING, ORDER BY and LIMIT apply to the stored answers. Everything is bound on tables without rows, in a database of its
+own, before anything is charged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+import duckdb
+import sqlglot
+from sqlglot import exp
+
+from dpsql.database.catalog import Source
+from dpsql.database.encoding import data_type
+from dpsql.database.evaluation import Evaluated, weights_of
+from dpsql.database.scratch import foreign_word, scratch
+from dpsql.errors import InvalidQuery
+from dpsql.names import fold
+from dpsql.query import Query, spelled
+
+SUFFIXES: Final = ("", "_stderr", "_low", "_high")
+_AGGREGATES: Final = (exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Filter)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a query shows.
+
+    Attributes:
+        query: taken apart.
+        columns: names and types of the query's own result.
+        stored: names and types of the stored answers.
+    """
+
+    query: Query
+    columns: tuple[tuple[str, str], ...]
+    stored: Mapping[str, str]
+
+    @staticmethod
+    def of(source: Source, query: Query, evaluated: Evaluated) -> Result:
+        """The result of a query, bound.
+
+        Raises:
+            InvalidQuery: DuckDB cannot bind it, or it calls what is not plain.
+        """
+        columns = _columns(source, query)
+        stored = {f"k{number}": kind for number, kind in enumerate(_key_types(source, query))}
+        for number, kind in enumerate(_value_types(query, evaluated)):
+            stored |= {f"a{number}{suffix}": "DOUBLE" if suffix else kind for suffix in SUFFIXES}
+        result = Result(query, columns, stored)
+        result._check()
+        return result
+
+    def shown(self) -> list[tuple[str, str]]:
+        """Names and types of all columns; a name that is there already gets a number."""
+        taken: set[str] = set()
+        found = []
+        for (name, kind), noisy in zip(self.columns, self.query.noisy, strict=True):
+            for suffix in SUFFIXES if noisy is not None else ("",):
+                unique, number = name + suffix, 0
+                while fold(unique) in taken:
+                    number += 1
+                    unique = f"{name}_{number}{suffix}"
+                taken.add(fold(unique))
+                found.append((unique, "DOUBLE" if suffix else kind))
+        return found
+
+    def schema(self) -> str:
+        """A SELECT with the columns of the result."""
+        listed = [_null(kind, name) for name, kind in self.shown()]
+        return exp.select(*listed).limit(0).sql(dialect="duckdb")
+
+    def select(self, table: exp.Expr, *, non_negative: bool = False) -> exp.Select:
+        """The result, from the stored answers.
+
+        Args:
+            table: that holds them.
+            non_negative: show counts below 0 as 0.
+        """
+        query, names = self.query, iter(name for name, _ in self.shown())
+        listed = []
+        for tree, noisy, (_, kind) in zip(query.outputs, query.noisy, self.columns, strict=True):
+            floor = non_negative and noisy is not None and query.aggregates[noisy].kind == "count"
+            listed.append(exp.alias_(exp.cast(_floored(tree, floor=floor), data_type(kind)), next(names), quoted=True))
+            for suffix in SUFFIXES[1:] if noisy is not None else ():
+                error = _floored(exp.column(f"a{noisy}{suffix}"), floor=floor)
+                listed.append(exp.alias_(error, next(names), quoted=True))
+        select = exp.select(*listed).from_(table)
+        if query.having is not None:
+            select = select.where(query.having.copy())
+        if query.order:
+            select.set("order", exp.Order(expressions=[item.copy() for item in query.order]))
+        if query.limit is not None:
+            select = select.limit(query.limit)
+        return select.offset(query.offset) if query.offset else select
+
+    def _check(self) -> None:
+        query = self.query
+        trees = [*query.outputs, *([] if query.having is None else [query.having]), *(o.this for o in query.order)]
+        _check_words(trees)
+        nothing = exp.select(*(_null(kind, name) for name, kind in self.stored.items())).limit(0)
+        _described(self.select(nothing.subquery("dpsql_answers")))
+
+
+def _null(kind: str, name: str) -> exp.Expr:
+    return exp.alias_(exp.cast(exp.null(), data_type(kind)), name, quoted=True)
+
+
+def _floored(tree: exp.Expr, *, floor: bool) -> exp.Expr:
+    return exp.Greatest(this=tree.copy(), expressions=[exp.Literal.number(0)]) if floor else tree.copy()
+
+
+def _check_words(trees: Sequence[exp.Expr]) -> None:
+    text = exp.select(exp.Literal.number(0), *(tree.copy() for tree in trees)).sql(dialect="duckdb")
+    foreign = foreign_word(sqlglot.tokenize(text, read="duckdb"))
+    if foreign is not None:
+        raise InvalidQuery(
+            f"query: {foreign} cannot be used here: call DuckDB's own scalar functions whose result depends on their "
+            "arguments alone"
+        )
+
+
+def _described(select: exp.Select) -> list[tuple[str, str]]:
+    """Names and types of a SELECT that reads no table."""
+    with scratch() as empty:
+        try:
+            found = empty.execute(f"DESCRIBE {select.sql(dialect='duckdb')}").fetchall()
+        except duckdb.Error as error:  # no private row is there, so its text may be shown
+            raise InvalidQuery(f"query: {str(error).splitlines()[0]}") from None
+    return [(row[0], row[1]) for row in found]
+
+
+def _columns(source: Source, query: Query) -> tuple[tuple[str, str], ...]:
+    """Names and types of the query's result, as DuckDB tells them for a table without rows."""
+    select = query.select.copy()
+    for clause in ("with_", "order", "limit", "offset", "having"):
+        select.set(clause, None)
+
+    def constant(node: exp.Expr) -> exp.Expr:
+        return exp.Literal.number(0) if isinstance(node, _AGGREGATES) else node
+
+    _check_words([item.unalias().transform(spelled).transform(constant) for item in select.expressions])
+    wanted = {fold(column.name) for column in select.find_all(exp.Column)}
+    seen = {name: tree for name, tree in query.scope.columns.items() if fold(name) in wanted}
+    seen = seen or dict(list(query.scope.columns.items())[:1])
+    visible = [exp.alias_(tree.copy(), name, quoted=True) for name, tree in seen.items()]
+    name = exp.to_identifier(query.scope.name or "dpsql_rows", quoted=True)
+    select.set("from_", exp.From(this=exp.select(*visible).from_(_nothing(source, list(seen.values()))).subquery(name)))
+    return tuple(_described(select))
+
+
+def _key_types(source: Source, query: Query) -> list[str]:
+    """The DuckDB type of each key."""
+    if not query.keys:
+        return []
+    listed = [exp.alias_(tree.copy(), f"k{number}") for number, tree in enumerate(query.keys)]
+    return [kind for _, kind in _described(exp.select(*listed).from_(_nothing(source, query.keys)))]
+
+
+def _nothing(source: Source, trees: Sequence[exp.Expr]) -> exp.Subquery:
+    """The columns that some expressions read, without rows."""
+    names = {column.name for tree in trees for column in tree.find_all(exp.Column)}
+    columns = [_null(column.type, column.name) for column in source.columns if column.name in names]
+    return exp.select(*(columns or [exp.null()])).limit(0).subquery("dpsql_base")
+
+
+def _value_types(query: Query, evaluated: Evaluated) -> list[str]:
+    """The type in which the answers of each aggregate are stored."""
+    _, made_of = weights_of(query.aggregates)
+    found = []
+    for aggregate, parts in zip(query.aggregates, made_of, strict=True):
+        scale = steps_of_ten(evaluated.units[parts[0]])
+        if aggregate.kind == "avg" or scale is None:
+            found.append("DOUBLE")
+        else:
+            found.append("BIGINT" if scale == 0 else f"DECIMAL(38, {scale})")
+    return found
+
+
+def steps_of_ten(unit: Fraction) -> int | None:
+    """S where the unit is 10^−s; None for the step of floats.
+
+    >>> steps_of_ten(Fraction(1, 100)), steps_of_ten(Fraction(1, 1024))
+    (2, None)
+    """
+    digits = len(str(unit.denominator)) - 1
+    return digits if unit.numerator == 1 and unit.denominator == 10**digits else None

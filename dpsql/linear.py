@@ -1,0 +1,154 @@
+r"""Linear queries: sums over the rows of a table of weights that depend on the row's cell in one clique.
+
+    answer[g, a] = Σ_cells M[cell]·w_a(cell)·[the cell is in group g],   w_a(cell) = Π_p f_{p,a}(cell_p)
+
+M is the marginal of the clique. The clique falls into parts p, sets of attributes that no expression joins, so that the
+weights and the group of a cell are put together from its coordinates in the parts, and no array is larger than a part.
+A group is one value of each part's key; with several grouping sets a cell has a group in each of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.domain import Clique, Domain
+from dpsql.marginal import Marginal
+
+Integers = npt.NDArray[np.int64]
+_ABOVE_ROUNDING: Final = 1 + 1e-12
+
+
+@dataclass(frozen=True)
+class Part:
+    """Attributes that expressions of the query join, with what the expressions are for each of their cells.
+
+    Attributes:
+        clique: the attributes.
+        factors: f_{p,a}, shape (aggregates, cells): whole numbers, 0 where a filter does not hold.
+        groups: shape (sets, cells): the number of the cell's key among the part's keys; anything where factors are 0.
+        keys: how many keys the part has in each grouping set.
+    """
+
+    clique: Clique
+    factors: Integers
+    groups: Integers
+    keys: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class LinearQuery:
+    """Weighted counts in groups.
+
+    Attributes:
+        domain: of the attributes; its codes are what the marginal counts.
+        parts: at least one; their cliques share no attribute.
+    """
+
+    domain: Domain
+    parts: tuple[Part, ...]
+
+    @property
+    def clique(self) -> Clique:
+        """The attributes of all parts."""
+        return self.domain.clique(name for part in self.parts for name in part.clique)
+
+    @property
+    def aggregates(self) -> int:
+        """How many weights there are."""
+        return len(self.parts[0].factors)
+
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """How many groups each grouping set has."""
+        return tuple(math.prod(counts) for counts in zip(*(part.keys for part in self.parts), strict=True))
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells queries apart."""
+        digest = hashlib.sha256(self.domain.to_json().encode())
+        for part in self.parts:
+            for piece in (repr((part.clique, part.keys)).encode(), part.factors.tobytes(), part.groups.tobytes()):
+                digest.update(piece)
+        return digest.hexdigest()
+
+    @property
+    def scales(self) -> tuple[int, ...]:
+        """The largest |w_a| of a cell, for each aggregate; 1 where all weights are 0."""
+        largest = [np.abs(part.factors).max(axis=1, initial=0) for part in self.parts]
+        return tuple(max(1, math.prod(int(m[a]) for m in largest)) for a in range(self.aggregates))
+
+    def sensitivity(self, power: int, *, replace: bool) -> float:
+        """The most that one row changes Σ |change_a/scale_a|^power over all groups and aggregates.
+
+        Args:
+            power: 1 or 2.
+            replace: whether the row becomes another one, instead of being added or removed.
+
+        Returns:
+            An upper bound, at least 1.
+
+        A row adds its weights to one group of each set. Over several parts the bound is the least of what each part
+        alone allows, for the factors of the others are at most their largest.
+        """
+        sets = len(self.groups)
+        return max(1.0, self._change(power, sets, replace=replace))
+
+    def _change(self, power: int, sets: int, *, replace: bool) -> float:
+        one = min(self._row(part, power) for part in self.parts) * sets
+        if not replace:
+            return one
+        apart = 2 * one if max(self.groups, default=1) > 1 else 0.0
+        return max(apart, sets * self._same_group(power))
+
+    @staticmethod
+    def _row(part: Part, power: int) -> float:
+        """Max over cells of Σ_a |f_a/largest_a|^power."""
+        largest = np.maximum(np.abs(part.factors).max(axis=1, initial=0), 1)
+        relative = np.abs(part.factors / largest[:, None]) ** power
+        exact = bool(((relative == 0) | (relative == 1)).all())
+        return float(relative.sum(axis=0).max(initial=0.0)) * (1 if exact else _ABOVE_ROUNDING)
+
+    def _same_group(self, power: int) -> float:
+        """Σ_a (range_a/scale_a)^power, where the row stays in its group; 0 is in the range, of rows outside."""
+        total = 0.0
+        for a in range(self.aggregates):
+            low, high = 1, 1
+            for part in self.parts:
+                ends = (min(0, int(part.factors[a].min(initial=0))), max(0, int(part.factors[a].max(initial=0))))
+                products = [x * y for x in (low, high) for y in ends]
+                low, high = min(0, *products), max(0, *products)
+            total += ((high - low) / self.scales[a]) ** power
+        return total if total.is_integer() and self.aggregates == 1 else total * _ABOVE_ROUNDING
+
+    def answers(self, marginal: Marginal) -> list[Integers]:
+        """The exact answers of each grouping set, shape (aggregates, groups)."""
+        codes = np.unravel_index(marginal.cells, self.domain.shape(self.clique)) if self.clique else ()
+        place = dict(zip(self.clique, codes, strict=True))
+        weights = np.broadcast_to(marginal.counts, (self.aggregates, len(marginal.counts))).copy()
+        groups = np.zeros((len(self.groups), len(marginal.counts)), np.int64)
+        for part in self.parts:
+            cells = np.zeros(len(marginal.counts), np.int64)
+            if part.clique:
+                cells = np.ravel_multi_index([place[name] for name in part.clique], self.domain.shape(part.clique))
+            weights *= part.factors[:, cells]
+            groups = groups * np.array(part.keys, np.int64)[:, None] + part.groups[:, cells]
+        found = []
+        for number, count in enumerate(self.groups):
+            answers = np.zeros((self.aggregates, count), np.int64)
+            for a in range(self.aggregates):
+                inside = weights[a] != 0
+                np.add.at(answers[a], groups[number][inside], weights[a][inside])
+            found.append(answers)
+        return found
+
+
+def split(flat: Integers, groups: Sequence[int]) -> list[Integers]:
+    """The answers of each grouping set, from all of them one after the other."""
+    return np.split(flat, np.cumsum(groups)[:-1])

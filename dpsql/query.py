@@ -1,0 +1,706 @@
+"""Queries that can be answered with noise: grouped counts, sums and averages over one protected table.
+
+    SELECT keys, aggregates FROM source WHERE … GROUP BY keys HAVING … ORDER BY … LIMIT …
+
+is parsed by sqlglot and taken apart, never run. What it says about rows (keys, filters, arguments of aggregates)
+becomes expressions over the columns of the protected table, whatever views, CTEs and subqueries lie between; what it
+says about results (HAVING, ORDER BY, LIMIT) becomes expressions over the keys k0, k1, … and the noisy answers a0, ….
+All else is refused with the reason, its place in the text, and the nearest thing that works.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, NoReturn, Protocol, cast
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from dpsql.errors import InvalidQuery, UnknownName
+from dpsql.names import fold, pick
+
+_LONGEST: Final = 1_000_000  # characters
+_MOST_SETS: Final = 1024
+_DEEPEST: Final = 20  # views, CTEs and subqueries inside one another
+_RECURSION: Final = 50_000
+INSTEAD: Final = "a query is SELECT keys, count(*) FROM the_table WHERE … GROUP BY keys, with count, sum or avg"
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The rows of one protected table, as a FROM clause shows them.
+
+    Attributes:
+        origin: the protected table.
+        columns: each visible column as an expression over the origin's columns, which are quoted and unqualified.
+        filters: which rows there are: conditions over the origin's columns.
+        name: by which its columns can be qualified.
+    """
+
+    origin: Any
+    columns: Mapping[str, exp.Expr]
+    filters: tuple[exp.Expr, ...] = ()
+    name: str = ""
+
+
+class Catalog(Protocol):
+    """What names in FROM mean."""
+
+    def find(self, table: exp.Table) -> Scope | tuple[exp.Query, Catalog]:
+        """A protected table, or the query of a view and what names mean there.
+
+        Raises:
+            DpsqlError: unknown, or not protected.
+        """
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """A count, a sum or an average of an expression over the rows that satisfy all filters."""
+
+    kind: Literal["count", "sum", "avg"]
+    argument: exp.Expr | None
+    filters: tuple[exp.Expr, ...]
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query taken apart.
+
+    Attributes:
+        scope: where its rows come from.
+        select: as it was written, for the names and types of its columns.
+        keys: expressions over the origin's columns, without repetition.
+        sets: the grouping sets, as numbers of keys; one set for plain GROUP BY, the empty set without.
+        aggregates: without repetition.
+        outputs: for each column of the result its expression over k0, … and a0, …
+        noisy: for each column of the result the number of its aggregate, None for keys.
+        filters: conditions over the origin's columns, all of which hold.
+        having: over keys and aggregates.
+        order: likewise.
+        limit: how many rows of the result.
+        offset: after how many.
+    """
+
+    scope: Scope
+    select: exp.Select
+    keys: tuple[exp.Expr, ...]
+    sets: tuple[tuple[int, ...], ...]
+    aggregates: tuple[Aggregate, ...]
+    outputs: tuple[exp.Expr, ...]
+    noisy: tuple[int | None, ...]
+    filters: tuple[exp.Expr, ...]
+    having: exp.Expr | None = None
+    order: tuple[exp.Ordered, ...] = ()
+    limit: int | None = None
+    offset: int = 0
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells queries apart that mean or show something else."""
+        trees = [*self.keys, *self.filters, *self.outputs, *self.scope.columns.values(), self.select]
+        trees += [] if self.having is None else [self.having]
+        texts = [tree.sql(dialect="duckdb") for tree in (*trees, *self.order)]
+        aggregates = [[a.kind, repr(a.argument), *map(repr, a.filters)] for a in self.aggregates]
+        shown = (self.scope.name, list(self.scope.columns), self.sets, self.noisy, self.limit, self.offset)
+        return repr((texts, aggregates, shown, len(self.keys), len(self.filters)))
+
+
+def parse_query(text: str, catalog: Catalog) -> Query:
+    """Parse a query over one protected table.
+
+    Args:
+        text: one SELECT.
+        catalog: what names in FROM mean.
+
+    Raises:
+        InvalidQuery: it cannot be answered with noise; says why, where, and what can.
+        UnknownName: a table or column that is not there.
+    """
+    statements = parse_statements(text)
+    if len(statements) != 1:
+        raise InvalidQuery(f"there are {len(statements)} statements: give one query; {INSTEAD}")
+    with deep_recursion():
+        return analyse(statements[0], catalog)
+
+
+def parse_statements(text: str) -> list[exp.Expr]:
+    """The statements of a text.
+
+    Raises:
+        InvalidQuery: no SQL, too long, or nothing in it.
+    """
+    if len(text) > _LONGEST:
+        raise InvalidQuery(f"the query has {len(text)} characters, more than {_LONGEST}: split it")
+    try:
+        with deep_recursion():
+            statements = [statement for statement in sqlglot.parse(text, read="duckdb") if statement is not None]
+    except SqlglotError as error:
+        raise InvalidQuery(f"query: {first_line(error)}; {INSTEAD}") from None
+    except RecursionError:
+        raise InvalidQuery("query: nested too deeply") from None
+    if not statements:
+        raise InvalidQuery(f"the query is empty; {INSTEAD}")
+    return statements
+
+
+@contextmanager
+def deep_recursion() -> Iterator[None]:
+    """Room for expressions inside one another: Python's own frames, which take no C stack."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _RECURSION))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def first_line(error: Exception) -> str:
+    """An error's first line without colours."""
+    return re.sub(r"\x1b\[\d+m", "", str(error)).splitlines()[0].rstrip(".")
+
+
+# --- refusing ---------------------------------------------------------------------------------------------------------
+
+
+def refuse(node: exp.Expr, reason: str, instead: str = INSTEAD) -> NoReturn:
+    """Say what cannot be answered, where it is, and what can."""
+    shown = node.sql(dialect="duckdb")
+    shown = shown if len(shown) <= 80 else shown[:77] + "…"
+    place = next(((n.meta["line"], n.meta["col"]) for n in node.walk() if n.meta.get("line")), None)
+    where = f" (line {place[0]}, to column {place[1]})" if place else ""
+    raise InvalidQuery(f"query: {reason}, in: {shown}{where}; {instead}")
+
+
+_NOT_SELECT: Final = {
+    "joins": ("a join", "ask about one protected table, or a view of it"),
+    "distinct": ("DISTINCT", "say GROUP BY the columns, with count(*)"),
+    "windows": ("a window", "say the window around it: SELECT … OVER … FROM dp_query('…')"),
+    "qualify": ("QUALIFY", "say it around: SELECT … FROM dp_query('…') QUALIFY …"),
+    "laterals": ("LATERAL", INSTEAD),
+    "sample": ("TABLESAMPLE", "leave it out: noise does not shrink with a sample"),
+    "into": ("INTO", "say CREATE TABLE … AS FROM dp_query('…')"),
+    "pivots": ("PIVOT", "say it around: PIVOT (FROM dp_query('…')) …"),
+}
+_OF_GROUPS: Final = frozenset({"expressions", "from_", "where", "group", "having", "order", "limit", "offset", "with_"})
+_OF_ROWS: Final = frozenset({"expressions", "from_", "where", "with_"})
+_RAW: Final = "say count(*), sum or avg of it with GROUP BY, or make a table: FROM dp_synthesize('…', epsilon := …)"
+
+
+def _check_clauses(select: exp.Select, allowed: frozenset[str], *, inside: bool = False) -> None:
+    for name, value in select.args.items():
+        if not value or name in allowed or name == "kind":
+            continue
+        reason, instead = _NOT_SELECT.get(name, (name.strip("_").upper(), INSTEAD))
+        if inside and name in _OF_GROUPS:
+            reason, instead = f"{reason} inside FROM", "select, filter and rename rows there, and group outside"
+        refuse(select, f"{reason} is not supported", instead)
+
+
+_ALLOWED: Final = (
+    exp.Column,
+    exp.Identifier,
+    exp.Literal,
+    exp.Boolean,
+    exp.Null,
+    exp.Paren,
+    exp.Unary,
+    exp.Binary,
+    exp.Between,
+    exp.In,
+    exp.Case,
+    exp.If,
+    exp.Cast,
+    exp.DataType,
+    exp.DataTypeParam,
+    exp.Interval,
+    exp.IntervalSpan,
+    exp.Var,
+    exp.Func,
+    exp.Tuple,
+    exp.Array,
+    exp.Predicate,
+)
+_REFUSED: Final = (exp.AggFunc, exp.Query, exp.UDTF, exp.Window, exp.Lambda)
+
+
+def _check_scalar(tree: exp.Expr) -> None:
+    """Refuse what is not an expression of one row; which functions are allowed is checked where they would run."""
+    for node in tree.walk():
+        if isinstance(node, exp.Query | exp.Subquery | exp.Exists):
+            refuse(node, "a subquery in an expression is not supported", "say WITH or FROM (SELECT …) for one table")
+        if isinstance(node, exp.Window):
+            refuse(node, *_unpacked(_NOT_SELECT["windows"]))
+        if isinstance(node, exp.AggFunc):
+            refuse(node, f"{_named(node)} is not supported here")
+        if isinstance(node, exp.Star):
+            refuse(node, "* is not supported here", _RAW)
+        if isinstance(node, _REFUSED) or not isinstance(node, _ALLOWED):
+            refuse(node, f"{type(node).__name__.upper()} is not supported")
+
+
+def _unpacked(pair: tuple[str, str]) -> tuple[str, str]:
+    return f"{pair[0]} is not supported", pair[1]
+
+
+def _named(function: exp.Expr) -> str:
+    return function.sql(dialect="duckdb").split("(")[0].lower() + "(…)"
+
+
+# --- FROM -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a query stands: what names mean, the CTEs in sight, how deep it is."""
+
+    catalog: Catalog
+    named: Mapping[str, tuple[exp.Query, tuple[str, ...], _Place]] = field(default_factory=dict)
+    depth: int = 0
+
+    def with_(self, query: exp.Query) -> _Place:
+        """With a query's CTEs."""
+        clause = query.args.get("with_")
+        if clause is None:
+            return self
+        if clause.args.get("recursive"):
+            refuse(clause, "WITH RECURSIVE is not supported")
+        place = self
+        for part in clause.expressions:
+            columns = tuple(column.name for column in part.args["alias"].args.get("columns") or ())
+            place = replace(place, named={**place.named, fold(part.alias): (part.this, columns, place)})
+        return place
+
+
+def _from(select: exp.Select, place: _Place) -> Scope:
+    origin = select.args.get("from_")
+    if origin is None:
+        refuse(select, "there is no FROM")
+    item = origin.this
+    if select.args.get("joins"):
+        refuse(select.args["joins"][0], *_unpacked(_NOT_SELECT["joins"]))
+    if isinstance(item, exp.Table):
+        scope = _table(item, place)
+    elif isinstance(item, exp.Subquery):
+        for name, value in item.args.items():
+            if value and name not in ("this", "alias", "with_"):
+                refuse(item, *_unpacked(_NOT_SELECT.get(name, (name.upper(), INSTEAD))))
+        scope = _rows(item.this, place.with_(item))
+    else:
+        refuse(item, f"FROM {type(item).__name__.upper()} is not a protected table")
+    alias = item.args.get("alias")
+    renamed = [column.name for column in alias.args.get("columns") or ()] if alias is not None else []
+    return replace(_renamed(scope, renamed, item), name=item.alias_or_name)
+
+
+def _renamed(scope: Scope, names: Sequence[str], node: exp.Expr) -> Scope:
+    if not names:
+        return scope
+    if len(names) > len(scope.columns):
+        refuse(node, f"{len(names)} names are given for {len(scope.columns)} columns")
+    visible = list(scope.columns.items())
+    columns = {name: tree for name, (_, tree) in zip(names, visible, strict=False)}
+    columns |= dict(visible[len(names) :])
+    if len(columns) < len(visible):
+        refuse(node, "a name is given to two columns")
+    return replace(scope, columns=columns)
+
+
+def _table(table: exp.Table, place: _Place) -> Scope:
+    if not isinstance(table.this, exp.Identifier):
+        refuse(table, "a function in FROM is not a protected table")
+    for name, value in table.args.items():
+        if value and name not in ("this", "db", "catalog", "alias"):
+            refuse(table, *_unpacked(_NOT_SELECT.get(name, (name.upper(), INSTEAD))))
+    if not table.args.get("db") and fold(table.name) in place.named:
+        query, columns, outside = place.named[fold(table.name)]
+        return _renamed(_rows(query, replace(outside, depth=place.depth + 1)), columns, table)
+    found = place.catalog.find(table)
+    if isinstance(found, Scope):
+        return found
+    query, catalog = found
+    return _rows(query, _Place(catalog, depth=place.depth + 1))
+
+
+def _rows(query: exp.Expr, place: _Place) -> Scope:
+    """A subquery that selects, filters and renames rows of one table."""
+    if place.depth > _DEEPEST:
+        refuse(query, f"views and subqueries are more than {_DEEPEST} deep")
+    if not isinstance(query, exp.Select):
+        refuse(query, f"{type(query).__name__.upper()} inside FROM is not supported", "ask about each part by itself")
+    order, limit = query.args.get("order"), query.args.get("limit")
+    if order is not None and limit is None:
+        query = query.copy()
+        query.set("order", None)  # of rows that are counted
+    _check_clauses(query, _OF_ROWS, inside=True)
+    inner = _from(query, place.with_(query))
+    names_of_rows = _Names(inner, query.expressions)
+    filters = _conjuncts(query.args.get("where"), names_of_rows)
+    columns: dict[str, exp.Expr] = {}
+    for item in query.expressions:
+        for name, tree in names_of_rows.listed(item):
+            if name in columns:
+                refuse(item, f"two columns of a subquery are called {name!r}", "give one of them another name")
+            columns[name] = tree
+    return Scope(inner.origin, columns, (*inner.filters, *filters))
+
+
+class _Names:
+    """What column names mean in one SELECT: columns of its FROM first, then names of its SELECT list."""
+
+    def __init__(self, scope: Scope, listed: Sequence[exp.Expr]) -> None:
+        self.scope = scope
+        self._aliases = {fold(item.alias): item.this for item in listed if isinstance(item, exp.Alias)}
+        self._busy: set[str] = set()
+
+    def find(self, column: exp.Column, *, aliases: bool = True) -> exp.Expr:
+        """What a column is over the origin's columns, in parentheses if need be."""
+        if isinstance(column.this, exp.Star):
+            refuse(column, "* is not supported here", _RAW)
+        if column.args.get("db") or (column.table and fold(column.table) != fold(self.scope.name)):
+            refuse(column, f"{column.table!r} is not what FROM calls {self.scope.name!r}")
+        known = pick(column.name, self.scope.columns)
+        if known is not None:
+            return _enclosed(self.scope.columns[known])
+        alias = fold(column.name)
+        if aliases and not column.table and alias in self._aliases and alias not in self._busy:
+            self._busy.add(alias)
+            try:
+                return _enclosed(self.over_rows(self._aliases[alias]))
+            finally:
+                self._busy.discard(alias)
+        raise UnknownName(
+            f"query: there is no column {column.name!r} in {self.scope.name!r}; the columns are "
+            f"{', '.join(self.scope.columns)}"
+        )
+
+    def names_aggregate(self, column: exp.Column) -> exp.Expr | None:
+        """The expression of the SELECT list that a name means, where no column is called that."""
+        if column.table or pick(column.name, self.scope.columns) is not None:
+            return None
+        return self._aliases.get(fold(column.name))
+
+    def over_rows(self, tree: exp.Expr) -> exp.Expr:
+        """A scalar expression with every column replaced by what it is over the origin's columns."""
+        _check_scalar(tree)
+        return tree.transform(lambda node: self.find(node) if isinstance(node, exp.Column) else node)
+
+    def listed(self, item: exp.Expr) -> list[tuple[str, exp.Expr]]:
+        """The columns that one item of a SELECT list stands for."""
+        star = item.this if isinstance(item, exp.Column) and isinstance(item.this, exp.Star) else item
+        if isinstance(star, exp.Star):
+            if isinstance(item, exp.Column) and fold(item.table) != fold(self.scope.name):
+                refuse(item, f"{item.table!r} is not what FROM calls {self.scope.name!r}")
+            return self._starred(star)
+        if isinstance(item, exp.Alias):
+            return [(item.alias, self.over_rows(item.this))]
+        if isinstance(item, exp.Column):
+            found = self.find(item, aliases=False)
+            return [(pick(item.name, self.scope.columns) or item.name, found)]
+        return [(item.sql(dialect="duckdb"), self.over_rows(item))]
+
+    def _starred(self, star: exp.Star) -> list[tuple[str, exp.Expr]]:
+        left_out = {fold(column.name) for column in star.args.get("except_") or star.args.get("except") or ()}
+        replaced = {fold(item.alias): item.this for item in star.args.get("replace") or ()}
+        renamed = {fold(item.this.name): item.alias for item in star.args.get("rename") or ()}
+        columns = []
+        for name, tree in self.scope.columns.items():
+            if fold(name) in left_out:
+                continue
+            value = self.over_rows(replaced[fold(name)]) if fold(name) in replaced else tree
+            columns.append((renamed.get(fold(name), name), value))
+        return columns
+
+
+def _enclosed(tree: exp.Expr) -> exp.Expr:
+    simple = isinstance(tree, exp.Column | exp.Literal | exp.Paren | exp.Null | exp.Boolean | exp.Anonymous)
+    return tree.copy() if simple else exp.Paren(this=tree.copy())
+
+
+def _conjuncts(where: exp.Expr | None, names: _Names) -> tuple[exp.Expr, ...]:
+    """The parts of a WHERE that all must hold, over the origin's columns."""
+    if where is None:
+        return ()
+    found, waiting = [], [where.this]
+    while waiting:
+        tree = waiting.pop()
+        if isinstance(tree, exp.Paren):
+            waiting.append(tree.this)
+        elif isinstance(tree, exp.And):
+            waiting += [tree.expression, tree.this]
+        else:
+            found.append(names.over_rows(tree))
+    return tuple(found)
+
+
+# --- SELECT … GROUP BY ------------------------------------------------------------------------------------------------
+
+
+def analyse(statement: exp.Expr, catalog: Catalog) -> Query:
+    """Take one statement apart; see `parse_query`."""
+    if isinstance(statement, exp.Subquery) and not any(v for k, v in statement.args.items() if k != "this"):
+        statement = statement.this
+    if isinstance(statement, exp.SetOperation):
+        refuse(statement, f"{type(statement).__name__.upper()} is not supported", "ask each query by itself")
+    if not isinstance(statement, exp.Select):
+        refuse(statement, f"{statement.key.upper()} is not a query")
+    _check_clauses(statement, _OF_GROUPS)
+    for item in statement.expressions:
+        window = item.find(exp.Window)
+        if window is not None:
+            refuse(window, *_unpacked(_NOT_SELECT["windows"]))
+    written = statement
+    statement = cast(exp.Select, statement.transform(spelled))
+    place = _Place(catalog).with_(statement)
+    scope = _from(statement, place)
+    return replace(_Analysis(statement, scope).query(), select=written)
+
+
+def spelled(node: exp.Expr) -> exp.Expr:
+    """DuckDB's other names of aggregates."""
+    if isinstance(node, exp.Anonymous) and node.name.lower() == "mean" and len(node.expressions) == 1:
+        return exp.Avg(this=node.expressions[0])
+    return node
+
+
+class _Analysis:
+    """One grouped SELECT."""
+
+    def __init__(self, select: exp.Select, scope: Scope) -> None:
+        self._select, self._scope = select, scope
+        self._names = _Names(scope, select.expressions)
+        self._aggregates: dict[Aggregate, int] = {}
+        self._keys: dict[str, tuple[int, exp.Expr]] = {}
+
+    def query(self) -> Query:
+        """The query taken apart."""
+        select = self._select
+        filters = (*self._scope.filters, *_conjuncts(select.args.get("where"), self._names))
+        sets = self._grouping(select.args.get("group"))
+        outputs = [self._output(item.unalias()) for item in select.expressions]
+        having = select.args.get("having")
+        over_results = None if having is None else self._over_results(having.this)
+        order = self._order(select.args.get("order"), [tree for tree, _ in outputs])
+        if not self._aggregates:
+            refuse(select, "the query selects rows, and counts nothing", _RAW)
+        return Query(
+            self._scope,
+            select,
+            tuple(tree for _, tree in self._keys.values()),
+            sets,
+            tuple(self._aggregates),
+            tuple(tree for tree, _ in outputs),
+            tuple(noisy for _, noisy in outputs),
+            filters,
+            over_results,
+            order,
+            _whole(select.args.get("limit"), "LIMIT"),
+            _whole(select.args.get("offset"), "OFFSET") or 0,
+        )
+
+    # keys
+
+    def _grouping(self, group: exp.Group | None) -> tuple[tuple[int, ...], ...]:
+        if group is None:
+            return ((),)
+        extra = [name for name, value in group.args.items() if value and name not in ("expressions", "all")]
+        if extra:
+            refuse(group, f"{extra[0].replace('_', ' ').upper()} is not supported in this place")
+        if group.args.get("all"):
+            items = [item.unalias() for item in self._select.expressions]
+            return (self._key_set([item for item in items if not _counts(item)]),)
+        sets: list[tuple[exp.Expr, ...]] = [()]
+        for item in group.expressions:
+            added = _sets(item)
+            if len(sets) * len(added) > _MOST_SETS:
+                refuse(group, f"there are more than {_MOST_SETS} grouping sets", "list those that matter")
+            sets = [before + more for before in sets for more in added]
+        return tuple(self._key_set(trees) for trees in sets)
+
+    def _key_set(self, trees: Sequence[exp.Expr]) -> tuple[int, ...]:
+        return tuple(dict.fromkeys(self._key(tree) for tree in trees))
+
+    def _key(self, tree: exp.Expr) -> int:
+        if isinstance(tree, exp.Paren):
+            return self._key(tree.this)
+        if isinstance(tree, exp.Literal) and tree.is_int:
+            listed = self._select.expressions
+            if not 1 <= int(tree.name) <= len(listed):
+                refuse(tree, f"GROUP BY {tree.name} is not a column of the SELECT list")
+            tree = listed[int(tree.name) - 1].unalias()
+        if isinstance(tree, exp.Column) and (named := self._names.names_aggregate(tree)) is not None:
+            tree = named
+        if _counts(tree):
+            refuse(tree, "GROUP BY an aggregate is not supported")
+        if isinstance(tree, exp.Star) or (isinstance(tree, exp.Column) and isinstance(tree.this, exp.Star)):
+            refuse(tree, "* is not supported here", _RAW)
+        found = self._names.over_rows(tree)
+        return self._keys.setdefault(_bare(found), (len(self._keys), found))[0]
+
+    # aggregates
+
+    def _output(self, item: exp.Expr) -> tuple[exp.Expr, int | None]:
+        tree = self._over_results(item)
+        inside = tree.this if isinstance(tree, exp.Cast) else tree
+        while isinstance(inside, exp.Paren):
+            inside = inside.this
+        answers = [column for column in tree.find_all(exp.Column) if column.name.startswith("a")]
+        if not answers:
+            return tree, None
+        if not isinstance(inside, exp.Column):
+            refuse(item, "arithmetic with aggregates is not supported", "say it around: SELECT … FROM dp_query('…')")
+        return tree, int(inside.name[1:])
+
+    def _over_results(self, tree: exp.Expr) -> exp.Expr:
+        """An expression over keys and aggregates: each replaced by its name in the result."""
+        found = self._result(tree)
+        if found is not None:
+            return found
+        if isinstance(tree, exp.Column):
+            named = self._names.names_aggregate(tree)
+            if named is not None:
+                return _enclosed(self._over_results(named))
+            self._names.find(tree)
+            refuse(tree, "a column is used that is not in GROUP BY", "add it to GROUP BY, or take it out")
+        if isinstance(tree, exp.Star):
+            refuse(tree, "* selects rows", _RAW)
+        if isinstance(tree, exp.Query | exp.Subquery | exp.Exists):
+            refuse(tree, "a subquery in an expression is not supported", "say it around: SELECT … FROM dp_query('…')")
+        if isinstance(tree, _REFUSED) or not isinstance(tree, (*_ALLOWED, exp.Ordered)):
+            _check_scalar(tree)
+        copy = tree.copy()
+        for name, value in copy.args.items():
+            if isinstance(value, exp.Expr):
+                copy.set(name, self._over_results(value) if _holds_values(value) else value)
+            elif isinstance(value, list):
+                listed = [self._over_results(v) if isinstance(v, exp.Expr) and _holds_values(v) else v for v in value]
+                copy.set(name, listed)
+        return copy
+
+    def _result(self, tree: exp.Expr) -> exp.Expr | None:
+        """k<i> where the expression is a key, a<i> where it is an aggregate."""
+        aggregate = self._aggregate(tree)
+        if aggregate is not None:
+            return exp.column(f"a{self._aggregates.setdefault(aggregate, len(self._aggregates))}")
+        if _counts(tree) or isinstance(tree, exp.Literal | exp.Null | exp.Boolean | exp.DataType | exp.Var):
+            return None
+        if any(
+            isinstance(node, exp.Star | exp.Query) or (isinstance(node, exp.Column) and not self._of_rows(node))
+            for node in tree.walk()
+        ):
+            return None
+        known = self._keys.get(_bare(self._names.over_rows(tree))) if _is_scalar(tree) else None
+        return None if known is None else exp.column(f"k{known[0]}")
+
+    def _of_rows(self, column: exp.Column) -> bool:
+        return bool(column.table) or pick(column.name, self._scope.columns) is not None
+
+    def _aggregate(self, tree: exp.Expr) -> Aggregate | None:
+        filters: tuple[exp.Expr, ...] = ()
+        if isinstance(tree, exp.Filter):
+            filters = _conjuncts(tree.expression, self._names)
+            tree = tree.this
+        if not isinstance(tree, exp.AggFunc):
+            return None
+        argument = tree.this
+        if isinstance(argument, exp.Distinct):
+            refuse(tree, "DISTINCT inside an aggregate is not supported", "count groups instead: GROUP BY the column")
+        if tree.args.get("expressions"):
+            refuse(tree, f"{_named(tree)} of several arguments is not supported")
+        if isinstance(tree, exp.Count):
+            if argument is None or isinstance(argument, exp.Star):
+                return Aggregate("count", None, filters)
+            known = self._names.over_rows(argument)
+            there = exp.Not(this=exp.Is(this=_enclosed(known), expression=exp.null()))
+            return Aggregate("count", None, (*filters, there))
+        if isinstance(tree, exp.CountIf):
+            return Aggregate("count", None, (*filters, self._names.over_rows(argument)))
+        if isinstance(tree, exp.Sum | exp.Avg):
+            kind: Literal["sum", "avg"] = "sum" if isinstance(tree, exp.Sum) else "avg"
+            return Aggregate(kind, self._names.over_rows(argument), filters)
+        refuse(tree, f"{_named(tree)} is not supported", "count, count_if, sum and avg are; or group by bins and count")
+
+    # order
+
+    def _order(self, order: exp.Order | None, outputs: Sequence[exp.Expr]) -> tuple[exp.Ordered, ...]:
+        if order is None:
+            return ()
+        found = []
+        aliases = {fold(item.alias): n for n, item in enumerate(self._select.expressions) if item.alias}
+        for item in order.expressions:
+            ordered = item.copy()
+            key = item.this
+            place = aliases.get(fold(key.name)) if isinstance(key, exp.Column) and not key.table else None
+            if isinstance(key, exp.Literal) and key.is_int:
+                place = int(key.name) - 1
+                if not 0 <= place < len(outputs):
+                    refuse(item, f"ORDER BY {key.name} is not a column of the SELECT list")
+            every = isinstance(key, exp.Column) and fold(key.name) == "all" and not key.this.quoted and place is None
+            for n in range(len(outputs)) if every else (place,):
+                one = ordered.copy()
+                one.set("this", self._over_results(key) if n is None else outputs[n].copy())
+                found.append(one)
+        return tuple(found)
+
+
+def _whole(clause: exp.Expr | None, what: str) -> int | None:
+    """The number of a LIMIT or OFFSET."""
+    if clause is None:
+        return None
+    number = clause.expression
+    if not (isinstance(number, exp.Literal) and number.is_int) or clause.args.get("limit_options"):
+        refuse(clause, f"{what} takes a whole number", "say it around: FROM dp_query('…') LIMIT …")
+    return int(number.name)
+
+
+def _counts(tree: exp.Expr) -> bool:
+    """Whether an aggregate is in it."""
+    return tree.find(exp.AggFunc, exp.Filter) is not None
+
+
+def _is_scalar(tree: exp.Expr) -> bool:
+    return all(isinstance(node, _ALLOWED) and not isinstance(node, _REFUSED) for node in tree.walk())
+
+
+def _holds_values(node: exp.Expr) -> bool:
+    """Whether a child of an expression is an expression with a value, not a type or a unit."""
+    return not isinstance(node, exp.DataType | exp.Identifier | exp.Var | exp.Interval | exp.IntervalSpan)
+
+
+def _bare(tree: exp.Expr) -> str:
+    """The text of an expression without its parentheses, to compare the trees: each node in brackets of its own."""
+    return repr(tree.transform(lambda node: _unwrapped(node)))
+
+
+def _unwrapped(node: exp.Expr) -> exp.Expr:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+def _sets(item: exp.Expr) -> list[tuple[exp.Expr, ...]]:
+    """The grouping sets that one item of GROUP BY stands for."""
+    if isinstance(item, exp.GroupingSets):
+        return [found for part in item.expressions for found in _sets(part)]
+    if isinstance(item, exp.Rollup):
+        parts = [_members(part) for part in item.expressions]
+        return [tuple(itertools.chain(*parts[:length])) for length in range(len(parts), -1, -1)]
+    if isinstance(item, exp.Cube):
+        parts = [_members(part) for part in item.expressions]
+        if 2 ** len(parts) > _MOST_SETS:
+            refuse(item, f"there are more than {_MOST_SETS} grouping sets", "list those that matter")
+        chosen = itertools.product((True, False), repeat=len(parts))
+        return [tuple(itertools.chain(*itertools.compress(parts, picks))) for picks in chosen]
+    return [_members(item)]
+
+
+def _members(item: exp.Expr) -> tuple[exp.Expr, ...]:
+    if isinstance(item, exp.Tuple):
+        return tuple(item.expressions)
+    return (item.this,) if isinstance(item, exp.Paren) else (item,)

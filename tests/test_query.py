@@ -1,0 +1,132 @@
+"""`dp_query`: with the noise switched off it answers as DuckDB does on the raw rows; what it cannot answer it refuses."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+
+import dpsql
+
+FIXTURES = Path(__file__).parent / "fixtures" / "workload"
+TABLES = """
+    CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy');
+    CREATE TABLE people AS
+    SELECT
+        CASE WHEN i % 53 <> 7 THEN (18 + i * 7 % 60)::INTEGER END AS age,
+        CASE WHEN i % 3 = 0 THEN 'F' WHEN i % 31 = 1 THEN NULL ELSE 'M' END AS sex,
+        (['sad', 'ok', 'happy'])[1 + i * i % 7 % 3]::mood AS mood,
+        CASE WHEN i % 41 <> 3 THEN i % 4 = 0 END AS sick,
+        (i * 13 % 80)::TINYINT AS hours,
+        (['Berlin', 'Paris', 'Lisbon', 'Bern', NULL])[1 + i // 3 % 5] AS city,
+        DATE '1970-01-01' + (i * 17 % 7000)::INTEGER AS born,
+        TIMESTAMP '2024-01-01 00:00:00' + to_minutes(i * 37 % 86400) AS seen,
+        (i * 11 % 4000 / 100)::DECIMAL(6, 2) AS wage,
+        CASE WHEN i % 17 <> 5 THEN (1 + i * 7 % 100 / 100)::DOUBLE END AS height,
+        (['a', 'b', 'c'])[1 + i % 3] AS grade,
+        ([1.5, 2.25, NULL, 4.0])[1 + i % 4]::DOUBLE AS grade_points
+    FROM range(2000) r(i);
+    CREATE VIEW sick_people AS SELECT * FROM people WHERE sick;
+    CREATE VIEW renamed AS SELECT sex AS gender, age AS years FROM people;
+    CREATE VIEW by_decade(decade, gender) AS SELECT age // 10, sex FROM people WHERE age IS NOT NULL;
+    CREATE VIEW view_of_view AS SELECT decade, gender FROM by_decade WHERE decade > 2;
+    CREATE SCHEMA shop;
+    CREATE TABLE shop."Odd Table" AS SELECT (i % 3)::TINYINT AS "My Column" FROM range(100) r(i);
+    CREATE TABLE open AS SELECT 1 AS a;
+    CREATE MACRO twice(x) AS 2 * x;
+"""
+
+
+def silent(variance, count, entropy=None):
+    return np.zeros(count, np.int64)
+
+
+@pytest.fixture(scope="module")
+def quiet():
+    """The tables, protected and declared, with the noise switched off."""
+    with pytest.MonkeyPatch.context() as patch, dpsql.connect() as db:
+        patch.setattr("dpsql.privacy.curator.discrete_gaussian", silent)
+        patch.setattr("dpsql.privacy.curator.discrete_laplace", silent)
+        db.sql(TABLES)
+        for table in ("people", 'shop."Odd Table"'):
+            db.protect(table, epsilon=1000.0, delta=1e-9)
+        db.domain("people", "age", lower=18, upper=77, bins=60)
+        db.domain("people", "sex", values=["F", "M", "X"])
+        db.domain("people", "hours", lower=0, upper=79, bins=8)
+        db.domain("people", "city", values=["Berlin", "Bern", "Lisbon", "Paris", "Rome"])
+        db.domain("people", "born", lower="1970-01-01", upper="1990-12-31", bins=21)
+        db.domain("people", "seen", lower="2024-01-01", upper="2024-03-31 23:59:59.999999", bins=91)
+        db.domain("people", "wage", lower=0, upper=40, bins=4)
+        db.domain("people", "height", lower=1.0, upper=2.0, bins=4)
+        db.domain("people", "grade", values=["a", "b", "c"])
+        db.domain("people", "grade_points", values=[1.5, 2.25, 4.0])
+        db.domain('shop."Odd Table"', "My Column", lower=0, upper=2)
+        yield db
+
+
+def statements(name: str) -> list[str]:
+    lines = (FIXTURES / f"{name}.sql").read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line and not line.startswith("--")]
+
+
+def rows_of(db, sql: str, parameters=()) -> tuple[list[str], list[tuple]]:
+    cursor = db.connection.execute(sql, list(parameters))
+    return [column[0] for column in cursor.description], cursor.fetchall()
+
+
+def plain(value):
+    """Numbers as they compare, with sums of floats rounded."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if isinstance(value, bool):
+        return value
+    return round(float(value), 4) if isinstance(value, int | float | Decimal) else value
+
+
+@pytest.mark.parametrize("sql", statements("queries"))
+def test_answers_are_duckdbs_own(quiet, sql):
+    """The query's own columns, order and types; every raw row is there, and what more is there counts nothing."""
+    names, raw = rows_of(quiet, sql)
+    shown, found = rows_of(quiet, "FROM dp_query(?, epsilon := 0.05)", [sql])
+    errors = {f"{name}{suffix}" for name in names for suffix in ("_stderr", "_low", "_high")}
+    own = [place for place, name in enumerate(shown) if name not in errors]
+    types = [row[1] for row in quiet.connection.execute(f"DESCRIBE {sql}").fetchall()]
+    described = quiet.connection.execute("DESCRIBE FROM dp_query(?, epsilon := 0.05)", [sql]).fetchall()
+    assert [described[place][1] for place in own] == types
+    assert [shown[place] for place in own] == names
+    noisy = [own.index(place) for place, name in enumerate(shown) if name + "_stderr" in shown]
+
+    def comparable(row):
+        """A noisy NULL is a 0: of a group without rows DuckDB sums nothing."""
+        return tuple(0 if place in noisy and plain(v) is None else plain(v) for place, v in enumerate(row))
+
+    ours = [comparable([row[place] for place in own]) for row in found]
+    theirs = list(map(comparable, raw))
+    if " LIMIT " in sql:
+        assert ours == theirs
+    elif " ORDER BY " in sql:
+        assert [row for row in ours if row in theirs] == theirs
+    assert set(theirs) <= set(ours)
+    if not noisy:
+        return
+    assert own != list(range(len(shown)))
+    for row in set(ours) - set(theirs):
+        assert all(row[place] == 0 for place in noisy), row
+
+
+def refused() -> list[tuple[str, str]]:
+    return [tuple(line.rsplit(" -> ", 1)) for line in statements("refused_queries")]
+
+
+@pytest.mark.parametrize(("sql", "reason"), refused())
+def test_refused(quiet, sql, reason):
+    """With the reason, before any charge."""
+    before = quiet.ledger()
+    with pytest.raises(duckdb.Error) as caught:
+        quiet.connection.execute("FROM dp_query(?, epsilon := 0.05)", [sql]).fetchall()
+    assert reason in str(caught.value)
+    assert len(quiet.ledger()) == len(before)

@@ -1,0 +1,76 @@
+"""`dp_query(sql, epsilon := …)`: the noisy answers of a grouped query, with their errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpsql.answering import QueryRequest, ResolvedQuery, produce_answers, resolve_query
+from dpsql.database.store import rows_table
+
+from .bridge import Call, Parameter, Relation, TableFunction
+from .extension import Instance
+from .interrupts import watched
+
+QUERY_PARAMETERS = (
+    Parameter("sql", "VARCHAR", positional=True, help="SELECT keys, count(*) FROM a protected table GROUP BY keys"),
+    Parameter("epsilon", "DOUBLE", help="what the answers cost"),
+    Parameter("delta", "DOUBLE", default=None, help="by default the table's; not used with Laplace noise"),
+    Parameter("mechanism", "VARCHAR", default="gaussian", help="gaussian, or laplace for pure epsilon"),
+    Parameter("non_negative", "BOOLEAN", default=False, help="show counts below 0 as 0"),
+    Parameter("release", "VARCHAR", default="", help="a name: another one is a fresh release of the same request"),
+)
+
+
+def query_request_of(call: Call) -> QueryRequest:
+    """The request that a call's arguments state."""
+    return QueryRequest(
+        sql=call["sql"],
+        epsilon=call["epsilon"],
+        delta=call["delta"],
+        mechanism=call["mechanism"],
+        non_negative=call["non_negative"],
+        release=call["release"],
+        search_path=call.search_path,
+    )
+
+
+class DpQuery(TableFunction):
+    """Noisy answers of one query: its own columns, and for each noisy one its standard error and 95 % interval."""
+
+    name = "dp_query"
+    parameters = QUERY_PARAMETERS
+
+    def __init__(self, instance: Instance) -> None:
+        self._instance = instance
+
+    def bind(self, call: Call) -> Relation:
+        """See `TableFunction.bind`."""
+        with self._instance.cursor() as cursor:
+            resolved = resolve_query(cursor, query_request_of(call))
+        return Answers(self._instance, resolved)
+
+
+@dataclass
+class Answers(Relation):
+    """The answers of a query, made when they are first asked for."""
+
+    instance: Instance
+    resolved: ResolvedQuery
+
+    @property
+    def schema(self) -> str:  # type: ignore[override]
+        """See `Relation.schema`."""
+        return self.resolved.result.schema()
+
+    @property
+    def cardinality(self) -> int | None:  # type: ignore[override]
+        """One row for each group, at most."""
+        return sum(int(alive.sum()) for alive in self.resolved.evaluated.present)
+
+    def run(self) -> str:
+        """Make or find the answers; see `Relation.run`."""
+        with watched(self.instance) as progress:
+            entry = produce_answers(self.instance.cursor, self.resolved, progress)
+        table = rows_table(self.resolved.source.catalog, entry)
+        shown = self.resolved.result.select(table, non_negative=self.resolved.request.non_negative)
+        return shown.sql(dialect="duckdb")
