@@ -173,8 +173,8 @@ def refuse(node: exp.Expr, reason: str, instead: str = INSTEAD) -> NoReturn:
     """Say what cannot be answered, where it is, and what can."""
     shown = node.sql(dialect="duckdb")
     shown = shown if len(shown) <= 80 else shown[:77] + "…"
-    place = next(((n.meta["line"], n.meta["col"]) for n in node.walk() if n.meta.get("line")), None)
-    where = f" (line {place[0]}, to column {place[1]})" if place else ""
+    first = min((n.meta for n in node.walk() if n.meta.get("line")), key=lambda meta: meta["start"], default=None)
+    where = f" (line {first['line']}, column {first['col'] - first['end'] + first['start']})" if first else ""
     raise InvalidQuery(f"query: {reason}, in: {shown}{where}; {instead}")
 
 

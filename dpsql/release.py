@@ -30,6 +30,7 @@ import dpsql.mechanisms  # noqa: F401 - registers them
 from dpsql.database.catalog import Source, current_schema, find_source
 from dpsql.database.constraints import find_allowed, settle_bins
 from dpsql.database.counting import DuckDBCounter
+from dpsql.database.lineage import Tables
 from dpsql.database.priors import find_prior, load_prior
 from dpsql.database.store import Books, Entry, rows_table
 from dpsql.domain import Domain
@@ -184,7 +185,8 @@ def resolve(cursor: duckdb.DuckDBPyConnection, request: Request, *, to_charge: b
     check_epsilon(request.epsilon)
     check_delta(delta)
     domain = domain_of(books, source, request.columns)
-    workload = parse_workload(request.workload, source.parts, domain).ordered()
+    tables = Tables(cursor, request.search_path)
+    workload = parse_workload(request.workload, source.parts, domain, tables).ordered()
     budget = mechanism.budget(request.epsilon, delta, domain, workload, account.neighbours)
     catalog, schema = current_schema(cursor, request.search_path)
     prior = None if request.prior is None else (catalog, schema, request.prior)[catalog == source.catalog :]
@@ -231,6 +233,7 @@ def _canonical(
 ) -> str:
     asked: list[Any] = sorted(workload.cliques)
     asked += sorted([threshold.least, *threshold.clique] for threshold in workload.thresholds)
+    asked += [[repr(part), weight] for part, weight in workload.weights]
     cliques = json.dumps(asked, ensure_ascii=False).encode()
     return json.dumps(
         {

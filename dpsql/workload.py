@@ -2,10 +2,12 @@
 
     parse_workload("SELECT sex, race, count(*) FROM adult GROUP BY sex, race", "adult", domain)
 
-A workload is given as SQL (`SELECT a, b, count(*) FROM source GROUP BY a, b`, several separated by semicolons), or by
-a shorthand: `all 3-way`, `64 random 3-way seed 0`, several separated by semicolons too. `SELECT count(*) FROM source
-GROUP BY at_least(2, a, b, c)` is a family of thresholds: for all values at once, how many rows match at least 2 of the
-3. SQL is parsed by sqlglot and never run: what cannot be either is refused with its place in the text.
+A workload is given as SQL, several statements separated by semicolons, or by shorthands: `all 3-way`, `64 random 3-way
+seed 0`. A statement is any query of `dpsql.query`: it stands for the joint distribution of all columns that it reads,
+one for each grouping set, for all that it asks are sums over the cells of those marginals. `SELECT count(*) FROM source
+GROUP BY at_least(2, a, b, c)` is a family of thresholds: for all values at once, how many rows match at least 2 of
+the 3. `SELECT /*+ weight 3 */ …` counts three times as much as others. SQL is parsed by sqlglot and never run: what
+cannot be answered is refused with its place in the text.
 """
 
 from __future__ import annotations
@@ -23,9 +25,10 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from dpsql.domain import Clique, Domain
-from dpsql.errors import DomainTooLarge, InvalidWorkload, UnknownName
+from dpsql.errors import DomainTooLarge, InvalidQuery, InvalidWorkload, UnknownName
 from dpsql.names import ends_with
-from dpsql.threshold import Family, Threshold
+from dpsql.query import INSTEAD, Catalog, Scope, analyse, deep_recursion, first_line
+from dpsql.threshold import Family, Threshold, clique_of
 
 _ALL = re.compile(r"\s*all\s+(\d+)-way\s*", re.IGNORECASE)
 _RANDOM = re.compile(r"\s*(\d+)\s+random\s+(\d+)-way\s+seed\s+(\d+)\s*", re.IGNORECASE)
@@ -37,15 +40,27 @@ _MOST_SHORTHANDS: Final = 20
 
 @dataclass(frozen=True)
 class Workload:
-    """Marginals and thresholds to answer, each with weight 1.
+    """Marginals and thresholds to answer.
 
     Attributes:
         cliques: of the marginals, without repetition, in the order given.
         thresholds: families of thresholds, likewise.
+        weights: of those that count more or less than 1.
     """
 
     cliques: tuple[Clique, ...]
     thresholds: tuple[Threshold, ...] = ()
+    weights: tuple[tuple[Family, float], ...] = ()
+
+    def weight(self, clique: Clique) -> float:
+        """The largest weight of what a marginal is a part of.
+
+        >>> Workload((("a", "b"), ("b", "c")), (), ((("a", "b"), 3.0),)).weight(("b",))
+        3.0
+        """
+        known = dict(self.weights)
+        above = [known.get(f, 1.0) for f in self.families if set(clique) <= set(clique_of(f))] if known else []
+        return max(above, default=1.0)
 
     @property
     def needed(self) -> tuple[Clique, ...]:
@@ -73,19 +88,21 @@ class Workload:
     def ordered(self) -> Workload:
         """The same workload in one order, whatever order it was written in: equal requests then ask equal questions."""
         thresholds = sorted(self.thresholds, key=lambda threshold: (threshold.clique, threshold.least))
-        return Workload(tuple(sorted(self.cliques)), tuple(thresholds))
+        weights = sorted(self.weights, key=lambda part: repr(part[0]))
+        return Workload(tuple(sorted(self.cliques)), tuple(thresholds), tuple(weights))
 
     def __len__(self) -> int:
         return len(self.cliques) + len(self.thresholds)
 
 
-def parse_workload(text: str | None, source: Sequence[str], domain: Domain) -> Workload:
+def parse_workload(text: str | None, source: Sequence[str], domain: Domain, catalog: Catalog | None = None) -> Workload:
     """Parse a workload over one source.
 
     Args:
         text: SQL or a shorthand; None for the default, all 3-way marginals (2-way or 1-way where those are too large).
         source: the parts of the source's name, the table's own last, against which FROM is checked.
         domain: of the source.
+        catalog: what names in FROM mean, for views of the source; without, only the source's own name is known.
 
     Raises:
         InvalidWorkload: not a set of marginals of the source; says where and why.
@@ -95,9 +112,13 @@ def parse_workload(text: str | None, source: Sequence[str], domain: Domain) -> W
     if text is None:
         workload = default_workload(domain)
     else:
-        parsed = dict.fromkeys(_parse(text, source, domain))
-        thresholds = tuple(part for part in parsed if isinstance(part, Threshold))
-        workload = Workload(tuple(part for part in parsed if not isinstance(part, Threshold)), thresholds)
+        weights: dict[Clique | Threshold, float] = {}
+        for part, weight in _parse(text, source, domain, catalog):
+            weights[part] = max(weight, weights.get(part, 0.0))
+        thresholds = tuple(part for part in weights if isinstance(part, Threshold))
+        cliques = tuple(part for part in weights if not isinstance(part, Threshold))
+        told = tuple((part, weight) for part, weight in weights.items() if weight != 1)
+        workload = Workload(cliques, thresholds, told)
         if len(workload) > _MOST_CLIQUES:
             raise DomainTooLarge(f"the workload has {len(workload)} parts, more than {_MOST_CLIQUES}: ask for fewer")
     for clique in workload.needed:
@@ -116,21 +137,29 @@ def default_workload(domain: Domain) -> Workload:
     return Workload(cliques)
 
 
-def _parse(text: str, source: Sequence[str], domain: Domain) -> tuple[Clique | Threshold, ...]:
+def _parse(
+    text: str, source: Sequence[str], domain: Domain, catalog: Catalog | None
+) -> list[tuple[Clique | Threshold, float]]:
     if len(text) > _LONGEST:
         raise InvalidWorkload(f"the workload has {len(text)} characters, more than {_LONGEST}: split it")
     parts = text.split(";")
     if len(parts) <= _MOST_SHORTHANDS and all(_ALL.fullmatch(part) or _RANDOM.fullmatch(part) for part in parts):
-        return tuple(clique for part in parts for clique in _shorthand(part, domain))
+        return [(clique, 1.0) for part in parts for clique in _shorthand(part, domain)]
     try:
-        statements = sqlglot.parse(text, read="duckdb")
+        with deep_recursion():
+            statements = sqlglot.parse(text, read="duckdb")
     except SqlglotError as error:
-        raise InvalidWorkload(f"workload: {_first_line(error)}; {_EXPECTED}") from None
+        raise InvalidWorkload(f"workload: {first_line(error)}; {_EXPECTED}") from None
     except RecursionError:
         raise InvalidWorkload("workload: nested too deeply") from None
     if not any(statements):
         raise InvalidWorkload(f"the workload is empty; {_EXPECTED}")
-    return tuple(_marginal(statement, source, domain) for statement in statements if statement is not None)
+    return [
+        part
+        for statement in statements
+        if statement is not None
+        for part in _cliques(statement, source, domain, catalog or _OneTable(tuple(source), domain))
+    ]
 
 
 def _shorthand(text: str, domain: Domain) -> tuple[Clique, ...]:
@@ -146,10 +175,6 @@ _EXPECTED: Final = (
     "say 'all 3-way', '64 random 3-way seed 0', or SELECT a, b, count(*) FROM the_table GROUP BY a, b (several "
     "separated by ;)"
 )
-
-
-def _first_line(error: Exception) -> str:
-    return re.sub(r"\x1b\[\d+m", "", str(error)).splitlines()[0].rstrip(".")
 
 
 def _check_order(order: int, domain: Domain) -> None:
@@ -182,33 +207,111 @@ def _random(count: int, order: int, seed: int, domain: Domain) -> tuple[Clique, 
     return tuple(picked[int(index)] for index in chosen)
 
 
-_ALLOWED: Final = frozenset({"expressions", "from", "from_", "group"})
+@dataclass(frozen=True)
+class _OneTable:
+    """A catalogue of one table, by its name."""
+
+    parts: tuple[str, ...]
+    domain: Domain
+
+    def find(self, table: exp.Table) -> Scope:
+        """See `dpsql.query.Catalog.find`."""
+        if not ends_with(self.parts, [part.name for part in table.parts]):
+            raise UnknownName(
+                f"the workload reads {table.name!r}, not {self.parts[-1]!r}: a workload is over one table"
+            )
+        columns = {name: exp.column(exp.to_identifier(name, quoted=True)) for name in self.domain.names}
+        return Scope(self, columns, (), self.parts[-1])
 
 
-def _marginal(statement: exp.Expr, source: Sequence[str], domain: Domain) -> Clique | Threshold:
-    """The clique of one `SELECT columns, count(*) FROM source GROUP BY columns`, or the family of an `at_least`."""
-    if not isinstance(statement, exp.Select):
-        _refuse(statement, f"{statement.key.upper()} is not a marginal")
+@dataclass(frozen=True)
+class _Only:
+    """A catalogue where all but one table is refused."""
+
+    catalog: Catalog
+    parts: tuple[str, ...]
+
+    def find(self, table: exp.Table) -> Scope | tuple[exp.Query, Catalog]:
+        """See `dpsql.query.Catalog.find`."""
+        found = self.catalog.find(table)
+        if not isinstance(found, Scope):
+            query, inside = found
+            return query, _Only(inside, self.parts)
+        if tuple(found.origin.parts) != self.parts:
+            raise UnknownName(
+                f"the workload reads {found.origin.parts[-1]!r}, not {self.parts[-1]!r}: a workload is over one table"
+            )
+        return found
+
+
+def _cliques(
+    statement: exp.Expr, source: Sequence[str], domain: Domain, catalog: Catalog
+) -> list[tuple[Clique | Threshold, float]]:
+    """What one statement asks for, with its weight: the joint distribution of all columns that it reads, set by set."""
+    weight = _weight(statement)
+    group = statement.args.get("group") if isinstance(statement, exp.Select) else None
+    if isinstance(statement, exp.Select) and _asks_thresholds(statement, group):
+        return [(_family(statement, source, domain, catalog), weight)]
+    try:
+        with deep_recursion():
+            query = analyse(statement, _Only(catalog, tuple(source)))
+    except InvalidQuery as error:
+        raise InvalidWorkload(str(error).replace("query:", "workload:", 1).replace(INSTEAD, _EXPECTED)) from None
+    trees = list(query.filters)
+    for aggregate in query.aggregates:
+        trees += [tree for tree in (aggregate.argument, *aggregate.filters) if tree is not None]
+    everywhere = _read_by(trees)
+    cliques = [domain.clique(everywhere | _read_by([query.keys[key] for key in keys])) for keys in query.sets]
+    if not any(cliques):
+        _refuse(statement, "no column is named: a workload needs GROUP BY or WHERE")
+    return [(clique, weight) for clique in cliques if clique]
+
+
+def _read_by(trees: Sequence[exp.Expr]) -> set[str]:
+    return {column.name for tree in trees for column in tree.find_all(exp.Column)}
+
+
+_WEIGHT = re.compile(r"\s*\+\s*weight\s+([0-9.eE+-]+)\s*", re.IGNORECASE)
+
+
+def _weight(statement: exp.Expr) -> float:
+    """Of `/*+ weight 3 */`; 1 without."""
+    for node in (statement, *statement.expressions):
+        for comment in node.comments or ():
+            if comment.strip().startswith("+"):
+                found = _WEIGHT.fullmatch(comment)
+                try:
+                    weight = float(found[1]) if found else math.nan
+                except ValueError:
+                    weight = math.nan
+                if not 0 < weight < math.inf:
+                    raise InvalidWorkload(f"workload: /*{comment}*/ is not understood: say /*+ weight 3 */")
+                return weight
+    return 1.0
+
+
+def _asks_thresholds(statement: exp.Select, group: exp.Expr | None) -> bool:
+    return any(_is_threshold(node) for part in (group, *statement.expressions) if part for node in part.walk())
+
+
+def _family(statement: exp.Select, source: Sequence[str], domain: Domain, catalog: Catalog) -> Threshold:
+    """The family of one `SELECT count(*) FROM source GROUP BY at_least(t, a, b, …)`."""
     for name, value in statement.args.items():
-        if value and name not in _ALLOWED:
-            _refuse(statement, f"{name.strip('_').upper()} is not supported in a workload yet")
-    _check_from(statement, source)
+        if value and name not in ("expressions", "from_", "group"):
+            _refuse(statement, f"{name.strip('_').upper()} is not supported beside at_least(…)")
+    table = statement.args["from_"].this if statement.args.get("from_") else None
+    if not isinstance(table, exp.Table):
+        _refuse(statement, f"FROM must be the protected table {source[-1]} and nothing else")
+    scope = catalog.find(table)
+    if not isinstance(scope, Scope) or tuple(scope.origin.parts) != tuple(source):
+        _refuse(statement, f"FROM must be the protected table {source[-1]} and nothing else")
     outputs = [item.unalias() for item in statement.expressions]
     names = {item.alias: item.unalias() for item in statement.expressions if item.alias}
     counts = [item for item in outputs if isinstance(item, exp.Count)]
     if len(counts) != 1 or not isinstance(counts[0].this, exp.Star):
-        _refuse(statement, "a marginal has one count(*)")
+        _refuse(statement, "thresholds have one count(*)")
     columns = [item for item in outputs if not isinstance(item, exp.Count)]
-    keys = _group_keys(statement, outputs, names, columns)
-    if any(map(_is_threshold, keys)):
-        return _threshold(statement, keys, columns, domain)
-    clique = domain.clique(_column(key) for key in keys)
-    if not clique:
-        _refuse(statement, "a marginal needs GROUP BY")
-    shown = domain.clique(_column(item) for item in columns)
-    if not set(shown) <= set(clique):
-        _refuse(statement, "a column is selected that is not in GROUP BY")
-    return clique
+    return _threshold(statement, _group_keys(statement, outputs, names, columns), columns, domain)
 
 
 def _is_threshold(expression: exp.Expr) -> bool:
@@ -228,19 +331,6 @@ def _threshold(statement: exp.Expr, keys: list[exp.Expr], columns: list[exp.Expr
     return Threshold(clique, int(least.name))
 
 
-def _check_from(statement: exp.Select, source: Sequence[str]) -> None:
-    origin = statement.find(exp.From)
-    table = origin.this if origin is not None else None
-    if (
-        not isinstance(table, exp.Table)
-        or not isinstance(table.this, exp.Identifier)
-        or any(table.args.get(k) for k in ("joins", "pivots", "sample", "version"))
-    ):
-        _refuse(statement, f"FROM must be the protected table {source[-1]} and nothing else")
-    if not ends_with(source, [part.name for part in table.parts]):
-        raise UnknownName(f"the workload reads {table.name!r}, not {source[-1]!r}: a workload is over one table")
-
-
 def _group_keys(
     statement: exp.Select,
     outputs: list[exp.Expr],
@@ -249,10 +339,10 @@ def _group_keys(
 ) -> list[exp.Expr]:
     group = statement.args.get("group")
     if group is None:
-        _refuse(statement, "a marginal needs GROUP BY")
+        _refuse(statement, "thresholds need GROUP BY")
     extra = [name for name, value in group.args.items() if value and name not in ("expressions", "all")]
     if extra:
-        _refuse(statement, f"{extra[0].replace('_', ' ').upper()} is not supported in a workload yet")
+        _refuse(statement, f"{extra[0].replace('_', ' ').upper()} is not supported beside at_least(…)")
     if group.args.get("all"):
         return columns
     keys = []
@@ -271,7 +361,7 @@ def _group_keys(
 
 def _column(expression: exp.Expr) -> str:
     if not isinstance(expression, exp.Column) or isinstance(expression.this, exp.Star):
-        _refuse(expression, "only plain columns and count(*) are supported in a workload yet")
+        _refuse(expression, "only plain columns are supported in at_least(…)")
     return expression.name
 
 

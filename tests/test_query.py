@@ -130,3 +130,13 @@ def test_refused(quiet, sql, reason):
         quiet.connection.execute("FROM dp_query(?, epsilon := 0.05)", [sql]).fetchall()
     assert reason in str(caught.value)
     assert len(quiet.ledger()) == len(before)
+
+
+def test_deep_and_long_conditions(quiet):
+    """200 parentheses inside one another, and an OR of 10,000 terms."""
+    nested = "(" * 200 + "sick" + ")" * 200
+    long = " OR ".join(f"age = {number}" for number in range(10_000))
+    for condition in (nested, long):
+        sql = f"SELECT count(*) AS n FROM people WHERE {condition}"
+        expected = quiet.sql(sql).fetchall()[0][0]
+        assert quiet.sql("SELECT n FROM dp_query(?, epsilon := 0.05)", [sql]).fetchall() == [(expected,)]

@@ -142,7 +142,7 @@ def _described(select: exp.Select) -> list[tuple[str, str]]:
 def _columns(source: Source, query: Query) -> tuple[tuple[str, str], ...]:
     """Names and types of the query's result, as DuckDB tells them for a table without rows."""
     select = query.select.copy()
-    for clause in ("with_", "order", "limit", "offset", "having"):
+    for clause in ("with_", "where", "order", "limit", "offset", "having"):
         select.set(clause, None)
 
     def constant(node: exp.Expr) -> exp.Expr:

@@ -7,6 +7,7 @@ r"""Which marginals to measure, and the share of ρ for each: from public facts 
     inside     ρ ∝ cells^{2/3} among 1-way marginals; in a larger order half of it equally, half so that the predicted
                error Σ_r x_r is least; triples no more than pairs on average
     predicted  x_r = Σ_i min(√(2/π)·σ_r/n̂, p_i), noise where a cell stands out of it, else what is left unmeasured
+    weighted   each share by w^{2/3}, w the largest weight of what the marginal is a part of
     pull       where A > 0.1, 0.7 of the rule's Λ: the largest errors fall by a sixth, L1 stays
     left out   marginals of more than `max_cells`; in each order the largest ones while σ·cells > clip(0.7/A, 5, 10)·n̂,
                or while more than `all_cells` remain; what an order leaves goes to the others
@@ -117,6 +118,11 @@ def allocate(
             weights = [Fraction(round(1000 * size ** (2 / 3))) for size in sizes]
         else:
             weights = _least_error(sizes, float(rho * part), neighbours, rows)
+        if workload.weights:  # Σ w·σ under Σ 1/2σ² = ρ is least with ρ ∝ w^{2/3}
+            weights = [
+                w * Fraction(round(1000 * workload.weight(c) ** (2 / 3)), 1000)
+                for c, w in zip(kept, weights, strict=True)
+            ]
         if order > 2 and pair is not None:
             part = min(part, pair * len(kept))  # on average
         whole = sum(weights, Fraction(0))
