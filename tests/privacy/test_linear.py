@@ -1,0 +1,189 @@
+"""Weighted counts in groups: what one row can change, and the noise that follows from it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from dpsql.domain import Attribute, Domain
+from dpsql.errors import InsufficientBudget, InvalidArgument
+from dpsql.intervals import plain, ratio
+from dpsql.linear import LinearQuery, Part
+from dpsql.marginal import Marginal, Measurement
+from dpsql.privacy.accounting import Neighbours
+from dpsql.privacy.curator import Curator
+from dpsql.progress import Quiet
+
+from ..conftest import seeded_entropy
+from ..counters import Journal, Rows
+
+SIZES = {"a": 3, "b": 2, "c": 4}
+DOMAIN = Domain(
+    tuple(Attribute(name, "INTEGER", "values", tuple(map(str, range(size)))) for name, size in SIZES.items())
+)
+
+
+PARTS = st.sampled_from([(("a",),), (("a", "b"),), (("a", "b"), ("c",)), (("a",), ("b",), ("c",))])
+
+
+@st.composite
+def queries(draw, parts=PARTS):
+    """Random weights, groups and grouping sets over one to three parts."""
+    aggregates, sets = draw(st.integers(1, 3)), draw(st.integers(1, 2))
+    found = []
+    for clique in draw(parts):
+        cells = DOMAIN.size(clique)
+        numbers = st.lists(st.integers(-3, 5), min_size=cells, max_size=cells)
+        factors = np.array([draw(numbers) for _ in range(aggregates)])
+        keys = tuple(draw(st.integers(1, cells)) for _ in range(sets))
+        groups = np.array([draw(st.lists(st.integers(0, k - 1), min_size=cells, max_size=cells)) for k in keys])
+        found.append(Part(clique, factors, groups, keys))
+    return LinearQuery(DOMAIN, tuple(found))
+
+
+def contribution(query: LinearQuery, cell) -> np.ndarray:
+    """What one row in a cell (None: outside the domain) adds to all answers, in scales."""
+    if cell is None:
+        marginal = Marginal(query.clique, DOMAIN.size(query.clique), np.zeros(0, np.int64), np.zeros(0, np.int64))
+    else:
+        marginal = Marginal(query.clique, DOMAIN.size(query.clique), np.array([cell]), np.array([1]))
+    scaled = [part / np.array(query.scales)[:, None] for part in query.answers(marginal)]
+    return np.concatenate([part.ravel() for part in scaled])
+
+
+def largest(query: LinearQuery, power: int, *, replace: bool) -> float:
+    """The most that a row changes, by trying every cell, and every pair of cells."""
+    cells = [None, *range(DOMAIN.size(query.clique))]
+    added = [contribution(query, cell) for cell in cells]
+    changes = [x - y for x, y in itertools.combinations(added, 2)] if replace else added
+    return max(float((np.abs(change) ** power).sum()) for change in changes)
+
+
+@settings(max_examples=200, deadline=None)
+@given(queries(), st.sampled_from([1, 2]), st.booleans())
+def test_no_row_changes_more_than_the_sensitivity(query, power, replace):
+    """Against every neighbour. Broken twins: a count's sensitivity for all, and added rows' for replaced ones."""
+    assert largest(query, power, replace=replace) <= query.sensitivity(power, replace=replace) * (1 + 1e-9)
+
+
+@settings(max_examples=100, deadline=None)
+@given(queries(parts=st.just((("a", "b"),))), st.sampled_from([1, 2]))
+def test_it_is_tight_for_one_part_and_one_set(query, power):
+    one_set = LinearQuery(DOMAIN, tuple(Part(p.clique, p.factors, p.groups[:1], p.keys[:1]) for p in query.parts))
+    exact = largest(one_set, power, replace=False)
+    assert one_set.sensitivity(power, replace=False) == pytest.approx(max(1.0, exact), rel=1e-9)
+
+
+def test_broken_twins_of_the_sensitivity_are_noticed():
+    """Two disjoint counts cost as much as one; a sum and a count together more; a replaced row twice an added one."""
+    clique, groups = ("a",), np.zeros((1, 3), np.int64)
+    disjoint = LinearQuery(DOMAIN, (Part(clique, np.array([[1, 0, 0], [0, 1, 1]]), groups, (1,)),))
+    assert disjoint.sensitivity(2, replace=False) == 1
+    both = LinearQuery(DOMAIN, (Part(clique, np.array([[1, 2, 4], [1, 1, 1]]), groups, (1,)),))
+    assert both.sensitivity(2, replace=False) == pytest.approx(2)
+    assert largest(both, 2, replace=False) == 2 > 1  # 1, a count's, would be too little
+    grouped = LinearQuery(DOMAIN, (Part(clique, np.ones((1, 3), np.int64), np.arange(3)[None, :], (3,)),))
+    assert grouped.sensitivity(2, replace=True) == 2 > grouped.sensitivity(2, replace=False)
+    signed = LinearQuery(DOMAIN, (Part(clique, np.array([[-2, 0, 2]]), groups, (1,)),))
+    assert signed.sensitivity(2, replace=True) == pytest.approx(4)  # from −2 to 2 with scale 2: (4/2)²
+    assert largest(signed, 2, replace=True) == 4
+
+
+def curator(neighbours, rho, journal=None, *, pure=None, rows=((0, 0, 0),) * 40 + ((1, 1, 2),) * 25, seed="linear"):
+    return Curator(
+        Rows(DOMAIN, rows), DOMAIN, neighbours, Fraction(rho), journal or Journal(), Quiet(), seeded_entropy(seed),
+        gdp=Fraction(rho) if pure is None else None, pure=pure,
+    )  # fmt: skip
+
+
+AGES = LinearQuery(
+    DOMAIN,
+    (Part(("a", "b"), np.array([[1] * 6, [10, 20, 30, 40, 50, 60]]), np.array([[0, 0, 1, 1, 2, 2]]), (3,)),),
+)
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+def test_noise_has_the_spread_that_pays_for_it(neighbours, noise):
+    """σ_a = s_a·Δ/√(2ρ), b_a = s_a·Δ₁/ε; over 2,000 runs the variance is within 6 standard errors of what is told."""
+    rho, replace = Fraction(1, 50), neighbours is Neighbours.REPLACE_ONE
+    pure = Fraction(1, 5) if noise == "laplace" else None
+    found = []
+    for run in range(2000):
+        asked = curator(neighbours, rho, pure=pure, seed=f"{run}")
+        measured = asked.measure_linear(AGES, rho, noise)
+        found.append([m.values for m in measured])
+        assert asked.remaining == 0
+    exact = AGES.answers(Rows(DOMAIN, ((0, 0, 0),) * 40 + ((1, 1, 2),) * 25).marginal(("a", "b")))[0]
+    for a, m in enumerate(measured):
+        if noise == "gaussian":
+            told = AGES.scales[a] ** 2 * AGES.sensitivity(2, replace=replace) / (2 * rho) + 1 / 8
+        else:
+            told = 2 * (AGES.scales[a] * AGES.sensitivity(1, replace=replace) / math.sqrt(2 * rho)) ** 2
+        assert float(m.variance) == pytest.approx(float(told), rel=1e-6)
+        errors = (np.array([run[a] for run in found]) - exact[a]).ravel()
+        excess = 5 if noise == "laplace" else 2  # kurtosis − 1
+        assert abs((errors**2).mean() / float(told) - 1) < 6 * math.sqrt(excess / len(errors))
+        assert abs((errors**2).mean() / (0.75 * float(told)) - 1) > 6 * math.sqrt(
+            excess / len(errors)
+        )  # a quarter less
+
+
+def test_the_charge_is_debited_once_and_never_exceeded():
+    journal = Journal()
+    asked = curator(Neighbours.ADD_REMOVE, Fraction(1, 50), journal)
+    asked.measure_linear(AGES, Fraction(1, 50))
+    assert sum(answer.rho for answer in journal.answers) == Fraction(1, 50)
+    with pytest.raises(InsufficientBudget):
+        asked.measure_linear(AGES, Fraction(1, 10**9))
+    again = curator(Neighbours.ADD_REMOVE, Fraction(1, 50), Journal(journal.answers), seed="other")
+    first = [answer.measurement.values.tolist() for answer in journal.answers]
+    assert [m.values.tolist() for m in again.measure_linear(AGES, Fraction(1, 50))] == first
+    with pytest.raises(InvalidArgument, match="Gaussian noise proves no pure epsilon"):
+        curator(Neighbours.ADD_REMOVE, Fraction(1, 50), pure=Fraction(1, 5)).measure_linear(AGES, Fraction(1, 50))
+
+
+def measurement(values, stddev: float, noise: str) -> Measurement:
+    return Measurement(("a",), (len(values),), np.asarray(values), Fraction(stddev) ** 2, noise, Fraction(1))
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+@pytest.mark.parametrize(("total", "count"), [(40_000, 1000), (-3_000, 60), (900, 30)])
+def test_intervals_cover(noise, total, count):
+    """2,000 runs: 95 % of intervals of sums and counts hold the truth, of averages at least that; too narrow ones fail.
+
+    False alarm: 93 % or 97 % is 4 standard errors away. Laplace averages are wider than they need be.
+    """
+    generator = np.random.default_rng(7)
+    over, under = 90.0, 3.0
+    draw = generator.normal if noise == "gaussian" else lambda m, s, n: generator.laplace(m, s / math.sqrt(2), n)
+    sums = measurement(np.rint(draw(total, over, 2000)), over, noise)
+    counts = measurement(np.rint(draw(count, under, 2000)), under, noise)
+    of_sum, of_average = plain(sums, 1.0, whole=True), ratio(sums, counts, 1.0, (-1000.0, 1000.0))
+    covered = ((of_sum.low <= total) & (total <= of_sum.high)).mean()
+    assert 0.93 <= covered <= 0.97
+    true = total / count
+    average = ((of_average.low <= true) & (true <= of_average.high)).mean()
+    assert 0.93 <= average <= (0.97 if noise == "gaussian" else 1.0)
+    middle, half = (of_average.low + of_average.high) / 2, (of_average.high - of_average.low) / 2
+    assert (np.abs(true - middle) <= 0.8 * half).mean() < (0.92 if noise == "gaussian" else 0.99)
+
+
+def test_an_average_of_hardly_any_rows_knows_its_bounds_only():
+    found = ratio(measurement([50, -5], 9.0, "gaussian"), measurement([2, -3], 3.0, "gaussian"), 1.0, (0.0, 10.0))
+    assert found.low.tolist() == [0, 0]
+    assert found.high.tolist() == [10, 10]
+    assert found.stderr.tolist() == [10, 10]
+    assert found.values[0] == 10
+    assert math.isnan(found.values[1])
+
+
+def test_normal_quantile():
+    assert stats.norm.ppf(0.975) == pytest.approx(1.959963984540054, rel=1e-15)
