@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final
@@ -34,8 +33,7 @@ from dpsql.database.results import Result, steps_of_ten
 from dpsql.database.store import Books, Entry
 from dpsql.domain import Domain
 from dpsql.errors import DpsqlError, InvalidArgument
-from dpsql.intervals import plain, ratio
-from dpsql.marginal import Measurement
+from dpsql.intervals import Noisy, plain, ratio
 from dpsql.privacy.accounting import Budget, check_delta, check_epsilon, make_budget, pure_budget
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.ledger import Account
@@ -56,7 +54,7 @@ class QueryRequest:
 
     Attributes:
         sql: the query.
-        epsilon: what the answers may cost.
+        epsilon: what the answers may cost; 0 for what earlier releases tell already.
         delta: None for the table's; not used with Laplace noise.
         mechanism: `gaussian` or `laplace`.
         non_negative: whether counts below 0 are shown as 0.
@@ -124,16 +122,17 @@ def resolve_query(cursor: duckdb.DuckDBPyConnection, request: QueryRequest, *, t
     books = Books(cursor, source.catalog)
     account = account_of(books, source)
     delta = account.delta if request.delta is None else request.delta
-    check_epsilon(request.epsilon)
+    free = request.epsilon == 0
+    check_epsilon(1.0 if free else request.epsilon)
     check_delta(delta)
     domain = _domain_of(books, source, query)
-    budget = _budget(request, delta)
+    budget = Budget(0.0, delta, Fraction(0), Fraction(0)) if free else _budget(request, delta)
     canonical = _canonical(request, source, query, budget)
     key = hashlib.sha256(canonical.encode()).hexdigest()
     entry = books.release(key)
     evaluated, result = _understood(source, domain, query)
     resolved = ResolvedQuery(request, key, canonical, source, account, domain, query, evaluated, result, budget, entry)
-    if entry is None and to_charge:
+    if entry is None and to_charge and not free:
         books.check_writable()
         account.require(budget, "gaussian" if request.mechanism == "gaussian" else None)
     return resolved
@@ -284,13 +283,21 @@ def _measure(
     rho = curator.remaining if pure is None else min(curator.remaining, pure**2 / 2)
     measured = curator.measure_linear(linear, rho, noise)
     counter.close()
-    frame = _frame(resolved, measured)
+    frame = answers_frame(resolved, [Noisy.of(m) for m in measured])
     report = {"groups": len(frame), "stddev": [m.stddev for m in measured]}
     books.publish_answers(entry, frame, resolved.result.stored, report)
 
 
-def _frame(resolved: ResolvedQuery, measured: Sequence[Measurement]) -> pd.DataFrame:
-    """All groups of all grouping sets: keys as text, values as whole steps or floats, errors."""
+def answers_frame(
+    resolved: ResolvedQuery, noisy: Sequence[Noisy], covariances: Mapping[tuple[int, int], Any] | None = None
+) -> pd.DataFrame:
+    """All groups of all grouping sets: keys as text, values as whole steps or floats, errors.
+
+    Args:
+        resolved: the query.
+        noisy: for each weight its answers, of one grouping set after the other.
+        covariances: of pairs of weights, where they are not 0.
+    """
     evaluated, query = resolved.evaluated, resolved.query
     kept = np.concatenate(evaluated.present)
     columns: dict[str, Any] = {}
@@ -302,24 +309,16 @@ def _frame(resolved: ResolvedQuery, measured: Sequence[Measurement]) -> pd.DataF
         columns[f"k{number}"] = np.concatenate(parts)[kept]
     _, made_of = weights_of(query.aggregates)
     for number, (aggregate, parts_of) in enumerate(zip(query.aggregates, made_of, strict=True)):
+        unit = evaluated.units[parts_of[0]]
         if aggregate.kind == "avg":
             over, under = parts_of
-            unit = float(evaluated.units[over])
-            answers = ratio(measured[over], measured[under], unit, _bounds(evaluated, over, unit))
+            bounds = evaluated.linear.bounds(over)
+            together = (covariances or {}).get((over, under), 0.0)
+            reach = bounds[0] * float(unit), bounds[1] * float(unit)
+            answers = ratio(noisy[over], noisy[under], float(unit), reach, together)
         else:
-            step = evaluated.units[parts_of[0]]
-            answers = plain(measured[parts_of[0]], float(step), whole=steps_of_ten(step) is not None)
+            answers = plain(noisy[parts_of[0]], float(unit), whole=steps_of_ten(unit) is not None)
         columns[f"a{number}"] = answers.values[kept]
         columns[f"a{number}_stderr"] = answers.stderr[kept]
         columns[f"a{number}_low"], columns[f"a{number}_high"] = answers.low[kept], answers.high[kept]
     return pd.DataFrame(columns)
-
-
-def _bounds(evaluated: Evaluated, over: int, unit: float) -> tuple[float, float]:
-    """The least and the largest value of a summed argument on the declared domain."""
-    low, high = [], []
-    for part in evaluated.linear.parts:
-        low.append(int(part.factors[over].min(initial=0)))
-        high.append(int(part.factors[over].max(initial=0)))
-    reach = math.prod(max(abs(a), abs(b)) for a, b in zip(low, high, strict=True))
-    return (-reach if any(value < 0 for value in low) else 0) * unit, reach * unit

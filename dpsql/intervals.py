@@ -1,8 +1,8 @@
 r"""Noisy sums, counts and averages with standard errors and 95 % intervals.
 
-    a sum or count   y ± z·σ, with z = 1.96 for Gaussian noise, ln 20/√2 for Laplace noise
-    an average s/c   Gaussian: Fieller's interval, all r with (s − r·c)² ≤ z²·(σ_s² + r²·σ_c²)
-                     Laplace: all r that s and c allow, each within an interval of 97.5 %
+    a sum or count   y ± z·σ, with z = 1.96 for Gaussian noise, ln 20/√2 for Laplace noise, √20 for mixtures (Chebyshev)
+    an average s/c   Gaussian: Fieller's interval, all r with (s − r·c)² ≤ z²·(σ_s² − 2r·σ_sc + r²·σ_c²)
+                     else: all r that s and c allow, each within an interval of 97.5 %
 
 An average lies within the bounds of its argument on the declared domain; where c may be 0 they are all that is known.
 
@@ -20,9 +20,30 @@ import numpy.typing as npt
 
 from dpsql.marginal import Measurement
 
-_NORMAL: Final = 1.959963984540054  # 95 % of a normal distribution lie so many standard deviations around its mean
-_LAPLACE: Final = math.log(20) / math.sqrt(2)  # the same of a Laplace distribution
-_EACH_OF_TWO: Final = math.log(40) / math.sqrt(2)  # 97.5 % of a Laplace distribution
+_REACH: Final = {"gaussian": 1.959963984540054, "laplace": math.log(20) / math.sqrt(2), "mixed": math.sqrt(20)}
+"""So many standard deviations around its mean hold 95 % of a distribution."""
+_EACH_OF_TWO: Final = {"laplace": math.log(40) / math.sqrt(2), "mixed": math.sqrt(40)}  # 97.5 %
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Noisy:
+    """Unbiased answers.
+
+    Attributes:
+        values: in steps, shape (groups,).
+        stddev: of each, shape (groups,) or ().
+        noise: `gaussian`, `laplace`, or `mixed` for sums of several kinds.
+    """
+
+    values: npt.NDArray[Any]
+    stddev: Any
+    noise: str
+
+    @staticmethod
+    def of(measured: Measurement) -> Noisy:
+        """What the curator measured."""
+        return Noisy(measured.values, measured.stddev, measured.noise)
 
 
 @dataclass(frozen=True)
@@ -42,22 +63,21 @@ class Answers:
     high: npt.NDArray[np.float64]
 
 
-def plain(measured: Measurement, unit: float, *, whole: bool) -> Answers:
+def plain(noisy: Noisy, unit: float, *, whole: bool) -> Answers:
     """A count or a sum: the noise is all that is off.
 
     Args:
-        measured: in steps.
+        noisy: in steps.
         unit: the value of a step.
         whole: leave the values in steps.
     """
-    spread = measured.stddev
-    reach = spread * (_LAPLACE if measured.noise == "laplace" else _NORMAL)
-    centre = np.asarray(measured.values * unit, np.float64)
-    values = measured.values if whole else centre
-    return Answers(values, np.full(len(centre), spread * unit), centre - reach * unit, centre + reach * unit)
+    centre = np.asarray(noisy.values * unit, np.float64)
+    spread = np.broadcast_to(np.asarray(noisy.stddev * unit, np.float64), centre.shape)
+    reach = _REACH[noisy.noise] * spread
+    return Answers(noisy.values if whole else centre, spread, centre - reach, centre + reach)
 
 
-def ratio(over: Measurement, under: Measurement, unit: float, bounds: tuple[float, float]) -> Answers:
+def ratio(over: Noisy, under: Noisy, unit: float, bounds: tuple[float, float], covariance: Any = 0.0) -> Answers:
     """An average: a noisy sum over a noisy count.
 
     Args:
@@ -65,14 +85,18 @@ def ratio(over: Measurement, under: Measurement, unit: float, bounds: tuple[floa
         under: the counts.
         unit: the value of a step.
         bounds: the least and the largest value of what is averaged.
+        covariance: of each sum (in steps) with its count.
     """
     total, count = over.values * unit, under.values.astype(np.float64)
-    spread, wide = over.stddev * unit, under.stddev
+    spread, wide, together = over.stddev * unit, under.stddev, covariance * unit
     with np.errstate(divide="ignore", invalid="ignore"):
         average = total / count
-        ends = _box if over.noise == "laplace" else _fieller
-        low, high, unknown = ends(total, count, spread, wide)
-        stderr = np.sqrt(spread**2 + (average * wide) ** 2) / np.abs(count)
+        if over.noise == under.noise == "gaussian":
+            low, high, unknown = _fieller(total, count, spread, wide, together)
+        else:
+            low, high, unknown = _box(total, count, spread, wide, _EACH_OF_TWO.get(over.noise, _EACH_OF_TWO["mixed"]))
+        variance = spread**2 - 2 * average * together + (average * wide) ** 2
+        stderr = np.sqrt(np.maximum(variance, 0)) / np.abs(count)
     least, most = bounds
     return Answers(
         np.where(count > 0, np.clip(average, least, most), np.nan),
@@ -82,18 +106,15 @@ def ratio(over: Measurement, under: Measurement, unit: float, bounds: tuple[floa
     )
 
 
-def _fieller(total: Any, count: Any, spread: float, wide: float) -> tuple[Any, Any, Any]:
-    square = count**2 - (_NORMAL * wide) ** 2
-    middle = total * count / square
-    inside = (_NORMAL * wide * total) ** 2 + (_NORMAL * spread) ** 2 * square
-    half = np.sqrt(np.maximum(inside, 0)) / square
-    return middle - half, middle + half, (square <= 0) | (count <= 0)
+def _fieller(total: Any, count: Any, spread: Any, wide: Any, together: Any) -> tuple[Any, Any, Any]:
+    """The roots of r²(c² − z²σ_c²) − 2r(sc − z²σ_sc) + s² − z²σ_s², and where there is no interval."""
+    z2 = _REACH["gaussian"] ** 2
+    square = count**2 - z2 * wide**2
+    middle = total * count - z2 * together
+    half = np.sqrt(np.maximum(middle**2 - square * (total**2 - z2 * spread**2), 0))
+    return (middle - half) / square, (middle + half) / square, (square <= 0) | (count <= 0)
 
 
-def _box(total: Any, count: Any, spread: float, wide: float) -> tuple[Any, Any, Any]:
-    ends = [
-        (total + over * _EACH_OF_TWO * spread) / (count + under * _EACH_OF_TWO * wide)
-        for over in (-1, 1)
-        for under in (-1, 1)
-    ]
-    return np.minimum.reduce(ends), np.maximum.reduce(ends), count <= _EACH_OF_TWO * wide
+def _box(total: Any, count: Any, spread: Any, wide: Any, reach: float) -> tuple[Any, Any, Any]:
+    ends = [(total + over * reach * spread) / (count + under * reach * wide) for over in (-1, 1) for under in (-1, 1)]
+    return np.minimum.reduce(ends), np.maximum.reduce(ends), count <= reach * wide

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -118,27 +117,39 @@ class LinearQuery:
     def _same_group(self, power: int) -> float:
         """Σ_a (range_a/scale_a)^power, where the row stays in its group; 0 is in the range, of rows outside."""
         total = 0.0
-        for a in range(self.aggregates):
-            low, high = 1, 1
-            for part in self.parts:
-                ends = (min(0, int(part.factors[a].min(initial=0))), max(0, int(part.factors[a].max(initial=0))))
-                products = [x * y for x in (low, high) for y in ends]
-                low, high = min(0, *products), max(0, *products)
-            total += ((high - low) / self.scales[a]) ** power
+        for a, scale in enumerate(self.scales):
+            low, high = self.bounds(a)
+            total += ((high - low) / scale) ** power
         return total if total.is_integer() and self.aggregates == 1 else total * _ABOVE_ROUNDING
+
+    def bounds(self, aggregate: int) -> tuple[int, int]:
+        """The least and the largest weight of a cell, or 0 if that is beyond; over several parts an outer bound."""
+        low, high = 1, 1
+        for part in self.parts:
+            factors = part.factors[aggregate]
+            ends = min(0, int(factors.min(initial=0))), max(0, int(factors.max(initial=0)))
+            products = [x * y for x in (low, high) for y in ends]
+            low, high = min(0, *products), max(0, *products)
+        return low, high
+
+    def cell_weights(self, cells: Integers) -> tuple[Integers, Integers]:
+        """The weights of cells of the clique, shape (aggregates, cells), and their groups, shape (sets, cells)."""
+        codes = np.unravel_index(cells, self.domain.shape(self.clique)) if self.clique else ()
+        place = dict(zip(self.clique, codes, strict=True))
+        weights = np.ones((self.aggregates, len(cells)), np.int64)
+        groups = np.zeros((len(self.groups), len(cells)), np.int64)
+        for part in self.parts:
+            local = np.zeros(len(cells), np.int64)
+            if part.clique:
+                local = np.ravel_multi_index([place[name] for name in part.clique], self.domain.shape(part.clique))
+            weights *= part.factors[:, local]
+            groups = groups * np.array(part.keys, np.int64)[:, None] + part.groups[:, local]
+        return weights, groups
 
     def answers(self, marginal: Marginal) -> list[Integers]:
         """The exact answers of each grouping set, shape (aggregates, groups)."""
-        codes = np.unravel_index(marginal.cells, self.domain.shape(self.clique)) if self.clique else ()
-        place = dict(zip(self.clique, codes, strict=True))
-        weights = np.broadcast_to(marginal.counts, (self.aggregates, len(marginal.counts))).copy()
-        groups = np.zeros((len(self.groups), len(marginal.counts)), np.int64)
-        for part in self.parts:
-            cells = np.zeros(len(marginal.counts), np.int64)
-            if part.clique:
-                cells = np.ravel_multi_index([place[name] for name in part.clique], self.domain.shape(part.clique))
-            weights *= part.factors[:, cells]
-            groups = groups * np.array(part.keys, np.int64)[:, None] + part.groups[:, cells]
+        weights, groups = self.cell_weights(marginal.cells)
+        weights *= marginal.counts
         found = []
         for number, count in enumerate(self.groups):
             answers = np.zeros((self.aggregates, count), np.int64)
@@ -147,8 +158,3 @@ class LinearQuery:
                 np.add.at(answers[a], groups[number][inside], weights[a][inside])
             found.append(answers)
         return found
-
-
-def split(flat: Integers, groups: Sequence[int]) -> list[Integers]:
-    """The answers of each grouping set, from all of them one after the other."""
-    return np.split(flat, np.cumsum(groups)[:-1])

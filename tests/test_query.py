@@ -45,12 +45,18 @@ def silent(variance, count, entropy=None):
     return np.zeros(count, np.int64)
 
 
+@pytest.fixture
+def quiet(declared, monkeypatch):
+    """The tables with the noise switched off."""
+    monkeypatch.setattr("dpsql.privacy.curator.discrete_gaussian", silent)
+    monkeypatch.setattr("dpsql.privacy.curator.discrete_laplace", silent)
+    return declared
+
+
 @pytest.fixture(scope="module")
-def quiet():
-    """The tables, protected and declared, with the noise switched off."""
-    with pytest.MonkeyPatch.context() as patch, dpsql.connect() as db:
-        patch.setattr("dpsql.privacy.curator.discrete_gaussian", silent)
-        patch.setattr("dpsql.privacy.curator.discrete_laplace", silent)
+def declared():
+    """The tables, protected and declared."""
+    with dpsql.connect() as db:
         db.sql(TABLES)
         for table in ("people", 'shop."Odd Table"'):
             db.protect(table, epsilon=1000.0, delta=1e-9)
@@ -140,3 +146,88 @@ def test_deep_and_long_conditions(quiet):
         sql = f"SELECT count(*) AS n FROM people WHERE {condition}"
         expected = quiet.sql(sql).fetchall()[0][0]
         assert quiet.sql("SELECT n FROM dp_query(?, epsilon := 0.05)", [sql]).fetchall() == [(expected,)]
+
+
+@pytest.fixture
+def noisy():
+    """The same tables with noise, and one synthetic release of the columns sex, mood and hours."""
+    with dpsql.connect() as db:
+        db.sql(TABLES)
+        db.protect("people", epsilon=50.0, delta=1e-9)
+        db.domain("people", "sex", values=["F", "M"])
+        db.domain("people", "hours", lower=0, upper=79)
+        db.synthesize("people", 5.0, columns=["sex", "mood", "hours"], relaxed_rows=16, steps=20)
+        yield db
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT sex, count(*) AS x FROM people GROUP BY sex",
+        "SELECT count(*) AS x FROM people",
+        "SELECT mood, sex, count(*) AS x FROM people GROUP BY ALL ORDER BY 1, 2",
+        "SELECT sex, sum(hours) AS x FROM people GROUP BY sex",
+        "SELECT sex, avg(hours) AS x FROM people WHERE sex IS NOT NULL GROUP BY sex",
+        "SELECT mood, count(*) FILTER (WHERE hours >= 40) AS x FROM people GROUP BY mood",
+    ],
+)
+def test_what_was_measured_already_is_free(noisy, sql):
+    """epsilon := 0 charges nothing, and the truth is within five of the errors that it tells."""
+    before = noisy.ledger()
+    keys = sql.split(" GROUP BY ")[0].count(", ")
+    found = noisy.sql("FROM dp_query(?, epsilon := 0)", [sql]).fetchall()
+    true = {row[:keys]: row[keys] for row in noisy.sql(sql).fetchall()}
+    assert len(noisy.ledger()) == len(before)
+    assert {row[:keys] for row in found} >= set(true)
+    for row in found:
+        value, stderr, low, high = map(float, row[keys:])
+        assert abs(value - float(true.get(row[:keys], 0))) <= 5 * stderr
+        assert low < value < high
+        assert 0 < stderr < 2000
+
+
+def test_what_was_not_measured_is_not_free(noisy):
+    for sql, reason in (
+        ("SELECT grade, count(*) FROM people GROUP BY grade", "no public domain is declared for grade"),
+        ("SELECT sick, count(*) FROM people GROUP BY sick", "no earlier release measured sick together"),
+    ):
+        with pytest.raises(duckdb.Error, match=reason):
+            noisy.sql("FROM dp_query(?, epsilon := 0)", [sql]).fetchall()
+
+
+def test_the_same_query_is_charged_once(noisy):
+    """Also spelled, named, ordered or cut otherwise; another epsilon, noise or release name is another one."""
+    for sql in (
+        "SELECT sex, count(*) AS n FROM people GROUP BY sex",
+        "select Sex, COUNT(*)  from People group by 1 order by 2 desc limit 1",
+        "SELECT s, count(*) FROM (SELECT sex AS s FROM people) GROUP BY s HAVING count(*) > 5",
+    ):
+        noisy.sql("FROM dp_query(?, epsilon := 0.5)", [sql]).fetchall()
+    assert len(noisy.releases()) == 2
+    first = "SELECT sex, count(*) AS n FROM people GROUP BY sex"
+    rows = noisy.sql("FROM dp_query(?, epsilon := 0.5)", [first]).fetchall()
+    assert noisy.sql("FROM dp_query(?, epsilon := 0.5)", [first]).fetchall() == rows
+    others = ("epsilon := 0.4", "epsilon := 0.5, mechanism := 'laplace'", "epsilon := 0.5, release := 'b'")
+    for other in others:
+        assert noisy.sql(f"FROM dp_query(?, {other})", [first]).fetchall() != rows
+    assert len(noisy.releases()) == 5
+    assert noisy.releases().guarantee.iloc[3].startswith("0.5-DP, by Laplace noise")
+
+
+def test_repeated_names_get_numbers(noisy):
+    noisy.domain("people", "age", lower=18, upper=77)
+    found = noisy.sql("FROM dp_query('SELECT count(*), count(*), count(age) FROM people', epsilon := 1.0)").df()
+    assert list(found)[:2] == ["count_star()", "count_star()_stderr"]
+    assert "count_star()_1" in found
+    assert len(set(found)) == 12
+
+
+def test_counts_below_zero_can_be_hidden(noisy):
+    sql = "SELECT sex, hours, count(*) AS n, sum(hours) AS s FROM people GROUP BY ALL"
+    shown = noisy.sql("FROM dp_query(?, epsilon := 0.1, non_negative := true)", [sql]).df()
+    raw = noisy.sql("FROM dp_query(?, epsilon := 0.1)", [sql]).df()
+    assert len(noisy.releases()) == 2
+    assert (raw.n < 0).any()
+    assert (shown.n == raw.n.clip(lower=0)).all()
+    assert (shown.n_low >= 0).all()
+    assert (shown.s == raw.s).all()

@@ -22,7 +22,7 @@ from sqlglot import exp
 
 from dpsql.constraint import Constraint
 from dpsql.database.catalog import Source, is_read_only
-from dpsql.database.encoding import decode, from_tick
+from dpsql.database.encoding import data_type, decode, from_tick
 from dpsql.database.statements import qualified, read
 from dpsql.domain import Attribute, Domain, attribute_from, decimal_scale
 from dpsql.errors import BooksError, InsufficientBudget
@@ -318,6 +318,12 @@ class Books:
         found = [entry for entry in self.find_releases(key) if entry.key == key]
         return found[0] if found else None
 
+    def published(self, source: str) -> list[Entry]:
+        """The published releases of a source, in order."""
+        sql = "SELECT key FROM dpsql.release WHERE source = $source AND state = 'published' ORDER BY number"
+        found = [self.release(key) for (key,) in self._run(sql, {"source": source})]
+        return [entry for entry in found if entry is not None]
+
     def find_releases(self, text: str) -> list[Entry]:
         """The releases whose key, number or name `text` is."""
         rows = self._run(
@@ -501,14 +507,23 @@ class Books:
             types: of the columns, which `frame` has too.
             report: what the answers say of themselves; from released values only.
         """
-        values = []
-        for name, kind in types.items():
-            scale = decimal_scale(kind) if name.startswith("a") else None
-            value = from_tick(exp.column(name), kind) if scale else exp.column(name)
-            typed = exp.cast(value, exp.DataType.build(kind, dialect="duckdb"), dialect="duckdb")
-            values.append(exp.alias_(typed, name))
-        select = exp.select(*values).from_("dpsql_answers")
+        select = typed_answers(types, "dpsql_answers")
         self._store(entry, select, select.copy().limit(0), "dpsql_answers", frame, report)
+
+
+def typed_answers(types: Mapping[str, str], table: str | exp.Expr) -> exp.Select:
+    """A SELECT that gives the answers of a query their types.
+
+    Args:
+        types: of the columns k0, … and a0, …
+        table: where keys are text, and whole steps of a DECIMAL integers.
+    """
+    values = []
+    for name, kind in types.items():
+        scale = decimal_scale(kind) if name.startswith("a") else None
+        value = from_tick(exp.column(name), kind) if scale else exp.column(name)
+        values.append(exp.alias_(exp.cast(value, data_type(kind)), name))
+    return exp.select(*values).from_(table)
 
 
 def rows_table(catalog: str, entry: Entry) -> exp.Table:

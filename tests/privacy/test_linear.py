@@ -14,7 +14,7 @@ from scipy import stats
 
 from dpsql.domain import Attribute, Domain
 from dpsql.errors import InsufficientBudget, InvalidArgument
-from dpsql.intervals import plain, ratio
+from dpsql.intervals import Noisy, plain, ratio
 from dpsql.linear import LinearQuery, Part
 from dpsql.marginal import Marginal, Measurement
 from dpsql.privacy.accounting import Neighbours
@@ -150,8 +150,8 @@ def test_the_charge_is_debited_once_and_never_exceeded():
         curator(Neighbours.ADD_REMOVE, Fraction(1, 50), pure=Fraction(1, 5)).measure_linear(AGES, Fraction(1, 50))
 
 
-def measurement(values, stddev: float, noise: str) -> Measurement:
-    return Measurement(("a",), (len(values),), np.asarray(values), Fraction(stddev) ** 2, noise, Fraction(1))
+def noisy(values, stddev: float, noise: str) -> Noisy:
+    return Noisy.of(Measurement(("a",), (len(values),), np.asarray(values), Fraction(stddev) ** 2, noise, Fraction(1)))
 
 
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
@@ -164,8 +164,8 @@ def test_intervals_cover(noise, total, count):
     generator = np.random.default_rng(7)
     over, under = 90.0, 3.0
     draw = generator.normal if noise == "gaussian" else lambda m, s, n: generator.laplace(m, s / math.sqrt(2), n)
-    sums = measurement(np.rint(draw(total, over, 2000)), over, noise)
-    counts = measurement(np.rint(draw(count, under, 2000)), under, noise)
+    sums = noisy(np.rint(draw(total, over, 2000)), over, noise)
+    counts = noisy(np.rint(draw(count, under, 2000)), under, noise)
     of_sum, of_average = plain(sums, 1.0, whole=True), ratio(sums, counts, 1.0, (-1000.0, 1000.0))
     covered = ((of_sum.low <= total) & (total <= of_sum.high)).mean()
     assert 0.93 <= covered <= 0.97
@@ -176,8 +176,21 @@ def test_intervals_cover(noise, total, count):
     assert (np.abs(true - middle) <= 0.8 * half).mean() < (0.92 if noise == "gaussian" else 0.99)
 
 
+def test_intervals_of_correlated_sums_and_counts():
+    """Of one noisy histogram the sum and the count are made: Fieller with the covariance covers, without it does not."""
+    generator, values, rows = np.random.default_rng(3), np.arange(1, 21), np.full(20, 30)
+    drawn = rows + np.rint(generator.normal(0, 12.0, (2000, 20)))
+    over = Noisy(drawn @ values, 12 * math.sqrt((values**2).sum()), "gaussian")
+    under = Noisy(drawn.sum(axis=1), 12 * math.sqrt(20), "gaussian")
+    true = (rows @ values) / rows.sum()
+    found = ratio(over, under, 1.0, (0.0, 21.0), covariance=12**2 * values.sum())
+    assert 0.93 <= ((found.low <= true) & (true <= found.high)).mean() <= 0.97
+    without = ratio(over, under, 1.0, (0.0, 21.0))
+    assert ((without.low <= true) & (true <= without.high)).mean() > 0.98
+
+
 def test_an_average_of_hardly_any_rows_knows_its_bounds_only():
-    found = ratio(measurement([50, -5], 9.0, "gaussian"), measurement([2, -3], 3.0, "gaussian"), 1.0, (0.0, 10.0))
+    found = ratio(noisy([50, -5], 9.0, "gaussian"), noisy([2, -3], 3.0, "gaussian"), 1.0, (0.0, 10.0))
     assert found.low.tolist() == [0, 0]
     assert found.high.tolist() == [10, 10]
     assert found.stderr.tolist() == [10, 10]

@@ -1,0 +1,91 @@
+r"""Answers at no cost: from the noisy marginals that earlier releases of a table paid for.
+
+Each stored marginal M_T with T ⊇ S, S the columns of the query, gives M_S by summing, with variance |cells of T|/|cells
+of S| times its own. All of them, weighted by the inverse of their variances, have variance v for each cell of S:
+
+    answer = Σ_cells w·M_S,   variance = v·Σ w²,   covariance of two answers = v·Σ w·w′
+
+Nothing private is read, so nothing is charged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from dpsql.answering import ResolvedQuery, answers_frame
+from dpsql.database.evaluation import weights_of
+from dpsql.database.store import Books
+from dpsql.domain import Clique
+from dpsql.errors import InvalidArgument
+from dpsql.intervals import Noisy
+from dpsql.linear import LinearQuery
+from dpsql.marginal import Measurement
+
+_MOST_CELLS: Final = 20_000_000
+
+
+def derive(books: Books, resolved: ResolvedQuery) -> pd.DataFrame:
+    """The answers of a query from stored measurements.
+
+    Raises:
+        InvalidArgument: no earlier release measured the columns together, or the query needs finer values than those.
+    """
+    linear = resolved.evaluated.linear
+    clique = linear.clique
+    known = _measured(books, resolved, clique)
+    if not known:
+        columns = ", ".join(clique) or "the number of rows"
+        raise InvalidArgument(
+            f"epsilon is 0, and no earlier release measured {columns} together on these values: give an epsilon that "
+            "may be spent, or ask about fewer columns (dp_measurements shows what a release measured)"
+        )
+    values, variance = _combined(linear, clique, known)
+    noise = "gaussian" if all(m.noise == "gaussian" for m in known) else "mixed"
+    weights, groups = linear.cell_weights(np.arange(len(values)))
+
+    def sums(of: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        found = [np.bincount(g, of, count) for g, count in zip(groups, linear.groups, strict=True)]
+        return np.concatenate(found).astype(np.float64)
+
+    exact = weights.astype(np.float64)
+    noisy = [Noisy(sums(w * values), np.sqrt(variance * sums(w * w)), noise) for w in exact]
+    _, made_of = weights_of(resolved.query.aggregates)
+    pairs = [(parts[0], parts[1]) for parts in made_of if len(parts) == 2]
+    return answers_frame(resolved, noisy, {(a, b): variance * sums(exact[a] * exact[b]) for a, b in pairs})
+
+
+def _measured(books: Books, resolved: ResolvedQuery, clique: Clique) -> list[Measurement]:
+    """The stored marginals that hold the query's columns, on the same domains."""
+    wanted = {name: resolved.evaluated.linear.domain.by_name[name] for name in clique}
+    found = []
+    for entry in books.published(resolved.source.key):
+        if any(entry.domain.by_name.get(name) != attribute for name, attribute in wanted.items()):
+            continue
+        for answer in books.answers(entry.key):
+            measured = answer.measurement
+            if measured is None or measured.cells is not None or answer.of_query:
+                continue
+            holds = set(clique) <= set(measured.clique) if clique else measured.clique == ()
+            if holds and len(measured.values) <= _MOST_CELLS and measured.variance > 0:
+                found.append(measured)
+    return found
+
+
+def _combined(
+    linear: LinearQuery, clique: Clique, known: Sequence[Measurement]
+) -> tuple[npt.NDArray[np.float64], float]:
+    """The marginal of a clique from all that hold it, shape (cells,), and the variance of each cell."""
+    total, weight = np.zeros(linear.domain.size(clique)), 0.0
+    for measured in known:
+        others = tuple(axis for axis, name in enumerate(measured.clique) if name not in clique)
+        table = measured.values.reshape(measured.shape) if measured.clique else measured.values
+        projected = table.sum(axis=others).ravel() if others else table.ravel()
+        share = 1 / (float(measured.variance) * len(measured.values) / len(projected))
+        total += share * projected
+        weight += share
+    return total / weight, 1 / weight
