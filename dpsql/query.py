@@ -521,7 +521,10 @@ class _Analysis:
             if len(sets) * len(added) > _MOST_SETS:
                 refuse(group, f"there are more than {_MOST_SETS} grouping sets", "list those that matter")
             sets = [before + more for before in sets for more in added]
-        return tuple(self._key_set(trees) for trees in sets)
+        found = tuple(self._key_set(trees) for trees in sets)
+        if len(sets) > 1 and any(len(keys) < len(trees) for keys, trees in zip(found, sets, strict=True)):
+            refuse(group, "grouping sets name an expression twice", "name each once")
+        return found
 
     def _key_set(self, trees: Sequence[exp.Expr]) -> tuple[int, ...]:
         return tuple(dict.fromkeys(self._key(tree) for tree in trees))
@@ -546,7 +549,8 @@ class _Analysis:
     # aggregates
 
     def _output(self, item: exp.Expr) -> tuple[exp.Expr, int | None]:
-        tree = self._over_results(item)
+        constant = self._keys.get(_bare(item)) if isinstance(item, exp.Literal | exp.Null | exp.Boolean) else None
+        tree = self._over_results(item) if constant is None else exp.column(f"k{constant[0]}")
         inside = tree.this if isinstance(tree, exp.Cast) else tree
         while isinstance(inside, exp.Paren):
             inside = inside.this

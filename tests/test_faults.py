@@ -26,6 +26,36 @@ def prepare(path: Path) -> None:
         db.protect("t", epsilon=1.5, delta=1e-6)
 
 
+QUERY = "FROM dp_query('SELECT a, count(*) AS n, avg(b::INT) AS share FROM t GROUP BY a', epsilon := 1.0)"
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [("dpsql.answering", "DuckDBCounter"), ("dpsql.answering", "answers_frame")]
+)
+def test_a_query_killed_between_charge_and_publication(tmp_path, module, name):
+    """kill -9 before and after the answer is journalled: the same query completes, charged once, with the same answer."""
+    path = tmp_path / "bank.duckdb"
+    prepare(path)
+    script = f"""
+import os, signal, importlib, dpsql
+def die(*_, **__): os.kill(os.getpid(), signal.SIGKILL)
+setattr(importlib.import_module({module!r}), {name!r}, die)
+dpsql.connect({str(path)!r}).sql({QUERY!r}).fetchall()
+"""
+    killed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    with dpsql.connect(path) as db:
+        assert db.sql("SELECT state FROM dp_releases()").fetchall() == [("charged",)]
+        spent = db.sql("SELECT epsilon_spent, releases FROM dp_budget()").fetchall()
+        told = db.sql("SELECT answer, cell, value FROM dpsql.cell ORDER BY ALL").fetchall()
+        rows = db.sql(QUERY).fetchall()
+        assert len(rows) == 3
+        assert db.sql("SELECT epsilon_spent, releases FROM dp_budget()").fetchall() == spent
+        assert db.sql("SELECT state FROM dp_releases()").fetchall() == [("published",)]
+        assert set(told) <= set(db.sql("SELECT answer, cell, value FROM dpsql.cell").fetchall())
+        assert bool(told) == (name == "answers_frame")
+
+
 KILL_AT = {
     "after the charge": ("dpsql.release", "DuckDBCounter"),
     "after the first answer": ("dpsql.mechanisms.projection", "best_total"),
