@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final
@@ -33,14 +34,14 @@ from dpsql.database.results import Result, steps_of_ten
 from dpsql.database.store import Books, Entry
 from dpsql.domain import Domain
 from dpsql.errors import DpsqlError, InvalidArgument
-from dpsql.intervals import Noisy, plain, ratio
+from dpsql.intervals import REACH, Noisy, plain, ratio
 from dpsql.privacy.accounting import Budget, check_delta, check_epsilon, make_budget, pure_budget
-from dpsql.privacy.curator import Curator
+from dpsql.privacy.curator import Curator, linear_scales, linear_variances
 from dpsql.privacy.ledger import Account
 from dpsql.privacy.noise import Entropy, system_entropy
 from dpsql.progress import Progress
 from dpsql.protection import account_of, domain_of
-from dpsql.query import Query, parse_query
+from dpsql.query import Aggregate, Query, parse_query
 from dpsql.release import BooksJournal, Cursors, alone, check_unchanged, guarded, promise
 
 _MECHANISMS: Final = ("gaussian", "laplace")
@@ -136,6 +137,82 @@ def resolve_query(cursor: duckdb.DuckDBPyConnection, request: QueryRequest, *, t
         books.check_writable()
         account.require(budget, "gaussian" if request.mechanism == "gaussian" else None)
     return resolved
+
+
+@dataclass(frozen=True)
+class PlannedAnswer:
+    """What one aggregate of a query would cost and be off.
+
+    Attributes:
+        aggregate: the query's own text.
+        stddev: of the noise of each group, in the aggregate's unit; None for an average, whose error depends on counts.
+        reach: half the 95 % interval; None likewise.
+    """
+
+    aggregate: str
+    stddev: float | None
+    reach: float | None
+
+
+def plan_answers(resolved: ResolvedQuery) -> list[PlannedAnswer]:
+    """How noisy the answers of a query would be; reads no private row."""
+    linear, query, evaluated = resolved.evaluated.linear, resolved.query, resolved.evaluated
+    neighbours, laplace = resolved.account.neighbours, resolved.request.mechanism == "laplace"
+    if laplace:
+        spread = [math.sqrt(2) * float(b) for b in linear_scales(linear, resolved.budget.rho, neighbours)]
+    else:
+        spread = [math.sqrt(v) for v in linear_variances(linear, resolved.budget.rho, neighbours)]
+    _, made_of = weights_of(query.aggregates)
+    planned = []
+    for aggregate, parts in zip(query.aggregates, made_of, strict=True):
+        stddev = None if aggregate.kind == "avg" else spread[parts[0]] * float(evaluated.units[parts[0]])
+        reach = None if stddev is None else stddev * REACH[resolved.request.mechanism]
+        planned.append(PlannedAnswer(_text_of(aggregate), stddev, reach))
+    return planned
+
+
+def _text_of(aggregate: Aggregate) -> str:
+    argument = "*" if aggregate.argument is None else aggregate.argument.sql(dialect="duckdb")
+    where = " AND ".join(tree.sql(dialect="duckdb") for tree in aggregate.filters)
+    return f"{aggregate.kind}({argument})" + (f" WHERE {where}" if where else "")
+
+
+def least_epsilon(cursor: duckdb.DuckDBPyConnection, request: QueryRequest, max_error: float) -> float:
+    """The smallest ε, to 1 %, at which every count and sum of a query has a 95 % interval of at most ± max_error.
+
+    Raises:
+        InvalidArgument: it is not positive, the query has averages only, or no ε is enough.
+    """
+    if not 0 < max_error < math.inf:
+        raise InvalidArgument(f"max_error is {max_error:g}: give half the width of the intervals wanted, in rows")
+
+    def off(epsilon: float) -> float:
+        planned = plan_answers(resolve_query(cursor, replace(request, epsilon=epsilon), to_charge=False))
+        known = [answer.reach for answer in planned if answer.reach is not None]
+        if not known:
+            raise InvalidArgument("max_error is about counts and sums, and the query has none: ask for count(*) too")
+        return max(known)
+
+    return smallest(off, max_error)
+
+
+def smallest(error: Callable[[float], float], most: float) -> float:
+    """The smallest ε, rounded up to three digits, whose error is at most `most`; the error falls with ε.
+
+    Raises:
+        InvalidArgument: none up to 1,000 is enough.
+
+    >>> smallest(lambda epsilon: 3 / epsilon, 2.0)
+    1.5
+    """
+    low, high = 1e-4, 1000.0
+    if error(high) > most:
+        raise InvalidArgument(f"max_error is {most:g}, which no epsilon up to {high:g} reaches: ask for less")
+    while high / low > 1.001:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if error(middle) <= most else (middle, high)
+    digits = 2 - math.floor(math.log10(high))
+    return math.ceil(round(high * 10.0**digits, 6)) / 10.0**digits if error(high) <= most else high
 
 
 def _budget(request: QueryRequest, delta: float) -> Budget:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from dpsql.marginal import Measurement
 
-_REACH: Final = {"gaussian": 1.959963984540054, "laplace": math.log(20) / math.sqrt(2), "mixed": math.sqrt(20)}
+REACH: Final = {"gaussian": 1.959963984540054, "laplace": math.log(20) / math.sqrt(2), "mixed": math.sqrt(20)}
 """So many standard deviations around its mean hold 95 % of a distribution."""
 _EACH_OF_TWO: Final = {"laplace": math.log(40) / math.sqrt(2), "mixed": math.sqrt(40)}  # 97.5 %
 Floats = npt.NDArray[np.float64]
@@ -73,7 +73,7 @@ def plain(noisy: Noisy, unit: float, *, whole: bool) -> Answers:
     """
     centre = np.asarray(noisy.values * unit, np.float64)
     spread = np.broadcast_to(np.asarray(noisy.stddev * unit, np.float64), centre.shape)
-    reach = _REACH[noisy.noise] * spread
+    reach = REACH[noisy.noise] * spread
     return Answers(noisy.values if whole else centre, spread, centre - reach, centre + reach)
 
 
@@ -108,7 +108,7 @@ def ratio(over: Noisy, under: Noisy, unit: float, bounds: tuple[float, float], c
 
 def _fieller(total: Any, count: Any, spread: Any, wide: Any, together: Any) -> tuple[Any, Any, Any]:
     """The roots of r²(c² − z²σ_c²) − 2r(sc − z²σ_sc) + s² − z²σ_s², and where there is no interval."""
-    z2 = _REACH["gaussian"] ** 2
+    z2 = REACH["gaussian"] ** 2
     square = count**2 - z2 * wide**2
     middle = total * count - z2 * together
     half = np.sqrt(np.maximum(middle**2 - square * (total**2 - z2 * spread**2), 0))

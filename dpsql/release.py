@@ -452,6 +452,13 @@ class Plan:
     measurements: Sequence[PlannedMeasurement]
     rows: float
 
+    @property
+    def overall(self) -> float | None:
+        """The mean of the predicted L1 errors of the workload's marginals; None where none is predicted."""
+        wanted = set(self.resolved.workload.needed)
+        known = {m.clique: m.predicted for m in self.measurements if m.predicted is not None and m.clique in wanted}
+        return sum(known.values()) / len(known) if known else None
+
 
 def plan(cursor: duckdb.DuckDBPyConnection, request: Request, rows: float) -> Plan:
     """What a request would measure, with which noise; spends nothing and reads no private row.

@@ -231,3 +231,79 @@ def test_counts_below_zero_can_be_hidden(noisy):
     assert (shown.n == raw.n.clip(lower=0)).all()
     assert (shown.n_low >= 0).all()
     assert (shown.s == raw.s).all()
+
+
+ADULT_QUERY = "SELECT sex, count(*) AS n, sum(hours) AS h, avg(hours) AS a FROM people WHERE age > 40 GROUP BY sex"
+
+
+def test_the_plan_of_a_query(noisy):
+    """It foretells the errors that the answers tell, spends nothing, and is the same on an empty copy."""
+    noisy.domain("people", "age", lower=18, upper=77)
+    before = noisy.ledger()
+    sql = "SELECT marginal, cells, stddev, epsilon, epsilon_left, note FROM dp_plan(?, epsilon := 0.5)"
+    planned = noisy.sql(sql, [ADULT_QUERY]).fetchall()
+    assert len(noisy.ledger()) == len(before)
+    assert [row[0] for row in planned] == [["age", "sex", "hours"]] * 3
+    assert planned[0][5].startswith("count(*) WHERE ") is False
+    found = noisy.query(ADULT_QUERY, 0.5)
+    assert planned[0][1] == len(found)
+    assert found.n_stderr.tolist() == pytest.approx([planned[0][2]] * len(found), rel=1e-9)
+    assert found.h_stderr.tolist() == pytest.approx([planned[1][2]] * len(found), rel=1e-9)
+    assert planned[2][2] is None
+    assert f"{(found.n_high - found.n_low).iloc[0] / 2:.4g}" in planned[0][5]
+    assert noisy.budget().epsilon_left.iloc[0] == pytest.approx(planned[0][4], rel=1e-4)
+    noisy.sql("CREATE TABLE copy AS FROM people LIMIT 0")
+    noisy.protect("copy", epsilon=50.0, delta=1e-9)
+    for name, how in {
+        "sex": {"values": ["F", "M"]},
+        "hours": {"lower": 0, "upper": 79},
+        "age": {"lower": 18, "upper": 77},
+    }.items():
+        noisy.domain("copy", name, **how)
+    empty = noisy.sql(sql, [ADULT_QUERY.replace("people", "copy")]).fetchall()
+    assert [row[:4] + row[5:] for row in empty] == [row[:4] + row[5:] for row in planned]
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
+def test_the_smallest_epsilon_for_an_error(noisy, mechanism):
+    """At the ε that max_error gives the intervals are no wider; at 2 % less they are."""
+    sql = "SELECT sex, count(*) AS n FROM people GROUP BY sex"
+    plan = f"SELECT epsilon FROM dp_plan(?, max_error := 12, mechanism := '{mechanism}')"
+    epsilon = noisy.sql(plan, [sql]).fetchall()[0][0]
+    found = noisy.query(sql, epsilon, mechanism=mechanism)
+    assert ((found.n_high - found.n_low) / 2).max() <= 12
+    less = noisy.query(sql, 0.98 * epsilon, mechanism=mechanism)
+    assert ((less.n_high - less.n_low) / 2).min() > 12
+
+
+def test_the_smallest_epsilon_for_a_table(people):
+    """Of a synthetic table: the mean predicted L1."""
+    plan = "SELECT DISTINCT epsilon, overall_l1 FROM dp_plan('people', max_error := 0.2, assume_rows := 100000)"
+    ((epsilon, error),) = people.sql(plan).fetchall()
+    assert error <= 0.2
+    less = "SELECT max(overall_l1) FROM dp_plan('people', epsilon := ?, assume_rows := 100000)"
+    assert people.sql(less, [0.98 * epsilon]).fetchall()[0][0] > 0.2
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        ("dp_plan('SELECT count(*) FROM people')", "give epsilon := 1.0, or max_error"),
+        ("dp_plan('SELECT count(*) FROM people', epsilon := 1.0, max_error := 5)", "give epsilon := 1.0, or max_error"),
+        ("dp_plan('SELECT count(*) FROM people', max_error := 0)", "max_error is 0"),
+        ("dp_plan('SELECT count(*) FROM people', max_error := 1e-9)", "no epsilon up to 1000 reaches"),
+        ("dp_plan('SELECT avg(hours) FROM people', max_error := 5)", "the query has none"),
+        ("dp_plan('SELECT count(*) FROM people', epsilon := 1.0, rows := 5)", "rows is of synthetic tables"),
+        ("dp_query('SELECT count(*) FROM people', epsilon := -1)", "epsilon is -1"),
+        ("dp_query('SELECT count(*) FROM people', epsilon := 1.0, mechanism := 'mwem')", "a query takes 'gaussian' or"),
+        ("dp_query('SELECT count(*) FROM people', epsilon := 1000.0)", "the largest epsilon that fits"),
+        ("dp_query('SELECT count(*) FROM people', epsilon := 1.0, delta := 2)", "delta is 2"),
+        ("dp_query('', epsilon := 1.0)", "the query is empty"),
+    ],
+)
+def test_bad_arguments(noisy, call, reason):
+    before = noisy.ledger()
+    with pytest.raises(duckdb.Error) as caught:
+        noisy.sql(f"FROM {call}").fetchall()
+    assert reason in str(caught.value)
+    assert len(noisy.ledger()) == len(before)

@@ -3,8 +3,22 @@
 from __future__ import annotations
 
 import math
+import re
+from dataclasses import replace
+from typing import Any
 
-from dpsql.release import plan
+import duckdb
+
+from dpsql.answering import (
+    PlannedAnswer,
+    QueryRequest,
+    least_epsilon,
+    plan_answers,
+    resolve_query,
+    smallest,
+)
+from dpsql.errors import InvalidArgument
+from dpsql.release import DEFAULT_MECHANISM, plan
 
 from .bridge import Call, Parameter, Relation, TableFunction
 from .dp_synthesize import REQUEST_PARAMETERS, request_of
@@ -25,23 +39,37 @@ COLUMNS = {
     "delta": "DOUBLE",
     "epsilon_left": "DOUBLE",
     "memory_mb": "DOUBLE",
+    "overall_l1": "DOUBLE",
 }
 ASSUMED_ROWS = 10_000
+_OF_QUERIES = frozenset({"table", "epsilon", "delta", "mechanism", "release"})
+
+
+_QUERY = re.compile(r"\s*\(*\s*(select|from|with)\s", re.IGNORECASE)
+_PARAMETERS = tuple(
+    replace(p, default=None, help="what it would cost; none with max_error") if p.name == "epsilon" else p
+    for p in REQUEST_PARAMETERS
+)
 
 
 class DpPlan(TableFunction):
-    """One row for each marginal that the release would measure, or leave out; spends nothing and reads no private row.
+    """What a release, or the answers of a query, would measure; spends nothing and reads no private row.
 
-    `stddev` is in rows, `noise_l1` the expected Σ|noise| of the marginal as a fraction of the rows, `predicted_l1`
-    about the L1 error of a marginal of the workload in the synthetic table (a rough guide), `note` what is done with
-    it and why, `choice` why `auto` chose the mechanism (NULL where the request names it), `epsilon_left` what one more
-    release could ask for afterwards, `memory_mb` about how much memory the work takes.
+    Of a table: one row for each marginal that would be measured, or left out. `stddev` is in rows, `noise_l1` the
+    expected Σ|noise| of the marginal as a fraction of the rows, `predicted_l1` about the L1 error of a marginal of the
+    workload in the synthetic table (a rough guide) and `overall_l1` its mean, `note` what is done with it and why,
+    `choice` why `auto` chose the mechanism (NULL where the request names it), `epsilon_left` what one more release
+    could ask for afterwards, `memory_mb` about how much memory the work takes.
+
+    Of a query: one row for each aggregate. `marginal` are the columns that are counted together, `cells` the groups,
+    `stddev` is in the aggregate's unit, `note` says the 95 % interval.
     """
 
     name = "dp_plan"
     parameters = (
-        *REQUEST_PARAMETERS,
+        *_PARAMETERS,
         Parameter("assume_rows", "BIGINT", default=ASSUMED_ROWS, help="about how many rows; the number is private"),
+        Parameter("max_error", "DOUBLE", default=None, help="instead of epsilon: find the smallest that is enough"),
     )
 
     def __init__(self, instance: Instance) -> None:
@@ -49,15 +77,32 @@ class DpPlan(TableFunction):
 
     def bind(self, call: Call) -> Relation:
         """See `TableFunction.bind`."""
+        if (call["epsilon"] is None) == (call["max_error"] is None):
+            raise InvalidArgument("give epsilon := 1.0, or max_error := … to find the smallest epsilon that is enough")
         with self._instance.cursor() as cursor:
-            found = plan(cursor, request_of(call), float(max(1, call["assume_rows"])))
+            rows = self._of_query(cursor, call) if _QUERY.match(call["table"]) else self._of_table(cursor, call)
+        return Computed(COLUMNS, lambda: rows, len(rows))
+
+    def _of_table(self, cursor: duckdb.DuckDBPyConnection, call: Call) -> list[tuple[Any, ...]]:
+        assumed, most = float(max(1, call["assume_rows"])), call["max_error"]
+        request = request_of(replace(call, arguments={**call.arguments, "epsilon": call["epsilon"] or 1.0}))
+
+        def overall(epsilon: float) -> float:
+            error = plan(cursor, replace(request, epsilon=epsilon), assumed).overall
+            if error is None:
+                raise InvalidArgument("max_error: no error is predicted for this mechanism, give epsilon")
+            return error
+
+        if most is not None:
+            request = replace(request, epsilon=smallest(overall, most))
+        found = plan(cursor, request, assumed)
         resolved = found.resolved
         after = resolved.account if resolved.entry is not None else resolved.account.after(resolved.budget)
         memory = resolved.mechanism.footprint(resolved.domain, resolved.workload) / 1e6
         chosen = resolved.mechanism.name, resolved.choice or None
-        cost = (*chosen, resolved.budget.epsilon, resolved.budget.delta, after.epsilon_left, memory)
+        cost = (*chosen, resolved.budget.epsilon, resolved.budget.delta, after.epsilon_left, memory, found.overall)
         unit = math.sqrt(2 / math.pi) / found.rows
-        rows = [
+        return [
             (
                 m.clique,
                 m.cells,
@@ -70,4 +115,46 @@ class DpPlan(TableFunction):
             )
             for m in found.measurements
         ]
-        return Computed(COLUMNS, lambda: rows, len(rows))
+
+    def _of_query(self, cursor: duckdb.DuckDBPyConnection, call: Call) -> list[tuple[Any, ...]]:
+        given = [p.name for p in _PARAMETERS if p.name not in _OF_QUERIES and call[p.name] != p.default]
+        if given:
+            raise InvalidArgument(f"{given[0]} is of synthetic tables: a query takes {', '.join(sorted(_OF_QUERIES))}")
+        mechanism = "gaussian" if call["mechanism"] == DEFAULT_MECHANISM else call["mechanism"]
+        request = QueryRequest(
+            sql=call["table"],
+            epsilon=call["epsilon"] or 1.0,
+            delta=call["delta"],
+            mechanism=mechanism,
+            release=call["release"],
+            search_path=call.search_path,
+        )
+        if call["max_error"] is not None:
+            request = replace(request, epsilon=least_epsilon(cursor, request, call["max_error"]))
+        resolved = resolve_query(cursor, request, to_charge=False)
+        linear, budget = resolved.evaluated.linear, resolved.budget
+        after = resolved.account if resolved.entry is not None else resolved.account.after(budget)
+        groups = sum(int(alive.sum()) for alive in resolved.evaluated.present)
+        memory = 8e-6 * (sum(linear.groups) * (1 + 4 * linear.aggregates) + sum(p.factors.size for p in linear.parts))
+        planned = plan_answers(resolved)
+        chosen = (f"query ({mechanism})", None, budget.epsilon, budget.delta, after.epsilon_left, memory, None)
+        share = float(budget.rho) / len(planned)
+        return [
+            (
+                linear.clique,
+                groups,
+                answer.stddev,
+                None,
+                share,
+                None,
+                f"{answer.aggregate}: {_interval(answer)}",
+                *chosen,
+            )
+            for answer in planned
+        ]
+
+
+def _interval(answer: PlannedAnswer) -> str:
+    if answer.reach is None:
+        return "a ratio, whose interval depends on the counts"
+    return f"95 % interval ± {answer.reach:.4g}"

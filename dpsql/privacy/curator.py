@@ -229,16 +229,14 @@ class Curator:
         self._debit([rho], noise)
         answers = self._replay(questions)
         if not answers:
-            replace = self.neighbours is Neighbours.REPLACE_ONE
             exact = query.answers(self._counter.marginal(query.clique))
-            for a, (question, scale) in enumerate(zip(questions, query.scales, strict=True)):
+            laplace = linear_scales(query, rho, self.neighbours) if noise == "laplace" else []
+            variances = [2 * b**2 for b in laplace] or linear_variances(query, rho, self.neighbours)
+            for a, (question, variance) in enumerate(zip(questions, variances, strict=True)):
                 flat = np.concatenate([part[a] for part in exact])
                 if noise == "laplace":
-                    b = scale * Fraction(query.sensitivity(1, replace=replace)) / selection_rate(rho, 1)
-                    drawn, variance = discrete_laplace(b, len(flat), self._entropy), 2 * b**2
+                    drawn = discrete_laplace(laplace[a], len(flat), self._entropy)
                 else:
-                    change = scale**2 * Fraction(query.sensitivity(2, replace=replace))
-                    variance = change / (2 * rho) + Fraction(1, 8)
                     drawn = discrete_gaussian(variance, len(flat), self._entropy)
                 answer = Measurement(query.clique, query.groups, flat + drawn, variance, noise, share)
                 answers.append(Answer(question, share, answer))
@@ -502,6 +500,18 @@ class Curator:
             return discrete_laplace(scale, count, self._entropy), 2 * scale**2
         variance = gaussian_variance(rho, l2_squared)
         return discrete_gaussian(variance, count, self._entropy), variance
+
+
+def linear_variances(query: LinearQuery, rho: Fraction, neighbours: Neighbours) -> list[Fraction]:
+    """σ_a² = s_a²·Δ²/2ρ + 1/8 of each aggregate's discrete Gaussian noise; see `Curator.measure_linear`."""
+    change = Fraction(query.sensitivity(2, replace=neighbours is Neighbours.REPLACE_ONE))
+    return [scale**2 * change / (2 * rho) + Fraction(1, 8) for scale in query.scales]
+
+
+def linear_scales(query: LinearQuery, rho: Fraction, neighbours: Neighbours) -> list[Fraction]:
+    """b_a = s_a·Δ₁/ε, ε ≤ √(2ρ), of each aggregate's discrete Laplace noise; see `Curator.measure_linear`."""
+    change = Fraction(query.sensitivity(1, replace=neighbours is Neighbours.REPLACE_ONE))
+    return [scale * change / selection_rate(rho, 1) for scale in query.scales]
 
 
 def _question(kind: str, family: Family, rho: Fraction, detail: str) -> str:
