@@ -28,6 +28,7 @@ from sqlglot import exp
 
 from dpsql.database.catalog import Source
 from dpsql.database.counting import DuckDBCounter
+from dpsql.database.dimensions import Loaded, load
 from dpsql.database.evaluation import Evaluated, columns_of, evaluate, weights_of
 from dpsql.database.lineage import Tables
 from dpsql.database.results import Result, steps_of_ten
@@ -41,7 +42,7 @@ from dpsql.privacy.ledger import Account
 from dpsql.privacy.noise import Entropy, system_entropy
 from dpsql.progress import Progress
 from dpsql.protection import account_of, domain_of
-from dpsql.query import Aggregate, Query, parse_query
+from dpsql.query import Aggregate, Query, columns_read, parse_query
 from dpsql.release import BooksJournal, Cursors, alone, check_unchanged, guarded, promise
 
 _MECHANISMS: Final = ("gaussian", "laplace")
@@ -128,10 +129,11 @@ def resolve_query(cursor: duckdb.DuckDBPyConnection, request: QueryRequest, *, t
     check_delta(delta)
     domain = _domain_of(books, source, query)
     budget = Budget(0.0, delta, Fraction(0), Fraction(0)) if free else _budget(request, delta)
-    canonical = _canonical(request, source, query, budget)
+    dimensions = [load(cursor, dimension) for dimension in query.scope.dimensions]
+    canonical = _canonical(request, source, query, budget, dimensions)
     key = hashlib.sha256(canonical.encode()).hexdigest()
     entry = books.release(key)
-    evaluated, result = _understood(source, domain, query)
+    evaluated, result = _understood(source, domain, query, dimensions)
     resolved = ResolvedQuery(request, key, canonical, source, account, domain, query, evaluated, result, budget, entry)
     if entry is None and to_charge and not free:
         books.check_writable()
@@ -226,7 +228,7 @@ def _domain_of(books: Books, source: Source, query: Query) -> Domain:
     trees = [*query.keys, *query.filters]
     for aggregate in query.aggregates:
         trees += [tree for tree in (aggregate.argument, *aggregate.filters) if tree is not None]
-    names = {column.name for tree in trees for column in tree.find_all(exp.Column)}
+    names = {name for tree in trees for name in columns_read(tree)}
     if not names:
         return Domain(())
     domain = domain_of(books, source, sorted(names))
@@ -235,7 +237,9 @@ def _domain_of(books: Books, source: Source, query: Query) -> Domain:
     return domain
 
 
-def _canonical(request: QueryRequest, source: Source, query: Query, budget: Budget) -> str:
+def _canonical(
+    request: QueryRequest, source: Source, query: Query, budget: Budget, dimensions: Sequence[Loaded]
+) -> str:
     def text(tree: exp.Expr | None) -> str | None:
         return None if tree is None else tree.sql(dialect="duckdb")
 
@@ -246,6 +250,7 @@ def _canonical(request: QueryRequest, source: Source, query: Query, budget: Budg
         "aggregates": [
             [a.kind, text(a.argument), sorted(str(text(tree)) for tree in a.filters)] for a in query.aggregates
         ],
+        "joined": [[loaded.dimension.name, loaded.digest] for loaded in dimensions],
     }
     return json.dumps(
         {
@@ -265,14 +270,14 @@ _known: OrderedDict[tuple[Source, Domain, str], tuple[Evaluated, Result]] = Orde
 _knowing = threading.Lock()
 
 
-def _understood(source: Source, domain: Domain, query: Query) -> tuple[Evaluated, Result]:
+def _understood(source: Source, domain: Domain, query: Query, dimensions: Sequence[Loaded]) -> tuple[Evaluated, Result]:
     """A query on its domain and what it shows; those of the last queries are kept, for they depend on nothing else."""
-    key = (source, domain, query.fingerprint)
+    key = (source, domain, repr((query.fingerprint, [loaded.digest for loaded in dimensions])))
     with _knowing:
         if key in _known:
             _known.move_to_end(key)
             return _known[key]
-    evaluated = evaluate(source, domain, query)
+    evaluated = evaluate(source, domain, query, dimensions)
     result = Result.of(source, query, evaluated)
     cells = sum(part.groups.size + part.factors.size for part in evaluated.linear.parts)
     if cells + sum(evaluated.linear.groups) <= _KEPT_CELLS:

@@ -40,17 +40,61 @@ class Scope:
         origin: the protected table.
         columns: each visible column as an expression over the origin's columns, which are quoted and unqualified.
         filters: which rows there are: conditions over the origin's columns.
-        name: by which its columns can be qualified.
+        tables: the columns again, by the name that qualifies them.
+        ambiguous: names, in lower case, of columns that two tables have: they must be qualified.
+        dimensions: public tables that are joined, one row of each for a row of the origin at most.
     """
 
     origin: Any
     columns: Mapping[str, exp.Expr]
     filters: tuple[exp.Expr, ...] = ()
-    name: str = ""
+    tables: Mapping[str, Mapping[str, exp.Expr]] = field(default_factory=dict)
+    ambiguous: frozenset[str] = frozenset()
+    dimensions: tuple[Dimension, ...] = ()
+
+    def named(self, name: str) -> Scope:
+        """The same, its columns qualified by a name."""
+        return replace(self, tables={name: self.columns}, ambiguous=frozenset())
+
+    @property
+    def title(self) -> str:
+        """What FROM calls it."""
+        return " and ".join(self.tables)
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """A public table that is joined on columns of which no two of its rows have the same values.
+
+    Its column number i is read as `(SELECT name.dpsql_d<i> FROM name WHERE name.dpsql_d<k> = key AND …)`.
+
+    Attributes:
+        name: of it in expressions.
+        origin: the table.
+        columns: names and types of its columns.
+        keys: numbers of the columns that it is joined on.
+    """
+
+    name: str
+    origin: Any
+    columns: tuple[tuple[str, str], ...]
+    keys: tuple[int, ...]
+
+
+def columns_read(tree: exp.Expr) -> set[str]:
+    """The names of the origin's columns in an expression: those of dimensions are qualified, they are not."""
+    return {column.name for column in tree.find_all(exp.Column) if not column.table}
 
 
 class Catalog(Protocol):
     """What names in FROM mean."""
+
+    def public(self, table: exp.Table) -> tuple[Any, Sequence[tuple[str, str]]]:
+        """A table that is not protected: what it is, and names and types of its columns.
+
+        Raises:
+            DpsqlError: unknown, or protected.
+        """
 
     def find(self, table: exp.Table) -> Scope | tuple[exp.Query, Catalog]:
         """A protected table, or the query of a view and what names mean there.
@@ -108,7 +152,13 @@ class Query:
         trees += [] if self.having is None else [self.having]
         texts = [tree.sql(dialect="duckdb") for tree in (*trees, *self.order)]
         aggregates = [[a.kind, repr(a.argument), *map(repr, a.filters)] for a in self.aggregates]
-        shown = (self.scope.name, list(self.scope.columns), self.sets, self.noisy, self.limit, self.offset)
+        shown = (
+            {name: list(columns) for name, columns in self.scope.tables.items()},
+            self.sets,
+            self.noisy,
+            self.limit,
+            self.offset,
+        )
         return repr((texts, aggregates, shown, len(self.keys), len(self.filters)))
 
 
@@ -179,7 +229,6 @@ def refuse(node: exp.Expr, reason: str, instead: str = INSTEAD) -> NoReturn:
 
 
 _NOT_SELECT: Final = {
-    "joins": ("a join", "ask about one protected table, or a view of it"),
     "distinct": ("DISTINCT", "say GROUP BY the columns, with count(*)"),
     "windows": ("a window", "say the window around it: SELECT … OVER … FROM dp_query('…')"),
     "qualify": ("QUALIFY", "say it around: SELECT … FROM dp_query('…') QUALIFY …"),
@@ -188,8 +237,9 @@ _NOT_SELECT: Final = {
     "into": ("INTO", "say CREATE TABLE … AS FROM dp_query('…')"),
     "pivots": ("PIVOT", "say it around: PIVOT (FROM dp_query('…')) …"),
 }
-_OF_GROUPS: Final = frozenset({"expressions", "from_", "where", "group", "having", "order", "limit", "offset", "with_"})
-_OF_ROWS: Final = frozenset({"expressions", "from_", "where", "with_"})
+_OF_ROWS: Final = frozenset({"expressions", "from_", "joins", "where", "with_"})
+_OF_GROUPS: Final = _OF_ROWS | {"group", "having", "order", "limit", "offset"}
+_JOIN: Final = "join public tables on their key, many rows to one: FROM protected JOIN public ON public.key = …"
 _RAW: Final = "say count(*), sum or avg of it with GROUP BY, or make a table: FROM dp_synthesize('…', epsilon := …)"
 
 
@@ -282,9 +332,19 @@ def _from(select: exp.Select, place: _Place) -> Scope:
     origin = select.args.get("from_")
     if origin is None:
         refuse(select, "there is no FROM")
-    item = origin.this
-    if select.args.get("joins"):
-        refuse(select.args["joins"][0], *_unpacked(_NOT_SELECT["joins"]))
+    return _with_joins(origin.this, select.args.get("joins") or (), place)
+
+
+def _with_joins(item: exp.Expr, joins: Sequence[exp.Join], place: _Place) -> Scope:
+    """One item of FROM, and the public tables that are joined to it."""
+    inside = item.this if isinstance(item, exp.Subquery | exp.Paren) and isinstance(item.this, exp.Table) else None
+    if inside is not None and not item.args.get("alias"):  # (a JOIN b ON …), as DuckDB writes views down
+        plain = inside.copy()
+        plain.set("joins", None)
+        scope = _with_joins(plain, inside.args.get("joins") or (), place)
+        for join in joins:
+            scope = _joined(scope, join, place)
+        return scope
     if isinstance(item, exp.Table):
         scope = _table(item, place)
     elif isinstance(item, exp.Subquery):
@@ -296,7 +356,92 @@ def _from(select: exp.Select, place: _Place) -> Scope:
         refuse(item, f"FROM {type(item).__name__.upper()} is not a protected table")
     alias = item.args.get("alias")
     renamed = [column.name for column in alias.args.get("columns") or ()] if alias is not None else []
-    return replace(_renamed(scope, renamed, item), name=item.alias_or_name)
+    scope = _renamed(scope, renamed, item).named(item.alias_or_name)
+    for join in joins:
+        scope = _joined(scope, join, place)
+    return scope
+
+
+def _joined(scope: Scope, join: exp.Join, place: _Place) -> Scope:
+    """A protected table beside the row of a public one that its key names; without LEFT only where there is one."""
+    table, side = join.this, join.side
+    if join.method or side not in ("", "LEFT") or join.kind not in ("", "INNER", "OUTER"):
+        refuse(join, f"{' '.join(filter(None, (join.method, side, join.kind)))} JOIN is not supported", _JOIN)
+    if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
+        refuse(join, "a join with anything but a table is not supported", _JOIN)
+    if fold(table.name) in place.named and not table.args.get("db"):
+        refuse(join, "a join with a WITH query is not supported", _JOIN)
+    if not join.args.get("on") and not join.args.get("using"):
+        refuse(join, "a join without ON is not supported", _JOIN)
+    origin, columns = place.catalog.public(table)
+    alias = table.alias_or_name
+    if pick(alias, scope.tables) is not None:
+        refuse(join, f"two tables are called {alias!r}", "give one of them an alias")
+    mine = [name for name, _ in columns]
+    pairs = _key_pairs(join, scope, alias, mine)
+    dimension = Dimension(
+        f"dpsql_joined_{len(scope.dimensions)}", origin, tuple(columns), tuple(key for key, _ in pairs)
+    )
+    found = {c: _looked_up(dimension, n, pairs) for n, c in enumerate(mine)}
+    shared = {fold(c) for c in mine} & {fold(c) for c in scope.columns}
+    using = {fold(identifier.name) for identifier in join.args.get("using") or ()}
+    there = exp.Not(this=exp.Is(this=_looked_up(dimension, pairs[0][0], pairs), expression=exp.null()))
+    return replace(
+        scope,
+        columns={**scope.columns, **{c: tree for c, tree in found.items() if fold(c) not in shared}},
+        filters=scope.filters if side == "LEFT" else (*scope.filters, there),
+        tables={**scope.tables, alias: found},
+        ambiguous=scope.ambiguous | (shared - using),
+        dimensions=(*scope.dimensions, dimension),
+    )
+
+
+def _key_pairs(join: exp.Join, scope: Scope, alias: str, mine: Sequence[str]) -> list[tuple[int, exp.Expr]]:
+    """The numbers of the public table's key columns, each with what it equals over the origin's columns."""
+    names = _Names(scope, ())
+    if join.args.get("using"):
+        found = []
+        for identifier in join.args["using"]:
+            known = pick(identifier.name, mine)
+            if known is None:
+                raise UnknownName(f"query: {alias!r} has no column {identifier.name!r}; it has {', '.join(mine)}")
+            found.append((mine.index(known), names.find(exp.column(identifier.copy()), aliases=False)))
+        return found
+    pairs, waiting = [], [join.args["on"]]
+    while waiting:
+        tree = waiting.pop()
+        if isinstance(tree, exp.Paren | exp.And):
+            waiting += [tree.this] if isinstance(tree, exp.Paren) else [tree.expression, tree.this]
+            continue
+        if not isinstance(tree, exp.EQ):
+            refuse(tree, "a condition of a join that is no equality is not supported", "say it in WHERE")
+        sides = [tree.this, tree.expression]
+        theirs = [side for side in sides if _is_of(side, alias, mine, scope)]
+        if len(theirs) != 1:
+            refuse(tree, f"a join compares a column of {alias!r} with the protected table's", _JOIN)
+        other = sides[1] if theirs[0] is sides[0] else sides[0]
+        known = pick(theirs[0].name, mine)
+        if known is None:
+            raise UnknownName(f"query: {alias!r} has no column {theirs[0].name!r}; it has {', '.join(mine)}")
+        pairs.append((mine.index(known), _enclosed(names.over_rows(other))))
+    return pairs
+
+
+def _is_of(tree: exp.Expr, alias: str, mine: Sequence[str], scope: Scope) -> bool:
+    if not isinstance(tree, exp.Column):
+        return False
+    if tree.table:
+        return fold(tree.table) == fold(alias)
+    return pick(tree.name, mine) is not None and pick(tree.name, scope.columns) is None
+
+
+def _looked_up(dimension: Dimension, number: int, pairs: Sequence[tuple[int, exp.Expr]]) -> exp.Expr:
+    """The value of a dimension's column in the row that the keys name; its type is kept beside it."""
+    equal = [exp.EQ(this=exp.column(f"dpsql_d{k}", table=dimension.name), expression=tree.copy()) for k, tree in pairs]
+    value = exp.select(exp.column(f"dpsql_d{number}", table=dimension.name)).from_(dimension.name).where(*equal)
+    found = exp.Subquery(this=value)
+    found.meta["dpsql_type"] = dimension.columns[number][1]
+    return found
 
 
 def _renamed(scope: Scope, names: Sequence[str], node: exp.Expr) -> Scope:
@@ -348,7 +493,7 @@ def _rows(query: exp.Expr, place: _Place) -> Scope:
             if name in columns:
                 refuse(item, f"two columns of a subquery are called {name!r}", "give one of them another name")
             columns[name] = tree
-    return Scope(inner.origin, columns, (*inner.filters, *filters))
+    return Scope(inner.origin, columns, (*inner.filters, *filters), dimensions=inner.dimensions)
 
 
 class _Names:
@@ -363,11 +508,12 @@ class _Names:
         """What a column is over the origin's columns, in parentheses if need be."""
         if isinstance(column.this, exp.Star):
             refuse(column, "* is not supported here", _RAW)
-        if column.args.get("db") or (column.table and fold(column.table) != fold(self.scope.name)):
-            refuse(column, f"{column.table!r} is not what FROM calls {self.scope.name!r}")
-        known = pick(column.name, self.scope.columns)
+        columns = self._of(column)
+        known = pick(column.name, columns)
         if known is not None:
-            return _enclosed(self.scope.columns[known])
+            if not column.table and fold(known) in self.scope.ambiguous:
+                refuse(column, f"two tables have a column {known!r}", f"say {next(iter(self.scope.tables))}.{known}")
+            return _enclosed(columns[known])
         alias = fold(column.name)
         if aliases and not column.table and alias in self._aliases and alias not in self._busy:
             self._busy.add(alias)
@@ -376,9 +522,18 @@ class _Names:
             finally:
                 self._busy.discard(alias)
         raise UnknownName(
-            f"query: there is no column {column.name!r} in {self.scope.name!r}; the columns are "
-            f"{', '.join(self.scope.columns)}"
+            f"query: there is no column {column.name!r} in {column.table or self.scope.title!r}; the columns are "
+            f"{', '.join(columns)}"
         )
+
+    def _of(self, column: exp.Column) -> Mapping[str, exp.Expr]:
+        """The columns among which one is looked for: all, or those of the table that qualifies it."""
+        if not column.table:
+            return self.scope.columns
+        table = pick(column.table, self.scope.tables)
+        if table is None or column.args.get("db"):
+            refuse(column, f"{column.table!r} is not what FROM calls {self.scope.title!r}")
+        return self.scope.tables[table]
 
     def names_aggregate(self, column: exp.Column) -> exp.Expr | None:
         """The expression of the SELECT list that a name means, where no column is called that."""
@@ -395,9 +550,8 @@ class _Names:
         """The columns that one item of a SELECT list stands for."""
         star = item.this if isinstance(item, exp.Column) and isinstance(item.this, exp.Star) else item
         if isinstance(star, exp.Star):
-            if isinstance(item, exp.Column) and fold(item.table) != fold(self.scope.name):
-                refuse(item, f"{item.table!r} is not what FROM calls {self.scope.name!r}")
-            return self._starred(star)
+            columns = self._of(item) if isinstance(item, exp.Column) else self.scope.columns
+            return self._starred(star, columns)
         if isinstance(item, exp.Alias):
             return [(item.alias, self.over_rows(item.this))]
         if isinstance(item, exp.Column):
@@ -405,12 +559,12 @@ class _Names:
             return [(pick(item.name, self.scope.columns) or item.name, found)]
         return [(item.sql(dialect="duckdb"), self.over_rows(item))]
 
-    def _starred(self, star: exp.Star) -> list[tuple[str, exp.Expr]]:
+    def _starred(self, star: exp.Star, visible: Mapping[str, exp.Expr]) -> list[tuple[str, exp.Expr]]:
         left_out = {fold(column.name) for column in star.args.get("except_") or star.args.get("except") or ()}
         replaced = {fold(item.alias): item.this for item in star.args.get("replace") or ()}
         renamed = {fold(item.this.name): item.alias for item in star.args.get("rename") or ()}
         columns = []
-        for name, tree in self.scope.columns.items():
+        for name, tree in visible.items():
             if fold(name) in left_out:
                 continue
             value = self.over_rows(replaced[fold(name)]) if fold(name) in replaced else tree
@@ -514,7 +668,9 @@ class _Analysis:
             refuse(group, f"{extra[0].replace('_', ' ').upper()} is not supported in this place")
         if group.args.get("all"):
             items = [item.unalias() for item in self._select.expressions]
-            return (self._key_set([item for item in items if not _counts(item)]),)
+            plain = [item for item in items if not _counts(item)]
+            constant = [item for item in plain if isinstance(item, exp.Literal) or not item.find(exp.Column, exp.Star)]
+            return (self._key_set([item for item in plain if item not in constant]),)
         sets: list[tuple[exp.Expr, ...]] = [()]
         for item in group.expressions:
             added = _sets(item)

@@ -17,7 +17,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import numpy as np
 import sqlglot
@@ -27,7 +27,7 @@ from sqlglot.errors import SqlglotError
 from dpsql.domain import Clique, Domain
 from dpsql.errors import DomainTooLarge, InvalidQuery, InvalidWorkload, UnknownName
 from dpsql.names import ends_with
-from dpsql.query import INSTEAD, Catalog, Scope, analyse, deep_recursion, first_line
+from dpsql.query import INSTEAD, Catalog, Scope, analyse, columns_read, deep_recursion, first_line
 from dpsql.threshold import Family, Threshold, clique_of
 
 _ALL = re.compile(r"\s*all\s+(\d+)-way\s*", re.IGNORECASE)
@@ -221,7 +221,11 @@ class _OneTable:
                 f"the workload reads {table.name!r}, not {self.parts[-1]!r}: a workload is over one table"
             )
         columns = {name: exp.column(exp.to_identifier(name, quoted=True)) for name in self.domain.names}
-        return Scope(self, columns, (), self.parts[-1])
+        return Scope(self, columns, ())
+
+    def public(self, table: exp.Table) -> tuple[Any, Sequence[tuple[str, str]]]:
+        """See `dpsql.query.Catalog.public`: no other table is known."""
+        raise UnknownName(f"the workload joins {table.name!r}, which is not known here")
 
 
 @dataclass(frozen=True)
@@ -230,6 +234,10 @@ class _Only:
 
     catalog: Catalog
     parts: tuple[str, ...]
+
+    def public(self, table: exp.Table) -> tuple[Any, Sequence[tuple[str, str]]]:
+        """See `dpsql.query.Catalog.public`."""
+        return self.catalog.public(table)
 
     def find(self, table: exp.Table) -> Scope | tuple[exp.Query, Catalog]:
         """See `dpsql.query.Catalog.find`."""
@@ -268,7 +276,7 @@ def _cliques(
 
 
 def _read_by(trees: Sequence[exp.Expr]) -> set[str]:
-    return {column.name for tree in trees for column in tree.find_all(exp.Column)}
+    return {name for tree in trees for name in columns_read(tree)}
 
 
 _WEIGHT = re.compile(r"\s*\+\s*weight\s+([0-9.eE+-]+)\s*", re.IGNORECASE)

@@ -37,6 +37,11 @@ TABLES = """
     CREATE SCHEMA shop;
     CREATE TABLE shop."Odd Table" AS SELECT (i % 3)::TINYINT AS "My Column" FROM range(100) r(i);
     CREATE TABLE open AS SELECT 1 AS a;
+    CREATE TABLE places AS FROM (VALUES ('Berlin', 'DE', 900, 1.5), ('Bern', 'CH', NULL, 2.5), ('Paris', 'FR', 1100, 3.5),
+        ('Rome', 'IT', 1500, NULL), (NULL, 'XX', 0, 0.5)) v(city, country, km, fee);
+    CREATE TABLE wages AS SELECT g AS grade, m AS mood, i * 10 + j AS pay
+        FROM (VALUES ('a', 1), ('b', 2)) v(g, i), (VALUES ('sad', 1), ('ok', 2)) w(m, j);
+    CREATE VIEW placed AS SELECT p.sex, r.country AS land FROM people p JOIN places r ON p.city = r.city;
     CREATE MACRO twice(x) AS 2 * x;
 """
 

@@ -26,13 +26,14 @@ import sqlglot
 from sqlglot import exp
 
 from dpsql.database.catalog import Source
+from dpsql.database.dimensions import Loaded
 from dpsql.database.encoding import data_type, decode, edge_texts, tick
 from dpsql.database.scratch import foreign_word, scratch
 from dpsql.domain import Attribute, Domain, decimal_scale
 from dpsql.errors import DomainTooLarge, DpsqlError, InvalidQuery
 from dpsql.linear import Integers, LinearQuery, Part
 from dpsql.names import fold
-from dpsql.query import Aggregate, Query
+from dpsql.query import Aggregate, Query, columns_read
 
 _MOST_POINTS: Final = 4_000_000
 _MOST_GROUPS: Final = 5_000_000
@@ -113,13 +114,14 @@ def weights_of(aggregates: Sequence[Aggregate]) -> tuple[list[_Weight], list[tup
     return list(found), made_of
 
 
-def evaluate(source: Source, domain: Domain, query: Query) -> Evaluated:
+def evaluate(source: Source, domain: Domain, query: Query, dimensions: Sequence[Loaded] = ()) -> Evaluated:
     """Evaluate a query's expressions on the domain of its columns.
 
     Args:
         source: the protected table.
         domain: of its columns.
         query: taken apart, over the columns of `source`.
+        dimensions: the public tables that it joins.
 
     Raises:
         InvalidQuery: an expression fails, calls what is not plain, or is not the same in all of a bin.
@@ -132,6 +134,8 @@ def evaluate(source: Source, domain: Domain, query: Query) -> Evaluated:
         _check_functions(tree)
     pieces = []
     with scratch() as empty:
+        for loaded in dimensions:
+            loaded.create(empty)
         for number, names in enumerate(_components(domain, trees)):
             pieces.append(_Piece(empty, source, domain, names, query, weights, is_first=number == 0))
     return _joined(domain, query, weights, pieces)
@@ -149,7 +153,7 @@ def _check_functions(tree: exp.Expr) -> None:
 
 def columns_of(domain: Domain, tree: exp.Expr) -> tuple[str, ...]:
     """The columns of the domain that an expression reads."""
-    return domain.clique(column.name for column in tree.find_all(exp.Column))
+    return domain.clique(columns_read(tree))
 
 
 def _components(domain: Domain, trees: Sequence[exp.Expr]) -> list[tuple[str, ...]]:
@@ -438,7 +442,7 @@ def _told_by_ends(tree: exp.Expr, name: str) -> bool:
     it, as floor(x / 10).
     """
     for column in tree.find_all(exp.Column):
-        if column.name == name and not (_compared(column) or _in_monotone(column, tree)):
+        if column.name == name and not column.table and not (_compared(column) or _in_monotone(column, tree)):
             return False
     return True
 
@@ -461,7 +465,7 @@ def _is_constant(tree: exp.Expr) -> bool:
 
 def _in_monotone(column: exp.Column, tree: exp.Expr) -> bool:
     """Whether every step from the column up to the root of the expression is monotone in it, or a constant's sum."""
-    if sum(1 for other in tree.find_all(exp.Column) if other.name == column.name) > 1:
+    if sum(1 for other in tree.find_all(exp.Column) if other.name == column.name and not other.table) > 1:
         return False
     node: exp.Expr = column
     while node is not tree:

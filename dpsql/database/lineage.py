@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import duckdb
@@ -9,7 +10,8 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from dpsql.database.catalog import FoundView, find_source, quote
+from dpsql.database.catalog import FoundView, Source, find_source, quote
+from dpsql.database.store import Books
 from dpsql.errors import InvalidQuery
 from dpsql.query import Catalog, Scope, deep_recursion
 
@@ -36,7 +38,17 @@ class Tables:
             inside = Tables(self.cursor, f"{quote(catalog)}.{quote(schema)}")
             return _query_of(view.parts[2], view.definition), inside
         columns = {c.name: exp.column(exp.to_identifier(c.name, quoted=True)) for c in source.columns}
-        return Scope(source, columns, (), source.name)
+        return Scope(source, columns)
+
+    def public(self, table: exp.Table) -> tuple[Source, Sequence[tuple[str, str]]]:
+        """See `dpsql.query.Catalog.public`."""
+        source = find_source(self.cursor, ".".join(quote(part.name) for part in table.parts), self.search_path)
+        if Books(self.cursor, source.catalog).account(source.key) is not None:
+            raise InvalidQuery(
+                f"query: {source.name!r} is protected, so it stands first in FROM and public tables are joined to it; "
+                "a join of two protected tables is not supported: protect one table that holds the columns of both"
+            )
+        return source, [(column.name, column.type) for column in source.columns]
 
 
 def _query_of(name: str, definition: str) -> exp.Query:

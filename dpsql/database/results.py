@@ -25,7 +25,7 @@ from dpsql.database.evaluation import Evaluated, weights_of
 from dpsql.database.scratch import foreign_word, scratch
 from dpsql.errors import InvalidQuery
 from dpsql.names import fold
-from dpsql.query import Query, spelled
+from dpsql.query import Query, columns_read, spelled
 
 SUFFIXES: Final = ("", "_stderr", "_low", "_high")
 _AGGREGATES: Final = (exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Filter)
@@ -150,25 +150,41 @@ def _columns(source: Source, query: Query) -> tuple[tuple[str, str], ...]:
 
     _check_words([item.unalias().transform(spelled).transform(constant) for item in select.expressions])
     wanted = {fold(column.name) for column in select.find_all(exp.Column)}
-    seen = {name: tree for name, tree in query.scope.columns.items() if fold(name) in wanted}
-    seen = seen or dict(list(query.scope.columns.items())[:1])
-    visible = [exp.alias_(tree.copy(), name, quoted=True) for name, tree in seen.items()]
-    name = exp.to_identifier(query.scope.name or "dpsql_rows", quoted=True)
-    select.set("from_", exp.From(this=exp.select(*visible).from_(_nothing(source, list(seen.values()))).subquery(name)))
+    wanted |= {fold(key.name) for join in select.args.get("joins") or () for key in join.args.get("using") or ()}
+    tables = []
+    for table, columns in query.scope.tables.items():
+        seen = {name: _typed(tree) for name, tree in columns.items() if fold(name) in wanted}
+        seen = seen or {"dpsql_nothing": exp.null()}
+        visible = [exp.alias_(tree, name, quoted=True) for name, tree in seen.items()]
+        rows = exp.select(*visible).from_(_nothing(source, list(seen.values())))
+        tables.append(rows.subquery(exp.to_identifier(table or "dpsql_rows", quoted=True)))
+    select.set("from_", exp.From(this=tables[0]))
+    for join in select.args.get("joins") or ():
+        join.set("this", tables[select.args["joins"].index(join) + 1])
     return tuple(_described(select))
+
+
+def _typed(tree: exp.Expr) -> exp.Expr:
+    """An expression where values of joined tables are NULLs of their types."""
+
+    def known(node: exp.Expr) -> exp.Expr:
+        kind = node.meta.get("dpsql_type") if isinstance(node, exp.Subquery) else None
+        return node if kind is None else exp.cast(exp.null(), data_type(kind))
+
+    return tree.transform(known)
 
 
 def _key_types(source: Source, query: Query) -> list[str]:
     """The DuckDB type of each key."""
     if not query.keys:
         return []
-    listed = [exp.alias_(tree.copy(), f"k{number}") for number, tree in enumerate(query.keys)]
+    listed = [exp.alias_(_typed(tree), f"k{number}") for number, tree in enumerate(query.keys)]
     return [kind for _, kind in _described(exp.select(*listed).from_(_nothing(source, query.keys)))]
 
 
 def _nothing(source: Source, trees: Sequence[exp.Expr]) -> exp.Subquery:
     """The columns that some expressions read, without rows."""
-    names = {column.name for tree in trees for column in tree.find_all(exp.Column)}
+    names = {name for tree in trees for name in columns_read(tree)}
     columns = [_null(column.type, column.name) for column in source.columns if column.name in names]
     return exp.select(*(columns or [exp.null()])).limit(0).subquery("dpsql_base")
 

@@ -1,0 +1,80 @@
+"""Public tables that a query joins: read in full, checked to have one row for each key, and put beside the domain.
+
+They are read without noise, so they must be public; what is read of them takes part in the release's key, for another
+content is another question.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Final
+
+import duckdb
+import pandas as pd
+from sqlglot import exp
+
+from dpsql.database.encoding import data_type
+from dpsql.errors import InvalidQuery
+from dpsql.query import Dimension
+
+_MOST_ROWS: Final = 200_000
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A dimension with its rows.
+
+    Attributes:
+        dimension: what it is.
+        rows: each column's values as text, None for NULL.
+        digest: tells contents apart.
+    """
+
+    dimension: Dimension
+    rows: pd.DataFrame
+    digest: str
+
+    def create(self, empty: duckdb.DuckDBPyConnection) -> None:
+        """Make it a temporary table, of the dimension's name, with columns dpsql_d0, dpsql_d1, … of its types."""
+        columns = [
+            exp.alias_(exp.cast(exp.column(f"dpsql_d{number}"), data_type(kind)), f"dpsql_d{number}")
+            for number, (_, kind) in enumerate(self.dimension.columns)
+        ]
+        query = exp.select(*columns).from_("dpsql_rows").sql(dialect="duckdb")
+        empty.register("dpsql_rows", self.rows)
+        try:
+            empty.execute(f"CREATE TEMP TABLE {self.dimension.name} AS {query}")
+        finally:
+            empty.unregister("dpsql_rows")
+
+
+def load(cursor: duckdb.DuckDBPyConnection, dimension: Dimension) -> Loaded:
+    """Read a public table.
+
+    Raises:
+        InvalidQuery: it is too large, or two of its rows have the same key.
+    """
+    table = dimension.origin.table()
+    texts = [
+        exp.alias_(
+            exp.cast(exp.column(exp.to_identifier(name, quoted=True)), "VARCHAR", dialect="duckdb"), f"dpsql_d{number}"
+        )
+        for number, (name, _) in enumerate(dimension.columns)
+    ]
+    query = exp.select(*texts).from_(table).limit(_MOST_ROWS + 1)
+    rows = cursor.execute(query.sql(dialect="duckdb")).fetchall()
+    name = dimension.origin.name
+    if len(rows) > _MOST_ROWS:
+        raise InvalidQuery(f"query: {name!r} has more than {_MOST_ROWS} rows, too many to join: join a smaller table")
+    keys = [tuple(row[key] for key in dimension.keys) for row in rows]
+    known = [key for key in keys if None not in key]
+    if len(set(known)) < len(known):
+        columns = ", ".join(dimension.columns[key][0] for key in dimension.keys)
+        raise InvalidQuery(
+            f"query: two rows of {name!r} have the same {columns}, so a row of the protected table could be counted "
+            "twice: join it on its key"
+        )
+    digest = hashlib.sha256(repr((dimension.columns, dimension.keys, sorted(map(repr, rows)))).encode()).hexdigest()
+    names = [f"dpsql_d{number}" for number in range(len(dimension.columns))]
+    return Loaded(dimension, pd.DataFrame(rows, columns=names, dtype=object), digest)
