@@ -30,7 +30,7 @@ def build_parser() -> argparse.ArgumentParser:
     demo.add_argument("--epsilon", type=float, default=1.0, help="of the release (default: 1)")
 
     sql = commands.add_parser("sql", help="run SQL on a database file with dpsql in it")
-    sql.add_argument("database", help="the DuckDB file")
+    sql.add_argument("database", help="the DuckDB file, or :memory:")
     sql.add_argument("statement", help="SQL, or - to read it from standard input")
 
     synthesize = commands.add_parser("synthesize", help="write a synthetic table to a CSV or Parquet file")
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _open(path: str) -> Database:
     from dpsql.connection import connect
 
-    if not Path(path).exists():
+    if path != ":memory:" and not Path(path).exists():
         raise DpsqlError(f"there is no database file {path!r}")
     return connect(path)
 
@@ -87,15 +87,19 @@ def _demo(options: argparse.Namespace) -> None:
 def _sql(options: argparse.Namespace) -> None:
     statement = sys.stdin.read() if options.statement == "-" else options.statement
     with _open(options.database) as db:
-        if _returns_rows(statement):
-            db.connection.sql(statement).show()
-        else:
-            db.sql(statement)
+        for part in duckdb.extract_statements(statement):
+            if part.type in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):
+                db.connection.sql(_alone(part.query)).show()
+            else:
+                db.sql(part.query)
 
 
-def _returns_rows(statement: str) -> bool:
-    kinds = [found.type for found in duckdb.extract_statements(statement)]
-    return len(kinds) == 1 and kinds[0] in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
+def _alone(statement: str) -> str:
+    """A statement without the comments of the next one, which follow its semicolon, and without that."""
+    lines = statement.rstrip().splitlines()
+    while lines and (not lines[-1].strip() or lines[-1].lstrip().startswith("--")):
+        lines.pop()
+    return "\n".join(lines).rstrip().rstrip(";")
 
 
 def _synthesize(options: argparse.Namespace) -> None:

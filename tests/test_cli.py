@@ -68,7 +68,7 @@ def test_errors_go_to_standard_error(bank, capsys, arguments, message):
 def test_doctor(capsys):
     assert main(["doctor"]) == 0
     text = capsys.readouterr().out
-    assert all(word in text for word in ("duckdb", "jax", "device", "9 registered"))
+    assert all(word in text for word in ("duckdb", "jax", "device", "10 registered"))
 
 
 def test_help_names_every_command():
