@@ -33,9 +33,9 @@ from dpsql.database.evaluation import Evaluated, columns_of, evaluate, weights_o
 from dpsql.database.lineage import Tables
 from dpsql.database.results import Result, steps_of_ten
 from dpsql.database.store import Books, Entry
-from dpsql.domain import Domain
-from dpsql.errors import DpsqlError, InvalidArgument
-from dpsql.intervals import REACH, Noisy, plain, ratio
+from dpsql.domain import Domain, decimal_scale
+from dpsql.errors import DomainTooLarge, DpsqlError, InvalidArgument, InvalidQuery
+from dpsql.intervals import Noisy, plain, ratio, reach_of
 from dpsql.privacy.accounting import Budget, check_delta, check_epsilon, make_budget, pure_budget
 from dpsql.privacy.curator import Curator, linear_scales, linear_variances
 from dpsql.privacy.ledger import Account
@@ -46,6 +46,8 @@ from dpsql.query import Aggregate, Query, columns_read, parse_query
 from dpsql.release import BooksJournal, Cursors, alone, check_unchanged, guarded, promise
 
 _MECHANISMS: Final = ("gaussian", "laplace")
+MOST_SHOWN: Final = 100_000
+"""Groups of which expressions of a user's are made, as constants."""
 _KEPT: Final = 64
 _KEPT_CELLS: Final = 200_000
 
@@ -130,7 +132,7 @@ def resolve_query(cursor: duckdb.DuckDBPyConnection, request: QueryRequest, *, t
     domain = _domain_of(books, source, query)
     budget = Budget(0.0, delta, Fraction(0), Fraction(0)) if free else _budget(request, delta)
     dimensions = [load(cursor, dimension) for dimension in query.scope.dimensions]
-    canonical = _canonical(request, source, query, budget, dimensions)
+    canonical = _canonical(request, source, domain, query, budget, dimensions)
     key = hashlib.sha256(canonical.encode()).hexdigest()
     entry = books.release(key)
     evaluated, result = _understood(source, domain, query, dimensions)
@@ -168,7 +170,8 @@ def plan_answers(resolved: ResolvedQuery) -> list[PlannedAnswer]:
     planned = []
     for aggregate, parts in zip(query.aggregates, made_of, strict=True):
         stddev = None if aggregate.kind == "avg" else spread[parts[0]] * float(evaluated.units[parts[0]])
-        reach = None if stddev is None else stddev * REACH[resolved.request.mechanism]
+        known = Noisy(np.zeros(1, np.int64), spread[parts[0]], resolved.request.mechanism)
+        reach = None if stddev is None else float(reach_of(known, float(evaluated.units[parts[0]])))
         planned.append(PlannedAnswer(_text_of(aggregate), stddev, reach))
     return planned
 
@@ -232,13 +235,24 @@ def _domain_of(books: Books, source: Source, query: Query) -> Domain:
     if not names:
         return Domain(())
     domain = domain_of(books, source, sorted(names))
+    for attribute in domain:
+        if attribute.type == "TIMESTAMP WITH TIME ZONE":
+            raise InvalidQuery(
+                f"query: {attribute.name!r} is of type {attribute.type}, whose text and parts depend on the time zone "
+                "of the session: ask about columns of other types"
+            )
     for tree in trees:
         columns_of(domain, tree)  # refuses excluded columns
     return domain
 
 
 def _canonical(
-    request: QueryRequest, source: Source, query: Query, budget: Budget, dimensions: Sequence[Loaded]
+    request: QueryRequest,
+    source: Source,
+    domain: Domain,
+    query: Query,
+    budget: Budget,
+    dimensions: Sequence[Loaded],
 ) -> str:
     def text(tree: exp.Expr | None) -> str | None:
         return None if tree is None else tree.sql(dialect="duckdb")
@@ -250,6 +264,8 @@ def _canonical(
         "aggregates": [
             [a.kind, text(a.argument), sorted(str(text(tree)) for tree in a.filters)] for a in query.aggregates
         ],
+        "domain": hashlib.sha256(domain.to_json().encode()).hexdigest(),
+        "types": [[column.name, column.type] for column in source.columns if column.name in domain.by_name],
         "joined": [[loaded.dimension.name, loaded.digest] for loaded in dimensions],
     }
     return json.dumps(
@@ -266,6 +282,39 @@ def _canonical(
     )
 
 
+def _try_out(query: Query, evaluated: Evaluated, result: Result) -> None:
+    """Make the result from the public keys and answers of 0, so that what fails on a key fails before the charge."""
+    groups = sum(int(alive.sum()) for alive in evaluated.present)
+    if result.is_plain:
+        return
+    if groups > MOST_SHOWN:
+        raise DomainTooLarge(
+            f"query: HAVING, ORDER BY and expressions of keys are for at most {MOST_SHOWN} groups, this has {groups}: "
+            "leave them out, and say them around dp_query(…)"
+        )
+    zeros = np.zeros(sum(evaluated.linear.groups), np.int64)
+    silent = [Noisy(zeros, 1.0, "gaussian") for _ in range(evaluated.linear.aggregates)]
+    result.rows(as_text(result, _frame(query, evaluated, silent, {})), non_negative=False)
+
+
+def as_text(result: Result, frame: pd.DataFrame) -> pd.DataFrame:
+    """Answers as text, None for NULL; whole steps of a DECIMAL as its values."""
+    columns = {}
+    for name, kind in result.stored.items():
+        scale = decimal_scale(kind) if name.startswith("a") else None
+        columns[name] = [None if _is_null(v) else _decimal(int(v), scale) if scale else str(v) for v in frame[name]]
+    return pd.DataFrame(columns, dtype=object)
+
+
+def _is_null(value: Any) -> bool:
+    return value is None or bool(value != value)
+
+
+def _decimal(steps: int, scale: int) -> str:
+    digits = str(abs(steps)).rjust(scale + 1, "0")
+    return f"{'-' if steps < 0 else ''}{digits[:-scale]}.{digits[-scale:]}"
+
+
 _known: OrderedDict[tuple[Source, Domain, str], tuple[Evaluated, Result]] = OrderedDict()
 _knowing = threading.Lock()
 
@@ -279,6 +328,7 @@ def _understood(source: Source, domain: Domain, query: Query, dimensions: Sequen
             return _known[key]
     evaluated = evaluate(source, domain, query, dimensions)
     result = Result.of(source, query, evaluated)
+    _try_out(query, evaluated, result)
     cells = sum(part.groups.size + part.factors.size for part in evaluated.linear.parts)
     if cells + sum(evaluated.linear.groups) <= _KEPT_CELLS:
         with _knowing:
@@ -380,7 +430,12 @@ def answers_frame(
         noisy: for each weight its answers, of one grouping set after the other.
         covariances: of pairs of weights, where they are not 0.
     """
-    evaluated, query = resolved.evaluated, resolved.query
+    return _frame(resolved.query, resolved.evaluated, noisy, covariances or {})
+
+
+def _frame(
+    query: Query, evaluated: Evaluated, noisy: Sequence[Noisy], covariances: Mapping[tuple[int, int], Any]
+) -> pd.DataFrame:
     kept = np.concatenate(evaluated.present)
     columns: dict[str, Any] = {}
     for number in range(len(query.keys)):
@@ -395,7 +450,7 @@ def answers_frame(
         if aggregate.kind == "avg":
             over, under = parts_of
             bounds = evaluated.linear.bounds(over)
-            together = (covariances or {}).get((over, under), 0.0)
+            together = covariances.get((over, under), 0.0)
             reach = bounds[0] * float(unit), bounds[1] * float(unit)
             answers = ratio(noisy[over], noisy[under], float(unit), reach, together)
         else:

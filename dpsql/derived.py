@@ -5,12 +5,15 @@ of S| times its own. All of them, weighted by the inverse of their variances, ha
 
     answer = Σ_cells w·M_S,   variance = v·Σ w²,   covariance of two answers = v·Σ w·w′
 
-Nothing private is read, so nothing is charged.
+Only marginals whose other columns have a cell for every value (OTHER or a type's own values, and NULL where it may be)
+are summed, for rows outside a domain are in no cell; and only those that agree, within noise, with what the newest
+release measured, for the table may have changed. Nothing private is read, so nothing is charged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -20,11 +23,12 @@ import pandas as pd
 from dpsql.answering import ResolvedQuery, answers_frame
 from dpsql.database.evaluation import weights_of
 from dpsql.database.store import Books
-from dpsql.domain import Clique
+from dpsql.domain import Attribute, Clique
 from dpsql.errors import InvalidArgument
 from dpsql.intervals import Noisy
 from dpsql.linear import LinearQuery
 from dpsql.marginal import Measurement
+from dpsql.mechanisms.pseudo import consistent
 
 _MOST_CELLS: Final = 20_000_000
 
@@ -62,18 +66,42 @@ def derive(books: Books, resolved: ResolvedQuery) -> pd.DataFrame:
 def _measured(books: Books, resolved: ResolvedQuery, clique: Clique) -> list[Measurement]:
     """The stored marginals that hold the query's columns, on the same domains."""
     wanted = {name: resolved.evaluated.linear.domain.by_name[name] for name in clique}
+    nullable = {column.name for column in resolved.source.columns if column.nullable}
     found = []
-    for entry in books.published(resolved.source.key):
+    for entry in reversed(books.published(resolved.source.key)):  # the newest first
+        total = {a.name for a in entry.domain if _is_total(a, nullable=a.name in nullable)}
         if any(entry.domain.by_name.get(name) != attribute for name, attribute in wanted.items()):
             continue
         for answer in books.answers(entry.key):
             measured = answer.measurement
             if measured is None or measured.cells is not None or answer.of_query:
                 continue
-            holds = set(clique) <= set(measured.clique) if clique else measured.clique == ()
-            if holds and len(measured.values) <= _MOST_CELLS and measured.variance > 0:
+            others = set(measured.clique) - set(clique)
+            if (
+                set(clique) <= set(measured.clique)
+                and others <= total
+                and len(measured.values) <= _MOST_CELLS
+                and measured.variance > 0
+            ):
                 found.append(measured)
-    return found
+    projected = [_projected(measured, clique) for measured in found]
+    return [m for m, own in zip(found, projected, strict=True) if consistent([projected[0]], [own])]
+
+
+def _is_total(attribute: Attribute, *, nullable: bool) -> bool:
+    """Whether every value that a row may have is in a cell."""
+    listed = attribute.other is not None or attribute.origin == "type"
+    return listed and (attribute.nullable or not nullable)
+
+
+def _projected(measured: Measurement, clique: Clique) -> Measurement:
+    """The marginal of a clique that a larger one holds, with its variance."""
+    others = tuple(axis for axis, name in enumerate(measured.clique) if name not in clique)
+    table = measured.values.reshape(measured.shape) if measured.clique else measured.values
+    values = table.sum(axis=others).ravel() if others else table.ravel()
+    shape = tuple(s for s, name in zip(measured.shape, measured.clique, strict=True) if name in clique)
+    variance = measured.variance * (len(measured.values) // len(values))
+    return replace(measured, clique=clique, shape=shape, values=values, variance=variance)
 
 
 def _combined(
@@ -82,10 +110,8 @@ def _combined(
     """The marginal of a clique from all that hold it, shape (cells,), and the variance of each cell."""
     total, weight = np.zeros(linear.domain.size(clique)), 0.0
     for measured in known:
-        others = tuple(axis for axis, name in enumerate(measured.clique) if name not in clique)
-        table = measured.values.reshape(measured.shape) if measured.clique else measured.values
-        projected = table.sum(axis=others).ravel() if others else table.ravel()
-        share = 1 / (float(measured.variance) * len(measured.values) / len(projected))
-        total += share * projected
+        projected = _projected(measured, clique)
+        share = 1 / float(projected.variance)
+        total += share * projected.values
         weight += share
     return total / weight, 1 / weight

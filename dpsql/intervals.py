@@ -63,6 +63,13 @@ class Answers:
     high: npt.NDArray[np.float64]
 
 
+def reach_of(noisy: Noisy, unit: float) -> Any:
+    """Half the 95 % interval of a sum or count; of whole steps with one noise rounded up to whole steps."""
+    steps = REACH[noisy.noise] * np.asarray(noisy.stddev, np.float64)
+    whole = np.issubdtype(np.asarray(noisy.values).dtype, np.integer)
+    return (np.ceil(steps) if whole else steps) * unit
+
+
 def plain(noisy: Noisy, unit: float, *, whole: bool) -> Answers:
     """A count or a sum: the noise is all that is off.
 
@@ -73,7 +80,7 @@ def plain(noisy: Noisy, unit: float, *, whole: bool) -> Answers:
     """
     centre = np.asarray(noisy.values * unit, np.float64)
     spread = np.broadcast_to(np.asarray(noisy.stddev * unit, np.float64), centre.shape)
-    reach = REACH[noisy.noise] * spread
+    reach = reach_of(noisy, unit)
     return Answers(noisy.values if whole else centre, spread, centre - reach, centre + reach)
 
 

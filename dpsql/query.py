@@ -29,6 +29,7 @@ _LONGEST: Final = 1_000_000  # characters
 _MOST_SETS: Final = 1024
 _DEEPEST: Final = 20  # views, CTEs and subqueries inside one another
 _RECURSION: Final = 50_000
+_MOST_NODES: Final = 200_000
 INSTEAD: Final = "a query is SELECT keys, count(*) FROM the_table WHERE … GROUP BY keys, with count, sum or avg"
 
 
@@ -176,8 +177,11 @@ def parse_query(text: str, catalog: Catalog) -> Query:
     statements = parse_statements(text)
     if len(statements) != 1:
         raise InvalidQuery(f"there are {len(statements)} statements: give one query; {INSTEAD}")
-    with deep_recursion():
-        return analyse(statements[0], catalog)
+    try:
+        with deep_recursion():
+            return analyse(statements[0], catalog)
+    except RecursionError:
+        raise InvalidQuery("query: nested too deeply") from None
 
 
 def parse_statements(text: str) -> list[exp.Expr]:
@@ -351,7 +355,7 @@ def _with_joins(item: exp.Expr, joins: Sequence[exp.Join], place: _Place) -> Sco
         for name, value in item.args.items():
             if value and name not in ("this", "alias", "with_"):
                 refuse(item, *_unpacked(_NOT_SELECT.get(name, (name.upper(), INSTEAD))))
-        scope = _rows(item.this, place.with_(item))
+        scope = _rows(item.this, replace(place.with_(item), depth=place.depth + 1))
     else:
         refuse(item, f"FROM {type(item).__name__.upper()} is not a protected table")
     alias = item.args.get("alias")
@@ -544,7 +548,10 @@ class _Names:
     def over_rows(self, tree: exp.Expr) -> exp.Expr:
         """A scalar expression with every column replaced by what it is over the origin's columns."""
         _check_scalar(tree)
-        return tree.transform(lambda node: self.find(node) if isinstance(node, exp.Column) else node)
+        found = tree.transform(lambda node: self.find(node) if isinstance(node, exp.Column) else node)
+        if sum(1 for _ in itertools.islice(found.walk(), _MOST_NODES + 1)) > _MOST_NODES:
+            refuse(tree, "an expression grows too large where its names are replaced")
+        return found
 
     def listed(self, item: exp.Expr) -> list[tuple[str, exp.Expr]]:
         """The columns that one item of a SELECT list stands for."""
@@ -748,7 +755,12 @@ class _Analysis:
         aggregate = self._aggregate(tree)
         if aggregate is not None:
             return exp.column(f"a{self._aggregates.setdefault(aggregate, len(self._aggregates))}")
-        if _counts(tree) or isinstance(tree, exp.Literal | exp.Null | exp.Boolean | exp.DataType | exp.Var):
+        if (
+            not self._keys
+            or tree.find(exp.Column) is None
+            or _counts(tree)
+            or isinstance(tree, exp.Literal | exp.Null | exp.Boolean | exp.DataType | exp.Var)
+        ):
             return None
         if any(
             isinstance(node, exp.Star | exp.Query) or (isinstance(node, exp.Column) and not self._of_rows(node))
@@ -801,7 +813,8 @@ class _Analysis:
                 place = int(key.name) - 1
                 if not 0 <= place < len(outputs):
                     refuse(item, f"ORDER BY {key.name} is not a column of the SELECT list")
-            every = isinstance(key, exp.Column) and fold(key.name) == "all" and not key.this.quoted and place is None
+            bare = isinstance(key, exp.Var) or (isinstance(key, exp.Column) and not key.this.quoted and not key.table)
+            every = bare and fold(key.name) == "all" and place is None
             for n in range(len(outputs)) if every else (place,):
                 one = ordered.copy()
                 one.set("this", self._over_results(key) if n is None else outputs[n].copy())
@@ -830,7 +843,7 @@ def _is_scalar(tree: exp.Expr) -> bool:
 
 def _holds_values(node: exp.Expr) -> bool:
     """Whether a child of an expression is an expression with a value, not a type or a unit."""
-    return not isinstance(node, exp.DataType | exp.Identifier | exp.Var | exp.Interval | exp.IntervalSpan)
+    return not isinstance(node, exp.DataType | exp.Identifier | exp.Var | exp.IntervalSpan)
 
 
 def _bare(tree: exp.Expr) -> str:

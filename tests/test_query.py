@@ -287,7 +287,7 @@ def test_the_smallest_epsilon_for_a_table(people):
     ((epsilon, error),) = people.sql(plan).fetchall()
     assert error <= 0.2
     less = "SELECT max(overall_l1) FROM dp_plan('people', epsilon := ?, assume_rows := 100000)"
-    assert people.sql(less, [0.98 * epsilon]).fetchall()[0][0] > 0.2
+    assert (people.sql(less, [0.98 * epsilon]).fetchall()[0][0] or 1.0) > 0.2  # none: only 1-way marginals
 
 
 @pytest.mark.parametrize(
@@ -312,3 +312,121 @@ def test_bad_arguments(noisy, call, reason):
         noisy.sql(f"FROM {call}").fetchall()
     assert reason in str(caught.value)
     assert len(noisy.ledger()) == len(before)
+
+
+ATTACKS = [
+    # raw-printed names that break out of their place
+    """SELECT sex, extract("year FROM DATE '2020-01-01') + (SELECT age FROM people WHERE rowid = 17) - extract(year" FROM DATE '2020-01-01') AS x, count(*) AS n FROM people WHERE sex = 'F' GROUP BY sex""",
+    """SELECT sex, count(*) AS n FROM people WHERE extract("year FROM DATE '2020-01-01'') = 1) FROM dpsql_points; CREATE TABLE people AS SELECT 1 AS age; SELECT coalesce(cast((extract(year" FROM born) = 5 GROUP BY sex""",
+    """SELECT sex, 1::"uint32) + (SELECT 5) + cast(0 AS uint32" AS x, count(*) AS n FROM people GROUP BY sex""",
+    """SELECT sex, count(*) AS n FROM people GROUP BY sex HAVING count(*) > 1::"uint32) + (SELECT 5) + cast(0 AS uint32" + 0""",
+    """SELECT "upper(sex), (SELECT 5), upper"(sex) AS x, count(*) FROM people GROUP BY ALL""",
+    # queries inside what is not looked into
+    "SELECT sex, DATE '1970-01-01' + INTERVAL (SELECT estimated_size FROM duckdb_tables WHERE table_name = 'people') DAY AS d, count(*) AS n FROM people GROUP BY sex",
+    "SELECT sex, count(*) AS n FROM people GROUP BY sex HAVING count(*) > (SELECT 5)",
+    "SELECT sex, count(*) AS n FROM people GROUP BY sex ORDER BY (SELECT 5)",
+    "SELECT sex, count(*) AS n FROM people GROUP BY sex HAVING sex IN (SELECT sex FROM people)",
+    "SELECT sex, count(*) AS n FROM people GROUP BY sex ORDER BY DATE '1970-01-01' + INTERVAL (SELECT 5) DAY",
+    "SELECT sex, CAST(NULL AS DECIMAL((SELECT 5), 1)) AS x, count(*) AS n FROM people GROUP BY sex",
+    "SELECT count(*) FROM people WHERE born > DATE '1970-01-01' + INTERVAL (SELECT 5) DAY",
+    "SELECT count(*) AS n FROM people LIMIT (SELECT 1)",
+    'SELECT sex AS "x"" FROM people; --", count(*) FROM people GROUP BY "x"" FROM people; --"',
+]
+
+
+@pytest.mark.parametrize("sql", ATTACKS)
+def test_text_cannot_break_out_of_its_place(declared, sql):
+    """Refused before any charge; the last one is a name like any other, and stays one."""
+    before = declared.ledger()
+    if sql is ATTACKS[-1]:
+        found = declared.query(sql, 0.05)
+        assert next(iter(found)) == 'x" FROM people; --'
+        return
+    for call in ("dp_query(?, epsilon := 0.05)", "dp_plan(?, epsilon := 0.05)"):
+        with pytest.raises(duckdb.Error, match="query"):
+            declared.sql(f"FROM {call}", [sql]).fetchall()
+    assert len(declared.ledger()) == len(before)
+
+
+def test_a_macro_of_a_builtins_name_is_never_called(noisy):
+    """Expressions of keys run in a database of their own, where DuckDB's own function is meant."""
+    noisy.sql("CREATE MACRO upper(x) AS (SELECT min(hours)::VARCHAR FROM people WHERE x IS NOT NULL)")
+    found = noisy.query("SELECT upper(sex) AS u, count(*) AS n FROM people WHERE sex = 'F' GROUP BY sex", 0.5)
+    assert found.u.tolist() == ["F"]
+    found = noisy.query("SELECT upper(sex) AS u, count(*) AS n FROM people WHERE sex = 'F' GROUP BY u", 0.5)
+    assert found.u.tolist() == ["F"]
+
+
+def test_another_domain_is_another_question(noisy):
+    sql = "SELECT age, count(*) AS n FROM people GROUP BY age"
+    noisy.domain("people", "age", lower=18, upper=20)
+    assert len(noisy.query(sql, 0.5)) == 4
+    noisy.domain("people", "age", lower=18, upper=22)
+    assert len(noisy.query(sql, 0.5)) == 6
+
+
+def test_free_answers_leave_out_what_would_be_biased(db):
+    """A marginal whose other column has values without a cell lost their rows; one of an older table is of other rows."""
+    db.sql(
+        "CREATE TABLE t AS SELECT (i % 3)::TINYINT AS g, CASE WHEN i % 2 = 0 THEN 'x' ELSE 'y' END AS b FROM range(3000) r(i)"
+    )
+    db.protect("t", epsilon=100.0, delta=1e-9)
+    db.domain("t", "g", lower=0, upper=2)
+    db.domain("t", "b", values=["x"])
+    db.synthesize("t", 5.0, mechanism="direct", workload="SELECT g, b, count(*) FROM t GROUP BY ALL", steps=10)
+    sql = "SELECT g, count(*) AS n FROM t GROUP BY g"
+    with pytest.raises(duckdb.Error, match="no earlier release measured g together"):
+        db.query(sql, 0)
+    db.synthesize("t", 5.0, mechanism="direct", workload=sql, steps=10)
+    assert abs(db.query(sql, 0).n.iloc[0] - 1000) < 50
+    db.sql("INSERT INTO t SELECT 0, 'x' FROM range(5000)")
+    db.synthesize("t", 5.0, mechanism="direct", workload=sql, steps=10, release="later")
+    assert abs(db.query(sql, 0).n.iloc[0] - 6000) < 50
+
+
+@pytest.mark.parametrize(
+    ("condition", "answered"),
+    [
+        ("x", False), ("x::BOOLEAN", False), ("floor(x)", False), ("TRY_CAST(x AS TINYINT) IS NULL", False),
+        ("big > 39.5", False), ("big > 0", True), ("x IN (0.4::INTEGER)", False), ("x < 150.4::INTEGER", True),
+        ("ts >= '2024-01-02 11:30'::DATE", True), ("ts = '2024-01-02'", False),
+        ("ts::TIME < TIME '12:00:00'", False), ("x >= -100", True), ("NOT (x >= -100)", True),
+    ],
+)  # fmt: skip
+def test_what_differs_inside_a_bin_is_refused(wide, condition, answered):
+    """And what does not is answered as DuckDB answers it."""
+    sql = f"SELECT count(*) AS n FROM t WHERE {condition}"
+    expected = wide.sql(sql).fetchall()[0][0]
+    if answered:
+        assert abs(wide.query(sql, 60.0).n.iloc[0] - expected) <= 6
+    else:
+        with pytest.raises(duckdb.Error, match="is not known to be the same|is no constant"):
+            wide.query(sql, 60.0)
+
+
+@pytest.fixture(scope="module")
+def wide():
+    """Columns whose bins hold more values than can be tried."""
+    with dpsql.connect() as db:
+        db.sql(
+            "CREATE TABLE t AS SELECT (i % 400 - 200)::DOUBLE AS x, (i * 487 % 1000000 - 500000)::INTEGER AS big, "
+            "TIMESTAMP '2024-01-01' + to_minutes(i) AS ts FROM range(4000) r(i)"
+        )
+        db.protect("t", epsilon=1000.0, delta=1e-9, neighbours="replace_one")
+        db.domain("t", "x", edges=[-200, -100, 150, 200])
+        db.domain("t", "big", edges=[-500000, 1, 500000])
+        db.domain("t", "ts", lower="2024-01-01", upper="2024-01-31 23:59:59.999999", bins=31)
+        yield db
+
+
+def test_what_noise_takes_out_of_its_type_is_null(noisy):
+    """Not an error after the charge."""
+    found = noisy.sql(
+        "SELECT * FROM dp_query('SELECT hours, sex, count(*)::UTINYINT AS n FROM people GROUP BY ALL', epsilon := 0.05)"
+    )
+    assert any(row[2] is None for row in found.fetchall())
+    with pytest.raises(duckdb.Error, match="Could not convert"):
+        noisy.sql(
+            "FROM dp_query('SELECT sex, count(*) FROM people GROUP BY sex HAVING sex::INT > 5', epsilon := 0.05)"
+        ).fetchall()
+    assert len(noisy.releases()) == 2

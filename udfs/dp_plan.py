@@ -85,15 +85,17 @@ class DpPlan(TableFunction):
 
     def _of_table(self, cursor: duckdb.DuckDBPyConnection, call: Call) -> list[tuple[Any, ...]]:
         assumed, most = float(max(1, call["assume_rows"])), call["max_error"]
-        request = request_of(replace(call, arguments={**call.arguments, "epsilon": call["epsilon"] or 1.0}))
+        request = request_of(
+            replace(call, arguments={**call.arguments, "epsilon": 1.0 if call["epsilon"] is None else call["epsilon"]})
+        )
 
         def overall(epsilon: float) -> float:
             error = plan(cursor, replace(request, epsilon=epsilon), assumed).overall
-            if error is None:
-                raise InvalidArgument("max_error: no error is predicted for this mechanism, give epsilon")
-            return error
+            return math.inf if error is None else error  # none where noise drowns all but the 1-way marginals
 
         if most is not None:
+            if math.isinf(overall(1000.0)):
+                raise InvalidArgument("max_error: no error is predicted for this mechanism, give epsilon")
             request = replace(request, epsilon=smallest(overall, most))
         found = plan(cursor, request, assumed)
         resolved = found.resolved
@@ -123,7 +125,7 @@ class DpPlan(TableFunction):
         mechanism = "gaussian" if call["mechanism"] == DEFAULT_MECHANISM else call["mechanism"]
         request = QueryRequest(
             sql=call["table"],
-            epsilon=call["epsilon"] or 1.0,
+            epsilon=1.0 if call["epsilon"] is None else call["epsilon"],
             delta=call["delta"],
             mechanism=mechanism,
             release=call["release"],

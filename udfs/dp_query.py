@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
 
-import pandas as pd
-from sqlglot import exp
-
-from dpsql.answering import QueryRequest, ResolvedQuery, produce_answers, resolve_query
-from dpsql.database.store import Books, rows_table, typed_answers
+from dpsql.answering import (
+    MOST_SHOWN,
+    QueryRequest,
+    ResolvedQuery,
+    as_text,
+    produce_answers,
+    resolve_query,
+)
+from dpsql.database.store import Books, rows_table, stored_as_text
 from dpsql.derived import derive
 from dpsql.errors import DomainTooLarge
 
 from .bridge import Call, Parameter, Relation, TableFunction
 from .extension import Instance
 from .interrupts import watched
-from .relations import literal
-
-_MOST_CONSTANTS: Final = 100_000
+from .relations import rows_query
 
 QUERY_PARAMETERS = (
     Parameter("sql", "VARCHAR", positional=True, help="SELECT keys, count(*) FROM a protected table GROUP BY keys"),
@@ -79,35 +79,20 @@ class Answers(Relation):
 
     def run(self) -> str:
         """Make or find the answers; see `Relation.run`."""
+        result, non_negative = self.resolved.result, self.resolved.request.non_negative
         if self.resolved.request.epsilon == 0:
             with self.instance.cursor() as cursor:
                 frame = derive(Books(cursor, self.resolved.source.catalog), self.resolved)
-            table: exp.Expr = constant_answers(self.resolved.result.stored, frame)
+            known = as_text(result, frame)
         else:
             with watched(self.instance) as progress:
                 entry = produce_answers(self.instance.cursor, self.resolved, progress)
             table = rows_table(self.resolved.source.catalog, entry)
-        shown = self.resolved.result.select(table, non_negative=self.resolved.request.non_negative)
-        return shown.sql(dialect="duckdb")
-
-
-def constant_answers(types: Mapping[str, str], frame: pd.DataFrame) -> exp.Subquery:
-    """Answers that are stored nowhere, as a subquery of constants.
-
-    Raises:
-        DomainTooLarge: they are too many for one statement.
-    """
-    if len(frame) > _MOST_CONSTANTS:
-        raise DomainTooLarge(
-            f"epsilon is 0, and the query has {len(frame)} groups, more than {_MOST_CONSTANTS}: ask for fewer"
-        )
-    rows = [exp.Tuple(expressions=[literal(_told(value)) for value in row]) for row in frame.itertuples(index=False)]
-    names = exp.TableAlias(this=exp.to_identifier("dpsql_known"), columns=[exp.to_identifier(n) for n in types])
-    if not rows:
-        nothing = exp.select(*(exp.alias_(exp.null(), name) for name in types)).limit(0)
-        return typed_answers(types, nothing.subquery("dpsql_known")).subquery("dpsql_answers")
-    return typed_answers(types, exp.Values(expressions=rows, alias=names)).subquery("dpsql_answers")
-
-
-def _told(value: Any) -> str | None:
-    return None if value is None or value != value else str(value)
+            if result.is_plain:
+                return result.select(table, non_negative=non_negative).sql(dialect="duckdb")
+            with self.instance.cursor() as cursor:
+                known = stored_as_text(cursor, table, list(result.stored))
+        if len(known) > MOST_SHOWN:
+            raise DomainTooLarge(f"the query has {len(known)} groups, more than {MOST_SHOWN}: ask for fewer")
+        shown = result.rows(known, non_negative=non_negative)
+        return rows_query(dict(result.shown()), shown.to_numpy().tolist())

@@ -30,6 +30,17 @@ def literal(value: Any) -> exp.Expr:
     return exp.Literal.string(str(value))
 
 
+def _written(value: Any) -> str:
+    """The same constant as text, as the generator would write it, which takes too long for thousands of rows."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_written, value)) + "]"
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    return "'" + str(value).replace("'", "''") + "'"
+
+
 def rows_query(columns: Columns, rows: Sequence[Sequence[Any]]) -> str:
     """A SELECT of constant rows with these columns; without rows, one with the columns only."""
     kinds = [exp.DataType.build(kind, dialect="duckdb") for kind in columns.values()]
@@ -43,7 +54,14 @@ def rows_query(columns: Columns, rows: Sequence[Sequence[Any]]) -> str:
 
     if not rows:
         return select([None] * len(kinds)).limit(0).sql(dialect="duckdb")
-    return " UNION ALL ".join(select(row).sql(dialect="duckdb") for row in rows)
+    # one list of values, for many SELECTs would be parsed for seconds
+    given = ", ".join("(" + ", ".join(map(_written, row)) + ")" for row in rows)
+    names = [f"c{number}" for number in range(len(kinds))]
+    values = [
+        exp.cast(exp.column(name), kind.copy(), dialect="duckdb") for name, kind in zip(names, kinds, strict=True)
+    ]
+    listed = [exp.alias_(value, name, quoted=True) for value, name in zip(values, columns.keys(), strict=True)]
+    return f"{exp.select(*listed).sql(dialect='duckdb')} FROM (VALUES {given}) given({', '.join(names)})"
 
 
 @dataclass

@@ -16,6 +16,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from dpsql.database.catalog import Column, enum_values
 from dpsql.domain import FLOAT_TYPES, INTEGER_TYPES, Attribute, can_be_binned, decimal_scale, equal_width
@@ -50,7 +51,10 @@ _FROM_TICK: Final = {
 
 @lru_cache(maxsize=1024)
 def _parsed_type(name: str) -> exp.DataType:
-    return exp.DataType.build(name, dialect="duckdb")
+    try:
+        return exp.DataType.build(name, dialect="duckdb")
+    except SqlglotError:
+        raise InvalidArgument(f"values of type {name} are not supported: cast them to another type") from None
 
 
 def data_type(name: str) -> exp.DataType:

@@ -22,14 +22,13 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import sqlglot
 from sqlglot import exp
 
 from dpsql.database.catalog import Source
 from dpsql.database.dimensions import Loaded
 from dpsql.database.encoding import data_type, decode, edge_texts, tick
-from dpsql.database.scratch import foreign_word, scratch
-from dpsql.domain import Attribute, Domain, decimal_scale
+from dpsql.database.scratch import check_expressions, scratch
+from dpsql.domain import INTEGER_TYPES, Attribute, Domain, decimal_scale
 from dpsql.errors import DomainTooLarge, DpsqlError, InvalidQuery
 from dpsql.linear import Integers, LinearQuery, Part
 from dpsql.names import fold
@@ -38,8 +37,8 @@ from dpsql.query import Aggregate, Query, columns_read
 _MOST_POINTS: Final = 4_000_000
 _MOST_GROUPS: Final = 5_000_000
 _MOST_STEPS: Final = 200_000  # of one column, taken value by value
-_LARGEST_WEIGHT: Final = 2**40
-_FINEST: Final = 2**20  # steps into which the largest weight of a DOUBLE is divided
+_LARGEST_WEIGHT: Final = 2**32  # so that a thousand million rows of it can be added in 64 bits
+_FINEST: Final = 2**30  # steps into which the largest weight of a DOUBLE is divided
 _WHOLE: Final = frozenset(
     "BOOLEAN TINYINT SMALLINT INTEGER BIGINT HUGEINT UTINYINT USMALLINT UINTEGER UBIGINT UHUGEINT".split()  # noqa: SIM905
 )
@@ -66,7 +65,13 @@ _MONOTONE: Final = (
     exp.DateTrunc,
     exp.TimestampTrunc,
     exp.TsOrDsToDate,
-    exp.Cast,
+)
+_ORDERED: Final = (
+    *exp.DataType.NUMERIC_TYPES,
+    exp.DataType.Type.DATE,
+    exp.DataType.Type.TIMESTAMP,
+    exp.DataType.Type.TIMESTAMP_S,
+    exp.DataType.Type.TIMESTAMP_MS,
 )
 
 
@@ -130,8 +135,7 @@ def evaluate(source: Source, domain: Domain, query: Query, dimensions: Sequence[
     weights, _ = weights_of(query.aggregates)
     trees = [*query.keys, *query.filters]
     trees += [tree for weight in weights for tree in (weight.argument, *weight.filters) if tree is not None]
-    for tree in trees:
-        _check_functions(tree)
+    check_expressions([part for tree in trees for part in own_parts(tree)])
     pieces = []
     with scratch() as empty:
         for loaded in dimensions:
@@ -141,14 +145,21 @@ def evaluate(source: Source, domain: Domain, query: Query, dimensions: Sequence[
     return _joined(domain, query, weights, pieces)
 
 
-def _check_functions(tree: exp.Expr) -> None:
-    text = tree.sql(dialect="duckdb")
-    foreign = foreign_word(sqlglot.tokenize(text, read="duckdb"))
-    if foreign is not None:
-        raise InvalidQuery(
-            f"query: {foreign} cannot be used: expressions may call DuckDB's own scalar functions whose result depends "
-            "on their arguments alone"
-        )
+def without_lookups(tree: exp.Expr) -> exp.Expr:
+    """An expression where values of joined tables, which are ours, are NULLs of their types."""
+
+    def known(node: exp.Expr) -> exp.Expr:
+        kind = node.meta.get("dpsql_type") if isinstance(node, exp.Subquery) else None
+        return node if kind is None else exp.cast(exp.null(), data_type(kind))
+
+    return tree.transform(known)
+
+
+def own_parts(tree: exp.Expr) -> list[exp.Expr]:
+    """All that is a user's of an expression: itself without look-ups, and the keys of those."""
+    lookups = [node for node in tree.find_all(exp.Subquery) if node.meta.get("dpsql_type") is not None]
+    keys = [equal.expression for lookup in lookups for equal in lookup.find_all(exp.EQ)]
+    return [without_lookups(part) for part in (tree, *keys)]
 
 
 def columns_of(domain: Domain, tree: exp.Expr) -> tuple[str, ...]:
@@ -330,7 +341,8 @@ class _Piece:
         """Values at points to values of cells; refuses what differs inside a cell."""
         self.mask = np.ones(len(self._starts), bool)
         for number, tree in enumerate(self._filters):
-            self.mask &= self._constant(np.asarray(found[f"f{number}"]).astype(np.int64), tree).astype(bool)
+            values = np.asarray(found[f"f{number}"]).astype(np.int64)
+            self.mask &= self._constant(values, _as_condition(tree)).astype(bool)
         self.key_numbers, self.key_texts = [], []
         for number, tree in enumerate(self._key_trees):
             numbers = self._constant(np.asarray(found[f"k{number}"], np.int64), tree)
@@ -346,7 +358,8 @@ class _Piece:
             if argument is not None:
                 factor, unit = self._weight(found[f"w{number}"], f"w{number}", argument)
             for place, tree in enumerate(filters):
-                factor = factor * self._constant(np.asarray(found[f"g{number}_{place}"]).astype(np.int64), tree)
+                values = np.asarray(found[f"g{number}_{place}"]).astype(np.int64)
+                factor = factor * self._constant(values, _as_condition(tree))
             self.factors.append(factor * self.mask)
             self.units.append(unit)
 
@@ -358,7 +371,7 @@ class _Piece:
             raise InvalidQuery(f"query: {_sql(tree)} is not finite for some values of the declared domain")
         if np.abs(plain).max(initial=0.0) > _LARGEST_WEIGHT:
             raise InvalidQuery(
-                f"query: {_sql(tree)} is as large as {np.abs(plain).max():.3g} on the declared domain, more than 2^40 "
+                f"query: {_sql(tree)} is as large as {np.abs(plain).max():.3g} on the declared domain, more than 2^32 "
                 "steps of its type: divide it, or cast it to a coarser type"
             )
         if unit is not None:
@@ -366,7 +379,7 @@ class _Piece:
         elif (plain == np.rint(plain)).all():
             whole, unit = plain.astype(np.int64), Fraction(1)
         else:
-            exponent = math.ceil(math.log2(np.abs(plain).max(initial=1.0)))
+            exponent = math.ceil(math.log2(np.abs(plain).max()))
             unit = Fraction(2) ** exponent / _FINEST
             whole = np.rint(plain / float(unit)).astype(np.int64)
         return self._constant(whole, tree), unit
@@ -391,13 +404,30 @@ class _Piece:
             return
         trees = [*self._key_trees, *self._filters]
         trees += [tree for argument, filters in self._weights for tree in (argument, *filters) if tree is not None]
-        found = itertools.chain.from_iterable(tree.find_all(exp.Literal) for tree in trees)
-        for text in {literal.name for literal in found}:
-            for sign in ("", "-"):
-                try:
-                    yield tick(self._empty, sign + text, attribute.type, "constant")
-                except (DpsqlError, ValueError, duckdb.Error):
-                    continue
+        found = itertools.chain.from_iterable(tree.find_all(exp.Column) for tree in trees)
+        compared = [column for column in found if column.name == attribute.name and not column.table]
+        operands = {_sql(other): other for column in compared for other in _operands(column)}
+        for text, operand in operands.items():
+            yield from self._around(text, operand, attribute)
+
+    def _around(self, text: str, operand: exp.Expr, attribute: Attribute) -> Iterator[int | float]:
+        """The ticks next to a constant that the attribute is compared with, whatever type the constant has."""
+        number = attribute.type in INTEGER_TYPES or decimal_scale(attribute.type) is not None
+        kind = "DOUBLE" if number or attribute.is_float else attribute.type
+        try:
+            query = exp.select(exp.cast(exp.cast(exp.Paren(this=operand.copy()), kind, dialect="duckdb"), "VARCHAR"))
+            value = self._empty.execute(query.sql(dialect="duckdb")).fetchall()[0][0]
+            if value is None:
+                return
+            if number:
+                steps = float(value) * 10 ** (decimal_scale(attribute.type) or 0)
+                yield from (math.floor(steps), math.ceil(steps))
+            else:
+                yield tick(self._empty, value, attribute.type, "constant")
+        except (DpsqlError, ValueError, OverflowError, duckdb.Error):
+            raise InvalidQuery(
+                f"query: {attribute.name!r} is compared with {text}, which is no constant of its type"
+            ) from None
 
 
 class _Varies(Exception):
@@ -448,6 +478,7 @@ def _told_by_ends(tree: exp.Expr, name: str) -> bool:
 
 
 def _compared(column: exp.Column) -> bool:
+    """Whether a column stands by itself in a comparison with constants."""
     node: exp.Expr = column
     while isinstance(node.parent, exp.Paren):
         node = node.parent
@@ -456,6 +487,18 @@ def _compared(column: exp.Column) -> bool:
         return False
     others = [child for child in parent.iter_expressions() if child is not node]
     return all(other.find(exp.Column) is None and _is_constant(other) for other in others)
+
+
+def _operands(column: exp.Column) -> list[exp.Expr]:
+    """The constants that a column is compared with."""
+    if not _compared(column):
+        return []
+    node: exp.Expr = column
+    while isinstance(node.parent, exp.Paren):
+        node = node.parent
+    parent = node.parent
+    assert parent is not None
+    return [child for child in parent.iter_expressions() if child is not node and not isinstance(child, exp.Null)]
 
 
 def _is_constant(tree: exp.Expr) -> bool:
@@ -473,11 +516,10 @@ def _in_monotone(column: exp.Column, tree: exp.Expr) -> bool:
         assert parent is not None
         others = [child for child in parent.iter_expressions() if child is not node]
         scaled = isinstance(parent, exp.Add | exp.Sub | exp.Mul | exp.Div)
-        if not isinstance(parent, exp.Paren) and not (isinstance(parent, _MONOTONE) or scaled):
+        cast = type(parent) is exp.Cast and parent.to.is_type(*_ORDERED)
+        if not isinstance(parent, exp.Paren) and not (isinstance(parent, _MONOTONE) or scaled or cast):
             return False
-        if isinstance(parent, exp.Div | exp.IntDiv) and parent.this is not node:
-            return False
-        if isinstance(parent, exp.Cast) and parent.to.is_type(*exp.DataType.TEXT_TYPES):
+        if isinstance(parent, (exp.Div, *_MONOTONE)) and parent.this is not node:
             return False
         if not all(_is_constant(other) or isinstance(other, exp.Var | exp.DataType) for other in others):
             return False
@@ -498,6 +540,12 @@ def _finest(attribute: Attribute) -> Attribute:
 
 def _sql(tree: exp.Expr) -> str:
     return tree.sql(dialect="duckdb")
+
+
+def _as_condition(tree: exp.Expr) -> exp.Expr:
+    """A filter as what is evaluated: a number is cast to BOOLEAN, which no step of it says."""
+    known = isinstance(tree, exp.Predicate | exp.Connector | exp.Not | exp.Boolean)
+    return tree if known else exp.cast(exp.Paren(this=tree.copy()), "BOOLEAN", dialect="duckdb")
 
 
 def _holds(tree: exp.Expr) -> exp.Expr:
@@ -553,7 +601,7 @@ def _joined(domain: Domain, query: Query, weights: Sequence[_Weight], pieces: Se
             f"query: the declared domain has {sum(linear.groups):.3g} groups, more than {_MOST_GROUPS}, and every one "
             "gets an answer: group by fewer or coarser columns"
         )
-    if math.prod(linear.scales) > _LARGEST_WEIGHT**2 or max(linear.scales) > _LARGEST_WEIGHT:
+    if max(linear.scales) > _LARGEST_WEIGHT:
         raise InvalidQuery("query: the weights are too large to be summed exactly: divide them")
     keys, present = [], []
     for number, chosen in enumerate(query.sets):

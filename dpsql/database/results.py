@@ -16,13 +16,13 @@ from fractions import Fraction
 from typing import Final
 
 import duckdb
-import sqlglot
+import pandas as pd
 from sqlglot import exp
 
 from dpsql.database.catalog import Source
 from dpsql.database.encoding import data_type
-from dpsql.database.evaluation import Evaluated, weights_of
-from dpsql.database.scratch import foreign_word, scratch
+from dpsql.database.evaluation import Evaluated, weights_of, without_lookups
+from dpsql.database.scratch import check_expressions, scratch
 from dpsql.errors import InvalidQuery
 from dpsql.names import fold
 from dpsql.query import Query, columns_read, spelled
@@ -90,7 +90,8 @@ class Result:
         listed = []
         for tree, noisy, (_, kind) in zip(query.outputs, query.noisy, self.columns, strict=True):
             floor = non_negative and noisy is not None and query.aggregates[noisy].kind == "count"
-            listed.append(exp.alias_(exp.cast(_floored(tree, floor=floor), data_type(kind)), next(names), quoted=True))
+            typed = exp.cast if noisy is None else _try_cast  # noise may leave the type
+            listed.append(exp.alias_(typed(_floored(tree, floor=floor), data_type(kind)), next(names), quoted=True))
             for suffix in SUFFIXES[1:] if noisy is not None else ():
                 error = _floored(exp.column(f"a{noisy}{suffix}"), floor=floor)
                 listed.append(exp.alias_(error, next(names), quoted=True))
@@ -103,30 +104,67 @@ class Result:
             select = select.limit(query.limit)
         return select.offset(query.offset) if query.offset else select
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the result shows keys and answers as they are: then no expression of a user's runs to make it."""
+        if self.query.having is not None or self.query.order:
+            return False
+        pairs = zip(self.query.outputs, self.query.noisy, strict=True)
+        shown = [tree.this if isinstance(tree, exp.Cast) and noisy is not None else tree for tree, noisy in pairs]
+        return all(isinstance(tree, exp.Column) for tree in shown)
+
+    def rows(self, answers: pd.DataFrame, *, non_negative: bool) -> pd.DataFrame:
+        """The result's rows as text, made in a database of its own.
+
+        Args:
+            answers: the stored columns as text, None for NULL.
+            non_negative: show counts below 0 as 0.
+
+        Raises:
+            InvalidQuery: an expression fails on the keys or the noisy answers.
+        """
+        typed = [exp.alias_(exp.cast(exp.column(name), data_type(kind)), name) for name, kind in self.stored.items()]
+        table = exp.select(*typed).from_("dpsql_known").subquery("dpsql_answers")
+        made = self.select(table, non_negative=non_negative)
+        names = [exp.column(exp.to_identifier(name, quoted=True)) for name, _ in self.shown()]
+        texts = [exp.cast(name, "VARCHAR", dialect="duckdb") for name in names]
+        text = exp.select(*texts).from_(made.subquery("dpsql_result")).sql(dialect="duckdb")
+        with scratch() as empty:
+            empty.register("dpsql_known", answers)
+            try:
+                found = empty.execute(text).fetchall()
+            except duckdb.Error as error:  # of released values and public keys only
+                raise InvalidQuery(f"query: {str(error).splitlines()[0]}") from None
+        return pd.DataFrame(found, columns=[name for name, _ in self.shown()], dtype=object)
+
     def _check(self) -> None:
         query = self.query
         trees = [*query.outputs, *([] if query.having is None else [query.having]), *(o.this for o in query.order)]
         _check_words(trees)
         nothing = exp.select(*(_null(kind, name) for name, kind in self.stored.items())).limit(0)
-        _described(self.select(nothing.subquery("dpsql_answers")))
+        for non_negative in (False, True):
+            _described(self.select(nothing.subquery("dpsql_answers"), non_negative=non_negative))
 
 
 def _null(kind: str, name: str) -> exp.Expr:
     return exp.alias_(exp.cast(exp.null(), data_type(kind)), name, quoted=True)
 
 
+def _try_cast(tree: exp.Expr, kind: exp.DataType) -> exp.Expr:
+    """A noisy answer in the type that the query gives it; NULL where it does not fit."""
+    inside = tree.this if isinstance(tree, exp.Cast) else tree
+    return exp.TryCast(this=exp.Paren(this=inside.copy()), to=kind)
+
+
 def _floored(tree: exp.Expr, *, floor: bool) -> exp.Expr:
-    return exp.Greatest(this=tree.copy(), expressions=[exp.Literal.number(0)]) if floor else tree.copy()
+    if not floor:
+        return tree.copy()
+    inside = tree.this if isinstance(tree, exp.Cast) else tree
+    return exp.Greatest(this=inside.copy(), expressions=[exp.Literal.number(0)])
 
 
 def _check_words(trees: Sequence[exp.Expr]) -> None:
-    text = exp.select(exp.Literal.number(0), *(tree.copy() for tree in trees)).sql(dialect="duckdb")
-    foreign = foreign_word(sqlglot.tokenize(text, read="duckdb"))
-    if foreign is not None:
-        raise InvalidQuery(
-            f"query: {foreign} cannot be used here: call DuckDB's own scalar functions whose result depends on their "
-            "arguments alone"
-        )
+    check_expressions([without_lookups(tree) for tree in trees])
 
 
 def _described(select: exp.Select) -> list[tuple[str, str]]:
@@ -153,7 +191,7 @@ def _columns(source: Source, query: Query) -> tuple[tuple[str, str], ...]:
     wanted |= {fold(key.name) for join in select.args.get("joins") or () for key in join.args.get("using") or ()}
     tables = []
     for table, columns in query.scope.tables.items():
-        seen = {name: _typed(tree) for name, tree in columns.items() if fold(name) in wanted}
+        seen = {name: without_lookups(tree) for name, tree in columns.items() if fold(name) in wanted}
         seen = seen or {"dpsql_nothing": exp.null()}
         visible = [exp.alias_(tree, name, quoted=True) for name, tree in seen.items()]
         rows = exp.select(*visible).from_(_nothing(source, list(seen.values())))
@@ -164,21 +202,11 @@ def _columns(source: Source, query: Query) -> tuple[tuple[str, str], ...]:
     return tuple(_described(select))
 
 
-def _typed(tree: exp.Expr) -> exp.Expr:
-    """An expression where values of joined tables are NULLs of their types."""
-
-    def known(node: exp.Expr) -> exp.Expr:
-        kind = node.meta.get("dpsql_type") if isinstance(node, exp.Subquery) else None
-        return node if kind is None else exp.cast(exp.null(), data_type(kind))
-
-    return tree.transform(known)
-
-
 def _key_types(source: Source, query: Query) -> list[str]:
     """The DuckDB type of each key."""
     if not query.keys:
         return []
-    listed = [exp.alias_(_typed(tree), f"k{number}") for number, tree in enumerate(query.keys)]
+    listed = [exp.alias_(without_lookups(tree), f"k{number}") for number, tree in enumerate(query.keys)]
     return [kind for _, kind in _described(exp.select(*listed).from_(_nothing(source, query.keys)))]
 
 

@@ -6,39 +6,36 @@ can neither meet a private row nor look around.
 
 from __future__ import annotations
 
-import threading
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Final
 
 import duckdb
-from sqlglot import Token, TokenType
+import sqlglot
+from sqlglot import Token, TokenType, exp
+from sqlglot.errors import SqlglotError
+
+from dpsql.errors import InvalidQuery
 
 _BARE_WORDS: Final = frozenset(
     """current_date current_time current_timestamp localtime localtimestamp current_user session_user current_role
     current_schema current_catalog""".split()  # noqa: SIM905
 )
-_NOT_PLAIN: Final = frozenset({"age", "current_setting", "getvariable"})  # they look around; DuckDB 1.5 says not
+_NOT_PLAIN: Final = frozenset(  # they look around; DuckDB says not
+    {"age", "current_setting", "getvariable", "current_localtime", "current_localtimestamp"}
+)
 _BEFORE_PARENTHESES: Final = frozenset(  # words that are no functions
     """and any array as between case cast coalesce date decimal distinct else end escape extract from ilike in interval
     is like not nullif numeric or row struct then time timestamp to try_cast varchar when""".split()  # noqa: SIM905
 )
 
 
-_opening = threading.Lock()
-
-
-@lru_cache(maxsize=1)
-def _database() -> duckdb.DuckDBPyConnection:
-    return duckdb.connect(":memory:", config={"enable_external_access": "false"})
-
-
 @contextmanager
 def scratch() -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection to the empty database; what is registered or created on it must be temporary."""
-    with _opening:
-        connection = _database().cursor()
+    """A new empty database, so that nothing that one expression might leave behind is there for another."""
+    connection = duckdb.connect(":memory:", config={"enable_external_access": "false"})
     try:
         yield connection
     finally:
@@ -54,6 +51,44 @@ def plain_functions() -> frozenset[str]:
     )
     with scratch() as empty:
         return frozenset(name for (name,) in empty.execute(sql).fetchall()) - _NOT_PLAIN
+
+
+_WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def check_expressions(trees: Sequence[exp.Expr]) -> None:
+    """Refuse expressions that are not what they look like, call what is not plain, or hold a query.
+
+    Some nodes are written out as they came, without quotes: they must be single words. What is written out is then
+    parsed again, and must be the same expressions: so no text of a user's can break out of its place.
+
+    Raises:
+        InvalidQuery: with the reason.
+    """
+    for tree in trees:
+        for node in tree.walk():
+            raw = node.name if isinstance(node, exp.Var | exp.Anonymous) else ""
+            own = isinstance(node, exp.DataType) and node.is_type(exp.DataType.Type.USERDEFINED)
+            if (raw and not _WORD.fullmatch(raw)) or own or isinstance(node, exp.Query | exp.Subquery | exp.Table):
+                shown = node.sql(dialect="duckdb")
+                raise InvalidQuery(f"query: {shown[:80]} is not supported in an expression")
+    text = exp.select(exp.Literal.number(0), *(exp.Paren(this=tree.copy()) for tree in trees)).sql(dialect="duckdb")
+    try:
+        again = sqlglot.parse(text, read="duckdb")
+    except (SqlglotError, RecursionError):
+        again = []
+    read = again[0] if len(again) == 1 else None
+    same = isinstance(read, exp.Select) and len(read.expressions) == len(trees) + 1
+    if not same or read is None or read.sql(dialect="duckdb") != text or read.find(exp.Table, exp.Subquery) is not None:
+        raise InvalidQuery("query: an expression reads differently when it is written out again: say it more plainly")
+    if {name for name, value in read.args.items() if value} != {"expressions"}:
+        raise InvalidQuery("query: an expression reads differently when it is written out again: say it more plainly")
+    foreign = foreign_word(sqlglot.tokenize(text, read="duckdb"))
+    if foreign is not None:
+        raise InvalidQuery(
+            f"query: {foreign} cannot be used: expressions may call DuckDB's own scalar functions whose result depends "
+            "on their arguments alone"
+        )
 
 
 def foreign_word(tokens: Sequence[Token]) -> str | None:

@@ -526,6 +526,13 @@ def typed_answers(types: Mapping[str, str], table: str | exp.Expr) -> exp.Select
     return exp.select(*values).from_(table)
 
 
+def stored_as_text(cursor: duckdb.DuckDBPyConnection, table: exp.Table, names: Sequence[str]) -> pd.DataFrame:
+    """The stored answers of a query as text, None for NULL."""
+    texts = [exp.alias_(exp.cast(exp.column(name), "VARCHAR", dialect="duckdb"), name) for name in names]
+    rows = cursor.execute(exp.select(*texts).from_(table).sql(dialect="duckdb")).fetchall()
+    return pd.DataFrame(rows, columns=list(names), dtype=object)
+
+
 def rows_table(catalog: str, entry: Entry) -> exp.Table:
     """The table that holds a release's rows."""
     return exp.table_(f"release_{entry.number}", db="dpsql", catalog=catalog, quoted=True)

@@ -19,6 +19,7 @@ from dpsql.linear import LinearQuery, Part
 from dpsql.marginal import Marginal, Measurement
 from dpsql.privacy.accounting import Neighbours
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.noise import discrete_gaussian, discrete_laplace
 from dpsql.progress import Quiet
 
 from ..conftest import seeded_entropy
@@ -187,6 +188,17 @@ def test_intervals_of_correlated_sums_and_counts():
     assert 0.93 <= ((found.low <= true) & (true <= found.high)).mean() <= 0.97
     without = ratio(over, under, 1.0, (0.0, 21.0))
     assert ((without.low <= true) & (true <= without.high)).mean() > 0.98
+
+
+@pytest.mark.parametrize(("noise", "stddev"), [("gaussian", 0.504), ("gaussian", 3.0), ("laplace", 1.4)])
+def test_intervals_cover_where_noise_is_small(noise, stddev):
+    """Whole numbers: the interval's half is rounded up to whole steps, and covers 95 % at least."""
+    draw = discrete_gaussian if noise == "gaussian" else discrete_laplace
+    parameter = Fraction(stddev**2) if noise == "gaussian" else Fraction(stddev / math.sqrt(2))
+    drawn = draw(parameter, 20_000, seeded_entropy("small"))
+    found = plain(noisy(1000 + drawn, stddev, noise), 1.0, whole=True)
+    assert ((found.low <= 1000) & (found.high >= 1000)).mean() >= 0.945
+    assert (np.abs(drawn) <= 1.96 * stddev).mean() < 0.945  # as if the noise were continuous
 
 
 def test_an_average_of_hardly_any_rows_knows_its_bounds_only():
