@@ -213,11 +213,11 @@ def smallest(error: Callable[[float], float], most: float) -> float:
     low, high = 1e-4, 1000.0
     if error(high) > most:
         raise InvalidArgument(f"max_error is {most:g}, which no epsilon up to {high:g} reaches: ask for less")
-    while high / low > 1.001:
+    while high / low > 1 + 1e-7:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if error(middle) <= most else (middle, high)
     digits = 2 - math.floor(math.log10(high))
-    return math.ceil(round(high * 10.0**digits, 6)) / 10.0**digits if error(high) <= most else high
+    return math.ceil(round(high * 10.0**digits, 4)) / 10.0**digits
 
 
 def _budget(request: QueryRequest, delta: float) -> Budget:
@@ -302,7 +302,7 @@ def as_text(result: Result, frame: pd.DataFrame) -> pd.DataFrame:
     columns = {}
     for name, kind in result.stored.items():
         scale = decimal_scale(kind) if name.startswith("a") else None
-        columns[name] = [None if _is_null(v) else _decimal(int(v), scale) if scale else str(v) for v in frame[name]]
+        columns[name] = [None if _is_null(v) else _decimal(round(v), scale) if scale else str(v) for v in frame[name]]
     return pd.DataFrame(columns, dtype=object)
 
 

@@ -18,7 +18,7 @@ def report() -> dict[str, str]:
     """Versions, the native extension, and the device of the fits.
 
     >>> report()["functions"]
-    '9 registered'
+    '10 registered'
     """
     with connect() as db:
         sql = (

@@ -712,7 +712,7 @@ class _Analysis:
     # aggregates
 
     def _output(self, item: exp.Expr) -> tuple[exp.Expr, int | None]:
-        constant = self._keys.get(_bare(item)) if isinstance(item, exp.Literal | exp.Null | exp.Boolean) else None
+        constant = self._keys.get(_bare(item)) if item.find(exp.Column, exp.AggFunc, exp.Star) is None else None
         tree = self._over_results(item) if constant is None else exp.column(f"k{constant[0]}")
         inside = tree.this if isinstance(tree, exp.Cast) else tree
         while isinstance(inside, exp.Paren):

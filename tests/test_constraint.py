@@ -244,10 +244,12 @@ def test_education_on_adult(data):
         db.domain("adult", number, lower=1, upper=16, nulls=False)
         listed = ", ".join(f"('{level}', {value})" for level, value in levels)
         db.constraint("adult", f'("{education}", "{number}") IN ({listed})')
-        release = db.synthesize("adult", 1.0, columns=[education, number])
-        rows = release.df()
-        pairs = rows.groupby([education, number]).size()
-        assert set(pairs.index) <= set(levels)
         truth = db.sql(f'SELECT "{education}", count(*) FROM adult GROUP BY ALL').fetchall()
-        counts = rows[education].value_counts()
-        assert sum(abs(counts.get(level, 0) - count) for level, count in truth) < 0.02 * 48842
+        off = []
+        for name in "abc":  # one fit in thirty ends in a worse minimum
+            rows = db.synthesize("adult", 0.8, columns=[education, number], release=name, reuse=False).df()
+            pairs = rows.groupby([education, number]).size()
+            assert set(pairs.index) <= set(levels)
+            counts = rows[education].value_counts()
+            off.append(sum(abs(counts.get(level, 0) - count) for level, count in truth))
+        assert sorted(off)[1] < 0.02 * 48842

@@ -251,12 +251,15 @@ def test_ten_thousand_calls_leak_nothing(con):
     calls(1000)
     con.execute("SELECT 1").fetchall()  # frees the result before it
     gc.collect()
-    held, memory = bridge.held(), resident_kilobytes()
-    calls(10_000)
-    con.execute("SELECT 1").fetchall()
-    gc.collect()
+    held, grown = bridge.held(), []
+    for _ in range(2):  # a leak shows in both halves, what else this process does in one at most
+        memory = resident_kilobytes()
+        calls(5_000)
+        con.execute("SELECT 1").fetchall()
+        gc.collect()
+        grown.append(resident_kilobytes() - memory)
     assert bridge.held() == held
-    assert resident_kilobytes() - memory < 8 * 1024
+    assert min(grown) < 4 * 1024
 
 
 def test_threads_and_cursors(con):
