@@ -163,7 +163,9 @@ def test_some_random_statements(tables, seed):
 
 
 @pytest.mark.slow
-def test_ten_thousand_random_statements(tables):
-    outcomes = Counter(check(tables, Grammar(n).statement()) for n in range(10_000))
+def test_thousands_of_random_statements(tables):
+    """2,000, or as many as DPSQL_STATEMENTS says."""
+    count = int(os.environ.get("DPSQL_STATEMENTS", "2000"))
+    outcomes = Counter(check(tables, Grammar(n).statement()) for n in range(count))
     print(outcomes)
-    assert outcomes["same"] > 1500
+    assert outcomes["same"] > count / 4
