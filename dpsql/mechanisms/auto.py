@@ -1,7 +1,8 @@
 """`mechanism := 'auto'`: the mechanism that a request gets which names none.
 
-    projection   with whole marginals: where mechanisms were compared (Adult at ε 1 and 10, and its split with a prior),
-                 its mean L1 is least or within a tenth of the least (`tests/benchmarks/RESULTS.md`), in seconds
+    projection   with whole marginals: where mechanisms were compared (Adult at ε 0.1, 1 and 10, Loans at ε 1, and the
+                 split of Adult with a prior) its mean L1 is least, or within a tenth of the least, in seconds
+                 (`tests/benchmarks/RESULTS.md`)
 
 One answer for every request, for no other mechanism was found that is nearer by more where public facts could tell: so
 it depends on no row.
