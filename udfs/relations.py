@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,15 +31,13 @@ def literal(value: Any) -> exp.Expr:
     return exp.Literal.string(str(value))
 
 
-def _written(value: Any) -> str:
-    """The same constant as text, as the generator would write it, which takes too long for thousands of rows."""
+def _told(value: Any) -> Any:
+    """A value for JSON: text, a list of texts, or null."""
     if value is None:
-        return "NULL"
+        return None
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_written, value)) + "]"
-    if isinstance(value, bool):
-        return "TRUE" if value else "FALSE"
-    return "'" + str(value).replace("'", "''") + "'"
+        return [_told(item) for item in value]
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def rows_query(columns: Columns, rows: Sequence[Sequence[Any]]) -> str:
@@ -54,14 +53,17 @@ def rows_query(columns: Columns, rows: Sequence[Sequence[Any]]) -> str:
 
     if not rows:
         return select([None] * len(kinds)).limit(0).sql(dialect="duckdb")
-    # one list of values, for many SELECTs would be parsed for seconds
-    given = ", ".join("(" + ", ".join(map(_written, row)) + ")" for row in rows)
+    # one constant of JSON, for lists of many constants are parsed for seconds
     names = [f"c{number}" for number in range(len(kinds))]
-    values = [
-        exp.cast(exp.column(name), kind.copy(), dialect="duckdb") for name, kind in zip(names, kinds, strict=True)
-    ]
+    given = [dict(zip(names, map(_told, row), strict=True)) for row in rows]
+    text = exp.Literal.string(json.dumps(given, ensure_ascii=False)).sql(dialect="duckdb")
+    lists = [kind.is_type(exp.DataType.Type.LIST, exp.DataType.Type.ARRAY) for kind in kinds]
+    shape = json.dumps(
+        [{name: ["VARCHAR"] if listed else "VARCHAR" for name, listed in zip(names, lists, strict=True)}]
+    )
+    values = [exp.cast(exp.column(n, table="r"), k.copy(), dialect="duckdb") for n, k in zip(names, kinds, strict=True)]
     listed = [exp.alias_(value, name, quoted=True) for value, name in zip(values, columns.keys(), strict=True)]
-    return f"{exp.select(*listed).sql(dialect='duckdb')} FROM (VALUES {given}) given({', '.join(names)})"
+    return f"{exp.select(*listed).sql(dialect='duckdb')} FROM (SELECT unnest(from_json({text}, '{shape}')) AS r)"
 
 
 @dataclass
