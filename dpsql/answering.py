@@ -37,13 +37,13 @@ from dpsql.domain import Domain, decimal_scale
 from dpsql.errors import DomainTooLarge, DpsqlError, InvalidArgument, InvalidQuery
 from dpsql.intervals import Noisy, plain, ratio, reach_of
 from dpsql.privacy.accounting import Budget, check_delta, check_epsilon, make_budget, pure_budget
-from dpsql.privacy.curator import Curator, linear_scales, linear_variances
+from dpsql.privacy.curator import linear_scales, linear_variances
 from dpsql.privacy.ledger import Account
 from dpsql.privacy.noise import Entropy, system_entropy
 from dpsql.progress import Progress
 from dpsql.protection import account_of, domain_of
 from dpsql.query import Aggregate, Query, columns_read, parse_query
-from dpsql.release import BooksJournal, Cursors, alone, check_unchanged, guarded, promise
+from dpsql.release import Cursors, alone, check_unchanged, curator_of, guarded, promise
 
 _MECHANISMS: Final = ("gaussian", "laplace")
 MOST_SHOWN: Final = 100_000
@@ -183,7 +183,7 @@ def _text_of(aggregate: Aggregate) -> str:
 
 
 def least_epsilon(cursor: duckdb.DuckDBPyConnection, request: QueryRequest, max_error: float) -> float:
-    """The smallest ε, to 1 %, at which every count and sum of a query has a 95 % interval of at most ± max_error.
+    """The smallest ε, rounded up to three digits, at which no 95 % interval of a count or sum exceeds ± max_error.
 
     Raises:
         InvalidArgument: it is not positive, the query has averages only, or no ε is enough.
@@ -228,10 +228,7 @@ def _budget(request: QueryRequest, delta: float) -> Budget:
 
 def _domain_of(books: Books, source: Source, query: Query) -> Domain:
     """The domain of the columns that a query reads; without any, the empty one."""
-    trees = [*query.keys, *query.filters]
-    for aggregate in query.aggregates:
-        trees += [tree for tree in (aggregate.argument, *aggregate.filters) if tree is not None]
-    names = {name for tree in trees for name in columns_read(tree)}
+    names = {name for tree in query.trees for name in columns_read(tree)}
     if not names:
         return Domain(())
     domain = domain_of(books, source, sorted(names))
@@ -241,7 +238,7 @@ def _domain_of(books: Books, source: Source, query: Query) -> Domain:
                 f"query: {attribute.name!r} is of type {attribute.type}, whose text and parts depend on the time zone "
                 "of the session: ask about columns of other types"
             )
-    for tree in trees:
+    for tree in query.trees:
         columns_of(domain, tree)  # refuses excluded columns
     return domain
 
@@ -399,19 +396,9 @@ def _measure(
     progress.stage(f"counting {resolved.source.name}")
     needed = replace(linear.domain, attributes=tuple(a for a in linear.domain if a.name in linear.clique))
     counter = DuckDBCounter(cursor, resolved.source, needed, once=True)
-    pure = Fraction(resolved.budget.epsilon) if resolved.budget.pure else None
-    curator = Curator(
-        counter,
-        needed,
-        entry.neighbours,
-        entry.rho,
-        BooksJournal(books, entry.key),
-        progress,
-        entropy,
-        gdp=entry.gdp,
-        pure=pure,
-    )
+    curator = curator_of(books, entry, resolved.budget, counter, needed, progress, entropy)
     noise: Any = resolved.request.mechanism
+    pure = curator.remaining_pure
     rho = curator.remaining if pure is None else min(curator.remaining, pure**2 / 2)
     measured = curator.measure_linear(linear, rho, noise)
     counter.close()

@@ -26,7 +26,6 @@ from dpsql.database.store import Books
 from dpsql.domain import Attribute, Clique
 from dpsql.errors import InvalidArgument
 from dpsql.intervals import Noisy
-from dpsql.linear import LinearQuery
 from dpsql.marginal import Measurement
 from dpsql.mechanisms.pseudo import consistent
 
@@ -48,7 +47,7 @@ def derive(books: Books, resolved: ResolvedQuery) -> pd.DataFrame:
             f"epsilon is 0, and no earlier release measured {columns} together on these values: give an epsilon that "
             "may be spent, or ask about fewer columns (dp_measurements shows what a release measured)"
         )
-    values, variance = _combined(linear, clique, known)
+    values, variance = _combined(known)
     noise = "gaussian" if all(m.noise == "gaussian" for m in known) else "mixed"
     weights, groups = linear.cell_weights(np.arange(len(values)))
 
@@ -64,7 +63,7 @@ def derive(books: Books, resolved: ResolvedQuery) -> pd.DataFrame:
 
 
 def _measured(books: Books, resolved: ResolvedQuery, clique: Clique) -> list[Measurement]:
-    """The stored marginals that hold the query's columns, on the same domains."""
+    """The marginals of the query's columns that stored ones hold, on the same domains."""
     wanted = {name: resolved.evaluated.linear.domain.by_name[name] for name in clique}
     nullable = {column.name for column in resolved.source.columns if column.nullable}
     found = []
@@ -83,9 +82,8 @@ def _measured(books: Books, resolved: ResolvedQuery, clique: Clique) -> list[Mea
                 and len(measured.values) <= _MOST_CELLS
                 and measured.variance > 0
             ):
-                found.append(measured)
-    projected = [_projected(measured, clique) for measured in found]
-    return [m for m, own in zip(found, projected, strict=True) if consistent([projected[0]], [own])]
+                found.append(_projected(measured, clique))
+    return [measured for measured in found if consistent(found[:1], [measured])]
 
 
 def _is_total(attribute: Attribute, *, nullable: bool) -> bool:
@@ -104,14 +102,11 @@ def _projected(measured: Measurement, clique: Clique) -> Measurement:
     return replace(measured, clique=clique, shape=shape, values=values, variance=variance)
 
 
-def _combined(
-    linear: LinearQuery, clique: Clique, known: Sequence[Measurement]
-) -> tuple[npt.NDArray[np.float64], float]:
-    """The marginal of a clique from all that hold it, shape (cells,), and the variance of each cell."""
-    total, weight = np.zeros(linear.domain.size(clique)), 0.0
+def _combined(known: Sequence[Measurement]) -> tuple[npt.NDArray[np.float64], float]:
+    """One marginal from several measurements of it, shape (cells,), and the variance of each cell."""
+    total, weight = np.zeros(len(known[0].values)), 0.0
     for measured in known:
-        projected = _projected(measured, clique)
-        share = 1 / float(projected.variance)
-        total += share * projected.values
+        share = 1 / float(measured.variance)
+        total += share * measured.values
         weight += share
     return total / weight, 1 / weight

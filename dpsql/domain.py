@@ -102,6 +102,11 @@ class Attribute:
         return self.regular + (self.other is not None) if self.nullable else None
 
     @property
+    def has_single_values(self) -> bool:
+        """Whether each bin holds one value of the type."""
+        return not self.is_float and self.ticks[-1] - self.ticks[0] == self.regular
+
+    @property
     def is_float(self) -> bool:
         """Whether ticks are floats."""
         return self.type in FLOAT_TYPES

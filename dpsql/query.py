@@ -113,6 +113,11 @@ class Aggregate:
     argument: exp.Expr | None
     filters: tuple[exp.Expr, ...]
 
+    @property
+    def trees(self) -> tuple[exp.Expr, ...]:
+        """Its expressions."""
+        return self.filters if self.argument is None else (self.argument, *self.filters)
+
 
 @dataclass(frozen=True)
 class Query:
@@ -145,6 +150,11 @@ class Query:
     order: tuple[exp.Ordered, ...] = ()
     limit: int | None = None
     offset: int = 0
+
+    @property
+    def trees(self) -> list[exp.Expr]:
+        """All that it says about rows: keys, filters, and what its aggregates are of."""
+        return [*self.keys, *self.filters, *(tree for aggregate in self.aggregates for tree in aggregate.trees)]
 
     @property
     def fingerprint(self) -> str:

@@ -320,6 +320,33 @@ def produce(cursors: Cursors, resolved: Resolved, progress: Progress, entropy: E
         return entry
 
 
+def curator_of(
+    books: Books,
+    entry: Entry,
+    budget: Budget,
+    counter: DuckDBCounter,
+    domain: Domain,
+    progress: Progress,
+    entropy: Entropy,
+    prior: Prior | None = None,
+    earlier: Sequence[Measurement] = (),
+) -> Curator:
+    """A curator of what a release was charged, whose answers go to the books."""
+    return Curator(
+        counter,
+        domain,
+        entry.neighbours,
+        entry.rho,
+        BooksJournal(books, entry.key),
+        progress,
+        entropy,
+        gdp=entry.gdp,
+        pure=Fraction(budget.epsilon) if budget.pure else None,
+        prior=prior,
+        earlier=earlier,
+    )
+
+
 def _make(
     cursor: duckdb.DuckDBPyConnection,
     books: Books,
@@ -332,17 +359,14 @@ def _make(
     check_unchanged(entry, resolved.source)
     progress.stage(f"counting {resolved.source.name}")
     counter = DuckDBCounter(cursor, resolved.source, entry.domain)
-    journal = BooksJournal(books, entry.key)
-    curator = Curator(
+    curator = curator_of(
+        books,
+        entry,
+        resolved.budget,
         counter,
         entry.domain,
-        entry.neighbours,
-        entry.rho,
-        journal,
         progress,
         entropy,
-        gdp=entry.gdp,
-        pure=Fraction(resolved.budget.epsilon) if resolved.budget.pure else None,
         prior=_prior(cursor, resolved.request, resolved.source, entry.domain),
         earlier=books.measurements_for(entry) if json.loads(entry.request).get("reuse") else (),
     )

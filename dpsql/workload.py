@@ -265,10 +265,7 @@ def _cliques(
             query = analyse(statement, _Only(catalog, tuple(source)))
     except InvalidQuery as error:
         raise InvalidWorkload(str(error).replace("query:", "workload:", 1).replace(INSTEAD, _EXPECTED)) from None
-    trees = list(query.filters)
-    for aggregate in query.aggregates:
-        trees += [tree for tree in (aggregate.argument, *aggregate.filters) if tree is not None]
-    everywhere = _read_by(trees)
+    everywhere = _read_by([*query.filters, *(tree for aggregate in query.aggregates for tree in aggregate.trees)])
     cliques = [domain.clique(everywhere | _read_by([query.keys[key] for key in keys])) for keys in query.sets]
     if not any(cliques):
         _refuse(statement, "no column is named: a workload needs GROUP BY or WHERE")

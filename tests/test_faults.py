@@ -26,6 +26,18 @@ def prepare(path: Path) -> None:
         db.protect("t", epsilon=1.5, delta=1e-6)
 
 
+def kill_in(module: str, name: str, path: Path, call: str) -> None:
+    """Run a call in a process that dies by kill -9 where it uses a name of a module."""
+    script = f"""
+import os, signal, importlib, dpsql
+def die(*_, **__): os.kill(os.getpid(), signal.SIGKILL)
+setattr(importlib.import_module({module!r}), {name!r}, die)
+dpsql.connect({str(path)!r}).sql({call!r}).fetchall()
+"""
+    killed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+
+
 QUERY = "FROM dp_query('SELECT a, count(*) AS n, avg(b::INT) AS share FROM t GROUP BY a', epsilon := 1.0)"
 
 
@@ -36,14 +48,7 @@ def test_a_query_killed_between_charge_and_publication(tmp_path, module, name):
     """kill -9 before and after the answer is journalled: the same query completes, charged once, with the same answer."""
     path = tmp_path / "bank.duckdb"
     prepare(path)
-    script = f"""
-import os, signal, importlib, dpsql
-def die(*_, **__): os.kill(os.getpid(), signal.SIGKILL)
-setattr(importlib.import_module({module!r}), {name!r}, die)
-dpsql.connect({str(path)!r}).sql({QUERY!r}).fetchall()
-"""
-    killed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    kill_in(module, name, path, QUERY)
     with dpsql.connect(path) as db:
         assert db.sql("SELECT state FROM dp_releases()").fetchall() == [("charged",)]
         spent = db.sql("SELECT epsilon_spent, releases FROM dp_budget()").fetchall()
@@ -69,14 +74,7 @@ def test_killed_between_charge_and_publication(tmp_path, point):
     path = tmp_path / "bank.duckdb"
     prepare(path)
     module, name = KILL_AT[point]
-    script = f"""
-import os, signal, importlib, dpsql
-def die(*_, **__): os.kill(os.getpid(), signal.SIGKILL)
-setattr(importlib.import_module({module!r}), {name!r}, die)
-dpsql.connect({str(path)!r}).sql({CALL!r}).fetchall()
-"""
-    killed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    kill_in(module, name, path, CALL)
     with dpsql.connect(path) as db:
         assert db.sql("SELECT state FROM dp_releases()").fetchall() == [("charged",)]
         spent = db.sql("SELECT epsilon_spent, releases FROM dp_budget()").fetchall()

@@ -20,17 +20,6 @@ Columns = Mapping[str, str]
 """Names of columns and their DuckDB types."""
 
 
-def literal(value: Any) -> exp.Expr:
-    """A Python value as a constant; lists of text too."""
-    if value is None:
-        return exp.null()
-    if isinstance(value, list | tuple):
-        return exp.Array(expressions=[literal(item) for item in value])
-    if isinstance(value, bool):
-        return exp.true() if value else exp.false()
-    return exp.Literal.string(str(value))
-
-
 def _told(value: Any) -> Any:
     """A value for JSON: text, a list of texts, or null."""
     if value is None:
@@ -44,15 +33,12 @@ def rows_query(columns: Columns, rows: Sequence[Sequence[Any]]) -> str:
     """A SELECT of constant rows with these columns; without rows, one with the columns only."""
     kinds = [exp.DataType.build(kind, dialect="duckdb") for kind in columns.values()]
 
-    def select(row: Sequence[Any]) -> exp.Select:
-        values = [
-            exp.cast(literal(value), kind.copy(), dialect="duckdb") for value, kind in zip(row, kinds, strict=True)
-        ]
-        names = columns.keys()
-        return exp.select(*(exp.alias_(v, name, quoted=True) for v, name in zip(values, names, strict=True)))
+    def select(values: Sequence[exp.Expr]) -> exp.Select:
+        typed = [exp.cast(value, kind.copy(), dialect="duckdb") for value, kind in zip(values, kinds, strict=True)]
+        return exp.select(*(exp.alias_(v, name, quoted=True) for v, name in zip(typed, columns, strict=True)))
 
     if not rows:
-        return select([None] * len(kinds)).limit(0).sql(dialect="duckdb")
+        return select([exp.null() for _ in kinds]).limit(0).sql(dialect="duckdb")
     # one constant of JSON, for lists of many constants are parsed for seconds
     names = [f"c{number}" for number in range(len(kinds))]
     given = [dict(zip(names, map(_told, row), strict=True)) for row in rows]
@@ -61,9 +47,8 @@ def rows_query(columns: Columns, rows: Sequence[Sequence[Any]]) -> str:
     shape = json.dumps(
         [{name: ["VARCHAR"] if listed else "VARCHAR" for name, listed in zip(names, lists, strict=True)}]
     )
-    values = [exp.cast(exp.column(n, table="r"), k.copy(), dialect="duckdb") for n, k in zip(names, kinds, strict=True)]
-    listed = [exp.alias_(value, name, quoted=True) for value, name in zip(values, columns.keys(), strict=True)]
-    return f"{exp.select(*listed).sql(dialect='duckdb')} FROM (SELECT unnest(from_json({text}, '{shape}')) AS r)"
+    shown = select([exp.column(name, table="r") for name in names])
+    return f"{shown.sql(dialect='duckdb')} FROM (SELECT unnest(from_json({text}, '{shape}')) AS r)"
 
 
 @dataclass

@@ -289,8 +289,7 @@ def _encode_bins(attribute: Attribute, column: exp.Column) -> exp.Expr:
     inside = exp.and_(
         exp.GTE(this=column.copy(), expression=edges[0]), exp.LTE(this=column.copy(), expression=edges[-1])
     )
-    single = attribute.ticks[-1] - attribute.ticks[0] == attribute.regular
-    steps = _steps(attribute, column, edges[0]) if single else None
+    steps = _steps(attribute, column, edges[0]) if attribute.has_single_values else None
     if steps is not None:  # inside the range the difference cannot overflow; a CASE computes it for no other row
         return exp.case().when(inside, steps)
     return exp.case().when(inside, _search(column, edges, 0, attribute.regular))

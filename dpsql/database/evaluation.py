@@ -28,7 +28,7 @@ from dpsql.database.catalog import Source
 from dpsql.database.dimensions import Loaded
 from dpsql.database.encoding import data_type, decode, edge_texts, tick
 from dpsql.database.scratch import check_expressions, scratch
-from dpsql.domain import INTEGER_TYPES, Attribute, Domain, decimal_scale
+from dpsql.domain import FLOAT_TYPES, INTEGER_TYPES, Attribute, Domain, decimal_scale
 from dpsql.errors import DomainTooLarge, DpsqlError, InvalidQuery
 from dpsql.linear import Integers, LinearQuery, Part
 from dpsql.names import fold
@@ -39,9 +39,6 @@ _MOST_GROUPS: Final = 5_000_000
 _MOST_STEPS: Final = 200_000  # of one column, taken value by value
 _LARGEST_WEIGHT: Final = 2**32  # so that a thousand million rows of it can be added in 64 bits
 _FINEST: Final = 2**30  # steps into which the largest weight of a DOUBLE is divided
-_WHOLE: Final = frozenset(
-    "BOOLEAN TINYINT SMALLINT INTEGER BIGINT HUGEINT UTINYINT USMALLINT UINTEGER UBIGINT UHUGEINT".split()  # noqa: SIM905
-)
 _COMPARES: Final = (
     exp.EQ,
     exp.NEQ,
@@ -133,14 +130,12 @@ def evaluate(source: Source, domain: Domain, query: Query, dimensions: Sequence[
         DomainTooLarge: too many cells to try, or too many groups.
     """
     weights, _ = weights_of(query.aggregates)
-    trees = [*query.keys, *query.filters]
-    trees += [tree for weight in weights for tree in (weight.argument, *weight.filters) if tree is not None]
-    check_expressions([part for tree in trees for part in own_parts(tree)])
+    check_expressions([part for tree in query.trees for part in own_parts(tree)])
     pieces = []
     with scratch() as empty:
         for loaded in dimensions:
             loaded.create(empty)
-        for number, names in enumerate(_components(domain, trees)):
+        for number, names in enumerate(_components(domain, query.trees)):
             pieces.append(_Piece(empty, source, domain, names, query, weights, is_first=number == 0))
     return _joined(domain, query, weights, pieces)
 
@@ -220,7 +215,7 @@ def _inside(attribute: Attribute, constants: Sequence[int | float]) -> Iterator[
                     yield [code], [float(near)]
         return
     ticks = np.array(attribute.ticks, np.int64)
-    if ticks[-1] - ticks[0] == attribute.regular:
+    if attribute.has_single_values:
         return
     if ticks[-1] - ticks[0] <= _MOST_STEPS:
         every = np.arange(ticks[0], ticks[-1])
@@ -406,7 +401,8 @@ class _Piece:
         trees += [tree for argument, filters in self._weights for tree in (argument, *filters) if tree is not None]
         found = itertools.chain.from_iterable(tree.find_all(exp.Column) for tree in trees)
         compared = [column for column in found if column.name == attribute.name and not column.table]
-        operands = {_sql(other): other for column in compared for other in _operands(column)}
+        constants = itertools.chain.from_iterable(_operands(column) or () for column in compared)
+        operands = {_sql(other): other for other in constants if not isinstance(other, exp.Null)}
         for text, operand in operands.items():
             yield from self._around(text, operand, attribute)
 
@@ -443,7 +439,7 @@ class _Varies(Exception):
         wide = [
             (attribute, None if codes is None else int(codes[place]))
             for place, attribute in enumerate(self._attributes)
-            if attribute.kind == "bins" and not _one_value_each(attribute)
+            if attribute.kind == "bins" and not attribute.has_single_values
         ]
         attribute, code = wide[0]
         where = f"in the bin {attribute.labels()[code]} of" if code is not None else "in every bin of"
@@ -452,10 +448,6 @@ class _Varies(Exception):
             f"bins ({', '.join(attribute.edges[:12])}{', …' if len(attribute.edges) > 12 else ''}), or the owner "
             f"declares edges where it changes with dp_domain(…, {attribute.name!r}, edges := […])"
         )
-
-
-def _one_value_each(attribute: Attribute) -> bool:
-    return not attribute.is_float and attribute.ticks[-1] - attribute.ticks[0] == attribute.regular
 
 
 def _all_tried(attribute: Attribute) -> bool:
@@ -472,33 +464,21 @@ def _told_by_ends(tree: exp.Expr, name: str) -> bool:
     it, as floor(x / 10).
     """
     for column in tree.find_all(exp.Column):
-        if column.name == name and not column.table and not (_compared(column) or _in_monotone(column, tree)):
+        if column.name == name and not column.table and _operands(column) is None and not _in_monotone(column, tree):
             return False
     return True
 
 
-def _compared(column: exp.Column) -> bool:
-    """Whether a column stands by itself in a comparison with constants."""
+def _operands(column: exp.Column) -> list[exp.Expr] | None:
+    """The constants that a column, standing by itself, is compared with; None if it is not."""
     node: exp.Expr = column
     while isinstance(node.parent, exp.Paren):
         node = node.parent
     parent = node.parent
     if not isinstance(parent, _COMPARES):
-        return False
-    others = [child for child in parent.iter_expressions() if child is not node]
-    return all(other.find(exp.Column) is None and _is_constant(other) for other in others)
-
-
-def _operands(column: exp.Column) -> list[exp.Expr]:
-    """The constants that a column is compared with."""
-    if not _compared(column):
-        return []
-    node: exp.Expr = column
-    while isinstance(node.parent, exp.Paren):
-        node = node.parent
-    parent = node.parent
-    assert parent is not None
-    return [child for child in parent.iter_expressions() if child is not node and not isinstance(child, exp.Null)]
+        return None
+    others: list[exp.Expr] = [child for child in parent.iter_expressions() if child is not node]
+    return others if all(map(_is_constant, others)) else None
 
 
 def _is_constant(tree: exp.Expr) -> bool:
@@ -529,11 +509,9 @@ def _in_monotone(column: exp.Column, tree: exp.Expr) -> bool:
 
 def _finest(attribute: Attribute) -> Attribute:
     """The same bounds with a bin for each value, where the type has steps and there are few enough."""
-    if attribute.kind != "bins" or attribute.is_float or attribute.ticks[-1] - attribute.ticks[0] > _MOST_STEPS:
+    if attribute.kind != "bins" or not _all_tried(attribute) or attribute.has_single_values:
         return attribute
     ticks = tuple(range(int(attribute.ticks[0]), int(attribute.ticks[-1]) + 1))
-    if len(ticks) == len(attribute.ticks):
-        return attribute
     with scratch() as empty:
         return replace(attribute, ticks=ticks, edges=edge_texts(empty, ticks, attribute.type))
 
@@ -560,12 +538,12 @@ def _unit_of(kind: str) -> Fraction | None:
     Raises:
         InvalidQuery: it cannot be summed.
     """
-    if kind in _WHOLE:
+    if kind == "BOOLEAN" or kind in INTEGER_TYPES:
         return Fraction(1)
     scale = decimal_scale(kind)
     if scale is not None:
         return Fraction(1, 10**scale)
-    if kind in ("FLOAT", "DOUBLE"):
+    if kind in FLOAT_TYPES:
         return None
     raise InvalidQuery(f"query: sum and avg take numbers, not {kind}: cast the argument to one")
 

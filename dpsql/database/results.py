@@ -52,12 +52,13 @@ class Result:
         Raises:
             InvalidQuery: DuckDB cannot bind it, or it calls what is not plain.
         """
-        columns = _columns(source, query)
-        stored = {f"k{number}": kind for number, kind in enumerate(_key_types(source, query))}
-        for number, kind in enumerate(_value_types(query, evaluated)):
-            stored |= {f"a{number}{suffix}": "DOUBLE" if suffix else kind for suffix in SUFFIXES}
-        result = Result(query, columns, stored)
-        result._check()
+        with scratch() as empty:
+            columns = _columns(empty, source, query)
+            stored = {f"k{number}": kind for number, kind in enumerate(_key_types(empty, source, query))}
+            for number, kind in enumerate(_value_types(query, evaluated)):
+                stored |= {f"a{number}{suffix}": "DOUBLE" if suffix else kind for suffix in SUFFIXES}
+            result = Result(query, columns, stored)
+            result._check(empty)
         return result
 
     def shown(self) -> list[tuple[str, str]]:
@@ -137,13 +138,13 @@ class Result:
                 raise InvalidQuery(f"query: {str(error).splitlines()[0]}") from None
         return pd.DataFrame(found, columns=[name for name, _ in self.shown()], dtype=object)
 
-    def _check(self) -> None:
+    def _check(self, empty: duckdb.DuckDBPyConnection) -> None:
         query = self.query
         trees = [*query.outputs, *([] if query.having is None else [query.having]), *(o.this for o in query.order)]
         _check_words(trees)
         nothing = exp.select(*(_null(kind, name) for name, kind in self.stored.items())).limit(0)
         for non_negative in (False, True):
-            _described(self.select(nothing.subquery("dpsql_answers"), non_negative=non_negative))
+            _described(empty, self.select(nothing.subquery("dpsql_answers"), non_negative=non_negative))
 
 
 def _null(kind: str, name: str) -> exp.Expr:
@@ -167,17 +168,16 @@ def _check_words(trees: Sequence[exp.Expr]) -> None:
     check_expressions([without_lookups(tree) for tree in trees])
 
 
-def _described(select: exp.Select) -> list[tuple[str, str]]:
+def _described(empty: duckdb.DuckDBPyConnection, select: exp.Select) -> list[tuple[str, str]]:
     """Names and types of a SELECT that reads no table."""
-    with scratch() as empty:
-        try:
-            found = empty.execute(f"DESCRIBE {select.sql(dialect='duckdb')}").fetchall()
-        except duckdb.Error as error:  # no private row is there, so its text may be shown
-            raise InvalidQuery(f"query: {str(error).splitlines()[0]}") from None
+    try:
+        found = empty.execute(f"DESCRIBE {select.sql(dialect='duckdb')}").fetchall()
+    except duckdb.Error as error:  # no private row is there, so its text may be shown
+        raise InvalidQuery(f"query: {str(error).splitlines()[0]}") from None
     return [(row[0], row[1]) for row in found]
 
 
-def _columns(source: Source, query: Query) -> tuple[tuple[str, str], ...]:
+def _columns(empty: duckdb.DuckDBPyConnection, source: Source, query: Query) -> tuple[tuple[str, str], ...]:
     """Names and types of the query's result, as DuckDB tells them for a table without rows."""
     select = query.select.copy()
     for clause in ("with_", "where", "order", "limit", "offset", "having"):
@@ -199,15 +199,15 @@ def _columns(source: Source, query: Query) -> tuple[tuple[str, str], ...]:
     select.set("from_", exp.From(this=tables[0]))
     for join in select.args.get("joins") or ():
         join.set("this", tables[select.args["joins"].index(join) + 1])
-    return tuple(_described(select))
+    return tuple(_described(empty, select))
 
 
-def _key_types(source: Source, query: Query) -> list[str]:
+def _key_types(empty: duckdb.DuckDBPyConnection, source: Source, query: Query) -> list[str]:
     """The DuckDB type of each key."""
     if not query.keys:
         return []
     listed = [exp.alias_(without_lookups(tree), f"k{number}") for number, tree in enumerate(query.keys)]
-    return [kind for _, kind in _described(exp.select(*listed).from_(_nothing(source, query.keys)))]
+    return [kind for _, kind in _described(empty, exp.select(*listed).from_(_nothing(source, query.keys)))]
 
 
 def _nothing(source: Source, trees: Sequence[exp.Expr]) -> exp.Subquery:

@@ -22,7 +22,8 @@ The error that a plan foretells for a marginal S of the workload, from the noise
     p_i ∝ 1/i over the cells: how rows spread over cells is private, so the usual long tail is assumed
 
 (for one column x itself). It was fitted to the means of 11 workloads of Adult and Loans: within 1.5 of what was
-measured on Adult, within 2 on Loans, which by the same public facts is twice as far off as Adult: a rough guide.
+measured for 3 and 5 columns of Adult, within 1.75 for pairs of Adult and on Loans, which by the same public facts is
+twice as far off as Adult: a rough guide.
 
 Where the rule comes from: errors on Adult, Loans, thousands of their rows, and simulated tables, at ε 0.1, 1 and 10
 (`tests/benchmarks/RESULTS.md`).

@@ -14,7 +14,8 @@ from pathlib import Path
 FILE = Path(__file__).parent / "RESULTS.md"
 HEAD = """# What the benchmarks measured
 
-Each section is written by the command that it names (`--write`). The real tables are not part of this repository; the
+Each section names its command; most are written by it (`--write`), those of several commands, "Beside peers", "Thresholds"
+and "Every mechanism", were put together from what these printed. The real tables are not part of this repository; the
 scripts say where they look for them.
 """
 
