@@ -42,7 +42,7 @@ from dpsql.privacy.ledger import Account
 from dpsql.privacy.noise import Entropy, system_entropy
 from dpsql.progress import Progress
 from dpsql.protection import account_of, domain_of
-from dpsql.query import Aggregate, Query, columns_read, parse_query
+from dpsql.query import Aggregate, Query, columns_read, parse_query, refuse
 from dpsql.release import Cursors, alone, check_unchanged, curator_of, guarded, promise
 
 _MECHANISMS: Final = ("gaussian", "laplace")
@@ -129,6 +129,7 @@ def resolve_query(cursor: duckdb.DuckDBPyConnection, request: QueryRequest, *, t
     free = request.epsilon == 0
     check_epsilon(1.0 if free else request.epsilon)
     check_delta(delta)
+    _check_units(account, query)
     domain = _domain_of(books, source, query)
     budget = Budget(0.0, delta, Fraction(0), Fraction(0)) if free else _budget(request, delta)
     dimensions = [load(cursor, dimension) for dimension in query.scope.dimensions]
@@ -178,8 +179,9 @@ def plan_answers(resolved: ResolvedQuery) -> list[PlannedAnswer]:
 
 def _text_of(aggregate: Aggregate) -> str:
     argument = "*" if aggregate.argument is None else aggregate.argument.sql(dialect="duckdb")
+    kind, argument = ("count", f"DISTINCT {argument}") if aggregate.kind == "units" else (aggregate.kind, argument)
     where = " AND ".join(tree.sql(dialect="duckdb") for tree in aggregate.filters)
-    return f"{aggregate.kind}({argument})" + (f" WHERE {where}" if where else "")
+    return f"{kind}({argument})" + (f" WHERE {where}" if where else "")
 
 
 def least_epsilon(cursor: duckdb.DuckDBPyConnection, request: QueryRequest, max_error: float) -> float:
@@ -241,6 +243,19 @@ def _domain_of(books: Books, source: Source, query: Query) -> Domain:
     for tree in query.trees:
         columns_of(domain, tree)  # refuses excluded columns
     return domain
+
+
+def _check_units(account: Account, query: Query) -> None:
+    """Refuse count(DISTINCT …) of anything but the table's privacy unit."""
+    for aggregate in query.aggregates:
+        column = aggregate.argument
+        if aggregate.kind != "units" or column is None or column.name == account.unit_column:
+            continue
+        if account.unit_column is None:
+            reason = f"rows of {account.source!r} are units of their own, so DISTINCT values cannot be counted"
+            refuse(column, reason, "count groups instead: GROUP BY the column")
+        instead = f"say count(DISTINCT {account.unit_column}), or count groups: GROUP BY the column"
+        refuse(column, "DISTINCT values are counted of the privacy unit only", instead)
 
 
 def _canonical(
@@ -395,7 +410,8 @@ def _measure(
     linear = resolved.evaluated.linear
     progress.stage(f"counting {resolved.source.name}")
     needed = replace(linear.domain, attributes=tuple(a for a in linear.domain if a.name in linear.clique))
-    counter = DuckDBCounter(cursor, resolved.source, needed, once=True)
+    bound = books.bound(resolved.source.key, entry.key)
+    counter = DuckDBCounter(cursor, resolved.source, needed, bound, once=True)
     curator = curator_of(books, entry, resolved.budget, counter, needed, progress, entropy)
     noise: Any = resolved.request.mechanism
     pure = curator.remaining_pure

@@ -187,8 +187,19 @@ class Database:
         path = self.connection.execute("SELECT current_setting('search_path')").fetchall()[0][0]
         return find_source(cursor, table, path)
 
-    def protect(self, table: str, epsilon: float, delta: float, neighbours: str = "add_remove") -> Account:
+    def protect(
+        self,
+        table: str,
+        epsilon: float,
+        delta: float,
+        neighbours: str = "add_remove",
+        privacy_unit: str | None = None,
+        max_rows: int | None = None,
+    ) -> Account:
         """Give a table a privacy budget, once: all its releases together will be (ε, δ)-DP. See `dp_protect`.
+
+        The promise is for tables that differ by one row; with `privacy_unit` by all rows of one unit, of which at most
+        `max_rows` count.
 
         >>> with connect() as db:
         ...     _ = db.sql("CREATE TABLE t (sick BOOLEAN NOT NULL)")
@@ -196,7 +207,8 @@ class Database:
         3.0
         """
         with self.instance.cursor() as cursor:
-            return protect(cursor, self._source(cursor, table), epsilon, delta, neighbours)
+            source = self._source(cursor, table)
+            return protect(cursor, source, epsilon, delta, neighbours, privacy_unit, max_rows)
 
     def domain(self, table: str, column: str, **how: Any) -> None:
         """Declare the public domain of a column; the keywords are those of `dp_domain` in SQL."""

@@ -40,6 +40,8 @@ def derive(books: Books, resolved: ResolvedQuery) -> pd.DataFrame:
     """
     linear = resolved.evaluated.linear
     clique = linear.clique
+    if linear.units:
+        raise InvalidArgument("epsilon is 0, and marginals count rows, not units: give an epsilon that may be spent")
     known = _measured(books, resolved, clique)
     if not known:
         columns = ", ".join(clique) or "the number of rows"

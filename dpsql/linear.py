@@ -5,6 +5,8 @@ r"""Linear queries: sums over the rows of a table of weights that depend on the 
 M is the marginal of the clique. The clique falls into parts p, sets of attributes that no expression joins, so that the
 weights and the group of a cell are put together from its coordinates in the parts, and no array is larger than a part.
 A group is one value of each part's key; with several grouping sets a cell has a group in each of them.
+
+Beside such sums there are numbers of privacy units, those with at least one row of weight 1 in the group.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.domain import Clique, Domain
-from dpsql.marginal import Marginal
+from dpsql.marginal import Marginal, Presence
+from dpsql.neighbours import Neighbours
 
 Integers = npt.NDArray[np.int64]
 _ABOVE_ROUNDING: Final = 1 + 1e-12
@@ -48,10 +51,12 @@ class LinearQuery:
     Attributes:
         domain: of the attributes; its codes are what the marginal counts.
         parts: at least one; their cliques share no attribute.
+        units: the numbers of the aggregates that count privacy units; their weights are 0 or 1.
     """
 
     domain: Domain
     parts: tuple[Part, ...]
+    units: frozenset[int] = frozenset()
 
     @property
     def clique(self) -> Clique:
@@ -72,6 +77,7 @@ class LinearQuery:
     def fingerprint(self) -> str:
         """Tells queries apart."""
         digest = hashlib.sha256(self.domain.to_json().encode())
+        digest.update(repr(sorted(self.units)).encode())
         for part in self.parts:
             for piece in (repr((part.clique, part.keys)).encode(), part.factors.tobytes(), part.groups.tobytes()):
                 digest.update(piece)
@@ -83,34 +89,41 @@ class LinearQuery:
         largest = [np.abs(part.factors).max(axis=1, initial=0) for part in self.parts]
         return tuple(max(1, math.prod(int(m[a]) for m in largest)) for a in range(self.aggregates))
 
-    def sensitivity(self, power: int, *, replace: bool) -> float:
-        """The most that one row changes Σ |change_a/scale_a|^power over all groups and aggregates.
+    def sensitivity(self, power: int, neighbours: Neighbours) -> float:
+        """The most that two neighbours differ in Σ |change_a/scale_a|^power over all groups and aggregates.
 
         Args:
             power: 1 or 2.
-            replace: whether the row becomes another one, instead of being added or removed.
+            neighbours: of which tables.
 
         Returns:
             An upper bound, at least 1.
 
         A row adds its weights to one group of each set. Over several parts the bound is the least of what each part
-        alone allows, for the factors of the others are at most their largest.
+        alone allows, for the factors of the others are at most their largest. The c rows of a unit may all be alike:
+        the norm is at most c times that of one row. A unit is counted once in each group that it has a row in, at most
+        c of a set.
         """
-        sets = len(self.groups)
-        return max(1.0, self._change(power, sets, replace=replace))
+        if neighbours.total_is_public:
+            return max(1.0, self._replaced(power))
+        units = len(self.units) * sum(min(neighbours.cell, count) for count in self.groups)
+        scaled: float = neighbours.cell**power * self._row(power)
+        return max(1.0, scaled + units)
 
-    def _change(self, power: int, sets: int, *, replace: bool) -> float:
-        one = min(self._row(part, power) for part in self.parts) * sets
-        if not replace:
-            return one
-        apart = 2 * one if max(self.groups, default=1) > 1 else 0.0
-        return max(apart, sets * self._same_group(power))
+    def _replaced(self, power: int) -> float:
+        apart = 2 * self._row(power) if max(self.groups, default=1) > 1 else 0.0
+        return max(apart, len(self.groups) * self._same_group(power))
 
-    @staticmethod
-    def _row(part: Part, power: int) -> float:
-        """Max over cells of Σ_a |f_a/largest_a|^power."""
-        largest = np.maximum(np.abs(part.factors).max(axis=1, initial=0), 1)
-        relative = np.abs(part.factors / largest[:, None]) ** power
+    def _row(self, power: int) -> float:
+        """The most that adding one row changes the sums by."""
+        return min(self._row_of(part, power) for part in self.parts) * len(self.groups)
+
+    def _row_of(self, part: Part, power: int) -> float:
+        """Max over cells of Σ_a |f_a/largest_a|^power, over the aggregates that are sums."""
+        sums = [a for a in range(self.aggregates) if a not in self.units]
+        factors = part.factors[sums]
+        largest = np.maximum(np.abs(factors).max(axis=1, initial=0), 1)
+        relative = np.abs(factors / largest[:, None]) ** power
         exact = bool(((relative == 0) | (relative == 1)).all())
         return float(relative.sum(axis=0).max(initial=0.0)) * (1 if exact else _ABOVE_ROUNDING)
 
@@ -146,8 +159,24 @@ class LinearQuery:
             groups = groups * np.array(part.keys, np.int64)[:, None] + part.groups[:, local]
         return weights, groups
 
-    def answers(self, marginal: Marginal) -> list[Integers]:
-        """The exact answers of each grouping set, shape (aggregates, groups)."""
+    def answers(self, marginal: Marginal, presence: Presence | None = None) -> list[Integers]:
+        """The exact answers of each grouping set, shape (aggregates, groups).
+
+        Args:
+            marginal: of the clique.
+            presence: of the clique's cells, where units are counted.
+        """
+        found = self._sums(marginal)
+        if presence is not None:
+            weights, groups = self.cell_weights(presence.cells)
+            for answers, of_set, count in zip(found, groups, self.groups, strict=True):
+                for a in self.units:
+                    inside = weights[a] != 0
+                    seen = np.unique(presence.units[inside] * count + of_set[inside])
+                    answers[a] = np.bincount(seen % count, minlength=count)
+        return found
+
+    def _sums(self, marginal: Marginal) -> list[Integers]:
         weights, groups = self.cell_weights(marginal.cells)
         weights *= marginal.counts
         found = []

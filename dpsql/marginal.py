@@ -41,6 +41,21 @@ class Marginal:
 
 
 @dataclass(frozen=True)
+class Presence:
+    """Which privacy units have a row in which cells of a clique, each pair once; only the curator sees one.
+
+    Attributes:
+        clique: its attributes.
+        units: numbers of units, shape (pairs,).
+        cells: indices of cells, shape (pairs,).
+    """
+
+    clique: Clique
+    units: Counts
+    cells: Counts
+
+
+@dataclass(frozen=True)
 class Measurement:
     """Noisy answers, safe to publish: count + integer noise for some cells of a clique.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import duckdb
 from sqlglot import exp
@@ -15,8 +15,12 @@ from dpsql.database.encoding import automatic, can_not_be_listed, declare_bins, 
 from dpsql.database.store import Books
 from dpsql.domain import Attribute, Domain, can_be_binned
 from dpsql.errors import InvalidArgument, NotDeclared, NotProtected
-from dpsql.privacy.accounting import Neighbours, account_budget
+from dpsql.names import fold
+from dpsql.neighbours import Neighbours
+from dpsql.privacy.accounting import account_budget
 from dpsql.privacy.ledger import Account
+
+_MOST_UNIT_ROWS: Final = 100_000
 
 
 def protect(
@@ -24,7 +28,9 @@ def protect(
     source: Source,
     epsilon: float,
     delta: float,
-    neighbours: str = Neighbours.ADD_REMOVE,
+    neighbours: str = "add_remove",
+    privacy_unit: str | None = None,
+    max_rows: int | None = None,
 ) -> Account:
     """Give a table a privacy budget, once: all its releases together will be (ε, δ)-DP.
 
@@ -34,16 +40,44 @@ def protect(
         epsilon: of the promise.
         delta: of the promise; below one over the number of rows.
         neighbours: `add_remove` (n is private) or `replace_one` (n is public).
+        privacy_unit: the column that tells whose row it is, where one person, client or firm has several.
+        max_rows: how many rows of one unit count; of more, so many are chosen at random for each release.
 
     Raises:
-        InvalidArgument: ε, δ or neighbours.
+        InvalidArgument: ε, δ, neighbours, privacy_unit or max_rows.
+        UnknownName: no such column.
         BooksError: read-only database, or protected already with another budget.
     """
-    known = [str(kind) for kind in Neighbours]
-    if neighbours not in known:
-        raise InvalidArgument(f"neighbours is {neighbours!r}: say {' or '.join(map(repr, known))}")
+    unit = _unit_column(source, privacy_unit, max_rows)
+    relation = Neighbours(neighbours, max_rows)
     budget = account_budget(epsilon, delta)
-    return Books(cursor, source.catalog).open_account(source.key, budget, Neighbours(neighbours))
+    books = Books(cursor, source.catalog)
+    account = books.open_account(source.key, budget, relation, None if unit is None else unit.name)
+    if unit is not None and automatic(unit) is None and unit.name not in books.declared(source.key):
+        books.declare(source.key, Attribute(unit.name, unit.type, "excluded"))
+    return account
+
+
+def _unit_column(source: Source, privacy_unit: str | None, max_rows: int | None) -> Column | None:
+    """The column of the privacy unit, checked."""
+    if privacy_unit is None:
+        if max_rows is not None:
+            raise InvalidArgument(f"max_rows is {max_rows}, of which unit? Say privacy_unit := 'column' too")
+        return None
+    if max_rows is None:
+        raise InvalidArgument(
+            f"privacy_unit is {privacy_unit!r}: say max_rows too, how many rows of one unit may count, such as "
+            "max_rows := 8; noise grows with it"
+        )
+    if not 1 <= max_rows <= _MOST_UNIT_ROWS:
+        raise InvalidArgument(f"max_rows is {max_rows}: give 1 to {_MOST_UNIT_ROWS}")
+    column = source.column(privacy_unit)
+    if column.generated:
+        raise InvalidArgument(f"privacy_unit is {column.name!r}, a generated column: name one that is stored")
+    hidden = [other.name for other in source.columns if fold(other.name) == "rowid"]
+    if hidden:
+        raise InvalidArgument(f"column {hidden[0]!r} hides DuckDB's own rowid, by which rows are chosen: rename it")
+    return column
 
 
 _GENERATED = (
@@ -199,7 +233,8 @@ def domain_of(books: Books, source: Source, columns: Sequence[str] | None = None
     if missing:
         raise NotDeclared(_missing(source, missing))
     if not attributes:
-        raise NotDeclared(f"every column of {source.name!r} is excluded: declare the domain of at least one")
+        what = "every column" if columns is None else ", ".join(attribute.name for attribute in excluded)
+        raise NotDeclared(f"{what} of {source.name!r} is excluded: declare the domain of at least one")
     return Domain(tuple(attributes), tuple(excluded))
 
 

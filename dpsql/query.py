@@ -107,16 +107,19 @@ class Catalog(Protocol):
 
 @dataclass(frozen=True)
 class Aggregate:
-    """A count, a sum or an average of an expression over the rows that satisfy all filters."""
+    """A count, a sum or an average of an expression over the rows that satisfy all filters.
 
-    kind: Literal["count", "sum", "avg"]
+    Of kind `units`: how many different values the argument has, which must be the privacy unit's column.
+    """
+
+    kind: Literal["count", "units", "sum", "avg"]
     argument: exp.Expr | None
     filters: tuple[exp.Expr, ...]
 
     @property
     def trees(self) -> tuple[exp.Expr, ...]:
-        """Its expressions."""
-        return self.filters if self.argument is None else (self.argument, *self.filters)
+        """Its expressions; not the privacy unit's column, which has no domain."""
+        return self.filters if self.argument is None or self.kind == "units" else (self.argument, *self.filters)
 
 
 @dataclass(frozen=True)
@@ -254,6 +257,7 @@ _NOT_SELECT: Final = {
 _OF_ROWS: Final = frozenset({"expressions", "from_", "joins", "where", "with_"})
 _OF_GROUPS: Final = _OF_ROWS | {"group", "having", "order", "limit", "offset"}
 _JOIN: Final = "join public tables on their key, many rows to one: FROM protected JOIN public ON public.key = …"
+DISTINCT: Final = "count(DISTINCT …) counts privacy units; else count groups: GROUP BY the column"
 _RAW: Final = "say count(*), sum or avg of it with GROUP BY, or make a table: FROM dp_synthesize('…', epsilon := …)"
 
 
@@ -792,7 +796,7 @@ class _Analysis:
             return None
         argument = tree.this
         if isinstance(argument, exp.Distinct):
-            refuse(tree, "DISTINCT inside an aggregate is not supported", "count groups instead: GROUP BY the column")
+            return Aggregate("units", self._distinct(tree, argument), filters)
         if tree.args.get("expressions"):
             refuse(tree, f"{_named(tree)} of several arguments is not supported")
         if isinstance(tree, exp.Count):
@@ -807,6 +811,16 @@ class _Analysis:
             kind: Literal["sum", "avg"] = "sum" if isinstance(tree, exp.Sum) else "avg"
             return Aggregate(kind, self._names.over_rows(argument), filters)
         refuse(tree, f"{_named(tree)} is not supported", "count, count_if, sum and avg are; or group by bins and count")
+
+    def _distinct(self, tree: exp.Expr, argument: exp.Distinct) -> exp.Expr:
+        """What count(DISTINCT …) counts: a column, as only the privacy unit's can be counted."""
+        columns = argument.expressions
+        if not isinstance(tree, exp.Count) or len(columns) != 1 or argument.args.get("on"):
+            refuse(tree, "DISTINCT inside an aggregate is not supported", DISTINCT)
+        found = _unwrapped(self._names.over_rows(columns[0]))
+        if not isinstance(found, exp.Column):
+            refuse(tree, "DISTINCT inside an aggregate is not supported", DISTINCT)
+        return found
 
     # order
 

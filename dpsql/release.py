@@ -39,8 +39,9 @@ from dpsql.marginal import Measurement
 from dpsql.mechanisms.auto import AUTO, choose
 from dpsql.mechanisms.base import Mechanism, PlannedMeasurement, explicit_options, registered
 from dpsql.mechanisms.pseudo import consistent
+from dpsql.neighbours import Neighbours
 from dpsql.prior import Prior
-from dpsql.privacy.accounting import Budget, Neighbours, check_delta, check_epsilon
+from dpsql.privacy.accounting import Budget, check_delta, check_epsilon
 from dpsql.privacy.curator import Answer, Curator
 from dpsql.privacy.ledger import Account
 from dpsql.privacy.noise import Entropy, system_entropy
@@ -151,7 +152,7 @@ class Resolved:
 def promise(budget: Budget, neighbours: Neighbours) -> str:
     """The promise of a release of that budget, in words."""
     loss = f"{budget.epsilon:g}" if budget.pure else f"({budget.epsilon:g}, {budget.delta:g})"
-    return f"{loss}-DP, by {_proof(budget)}, for neighbours that differ by {_NEIGHBOURS[neighbours]}"
+    return f"{loss}-DP, by {_proof(budget)}, for neighbours that differ by {neighbours.words}"
 
 
 def _proof(budget: Budget) -> str:
@@ -160,9 +161,6 @@ def _proof(budget: Budget) -> str:
     if budget.gdp == budget.rho:
         return f"{math.sqrt(2 * budget.gdp):.6g}-Gaussian DP"
     return f"{float(budget.rho):.6g}-zCDP"
-
-
-_NEIGHBOURS: Final = {"add_remove": "one row added or removed", "replace_one": "one row changed"}
 
 
 def resolve(cursor: duckdb.DuckDBPyConnection, request: Request, *, to_charge: bool = True) -> Resolved:
@@ -358,7 +356,7 @@ def _make(
     """Measure, fit, draw and publish a charged release: within what the books say was charged, for that domain."""
     check_unchanged(entry, resolved.source)
     progress.stage(f"counting {resolved.source.name}")
-    counter = DuckDBCounter(cursor, resolved.source, entry.domain)
+    counter = DuckDBCounter(cursor, resolved.source, entry.domain, books.bound(entry.source, entry.key))
     curator = curator_of(
         books,
         entry,

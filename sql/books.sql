@@ -11,6 +11,9 @@ CREATE TABLE IF NOT EXISTS dpsql.account (
   epsilon     DOUBLE NOT NULL,     -- the promise of all releases together, at delta
   delta       DOUBLE NOT NULL,
   neighbours  VARCHAR NOT NULL,    -- add_remove or replace_one
+  unit_column VARCHAR,             -- the column whose values are the privacy units; none where each row is one
+  unit_rows   BIGINT,              -- how many rows of a unit count at most
+  unit_secret VARCHAR NOT NULL,    -- what the choice of those rows is drawn from
   rho_budget  HUGEINT NOT NULL,    -- the zCDP that implies the promise, rounded down
   rho_spent   HUGEINT NOT NULL,    -- charged so far, rounded up
   gdp_budget  HUGEINT NOT NULL,    -- the g of Gaussian DP that implies the promise, rounded down
@@ -60,6 +63,7 @@ CREATE TABLE IF NOT EXISTS dpsql.release (
   rho        HUGEINT NOT NULL,    -- what was charged
   gdp        HUGEINT NOT NULL,
   neighbours VARCHAR NOT NULL,
+  unit_rows  BIGINT,
   guarantee  VARCHAR NOT NULL,    -- in words: loss, neighbours
   state      VARCHAR NOT NULL,
   rows       BIGINT,              -- of the synthetic table

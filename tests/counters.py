@@ -6,6 +6,7 @@ import numpy as np
 
 from dpsql.domain import Domain
 from dpsql.marginal import Marginal
+from dpsql.neighbours import Neighbours
 
 
 class Rows:
@@ -40,3 +41,7 @@ class Journal:
 
     def append(self, answers):
         self.answers += answers
+
+
+RELATIONS = [Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE, Neighbours("add_remove", 3)]
+"""All kinds of neighbours, to run a test for each."""

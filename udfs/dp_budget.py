@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dpsql.database.store import Books, catalogs_with_books
+from dpsql.privacy.ledger import Account
 
 from .bridge import Call, Relation, TableFunction
 from .extension import Instance
@@ -15,6 +16,8 @@ COLUMNS = {
     "epsilon_spent": "DOUBLE",
     "epsilon_left": "DOUBLE",
     "releases": "BIGINT",
+    "privacy_unit": "VARCHAR",
+    "max_rows": "BIGINT",
 }
 
 
@@ -33,7 +36,12 @@ class DpBudget(TableFunction):
     def _rows(self) -> list[tuple[object, ...]]:
         with self._instance.cursor() as cursor:
             return [
-                (prefix(cursor, catalog) + a.source, a.epsilon, a.delta, a.epsilon_spent, a.epsilon_left, a.releases)
+                (prefix(cursor, catalog) + a.source, *_row(a))
                 for catalog in catalogs_with_books(cursor)
                 for a in Books(cursor, catalog).accounts()
             ]
+
+
+def _row(account: Account) -> tuple[object, ...]:
+    spent = (account.epsilon_spent, account.epsilon_left, account.releases)
+    return (account.epsilon, account.delta, *spent, account.unit_column, account.neighbours.unit_rows)

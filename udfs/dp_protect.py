@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpsql.database.catalog import find_source
-from dpsql.privacy.accounting import Neighbours, make_budget
+from dpsql.privacy.accounting import make_budget
 from dpsql.protection import protect
 
 from .bridge import Call, Parameter, Relation, TableFunction
@@ -15,6 +15,8 @@ COLUMNS = {
     "epsilon": "DOUBLE",
     "delta": "DOUBLE",
     "neighbours": "VARCHAR",
+    "privacy_unit": "VARCHAR",
+    "max_rows": "BIGINT",
     "rho": "DOUBLE",
     "gdp": "DOUBLE",
     "composition": "VARCHAR",
@@ -27,7 +29,8 @@ COMPOSITION = "Gaussian DP or zCDP, as the first release fixes"
 class DpProtect(TableFunction):
     """Protect a table: all its releases together will be (ε, δ)-DP for the chosen neighbours.
 
-    Costs nothing. The budget is set once; the same call again changes nothing.
+    With `privacy_unit`, for tables that differ by all rows of one unit. Costs nothing. The budget is set once; the same
+    call again changes nothing.
     """
 
     name = "dp_protect"
@@ -38,9 +41,11 @@ class DpProtect(TableFunction):
         Parameter(
             "neighbours",
             "VARCHAR",
-            default=str(Neighbours.ADD_REMOVE),
+            default="add_remove",
             help="'add_remove' (one row more or less; their number is private) or 'replace_one' (one row changed)",
         ),
+        Parameter("privacy_unit", "VARCHAR", default=None, help="the column that tells whose row it is"),
+        Parameter("max_rows", "BIGINT", default=None, help="how many rows of one unit count; noise grows with it"),
     )
 
     def __init__(self, instance: Instance) -> None:
@@ -54,8 +59,11 @@ class DpProtect(TableFunction):
 
         def record() -> list[tuple[object, ...]]:
             with self._instance.cursor() as cursor:
-                account = protect(cursor, source, call["epsilon"], call["delta"], call["neighbours"])
-            values = (account.source, account.epsilon, account.delta, str(account.neighbours))
-            return [(*values, float(account.rho_budget), float(account.gdp_budget), COMPOSITION)]
+                how = call["neighbours"], call["privacy_unit"], call["max_rows"]
+                account = protect(cursor, source, call["epsilon"], call["delta"], *how)
+            neighbours = account.neighbours
+            values = (account.source, account.epsilon, account.delta, str(neighbours))
+            units = (account.unit_column, neighbours.unit_rows)
+            return [(*values, *units, float(account.rho_budget), float(account.gdp_budget), COMPOSITION)]
 
         return Computed(COLUMNS, record)

@@ -10,7 +10,8 @@ plain, rows are grouped first and only the distinct ones encoded. Elsewhere grou
 marginals are counted from the codes. Each marginal groups by one packed integer key, and only the cells that are not
 zero leave the engine. A row outside the domain of a column counts in no marginal of that column.
 
-Of a sample of rows: the same, the source being the rows whose row_number() is among the places that were drawn.
+Of a sample of rows: the same, the source being the rows whose row_number() is among the places that were drawn. Of a
+table with privacy units: the same, the source being the rows that count (see `dpsql.database.units`).
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from sqlglot import exp
 
 from dpsql.database.catalog import Source
 from dpsql.database.encoding import encode
+from dpsql.database.units import Bound
 from dpsql.domain import INTEGER_TYPES, Attribute, Clique, Domain
-from dpsql.marginal import Marginal
+from dpsql.marginal import Marginal, Presence
 from dpsql.names import fold
 
 _numbers = itertools.count(1)
@@ -52,9 +54,15 @@ class DuckDBCounter:
     """
 
     def __init__(
-        self, cursor: duckdb.DuckDBPyConnection, source: Source, domain: Domain, *, once: bool = False
+        self,
+        cursor: duckdb.DuckDBPyConnection,
+        source: Source,
+        domain: Domain,
+        bound: Bound | None = None,
+        *,
+        once: bool = False,
     ) -> None:
-        self._once = once
+        self._once, self._bound = once, bound
         self._cursor, self._source, self._domain = cursor, source, domain
         self._names = [f"c{place}" for place in range(len(domain))]
         self._table: exp.Table | None = None
@@ -80,16 +88,33 @@ class DuckDBCounter:
     def marginal(self, clique: Clique) -> Marginal:
         """The exact marginal of a clique; the empty clique counts all rows."""
         if not clique:
-            rows = self._fetch(exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(self._source.table()))
+            rows = self._fetch(exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(self._rows()))
             return Marginal((), 1, np.zeros(1, np.int64), rows["n"])
         self._domain.check_countable(clique)
         found = self._fetch(self._packed(clique))
         return Marginal(clique, self._domain.size(clique), found["cell"], found["n"])
 
+    def presence(self, clique: Clique) -> Presence:
+        """Which privacy units have a row in which cells of a clique."""
+        assert self._bound is not None
+        unit = exp.column(self._bound.column, quoted=True)
+        named = self._unused("dpsql_unit")
+        codes = self._encoded(columns=(self._bound.column,)).select(exp.alias_(unit, named)).subquery("codes")
+        key, inside = self._key(clique)
+        pairs = exp.select(exp.alias_(exp.column(named), "unit"), exp.alias_(key, "cell")).from_(codes).where(*inside)
+        order = exp.Order(expressions=[exp.column("unit")])
+        rank = exp.cast(exp.Window(this=exp.DenseRank(), order=order), "BIGINT", dialect="duckdb")
+        ranked = exp.select(exp.alias_(rank, "unit"), "cell").from_(pairs.distinct().subquery("pairs"))
+        found = self._fetch(ranked)
+        return Presence(clique, found["unit"] - 1, found["cell"])
+
     def close(self) -> None:
         """Drop the codes, and those of samples."""
         for sample in self._samples:
             sample.close()
+        self._drop()
+
+    def _drop(self) -> None:
         if self._table is not None:
             self._cursor.execute(f"DROP TABLE {self._table.sql(dialect='duckdb')}")
             self._table = None
@@ -98,29 +123,39 @@ class DuckDBCounter:
         found = self._cursor.execute(query.sql(dialect="duckdb")).fetchnumpy()
         return {name: np.asarray(values, dtype=np.int64) for name, values in found.items()}
 
+    def _rows(self, columns: tuple[str, ...] = ()) -> exp.Expr:
+        """The rows that count, with the domain's columns and those."""
+        if self._bound is None:
+            return self._source.table()
+        wanted = tuple(dict.fromkeys((*self._domain.names, *columns))) or (self._bound.column,)
+        return self._bound.apply(self._source, wanted).subquery("bounded")
+
     def _raw(self) -> exp.Select:
         """The columns as they are."""
-        columns = [exp.column(exp.to_identifier(name, quoted=True)) for name in self._domain.names]
-        return exp.select(*columns).from_(self._source.table())
+        columns = [exp.column(name, quoted=True) for name in self._domain.names]
+        return exp.select(*columns).from_(self._rows())
 
-    def _encoded(self, rows: exp.Expr | None = None) -> exp.Select:
-        """The codes of every row, in the smallest type that holds them."""
-        columns = []
+    def _encoded(self, rows: exp.Expr | None = None, columns: tuple[str, ...] = ()) -> exp.Select:
+        """The codes of every row, in the smallest type that holds them; `columns` can be selected beside them."""
+        codes = []
         for name, attribute in zip(self._names, self._domain, strict=True):
             kind = next(kind for size, kind in _SIZES if attribute.size <= size)
-            columns.append(exp.alias_(exp.cast(encode(attribute), kind, dialect="duckdb"), name))
-        return exp.select(*columns).from_(self._source.table() if rows is None else rows)
+            codes.append(exp.alias_(exp.cast(encode(attribute), kind, dialect="duckdb"), name))
+        return exp.select(*codes).from_(self._rows(columns) if rows is None else rows)
 
     def _tuples(self) -> exp.Table:
         """The table of codes, or of distinct codes with weights; made at the first use."""
         if self._table is None:
             query = self._encoded()
-            repeat = self._repeat(query.copy())
-            if repeat:
-                query = self._grouped(query)
-            self._table = self._create(query)
-            if repeat:
-                self._weight = _sum("weight")
+            if self._bound is not None:  # chosen once
+                self._table = self._create(query)
+                query = exp.select(*self._names).from_(self._table.copy())
+            if self._repeat(query.copy()):
+                grouped = self._create(self._grouped(query))
+                self._drop()
+                self._table, self._weight = grouped, _sum("weight")
+            elif self._table is None:
+                self._table = self._create(query)
         return self._table
 
     def _create(self, query: exp.Select) -> exp.Table:
@@ -140,7 +175,7 @@ class DuckDBCounter:
     def _grouped(self, encoded: exp.Select) -> exp.Select:
         """The distinct codes with their weights; of the distinct rows only, where those are few already."""
         weight: exp.Expr = exp.Count(this=exp.Star())
-        if all(map(_groups_plainly, self._domain)) and self._repeat(self._raw()):
+        if self._bound is None and all(map(_groups_plainly, self._domain)) and self._repeat(self._raw()):
             counted = self._unused("dpsql_weight")
             raw = self._raw()
             rows = raw.select(exp.alias_(weight, counted)).group_by(*(column.copy() for column in raw.expressions))
@@ -158,12 +193,16 @@ class DuckDBCounter:
         return tuples < _WORTH_GROUPING * rows
 
     def _packed(self, clique: Clique) -> exp.Select:
-        columns = [exp.column(self._names[self._domain.names.index(name)]) for name in clique]
-        codes = [exp.cast(column, "BIGINT", dialect="duckdb") for column in columns]
-        key: exp.Expr = codes[0]
-        for code, size in zip(codes[1:], self._domain.shape(clique)[1:], strict=True):
-            key = exp.Add(this=exp.Mul(this=exp.paren(key), expression=exp.Literal.number(size)), expression=code)
-        inside = [exp.Not(this=exp.Is(this=column.copy(), expression=exp.null())) for column in columns]
+        key, inside = self._key(clique)
         tuples = self._encoded().subquery("codes") if self._once else self._tuples().copy()
         selected = exp.select(exp.alias_(key, "cell"), exp.alias_(self._weight.copy(), "n")).from_(tuples)
         return selected.where(*inside).group_by("cell")
+
+    def _key(self, clique: Clique) -> tuple[exp.Expr, list[exp.Expr]]:
+        """A cell's index, of codes; and which rows have one."""
+        columns = [exp.column(self._names[self._domain.names.index(name)]) for name in clique]
+        codes = [exp.cast(column, "BIGINT", dialect="duckdb") for column in columns]
+        key: exp.Expr = codes[0] if codes else exp.cast(exp.Literal.number(0), "BIGINT", dialect="duckdb")
+        for code, size in zip(codes[1:], self._domain.shape(clique)[1:], strict=True):
+            key = exp.Add(this=exp.Mul(this=exp.paren(key), expression=exp.Literal.number(size)), expression=code)
+        return key, [exp.Not(this=exp.Is(this=column.copy(), expression=exp.null())) for column in columns]

@@ -92,10 +92,11 @@ class Evaluated:
 
 @dataclass(frozen=True)
 class _Weight:
-    """One weight: the argument of a sum, or 1, where all filters hold."""
+    """One weight: the argument of a sum, or 1, where all filters hold; of rows, or of units that have such a row."""
 
     argument: exp.Expr | None
     filters: tuple[exp.Expr, ...]
+    of_units: bool = False
 
 
 def weights_of(aggregates: Sequence[Aggregate]) -> tuple[list[_Weight], list[tuple[int, ...]]]:
@@ -104,14 +105,14 @@ def weights_of(aggregates: Sequence[Aggregate]) -> tuple[list[_Weight], list[tup
     made_of = []
     for aggregate in aggregates:
         parts = []
-        if aggregate.argument is not None:
+        if aggregate.kind in ("sum", "avg"):
             parts.append(_Weight(aggregate.argument, aggregate.filters))
         if aggregate.kind == "avg":
             assert aggregate.argument is not None
             there = exp.Not(this=exp.Is(this=exp.Paren(this=aggregate.argument.copy()), expression=exp.null()))
             parts.append(_Weight(None, (*aggregate.filters, there)))
-        if aggregate.kind == "count":
-            parts.append(_Weight(None, aggregate.filters))
+        if aggregate.kind in ("count", "units"):
+            parts.append(_Weight(None, aggregate.filters, aggregate.kind == "units"))
         made_of.append(tuple(found.setdefault(part, len(found)) for part in parts))
     return list(found), made_of
 
@@ -573,7 +574,8 @@ def _joined(domain: Domain, query: Query, weights: Sequence[_Weight], pieces: Se
         counts = tuple(max(1, len(cells)) for _, cells in by_set)
         groups = np.stack([groups for groups, _ in by_set])
         parts.append(Part(piece.names, np.stack(piece.factors), groups, counts))
-    linear = LinearQuery(refined, tuple(parts))
+    units_of = frozenset(number for number, weight in enumerate(weights) if weight.of_units)
+    linear = LinearQuery(refined, tuple(parts), units_of)
     if sum(linear.groups) > _MOST_GROUPS:
         raise DomainTooLarge(
             f"query: the declared domain has {sum(linear.groups):.3g} groups, more than {_MOST_GROUPS}, and every one "

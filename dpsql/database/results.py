@@ -90,7 +90,7 @@ class Result:
         query, names = self.query, iter(name for name, _ in self.shown())
         listed = []
         for tree, noisy, (_, kind) in zip(query.outputs, query.noisy, self.columns, strict=True):
-            floor = non_negative and noisy is not None and query.aggregates[noisy].kind == "count"
+            floor = non_negative and noisy is not None and query.aggregates[noisy].kind in ("count", "units")
             typed = exp.cast if noisy is None else _try_cast  # noise may leave the type
             listed.append(exp.alias_(typed(_floored(tree, floor=floor), data_type(kind)), next(names), quoted=True))
             for suffix in SUFFIXES[1:] if noisy is not None else ():

@@ -24,10 +24,12 @@ from dpsql.constraint import Constraint
 from dpsql.database.catalog import Source, is_read_only
 from dpsql.database.encoding import data_type, decode, from_tick
 from dpsql.database.statements import qualified, read
+from dpsql.database.units import Bound
 from dpsql.domain import Attribute, Domain, attribute_from, decimal_scale
 from dpsql.errors import BooksError, InsufficientBudget
 from dpsql.marginal import Measurement
-from dpsql.privacy.accounting import RHO_UNIT, Budget, Neighbours, units
+from dpsql.neighbours import Neighbours
+from dpsql.privacy.accounting import RHO_UNIT, Budget, units
 from dpsql.privacy.curator import Answer, Query
 from dpsql.privacy.ledger import Account
 from dpsql.threshold import Threshold
@@ -130,7 +132,9 @@ class Books:
 
     # --- accounts and domains -----------------------------------------------------------------------------------------
 
-    def open_account(self, source: str, budget: Budget, neighbours: Neighbours) -> Account:
+    def open_account(
+        self, source: str, budget: Budget, neighbours: Neighbours, unit_column: str | None = None
+    ) -> Account:
         """Create the books if need be, and the account if there is none.
 
         Raises:
@@ -145,12 +149,16 @@ class Books:
             if known is not None:
                 return known
             self._run(
-                "INSERT INTO dpsql.account VALUES ($source, $epsilon, $delta, $neighbours, $rho, 0, $gdp, 0, NULL, 0)",
+                "INSERT INTO dpsql.account VALUES ($source, $epsilon, $delta, $neighbours, $unit_column, $unit_rows, "
+                "$unit_secret, $rho, 0, $gdp, 0, NULL, 0)",
                 {
                     "source": source,
                     "epsilon": budget.epsilon,
                     "delta": budget.delta,
                     "neighbours": str(neighbours),
+                    "unit_column": unit_column,
+                    "unit_rows": neighbours.unit_rows,
+                    "unit_secret": secrets.token_hex(32),
                     "rho": _floor_units(budget.rho),
                     "gdp": _floor_units(budget.gdp),
                 },
@@ -161,11 +169,12 @@ class Books:
             return opened
 
         account = self._transaction(work)
-        same = (account.epsilon, account.delta, account.neighbours) == (budget.epsilon, budget.delta, neighbours)
-        if not same:
+        known = (account.epsilon, account.delta, account.neighbours, account.unit_column)
+        if known != (budget.epsilon, budget.delta, neighbours, unit_column):
+            unit = f", privacy_unit {account.unit_column!r}, max_rows {account.neighbours.unit_rows}"
             raise BooksError(
-                f"{source} is protected already, with epsilon {account.epsilon:g}, delta {account.delta:g} and "
-                f"neighbours {account.neighbours}: a budget is set once"
+                f"{source} is protected already, with epsilon {account.epsilon:g}, delta {account.delta:g}, "
+                f"neighbours {account.neighbours}{unit if account.unit_column else ''}: a budget is set once"
             )
         return account
 
@@ -179,15 +188,16 @@ class Books:
         if not self.exist:
             return []
         rows = self._run(
-            "SELECT source, epsilon, delta, neighbours, rho_budget, rho_spent, gdp_budget, gdp_spent, currency, "
-            "releases FROM dpsql.account ORDER BY source"
+            "SELECT source, epsilon, delta, neighbours, unit_rows, unit_column, rho_budget, rho_spent, gdp_budget, "
+            "gdp_spent, currency, releases FROM dpsql.account ORDER BY source"
         )
         return [
             Account(
                 source,
                 epsilon,
                 delta,
-                Neighbours(neighbours),
+                Neighbours(neighbours, unit_rows),
+                unit_column,
                 rho_budget=sums[0] * RHO_UNIT,
                 rho_spent=sums[1] * RHO_UNIT,
                 gdp_budget=sums[2] * RHO_UNIT,
@@ -195,8 +205,16 @@ class Books:
                 currency=currency,
                 releases=releases,
             )
-            for source, epsilon, delta, neighbours, *sums, currency, releases in rows
+            for source, epsilon, delta, neighbours, unit_rows, unit_column, *sums, currency, releases in rows
         ]
+
+    def bound(self, source: str, release: str) -> Bound | None:
+        """Which rows count for a release; None if all do."""
+        rows = self._run(
+            "SELECT unit_column, unit_rows, unit_secret FROM dpsql.account WHERE source = $source", {"source": source}
+        )
+        column, count, secret = rows[0]
+        return None if column is None else Bound(column, count, f"{secret}/{release}")
 
     def declare(self, source: str, attribute: Attribute) -> None:
         """Record a column's domain, in place of an earlier one."""
@@ -287,7 +305,7 @@ class Books:
             promise = guarantee + (_BESIDE if earlier and asked.get("reuse") else "")
             self._run(
                 "INSERT INTO dpsql.release VALUES ($key, $number, $source, $request, $domain, $mechanism, $rho, $gdp, "
-                "$neighbours, $guarantee, 'charged', NULL, NULL)",
+                "$neighbours, $unit_rows, $guarantee, 'charged', NULL, NULL)",
                 {
                     "key": key,
                     "number": number,
@@ -298,6 +316,7 @@ class Books:
                     "rho": _floor_units(budget.rho),
                     "gdp": _floor_units(budget.gdp),
                     "neighbours": str(account.neighbours),
+                    "unit_rows": account.neighbours.unit_rows,
                     "guarantee": promise,
                 },
             )
@@ -327,8 +346,8 @@ class Books:
     def find_releases(self, text: str) -> list[Entry]:
         """The releases whose key, number or name `text` is."""
         rows = self._run(
-            "SELECT key, number, source, request, domain, mechanism, rho, gdp, neighbours, guarantee, state, rows, "
-            "report "
+            "SELECT key, number, source, request, domain, mechanism, rho, gdp, neighbours, unit_rows, guarantee, "
+            "state, rows, report "
             "FROM dpsql.release WHERE $text IN "
             "(key, CAST(number AS VARCHAR), nullif(json_extract_string(request, '$.release'), ''))",
             {"text": text},
@@ -343,7 +362,7 @@ class Books:
                 mechanism=mechanism,
                 rho=rho * RHO_UNIT,
                 gdp=gdp * RHO_UNIT,
-                neighbours=Neighbours(neighbours),
+                neighbours=Neighbours(neighbours, unit_rows),
                 guarantee=guarantee,
                 state=state,
                 rows=count,
@@ -359,6 +378,7 @@ class Books:
                 rho,
                 gdp,
                 neighbours,
+                unit_rows,
                 guarantee,
                 state,
                 count,

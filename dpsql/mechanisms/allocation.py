@@ -43,7 +43,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.domain import Clique, Domain
-from dpsql.privacy.accounting import Neighbours, gaussian_variance
+from dpsql.neighbours import Neighbours
+from dpsql.privacy.accounting import gaussian_variance
 from dpsql.workload import Workload
 
 _LARGEST_ORDER: Final = 3

@@ -23,8 +23,8 @@ from dpsql.fitting.reduced import Codes
 from dpsql.marginal import Measurement
 from dpsql.mechanisms.base import register
 from dpsql.mechanisms.lp import ReducedSpace, all_points, functions, whole_promise
+from dpsql.neighbours import Neighbours
 from dpsql.prior import Prior
-from dpsql.privacy.accounting import Neighbours
 from dpsql.workload import Workload
 
 MOST_RECORDS: Final = 5_000

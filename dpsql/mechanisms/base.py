@@ -20,7 +20,8 @@ import numpy.typing as npt
 from dpsql.constraint import Allowed
 from dpsql.domain import Clique, Domain
 from dpsql.errors import InvalidArgument, UnknownName
-from dpsql.privacy.accounting import Budget, Neighbours, gaussian_variance, make_budget
+from dpsql.neighbours import Neighbours
+from dpsql.privacy.accounting import Budget, gaussian_variance, make_budget
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Progress
 from dpsql.workload import Workload
@@ -262,8 +263,8 @@ def refuse_thresholds(name: str, workload: Workload) -> None:
 
 def plan_total(rho: Fraction, neighbours: Neighbours, share: Fraction) -> tuple[list[PlannedMeasurement], Fraction]:
     """The question for the number of rows where it is private, Gaussian, with that share of ρ; and the ρ left."""
-    if neighbours is not Neighbours.ADD_REMOVE:
+    if neighbours.total_is_public:
         return [], rho
     cost = rho * share
-    stddev = math.sqrt(gaussian_variance(cost, 1))
+    stddev = math.sqrt(gaussian_variance(cost, neighbours.marginal_l2_squared))
     return [PlannedMeasurement((), 1, stddev, float(cost), "the number of rows")], rho - cost

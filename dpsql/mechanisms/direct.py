@@ -35,7 +35,8 @@ from dpsql.mechanisms.base import (
 from dpsql.mechanisms.pseudo import combined, usable
 from dpsql.mechanisms.relaxed import RelaxedModel, fit_report
 from dpsql.memory import in_words, machine_memory
-from dpsql.privacy.accounting import Budget, Neighbours, gaussian_variance, make_budget, pure_budget
+from dpsql.neighbours import Neighbours
+from dpsql.privacy.accounting import Budget, gaussian_variance, make_budget, pure_budget
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Progress
 from dpsql.workload import Workload

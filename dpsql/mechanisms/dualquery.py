@@ -49,8 +49,9 @@ from dpsql.mechanisms.base import (
     register,
 )
 from dpsql.mechanisms.support import SupportModel
+from dpsql.neighbours import Neighbours
 from dpsql.prior import packed
-from dpsql.privacy.accounting import Neighbours, simple_epsilon, zcdp_epsilon
+from dpsql.privacy.accounting import simple_epsilon, zcdp_epsilon
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Progress
 from dpsql.workload import Workload
@@ -113,12 +114,13 @@ class DualQuery(Mechanism):
     and ln|Q| the weight that a query must win by, s·T = 3n√(6ρ)/ln|Q| balances what η can tell apart against the
     chance in the draws, and T = 3√(s·T), at least 20 and at most 300 (which did best on Adult).
 
-    Privacy: ρ-zCDP for the table's neighbours, ρ the charge. In round t ≥ 2, `sample_cells` draws s times with factor
-    t − 1 at ρ_t = (2η(t − 1)/n)²/8 each, together s·η²·T(T − 1)(2T − 1)/12n² ≤ ρ; round 1 and the records touch no
+    Privacy: ρ-zCDP for the table's neighbours, ρ the charge. In round t ≥ 2, `sample_cells` draws s times with factor t
+    − 1 at ρ_t = (2η(t − 1)/n)²/8 each, together s·η²·T(T − 1)(2T − 1)/12n² ≤ ρ; round 1 and the records touch no
     private count. Sensitivity of the score (t − 1)·count − n·(records in the cell): t − 1, for both neighbours. Under
-    add_remove the number of rows is private: `total` takes ρ/100 first, and n is the noisy total in the score as in
-    the rate η/n, which is a public number by then. With `subsample` the same with m in place of n; standing alone such
-    a release is (ln(1 + (m/n)(e^{ε_m} − 1)), (m/n)·δ_m)-DP for replace_one.
+    add_remove the number of rows is private: `total` takes ρ/100 first, and n is the noisy total in the score as in the
+    rate η/n, which is a public number by then. With privacy units of at most c rows the sensitivity is c times that,
+    and n/c stands for n wherever η, T and s follow from it. With `subsample` the same with m in place of n; standing
+    alone such a release is (ln(1 + (m/n)(e^{ε_m} − 1)), (m/n)·δ_m)-DP for replace_one.
 
     Attributes:
         rounds: T, and as many different records at most; none to take it from alpha, eta or the rule.
@@ -168,6 +170,11 @@ class DualQuery(Mechanism):
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""
         check_cells(self.name, domain, workload)
+        if self.subsample and neighbours.unit_rows is not None:
+            raise InvalidArgument(
+                "subsample is true, but it draws rows, and the table protects privacy units of several rows: leave it "
+                "out"
+            )
         if self.alpha is not None:
             asked = self._for_alpha(domain, workload, 1.0, self.alpha)
             if asked.rounds * asked.samples > _MOST_DRAWS:
@@ -264,16 +271,17 @@ class DualQuery(Mechanism):
         planned, rho = plan_total(rho, neighbours, _TOTAL_SHARE)
         rows = max(1.0, float(round(rows)))
         played = self.played_rows(domain, workload, rows)
+        units = played / neighbours.cell  # one of them changes all frequencies by 1/units
         cells = _cells(domain, workload)
         try:
-            found = self.parameters(domain, workload, rho, played)
+            found = self.parameters(domain, workload, rho, units)
         except InvalidArgument as refused:
             note = f"would cost more than there is for {played:g} rows: {refused}"
             return [*planned, PlannedMeasurement(("(drawn cells)",), cells, None, 0.0, note)]
-        note = f"{found.rounds} rounds of {found.samples} draws, eta {found.eta(played):.4g}; {compared(found, played)}"
+        note = f"{found.rounds} rounds of {found.samples} draws, eta {found.eta(units):.4g}; {compared(found, units)}"
         if self.subsample:
             note += f"; a sample of {played:g} rows of {rows:g}"
-            if neighbours is Neighbours.REPLACE_ONE:
+            if neighbours.total_is_public:
                 delta = 1 / max(2.0, rows) ** 2
                 alone = amplified(lambda inner: zcdp_epsilon(found.cost, inner), played / rows, delta)
                 note += f", by which this release, standing alone, has epsilon {alone:.4g}"
@@ -284,15 +292,16 @@ class DualQuery(Mechanism):
         domain = curator.domain
         total = curator.total(rho * _TOTAL_SHARE)
         rows = max(1, int(total.values[0]))
-        if curator.neighbours is Neighbours.ADD_REMOVE:
+        if not curator.neighbours.total_is_public:
             rho -= rho * _TOTAL_SHARE
         played = int(self.played_rows(domain, workload, rows))
-        found, warning = self._affordable(domain, workload, rho, played)
+        units = played / curator.neighbours.cell
+        found, warning = self._affordable(domain, workload, rho, units)
         records = self._play(curator, workload.cliques, found, played, seed, progress)
         report: dict[str, Any] = {
             "rounds": found.rounds,
             "samples": found.samples,
-            "eta": found.eta(played),
+            "eta": found.eta(units),
             "records": len(np.unique(records, axis=0)),
             "total": rows,
         }

@@ -32,8 +32,8 @@ from dpsql.fitting.records import Goal, perturbed_leaders, random_records
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, plan_total, register
 from dpsql.mechanisms.dualquery import check_cells
 from dpsql.mechanisms.support import SupportModel
+from dpsql.neighbours import Neighbours
 from dpsql.prior import project_rows
-from dpsql.privacy.accounting import Neighbours
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Progress
 from dpsql.workload import Workload
@@ -93,7 +93,7 @@ class FEM(Mechanism):
         """See `Mechanism.run`."""
         domain = curator.domain
         total = max(1, int(curator.total(rho * _TOTAL_SHARE).values[0]))
-        if curator.neighbours is Neighbours.ADD_REMOVE:
+        if not curator.neighbours.total_is_public:
             rho -= rho * _TOTAL_SHARE
         records = self._play(curator, workload, rho / self.rounds, total, seed, progress)
         codes, counts = np.unique(records, axis=0, return_counts=True)

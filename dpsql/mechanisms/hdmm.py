@@ -33,7 +33,8 @@ from dpsql.mechanisms.base import (
 from dpsql.mechanisms.direct import check_fit, fit_estimate
 from dpsql.mechanisms.pseudo import combined, usable
 from dpsql.mechanisms.relaxed import RelaxedModel, fit_report
-from dpsql.privacy.accounting import Neighbours, gaussian_variance
+from dpsql.neighbours import Neighbours
+from dpsql.privacy.accounting import gaussian_variance
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Progress
 from dpsql.workload import Workload

@@ -52,15 +52,9 @@ from dpsql.mechanisms.dependence import Noise, dependent_cliques, independent_co
 from dpsql.mechanisms.grouped import GroupedModel
 from dpsql.mechanisms.pseudo import usable
 from dpsql.mechanisms.support import SupportModel, systematic
+from dpsql.neighbours import Neighbours
 from dpsql.prior import Prior, packed
-from dpsql.privacy.accounting import (
-    Budget,
-    Neighbours,
-    gaussian_variance,
-    make_budget,
-    pure_budget,
-    selection_rate,
-)
+from dpsql.privacy.accounting import Budget, gaussian_variance, make_budget, pure_budget, selection_rate
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Progress
 from dpsql.workload import Workload
@@ -256,7 +250,7 @@ class IDE(Mechanism):
         region, keys, columns = self.region_of(domain), self.keys_of(domain), len(self.features_of(domain))
         usual = columns if keys else -(-columns // 2)
         chosen = min(self.marginals or usual, self.candidates(domain, region))
-        free = neighbours is Neighbours.REPLACE_ONE
+        free = neighbours.total_is_public
         if not keys:
             count = len(self.own_marginals(domain, workload)) or chosen
             if free:

@@ -37,8 +37,9 @@ from dpsql.fitting.reduced import OBJECTIVES, Codes, nearest_density, statistics
 from dpsql.marginal import Measurement, NoiseName
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, register
 from dpsql.mechanisms.support import SupportModel
+from dpsql.neighbours import Neighbours
 from dpsql.prior import Prior
-from dpsql.privacy.accounting import Budget, Neighbours, check_epsilon, gaussian_variance, make_budget, pure_budget
+from dpsql.privacy.accounting import Budget, check_epsilon, gaussian_variance, make_budget, pure_budget
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Progress
 from dpsql.workload import Workload
@@ -113,7 +114,7 @@ class ReducedSpace(Mechanism):
         """Each question's part of ε (Laplace) or of ρ (Gaussian); they add up to 1. The empty clique is the total."""
         cliques = workload.needed
         asked: list[tuple[Clique, Fraction]] = []
-        if neighbours is Neighbours.ADD_REMOVE:
+        if not neighbours.total_is_public:
             asked.append(((), TOTAL_SHARE))
         used = {name for clique in cliques for name in clique}
         singles = [(name,) for name in domain.names if name in used and (name,) not in cliques]
@@ -169,24 +170,24 @@ class ReducedSpace(Mechanism):
         shares = self.shares(domain, workload, neighbours, rho)
         for clique, share in shares:
             note = "measured" if clique in needed else "for the points of the reduced space"
-            stddev = self._stddev(neighbours, share, clique)
+            stddev = self._stddev(neighbours, share)
             note = note if clique else "the number of rows"
             planned.append(PlannedMeasurement(clique, domain.size(clique), stddev, float(share), note))
         noise = self.largest_noise(domain, workload, neighbours, shares[-1][1], rows)
         promise = self.promise(domain, workload, noise, rows)
         return [*planned, PlannedMeasurement(("(promise)",), 0, None, 0.0, promise)]
 
-    def _stddev(self, neighbours: Neighbours, rho: Fraction, clique: Clique) -> float:
+    def _stddev(self, neighbours: Neighbours, rho: Fraction) -> float:
         """Of each cell's noise (rows)."""
         if self.noise == "gaussian":
-            return math.sqrt(gaussian_variance(rho, neighbours.marginal_l2_squared if clique else 1))
-        return (neighbours.marginal_l1 if clique else 1) / math.sqrt(rho)  # √2·Δ₁/ε with ε = √(2ρ)
+            return math.sqrt(gaussian_variance(rho, neighbours.marginal_l2_squared))
+        return neighbours.marginal_l1 / math.sqrt(rho)  # √2·Δ₁/ε with ε = √(2ρ)
 
     def largest_noise(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
     ) -> float:
         """δ (fraction): what the noise of no cell exceeds with probability 1 − γ, for marginals of `rho` each."""
-        stddev = self._stddev(neighbours, rho, workload.needed[0]) / max(1.0, rows)
+        stddev = self._stddev(neighbours, rho) / max(1.0, rows)
         many = functions(domain, workload) / self.gamma
         return stddev * (
             math.sqrt(2 * math.log(2 * many)) if self.noise == "gaussian" else math.log(many) / math.sqrt(2)

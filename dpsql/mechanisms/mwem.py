@@ -41,7 +41,8 @@ from dpsql.mechanisms.base import (
     register,
 )
 from dpsql.mechanisms.mixture import MixtureModel
-from dpsql.privacy.accounting import Budget, Neighbours, gaussian_variance, make_budget, pure_budget
+from dpsql.neighbours import Neighbours
+from dpsql.privacy.accounting import Budget, gaussian_variance, make_budget, pure_budget
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Progress
 from dpsql.threshold import Family, clique_of
@@ -66,7 +67,7 @@ class Steps:
         Pure: ε₀ = ε/20 for the total where n is private, ε_i = (ε − ε₀)/2T for each step, and so ρ in the ratio
         ε₀²/2 : T·ε_i²/8 : T·ε_i²/2. Else ρ/100 for the total, and equal shares.
         """
-        private = neighbours is Neighbours.ADD_REMOVE
+        private = not neighbours.total_is_public
         if not pure:
             total = rho / 100 if private else Fraction(0)
             each = (rho - total) / (2 * rounds)
@@ -128,7 +129,7 @@ class MWEM(Mechanism):
         """See `Mechanism.budget`: pure ε with Laplace noise, δ is not used then."""
         if self.noise == "gaussian":
             return make_budget(epsilon, delta, self.conversion)
-        private = neighbours is Neighbours.ADD_REMOVE
+        private = not neighbours.total_is_public
         cost, _ = _pure_cost(self._rounds(domain), private=private)
         return pure_budget(epsilon, Fraction(epsilon) ** 2 * cost)
 
@@ -155,8 +156,14 @@ class MWEM(Mechanism):
         whole = self.queries == "marginals"
         planned = []
         if steps.total:
-            planned.append(PlannedMeasurement((), 1, self._stddev(steps.total, 1, 1), float(steps.total)))
-        l1, l2 = (neighbours.marginal_l1, neighbours.marginal_l2_squared) if whole else (1, 1)
+            planned.append(
+                PlannedMeasurement(
+                    (), 1, self._stddev(steps.total, neighbours.cell, neighbours.cell**2), float(steps.total)
+                )
+            )
+        l1, l2 = neighbours.cell, neighbours.cell**2
+        if whole:
+            l1, l2 = neighbours.marginal_l1, neighbours.marginal_l2_squared
         cells = max(domain.size(clique) for clique in workload.cliques) if whole else 1
         what = ("(selected marginals, at most)",) if whole else ("(selected cells)",)
         note = f"{rounds} rounds, each selects one and measures it"

@@ -51,7 +51,7 @@ from dpsql.mechanisms.base import (
 )
 from dpsql.mechanisms.pseudo import usable
 from dpsql.mechanisms.support import satisfying
-from dpsql.privacy.accounting import Neighbours
+from dpsql.neighbours import Neighbours
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Progress
 from dpsql.workload import Workload

@@ -40,8 +40,9 @@ from dpsql.mechanisms.base import (
 )
 from dpsql.mechanisms.pseudo import usable
 from dpsql.mechanisms.support import SupportModel
+from dpsql.neighbours import Neighbours
 from dpsql.prior import Prior
-from dpsql.privacy.accounting import Neighbours, gaussian_variance
+from dpsql.privacy.accounting import gaussian_variance
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Progress
 from dpsql.workload import Workload

@@ -38,7 +38,7 @@ from dpsql.mechanisms.pseudo import combined, leaning, usable
 from dpsql.mechanisms.rap import RAP
 from dpsql.mechanisms.relaxed import RelaxedModel, fit_report
 from dpsql.memory import in_words, machine_memory, parse_size
-from dpsql.privacy.accounting import Neighbours
+from dpsql.neighbours import Neighbours
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Progress
 from dpsql.workload import Workload

@@ -28,7 +28,8 @@ from dpsql.fitting.relaxation import Blocks, RelaxedTable
 from dpsql.marginal import Measurement
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, register
 from dpsql.mechanisms.relaxed import RelaxedModel
-from dpsql.privacy.accounting import Neighbours, gaussian_variance
+from dpsql.neighbours import Neighbours
+from dpsql.privacy.accounting import gaussian_variance
 from dpsql.privacy.curator import Curator, Query
 from dpsql.progress import Progress
 from dpsql.threshold import clique_of
@@ -84,7 +85,7 @@ class RAP(Mechanism):
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""
-        if self.neighbours is not None and self.neighbours != neighbours:
+        if self.neighbours is not None and self.neighbours != neighbours.kind:
             raise InvalidArgument(
                 f"neighbours is {self.neighbours!r}, but the table is protected for {str(neighbours)!r}, which is set "
                 "once by dp_protect(…, neighbours := …): leave it out"
@@ -104,9 +105,11 @@ class RAP(Mechanism):
     ) -> Sequence[PlannedMeasurement]:
         """See `Mechanism.plan`: which cells is found out by selection."""
         planned = []
-        if neighbours is Neighbours.ADD_REMOVE:
+        if not neighbours.total_is_public:
             share = rho / 100
-            planned.append(PlannedMeasurement((), 1, math.sqrt(gaussian_variance(share, 1)), float(share)))
+            planned.append(
+                PlannedMeasurement((), 1, math.sqrt(gaussian_variance(share, neighbours.cell**2)), float(share))
+            )
             rho -= share
         if self.rounds == 1:
             cells = _cells(domain, workload)

@@ -1,4 +1,4 @@
-r"""What releases cost: two accounts that both add up, and the sensitivities behind them.
+r"""What releases cost: two accounts that both add up.
 
 Every answer of the curator costs ρ of zero-concentrated DP and g = μ²/2 of Gaussian DP. Either sum alone can prove the
 promise; which of both does is fixed before the first answer (see `dpsql.privacy.ledger`). All conversions are tight:
@@ -27,7 +27,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from fractions import Fraction
 from math import isqrt
 from typing import Final
@@ -43,32 +42,6 @@ _LARGEST_EPSILON: Final = 1000.0
 _PROFILE_SLACK: Final = 1e-7  # far above the rounding error of the profile
 OTHER_PRICE: Final = Fraction(11, 7)
 """g of a selection or of Laplace noise, in multiples of its ρ: π/2, rounded up."""
-
-
-class Neighbours(StrEnum):
-    """Which two tables count as neighbours, and how far their counts can differ then.
-
-    add_remove: one row more or less; the number of rows is private.
-    replace_one: one row changed; the number of rows is public.
-    """
-
-    ADD_REMOVE = "add_remove"
-    REPLACE_ONE = "replace_one"
-
-    @property
-    def cell(self) -> int:
-        """Sensitivity of one count, and of abs(count − constant)."""
-        return 1
-
-    @property
-    def marginal_l1(self) -> int:
-        """L1 sensitivity of a marginal in counts; also of its L1 distance to constants, as a score."""
-        return 1 if self is Neighbours.ADD_REMOVE else 2
-
-    @property
-    def marginal_l2_squared(self) -> int:
-        """Square of the L2 sensitivity of a marginal in counts."""
-        return 1 if self is Neighbours.ADD_REMOVE else 2
 
 
 @dataclass(frozen=True)

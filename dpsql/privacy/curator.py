@@ -25,9 +25,10 @@ import numpy.typing as npt
 from dpsql.domain import Clique, Domain
 from dpsql.errors import DpsqlError, InsufficientBudget, InvalidArgument
 from dpsql.linear import LinearQuery
-from dpsql.marginal import Marginal, Measurement, NoiseName
+from dpsql.marginal import Marginal, Measurement, NoiseName, Presence
+from dpsql.neighbours import Neighbours
 from dpsql.prior import Prior
-from dpsql.privacy.accounting import OTHER_PRICE, Neighbours, gaussian_variance, selection_rate
+from dpsql.privacy.accounting import OTHER_PRICE, gaussian_variance, selection_rate
 from dpsql.privacy.noise import (
     Entropy,
     Integers,
@@ -52,6 +53,9 @@ class Counter(Protocol):
 
     def marginal(self, clique: Clique) -> Marginal:
         """The exact marginal of a clique; the empty clique counts all rows."""
+
+    def presence(self, clique: Clique) -> Presence:
+        """Which privacy units have a row in which cells of a clique."""
 
     def among(self, places: Integers) -> Counter:
         """A counter of some of the rows only: those at these places, from 0 on, in an order that does not change."""
@@ -129,11 +133,12 @@ class Curator:
         self._samples: dict[int, Counter] = {}
 
     def total(self, rho: Fraction, noise: NoiseName = "gaussian") -> Measurement:
-        """The number of rows, with noise N_Z(0, 1/2ρ + 1/8); exact and free where it is public (replace_one).
+        """The number of rows, with noise N_Z(0, c²/2ρ + 1/8); exact and free where it is public (replace_one).
 
-        Privacy: ρ-zCDP, and Gaussian DP of g = ρ; sensitivity 1 (add_remove). Laplace noise as in `measure`.
+        Privacy: ρ-zCDP, and Gaussian DP of g = ρ; sensitivity c, 1 without privacy units. Laplace noise as in
+        `measure`.
         """
-        if self.neighbours is Neighbours.REPLACE_ONE:
+        if self.neighbours.total_is_public:
             question = _question("measure", (), Fraction(0), "none")
             answers = self._replay([question])
             if not answers:  # kept like any other, for the table may have grown when a killed run goes on
@@ -146,8 +151,8 @@ class Curator:
         """Whole marginals, every cell of the domain with independent noise.
 
         Privacy: Σρ-zCDP, and Gaussian DP of g = Σρ (Laplace: 11/7 of it). Gaussian noise has σ² = Δ₂²/2ρ + 1/8 with
-        Δ₂² = 1 (add_remove) or 2 (replace_one); Laplace noise has b = Δ₁/ε with ε ≤ √(2ρ) and Δ₁ = 1 or 2, and is
-        ε-DP too.
+        Δ₂² = c² (add_remove; c = 1 without privacy units) or 2 (replace_one); Laplace noise has b = Δ₁/ε with
+        ε ≤ √(2ρ) and Δ₁ = c or 2, and is ε-DP too.
 
         Args:
             requests: cliques, each with its ρ (positive).
@@ -173,12 +178,12 @@ class Curator:
     def measure_cells(
         self, queries: Sequence[Query], rho: Fraction, noise: NoiseName = "gaussian"
     ) -> list[Measurement]:
-        """Single cells, or thresholds, each with its own noise of σ² = 1/2ρ + 1/8.
+        """Single cells, or thresholds, each with its own noise of σ² = c²/2ρ + 1/8.
 
         One measurement for each clique or family, in order of appearance.
 
-        Privacy: len(queries)·ρ-zCDP, and Gaussian DP of that g; sensitivity 1 each, for both kinds of neighbours.
-        Laplace noise has b = 1/ε with ε ≤ √(2ρ), costs 11/7 of that g, and is ε-DP each too.
+        Privacy: len(queries)·ρ-zCDP, and Gaussian DP of that g; sensitivity c each (1 without privacy units).
+        Laplace noise has b = c/ε with ε ≤ √(2ρ), costs 11/7 of that g, and is ε-DP each too.
 
         Args:
             queries: the cells, without repetition.
@@ -207,8 +212,9 @@ class Curator:
     def measure_linear(self, query: LinearQuery, rho: Fraction, noise: NoiseName = "gaussian") -> list[Measurement]:
         """Weighted counts in groups, every group of the domain with independent noise; one measurement for each weight.
 
-        With Δ² the most that one row changes Σ (change_a/s_a)² over groups and aggregates, s_a the largest weight, the
-        noise of aggregate a has σ_a² = s_a²·Δ²/2ρ + 1/8; Laplace noise b_a = s_a·Δ₁/ε with ε ≤ √(2ρ), Δ₁ of Σ |change|.
+        With Δ² the most that one row, or one unit, changes Σ (change_a/s_a)² over groups and aggregates, s_a the
+        largest weight, the noise of aggregate a has σ_a² = s_a²·Δ²/2ρ + 1/8; Laplace noise b_a = s_a·Δ₁/ε with ε ≤
+        √(2ρ), Δ₁ of Σ |change|.
 
         Privacy: ρ-zCDP, and Gaussian DP of g = ρ: a shift by w of discrete Gaussian noise is w shifts by 1, and so
         Gaussian DP of μ = w/√(σ² − 1/8). Laplace: ε-DP, and 11/7 of that g.
@@ -229,7 +235,8 @@ class Curator:
         self._debit([rho], noise)
         answers = self._replay(questions)
         if not answers:
-            exact = query.answers(self._counter.marginal(query.clique))
+            presence = self._counter.presence(query.clique) if query.units else None
+            exact = query.answers(self._counter.marginal(query.clique), presence)
             laplace = linear_scales(query, rho, self.neighbours) if noise == "laplace" else []
             variances = [2 * b**2 for b in laplace] or linear_variances(query, rho, self.neighbours)
             for a, (question, variance) in enumerate(zip(questions, variances, strict=True)):
@@ -256,7 +263,7 @@ class Curator:
         Answers are rounded to whole rows, so that scores are integers and no rounding touches the sensitivity.
 
         Privacy: count·ρ-zCDP, and Gaussian DP of 11/7 of that g; an exponential mechanism of range 2λΔ each,
-        λ ≤ √(2ρ)/Δ, Δ = 1 for both neighbours.
+        λ ≤ √(2ρ)/Δ, Δ = c (1 without privacy units).
 
         Args:
             families: the cliques, or families of thresholds, whose cells are the candidates.
@@ -282,7 +289,7 @@ class Curator:
         Answers and penalties are rounded to whole rows; see `select_cells`.
 
         Privacy: count·ρ-zCDP, and Gaussian DP of 11/7 of that g; an exponential mechanism of range 2λΔ each,
-        λ ≤ √(2ρ)/Δ, Δ = max w (add_remove) or 2·max w (replace_one); 2√(2ρ)-DP each too.
+        λ ≤ √(2ρ)/Δ, Δ = c·max w (add_remove) or 2·max w (replace_one); 2√(2ρ)-DP each too.
 
         Args:
             cliques: the candidates.
@@ -325,10 +332,11 @@ class Curator:
     ) -> list[tuple[tuple[Clique, int], int]]:
         """Cells and signs drawn independently with P ∝ exp(λ·sign·(factor·count − answer)): DualQuery's query player.
 
-        Privacy: count·ρ-zCDP, and Gaussian DP of 11/7 of that g; each draw is an exponential mechanism of range 2λΔ,
-        λ ≤ √(2ρ)/Δ, Δ = factor for both neighbours. The same where only a sample of the rows is counted: the samples of
-        two neighbours can be paired so that they differ in one row, or one row replaced, or not at all, and Δ is the
-        same for both. That a sample hides more than that is no part of this statement, for zCDP does not show it.
+        Privacy: count·ρ-zCDP, and Gaussian DP of 11/7 of that g; each draw is an exponential mechanism of range 2λΔ, λ
+        ≤ √(2ρ)/Δ, Δ = c·factor (c = 1 without privacy units). The same where only a sample of the rows is counted: the
+        samples of two neighbours can be paired so that they differ in one row, or one row replaced, or not at all, and
+        Δ is the same for both; a sample is refused where units have several rows. That a sample hides more than that is
+        no part of this statement, for zCDP does not show it.
 
         Args:
             cliques: whose cells, each with sign + or − (its negation), are the candidates.
@@ -341,6 +349,8 @@ class Curator:
         Returns:
             For each draw the cell and its sign, 1 or −1.
         """
+        if sample is not None and self.neighbours.unit_rows is not None:
+            raise InvalidArgument("a sample of rows is no sample of privacy units: leave subsample out")
         among = "" if sample is None else f" among {sample} rows"
         question = _question("sample", (), rho, f"{count} of {len(cliques)} with factor {factor}{among}")
 
@@ -504,13 +514,13 @@ class Curator:
 
 def linear_variances(query: LinearQuery, rho: Fraction, neighbours: Neighbours) -> list[Fraction]:
     """σ_a² = s_a²·Δ²/2ρ + 1/8 of each aggregate's discrete Gaussian noise; see `Curator.measure_linear`."""
-    change = Fraction(query.sensitivity(2, replace=neighbours is Neighbours.REPLACE_ONE))
+    change = Fraction(query.sensitivity(2, neighbours))
     return [scale**2 * change / (2 * rho) + Fraction(1, 8) for scale in query.scales]
 
 
 def linear_scales(query: LinearQuery, rho: Fraction, neighbours: Neighbours) -> list[Fraction]:
     """b_a = s_a·Δ₁/ε, ε ≤ √(2ρ), of each aggregate's discrete Laplace noise; see `Curator.measure_linear`."""
-    change = Fraction(query.sensitivity(1, replace=neighbours is Neighbours.REPLACE_ONE))
+    change = Fraction(query.sensitivity(1, neighbours))
     return [scale * change / selection_rate(rho, 1) for scale in query.scales]
 
 

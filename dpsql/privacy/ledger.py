@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpsql.errors import InsufficientBudget
+from dpsql.neighbours import Neighbours
 from dpsql.privacy.accounting import (
     CONVERSIONS,
     RHO_UNIT,
     Budget,
-    Neighbours,
     gaussian_epsilon,
     largest_epsilon,
     units,
@@ -35,6 +35,7 @@ class Account:
         source: its key in the books: the table, after its schema unless that is main.
         epsilon, delta: the promise.
         neighbours: of which tables.
+        unit_column: whose values are the privacy units; None where each row is one.
         rho_budget: zCDP that may be spent, exact.
         rho_spent: zCDP that was charged, exact.
         gdp_budget, gdp_spent: the same for g of Gaussian DP.
@@ -46,6 +47,7 @@ class Account:
     epsilon: float
     delta: float
     neighbours: Neighbours
+    unit_column: str | None
     rho_budget: Fraction
     rho_spent: Fraction
     gdp_budget: Fraction

@@ -15,14 +15,14 @@ from dpsql.constraint import Allowed
 from dpsql.domain import Attribute, Domain
 from dpsql.errors import DomainTooLarge, DpsqlError, InsufficientBudget, Interrupted
 from dpsql.mechanisms.base import explicit_options, make, registered
+from dpsql.neighbours import Neighbours
 from dpsql.prior import Prior
-from dpsql.privacy.accounting import Neighbours
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Quiet
 from dpsql.workload import Workload
 
 from ..conftest import seeded_entropy
-from ..counters import Journal, Rows
+from ..counters import RELATIONS, Journal, Rows
 
 FAST = {
     "ide": {"iterations": 3},
@@ -88,7 +88,7 @@ def test_all_are_here():
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("neighbours", list(Neighbours))
+@pytest.mark.parametrize("neighbours", RELATIONS)
 def test_spends_its_charge_and_no_more(name, neighbours):
     _, curator, journal, _, _ = run(name, neighbours=neighbours)
     spent = sum((answer.rho for answer in journal.answers), Fraction(0))
@@ -98,7 +98,7 @@ def test_spends_its_charge_and_no_more(name, neighbours):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("neighbours", list(Neighbours))
+@pytest.mark.parametrize("neighbours", RELATIONS)
 def test_a_pure_promise_adds_up(name, neighbours):
     """Where a mechanism promises ε-DP, the curator that counts ε stops none of its questions, and little is left."""
     domain, epsilon = domain_of(3), 1.5

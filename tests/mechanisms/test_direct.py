@@ -17,7 +17,7 @@ from dpsql.errors import InvalidArgument
 from dpsql.fitting.consistency import best_strategy, least_squares, subsets
 from dpsql.marginal import Measurement
 from dpsql.mechanisms.base import make
-from dpsql.privacy.accounting import Neighbours
+from dpsql.neighbours import Neighbours
 from dpsql.workload import Workload
 
 

@@ -22,7 +22,8 @@ from dpsql.mechanisms.dualquery import (
     most_rounds,
     original_epsilon,
 )
-from dpsql.privacy.accounting import Neighbours, selection_rate, simple_epsilon, zcdp_epsilon
+from dpsql.neighbours import Neighbours
+from dpsql.privacy.accounting import selection_rate, simple_epsilon, zcdp_epsilon
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Quiet
 from dpsql.threshold import Threshold

@@ -12,7 +12,8 @@ from dpsql.domain import Attribute, Domain
 from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.fitting.records import Goal, local_record, perturbed_leaders
 from dpsql.mechanisms.fem import FEM
-from dpsql.privacy.accounting import Neighbours, zcdp_rho
+from dpsql.neighbours import Neighbours
+from dpsql.privacy.accounting import zcdp_rho
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Quiet
 from dpsql.threshold import Threshold

@@ -26,14 +26,14 @@ from dpsql.fitting.estimation import (
 from dpsql.mechanisms.base import make
 from dpsql.mechanisms.dependence import dependent_cliques, independent_columns, mutual_information
 from dpsql.mechanisms.grouped import GroupedModel
+from dpsql.neighbours import Neighbours
 from dpsql.prior import Prior, packed, project_rows
-from dpsql.privacy.accounting import Neighbours
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Quiet
 from dpsql.workload import Workload
 
 from ..conftest import seeded_entropy
-from ..counters import Journal, Rows
+from ..counters import RELATIONS, Journal, Rows
 
 
 def kl(q, p):
@@ -331,7 +331,7 @@ OPTIONS = {
 
 
 class TestBudget:
-    @pytest.mark.parametrize("neighbours", list(Neighbours))
+    @pytest.mark.parametrize("neighbours", RELATIONS)
     @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
     @pytest.mark.parametrize("epsilon", [0.1, 1.0, 7.3])
     def test_laplace_is_pure_and_spends_it_all(self, epsilon, options, neighbours):

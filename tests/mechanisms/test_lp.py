@@ -19,16 +19,14 @@ from dpsql.marginal import Measurement
 from dpsql.mechanisms.barak import Barak
 from dpsql.mechanisms.base import make
 from dpsql.mechanisms.lp import LP, all_points
+from dpsql.neighbours import Neighbours
 from dpsql.prior import Prior, packed
-from dpsql.privacy.accounting import Neighbours
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Quiet
 from dpsql.workload import Workload
 
 from ..conftest import seeded_entropy
-from ..counters import Journal, Rows
-
-BOTH = list(Neighbours)
+from ..counters import RELATIONS, Journal, Rows
 
 
 def domain_of(*sizes: int) -> Domain:
@@ -201,7 +199,7 @@ def table(domain, count=200, seed=0):
 WORKLOAD = Workload((("c0", "c1"), ("c1", "c2"), ("c3",)))
 
 
-@pytest.mark.parametrize("neighbours", BOTH)
+@pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize("mechanism", [LP(points=20), LP(points=20, space="uniform"), Barak()])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, math.pi])
 def test_its_epsilons_add_up(mechanism, neighbours, epsilon):
@@ -222,9 +220,7 @@ def test_its_epsilons_add_up(mechanism, neighbours, epsilon):
         measured = answer.measurement
         if measured.noise == "laplace":
             assert by_clique[measured.clique] == pytest.approx(measured.stddev)
-            assert 2 * answer.rho == pytest.approx(
-                float((neighbours.marginal_l1 if measured.clique else 1) ** 2 * 2 / measured.variance)
-            )
+            assert 2 * answer.rho == pytest.approx(float(neighbours.marginal_l1**2 * 2 / measured.variance))
 
 
 def test_gaussian_noise_is_gaussian_dp_and_never_pure():
@@ -259,7 +255,7 @@ def test_a_twin_with_too_little_noise_is_refused():
     assert curator._counter.read == [()]
 
 
-@pytest.mark.parametrize("neighbours", BOTH)
+@pytest.mark.parametrize("neighbours", RELATIONS)
 def test_barak_is_lp_with_all_points(neighbours):
     domain, outcomes = domain_of(3, 4, 5, 2), []
     for mechanism in (Barak(), LP(points=120, space="uniform")):

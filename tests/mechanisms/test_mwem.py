@@ -17,7 +17,7 @@ from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.fitting.multiplicative import Factored, Weighted, absorb
 from dpsql.marginal import Measurement
 from dpsql.mechanisms.base import make
-from dpsql.privacy.accounting import Neighbours
+from dpsql.neighbours import Neighbours
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Quiet
 from dpsql.workload import Workload

@@ -15,13 +15,13 @@ from dpsql.domain import Attribute, Domain
 from dpsql.errors import DomainTooLarge, Interrupted, InvalidArgument
 from dpsql.marginal import Measurement
 from dpsql.mechanisms.base import make
-from dpsql.privacy.accounting import Neighbours
+from dpsql.neighbours import Neighbours
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Quiet
 from dpsql.workload import Workload
 
 from ..conftest import seeded_entropy
-from ..counters import Journal, Rows
+from ..counters import RELATIONS, Journal, Rows
 
 SELECTIONS = ("workload", "mst", "aim")
 HUGE = Fraction(10**6)
@@ -119,7 +119,7 @@ def test_aim_measures_what_the_model_answers_worst():
 
 
 @needs_mbi
-@pytest.mark.parametrize("neighbours", list(Neighbours))
+@pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize("selection", SELECTIONS)
 def test_all_is_spent(selection, neighbours):
     domain, codes = domain_of(3, 3, 3), chain(300, 3, 3)
@@ -161,7 +161,7 @@ def test_the_gaussian_conversion_is_for_gaussian_noise_only():
 
 
 @needs_mbi
-@pytest.mark.parametrize("neighbours", list(Neighbours))
+@pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize("selection", SELECTIONS)
 def test_the_plan_adds_up(selection, neighbours):
     domain = domain_of(5, 5, 5)

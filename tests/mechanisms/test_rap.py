@@ -10,7 +10,8 @@ import pytest
 
 from dpsql.domain import Attribute, Domain
 from dpsql.mechanisms.rap import RAP
-from dpsql.privacy.accounting import Neighbours, simple_rho
+from dpsql.neighbours import Neighbours
+from dpsql.privacy.accounting import simple_rho
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Quiet
 from dpsql.workload import Workload

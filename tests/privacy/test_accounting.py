@@ -8,10 +8,10 @@ import pytest
 from scipy import integrate, special, stats
 
 from dpsql.errors import InvalidArgument
+from dpsql.neighbours import Neighbours
 from dpsql.privacy.accounting import (
     CONVERSIONS,
     OTHER_PRICE,
-    Neighbours,
     account_budget,
     gaussian_delta,
     gaussian_epsilon,

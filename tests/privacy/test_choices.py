@@ -15,13 +15,13 @@ from scipy import stats
 
 from dpsql.domain import Attribute, Domain
 from dpsql.errors import InsufficientBudget, InvalidArgument
-from dpsql.privacy.accounting import Neighbours
+from dpsql.neighbours import Neighbours
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.noise import exponential_sample
 from dpsql.progress import Quiet
 
 from ..conftest import seeded_entropy
-from ..counters import Journal, Rows
+from ..counters import RELATIONS, Journal, Rows
 
 DOMAIN = Domain(tuple(Attribute(name, "BOOLEAN", "values", ("false", "true")) for name in "abc"))
 TABLE = [(0, 0, 0)] * 4 + [(1, 1, 0)] * 3 + [(0, 1, 1)]
@@ -55,10 +55,10 @@ def l1(clique) -> float:
     return float(np.abs(Rows(DOMAIN, TABLE).marginal(clique).dense() - 2).sum())
 
 
-@pytest.mark.parametrize("neighbours", list(Neighbours))
+@pytest.mark.parametrize("neighbours", RELATIONS)
 def test_marginals_are_chosen_by_the_exponential_mechanism(neighbours):
-    """λ = √(2ρ)/Δ with Δ = 1 (add_remove) or 2 (replace_one); the other one's Δ would be noticed."""
-    rho, weights, penalties = Fraction(1, 50), [1, 2, 1], [1.0, 0.0, 2.0]
+    """λ = √(2ρ)/Δ with Δ = 1 (add_remove), 2 (replace_one) or 3 (units of 3 rows); half or twice it is noticed."""
+    rho, weights, penalties = Fraction(neighbours.marginal_l1**2, 50), [1, 2, 1], [1.0, 0.0, 2.0]
     scores = {c: w * (l1(c) - p) for c, w, p in zip(CLIQUES, weights, penalties, strict=True)}
     observed: dict = {}
     for _ in range(RUNS):

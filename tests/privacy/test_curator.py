@@ -10,7 +10,7 @@ import pytest
 from dpsql.domain import Attribute, Domain
 from dpsql.errors import DomainTooLarge, DpsqlError, InsufficientBudget, InvalidArgument
 from dpsql.marginal import Marginal
-from dpsql.privacy.accounting import Neighbours
+from dpsql.neighbours import Neighbours
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Quiet
 

@@ -16,14 +16,14 @@ from dpsql.domain import Attribute, Domain
 from dpsql.errors import InsufficientBudget, InvalidArgument
 from dpsql.intervals import Noisy, plain, ratio
 from dpsql.linear import LinearQuery, Part
-from dpsql.marginal import Marginal, Measurement
-from dpsql.privacy.accounting import Neighbours
+from dpsql.marginal import Marginal, Measurement, Presence
+from dpsql.neighbours import Neighbours
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.noise import discrete_gaussian, discrete_laplace
 from dpsql.progress import Quiet
 
 from ..conftest import seeded_entropy
-from ..counters import Journal, Rows
+from ..counters import RELATIONS, Journal, Rows
 
 SIZES = {"a": 3, "b": 2, "c": 4}
 DOMAIN = Domain(
@@ -31,70 +31,98 @@ DOMAIN = Domain(
 )
 
 
+ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 PARTS = st.sampled_from([(("a",),), (("a", "b"),), (("a", "b"), ("c",)), (("a",), ("b",), ("c",))])
 
 
 @st.composite
-def queries(draw, parts=PARTS):
-    """Random weights, groups and grouping sets over one to three parts."""
+def queries(draw, parts=PARTS, *, of_units=False):
+    """Random weights, groups and grouping sets over one to three parts; some aggregates count units."""
     aggregates, sets = draw(st.integers(1, 3)), draw(st.integers(1, 2))
     found = []
+    units = draw(st.sets(st.integers(0, aggregates - 1))) if of_units else set()
     for clique in draw(parts):
         cells = DOMAIN.size(clique)
         numbers = st.lists(st.integers(-3, 5), min_size=cells, max_size=cells)
         factors = np.array([draw(numbers) for _ in range(aggregates)])
+        for a in units:
+            factors[a] = factors[a] > 0
         keys = tuple(draw(st.integers(1, cells)) for _ in range(sets))
         groups = np.array([draw(st.lists(st.integers(0, k - 1), min_size=cells, max_size=cells)) for k in keys])
         found.append(Part(clique, factors, groups, keys))
-    return LinearQuery(DOMAIN, tuple(found))
+    return LinearQuery(DOMAIN, tuple(found), frozenset(units))
 
 
-def contribution(query: LinearQuery, cell) -> np.ndarray:
-    """What one row in a cell (None: outside the domain) adds to all answers, in scales."""
-    if cell is None:
-        marginal = Marginal(query.clique, DOMAIN.size(query.clique), np.zeros(0, np.int64), np.zeros(0, np.int64))
-    else:
-        marginal = Marginal(query.clique, DOMAIN.size(query.clique), np.array([cell]), np.array([1]))
-    scaled = [part / np.array(query.scales)[:, None] for part in query.answers(marginal)]
+def contribution(query: LinearQuery, *cells) -> np.ndarray:
+    """What the rows of one unit in these cells (None: outside the domain) add to all answers, in scales."""
+    inside, counts = np.unique(np.array([cell for cell in cells if cell is not None], np.int64), return_counts=True)
+    marginal = Marginal(query.clique, DOMAIN.size(query.clique), inside, counts)
+    presence = Presence(query.clique, np.zeros(len(inside), np.int64), inside)
+    scaled = [part / np.array(query.scales)[:, None] for part in query.answers(marginal, presence)]
     return np.concatenate([part.ravel() for part in scaled])
 
 
-def largest(query: LinearQuery, power: int, *, replace: bool) -> float:
-    """The most that a row changes, by trying every cell, and every pair of cells."""
+def largest(query: LinearQuery, power: int, neighbours: Neighbours) -> float:
+    """The most that a row changes, by trying every cell, and every pair of cells; or the rows of a unit."""
     cells = [None, *range(DOMAIN.size(query.clique))]
-    added = [contribution(query, cell) for cell in cells]
-    changes = [x - y for x, y in itertools.combinations(added, 2)] if replace else added
+    if neighbours.unit_rows:
+        listed = itertools.combinations_with_replacement(cells[1:], neighbours.unit_rows)
+        changes = [contribution(query, *rows) for rows in listed]
+    else:
+        added = [contribution(query, cell) for cell in cells]
+        changes = [x - y for x, y in itertools.combinations(added, 2)] if neighbours.total_is_public else added
     return max(float((np.abs(change) ** power).sum()) for change in changes)
 
 
 @settings(max_examples=200, deadline=None)
-@given(queries(), st.sampled_from([1, 2]), st.booleans())
-def test_no_row_changes_more_than_the_sensitivity(query, power, replace):
+@given(queries(), st.sampled_from([1, 2]), st.sampled_from([ADD, REPLACE]))
+def test_no_row_changes_more_than_the_sensitivity(query, power, neighbours):
     """Against every neighbour. Broken twins: a count's sensitivity for all, and added rows' for replaced ones."""
-    assert largest(query, power, replace=replace) <= query.sensitivity(power, replace=replace) * (1 + 1e-9)
+    assert largest(query, power, neighbours) <= query.sensitivity(power, neighbours) * (1 + 1e-9)
+
+
+@settings(max_examples=100, deadline=None)
+@given(queries(of_units=True), st.sampled_from([1, 2]), st.integers(1, 3))
+def test_no_unit_changes_more_than_the_sensitivity(query, power, rows):
+    """All ways to spread the rows of a unit over the cells, numbers of units among the aggregates."""
+    unit = Neighbours("add_remove", rows)
+    assert largest(query, power, unit) <= query.sensitivity(power, unit) * (1 + 1e-9)
+
+
+def test_a_unit_costs_what_its_rows_can_do_together():
+    """c² for a count's L2²: twice what c rows in different groups do. Broken twin: c, which c equal rows exceed."""
+    clique, ones = ("a",), np.ones((1, 3), np.int64)
+    grouped = LinearQuery(DOMAIN, (Part(clique, ones, np.arange(3)[None, :], (3,)),))
+    unit = Neighbours("add_remove", 2)
+    assert grouped.sensitivity(2, unit) == 4 == largest(grouped, 2, unit)
+    assert grouped.sensitivity(1, unit) == 2 == largest(grouped, 1, unit)
+    units = LinearQuery(DOMAIN, grouped.parts, frozenset([0]))
+    assert units.sensitivity(2, unit) == 2 == largest(units, 2, unit)
+    in_all = LinearQuery(DOMAIN, (Part(clique, ones, np.zeros((1, 3), np.int64), (1,)),), frozenset([0]))
+    assert in_all.sensitivity(2, Neighbours("add_remove", 8)) == 1
 
 
 @settings(max_examples=100, deadline=None)
 @given(queries(parts=st.just((("a", "b"),))), st.sampled_from([1, 2]))
 def test_it_is_tight_for_one_part_and_one_set(query, power):
     one_set = LinearQuery(DOMAIN, tuple(Part(p.clique, p.factors, p.groups[:1], p.keys[:1]) for p in query.parts))
-    exact = largest(one_set, power, replace=False)
-    assert one_set.sensitivity(power, replace=False) == pytest.approx(max(1.0, exact), rel=1e-9)
+    exact = largest(one_set, power, ADD)
+    assert one_set.sensitivity(power, ADD) == pytest.approx(max(1.0, exact), rel=1e-9)
 
 
 def test_broken_twins_of_the_sensitivity_are_noticed():
     """Two disjoint counts cost as much as one; a sum and a count together more; a replaced row twice an added one."""
     clique, groups = ("a",), np.zeros((1, 3), np.int64)
     disjoint = LinearQuery(DOMAIN, (Part(clique, np.array([[1, 0, 0], [0, 1, 1]]), groups, (1,)),))
-    assert disjoint.sensitivity(2, replace=False) == 1
+    assert disjoint.sensitivity(2, ADD) == 1
     both = LinearQuery(DOMAIN, (Part(clique, np.array([[1, 2, 4], [1, 1, 1]]), groups, (1,)),))
-    assert both.sensitivity(2, replace=False) == pytest.approx(2)
-    assert largest(both, 2, replace=False) == 2 > 1  # 1, a count's, would be too little
+    assert both.sensitivity(2, ADD) == pytest.approx(2)
+    assert largest(both, 2, ADD) == 2 > 1  # 1, a count's, would be too little
     grouped = LinearQuery(DOMAIN, (Part(clique, np.ones((1, 3), np.int64), np.arange(3)[None, :], (3,)),))
-    assert grouped.sensitivity(2, replace=True) == 2 > grouped.sensitivity(2, replace=False)
+    assert grouped.sensitivity(2, REPLACE) == 2 > grouped.sensitivity(2, ADD)
     signed = LinearQuery(DOMAIN, (Part(clique, np.array([[-2, 0, 2]]), groups, (1,)),))
-    assert signed.sensitivity(2, replace=True) == pytest.approx(4)  # from −2 to 2 with scale 2: (4/2)²
-    assert largest(signed, 2, replace=True) == 4
+    assert signed.sensitivity(2, REPLACE) == pytest.approx(4)  # from −2 to 2 with scale 2: (4/2)²
+    assert largest(signed, 2, REPLACE) == 4
 
 
 def curator(neighbours, rho, journal=None, *, pure=None, rows=((0, 0, 0),) * 40 + ((1, 1, 2),) * 25, seed="linear"):
@@ -110,11 +138,11 @@ AGES = LinearQuery(
 )
 
 
-@pytest.mark.parametrize("neighbours", list(Neighbours))
+@pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 def test_noise_has_the_spread_that_pays_for_it(neighbours, noise):
     """σ_a = s_a·Δ/√(2ρ), b_a = s_a·Δ₁/ε; over 2,000 runs the variance is within 6 standard errors of what is told."""
-    rho, replace = Fraction(1, 50), neighbours is Neighbours.REPLACE_ONE
+    rho = Fraction(1, 50)
     pure = Fraction(1, 5) if noise == "laplace" else None
     found = []
     for run in range(2000):
@@ -125,9 +153,9 @@ def test_noise_has_the_spread_that_pays_for_it(neighbours, noise):
     exact = AGES.answers(Rows(DOMAIN, ((0, 0, 0),) * 40 + ((1, 1, 2),) * 25).marginal(("a", "b")))[0]
     for a, m in enumerate(measured):
         if noise == "gaussian":
-            told = AGES.scales[a] ** 2 * AGES.sensitivity(2, replace=replace) / (2 * rho) + 1 / 8
+            told = AGES.scales[a] ** 2 * AGES.sensitivity(2, neighbours) / (2 * rho) + 1 / 8
         else:
-            told = 2 * (AGES.scales[a] * AGES.sensitivity(1, replace=replace) / math.sqrt(2 * rho)) ** 2
+            told = 2 * (AGES.scales[a] * AGES.sensitivity(1, neighbours) / math.sqrt(2 * rho)) ** 2
         assert float(m.variance) == pytest.approx(float(told), rel=1e-6)
         errors = (np.array([run[a] for run in found]) - exact[a]).ravel()
         excess = 5 if noise == "laplace" else 2  # kurtosis − 1

@@ -21,8 +21,8 @@ from dpsql.domain import Attribute, Domain
 from dpsql.mechanisms import projection as projection_module
 from dpsql.mechanisms import rap as rap_module
 from dpsql.mechanisms.base import make
+from dpsql.neighbours import Neighbours
 from dpsql.privacy import curator as curator_module
-from dpsql.privacy.accounting import Neighbours
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Quiet
 from dpsql.workload import Workload
@@ -119,6 +119,7 @@ PAIRS = {
     "a row in an empty cell": (Neighbours.ADD_REMOVE, BASE, [*BASE, (1, 1, 1)]),
     "an empty table and one row": (Neighbours.ADD_REMOVE, [], [(0, 1, 0)]),
     "a row outside the domain of a": (Neighbours.ADD_REMOVE, BASE, [*BASE, (None, 1, 1)]),
+    "a unit at its cap": (Neighbours("add_remove", 3), BASE, [*BASE, (1, 1, 1), (1, 1, 1), (1, 1, 1)]),
     "a row moved": (Neighbours.REPLACE_ONE, [*BASE, (0, 0, 0)], [*BASE, (1, 1, 1)]),
 }
 RHO = Fraction(2)

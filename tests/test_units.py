@@ -1,0 +1,227 @@
+"""Privacy units: all rows of one patient, client or household are protected together, at most `max_rows` of them count."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import duckdb
+import numpy as np
+import pytest
+from scipy import stats
+
+import dpsql
+from dpsql.database.catalog import find_source
+from dpsql.database.counting import DuckDBCounter
+from dpsql.database.store import Books
+from dpsql.database.units import Bound
+from dpsql.domain import Attribute, Domain
+
+VISITS = """
+    CREATE TABLE visits AS
+    SELECT 'p' || (i * i * 7 % 211) AS patient, (['a', 'b', 'c'])[1 + i % 3] AS ward, i * 11 % 4 = 0 AS ill,
+        (i * 7 % 30)::TINYINT AS days
+    FROM range(2000) r(i);
+    INSERT INTO visits SELECT NULL, 'a', true, 3 FROM range(50);
+"""
+
+
+def protect(db, rows: int) -> None:
+    db.sql(VISITS)
+    db.protect("visits", epsilon=1000.0, delta=1e-6, privacy_unit="patient", max_rows=rows)
+    db.domain("visits", "ward", values=["a", "b", "c"])
+    db.domain("visits", "days", lower=0, upper=29, bins=30)
+
+
+@pytest.fixture
+def silent(monkeypatch):
+    """No noise."""
+    for kind in ("gaussian", "laplace"):
+        monkeypatch.setattr(f"dpsql.privacy.curator.discrete_{kind}", lambda v, n, e=None: np.zeros(n, np.int64))
+
+
+ASKED = [
+    "SELECT count(DISTINCT patient) AS a, count(*) AS b, sum(days) AS c FROM visits",
+    "SELECT ward AS k, count(DISTINCT patient) AS a, count(*) AS b FROM visits GROUP BY ward",
+    "SELECT count(DISTINCT patient) FILTER (WHERE ill AND days > 20) AS a, count(*) AS b FROM visits WHERE ward <> 'a'",
+    "SELECT days // 10 AS k, count(DISTINCT v.patient) AS a, sum(days) AS b FROM visits v WHERE ill GROUP BY ALL",
+    "SELECT ward AS k, count(DISTINCT who) AS a, count(*) AS b FROM (SELECT patient AS who, ward FROM visits) GROUP BY 1",
+    "SELECT ward AS k, ill AS l, count(DISTINCT patient) AS a FROM visits GROUP BY CUBE (ward, ill)",
+]
+
+
+@pytest.mark.parametrize("sql", ASKED)
+def test_with_room_for_all_rows_answers_are_duckdbs_own(db, silent, sql):
+    """Rows without a patient count nowhere."""
+    protect(db, 1000)
+    columns = [name for name in "klabc" if f" AS {name}" in sql]
+    found = db.sql(f"SELECT {', '.join(columns)} FROM dp_query(?, epsilon := 1)", [sql]).fetchall()
+    numbers = sum(name in "abc" for name in columns)
+    counted = {row for row in found if any(row[-numbers:])}
+    db.sql("CREATE TABLE known AS FROM visits WHERE patient IS NOT NULL")
+    raw = db.sql(f"SELECT {', '.join(columns)} FROM ({sql.replace('FROM visits', 'FROM known')})").fetchall()
+    assert counted == set(raw)
+
+
+def test_of_each_unit_no_more_rows_count(db, silent):
+    """Σ min(rows of the unit, 4), and a unit in each of its groups once, of at most 4 rows."""
+    protect(db, 4)
+    expected = db.sql(
+        "SELECT sum(least(n, 4)), count(*) FROM (SELECT count(*) AS n FROM visits WHERE patient IS NOT NULL GROUP BY patient)"
+    ).fetchall()[0]
+    sql = "SELECT count(*) AS n, count(DISTINCT patient) AS patients FROM visits"
+    assert db.sql("SELECT n, patients FROM dp_query(?, epsilon := 1)", [sql]).fetchall() == [expected]
+    assert db.sql("SELECT count(*) FROM dp_synthesize('visits', epsilon := 1, mechanism := 'direct')").fetchall() == [
+        (expected[0],)
+    ]
+
+
+def test_one_choice_for_a_release_another_for_the_next(db, silent):
+    """All marginals of a release count the same rows; those of another release are chosen anew."""
+    protect(db, 2)
+    call = "dp_synthesize('visits', epsilon := 1, mechanism := 'direct', workload := 'all 2-way', release := '{}')"
+    singles = {}
+    for name in ("one", "two"):
+        db.sql(f"SELECT count(*) FROM {call.format(name)}").fetchall()
+        cells = db.sql(f"SELECT columns, cell, value FROM dp_measurements('{name}')").fetchall()
+        wards = {}
+        for columns, cell, value in cells:
+            if "ward" in columns:
+                key = tuple(columns), cell[columns.index("ward")]
+                wards[key] = wards.get(key, 0) + value
+        per_marginal = {}
+        for (columns, ward), value in wards.items():
+            per_marginal.setdefault(columns, {})[ward] = value
+        assert len(per_marginal) == 2
+        first, second = per_marginal.values()
+        assert first == second
+        singles[name] = first
+    assert singles["one"] != singles["two"]
+
+
+def test_the_choice_survives_a_kill(tmp_path):
+    """A release that is killed after half its answers goes on with the same rows."""
+    path = tmp_path / "bank.duckdb"
+    call = "FROM dp_synthesize('visits', epsilon := 500, mechanism := 'direct', workload := 'all 2-way')"
+    script = f"""
+import os, signal, dpsql, numpy as np
+from dpsql.privacy import curator
+curator.discrete_gaussian = lambda v, n, e=None: np.zeros(n, np.int64)
+from dpsql.privacy.curator import Curator
+measure = Curator.measure
+def once(self, requests, noise="gaussian"):
+    found = measure(self, requests[:1], noise)
+    os.kill(os.getpid(), signal.SIGKILL)
+Curator.measure = once
+dpsql.connect({str(path)!r}).sql({call!r}).fetchall()
+"""
+    with dpsql.connect(path) as db:
+        protect(db, 2)
+    killed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    with dpsql.connect(path) as db:
+        ((key,),) = db.sql("SELECT key FROM dp_releases()").fetchall()
+        books = Books(db.connection.cursor(), "bank")
+        assert len(books.answers(key)) == 1
+        before = books.bound("visits", key)
+        db.sql(call).fetchall()
+        assert books.bound("visits", key) == before
+        assert before != books.bound("visits", "another")
+
+
+DOMAIN = Domain((Attribute("v", "INTEGER", "values", tuple(map(str, range(8)))),))
+
+
+def chosen(db, secret: str, rows: int = 1) -> np.ndarray:
+    """How often each of the rows v = 0, …, 7 counts."""
+    cursor = db.connection.cursor()
+    return (
+        DuckDBCounter(cursor, find_source(cursor, "t"), DOMAIN, Bound("u", rows, secret), once=True)
+        .marginal(("v",))
+        .dense()
+    )
+
+
+def test_rows_are_chosen_uniformly(db):
+    """χ² over 1,200 secrets at a false-alarm rate of 1e-6; the first row of each unit, a broken choice, is caught."""
+    db.sql("CREATE TABLE t AS SELECT 7 AS u, i::INTEGER AS v FROM range(8) r(i)")
+    counts = sum(chosen(db, f"{number:064x}") for number in range(1200))
+    assert counts.sum() == 1200
+    assert stats.chisquare(counts).pvalue > 1e-6
+    assert stats.chisquare([1200, *[0] * 7]).pvalue < 1e-6
+
+
+def test_a_unit_changes_nothing_but_its_own_rows(db):
+    """Adding a unit, even one of many rows, leaves what is counted of the others."""
+    db.sql("CREATE TABLE t AS SELECT i % 5 AS u, (i % 8)::INTEGER AS v FROM range(40) r(i)")
+    before = chosen(db, "secret", 3)
+    db.sql("INSERT INTO t SELECT 99, 7 FROM range(100)")
+    assert (chosen(db, "secret", 3) - before).tolist() == [0] * 7 + [3]
+    db.sql("INSERT INTO t SELECT NULL, 7 FROM range(100)")
+    assert (chosen(db, "secret", 3) - before).sum() == 3
+
+
+def test_noise_grows_with_the_rows(db):
+    """σ² − 1/8 is 64 times that of one row; of numbers of units at most 3 groups' worth."""
+    protect(db, 8)
+    shown = "SELECT stddev FROM dp_plan('visits', epsilon := 1, mechanism := 'direct', workload := 'SELECT ward, count(*) FROM visits GROUP BY 1')"
+    many = db.sql(shown + " WHERE len(marginal) = 1").fetchall()[0][0]
+    groups = "SELECT ward, count(DISTINCT patient) AS n FROM visits GROUP BY ward"
+    units = db.sql("SELECT stddev FROM dp_plan(?, epsilon := 1)", [groups]).fetchall()[0][0]
+    total = "SELECT count(DISTINCT patient) AS n FROM visits"
+    one = db.sql("SELECT stddev FROM dp_plan(?, epsilon := 1)", [total]).fetchall()[0][0]
+    db.sql("CREATE TABLE rows AS SELECT ward, ill, days FROM visits")
+    db.protect("rows", epsilon=1000.0, delta=1e-6)
+    db.domain("rows", "ward", values=["a", "b", "c"])
+    db.domain("rows", "days", lower=0, upper=29, bins=30)
+    alone = db.sql(shown.replace("visits", "rows") + " WHERE len(marginal) = 1").fetchall()[0][0]
+    assert (many**2 - 1 / 8) / (alone**2 - 1 / 8) == pytest.approx(64)
+    assert (units**2 - 1 / 8) / (one**2 - 1 / 8) == pytest.approx(4)  # NULL is a ward too
+
+
+def test_the_promise_names_the_unit(db):
+    protect(db, 8)
+    shown = db.sql(
+        "SELECT privacy_unit, max_rows, neighbours FROM dp_protect('visits', epsilon := 1000, "
+        "delta := 1e-6, privacy_unit := 'PATIENT', max_rows := 8)"
+    ).fetchall()
+    assert shown == [("patient", 8, "add_remove")]
+    db.sql("SELECT count(*) FROM dp_query('SELECT count(*) AS n FROM visits', epsilon := 1)").fetchall()
+    guarantee = db.sql("SELECT guarantee FROM dp_releases()").fetchall()[0][0]
+    assert "all rows of one privacy unit, of which at most 8 count" in guarantee
+    assert db.sql("SELECT privacy_unit, max_rows FROM dp_budget()").fetchall() == [("patient", 8)]
+    assert db.sql("SELECT count(patient) FROM dp_synthesize('visits', epsilon := 1)").fetchall() == [(0,)]
+
+
+REFUSED = {
+    "privacy_unit := 'patient'": "say max_rows too",
+    "max_rows := 3": "of which unit",
+    "privacy_unit := 'nobody', max_rows := 3": "has no column 'nobody'",
+    "privacy_unit := 'patient', max_rows := 0": "max_rows is 0: give 1 to",
+    "privacy_unit := 'patient', max_rows := 3, neighbours := 'replace_one'": "goes with 'add_remove'",
+}
+
+
+@pytest.mark.parametrize("arguments", REFUSED)
+def test_refused(db, arguments):
+    db.sql(VISITS)
+    with pytest.raises(duckdb.Error, match=REFUSED[arguments]):
+        db.sql(f"CALL dp_protect('visits', epsilon := 1, delta := 1e-6, {arguments})")
+
+
+def test_what_units_rule_out(db):
+    protect(db, 3)
+    for call, reason in {
+        "dp_synthesize('visits', epsilon := 1, mechanism := 'dualquery', subsample := true)": "subsample",
+        "dp_query('SELECT count(DISTINCT ward) FROM visits', epsilon := 1)": "say count\\(DISTINCT patient\\)",
+        "dp_query('SELECT count(DISTINCT patient) FROM visits', epsilon := 0)": "marginals count rows",
+        "dp_query('SELECT patient, count(*) FROM visits GROUP BY patient', epsilon := 1)": "patient",
+        "dp_protect('visits', epsilon := 1000, delta := 1e-6)": "privacy_unit 'patient', max_rows 3: a budget is set once",
+    }.items():
+        with pytest.raises(Exception, match=reason):
+            db.sql(f"FROM {call}").fetchall()
+    assert db.sql("SELECT releases FROM dp_budget()").fetchall() == [(0,)]
+    db.sql("CREATE TABLE odd AS SELECT 1 AS rowid, 2 AS u")
+    with pytest.raises(Exception, match="hides DuckDB's own rowid"):
+        db.protect("odd", epsilon=1.0, delta=1e-6, privacy_unit="u", max_rows=2)
