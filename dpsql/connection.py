@@ -12,6 +12,8 @@ from sqlglot import exp
 
 from dpsql.database.catalog import Source, find_source
 from dpsql.database.store import Books, Entry, rows_table
+from dpsql.discovery import DiscoveryRequest, discover, resolve_discovery
+from dpsql.domain import Attribute
 from dpsql.errors import InvalidArgument
 from dpsql.mechanisms.base import checked
 from dpsql.privacy.ledger import Account
@@ -183,9 +185,12 @@ class Database:
         """
         return self.connection.execute(query, parameters)
 
+    @property
+    def _search_path(self) -> str:
+        return str(self.connection.execute("SELECT current_setting('search_path')").fetchall()[0][0])
+
     def _source(self, cursor: duckdb.DuckDBPyConnection, table: str) -> Source:
-        path = self.connection.execute("SELECT current_setting('search_path')").fetchall()[0][0]
-        return find_source(cursor, table, path)
+        return find_source(cursor, table, self._search_path)
 
     def protect(
         self,
@@ -219,6 +224,34 @@ class Database:
         with self.instance.cursor() as cursor:
             declare(cursor, self._source(cursor, table), column, **how)
 
+    def discover(self, table: str, column: str, epsilon: float, **how: Any) -> Attribute:
+        """Find the domain of a column in its private rows, with noise: charged. See `dp_domain` in SQL.
+
+        With `lower` and `upper` (public) the edges of `bins` with about as many rows in each: (ε, δ)-DP by Gaussian DP.
+        Without, the values that so many rows or units have that none of them makes one known: (ε, δ/2)-DP but for δ/2.
+
+        >>> with connect() as db:
+        ...     _ = db.sql("CREATE TABLE t AS SELECT 'ward ' || i % 3 AS ward FROM range(3000) r(i)")
+        ...     _ = db.sql("INSERT INTO t VALUES ('ward of a single person')")
+        ...     _ = db.protect("t", epsilon=3.0, delta=1e-9)
+        ...     db.discover("t", "ward", epsilon=1.0).values
+        ('ward 0', 'ward 1', 'ward 2')
+        """
+        known = {"delta", "lower", "upper", "bins", "nulls", "other"}
+        unknown = sorted(set(how) - known)
+        if unknown:
+            raise InvalidArgument(f"{unknown[0]} is no option of a discovery; there are {', '.join(sorted(known))}")
+        epsilon, asked = checked("epsilon", epsilon, float), self.instance.interrupts
+        with self.instance.cursor() as cursor:
+            resolved = resolve_discovery(
+                cursor, DiscoveryRequest(table, column, epsilon, search_path=self._search_path, **how)
+            )
+        progress = automatic(lambda: self.instance.interrupts != asked)
+        try:
+            return discover(self.instance.cursor, resolved, progress)
+        finally:
+            progress.close()
+
     def constraint(self, table: str, predicate: str, *, remove: bool = False) -> None:
         """State a public fact that every synthetic row must satisfy. See `dp_constraint` in SQL.
 
@@ -249,9 +282,8 @@ class Database:
         if how.get("columns") is not None:
             given["columns"] = tuple(checked("columns", name, str) for name in how.pop("columns"))
         how = {name: value for name, value in how.items() if value is not None}
-        path = self.connection.execute("SELECT current_setting('search_path')").fetchall()[0][0]
         epsilon = checked("epsilon", epsilon, float)
-        return Request(checked("table", table, str), epsilon, options=how, search_path=path, **given)
+        return Request(checked("table", table, str), epsilon, options=how, search_path=self._search_path, **given)
 
     def synthesize(self, table: str, epsilon: float, **how: Any) -> Release:
         """A synthetic table, charged once; the keywords are the parameters of `dp_synthesize` in SQL.

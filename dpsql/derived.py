@@ -75,7 +75,7 @@ def _measured(books: Books, resolved: ResolvedQuery, clique: Clique) -> list[Mea
             continue
         for answer in books.answers(entry.key):
             measured = answer.measurement
-            if measured is None or measured.cells is not None or answer.of_query:
+            if measured is None or measured.cells is not None or not answer.of_cells:
                 continue
             others = set(measured.clique) - set(clique)
             if (

@@ -68,7 +68,7 @@ class Attribute:
         edges: for `bins`, the lower edge of each bin and the largest value of the last one, as DuckDB writes them.
         nullable: NULL has a code of its own.
         other: the value, as DuckDB writes it, that stands for all others; None without OTHER.
-        origin: how the domain became known: `declared`, `type` (ENUM, BOOLEAN), `reference`.
+        origin: how the domain became known: `declared`, `type` (ENUM, BOOLEAN), `reference`, `discovered`.
     """
 
     name: str

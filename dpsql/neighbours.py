@@ -71,6 +71,11 @@ class Neighbours:
         return 2 if self.total_is_public else self.cell**2
 
     @property
+    def presence_l2_squared(self) -> int:
+        """Square of the L2 sensitivity of how many units have each value: a unit has at most c values."""
+        return 2 if self.total_is_public else self.cell
+
+    @property
     def words(self) -> str:
         """By what two neighbours differ, in words."""
         if self.unit_rows is not None:

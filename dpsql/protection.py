@@ -127,8 +127,8 @@ def declare(
     books = Books(cursor, source.catalog)
     account_of(books, source)
     column = source.column(name)
-    if column.generated and not exclude:
-        raise InvalidArgument(_GENERATED.format(source.name, column.name))
+    if not exclude:
+        check_stored(source, column)
     ways = {
         "values": values is not None,
         "lower and upper": lower is not None or upper is not None,
@@ -157,6 +157,16 @@ def declare(
         attribute = declare_bins(cursor, column, edges, lower, upper, bins, nullable=nullable, other=other)
     books.declare(source.key, attribute)
     return attribute
+
+
+def check_stored(source: Source, column: Column) -> None:
+    """Refuse a generated column.
+
+    Raises:
+        InvalidArgument: it is one.
+    """
+    if column.generated:
+        raise InvalidArgument(_GENERATED.format(source.name, column.name))
 
 
 def constrain(

@@ -149,10 +149,11 @@ class Resolved:
         return promise(self.budget, self.account.neighbours)
 
 
-def promise(budget: Budget, neighbours: Neighbours) -> str:
-    """The promise of a release of that budget, in words."""
+def promise(budget: Budget, neighbours: Neighbours, failure: float = 0.0) -> str:
+    """The promise of a release of that budget, which holds but for probability `failure`, in words."""
     loss = f"{budget.epsilon:g}" if budget.pure else f"({budget.epsilon:g}, {budget.delta:g})"
-    return f"{loss}-DP, by {_proof(budget)}, for neighbours that differ by {neighbours.words}"
+    but = f" but for probability {failure:g}" if failure else ""
+    return f"{loss}-DP, by {_proof(budget)}{but}, for neighbours that differ by {neighbours.words}"
 
 
 def _proof(budget: Budget) -> str:

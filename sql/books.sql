@@ -14,6 +14,8 @@ CREATE TABLE IF NOT EXISTS dpsql.account (
   unit_column VARCHAR,             -- the column whose values are the privacy units; none where each row is one
   unit_rows   BIGINT,              -- how many rows of a unit count at most
   unit_secret VARCHAR NOT NULL,    -- what the choice of those rows is drawn from
+  delta_reserved DOUBLE NOT NULL,  -- of delta, kept for discoveries; the sums below keep the promise at the rest
+  delta_spent DOUBLE NOT NULL,     -- of that, charged so far
   rho_budget  HUGEINT NOT NULL,    -- the zCDP that implies the promise, rounded down
   rho_spent   HUGEINT NOT NULL,    -- charged so far, rounded up
   gdp_budget  HUGEINT NOT NULL,    -- the g of Gaussian DP that implies the promise, rounded down
@@ -75,14 +77,14 @@ CREATE TABLE IF NOT EXISTS dpsql.answer (
   release   VARCHAR NOT NULL,
   number    BIGINT NOT NULL,
   question  VARCHAR NOT NULL,   -- JSON: what was asked, with its share of rho
-  kind      VARCHAR NOT NULL,   -- marginal, cells, query or selection
+  kind      VARCHAR NOT NULL,   -- marginal, cells, query, selection or values
   columns   VARCHAR[] NOT NULL, -- the clique
   shape     BIGINT[] NOT NULL,  -- sizes of the columns' domains
   noise     VARCHAR,            -- gaussian, laplace or none
   variance  VARCHAR,            -- an exact rational
   stddev    DOUBLE,             -- its root
   rho       VARCHAR NOT NULL,   -- an exact rational
-  selection VARCHAR,            -- JSON: the cells that were selected
+  selection VARCHAR,            -- JSON: the cells that were selected, or the values that were discovered
   PRIMARY KEY (release, number)
 );
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
 from dpsql.domain import Domain
@@ -18,6 +20,13 @@ class Rows:
 
     def among(self, places):
         return Rows(self._domain, [self._rows[place] for place in places])
+
+    def values(self, column):
+        """The values of a column that two rows have or more, and how many have them."""
+        place = self._domain.names.index(column)
+        found = Counter(row[place] for row in self._rows if row[place] is not None)
+        many = sorted((str(value), count) for value, count in found.items() if count >= 2)
+        return [value for value, _ in many], np.array([count for _, count in many], np.int64)
 
     def marginal(self, clique):
         self.read.append(clique)

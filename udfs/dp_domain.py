@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dpsql.database.catalog import find_source
+from dpsql.database.catalog import Source, find_source
+from dpsql.discovery import DiscoveryRequest, discover, resolve_discovery
+from dpsql.domain import Attribute
 from dpsql.errors import InvalidArgument
 from dpsql.protection import declare
 
 from .bridge import Call, Parameter, Relation, TableFunction
 from .extension import Instance
+from .interrupts import watched
 from .relations import Computed
 
 COLUMNS = {
@@ -26,7 +29,8 @@ COLUMNS = {
 class DpDomain(TableFunction):
     """Declare which values a column may take: a public fact that the owner states, never read off the private rows.
 
-    Costs nothing. Rows with other values go to `other` if that is given, else they count in no marginal of the column.
+    Costs nothing; but with `discover := true` it is found in the rows with noise, and charged. Rows with other values
+    go to `other` if that is given, else they count in no marginal of the column.
     """
 
     name = "dp_domain"
@@ -42,6 +46,9 @@ class DpDomain(TableFunction):
         Parameter("exclude", "BOOLEAN", default=False, help="leave the column NULL in every synthetic row"),
         Parameter("nulls", "BOOLEAN", default=None, help="whether NULL has a cell; by default unless NOT NULL"),
         Parameter("other", "ANY", default=None, help="the value that stands for all that is not in the domain"),
+        Parameter("discover", "BOOLEAN", default=False, help="find values, or edges between lower and upper; charged"),
+        Parameter("epsilon", "DOUBLE", default=None, help="what the discovery costs"),
+        Parameter("delta", "DOUBLE", default=None, help="of the discovery; by default the table's, for values a tenth"),
     )
 
     def __init__(self, instance: Instance) -> None:
@@ -55,12 +62,45 @@ class DpDomain(TableFunction):
         for name in ("values", "edges"):
             if call[name] is not None and not isinstance(call[name], list):
                 raise InvalidArgument(f"{name} is {call[name]!r}: give a list, {name} := [{call[name]!r}, …]")
-        given = {p.name: call[p.name] for p in self.parameters if not p.positional}
+        if call["discover"]:
+            return self._discovery(call)
+        for name in ("epsilon", "delta"):
+            if call[name] is not None:
+                raise InvalidArgument(
+                    f"{name} is {call[name]:g}, but a declaration costs nothing: say discover := true"
+                )
+        given = {p.name: call[p.name] for p in self.parameters if not p.positional and p.name not in _OF_DISCOVERY}
 
         def record() -> list[tuple[object, ...]]:
             with self._instance.cursor() as cursor:
-                attribute = declare(cursor, source, call["column"], search_path=call.search_path, **given)
-            kind = (attribute.name, attribute.type, attribute.kind, attribute.size, attribute.labels())
-            return [(source.key, *kind, attribute.nullable, attribute.other, attribute.origin)]
+                return [_row(source, declare(cursor, source, call["column"], search_path=call.search_path, **given))]
 
         return Computed(COLUMNS, record)
+
+    def _discovery(self, call: Call) -> Relation:
+        """The domain from the private rows, charged when it is executed."""
+        for name in ("values", "edges", "reference"):
+            if call[name] is not None:
+                raise InvalidArgument(f"{name} is given, but discover := true finds the domain: leave one of them out")
+        if call["exclude"]:
+            raise InvalidArgument("exclude := true leaves nothing to discover: leave one of them out")
+        if call["epsilon"] is None:
+            raise InvalidArgument("discover := true reads private rows: say epsilon too, what it may cost, such as 0.1")
+        names = ("table", "column", "epsilon", "delta", "lower", "upper", "bins", "nulls", "other")
+        request = DiscoveryRequest(**{name: call[name] for name in names}, search_path=call.search_path)
+        with self._instance.cursor() as cursor:
+            resolved = resolve_discovery(cursor, request)
+
+        def record() -> list[tuple[object, ...]]:
+            with watched(self._instance) as progress:
+                return [_row(resolved.source, discover(self._instance.cursor, resolved, progress))]
+
+        return Computed(COLUMNS, record)
+
+
+_OF_DISCOVERY = ("discover", "epsilon", "delta")
+
+
+def _row(source: Source, attribute: Attribute) -> tuple[object, ...]:
+    kind = (attribute.name, attribute.type, attribute.kind, attribute.size, attribute.labels())
+    return (source.key, *kind, attribute.nullable, attribute.other, attribute.origin)

@@ -17,6 +17,7 @@ table with privacy units: the same, the source being the rows that count (see `d
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -108,6 +109,26 @@ class DuckDBCounter:
         found = self._fetch(ranked)
         return Presence(clique, found["unit"] - 1, found["cell"])
 
+    def bins(self, attribute: Attribute) -> Marginal:
+        """The exact counts of the bins of one column, whatever its domain."""
+        alone = DuckDBCounter(self._cursor, self._source, Domain((attribute,)), self._bound, once=True)
+        return alone.marginal((attribute.name,))
+
+    def values(self, column: str) -> tuple[list[str], np.ndarray[tuple[int], np.dtype[np.int64]]]:
+        """The values of a column that 2 units have or more, as text in order, and how many units; NULL is none."""
+        value, columns = exp.column(column, quoted=True), [column]
+        counted: exp.Expr = exp.Count(this=exp.Star())
+        if self._bound is not None:
+            columns.append(self._bound.column)
+            unit = exp.column(self._bound.column, quoted=True)
+            counted = exp.Count(this=exp.Distinct(expressions=[unit]))
+        text = exp.func("encode", exp.cast(value, "VARCHAR", dialect="duckdb"), dialect="duckdb")  # bytes: no collation
+        found = exp.select(exp.alias_(text, "dpsql_text"), exp.alias_(counted, "dpsql_units"))
+        found = found.from_(self._rows(columns)).where(exp.Not(this=exp.Is(this=value.copy(), expression=exp.null())))
+        found = found.group_by("1").having(exp.GTE(this=counted.copy(), expression=exp.Literal.number(2))).order_by("1")
+        rows = self._cursor.execute(found.sql(dialect="duckdb")).fetchall()
+        return [text.decode() for text, _ in rows], np.array([count for _, count in rows], np.int64)
+
     def close(self) -> None:
         """Drop the codes, and those of samples."""
         for sample in self._samples:
@@ -123,7 +144,7 @@ class DuckDBCounter:
         found = self._cursor.execute(query.sql(dialect="duckdb")).fetchnumpy()
         return {name: np.asarray(values, dtype=np.int64) for name, values in found.items()}
 
-    def _rows(self, columns: tuple[str, ...] = ()) -> exp.Expr:
+    def _rows(self, columns: Sequence[str] = ()) -> exp.Expr:
         """The rows that count, with the domain's columns and those."""
         if self._bound is None:
             return self._source.table()
@@ -135,7 +156,7 @@ class DuckDBCounter:
         columns = [exp.column(name, quoted=True) for name in self._domain.names]
         return exp.select(*columns).from_(self._rows())
 
-    def _encoded(self, rows: exp.Expr | None = None, columns: tuple[str, ...] = ()) -> exp.Select:
+    def _encoded(self, rows: exp.Expr | None = None, columns: Sequence[str] = ()) -> exp.Select:
         """The codes of every row, in the smallest type that holds them; `columns` can be selected beside them."""
         codes = []
         for name, attribute in zip(self._names, self._domain, strict=True):

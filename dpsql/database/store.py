@@ -40,6 +40,10 @@ _BESIDE: Final = ", beside what earlier releases told, whose measurements it use
 _MOST_EARLIER: Final = 5_000_000  # cells of earlier releases that one reads
 
 
+class _TooDear(Exception):
+    """The account cannot pay."""
+
+
 @dataclass(frozen=True)
 class Entry:
     """A release as the books know it.
@@ -150,7 +154,7 @@ class Books:
                 return known
             self._run(
                 "INSERT INTO dpsql.account VALUES ($source, $epsilon, $delta, $neighbours, $unit_column, $unit_rows, "
-                "$unit_secret, $rho, 0, $gdp, 0, NULL, 0)",
+                "$unit_secret, 0, 0, $rho, 0, $gdp, 0, NULL, 0)",
                 {
                     "source": source,
                     "epsilon": budget.epsilon,
@@ -188,25 +192,10 @@ class Books:
         if not self.exist:
             return []
         rows = self._run(
-            "SELECT source, epsilon, delta, neighbours, unit_rows, unit_column, rho_budget, rho_spent, gdp_budget, "
-            "gdp_spent, currency, releases FROM dpsql.account ORDER BY source"
+            "SELECT source, epsilon, delta, neighbours, unit_rows, unit_column, delta_reserved, delta_spent, "
+            "rho_budget, rho_spent, gdp_budget, gdp_spent, currency, releases FROM dpsql.account ORDER BY source"
         )
-        return [
-            Account(
-                source,
-                epsilon,
-                delta,
-                Neighbours(neighbours, unit_rows),
-                unit_column,
-                rho_budget=sums[0] * RHO_UNIT,
-                rho_spent=sums[1] * RHO_UNIT,
-                gdp_budget=sums[2] * RHO_UNIT,
-                gdp_spent=sums[3] * RHO_UNIT,
-                currency=currency,
-                releases=releases,
-            )
-            for source, epsilon, delta, neighbours, unit_rows, unit_column, *sums, currency, releases in rows
-        ]
+        return list(map(_account, rows))
 
     def bound(self, source: str, release: str) -> Bound | None:
         """Which rows count for a release; None if all do."""
@@ -219,16 +208,14 @@ class Books:
     def declare(self, source: str, attribute: Attribute) -> None:
         """Record a column's domain, in place of an earlier one."""
         self.check_writable()
-        row = {"source": source, "name": attribute.name, "spec": json.dumps(vars(attribute))}
+        self._transaction(lambda: self._record_domain(source, attribute))
 
-        def work() -> None:
-            self._run(
-                "INSERT INTO dpsql.domain VALUES ($source, $name, $spec) "
-                "ON CONFLICT (source, name) DO UPDATE SET spec = excluded.spec",
-                row,
-            )
-
-        self._transaction(work)
+    def _record_domain(self, source: str, attribute: Attribute) -> None:
+        self._run(
+            "INSERT INTO dpsql.domain VALUES ($source, $name, $spec) "
+            "ON CONFLICT (source, name) DO UPDATE SET spec = excluded.spec",
+            {"source": source, "name": attribute.name, "spec": json.dumps(vars(attribute))},
+        )
 
     def declared(self, source: str) -> dict[str, Attribute]:
         """The recorded domains of a source's columns, by name."""
@@ -273,14 +260,23 @@ class Books:
         return int(rows[0][0])
 
     def charge(
-        self, key: str, source: str, request: str, domain: Domain, mechanism: str, guarantee: str, budget: Budget
+        self,
+        key: str,
+        source: str,
+        request: str,
+        domain: Domain,
+        mechanism: str,
+        guarantee: str,
+        budget: Budget,
+        failure: float = 0.0,
     ) -> Entry:
         """Charge a new release: account, event and release in one durable transaction.
 
-        A release of that key that is there already is returned as it is, free.
+        A release of that key that is there already is returned as it is, free. `failure` is the probability but for
+        which the budget holds (see `Account.reserve`).
 
         Raises:
-            InsufficientBudget: the account has less than `budget` left; nothing was changed.
+            InsufficientBudget: the account has less than `budget` left, or of δ; nothing was changed.
             BooksError: the database is read-only.
         """
         self.check_writable()
@@ -289,12 +285,14 @@ class Books:
             known = self.release(key)
             if known is not None:
                 return known
+            if failure:
+                self._fail(source, failure)
             charged = self._run(
                 read("charge")[0],
                 {"rho": units(budget.rho), "gdp": units(budget.gdp), "currency": budget.currency, "source": source},
             )
             if not charged:
-                raise InsufficientBudget
+                raise _TooDear
             account = self.account(source)
             assert account is not None
             number = self._event(source, "charge", key, mechanism, budget)
@@ -326,11 +324,28 @@ class Books:
 
         try:
             return self._transaction(work)
-        except InsufficientBudget:
+        except _TooDear:
             account = self.account(source)
             assert account is not None
             account.require(budget)
-            raise
+            raise InsufficientBudget(f"the budget of {source} was spent meanwhile") from None
+
+    def _fail(self, source: str, failure: float) -> None:
+        """Take δ′ off what an account keeps for it."""
+        account = self.account(source)
+        assert account is not None
+        after = account.reserve().failing(failure)
+        self._run(
+            "UPDATE dpsql.account SET delta_reserved = $reserved, delta_spent = $spent, rho_budget = $rho, "
+            "gdp_budget = $gdp WHERE source = $source",
+            {
+                "reserved": after.delta_reserved,
+                "spent": after.delta_spent,
+                "rho": _floor_units(after.rho_budget),
+                "gdp": _floor_units(after.gdp_budget),
+                "source": source,
+            },
+        )
 
     def release(self, key: str) -> Entry | None:
         """The release of a key, None if there is none."""
@@ -427,6 +442,9 @@ class Books:
         owner, cells, values = (np.asarray(found[name], np.int64) for name in ("answer", "cell", "value"))
         answers = []
         for number, question, columns, shape, noise, variance, rho, kind, selection in rows:
+            if kind == "values":
+                answers.append(Answer(question, Fraction(rho), values=tuple(json.loads(selection))))
+                continue
             if kind == "selection":
                 chosen = tuple(_query(*entry) for entry in json.loads(selection))
                 answers.append(Answer(question, Fraction(rho), selection=chosen))
@@ -458,7 +476,7 @@ class Books:
                 continue
             for answer in self.answers(key):
                 measured = answer.measurement
-                if measured is None or measured.cells is not None or measured.variance == 0 or answer.of_query:
+                if measured is None or measured.cells is not None or measured.variance == 0 or not answer.of_cells:
                     continue
                 if all(other.domain.by_name.get(name) == entry.domain.by_name.get(name) for name in measured.clique):
                     found.append(measured)
@@ -516,6 +534,18 @@ class Books:
         finally:
             self._cursor.unregister(name)
 
+    def publish_domain(self, entry: Entry, attribute: Attribute, report: Mapping[str, Any]) -> None:
+        """Record a discovered domain, and mark its release as published."""
+
+        def work() -> None:
+            self._record_domain(entry.source, attribute)
+            self._run(
+                "UPDATE dpsql.release SET state = 'published', report = $report WHERE key = $key",
+                {"report": json.dumps({**report, "domain": vars(attribute)}), "key": entry.key},
+            )
+
+        self._transaction(work)
+
     def publish_answers(
         self, entry: Entry, frame: pd.DataFrame, types: Mapping[str, str], report: Mapping[str, Any]
     ) -> None:
@@ -558,6 +588,12 @@ def rows_table(catalog: str, entry: Entry) -> exp.Table:
     return exp.table_(f"release_{entry.number}", db="dpsql", catalog=catalog, quoted=True)
 
 
+def _account(row: Sequence[Any]) -> Account:
+    source, epsilon, delta, kind, unit_rows, unit, reserved, failed, *sums, currency, releases = row
+    neighbours, (a, b, c, d) = Neighbours(kind, unit_rows), [count * RHO_UNIT for count in sums]
+    return Account(source, epsilon, delta, neighbours, unit, reserved, failed, a, b, c, d, currency, releases)
+
+
 def _floor_units(rho: Fraction) -> int:
     return int(rho / RHO_UNIT)
 
@@ -572,12 +608,16 @@ def _is_conflict(error: BaseException) -> bool:
 def _answer_row(release: str, number: int, answer: Answer) -> dict[str, Any]:
     row: dict[str, Any] = {"release": release, "number": number, "question": answer.question, "rho": str(answer.rho)}
     measured = answer.measurement
+    if answer.values is not None:
+        listed = json.dumps(answer.values, ensure_ascii=False)
+        empty = dict.fromkeys(("noise", "variance", "stddev"))
+        return row | empty | {"kind": "values", "columns": [], "shape": [], "selection": listed}
     if measured is None:
         chosen = json.dumps([_entry(query) for query in answer.selection or ()], ensure_ascii=False)
         empty = dict.fromkeys(("noise", "variance", "stddev"))
         return row | empty | {"kind": "selection", "columns": [], "shape": [], "selection": chosen}
     return row | {
-        "kind": "query" if answer.of_query else "marginal" if measured.cells is None else "cells",
+        "kind": "query" if not answer.of_cells else "marginal" if measured.cells is None else "cells",
         "columns": list(measured.clique),
         "shape": list(measured.shape),
         "noise": measured.noise,

@@ -32,7 +32,7 @@ from math import isqrt
 from typing import Final
 
 from scipy.optimize import minimize_scalar
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, ndtri_exp
 
 from dpsql.errors import InvalidArgument
 
@@ -257,6 +257,20 @@ def largest_epsilon(left: Fraction, delta: float, conversion: str = "gaussian") 
 def gaussian_variance(rho: Fraction, l2_squared: int) -> Fraction:
     """The σ² = Δ²/2ρ + 1/8 of the discrete Gaussian that costs ρ of zCDP and g = ρ, Δ² cells changing by 1 each."""
     return Fraction(l2_squared) / (2 * rho) + Fraction(1, 8)
+
+
+def discovery_threshold(variance: Fraction, failure: float, values: int) -> int:
+    """The least noisy count (units) at which a value is told, of values that 2 units or more have.
+
+    With discrete Gaussian noise of that variance, `values` values that only 2 units have, so that one of them can make
+    them appear, all stay below it with probability 1 − `failure`: P[N_Z ≥ m] ≤ P[N ≥ m − 1] (Canonne, Kamath, Steinke
+    2020, Proposition 25).
+
+    >>> discovery_threshold(Fraction(100), 1e-9, 1)
+    63
+    """
+    tail = float(-ndtri_exp(math.log(failure / values)))
+    return 3 + math.ceil(math.sqrt(variance) * tail * (1 + 1e-9))
 
 
 def selection_rate(rho: Fraction, sensitivity: int) -> Fraction:

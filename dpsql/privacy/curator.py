@@ -22,13 +22,13 @@ from typing import Final, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.domain import Clique, Domain
+from dpsql.domain import Attribute, Clique, Domain
 from dpsql.errors import DpsqlError, InsufficientBudget, InvalidArgument
 from dpsql.linear import LinearQuery
 from dpsql.marginal import Marginal, Measurement, NoiseName, Presence
 from dpsql.neighbours import Neighbours
 from dpsql.prior import Prior
-from dpsql.privacy.accounting import OTHER_PRICE, gaussian_variance, selection_rate
+from dpsql.privacy.accounting import OTHER_PRICE, discovery_threshold, gaussian_variance, selection_rate
 from dpsql.privacy.noise import (
     Entropy,
     Integers,
@@ -57,6 +57,12 @@ class Counter(Protocol):
     def presence(self, clique: Clique) -> Presence:
         """Which privacy units have a row in which cells of a clique."""
 
+    def bins(self, attribute: Attribute) -> Marginal:
+        """The exact counts of the bins of one column, whatever its domain."""
+
+    def values(self, column: str) -> tuple[Sequence[str], Integers]:
+        """The values of a column that 2 units have or more, as text in order, and how many units; NULL is none."""
+
     def among(self, places: Integers) -> Counter:
         """A counter of some of the rows only: those at these places, from 0 on, in an order that does not change."""
 
@@ -69,6 +75,7 @@ class Answer:
         question: what was asked, as JSON; tells whether a later run asks the same.
         measurement: the noisy counts, if it was a measurement.
         selection: the chosen (clique, cell) pairs, if it was a selection.
+        values: of a column, if they were discovered.
         rho: what it cost, exact.
     """
 
@@ -76,11 +83,12 @@ class Answer:
     rho: Fraction
     measurement: Measurement | None = None
     selection: tuple[Query, ...] | None = None
+    values: tuple[str, ...] | None = None
 
     @property
-    def of_query(self) -> bool:
-        """Whether the measurement is of a linear query: then its values are of groups, not of the clique's cells."""
-        return bool(json.loads(self.question)["ask"] == "query")
+    def of_cells(self) -> bool:
+        """Whether the measurement is of a clique's cells; else of a query's groups, or of other bins of a column."""
+        return json.loads(self.question)["ask"] not in ("query", "bins")
 
 
 class Journal(Protocol):
@@ -249,6 +257,55 @@ class Curator:
                 answers.append(Answer(question, share, answer))
             self._record(answers)
         return [_measured(answer) for answer in answers]
+
+    def measure_bins(self, attribute: Attribute, rho: Fraction) -> Measurement:
+        """The rows of one column in bins that need not be its domain, every bin with independent noise.
+
+        Privacy: as a marginal in `measure`, ρ-zCDP and Gaussian DP of g = ρ.
+        """
+        told = hashlib.sha256(repr((attribute.type, attribute.ticks)).encode()).hexdigest()
+        question = _question("bins", (attribute.name,), rho, told)
+        self._debit([rho], "gaussian")
+        answers = self._replay([question])
+        if not answers:
+            exact = self._counter.bins(attribute)
+            both = self.neighbours.marginal_l1, self.neighbours.marginal_l2_squared
+            values, variance = self._noise(exact.size, rho, "gaussian", *both)
+            values[exact.cells] += exact.counts
+            measured = Measurement((attribute.name,), (attribute.size,), values, variance, "gaussian", rho)
+            answers = [Answer(question, rho, measured)]
+            self._record(answers)
+        return _measured(answers[0])
+
+    def discover_values(self, column: str, rho: Fraction, failure: float) -> tuple[str, ...]:
+        """The values of a column that so many units have that no single unit makes one known.
+
+        Of the values that 2 units have or more those are told whose number of units, with discrete Gaussian noise of
+        σ² = Δ²/2ρ + 1/8, reaches `discovery_threshold`. Δ² = c, for a unit of c rows has at most c values (2 for
+        replace_one).
+
+        Privacy: ρ-zCDP, and Gaussian DP of g = ρ, but for probability `failure`: a unit that comes or goes changes the
+        numbers of values that others have too, which is what ρ pays for, and at most c values cross from 1 unit to 2,
+        each of which stays untold with probability 1 − failure/c.
+
+        Args:
+            column: its name.
+            rho: of it all.
+            failure: δ′.
+        """
+        question = _question("values", (column,), rho, f"but for {failure!r}")
+        self._debit([rho], "gaussian")
+        answers = self._replay([question])
+        if not answers:
+            values, units = self._counter.values(column)
+            variance = gaussian_variance(rho, self.neighbours.presence_l2_squared)
+            least = discovery_threshold(variance, failure, self.neighbours.cell)
+            noisy = units + discrete_gaussian(variance, len(units), self._entropy)
+            told = tuple(value for value, count in zip(values, noisy, strict=True) if count >= least)
+            answers = [Answer(question, rho, values=told)]
+            self._record(answers)
+        assert answers[0].values is not None
+        return answers[0].values
 
     def select_cells(
         self,

@@ -6,6 +6,10 @@ g ≤ `gdp_budget` (see `dpsql.privacy.accounting`). Which of both is fixed by t
 seen; to choose later, by what the answers were, would prove only 2δ. Each sum alone holds for requests and charges that
 depend on earlier answers (Feldman and Zrnic 2021 for Rényi DP; Smith and Thakurta 2022 for Gaussian DP). The books
 enforce it by a conditional update (`sql/charge.sql`).
+
+Discovering the values of a column holds but for a probability δ′. Half of δ is kept for those, from the first charge on
+if that is a discovery: the sums keep (ε, δ/2), Σδ′ ≤ δ/2, and together that is (ε, δ)-DP. It is not kept later, for
+then answers would have been seen.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from dpsql.privacy.accounting import (
     CONVERSIONS,
     RHO_UNIT,
     Budget,
+    account_budget,
     gaussian_epsilon,
     largest_epsilon,
     units,
@@ -36,6 +41,8 @@ class Account:
         epsilon, delta: the promise.
         neighbours: of which tables.
         unit_column: whose values are the privacy units; None where each row is one.
+        delta_reserved: of δ, for discoveries.
+        delta_spent: of that, charged.
         rho_budget: zCDP that may be spent, exact.
         rho_spent: zCDP that was charged, exact.
         gdp_budget, gdp_spent: the same for g of Gaussian DP.
@@ -48,6 +55,8 @@ class Account:
     delta: float
     neighbours: Neighbours
     unit_column: str | None
+    delta_reserved: float
+    delta_spent: float
     rho_budget: Fraction
     rho_spent: Fraction
     gdp_budget: Fraction
@@ -68,9 +77,10 @@ class Account:
     @property
     def epsilon_spent(self) -> float:
         """The ε, at the account's δ, that all releases so far satisfy together."""
+        delta = self.delta - self.delta_reserved
         if self.currency == "gdp":
-            return min(self.epsilon, gaussian_epsilon(self.gdp_spent, self.delta))
-        return min(self.epsilon, zcdp_epsilon(self.rho_spent, self.delta))
+            return min(self.epsilon, gaussian_epsilon(self.gdp_spent, delta))
+        return min(self.epsilon, zcdp_epsilon(self.rho_spent, delta))
 
     @property
     def epsilon_left(self) -> float:
@@ -82,6 +92,39 @@ class Account:
         price = CONVERSIONS[conversion].price
         by_gdp = self.currency == "gdp" or (self.currency is None and price == 1)
         return largest_epsilon(self.gdp_left / price if by_gdp else self.rho_left, delta, conversion)
+
+    def reserve(self) -> Account:
+        """The account with half of δ kept for discoveries.
+
+        Raises:
+            InsufficientBudget: something else was released before.
+        """
+        if self.delta_reserved:
+            return self
+        if self.releases:
+            raise InsufficientBudget(
+                f"{self.source} had a release before its first discovery, so no part of delta is kept for one: list "
+                "the values, dp_domain(…, \"values\" := […]), or name a public table, reference := 'table.column'"
+            )
+        kept = self.delta / 2
+        budget = account_budget(self.epsilon, self.delta - kept)
+        return replace(self, delta_reserved=kept, rho_budget=budget.rho, gdp_budget=budget.gdp)
+
+    def failing(self, failure: float) -> Account:
+        """The account after one more discovery that holds but for that probability.
+
+        Raises:
+            InsufficientBudget: less is left of what is kept for discoveries.
+        """
+        spent = math.nextafter(self.delta_spent + failure, math.inf)
+        if spent > self.delta_reserved:
+            left = max(0.0, self.delta_reserved - self.delta_spent)
+            raise InsufficientBudget(
+                f"delta of the discovery, of which half goes to what is discovered, exceeds what {self.source} keeps "
+                f"for that: {left:g} of {self.delta_reserved:g} is left; give delta := {_five_digits(left * 1.999):g} "
+                "at most"
+            )
+        return replace(self, delta_spent=spent)
 
     def after(self, budget: Budget) -> Account:
         """The account as it would be with one more release of that budget."""

@@ -23,6 +23,7 @@ from dpsql.mechanisms import rap as rap_module
 from dpsql.mechanisms.base import make
 from dpsql.neighbours import Neighbours
 from dpsql.privacy import curator as curator_module
+from dpsql.privacy.accounting import discovery_threshold, gaussian_variance
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Quiet
 from dpsql.workload import Workload
@@ -200,3 +201,37 @@ def test_no_neighbouring_pair_tells_more_than_rho(only_the_noisy_part, name, pai
 def test_too_little_noise_is_caught(only_the_noisy_part, name, pair):
     """Half the standard deviation: four times the ρ that is claimed."""
     assert attack(name, pair, 0.5) > float(RHO)
+
+
+# --- discovery --------------------------------------------------------------------------------------------------------
+
+
+def discovery_attack(noise_factor: float, runs: int = 20_000) -> float:
+    """A lower bound of ρ from whether a value is told that `many` rows have, or one row more, at the threshold."""
+    rho, failure = Fraction(1, 2), 1e-6
+    domain = Domain((Attribute("a", "INTEGER", "values", ("0", "1")),))
+    many = discovery_threshold(gaussian_variance(rho, 1), failure, 1) - 1
+    noise = curator_module.discrete_gaussian
+    curator_module.discrete_gaussian = lambda v, n, e: noise(v * Fraction(noise_factor) ** 2, n, e)
+    hits = []
+    try:
+        for count in (many, many + 1):
+            table, told = Rows(domain, [(1,)] * count), 0
+            for _ in range(runs):
+                curator = Curator(table, domain, Neighbours.ADD_REMOVE, rho, Journal(), Quiet())
+                told += "1" in curator.discover_values("a", rho, failure)
+            hits.append(told)
+    finally:
+        curator_module.discrete_gaussian = noise
+    (_, false_positive), (true_positive, _) = bounds(hits[0], runs), bounds(hits[1], runs)
+    (true_negative, _), (_, false_negative) = bounds(runs - hits[0], runs), bounds(runs - hits[1], runs)
+    return max(divergence(true_positive, false_positive), divergence(true_negative, false_negative))
+
+
+def test_a_discovery_tells_no_more_than_rho():
+    assert discovery_attack(1.0) <= 0.5
+
+
+def test_a_discovery_with_too_little_noise_is_caught():
+    """A third of the standard deviation: one row more or less decides."""
+    assert discovery_attack(1 / 3) > 0.5
