@@ -40,6 +40,11 @@ def derive(books: Books, resolved: ResolvedQuery) -> pd.DataFrame:
     """
     linear = resolved.evaluated.linear
     clique = linear.clique
+    if linear.moments:
+        raise InvalidArgument(
+            f"epsilon is 0, and marginals hold bins, not the values of {next(iter(linear.moments.values())).column!r}: "
+            "give an epsilon that may be spent"
+        )
     if linear.units:
         raise InvalidArgument("epsilon is 0, and marginals count rows, not units: give an epsilon that may be spent")
     known = _measured(books, resolved, clique)

@@ -107,6 +107,11 @@ class Attribute:
         return not self.is_float and self.ticks[-1] - self.ticks[0] == self.regular
 
     @property
+    def is_number(self) -> bool:
+        """Whether values can be summed."""
+        return self.is_float or self.type in INTEGER_TYPES or decimal_scale(self.type) is not None
+
+    @property
     def is_float(self) -> bool:
         """Whether ticks are floats."""
         return self.type in FLOAT_TYPES

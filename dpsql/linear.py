@@ -6,14 +6,16 @@ M is the marginal of the clique. The clique falls into parts p, sets of attribut
 weights and the group of a cell are put together from its coordinates in the parts, and no array is larger than a part.
 A group is one value of each part's key; with several grouping sets a cell has a group in each of them.
 
-Beside such sums there are numbers of privacy units, those with at least one row of weight 1 in the group.
+Beside such sums there are sums of a column's own values, where its bins hold several (a `Moment`: w_a is the row's
+value in whole steps instead of 1), and numbers of privacy units, those with at least one row of weight 1 in the group.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -45,6 +47,24 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Moment:
+    """What a row adds to a sum instead of 1: its value in a column, in steps, between two public bounds.
+
+    Attributes:
+        column: of numbers.
+        multiplier: how many steps are 1; values are rounded to steps.
+        low, high: the least and the largest number of steps.
+        outside: the steps of a value outside the column's bins.
+    """
+
+    column: str
+    multiplier: float
+    low: int
+    high: int
+    outside: int = 0
+
+
+@dataclass(frozen=True)
 class LinearQuery:
     """Weighted counts in groups.
 
@@ -52,11 +72,13 @@ class LinearQuery:
         domain: of the attributes; its codes are what the marginal counts.
         parts: at least one; their cliques share no attribute.
         units: the numbers of the aggregates that count privacy units; their weights are 0 or 1.
+        moments: for the numbers of the aggregates that sum a column's own values; their weights are 0 or 1 too.
     """
 
     domain: Domain
     parts: tuple[Part, ...]
     units: frozenset[int] = frozenset()
+    moments: Mapping[int, Moment] = field(default_factory=dict)
 
     @property
     def clique(self) -> Clique:
@@ -77,7 +99,7 @@ class LinearQuery:
     def fingerprint(self) -> str:
         """Tells queries apart."""
         digest = hashlib.sha256(self.domain.to_json().encode())
-        digest.update(repr(sorted(self.units)).encode())
+        digest.update(repr((sorted(self.units), sorted(self.moments.items(), key=lambda item: item[0]))).encode())
         for part in self.parts:
             for piece in (repr((part.clique, part.keys)).encode(), part.factors.tobytes(), part.groups.tobytes()):
                 digest.update(piece)
@@ -85,9 +107,12 @@ class LinearQuery:
 
     @property
     def scales(self) -> tuple[int, ...]:
-        """The largest |w_a| of a cell, for each aggregate; 1 where all weights are 0."""
+        """The largest |w_a| of a row, for each aggregate; 1 where all weights are 0."""
         largest = [np.abs(part.factors).max(axis=1, initial=0) for part in self.parts]
-        return tuple(max(1, math.prod(int(m[a]) for m in largest)) for a in range(self.aggregates))
+        found = [max(1, math.prod(int(m[a]) for m in largest)) for a in range(self.aggregates)]
+        for a, moment in self.moments.items():
+            found[a] = max(1, abs(moment.low), abs(moment.high))
+        return tuple(found)
 
     def sensitivity(self, power: int, neighbours: Neighbours) -> float:
         """The most that two neighbours differ in Σ |change_a/scale_a|^power over all groups and aggregates.
@@ -136,7 +161,9 @@ class LinearQuery:
         return total if total.is_integer() and self.aggregates == 1 else total * _ABOVE_ROUNDING
 
     def bounds(self, aggregate: int) -> tuple[int, int]:
-        """The least and the largest weight of a cell, or 0 if that is beyond; over several parts an outer bound."""
+        """The least and the largest weight of a row, or 0 if that is beyond; over several parts an outer bound."""
+        if aggregate in self.moments:
+            return min(0, self.moments[aggregate].low), max(0, self.moments[aggregate].high)
         low, high = 1, 1
         for part in self.parts:
             factors = part.factors[aggregate]
@@ -159,14 +186,20 @@ class LinearQuery:
             groups = groups * np.array(part.keys, np.int64)[:, None] + part.groups[:, local]
         return weights, groups
 
-    def answers(self, marginal: Marginal, presence: Presence | None = None) -> list[Integers]:
+    def answers(
+        self, marginal: Marginal, presence: Presence | None = None, sums: Mapping[int, Marginal] | None = None
+    ) -> list[Integers]:
         """The exact answers of each grouping set, shape (aggregates, groups).
 
         Args:
             marginal: of the clique.
             presence: of the clique's cells, where units are counted.
+            sums: for each moment the sums of its steps in the clique's cells.
         """
         found = self._sums(marginal)
+        for a, summed in (sums or {}).items():
+            for answers, own in zip(found, self._sums(summed), strict=True):
+                answers[a] = own[a]
         if presence is not None:
             weights, groups = self.cell_weights(presence.cells)
             for answers, of_set, count in zip(found, groups, self.groups, strict=True):

@@ -21,5 +21,5 @@ CALL dp_domain('claims', 'day', lower := DATE '2025-01-01', upper := DATE '2025-
 -- what was paid for it
 SELECT kind, mechanism, epsilon, delta FROM dp_ledger('claims');
 
-FROM dp_query('SELECT cause, count(*) AS n FROM claims GROUP BY cause', epsilon := 0.5);
+FROM dp_query('SELECT cause, count(*) AS n, sum(amount) AS total FROM claims GROUP BY cause', epsilon := 0.5);
 FROM dp_synthesize('claims', epsilon := 1.0) LIMIT 5;

@@ -19,6 +19,7 @@ from dpsql.database.counting import DuckDBCounter
 from dpsql.database.store import typed_answers
 from dpsql.errors import DpsqlError
 from dpsql.intervals import Noisy
+from dpsql.privacy.curator import exact_answers
 
 from .test_query import TABLES, plain
 
@@ -118,7 +119,7 @@ def without_noise(db, sql: str) -> list[tuple]:
         resolved = resolve_query(cursor, QueryRequest(sql, 1.0), to_charge=False)
         linear = resolved.evaluated.linear
         needed = type(linear.domain)(tuple(a for a in linear.domain if a.name in linear.clique))
-        exact = linear.answers(DuckDBCounter(cursor, resolved.source, needed, once=True).marginal(linear.clique))
+        exact = exact_answers(DuckDBCounter(cursor, resolved.source, needed, once=True), linear)
         noisy = [Noisy(np.concatenate([part[a] for part in exact]), 0.0, "gaussian") for a in range(linear.aggregates)]
         frame = answers_frame(resolved, noisy)
         cursor.register("found", frame)

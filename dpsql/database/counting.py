@@ -27,9 +27,10 @@ import pandas as pd
 from sqlglot import exp
 
 from dpsql.database.catalog import Source
-from dpsql.database.encoding import encode
+from dpsql.database.encoding import data_type, encode, encode_steps
 from dpsql.database.units import Bound
 from dpsql.domain import INTEGER_TYPES, Attribute, Clique, Domain
+from dpsql.linear import Moment
 from dpsql.marginal import Marginal, Presence
 from dpsql.names import fold
 
@@ -109,6 +110,16 @@ class DuckDBCounter:
         found = self._fetch(ranked)
         return Presence(clique, found["unit"] - 1, found["cell"])
 
+    def sums(self, clique: Clique, moment: Moment) -> Marginal:
+        """The sum of a column's steps over the rows of each cell of a clique, in place of their number."""
+        named = self._unused("dpsql_steps")
+        steps = exp.alias_(encode_steps(self._domain.by_name[moment.column], moment), named)
+        key, inside = self._key(clique)
+        codes = self._encoded().select(steps).subquery("codes")
+        selected = exp.select(exp.alias_(key, "cell"), exp.alias_(_sum(named), "n")).from_(codes)
+        found = self._fetch(selected.where(*inside).group_by("cell"))
+        return Marginal(clique, self._domain.size(clique), found["cell"], found["n"])
+
     def bins(self, attribute: Attribute) -> Marginal:
         """The exact counts of the bins of one column, whatever its domain."""
         alone = DuckDBCounter(self._cursor, self._source, Domain((attribute,)), self._bound, once=True)
@@ -161,8 +172,9 @@ class DuckDBCounter:
         codes = []
         for name, attribute in zip(self._names, self._domain, strict=True):
             kind = next(kind for size, kind in _SIZES if attribute.size <= size)
-            codes.append(exp.alias_(exp.cast(encode(attribute), kind, dialect="duckdb"), name))
-        return exp.select(*codes).from_(self._rows(columns) if rows is None else rows)
+            code = exp.Cast(this=encode(attribute), to=data_type(kind))  # a builder would copy thousands of edges
+            codes.append(exp.Alias(this=code, alias=exp.to_identifier(name)))
+        return exp.Select(expressions=codes).from_(self._rows(columns) if rows is None else rows, copy=False)
 
     def _tuples(self) -> exp.Table:
         """The table of codes, or of distinct codes with weights; made at the first use."""
@@ -215,9 +227,9 @@ class DuckDBCounter:
 
     def _packed(self, clique: Clique) -> exp.Select:
         key, inside = self._key(clique)
-        tuples = self._encoded().subquery("codes") if self._once else self._tuples().copy()
-        selected = exp.select(exp.alias_(key, "cell"), exp.alias_(self._weight.copy(), "n")).from_(tuples)
-        return selected.where(*inside).group_by("cell")
+        tuples = self._encoded().subquery("codes", copy=False) if self._once else self._tuples().copy()
+        selected = exp.select(exp.alias_(key, "cell"), exp.alias_(self._weight.copy(), "n")).from_(tuples, copy=False)
+        return selected.where(*inside, copy=False).group_by("cell", copy=False)
 
     def _key(self, clique: Clique) -> tuple[exp.Expr, list[exp.Expr]]:
         """A cell's index, of codes; and which rows have one."""

@@ -21,6 +21,7 @@ from sqlglot.errors import SqlglotError
 from dpsql.database.catalog import Column, enum_values
 from dpsql.domain import FLOAT_TYPES, INTEGER_TYPES, Attribute, can_be_binned, decimal_scale, equal_width
 from dpsql.errors import InvalidArgument
+from dpsql.linear import Moment
 
 _LARGEST_TICK: Final = 2**62
 _LARGEST_FLOAT: Final = 1e307  # the width of the whole range is finite too
@@ -270,11 +271,9 @@ def encode(attribute: Attribute) -> exp.Expr:
     column = _identifier(attribute.name)
     regular = _encode_values(attribute, column) if attribute.kind == "values" else _encode_bins(attribute, column)
     other = _null_or(attribute.other_code)
-    return (
-        exp.case()
-        .when(exp.Is(this=column, expression=exp.null()), _null_or(attribute.null_code))
-        .else_(exp.func("coalesce", exp.cast(regular, "INTEGER", dialect="duckdb"), other))
-    )
+    known = exp.Coalesce(this=exp.Cast(this=regular, to=data_type("INTEGER")), expressions=[other])
+    missing = exp.If(this=exp.Is(this=column, expression=exp.null()), true=_null_or(attribute.null_code))
+    return exp.Case(ifs=[missing], default=known)
 
 
 def _encode_values(attribute: Attribute, column: exp.Column) -> exp.Expr:
@@ -283,12 +282,27 @@ def _encode_values(attribute: Attribute, column: exp.Column) -> exp.Expr:
     return exp.func("enum_code", exp.TryCast(this=_text(column), to=kind), dialect="duckdb")
 
 
+def encode_steps(attribute: Attribute, moment: Moment) -> exp.Expr:
+    """A value in whole steps, inside the moment's bounds whatever the value is; nothing to overflow."""
+    column = _identifier(attribute.name)
+    value = exp.TryCast(this=column, to=data_type("DOUBLE"))
+    scaled = exp.Mul(this=value, expression=exp.Literal.number(f"{moment.multiplier:.17e}"))
+    steps = exp.TryCast(this=exp.func("round", scaled, dialect="duckdb"), to=data_type("BIGINT"))
+    low, high, outside = (exp.Literal.number(number) for number in (moment.low, moment.high, moment.outside))
+    bounded = exp.func("greatest", exp.func("least", steps, high, dialect="duckdb"), low, dialect="duckdb")
+    return exp.case().when(_within(attribute, column), bounded).else_(outside)
+
+
+def _within(attribute: Attribute, column: exp.Column) -> exp.Expr:
+    """Whether a value is in one of the bins."""
+    lowest, highest = (_typed(attribute.edges[place], attribute.type) for place in (0, -1))
+    return exp.and_(exp.GTE(this=column.copy(), expression=lowest), exp.LTE(this=column.copy(), expression=highest))
+
+
 def _encode_bins(attribute: Attribute, column: exp.Column) -> exp.Expr:
     """A search tree of comparisons with the edges, inside the range; nothing to overflow."""
     edges = [_typed(text, attribute.type) for text in attribute.edges]
-    inside = exp.and_(
-        exp.GTE(this=column.copy(), expression=edges[0]), exp.LTE(this=column.copy(), expression=edges[-1])
-    )
+    inside = _within(attribute, column)
     steps = _steps(attribute, column, edges[0]) if attribute.has_single_values else None
     if steps is not None:  # inside the range the difference cannot overflow; a CASE computes it for no other row
         return exp.case().when(inside, steps)
@@ -320,8 +334,9 @@ def _search(column: exp.Column, edges: Sequence[exp.Expr], low: int, high: int) 
     if high - low == 1:
         return exp.Literal.number(low)
     middle = (low + high) // 2
-    below = exp.LT(this=column.copy(), expression=edges[middle].copy())
-    return exp.case().when(below, _search(column, edges, low, middle)).else_(_search(column, edges, middle, high))
+    below = exp.LT(this=column.copy(), expression=edges[middle].copy())  # the builder would copy each half again
+    lower = exp.If(this=below, true=_search(column, edges, low, middle))
+    return exp.Case(ifs=[lower], default=_search(column, edges, middle, high))
 
 
 # --- decoding: released codes to values -------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from dpsql.database.encoding import data_type, decode, edge_texts, tick
 from dpsql.database.scratch import check_expressions, scratch
 from dpsql.domain import FLOAT_TYPES, INTEGER_TYPES, Attribute, Domain, decimal_scale
 from dpsql.errors import DomainTooLarge, DpsqlError, InvalidQuery
-from dpsql.linear import Integers, LinearQuery, Part
+from dpsql.linear import Integers, LinearQuery, Moment, Part
 from dpsql.names import fold
 from dpsql.query import Aggregate, Query, columns_read
 
@@ -69,6 +69,11 @@ _ORDERED: Final = (
     exp.DataType.Type.TIMESTAMP,
     exp.DataType.Type.TIMESTAMP_S,
     exp.DataType.Type.TIMESTAMP_MS,
+)
+_HOUR_TICKS: Final = {"TIMESTAMP": 3_600_000_000, "TIMESTAMP_MS": 3_600_000, "TIMESTAMP_S": 3600}
+_DATE_PARTS: Final = frozenset(
+    {"year", "quarter", "month", "monthname", "week", "weekofyear", "yearweek", "isoyear", "day", "dayofmonth", "dow"}
+    | {"dayofweek", "dayofweekiso", "isodow", "weekday", "dayname", "dayofyear", "doy", "decade", "century"}
 )
 
 
@@ -109,12 +114,52 @@ def weights_of(aggregates: Sequence[Aggregate]) -> tuple[list[_Weight], list[tup
             parts.append(_Weight(aggregate.argument, aggregate.filters))
         if aggregate.kind == "avg":
             assert aggregate.argument is not None
-            there = exp.Not(this=exp.Is(this=exp.Paren(this=aggregate.argument.copy()), expression=exp.null()))
-            parts.append(_Weight(None, (*aggregate.filters, there)))
+            parts.append(_Weight(None, (*aggregate.filters, _is_there(aggregate.argument))))
         if aggregate.kind in ("count", "units"):
             parts.append(_Weight(None, aggregate.filters, aggregate.kind == "units"))
         made_of.append(tuple(found.setdefault(part, len(found)) for part in parts))
     return list(found), made_of
+
+
+def _is_there(argument: exp.Expr) -> exp.Expr:
+    """Whether an argument is not NULL."""
+    return exp.Not(this=exp.Is(this=exp.Paren(this=_uncast(argument).copy()), expression=exp.null()))
+
+
+def _uncast(argument: exp.Expr) -> exp.Expr:
+    """An argument without parentheses and casts to DOUBLE, which change no number and no NULL."""
+    while isinstance(argument, exp.Paren) or (type(argument) is exp.Cast and argument.to.is_type("DOUBLE")):
+        argument = argument.this
+    return argument
+
+
+def _moments(
+    weights: Sequence[tuple[exp.Expr | None, Sequence[exp.Expr]]], attributes: Sequence[Attribute]
+) -> dict[int, tuple[Moment, Fraction]]:
+    """The weights that are a column's own values in wide bins, as steps, and the value of a step."""
+    wide = {a.name: a for a in attributes if a.kind == "bins" and not a.has_single_values and a.is_number}
+    found = {}
+    for number, (argument, _) in enumerate(weights):
+        column = None if argument is None else _uncast(argument)
+        if isinstance(column, exp.Column) and not column.table and column.name in wide:
+            found[number] = _moment(wide[column.name])
+    return found
+
+
+def _moment(attribute: Attribute) -> tuple[Moment, Fraction]:
+    """A column's values in steps: of its type, or coarser so that none has more than 2^32, or 2^30 of floats."""
+    ends = [Fraction(attribute.ticks[0]), Fraction(attribute.ticks[-1]) - (not attribute.is_float)]
+    scale = Fraction(10) ** (decimal_scale(attribute.type) or 0)
+    ends = [end / scale for end in ends]
+    outside = None if attribute.other is None else Fraction(attribute.other)
+    largest = max(map(abs, ends if outside is None else [*ends, outside]))
+    most = _FINEST if attribute.is_float else _LARGEST_WEIGHT
+    unit = Fraction(0) if attribute.is_float else 1 / scale
+    while largest > unit * most:
+        unit = unit * 2 or Fraction(2) ** (math.floor(math.log2(largest)) - most.bit_length())
+    low, high = math.floor(ends[0] / unit), math.ceil(ends[1] / unit)
+    steps = 0 if outside is None else round(outside / unit)
+    return Moment(attribute.name, float(1 / unit), min(low, steps), max(high, steps), steps), unit
 
 
 def evaluate(source: Source, domain: Domain, query: Query, dimensions: Sequence[Loaded] = ()) -> Evaluated:
@@ -264,16 +309,44 @@ class _Piece:
             for weight in weights
         ]
         attributes = [domain.by_name[name] for name in names]
+        self.moments: dict[int, tuple[Moment, Fraction]] = {}
+        self._sum_values_of([attribute for attribute in attributes if not _all_tried(attribute)])
         try:
             self._evaluate(attributes)
         except _Varies as varies:
-            finer = [_finest(attribute) for attribute in attributes]
-            if finer == attributes:
-                raise varies.refusal() from None
+            self._refine(attributes, varies)
+        for number, (_, unit) in self.moments.items():
+            self.units[number] = unit
+
+    def _refine(self, attributes: list[Attribute], varies: _Varies) -> None:
+        """Evaluate on single values in place of bins; or, where those are too many, sum a column's own values."""
+        tried = [attributes]
+        for hours in (24, 1):
+            finer = [_finest(attribute, hours) for attribute in attributes]
+            if finer in tried:
+                continue
+            tried.append(finer)
             try:
                 self._evaluate(finer)
             except (_Varies, DomainTooLarge):
-                raise varies.refusal() from None
+                continue
+            return
+        if not self._sum_values_of(attributes):
+            raise varies.refusal()
+        try:
+            self._evaluate(attributes)
+        except _Varies as still:
+            raise still.refusal() from None
+
+    def _sum_values_of(self, attributes: Sequence[Attribute]) -> bool:
+        """Make moments of the weights that are one of these columns; whether there are any."""
+        found = _moments(self._weights, attributes)
+        for number in found:
+            argument, filters = self._weights[number]
+            assert argument is not None
+            self._weights[number] = None, [*filters, _is_there(argument)]
+        self.moments |= found
+        return bool(found)
 
     def _evaluate(self, attributes: list[Attribute]) -> None:
         self.attributes = tuple(attributes)
@@ -390,7 +463,7 @@ class _Piece:
         if differs.any():
             raise _Varies(tree, self.attributes, int(np.flatnonzero(differs)[0]))
         for attribute in self.attributes:
-            if not _all_tried(attribute) and not _told_by_ends(tree, attribute.name):
+            if not _all_tried(attribute) and not _told_by_ends(tree, attribute):
                 raise _Varies(tree, self.attributes, None)
         return low
 
@@ -458,16 +531,38 @@ def _all_tried(attribute: Attribute) -> bool:
     return not attribute.is_float and attribute.ticks[-1] - attribute.ticks[0] <= _MOST_STEPS
 
 
-def _told_by_ends(tree: exp.Expr, name: str) -> bool:
+def _told_by_ends(tree: exp.Expr, attribute: Attribute) -> bool:
     """Whether an expression changes inside a bin only around constants, or not at all if its ends agree.
 
     That is so if the column stands by itself in comparisons with constants, or the whole is one monotone function of
-    it, as floor(x / 10).
+    it, as floor(x / 10), or asks for the hour, the month, … of a bin that lies within one.
     """
     for column in tree.find_all(exp.Column):
-        if column.name == name and not column.table and _operands(column) is None and not _in_monotone(column, tree):
-            return False
+        if column.name == attribute.name and not column.table:
+            told = _operands(column) is not None or _in_monotone(column, tree) or _in_calendar(column, attribute)
+            if not told:
+                return False
     return True
+
+
+def _in_calendar(column: exp.Column, attribute: Attribute) -> bool:
+    """Whether a column stands in a function of its date or its hour, and each bin lies within a day, or an hour."""
+    unit = _HOUR_TICKS.get(attribute.type)
+    node = column.parent
+    while isinstance(node, exp.Paren) or (type(node) is exp.Cast and node.to.is_type("DATE", "TIMESTAMP")):
+        node = node.parent
+    if unit is None or node is None:
+        return False
+    name = (node.name if isinstance(node, exp.Anonymous) else node.key).lower()
+    if name in ("date_part", "datepart"):
+        name = node.expressions[0].name.lower() if isinstance(node.expressions[0], exp.Literal) else ""
+    elif name == "extract":
+        name = node.name.lower()
+    hours = 1 if name == "hour" else 24 if name in _DATE_PARTS else 0
+    if not hours:
+        return False
+    ticks = np.array(attribute.ticks, np.int64)
+    return bool((ticks[:-1] // (hours * unit) == (ticks[1:] - 1) // (hours * unit)).all())
 
 
 def _operands(column: exp.Column) -> list[exp.Expr] | None:
@@ -508,11 +603,18 @@ def _in_monotone(column: exp.Column, tree: exp.Expr) -> bool:
     return True
 
 
-def _finest(attribute: Attribute) -> Attribute:
-    """The same bounds with a bin for each value, where the type has steps and there are few enough."""
-    if attribute.kind != "bins" or not _all_tried(attribute) or attribute.has_single_values:
+def _finest(attribute: Attribute, hours: int) -> Attribute:
+    """The same bounds with a bin for each value, or for each day or hour, where there are few enough."""
+    unit = _HOUR_TICKS.get(attribute.type, 0) * hours
+    if attribute.kind != "bins" or (not _all_tried(attribute) and not unit) or attribute.has_single_values:
         return attribute
-    ticks = tuple(range(int(attribute.ticks[0]), int(attribute.ticks[-1]) + 1))
+    low, high = int(attribute.ticks[0]), int(attribute.ticks[-1])
+    if _all_tried(attribute):
+        ticks = tuple(range(low, high + 1))
+    elif (high - low) // unit > _MOST_STEPS:
+        return attribute
+    else:
+        ticks = tuple(sorted({*map(int, attribute.ticks), *range(-(-low // unit) * unit, high, unit)}))
     with scratch() as empty:
         return replace(attribute, ticks=ticks, edges=edge_texts(empty, ticks, attribute.type))
 
@@ -575,7 +677,8 @@ def _joined(domain: Domain, query: Query, weights: Sequence[_Weight], pieces: Se
         groups = np.stack([groups for groups, _ in by_set])
         parts.append(Part(piece.names, np.stack(piece.factors), groups, counts))
     units_of = frozenset(number for number, weight in enumerate(weights) if weight.of_units)
-    linear = LinearQuery(refined, tuple(parts), units_of)
+    moments = {number: moment for piece in pieces for number, (moment, _) in piece.moments.items()}
+    linear = LinearQuery(refined, tuple(parts), units_of, moments)
     if sum(linear.groups) > _MOST_GROUPS:
         raise DomainTooLarge(
             f"query: the declared domain has {sum(linear.groups):.3g} groups, more than {_MOST_GROUPS}, and every one "

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from dpsql.domain import Attribute, Clique, Domain
 from dpsql.errors import DpsqlError, InsufficientBudget, InvalidArgument
-from dpsql.linear import LinearQuery
+from dpsql.linear import LinearQuery, Moment
 from dpsql.marginal import Marginal, Measurement, NoiseName, Presence
 from dpsql.neighbours import Neighbours
 from dpsql.prior import Prior
@@ -56,6 +56,9 @@ class Counter(Protocol):
 
     def presence(self, clique: Clique) -> Presence:
         """Which privacy units have a row in which cells of a clique."""
+
+    def sums(self, clique: Clique, moment: Moment) -> Marginal:
+        """The sum of a column's steps over the rows of each cell of a clique, in place of their number."""
 
     def bins(self, attribute: Attribute) -> Marginal:
         """The exact counts of the bins of one column, whatever its domain."""
@@ -243,8 +246,7 @@ class Curator:
         self._debit([rho], noise)
         answers = self._replay(questions)
         if not answers:
-            presence = self._counter.presence(query.clique) if query.units else None
-            exact = query.answers(self._counter.marginal(query.clique), presence)
+            exact = exact_answers(self._counter, query)
             laplace = linear_scales(query, rho, self.neighbours) if noise == "laplace" else []
             variances = [2 * b**2 for b in laplace] or linear_variances(query, rho, self.neighbours)
             for a, (question, variance) in enumerate(zip(questions, variances, strict=True)):
@@ -567,6 +569,13 @@ class Curator:
             return discrete_laplace(scale, count, self._entropy), 2 * scale**2
         variance = gaussian_variance(rho, l2_squared)
         return discrete_gaussian(variance, count, self._entropy), variance
+
+
+def exact_answers(counter: Counter, query: LinearQuery) -> list[Integers]:
+    """The answers without noise, of each grouping set, shape (aggregates, groups): for the curator alone."""
+    presence = counter.presence(query.clique) if query.units else None
+    sums = {a: counter.sums(query.clique, moment) for a, moment in query.moments.items()}
+    return query.answers(counter.marginal(query.clique), presence, sums)
 
 
 def linear_variances(query: LinearQuery, rho: Fraction, neighbours: Neighbours) -> list[Fraction]:

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from dpsql.database.catalog import find_source
 from dpsql.database.counting import DuckDBCounter
+from dpsql.database.encoding import declare_bins
+from dpsql.database.evaluation import _moment
 from dpsql.domain import Attribute, Domain
 from dpsql.errors import DomainTooLarge
 from dpsql.fitting.projection import _layout, _Program, device_grid  # the compiled query itself
@@ -160,3 +162,40 @@ def test_only_cells_that_are_not_zero_leave_the_engine():
             (1_002_003, 2),
             (999_000_005, 1),
         ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "lower", "upper", "odd"),
+    [
+        ("DOUBLE", -1.5, 2.5, ["'nan'", "'inf'", "'-inf'", "1e308", "-1e308", "2.5000001", "NULL"]),
+        ("FLOAT", 0, 1, ["'nan'", "'inf'", "3e38", "-0.1", "NULL"]),
+        ("DECIMAL(18, 4)", 0, 9_000_000_000, ["-0.0001", "99999999999999.9999", "NULL"]),
+        ("BIGINT", -(2**40), 2**50, ["'-9223372036854775808'", "'9223372036854775807'", "NULL"]),
+    ],
+)
+@pytest.mark.parametrize("other", [None, 1])
+def test_no_value_adds_more_than_its_bounds(kind, lower, upper, odd, other):
+    """Sums of a column's own values: what is outside adds nothing, or what stands for it; inside, what DuckDB sums."""
+    with duckdb.connect() as con:
+        con.execute(
+            f"CREATE TABLE t AS SELECT ({lower} + (({upper}) - ({lower})) * i / 1000.0)::{kind} AS x FROM range(1001) r(i)"
+        )
+        source = find_source(con, "t")
+        attribute = declare_bins(con, source.column("x"), None, lower, upper, 3, nullable=True, other=other)
+        moment, unit = _moment(attribute)
+        inside = con.execute("SELECT sum(x::DOUBLE) FROM t").fetchall()[0][0]
+        counter = DuckDBCounter(con.cursor(), source, Domain((attribute,)), once=True)
+        steps = int(counter.sums(("x",), moment).counts.sum())
+        assert float(steps * unit) == pytest.approx(inside, rel=1e-6)
+        assert moment.low <= (lower if other is None else min(lower, other)) / unit
+        assert moment.high >= (upper if other is None else max(upper, other)) / unit
+        assert max(abs(moment.low), abs(moment.high)) <= 2**32 + 1
+        for value in odd:
+            con.execute(f"DELETE FROM t; INSERT INTO t VALUES ({value}::{kind})")
+            marginal = counter.sums(("x",), moment)
+            known = [
+                count
+                for cell, count in zip(marginal.cells, marginal.counts, strict=True)
+                if cell != attribute.null_code
+            ]
+            assert known in ([], [moment.outside] if other is not None else [])
