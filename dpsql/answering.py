@@ -386,10 +386,7 @@ def produce_answers(
             promise(now.budget, now.account.neighbours),
             now.budget,
         )
-        _measure(cursor, books, entry, now, progress, entropy)
-        published = books.release(now.key)
-        assert published is not None
-        return published
+        return _measure(cursor, books, entry, now, progress, entropy)
 
 
 def _measure(
@@ -399,7 +396,7 @@ def _measure(
     resolved: ResolvedQuery,
     progress: Progress,
     entropy: Entropy,
-) -> None:
+) -> Entry:
     """Measure and publish a charged query, within what the books say was charged."""
     check_unchanged(entry, resolved.source)
     if entry.domain != resolved.domain:
@@ -420,7 +417,7 @@ def _measure(
     counter.close()
     frame = answers_frame(resolved, [Noisy.of(m) for m in measured])
     report = {"groups": len(frame), "stddev": [m.stddev for m in measured]}
-    books.publish_answers(entry, frame, resolved.result.stored, report)
+    return books.publish_answers(entry, frame, resolved.result.stored, report)
 
 
 def answers_frame(

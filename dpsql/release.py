@@ -311,12 +311,7 @@ def produce(cursors: Cursors, resolved: Resolved, progress: Progress, entropy: E
         entry = now.entry or books.charge(
             now.key, now.source.key, now.canonical, now.domain, now.mechanism.name, now.guarantee(), now.budget
         )
-        if entry.state != "published":
-            _make(cursor, books, entry, now, progress, entropy)
-            published = books.release(now.key)
-            assert published is not None
-            entry = published
-        return entry
+        return entry if entry.state == "published" else _make(cursor, books, entry, now, progress, entropy)
 
 
 def curator_of(
@@ -353,7 +348,7 @@ def _make(
     resolved: Resolved,
     progress: Progress,
     entropy: Entropy,
-) -> None:
+) -> Entry:
     """Measure, fit, draw and publish a charged release: within what the books say was charged, for that domain."""
     check_unchanged(entry, resolved.source)
     progress.stage(f"counting {resolved.source.name}")
@@ -388,7 +383,7 @@ def _make(
     columns = [column.name for column in resolved.source.columns if column.name in entry.columns]
     frame = _frame(entry.domain, codes, generator)
     settle_bins(resolved.source, entry.domain, allowed, codes, frame, generator)
-    books.publish(entry, resolved.source, columns, frame, report)
+    return books.publish(entry, resolved.source, columns, frame, report)
 
 
 def _reuse(books: Books, entry: Entry, earlier: Sequence[Measurement]) -> dict[str, Any]:

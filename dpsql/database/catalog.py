@@ -127,9 +127,16 @@ def find_source(cursor: duckdb.DuckDBPyConnection, text: str, search_path: str =
     if not text.strip() or len(text) > _LONGEST:
         raise InvalidArgument("the table's name is empty or longer than 4096 characters")
     catalog, schema = current_schema(cursor, search_path)
-    candidates = [(catalog, schema, text)]
-    parts = split_name(text) or ()
-    if len(parts) == 1:
+    found = _lookup(cursor, catalog, schema, text)
+    return find_parts(cursor, split_name(text) or (), catalog, schema, text) if found is None else found
+
+
+def find_parts(
+    cursor: duckdb.DuckDBPyConnection, parts: Sequence[str], catalog: str, schema: str, shown: str = ""
+) -> Source:
+    """The table that the parts of a name mean to a caller in that database and schema; see `find_source`."""
+    candidates: list[tuple[str, str, str]] = []
+    if len(parts) == 1 and parts[0] != shown:
         candidates.append((catalog, schema, parts[0]))
     elif len(parts) == 2:
         candidates += [(catalog, parts[0], parts[1]), (parts[0], "main", parts[1])]
@@ -140,8 +147,8 @@ def find_source(cursor: duckdb.DuckDBPyConnection, text: str, search_path: str =
         if source is not None:
             return source
     raise UnknownName(
-        f"there is no table {text!r} (a TEMP table, or one created in a transaction that is still open, is not seen: "
-        "create it as a table and COMMIT first)"
+        f"there is no table {shown or '.'.join(parts)!r} (a TEMP table, or one created in a transaction that is still "
+        "open, is not seen: create it as a table and COMMIT first)"
     )
 
 
@@ -166,10 +173,6 @@ _VIEW: Final = """
     WHERE NOT internal AND lower(database_name) = lower(?) AND lower(schema_name) = lower(?)
       AND lower(view_name) = lower(?)
 """
-_COLUMNS: Final = """
-    SELECT column_name, data_type, is_nullable FROM duckdb_columns()
-    WHERE database_name = ? AND schema_name = ? AND table_name = ? ORDER BY column_index
-"""
 
 
 def _lookup(cursor: duckdb.DuckDBPyConnection, catalog: str, schema: str, name: str) -> Source | None:
@@ -182,14 +185,14 @@ def _lookup(cursor: duckdb.DuckDBPyConnection, catalog: str, schema: str, name: 
             raise FoundView((view[0], view[1], view[2]), definition)
         return None
     database, owner, table, definition = found[0]
-    columns = cursor.execute(_COLUMNS, [database, owner, table]).fetchall()
-    generated = _generated(definition, [column for column, _, _ in columns])
-    return Source(
-        database,
-        owner,
-        table,
-        tuple(Column(column, kind, nullable, column in generated) for column, kind, nullable in columns),
-    )
+    shown = exp.Describe(this=exp.table_(table, db=owner, catalog=database, quoted=True))
+    try:  # quicker than duckdb_columns(), which lists those of every table and of every release
+        columns = cursor.execute(shown.sql(dialect="duckdb")).fetchall()
+    except duckdb.CatalogException:  # dropped meanwhile
+        return None
+    generated = _generated(definition, [column[0] for column in columns])
+    listed = (Column(column, kind, null == "YES", column in generated) for column, kind, null, *_ in columns)
+    return Source(database, owner, table, tuple(listed))
 
 
 def _generated(definition: str, names: Sequence[str]) -> set[str]:

@@ -10,7 +10,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from dpsql.database.catalog import FoundView, Source, find_source, quote
+from dpsql.database.catalog import FoundView, Source, current_schema, find_parts, quote
 from dpsql.database.store import Books
 from dpsql.errors import InvalidQuery
 from dpsql.query import Catalog, Scope, deep_recursion
@@ -30,9 +30,8 @@ class Tables:
 
     def find(self, table: exp.Table) -> Scope | tuple[exp.Query, Catalog]:
         """See `dpsql.query.Catalog.find`. A view's names are looked up where the view is."""
-        name = ".".join(quote(part.name) for part in table.parts)
         try:
-            source = find_source(self.cursor, name, self.search_path)
+            source = self._source(table)
         except FoundView as view:
             catalog, schema, _ = view.parts
             inside = Tables(self.cursor, f"{quote(catalog)}.{quote(schema)}")
@@ -40,9 +39,13 @@ class Tables:
         columns = {c.name: exp.column(exp.to_identifier(c.name, quoted=True)) for c in source.columns}
         return Scope(source, columns)
 
+    def _source(self, table: exp.Table) -> Source:
+        names = [part.name for part in table.parts]
+        return find_parts(self.cursor, names, *current_schema(self.cursor, self.search_path))
+
     def public(self, table: exp.Table) -> tuple[Source, Sequence[tuple[str, str]]]:
         """See `dpsql.query.Catalog.public`."""
-        source = find_source(self.cursor, ".".join(quote(part.name) for part in table.parts), self.search_path)
+        source = self._source(table)
         if Books(self.cursor, source.catalog).account(source.key) is not None:
             raise InvalidQuery(
                 f"query: {source.name!r} is protected, so it stands first in FROM and public tables are joined to it; "

@@ -114,14 +114,6 @@ class Books:
         with suppress(duckdb.Error):  # a failed COMMIT has rolled back already
             self._cursor.execute("ROLLBACK")
 
-    @property
-    def exist(self) -> bool:
-        """Whether the database has books."""
-        sql = (
-            "SELECT 1 FROM duckdb_tables() WHERE database_name = ? AND schema_name = 'dpsql' AND table_name = 'account'"
-        )
-        return bool(self._cursor.execute(sql, [self.catalog]).fetchall())
-
     def check_writable(self) -> None:
         """Refuse a read-only database.
 
@@ -189,12 +181,13 @@ class Books:
 
     def accounts(self) -> list[Account]:
         """All accounts."""
-        if not self.exist:
+        try:
+            rows = self._run(
+                "SELECT source, epsilon, delta, neighbours, unit_rows, unit_column, delta_reserved, delta_spent, "
+                "rho_budget, rho_spent, gdp_budget, gdp_spent, currency, releases FROM dpsql.account ORDER BY source"
+            )
+        except duckdb.CatalogException:  # no books yet; to ask the catalogue first would take longer than the rest
             return []
-        rows = self._run(
-            "SELECT source, epsilon, delta, neighbours, unit_rows, unit_column, delta_reserved, delta_spent, "
-            "rho_budget, rho_spent, gdp_budget, gdp_spent, currency, releases FROM dpsql.account ORDER BY source"
-        )
         return list(map(_account, rows))
 
     def bound(self, source: str, release: str) -> Bound | None:
@@ -301,6 +294,7 @@ class Books:
             asked = json.loads(request)
             recorded = json.dumps({**asked, "earlier": earlier}, ensure_ascii=False, sort_keys=True)
             promise = guarantee + (_BESIDE if earlier and asked.get("reuse") else "")
+            rho, gdp = _floor_units(budget.rho), _floor_units(budget.gdp)
             self._run(
                 "INSERT INTO dpsql.release VALUES ($key, $number, $source, $request, $domain, $mechanism, $rho, $gdp, "
                 "$neighbours, $unit_rows, $guarantee, 'charged', NULL, NULL)",
@@ -311,16 +305,15 @@ class Books:
                     "request": recorded,
                     "domain": domain.to_json(),
                     "mechanism": mechanism,
-                    "rho": _floor_units(budget.rho),
-                    "gdp": _floor_units(budget.gdp),
+                    "rho": rho,
+                    "gdp": gdp,
                     "neighbours": str(account.neighbours),
                     "unit_rows": account.neighbours.unit_rows,
                     "guarantee": promise,
                 },
             )
-            entry = self.release(key)
-            assert entry is not None
-            return entry
+            charged_for = (rho * RHO_UNIT, gdp * RHO_UNIT, account.neighbours, promise)
+            return Entry(key, number, source, recorded, domain, mechanism, *charged_for, "charged", None, {})
 
         try:
             return self._transaction(work)
@@ -349,7 +342,7 @@ class Books:
 
     def release(self, key: str) -> Entry | None:
         """The release of a key, None if there is none."""
-        found = [entry for entry in self.find_releases(key) if entry.key == key]
+        found = self._entries("key = $text", key)
         return found[0] if found else None
 
     def published(self, source: str) -> list[Entry]:
@@ -360,11 +353,13 @@ class Books:
 
     def find_releases(self, text: str) -> list[Entry]:
         """The releases whose key, number or name `text` is."""
+        names = "(key, CAST(number AS VARCHAR), nullif(json_extract_string(request, '$.release'), ''))"
+        return self._entries(f"$text IN {names}", text)
+
+    def _entries(self, condition: str, text: str) -> list[Entry]:
         rows = self._run(
-            "SELECT key, number, source, request, domain, mechanism, rho, gdp, neighbours, unit_rows, guarantee, "
-            "state, rows, report "
-            "FROM dpsql.release WHERE $text IN "
-            "(key, CAST(number AS VARCHAR), nullif(json_extract_string(request, '$.release'), ''))",
+            "SELECT key, number, source, request, domain, mechanism, rho, gdp, neighbours, unit_rows, guarantee, "  # noqa: S608
+            f"state, rows, report FROM dpsql.release WHERE {condition}",
             {"text": text},
         )
         return [
@@ -486,8 +481,8 @@ class Books:
 
     def publish(
         self, entry: Entry, source: Source, columns: Sequence[str], frame: pd.DataFrame, report: Mapping[str, Any]
-    ) -> None:
-        """Store the synthetic rows, decoded into the source's types, and mark the release as published.
+    ) -> Entry:
+        """Store the synthetic rows, decoded into the source's types; returns the release, published.
 
         Args:
             entry: the release.
@@ -504,25 +499,19 @@ class Books:
         for name in columns:
             code, ticks, attribute = attributes[name] if name in attributes else ("", "", excluded[name])
             values.append(exp.alias_(decode(attribute, code, ticks), name, quoted=True))
-        self._store(entry, exp.select(*values).from_("dpsql_codes"), schema, "dpsql_codes", frame, report)
-
-    def _store(
-        self,
-        entry: Entry,
-        select: exp.Select,
-        schema: exp.Select,
-        name: str,
-        frame: pd.DataFrame,
-        report: Mapping[str, Any],
-    ) -> None:
-        """Make the table of a release, with the columns of `schema` and the rows that `select` reads from `frame`."""
         target = rows_table(self.catalog, entry)
         create = exp.Create(this=target, kind="TABLE", expression=schema)
-        insert = exp.insert(select, target)
+        insert = exp.insert(exp.select(*values).from_("dpsql_codes"), target)
+        return self._store(entry, [create, insert], "dpsql_codes", frame, report)
+
+    def _store(
+        self, entry: Entry, statements: Sequence[exp.Expr], name: str, frame: pd.DataFrame, report: Mapping[str, Any]
+    ) -> Entry:
+        """Make the table of a release by statements that read `frame` by that name; returns the release, published."""
 
         def work() -> None:
-            self._cursor.execute(create.sql(dialect="duckdb"))
-            self._cursor.execute(insert.sql(dialect="duckdb"))
+            for statement in statements:
+                self._cursor.execute(statement.sql(dialect="duckdb"))
             self._run(
                 "UPDATE dpsql.release SET state = 'published', rows = $rows, report = $report WHERE key = $key",
                 {"rows": len(frame), "report": json.dumps(report), "key": entry.key},
@@ -533,6 +522,7 @@ class Books:
             self._transaction(work)
         finally:
             self._cursor.unregister(name)
+        return replace(entry, state="published", rows=len(frame), report=dict(report))
 
     def publish_domain(self, entry: Entry, attribute: Attribute, report: Mapping[str, Any]) -> None:
         """Record a discovered domain, and mark its release as published."""
@@ -548,8 +538,8 @@ class Books:
 
     def publish_answers(
         self, entry: Entry, frame: pd.DataFrame, types: Mapping[str, str], report: Mapping[str, Any]
-    ) -> None:
-        """Store the answers of a query, and mark its release as published.
+    ) -> Entry:
+        """Store the answers of a query; returns the release, published.
 
         Args:
             entry: the release.
@@ -557,8 +547,9 @@ class Books:
             types: of the columns, which `frame` has too.
             report: what the answers say of themselves; from released values only.
         """
-        select = typed_answers(types, "dpsql_answers")
-        self._store(entry, select, select.copy().limit(0), "dpsql_answers", frame, report)
+        table = rows_table(self.catalog, entry)
+        create = exp.Create(this=table, kind="TABLE", expression=typed_answers(types, "dpsql_answers"))
+        return self._store(entry, [create], "dpsql_answers", frame, report)
 
 
 def typed_answers(types: Mapping[str, str], table: str | exp.Expr) -> exp.Select:
