@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import duckdb
 import pytest
 
@@ -203,6 +205,7 @@ def test_a_connection_without_unsigned_extensions():
 
 
 CANARY = "canary-4711"
+REFUSED_QUERIES = Path(__file__).parent / "fixtures" / "workload" / "refused_queries.sql"
 
 
 def test_no_error_tells_a_private_value(bank):
@@ -213,4 +216,25 @@ def test_no_error_tells_a_private_value(bank):
             bank.sql(f"FROM {sql.replace('bare', 'secrets')}").fetchall()
         texts.append(str(caught.value))
     assert texts
+    assert not any(CANARY in text for text in texts)
+
+
+def test_no_refused_query_tells_a_private_value(bank):
+    """Canaries in every row, inside and outside the domain, and in a table that is open only to its owner."""
+    bank.sql(f"UPDATE people SET sex = '{CANARY}'; CREATE TABLE secrets AS SELECT '{CANARY}' AS a")
+    bank.protect("secrets", epsilon=1.0, delta=1e-6)
+    asked = [line.split(" -> ")[0] for line in REFUSED_QUERIES.read_text(encoding="utf-8").splitlines() if line]
+    asked += [
+        f"SELECT {f}, count(*) FROM people GROUP BY 1" for f in ("sex::INT", "sex::DATE", "1 / age", "error(sex)")
+    ]
+    asked += ["SELECT a, count(*) FROM secrets GROUP BY a", "SELECT count(*) FROM secrets WHERE a::INT = 1"]
+    asked += ["SELECT sum(sex::INT) FROM people", "SELECT count(DISTINCT sex) FROM people", "FROM secrets"]
+    texts = []
+    for sql in asked:
+        for call in ("dp_query(?, epsilon := 0.01)", "dp_plan(?, epsilon := 0.01)"):
+            try:
+                bank.connection.execute(f"FROM {call}", [sql]).fetchall()
+            except duckdb.Error as error:
+                texts.append(str(error))
+    assert len(texts) > 150
     assert not any(CANARY in text for text in texts)

@@ -88,6 +88,34 @@ def test_rap_takes_thresholds_and_marginals_together(db, relaxation, near):
     assert plain == [(0,)]
 
 
+def test_a_threshold_is_the_same_as_its_conditions(db, monkeypatch):
+    """For all t ≤ k ≤ 4, without noise: at_least(t, …) of a workload, a sum of conditions, and for t = 1 their OR."""
+    for kind in ("gaussian", "laplace"):
+        monkeypatch.setattr(f"dpsql.privacy.curator.discrete_{kind}", lambda v, n, e=None: np.zeros(n, np.int64))
+    db.sql(
+        "CREATE TABLE t AS SELECT i % 3 AS a, i * i % 2 AS b, i // 7 % 3 AS c, i * 5 % 4 % 2 AS d FROM range(500) r(i)"
+    )
+    db.protect("t", epsilon=1000.0, delta=1e-6)
+    for column, top in zip("abcd", (2, 1, 2, 1), strict=True):
+        db.domain("t", column, lower=0, upper=top, nulls=False)
+    tried = 0
+    for k in range(1, 5):
+        names = "abcd"[:k]
+        for t in range(1, k + 1):
+            workload = f"SELECT count(*) FROM t GROUP BY at_least({t}, {', '.join(names)})" if k > 1 else "all 1-way"
+            how = {"mechanism": "rap", "rounds": 1, "relaxed_rows": 4, "steps": 2, "release": f"{t} of {k}"}
+            db.synthesize("t", 5.0, workload=workload, **how)
+            found = db.sql("SELECT cell, value FROM dp_measurements(?) WHERE columns = ?", [f"{t} of {k}", list(names)])
+            for cell, value in found.fetchall()[:3]:
+                terms = [f"{name} = {text}" for name, text in zip(names, cell, strict=True)]
+                sums = " + ".join(f"({term})::INT" for term in terms) + f" >= {t}"
+                for where in (sums, " OR ".join(terms))[: 2 if t == 1 else 1]:
+                    query = f"SELECT count(*) AS n FROM t WHERE {where}"
+                    assert db.sql("SELECT n FROM dp_query(?, epsilon := 0.01)", [query]).fetchall() == [(value,)]
+                    tried += 1
+    assert tried > 30
+
+
 def test_the_polynomial_is_the_exact_count_on_one_hot_rows():
     """For all t ≤ k ≤ 5: the recursion that is differentiated, the table's answers, and the rows counted one by one."""
     sizes = (2, 3, 2, 2, 2)

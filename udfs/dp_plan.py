@@ -40,8 +40,10 @@ COLUMNS = {
     "epsilon_left": "DOUBLE",
     "memory_mb": "DOUBLE",
     "overall_l1": "DOUBLE",
+    "seconds": "DOUBLE",
 }
 ASSUMED_ROWS = 10_000
+_A_QUERY, _A_ROW = 0.05, 2e-7  # seconds
 _OF_QUERIES = frozenset({"table", "epsilon", "delta", "mechanism", "release"})
 
 
@@ -59,7 +61,8 @@ class DpPlan(TableFunction):
     expected Σ|noise| of the marginal as a fraction of the rows, `predicted_l1` about the L1 error of a marginal of the
     workload in the synthetic table (a rough guide) and `overall_l1` its mean, `note` what is done with it and why,
     `choice` why `auto` chose the mechanism (NULL where the request names it), `epsilon_left` what one more release
-    could ask for afterwards, `memory_mb` about how much memory the work takes.
+    could ask for afterwards, `memory_mb` about how much memory the work takes, `seconds` about how long it
+    takes on two cores of a processor (NULL where that is not known).
 
     Of a query: one row for each aggregate. `marginal` are the columns that are counted together, `cells` the groups,
     `stddev` is in the aggregate's unit, `note` says the 95 % interval.
@@ -102,7 +105,16 @@ class DpPlan(TableFunction):
         after = resolved.account if resolved.entry is not None else resolved.account.after(resolved.budget)
         memory = resolved.mechanism.footprint(resolved.domain, resolved.workload) / 1e6
         chosen = resolved.mechanism.name, resolved.choice or None
-        cost = (*chosen, resolved.budget.epsilon, resolved.budget.delta, after.epsilon_left, memory, found.overall)
+        seconds = resolved.mechanism.duration(resolved.domain, resolved.workload, found.rows)
+        cost = (
+            *chosen,
+            resolved.budget.epsilon,
+            resolved.budget.delta,
+            after.epsilon_left,
+            memory,
+            found.overall,
+            seconds,
+        )
         unit = math.sqrt(2 / math.pi) / found.rows
         return [
             (
@@ -140,6 +152,7 @@ class DpPlan(TableFunction):
         memory = 8e-6 * (sum(linear.groups) * (1 + 4 * linear.aggregates) + sum(p.factors.size for p in linear.parts))
         planned = plan_answers(resolved)
         chosen = (f"query ({mechanism})", None, budget.epsilon, budget.delta, after.epsilon_left, memory, None)
+        seconds = _A_QUERY + _A_ROW * max(1, call["assume_rows"])
         share = float(budget.rho) / len(planned)
         return [
             (
@@ -151,6 +164,7 @@ class DpPlan(TableFunction):
                 None,
                 f"{answer.aggregate}: {_interval(answer)}",
                 *chosen,
+                seconds,
             )
             for answer in planned
         ]

@@ -227,6 +227,11 @@ def fitting_bytes(domain: Domain, rows: int, cells: int) -> int:
     return _BASE_BYTES + parameters + tile + 80 * cells  # a cell: noise, counts, padded tiles, and rounding's distances
 
 
+def fitting_seconds(domain: Domain, relaxed_rows: int, rows: float) -> float:
+    """About how long counting, fitting and drawing take on two cores: fitted to `tests/benchmarks/growth.py`."""
+    return 5 + len(domain) * (0.45 + 0.0009 * relaxed_rows) + 1e-5 * rows
+
+
 def device_grid(rows: int) -> Mesh:
     """All devices as a grid of rows × cliques; as many along the rows as divide n′, up to half when there are four."""
     devices = np.array(jax.devices())

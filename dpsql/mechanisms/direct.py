@@ -21,7 +21,7 @@ import numpy as np
 from dpsql.domain import Clique, Domain
 from dpsql.errors import DomainTooLarge
 from dpsql.fitting.consistency import Estimate, least_squares
-from dpsql.fitting.projection import Fit, Settings, best_total, fit_marginals, fitting_bytes
+from dpsql.fitting.projection import Fit, Settings, best_total, fit_marginals, fitting_bytes, fitting_seconds
 from dpsql.marginal import Measurement
 from dpsql.mechanisms.base import (
     Mechanism,
@@ -42,6 +42,7 @@ from dpsql.progress import Progress
 from dpsql.workload import Workload
 
 _MOST_CELLS: Final = 5_000_000
+_CLOSER: Final = 3.7  # times longer a fit to all answers takes than the projection's, on Adult
 
 
 @register("direct")
@@ -86,6 +87,10 @@ class Direct(Mechanism):
         refuse_thresholds(self.name, workload)
         check_fit(domain, workload.cliques, self.relaxed_rows, self.name)
 
+    def duration(self, domain: Domain, workload: Workload, rows: float) -> float | None:
+        """See `Mechanism.duration`."""
+        return fit_duration(domain, self.relaxed_rows, rows)
+
     def plan(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
     ) -> Sequence[PlannedMeasurement]:
@@ -109,6 +114,11 @@ class Direct(Mechanism):
         fit = fit_estimate(curator.domain, estimate, workload, total, settings, seed, progress)
         report = {"marginals": len(measured), "total": round(total), **fit_report(fit)}
         return Outcome(RelaxedModel(fit.model, workload.cliques), report)
+
+
+def fit_duration(domain: Domain, relaxed_rows: int, rows: float) -> float:
+    """About how long (seconds) a release takes whose every cell is fitted."""
+    return _CLOSER * fitting_seconds(domain, relaxed_rows, rows)
 
 
 def check_fit(domain: Domain, cliques: Sequence[Clique], relaxed_rows: int, name: str) -> None:

@@ -30,7 +30,7 @@ from dpsql.mechanisms.base import (
     refuse_thresholds,
     register,
 )
-from dpsql.mechanisms.direct import check_fit, fit_estimate
+from dpsql.mechanisms.direct import check_fit, fit_duration, fit_estimate
 from dpsql.mechanisms.pseudo import combined, usable
 from dpsql.mechanisms.relaxed import RelaxedModel, fit_report
 from dpsql.neighbours import Neighbours
@@ -79,6 +79,10 @@ class HDMM(Mechanism):
         """See `Mechanism.check`."""
         refuse_thresholds(self.name, workload)
         check_fit(domain, workload.cliques, self.relaxed_rows, self.name)
+
+    def duration(self, domain: Domain, workload: Workload, rows: float) -> float | None:
+        """See `Mechanism.duration`."""
+        return fit_duration(domain, self.relaxed_rows, rows)
 
     def plan(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float

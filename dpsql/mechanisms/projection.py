@@ -27,6 +27,7 @@ from dpsql.fitting.projection import (
     best_total,
     fit_marginals,
     fitting_bytes,
+    fitting_seconds,
     one_way_prior,
 )
 from dpsql.fitting.relaxation import Blocks, RelaxedTable
@@ -123,6 +124,10 @@ class Projection(Mechanism):
         return fitting_bytes(
             domain, self.relaxed_rows, min(self._cells_limit(domain), self._most_cells(domain, workload))
         )
+
+    def duration(self, domain: Domain, workload: Workload, rows: float) -> float | None:
+        """See `Mechanism.duration`."""
+        return fitting_seconds(domain, self.relaxed_rows, rows)
 
     def _most_cells(self, domain: Domain, workload: Workload) -> int:
         """The most cells that may be measured for a workload."""

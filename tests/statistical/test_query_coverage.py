@@ -1,0 +1,32 @@
+"""Intervals of `dp_query` on Adult: of 2,000 answers' releases 93 to 97 % hold the true counts, in every group alike."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dpsql
+
+pytestmark = pytest.mark.slow
+
+QUERY = "SELECT sex, race, count(*) AS n FROM adult GROUP BY ALL ORDER BY ALL"
+RUNS = 2_000
+
+
+def test_intervals_cover(load_adult):
+    """A 2-way marginal at ε = 0.1. Half the width, a broken twin, covers 67 %."""
+    hits, near, runs = 0, 0, 0
+    for part in range(10):  # a database keeps each release: many are slow to list
+        with dpsql.connect() as db:
+            load_adult(db)
+            true = {(sex, race): n for sex, race, n in db.sql(QUERY).fetchall()}
+            for run in range(RUNS // 10):
+                shown = "SELECT sex, race, n, n_low, n_high FROM dp_query(?, epsilon := 0.1, release := ?)"
+                rows = db.sql(shown, [QUERY, f"{part} {run}"]).fetchall()
+                known = np.array([true.get((sex, race), 0) for sex, race, *_ in rows])
+                n, low, high = (np.array([row[place] for row in rows]) for place in (2, 3, 4))
+                hits += ((low <= known) & (known <= high)).sum()
+                near += (np.abs(n - known) <= (high - low) / 4).sum()
+                runs += len(rows)
+    assert 0.93 <= hits / runs <= 0.97
+    assert 0.6 <= near / runs <= 0.75
