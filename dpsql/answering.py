@@ -26,7 +26,7 @@ import numpy.typing as npt
 import pandas as pd
 from sqlglot import exp
 
-from dpsql.database.catalog import Source
+from dpsql.database.catalog import Source, find_parts
 from dpsql.database.counting import DuckDBCounter
 from dpsql.database.dimensions import Loaded, load
 from dpsql.database.evaluation import Evaluated, columns_of, evaluate, weights_of
@@ -39,11 +39,11 @@ from dpsql.intervals import Noisy, plain, ratio, reach_of
 from dpsql.privacy.accounting import Budget, check_delta, check_epsilon, make_budget, pure_budget
 from dpsql.privacy.curator import linear_scales, linear_variances
 from dpsql.privacy.ledger import Account
-from dpsql.privacy.noise import Entropy, system_entropy
+from dpsql.privacy.noise import Entropy, check_scale, system_entropy
 from dpsql.progress import Progress
 from dpsql.protection import account_of, domain_of
 from dpsql.query import Aggregate, Query, columns_read, parse_query, refuse
-from dpsql.release import Cursors, alone, check_unchanged, curator_of, guarded, promise
+from dpsql.release import Cursors, alone, check_not_failed, check_unchanged, curator_of, guarded, promise
 
 _MECHANISMS: Final = ("gaussian", "laplace")
 MOST_SHOWN: Final = 100_000
@@ -133,15 +133,27 @@ def resolve_query(cursor: duckdb.DuckDBPyConnection, request: QueryRequest, *, t
     domain = _domain_of(books, source, query)
     budget = Budget(0.0, delta, Fraction(0), Fraction(0)) if free else _budget(request, delta)
     dimensions = [load(cursor, dimension) for dimension in query.scope.dimensions]
-    canonical = _canonical(request, source, domain, query, budget, dimensions)
+    canonical = _canonical(request, source, account, domain, query, budget, dimensions)
     key = hashlib.sha256(canonical.encode()).hexdigest()
     entry = books.release(key)
     evaluated, result = _understood(source, domain, query, dimensions)
     resolved = ResolvedQuery(request, key, canonical, source, account, domain, query, evaluated, result, budget, entry)
+    if not free:
+        _check_noise(resolved)
     if entry is None and to_charge and not free:
         books.check_writable()
         account.require(budget, "gaussian" if request.mechanism == "gaussian" else None)
     return resolved
+
+
+def _check_noise(resolved: ResolvedQuery) -> None:
+    """Refuse noise that is too wide to be drawn, or to be added to sums in 64 bits."""
+    linear, neighbours = resolved.evaluated.linear, resolved.account.neighbours
+    if resolved.request.mechanism == "laplace":
+        scales = [float(scale) for scale in linear_scales(linear, resolved.budget.rho, neighbours)]
+    else:
+        scales = [math.sqrt(variance) for variance in linear_variances(linear, resolved.budget.rho, neighbours)]
+    check_scale(max(scales, default=0.0))
 
 
 @dataclass(frozen=True)
@@ -261,6 +273,7 @@ def _check_units(account: Account, query: Query) -> None:
 def _canonical(
     request: QueryRequest,
     source: Source,
+    account: Account,
     domain: Domain,
     query: Query,
     budget: Budget,
@@ -283,6 +296,7 @@ def _canonical(
     return json.dumps(
         {
             "source": source.key,
+            "since": account.since,
             "query": asked,
             "epsilon": repr(budget.epsilon),
             "delta": repr(budget.delta),
@@ -373,20 +387,34 @@ def produce_answers(
         entry = books.release(resolved.key)
         if entry is not None and entry.state == "published":
             return entry
-        now = resolve_query(cursor, resolved.request)
-        then = (resolved.key, resolved.source, resolved.domain, resolved.result.columns, resolved.budget)
-        if then != (now.key, now.source, now.domain, now.result.columns, now.budget):
-            raise DpsqlError("the table or its protection changed since the statement was bound: run it again")
-        entry = now.entry or books.charge(
-            now.key,
-            now.source.key,
-            now.canonical,
-            now.domain,
-            f"query ({now.request.mechanism})",
-            promise(now.budget, now.account.neighbours),
-            now.budget,
+        _check_same(cursor, books, resolved)
+        entry = entry or books.charge(
+            resolved.key,
+            resolved.source.key,
+            resolved.canonical,
+            resolved.domain,
+            f"query ({resolved.request.mechanism})",
+            promise(resolved.budget, resolved.account.neighbours),
+            resolved.budget,
         )
-        return _measure(cursor, books, entry, now, progress, entropy)
+        check_not_failed(entry)
+        return _measure(cursor, books, entry, resolved, progress, entropy)
+
+
+def _check_same(cursor: duckdb.DuckDBPyConnection, books: Books, then: ResolvedQuery) -> None:
+    """Refuse a query whose table, account, domains or joined tables changed: a prepared statement may run much later.
+
+    Raises:
+        DpsqlError: they did; nothing was charged or read for it.
+    """
+    source = find_parts(cursor, then.source.parts, *then.source.parts[:2])
+    account = account_of(books, source)
+    joined = [load(cursor, dimension) for dimension in then.query.scope.dimensions]
+    now = _canonical(
+        then.request, source, account, _domain_of(books, source, then.query), then.query, then.budget, joined
+    )
+    if (source, account.neighbours, now) != (then.source, then.account.neighbours, then.canonical):
+        raise DpsqlError("the table or its protection changed since the statement was bound: run it again")
 
 
 def _measure(
@@ -407,7 +435,7 @@ def _measure(
     linear = resolved.evaluated.linear
     progress.stage(f"counting {resolved.source.name}")
     needed = replace(linear.domain, attributes=tuple(a for a in linear.domain if a.name in linear.clique))
-    bound = books.bound(resolved.source.key, entry.key)
+    bound = books.bound(resolved.source.key)
     counter = DuckDBCounter(cursor, resolved.source, needed, bound, once=True)
     curator = curator_of(books, entry, resolved.budget, counter, needed, progress, entropy)
     noise: Any = resolved.request.mechanism

@@ -1,4 +1,4 @@
-"""The command line: `dpsql demo`, `dpsql sql`, `dpsql synthesize`, `dpsql budget`, `dpsql doctor`."""
+"""The command line: `dpsql demo`, `sql`, `synthesize`, `budget`, `ledger`, `doctor`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,13 @@ from dpsql.errors import DpsqlError
 
 if TYPE_CHECKING:
     from dpsql.connection import Database
+
+
+_CHANGES = {
+    "raise": "promise a larger epsilon",
+    "reset": "begin anew, for rows about other people",
+    "retire": "let nothing more be charged",
+}
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -50,6 +57,21 @@ def build_parser() -> argparse.ArgumentParser:
 
     budget = commands.add_parser("budget", help="what is spent and left of each protected table")
     budget.add_argument("database", help="the DuckDB file")
+
+    ledger = commands.add_parser("ledger", help="look at the ledger of a database, or change an account, with a reason")
+    actions = ledger.add_subparsers(dest="action", required=True, metavar="action")
+    verify = actions.add_parser("verify", help="whether the ledger, the accounts and the head fit together")
+    verify.add_argument("database", help="the DuckDB file")
+    accept = actions.add_parser("accept", help="go on with a ledger that does not fit together, as it is")
+    accept.add_argument("database", help="the DuckDB file")
+    for name, what in _CHANGES.items():
+        change = actions.add_parser(name, help=what)
+        change.add_argument("database", help="the DuckDB file")
+        change.add_argument("table", help="the protected table")
+        if name == "raise":
+            change.add_argument("--epsilon", type=float, required=True, help="the new one, above the present")
+    for action in (accept, *(actions.choices[name] for name in _CHANGES)):
+        action.add_argument("--reason", required=True, help="why; the ledger keeps it")
 
     commands.add_parser("doctor", help="what dpsql runs on: versions, extension, device")
     return parser
@@ -130,7 +152,50 @@ def _doctor(options: argparse.Namespace) -> None:
         print(f"{name:12} {value}")
 
 
-_COMMANDS = {"demo": _demo, "sql": _sql, "synthesize": _synthesize, "budget": _budget, "doctor": _doctor}
+def _ledger(options: argparse.Namespace) -> None:
+    if options.action == "verify":
+        print(_found(options.database, None))
+        return
+    if options.action == "accept":
+        print(_found(options.database, options.reason))
+        return
+    with _open(options.database) as db:
+        if options.action == "raise":
+            account = db.raise_budget(options.table, options.epsilon, options.reason)
+        else:
+            account = (db.reset if options.action == "reset" else db.retire)(options.table, options.reason)
+        print(f"{account.source}: epsilon {account.epsilon:g}, spent {account.epsilon_spent:.4g}")
+
+
+def _found(path: str, reason: str | None) -> str:
+    """What a look at a database's books found, after they were accepted if there is a reason."""
+    from dpsql import ownership
+
+    if not Path(path).exists():
+        raise DpsqlError(f"there is no database file {path!r}")
+    with duckdb.connect(path, read_only=reason is None) as connection:
+        catalog = connection.execute("SELECT current_database()").fetchall()[0][0]
+        if reason is None:
+            found = ownership.inspect(connection, catalog)
+        else:
+            found = ownership.accept(connection, catalog, reason)
+    if found.flaw is not None:
+        raise DpsqlError(f"{path}: {found.flaw}")
+    lines = [f"{path}: {found.events} events, all as recorded"]
+    for account in found.accounts.values():
+        spent = f"{account.epsilon_spent:.4g} of {account.epsilon:g} is spent in {account.releases} releases"
+        lines.append(f"  {account.source}: epsilon {spent}")
+    return "\n".join(lines)
+
+
+_COMMANDS = {
+    "demo": _demo,
+    "sql": _sql,
+    "synthesize": _synthesize,
+    "budget": _budget,
+    "doctor": _doctor,
+    "ledger": _ledger,
+}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -11,11 +11,12 @@ import pandas as pd
 from sqlglot import exp
 
 from dpsql.database.catalog import Source, find_source
-from dpsql.database.store import Books, Entry, rows_table
+from dpsql.database.store import Books, Entry, check_all, rows_table
 from dpsql.discovery import DiscoveryRequest, discover, resolve_discovery
 from dpsql.domain import Attribute
 from dpsql.errors import InvalidArgument
 from dpsql.mechanisms.base import checked
+from dpsql.ownership import raise_budget, reset, retire
 from dpsql.privacy.ledger import Account
 from dpsql.progress import automatic
 from dpsql.protection import constrain, declare, protect
@@ -43,6 +44,7 @@ def connect(
 
     Raises:
         DpsqlError: the extension cannot be loaded.
+        BooksError: the ledger is not what was recorded, or older than its head: see `dpsql ledger verify`.
         duckdb.Error: the file cannot be opened; another process may have it.
 
     >>> with connect() as db:
@@ -50,7 +52,12 @@ def connect(
     []
     """
     settings = {"allow_unsigned_extensions": "true", **(config or {})}
-    return install(duckdb.connect(str(path), read_only=read_only, config=settings))
+    connection = duckdb.connect(str(path), read_only=read_only, config=settings)
+    try:
+        return install(connection)
+    except BaseException:
+        connection.close()
+        raise
 
 
 def install(connection: duckdb.DuckDBPyConnection) -> Database:
@@ -63,8 +70,12 @@ def install(connection: duckdb.DuckDBPyConnection) -> Database:
 
     Raises:
         DpsqlError: the connection does not allow it, or the extension was not built.
+        BooksError: the ledger of a database that can be written is not what was recorded, or older than its head.
     """
-    return Database(connection, _install(connection, functions))
+    database = Database(connection, _install(connection, functions))
+    with database.instance.cursor() as cursor:
+        check_all(cursor)
+    return database
 
 
 class Release:
@@ -214,6 +225,28 @@ class Database:
         with self.instance.cursor() as cursor:
             source = self._source(cursor, table)
             return protect(cursor, source, epsilon, delta, neighbours, privacy_unit, max_rows)
+
+    def raise_budget(self, table: str, epsilon: float, reason: str) -> Account:
+        """Promise a larger ε of all releases of a table, at the same δ; the ledger keeps the reason.
+
+        >>> with connect() as db:
+        ...     _ = db.sql("CREATE TABLE t (sick BOOLEAN NOT NULL)")
+        ...     _ = db.protect("t", epsilon=1.0, delta=1e-9)
+        ...     db.raise_budget("t", epsilon=2.0, reason="the board agreed on 3 May").epsilon
+        2.0
+        """
+        with self.instance.cursor() as cursor:
+            return raise_budget(cursor, self._source(cursor, table), epsilon, reason)
+
+    def reset(self, table: str, reason: str) -> Account:
+        """Begin the account of a table anew, for rows about other people; about the same it breaks the promise."""
+        with self.instance.cursor() as cursor:
+            return reset(cursor, self._source(cursor, table), reason)
+
+    def retire(self, table: str, reason: str) -> Account:
+        """Let nothing more of a table be charged; what was published stays."""
+        with self.instance.cursor() as cursor:
+            return retire(cursor, self._source(cursor, table), reason)
 
     def domain(self, table: str, column: str, **how: Any) -> None:
         """Declare the public domain of a column; the keywords are those of `dp_domain` in SQL."""

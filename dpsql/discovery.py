@@ -137,6 +137,7 @@ def resolve_discovery(cursor: duckdb.DuckDBPyConnection, request: DiscoveryReque
     canonical_request = json.dumps(
         {
             "source": source.key,
+            "since": account.since,
             "discover": [column.name, column.type],
             "range": None if whole is None else [repr(whole.ticks[0]), repr(whole.ticks[-1]), whole.regular],
             "nullable": nullable,
@@ -151,8 +152,7 @@ def resolve_discovery(cursor: duckdb.DuckDBPyConnection, request: DiscoveryReque
     entry = books.release(key)
     if entry is None:
         books.check_writable()
-        after = account.reserve().failing(failure) if failure else account
-        after.require(budget, "gaussian")
+        account.reserve(failure).require(budget, "gaussian")
     return Discovery(
         request, key, canonical_request, source, account, column, whole, nullable, other, budget, failure, entry
     )
@@ -172,7 +172,13 @@ def _whole(
     one = declare_bins(cursor, column, None, *bounds, 1, nullable=nullable, other=request.other)
     steps = _MOST_BINS if one.is_float else int(one.ticks[1]) - int(one.ticks[0])
     bins = min(request.bins or _USUAL_BINS, steps)
-    return declare_bins(cursor, column, None, *bounds, bins, nullable=nullable, other=request.other)
+    while True:
+        try:
+            return declare_bins(cursor, column, None, *bounds, bins, nullable=nullable, other=request.other)
+        except InvalidArgument:
+            if request.bins is not None or bins == 1:
+                raise
+            bins //= 2  # a FLOAT may not tell so many apart
 
 
 def _check_listed(account: Account, column: Column, bins: int | None) -> None:
@@ -225,22 +231,32 @@ def discover(cursors: Cursors, resolved: Discovery, progress: Progress, entropy:
         entry = now.entry or books.charge(
             now.key, now.source.key, now.canonical, Domain(()), kind, words, now.budget, now.failure
         )
+        if entry.state == "failed":
+            raise DpsqlError(f"{entry.report['failed']}; what was charged is kept")
         progress.stage(f"counting {now.source.name}")
-        bound = books.bound(now.source.key, entry.key)
+        bound = books.bound(now.source.key)
         counter = DuckDBCounter(cursor, now.source, Domain(()), bound, once=True)
         curator = curator_of(books, entry, now.budget, counter, Domain(()), progress, entropy)
-        found = _values(cursor, curator, now) if now.whole is None else _bins(cursor, curator, now, now.whole)
+        try:
+            found = _values(cursor, curator, now) if now.whole is None else _bins(cursor, curator, now, now.whole)
+        except _NothingFound as nothing:
+            books.fail(entry, str(nothing))
+            raise DpsqlError(f"{nothing}; what was charged is kept") from None
         books.publish_domain(entry, found, {"size": found.size})
         return found
+
+
+class _NothingFound(Exception):
+    """Nothing was told, so there is no domain."""
 
 
 def _values(cursor: duckdb.DuckDBPyConnection, curator: Curator, now: Discovery) -> Attribute:
     told = curator.discover_values(now.column.name, curator.remaining, now.failure)
     values = [value for value in told if value != now.other]
     if not values:
-        raise DpsqlError(
+        raise _NothingFound(
             f"no value of column {now.column.name!r} is common enough to be told at this epsilon: list them, "
-            'dp_domain(…, "values" := […]), or exclude the column; what was charged is kept'
+            'dp_domain(…, "values" := […]), or exclude the column'
         )
     return declare_values(
         cursor, now.column, values, nullable=now.nullable, other=now.request.other, origin="discovered"

@@ -172,7 +172,9 @@ def equal_width(lower: int | float, upper: int | float, bins: int, *, is_float: 
     (17, 36, 54, 73, 91)
     """
     if is_float:
-        return (*(lower + (upper - lower) * i / bins for i in range(bins)), float(upper))
+        width = upper - lower
+        steps = [width * i / bins if width * bins < math.inf else width * (i / bins) for i in range(bins)]
+        return (*(lower + step for step in steps), float(upper))
     count = int(upper) - int(lower) + 1
     return tuple(int(lower) + -(-i * count // bins) for i in range(bins + 1))
 

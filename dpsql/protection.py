@@ -52,10 +52,8 @@ def protect(
     relation = Neighbours(neighbours, max_rows)
     budget = account_budget(epsilon, delta)
     books = Books(cursor, source.catalog)
-    account = books.open_account(source.key, budget, relation, None if unit is None else unit.name)
-    if unit is not None and automatic(unit) is None and unit.name not in books.declared(source.key):
-        books.declare(source.key, Attribute(unit.name, unit.type, "excluded"))
-    return account
+    excluded = None if unit is None else Attribute(unit.name, unit.type, "excluded")
+    return books.open_account(source.key, budget, relation, excluded)
 
 
 def _unit_column(source: Source, privacy_unit: str | None, max_rows: int | None) -> Column | None:
@@ -74,10 +72,14 @@ def _unit_column(source: Source, privacy_unit: str | None, max_rows: int | None)
     column = source.column(privacy_unit)
     if column.generated:
         raise InvalidArgument(f"privacy_unit is {column.name!r}, a generated column: name one that is stored")
+    _check_rowid(source)
+    return column
+
+
+def _check_rowid(source: Source) -> None:
     hidden = [other.name for other in source.columns if fold(other.name) == "rowid"]
     if hidden:
         raise InvalidArgument(f"column {hidden[0]!r} hides DuckDB's own rowid, by which rows are chosen: rename it")
-    return column
 
 
 _GENERATED = (
@@ -91,6 +93,7 @@ def account_of(books: Books, source: Source) -> Account:
 
     Raises:
         NotProtected: it has none.
+        InvalidArgument: its privacy unit's column is not what it was.
     """
     account = books.account(source.key)
     if account is None:
@@ -98,6 +101,14 @@ def account_of(books: Books, source: Source) -> Account:
             f"table {source.name!r} is not protected: its owner says CALL dp_protect('{source.name}', epsilon := 3.0, "
             "delta := 1e-9)"
         )
+    if account.unit_column is not None:
+        found = [column for column in source.columns if column.name == account.unit_column]
+        if not found or found[0].type != account.unit_type or found[0].generated:
+            raise InvalidArgument(
+                f"column {account.unit_column!r} of {source.name!r}, which tells whose row it is, is not what it was "
+                "when the table was protected: change it back"
+            )
+        _check_rowid(source)
     return account
 
 

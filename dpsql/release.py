@@ -44,7 +44,7 @@ from dpsql.prior import Prior
 from dpsql.privacy.accounting import Budget, check_delta, check_epsilon
 from dpsql.privacy.curator import Answer, Curator
 from dpsql.privacy.ledger import Account
-from dpsql.privacy.noise import Entropy, system_entropy
+from dpsql.privacy.noise import Entropy, check_scale, system_entropy
 from dpsql.progress import Progress
 from dpsql.protection import account_of, domain_of
 from dpsql.workload import Workload, parse_workload
@@ -52,6 +52,7 @@ from dpsql.workload import Workload, parse_workload
 Cursors = Callable[[], AbstractContextManager[duckdb.DuckDBPyConnection]]
 """Opens a connection of its own to the instance, for the time of a `with`."""
 DEFAULT_MECHANISM: Final = AUTO
+_MOST_QUESTIONS: Final = 10**6  # that share a charge equally, with noise that can still be drawn
 _MOST_ROWS: Final = 200_000_000
 
 
@@ -189,13 +190,14 @@ def resolve(cursor: duckdb.DuckDBPyConnection, request: Request, *, to_charge: b
     budget = mechanism.budget(request.epsilon, delta, domain, workload, account.neighbours)
     catalog, schema = current_schema(cursor, request.search_path)
     prior = None if request.prior is None else (catalog, schema, request.prior)[catalog == source.catalog :]
-    canonical = _canonical(request, source, budget, domain, workload, mechanism, prior)
+    canonical = _canonical(request, source, account, budget, domain, workload, mechanism, prior)
     key = hashlib.sha256(canonical.encode()).hexdigest()
     entry = books.release(key)
     if entry is None:
         mechanism.check(domain, workload, account.neighbours)
         _check_prior(cursor, request, source, domain, mechanism)
         find_allowed(source, domain, books.constraints(source.key))  # refuses what nothing could satisfy
+    check_scale(account.neighbours.cell * math.sqrt(_MOST_QUESTIONS / (2 * budget.rho)))
     if entry is None and to_charge:
         books.check_writable()
         account.require(budget, mechanism.conversion)
@@ -224,6 +226,7 @@ def _check_rows(rows: int | None) -> None:
 def _canonical(
     request: Request,
     source: Source,
+    account: Account,
     budget: Budget,
     domain: Domain,
     workload: Workload,
@@ -237,6 +240,7 @@ def _canonical(
     return json.dumps(
         {
             "source": source.key,
+            "since": account.since,
             "epsilon": repr(budget.epsilon),
             "delta": repr(budget.delta),
             "workload": hashlib.sha256(cliques).hexdigest(),
@@ -311,7 +315,21 @@ def produce(cursors: Cursors, resolved: Resolved, progress: Progress, entropy: E
         entry = now.entry or books.charge(
             now.key, now.source.key, now.canonical, now.domain, now.mechanism.name, now.guarantee(), now.budget
         )
+        check_not_failed(entry)
         return entry if entry.state == "published" else _make(cursor, books, entry, now, progress, entropy)
+
+
+def check_not_failed(entry: Entry) -> None:
+    """Refuse to go on with a release that failed for good; its charge is kept.
+
+    Raises:
+        DpsqlError: it did, and why.
+    """
+    if entry.state == "failed":
+        raise DpsqlError(
+            f"release {entry.number} failed: {entry.report.get('failed')}; ask otherwise, or give another name with "
+            "release := '…', which is charged anew"
+        )
 
 
 def curator_of(
@@ -352,7 +370,7 @@ def _make(
     """Measure, fit, draw and publish a charged release: within what the books say was charged, for that domain."""
     check_unchanged(entry, resolved.source)
     progress.stage(f"counting {resolved.source.name}")
-    counter = DuckDBCounter(cursor, resolved.source, entry.domain, books.bound(entry.source, entry.key))
+    counter = DuckDBCounter(cursor, resolved.source, entry.domain, books.bound(entry.source))
     curator = curator_of(
         books,
         entry,
@@ -450,6 +468,11 @@ def guarded(cursor: duckdb.DuckDBPyConnection, progress: Progress) -> Iterator[N
         raise DpsqlError(
             f"DuckDB stopped the release ({type(error).__name__}); what was charged is kept, the same call goes on "
             "from it"
+        ) from None
+    except MemoryError:
+        raise DpsqlError(
+            "there is not enough memory for the work; what was charged is kept: ask for fewer or smaller marginals "
+            "in another release, or the same call goes on from it on a larger machine"
         ) from None
     finally:
         finished.set()

@@ -4,7 +4,7 @@
 
 CREATE SCHEMA IF NOT EXISTS dpsql;
 
--- One row per protected table. rho_spent and gdp_spent only grow, by the conditional update in charge.sql, as long as
+-- One row per protected table. rho_spent and gdp_spent only grow until the owner resets the account, by the conditional update in charge.sql, as long as
 -- the one that the first charge chose stays within its budget.
 CREATE TABLE IF NOT EXISTS dpsql.account (
   source      VARCHAR PRIMARY KEY, -- the table, after its schema unless that is main
@@ -12,6 +12,7 @@ CREATE TABLE IF NOT EXISTS dpsql.account (
   delta       DOUBLE NOT NULL,
   neighbours  VARCHAR NOT NULL,    -- add_remove or replace_one
   unit_column VARCHAR,             -- the column whose values are the privacy units; none where each row is one
+  unit_type   VARCHAR,             -- its type then
   unit_rows   BIGINT,              -- how many rows of a unit count at most
   unit_secret VARCHAR NOT NULL,    -- what the choice of those rows is drawn from
   delta_reserved DOUBLE NOT NULL,  -- of delta, kept for discoveries; the sums below keep the promise at the rest
@@ -21,7 +22,10 @@ CREATE TABLE IF NOT EXISTS dpsql.account (
   gdp_budget  HUGEINT NOT NULL,    -- the g of Gaussian DP that implies the promise, rounded down
   gdp_spent   HUGEINT NOT NULL,    -- charged so far, rounded up
   currency    VARCHAR,             -- zcdp or gdp: which sum keeps the promise; none before the first charge
-  releases    BIGINT NOT NULL
+  pure_spent  HUGEINT,             -- the sum of pure epsilon, in units of 2^-96; none once a release had a delta
+  releases    BIGINT NOT NULL,
+  since       BIGINT NOT NULL,     -- the number of the event that opened or reset the account
+  retired     BOOLEAN NOT NULL     -- whether nothing more may be charged
 );
 
 -- The public domain of each column, as its owner declared it (a JSON object; see dpsql/domain.py).
@@ -40,21 +44,15 @@ CREATE TABLE IF NOT EXISTS dpsql.constraint (
   PRIMARY KEY (source, predicate)
 );
 
--- The ledger: what happened to the accounts, in order. Append-only.
+-- The ledger: what happened to the accounts, in order, as a hash chain (see dpsql/database/chain.py). Append-only.
 CREATE TABLE IF NOT EXISTS dpsql.event (
-  number    BIGINT PRIMARY KEY,
-  source    VARCHAR NOT NULL,
-  kind      VARCHAR NOT NULL, -- protect, charge
-  release   VARCHAR,          -- key of the release that was charged
-  mechanism VARCHAR,
-  epsilon   DOUBLE,
-  delta     DOUBLE,
-  rho       HUGEINT NOT NULL,
-  gdp       HUGEINT NOT NULL,
-  at        TIMESTAMP NOT NULL -- UTC
+  number  BIGINT PRIMARY KEY,
+  content VARCHAR NOT NULL, -- JSON: all that there is to the event, and the account after it
+  hash    VARCHAR NOT NULL, -- SHA-256 of the hash before and the content
+  basis   VARCHAR           -- instead of the hash before, where the owner accepted what was there: a digest of it all
 );
 
--- One row per release. state: charged (paid, nothing published yet), then published.
+-- One row per release. state: reserved (paid; measured, once there are answers), then published or failed.
 CREATE TABLE IF NOT EXISTS dpsql.release (
   key        VARCHAR PRIMARY KEY, -- SHA-256 of the request
   number     BIGINT NOT NULL,     -- of its event; its rows are in dpsql.release_<number>
@@ -85,6 +83,7 @@ CREATE TABLE IF NOT EXISTS dpsql.answer (
   stddev    DOUBLE,             -- its root
   rho       VARCHAR NOT NULL,   -- an exact rational
   selection VARCHAR,            -- JSON: the cells that were selected, or the values that were discovered
+  digest    VARCHAR NOT NULL,   -- SHA-256 of question and answer
   PRIMARY KEY (release, number)
 );
 

@@ -4,9 +4,11 @@ UPDATE dpsql.account
 SET
   rho_spent = rho_spent + $rho,
   gdp_spent = gdp_spent + $gdp,
+  pure_spent = pure_spent + $pure,
   currency = coalesce(currency, $currency),
   releases = releases + 1
 WHERE source = $source
+  AND NOT retired
   AND CASE coalesce(currency, $currency)
     WHEN 'gdp' THEN gdp_spent + $gdp <= gdp_budget
     ELSE rho_spent + $rho <= rho_budget

@@ -1,15 +1,17 @@
--- dp_ledger(): what happened to the accounts of one database, in order.
+-- dp_ledger(): what happened to the accounts of one database, in order. Release is the number of the charge.
 SELECT
   number,
-  at,
-  $prefix || source AS source,
-  kind,
-  CASE WHEN kind = 'charge' THEN number END AS release,
-  mechanism,
-  epsilon,
-  delta,
-  CAST(rho AS DOUBLE) / pow(2, 96) AS rho,
-  CAST(gdp AS DOUBLE) / pow(2, 96) AS gdp
+  CAST(content->>'$.at' AS TIMESTAMP) AS at,
+  $prefix || (content->>'$.source') AS source,
+  content->>'$.kind' AS kind,
+  CASE WHEN (content->>'$.kind') = 'charge' THEN number ELSE CAST(content->>'$.release' AS BIGINT) END AS release,
+  content->>'$.mechanism' AS mechanism,
+  CAST(content->>'$.epsilon' AS DOUBLE) AS epsilon,
+  CAST(content->>'$.delta' AS DOUBLE) AS delta,
+  CAST(CAST(content->>'$.rho' AS HUGEINT) AS DOUBLE) / pow(2, 96) AS rho,
+  CAST(CAST(content->>'$.gdp' AS HUGEINT) AS DOUBLE) / pow(2, 96) AS gdp,
+  content->>'$.reason' AS reason,
+  hash
 FROM dpsql.event
-WHERE $source IN ('', $prefix || source)
+WHERE $source IN ('', $prefix || (content->>'$.source'))
 ORDER BY number;

@@ -1,17 +1,22 @@
 -- dp_releases(): every release of one database. Anyone may see it: it depends on requests and released values only.
+-- event and hash are those of the ledger when the release was charged: who keeps them can tell whether it is still there.
 SELECT
   r.number AS release,
   $prefix || r.source AS source,
-  r.state,
+  CASE
+    WHEN r.state = 'reserved' AND EXISTS (SELECT 1 FROM dpsql.answer AS a WHERE a.release = r.key) THEN 'measured'
+    ELSE r.state
+  END AS state,
   r.mechanism,
-  e.epsilon,
-  e.delta,
-  CAST(e.rho AS DOUBLE) / pow(2, 96) AS rho,
+  CAST(e.content->>'$.epsilon' AS DOUBLE) AS epsilon,
+  CAST(e.content->>'$.delta' AS DOUBLE) AS delta,
+  CAST(CAST(e.content->>'$.rho' AS HUGEINT) AS DOUBLE) / pow(2, 96) AS rho,
   r.rows,
   r.guarantee,
   r.request,
-  r.report,
-  r.key
+  CASE WHEN r.state = 'published' THEN r.report END AS report,
+  r.key,
+  e.hash
 FROM dpsql.release AS r
 JOIN dpsql.event AS e ON e.number = r.number
 ORDER BY r.number;

@@ -62,7 +62,7 @@ def test_sixteen_threads_on_one_budget(tmp_path, connections):
         assert spent <= 1.0
         assert releases == FITTING
         charged, budget = db.sql(
-            "SELECT sum(e.gdp), any_value(a.gdp_budget) FROM dpsql.event e, dpsql.account a"
+            "SELECT (SELECT sum((content->>'$.gdp')::HUGEINT) FROM dpsql.event), gdp_budget FROM dpsql.account"
         ).fetchall()[0]
         assert charged <= budget
 

@@ -77,27 +77,23 @@ def test_of_each_unit_no_more_rows_count(db, silent):
     ]
 
 
-def test_one_choice_for_a_release_another_for_the_next(db, silent):
-    """All marginals of a release count the same rows; those of another release are chosen anew."""
+def test_one_choice_for_all_releases(db, silent):
+    """All marginals of a release count the same rows, and those of the next: so they can be used together."""
     protect(db, 2)
     call = "dp_synthesize('visits', epsilon := 1, mechanism := 'direct', workload := 'all 2-way', release := '{}')"
-    singles = {}
+    singles = []
     for name in ("one", "two"):
         db.sql(f"SELECT count(*) FROM {call.format(name)}").fetchall()
         cells = db.sql(f"SELECT columns, cell, value FROM dp_measurements('{name}')").fetchall()
-        wards = {}
-        for columns, cell, value in cells:
-            if "ward" in columns:
-                key = tuple(columns), cell[columns.index("ward")]
-                wards[key] = wards.get(key, 0) + value
-        per_marginal = {}
-        for (columns, ward), value in wards.items():
-            per_marginal.setdefault(columns, {})[ward] = value
-        assert len(per_marginal) == 2
-        first, second = per_marginal.values()
-        assert first == second
-        singles[name] = first
-    assert singles["one"] != singles["two"]
+        for columns in {tuple(columns) for columns, _, _ in cells if "ward" in columns}:
+            wards: dict = {}
+            for names, cell, value in cells:
+                if tuple(names) == columns:
+                    ward = cell[columns.index("ward")]
+                    wards[ward] = wards.get(ward, 0) + value
+            singles.append(wards)
+    assert len(singles) == 4
+    assert all(wards == singles[0] for wards in singles)
 
 
 def test_the_choice_survives_a_kill(tmp_path):
@@ -124,10 +120,48 @@ dpsql.connect({str(path)!r}).sql({call!r}).fetchall()
         ((key,),) = db.sql("SELECT key FROM dp_releases()").fetchall()
         books = Books(db.connection.cursor(), "bank")
         assert len(books.answers(key)) == 1
-        before = books.bound("visits", key)
+        before = books.bound("visits")
         db.sql(call).fetchall()
-        assert books.bound("visits", key) == before
-        assert before != books.bound("visits", "another")
+        assert books.bound("visits") == before
+        db.reset("visits", reason="other patients")
+        assert books.bound("visits") != before
+
+
+def test_the_unit_column_stays_what_it_was(db):
+    """Renamed, replaced by another of its name, or with a column that hides rowid: refused before any charge."""
+    protect(db, 2)
+    query = "FROM dp_query('SELECT ward, count(*) AS n FROM visits GROUP BY ward', epsilon := 1)"
+    db.sql("ALTER TABLE visits RENAME patient TO person")
+    for call in (query, "FROM dp_synthesize('visits', epsilon := 1, columns := ['ward'])"):
+        with pytest.raises(duckdb.Error, match="which tells whose row it is, is not what it was"):
+            db.sql(call).fetchall()
+    db.sql("ALTER TABLE visits ADD COLUMN patient INTEGER DEFAULT 1")
+    with pytest.raises(duckdb.Error, match="which tells whose row it is, is not what it was"):
+        db.sql(query).fetchall()
+    db.sql("ALTER TABLE visits DROP COLUMN patient; ALTER TABLE visits RENAME person TO patient")
+    db.sql("ALTER TABLE visits ADD COLUMN rowid INTEGER DEFAULT 1")
+    with pytest.raises(duckdb.Error, match="hides DuckDB's own rowid"):
+        db.sql(query).fetchall()
+    assert db.sql("SELECT releases FROM dp_budget()").fetchall() == [(0,)]
+
+
+@pytest.mark.parametrize("collation", ["NOCASE", "NOACCENT", "default"])
+def test_units_are_what_group_by_takes_as_one(db, monkeypatch, collation):
+    """A patient whose number is written in many ways is one, in discovery, in counts of units and in what is bounded."""
+    monkeypatch.setattr("dpsql.privacy.curator.discrete_gaussian", lambda v, n, e=None: np.full(n, 10**9))
+    if collation == "default":
+        db.sql("SET GLOBAL default_collation = 'nocase'")
+    kind = "VARCHAR" if collation == "default" else f"VARCHAR COLLATE {collation}"
+    ways = ["abc", "abC", "aBc", "Abc"] if collation != "NOACCENT" else ["abc", "äbc", "ábc", "àbc"]
+    db.sql(f"CREATE TABLE t (who {kind}, d VARCHAR)")
+    for way in ways:
+        db.connection.execute("INSERT INTO t VALUES (?, 'a rare one')", [way])
+    db.sql("INSERT INTO t SELECT 'p' || i, 'flu' FROM range(100) r(i)")
+    db.protect("t", epsilon=9.0, delta=1e-6, privacy_unit="who", max_rows=2)
+    assert db.discover("t", "d", epsilon=1.0).values == ("flu",)
+    monkeypatch.setattr("dpsql.privacy.curator.discrete_gaussian", lambda v, n, e=None: np.zeros(n, np.int64))
+    sql = "SELECT count(*) AS n, count(DISTINCT who) AS units FROM t"
+    assert db.sql("SELECT n, units FROM dp_query(?, epsilon := 1)", [sql]).fetchall() == [(102, 101)]
 
 
 DOMAIN = Domain((Attribute("v", "INTEGER", "values", tuple(map(str, range(8)))),))

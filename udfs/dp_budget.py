@@ -15,6 +15,7 @@ COLUMNS = {
     "delta": "DOUBLE",
     "epsilon_spent": "DOUBLE",
     "epsilon_left": "DOUBLE",
+    "epsilon_pure": "DOUBLE",
     "releases": "BIGINT",
     "privacy_unit": "VARCHAR",
     "max_rows": "BIGINT",
@@ -43,5 +44,6 @@ class DpBudget(TableFunction):
 
 
 def _row(account: Account) -> tuple[object, ...]:
-    spent = (account.epsilon_spent, account.epsilon_left, account.releases)
+    pure = None if account.pure_spent is None else float(account.pure_spent)
+    spent = (account.epsilon_spent, account.epsilon_left, pure, account.releases)
     return (account.epsilon, account.delta, *spent, account.unit_column, account.neighbours.unit_rows)

@@ -17,6 +17,8 @@ COLUMNS = {
     "delta": "DOUBLE",
     "rho": "DOUBLE",
     "gdp": "DOUBLE",
+    "reason": "VARCHAR",
+    "hash": "VARCHAR",
 }
 
 

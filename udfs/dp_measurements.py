@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from dpsql.database.statements import qualified, read, with_constants
 from dpsql.database.store import Books, Entry, catalogs_with_books
-from dpsql.errors import UnknownName
+from dpsql.errors import InvalidArgument, UnknownName
 
 from .bridge import Call, Parameter, Relation, TableFunction
 from .extension import Instance
@@ -41,6 +41,10 @@ class DpMeasurements(TableFunction):
     def bind(self, call: Call) -> Relation:
         """See `TableFunction.bind`."""
         catalog, entry = find_release(self._instance, str(call["release"]))
+        if entry.state != "published":
+            raise InvalidArgument(
+                f"release {entry.number} is {entry.state}, not published: the call that paid for it completes it, free"
+            )
         labels = {attribute.name: attribute.labels() for attribute in entry.domain}
         return Measurements(catalog, entry.key, json.dumps(labels, ensure_ascii=False))
 

@@ -19,11 +19,12 @@ COLUMNS = {
     "request": "VARCHAR",
     "report": "VARCHAR",
     "key": "VARCHAR",
+    "hash": "VARCHAR",
 }
 
 
 class DpReleases(TableFunction):
-    """One row for each release; state is `charged` until its rows are published."""
+    """One row for each release; state is `reserved` once it is paid for, `measured`, then `published` or `failed`."""
 
     name = "dp_releases"
 

@@ -11,7 +11,7 @@ import duckdb
 from sqlglot import exp
 
 from dpsql.database.statements import qualified, read, with_constants
-from dpsql.database.store import catalogs_with_books
+from dpsql.database.store import Books, catalogs_with_books
 
 from .bridge import Relation
 from .extension import Instance
@@ -100,6 +100,8 @@ class BooksQuery(Relation):
         """See `Relation.run`."""
         with self.instance.cursor() as cursor:
             catalogs = catalogs_with_books(cursor)
+            for catalog in catalogs:
+                Books(cursor, catalog).secure()
             parts = [
                 with_constants(
                     qualified(read(self.name)[0], catalog), {**self.constants, "prefix": prefix(cursor, catalog)}

@@ -128,17 +128,23 @@ class DuckDBCounter:
     def values(self, column: str) -> tuple[list[str], np.ndarray[tuple[int], np.dtype[np.int64]]]:
         """The values of a column that 2 units have or more, as text in order, and how many units; NULL is none."""
         value, columns = exp.column(column, quoted=True), [column]
-        counted: exp.Expr = exp.Count(this=exp.Star())
+        text = exp.func("encode", exp.cast(value, "VARCHAR", dialect="duckdb"), dialect="duckdb")  # bytes: no collation
+        listed: list[exp.Expr] = [exp.alias_(text, "dpsql_text")]
         if self._bound is not None:
             columns.append(self._bound.column)
-            unit = exp.column(self._bound.column, quoted=True)
-            counted = exp.Count(this=exp.Distinct(expressions=[unit]))
-        text = exp.func("encode", exp.cast(value, "VARCHAR", dialect="duckdb"), dialect="duckdb")  # bytes: no collation
-        found = exp.select(exp.alias_(text, "dpsql_text"), exp.alias_(counted, "dpsql_units"))
-        found = found.from_(self._rows(columns)).where(exp.Not(this=exp.Is(this=value.copy(), expression=exp.null())))
-        found = found.group_by("1").having(exp.GTE(this=counted.copy(), expression=exp.Literal.number(2))).order_by("1")
-        rows = self._cursor.execute(found.sql(dialect="duckdb")).fetchall()
-        return [text.decode() for text, _ in rows], np.array([count for _, count in rows], np.int64)
+            listed.append(exp.alias_(exp.column(self._bound.column, quoted=True), "dpsql_unit"))
+        there = exp.Not(this=exp.Is(this=value.copy(), expression=exp.null()))
+        rows = exp.select(*listed).from_(self._rows(columns)).where(there)
+        if (
+            self._bound is not None
+        ):  # units are what GROUP BY takes as one, which count(DISTINCT …) of DuckDB 1.5 is not
+            rows = rows.group_by("dpsql_text", "dpsql_unit")
+        counted = exp.Count(this=exp.Star())
+        found = exp.select("dpsql_text", exp.alias_(counted, "dpsql_units")).from_(rows.subquery("held"))
+        many = exp.GTE(this=counted.copy(), expression=exp.Literal.number(2))
+        found = found.group_by("dpsql_text").having(many).order_by("dpsql_text")
+        fetched = self._cursor.execute(found.sql(dialect="duckdb")).fetchall()
+        return [text.decode() for text, _ in fetched], np.array([count for _, count in fetched], np.int64)
 
     def close(self) -> None:
         """Drop the codes, and those of samples."""

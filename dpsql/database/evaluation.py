@@ -70,6 +70,8 @@ _ORDERED: Final = (
     exp.DataType.Type.TIMESTAMP_S,
     exp.DataType.Type.TIMESTAMP_MS,
 )
+_SMALLEST_SUMMED, _LARGEST_SUMMED = Fraction(1, 10**100), Fraction(10**100)
+_FARTHEST: Final = 1000
 _HOUR_TICKS: Final = {"TIMESTAMP": 3_600_000_000, "TIMESTAMP_MS": 3_600_000, "TIMESTAMP_S": 3600}
 _DATE_PARTS: Final = frozenset(
     {"year", "quarter", "month", "monthname", "week", "weekofyear", "yearweek", "isoyear", "day", "dayofmonth", "dow"}
@@ -151,8 +153,14 @@ def _moment(attribute: Attribute) -> tuple[Moment, Fraction]:
     ends = [Fraction(attribute.ticks[0]), Fraction(attribute.ticks[-1]) - (not attribute.is_float)]
     scale = Fraction(10) ** (decimal_scale(attribute.type) or 0)
     ends = [end / scale for end in ends]
-    outside = None if attribute.other is None else Fraction(attribute.other)
-    largest = max(map(abs, ends if outside is None else [*ends, outside]))
+    within = max(map(abs, ends))
+    if attribute.is_float and not _SMALLEST_SUMMED <= within <= _LARGEST_SUMMED:
+        raise InvalidQuery(
+            f"query: the values of {attribute.name!r} are up to {float(within):.3g}, too large or too small to be "
+            "summed: declare other bounds"
+        )
+    outside = _stands_for_others(attribute, within)
+    largest = within if outside is None else max(within, abs(outside))
     most = _FINEST if attribute.is_float else _LARGEST_WEIGHT
     unit = Fraction(0) if attribute.is_float else 1 / scale
     while largest > unit * most:
@@ -160,6 +168,18 @@ def _moment(attribute: Attribute) -> tuple[Moment, Fraction]:
     low, high = math.floor(ends[0] / unit), math.ceil(ends[1] / unit)
     steps = 0 if outside is None else round(outside / unit)
     return Moment(attribute.name, float(1 / unit), min(low, steps), max(high, steps), steps), unit
+
+
+def _stands_for_others(attribute: Attribute, within: Fraction) -> Fraction | None:
+    """OTHER's value, if there is one that can be summed beside the values in the bins."""
+    if attribute.other is None:
+        return None
+    if not math.isfinite(float(attribute.other)) or abs(Fraction(attribute.other)) > _FARTHEST * within:
+        raise InvalidQuery(
+            f"query: {attribute.name!r} has other := {attribute.other}, too far from its bins to be summed with them: "
+            "declare another one"
+        )
+    return Fraction(attribute.other)
 
 
 def evaluate(source: Source, domain: Domain, query: Query, dimensions: Sequence[Loaded] = ()) -> Evaluated:

@@ -5,6 +5,7 @@ Every change is one transaction, retried when another session changed the same r
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets
 import time
@@ -13,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import duckdb
@@ -21,7 +23,9 @@ import pandas as pd
 from sqlglot import exp
 
 from dpsql.constraint import Constraint
+from dpsql.database import chain, heads
 from dpsql.database.catalog import Source, is_read_only
+from dpsql.database.chain import Link
 from dpsql.database.encoding import data_type, decode, from_tick
 from dpsql.database.statements import qualified, read
 from dpsql.database.units import Bound
@@ -29,7 +33,7 @@ from dpsql.domain import Attribute, Domain, attribute_from, decimal_scale
 from dpsql.errors import BooksError, InsufficientBudget
 from dpsql.marginal import Measurement
 from dpsql.neighbours import Neighbours
-from dpsql.privacy.accounting import RHO_UNIT, Budget, units
+from dpsql.privacy.accounting import RHO_UNIT, Budget, account_budget, units
 from dpsql.privacy.curator import Answer, Query
 from dpsql.privacy.ledger import Account
 from dpsql.threshold import Threshold
@@ -38,6 +42,32 @@ Result = TypeVar("Result")
 _ATTEMPTS: Final = 200
 _BESIDE: Final = ", beside what earlier releases told, whose measurements it uses"
 _MOST_EARLIER: Final = 5_000_000  # cells of earlier releases that one reads
+
+
+_ACCOUNT: Final = (
+    *(
+        "source",
+        "epsilon",
+        "delta",
+        "neighbours",
+        "unit_column",
+        "unit_type",
+        "unit_rows",
+        "delta_reserved",
+        "delta_spent",
+    ),
+    *("rho_budget", "rho_spent", "gdp_budget", "gdp_spent", "currency", "pure_spent", "releases", "since", "retired"),
+)
+"""The columns of an account, without the secret."""
+_STATE: Final = (
+    "CASE WHEN state = 'reserved' AND EXISTS (SELECT 1 FROM dpsql.answer AS a WHERE a.release = r.key) "
+    "THEN 'measured' ELSE state END"
+)
+_ADVICE: Final = (
+    "nothing is charged until its owner has looked: dpsql ledger verify <file>, and, if it is to be used as it is, "
+    "dpsql ledger accept <file> --reason '…'"
+)
+_IN_UNITS: Final = ("rho_budget", "rho_spent", "gdp_budget", "gdp_spent", "pure_spent")
 
 
 class _TooDear(Exception):
@@ -58,7 +88,7 @@ class Entry:
         rho, gdp: what was charged, exact.
         neighbours: of the guarantee.
         guarantee: in words.
-        state: `charged` or `published`.
+        state: `reserved` (paid), `measured` (its answers are journalled, some at least), `published`, or `failed`.
         rows: of the synthetic table, None until it is published.
         report: what the fit says of itself.
     """
@@ -88,6 +118,8 @@ class Books:
 
     def __init__(self, cursor: duckdb.DuckDBPyConnection, catalog: str) -> None:
         self._cursor, self.catalog = cursor, catalog
+        self._recorded = False  # whether the transaction that runs records an event
+        self._inside = False  # a transaction
 
     # --- statements ---------------------------------------------------------------------------------------------------
 
@@ -95,20 +127,43 @@ class Books:
         cursor = self._cursor.execute(qualified(sql, self.catalog), dict(parameters) if parameters else None)
         return cursor.fetchall()
 
-    def _transaction(self, work: Callable[[], Result]) -> Result:
+    def _transaction(self, work: Callable[[], Result], *, advance: bool = True) -> Result:
+        pending = heads.Pending(self._head_path())
         for attempt in range(_ATTEMPTS):
+            self._recorded, self._inside = False, True
             self._cursor.execute("BEGIN")
             try:
                 result = work()
+                if self._recorded:
+                    pending.begin()
                 self._cursor.execute("COMMIT")
+                break
             except BaseException as error:
                 self._rollback()
+                pending.end()
                 if attempt == _ATTEMPTS - 1 or not _is_conflict(error):
                     raise
                 time.sleep(secrets.randbelow(1000) / 1000 * min(0.05, 0.001 * 2**attempt))
-            else:
-                return result
-        raise BooksError("the books are too busy: try again")
+            finally:
+                self._inside = False
+        if self._recorded and advance:
+            try:
+                self.advance()
+            except BaseException:
+                pending.fail()  # nothing published is told until the head is written
+                raise
+        pending.end()
+        return result
+
+    def _snapshot(self, look: Callable[[], Result]) -> Result:
+        """Several statements that see the same state of the books."""
+        self._cursor.execute("BEGIN")
+        self._inside = True
+        try:
+            return look()
+        finally:
+            self._inside = False
+            self._rollback()
 
     def _rollback(self) -> None:
         with suppress(duckdb.Error):  # a failed COMMIT has rolled back already
@@ -126,12 +181,176 @@ class Books:
                 "made before can still be read)"
             )
 
+    # --- the ledger's chain and its head ------------------------------------------------------------------------------
+
+    @property
+    def events(self) -> int:
+        """How many events the ledger has; 0 where there is none."""
+        try:
+            return int(self._run("SELECT count(*) FROM dpsql.event")[0][0])
+        except duckdb.CatalogException:
+            return 0
+
+    def check(self) -> None:
+        """Refuse to charge where the ledger, an account, or the head outside the database do not fit together.
+
+        Raises:
+            BooksError: they do not, or the database is read-only.
+        """
+        self.check_writable()
+        try:
+            self._snapshot(lambda: chain.verify(self._run, self._states()))
+            self.advance()
+        except BooksError as error:
+            raise BooksError(f"{error}; {_ADVICE}") from None
+
+    def verify(self) -> None:
+        """The same as `check`, of a database that may be read-only: nothing is written.
+
+        Raises:
+            BooksError: the ledger, an account and the head do not fit together.
+        """
+        self._snapshot(lambda: chain.verify(self._run, self._states()))
+        path = self._head_path()
+        if path is not None:
+            self._compare(path)
+
+    def _compare(self, path: Path) -> heads.Head:
+        """The head in a file, which must be an event of the ledger."""
+        known = heads.read_head(path)
+        if known is None:
+            raise BooksError(f"the head of the ledger is missing: {str(path)!r} does not exist")
+        if known.number and chain.at(self._run, known.number) != known.link:
+            raise BooksError(
+                f"the database is older than the head of its ledger, or damaged: {str(path)!r} knows event "
+                f"{known.number}, which is not in the ledger of {self._newest().number} events"
+            )
+        return known
+
+    def advance(self) -> None:
+        """Bring the head up to the newest event, if it is one that the ledger has.
+
+        Raises:
+            BooksError: it knows an event that the ledger does not have, or cannot be read or written.
+        """
+        path = self._head_path()
+        if path is None:
+            return
+        with heads.lock:
+            before = heads.Pending.of(path)
+            known = self._compare(path)
+            newest = self._snapshot(self._head)
+            if newest.link != known.link:
+                heads.write_head(path, newest)
+            heads.Pending.forget(path, before)
+
+    def _head(self) -> heads.Head:
+        """What the head should be."""
+        link = self._newest()
+        return heads.Head(self._books_id(), link.number, link.hash, self._states())
+
+    def secure(self) -> None:
+        """Before anything published is told: bring the head up to it, where that is not done yet."""
+        if not self._inside and heads.Pending.any():
+            path = self._head_path()
+            if path is not None and heads.Pending.of(path):
+                self.advance()
+
+    def _newest(self) -> Link:
+        rows = self._run("SELECT number, hash FROM dpsql.event ORDER BY number DESC LIMIT 1")
+        return Link(*rows[0]) if rows else Link()
+
+    def _books_id(self) -> str:
+        return str(self._run("SELECT content->>'$.books' FROM dpsql.event WHERE number = 1")[0][0])
+
+    def _head_path(self) -> Path | None:
+        return heads.head_file(self._cursor, self.catalog)
+
+    def check_no_others(self) -> None:
+        """Refuse to open books where a head says that the database had some, which are lost.
+
+        Raises:
+            BooksError: there is such a head.
+        """
+        path = self._head_path()
+        known = None if path is None else heads.read_head(path)
+        if known is not None and known.number:
+            raise BooksError(
+                f"{str(path)!r} knows a ledger of {known.number} events, but the database has none: it was damaged, or "
+                "restored from an older copy. If it is another database at the same place, remove that file"
+            )
+
+    def _open_books(self) -> str:
+        """The id of new books; before anything of them is committed a head that knows none, so that none is missing."""
+        self.check_no_others()
+        books, path = secrets.token_hex(16), self._head_path()
+        if path is not None:
+            heads.write_head(path, heads.Head(books))
+        return books
+
+    def accept(self, reason: str, flaw: str) -> None:
+        """Begin the chain anew from all that is there; see `dpsql.ownership.accept`."""
+        self.check_writable()
+        path = self._head_path()
+        with heads.lock:
+            try:
+                known = None if path is None else heads.read_head(path)
+            except BooksError:
+                known = None
+            newest = self._newest().number
+
+            def work() -> None:
+                for source, state in (known.accounts if known else {}).items():
+                    self._keep_spent(source, state, newest + 1)
+                reason_of_failure = json.dumps({"failed": "it may have been told before the ledger was damaged"})
+                sql = "UPDATE dpsql.release SET state = 'failed', report = $report WHERE state <> 'published'"
+                self._run(sql, {"report": reason_of_failure})
+                basis = chain.everything(self._run, newest + 1)
+                self._event("accept", basis=basis, reason=reason, flaw=flaw)
+                for source in self._states():
+                    self._event("accept", source, reason=reason)
+
+            self._transaction(work, advance=False)
+            if path is not None:
+                heads.write_head(path, self._snapshot(self._head))
+
+    def _keep_spent(self, source: str, state: Mapping[str, Any], now: int) -> None:
+        """Spend what a head knows to be spent, where that is more; open the account again if it is lost."""
+        if self.account(source) is None:
+            listed = ", ".join(_ACCOUNT)
+            values = ", ".join(f"${name}" for name in _ACCOUNT)
+            sql = f"INSERT INTO dpsql.account ({listed}, unit_secret) VALUES ({values}, $secret)"  # noqa: S608
+            self._run(sql, {**state, "since": now, "secret": secrets.token_hex(32)})
+            return
+        sql = (
+            "UPDATE dpsql.account SET rho_spent = greatest(rho_spent, CAST($rho AS HUGEINT)), "
+            "gdp_spent = greatest(gdp_spent, CAST($gdp AS HUGEINT)), "
+            "pure_spent = CASE WHEN $pure IS NULL THEN NULL ELSE greatest(pure_spent, CAST($pure AS HUGEINT)) END, "
+            "delta_spent = greatest(delta_spent, CAST($failed AS DOUBLE)), "
+            "releases = greatest(releases, CAST($releases AS BIGINT)), "
+            "retired = retired OR CAST($retired AS BOOLEAN), currency = coalesce(currency, $currency) "
+            "WHERE source = $source"
+        )
+        names = {"rho": "rho_spent", "gdp": "gdp_spent", "pure": "pure_spent", "failed": "delta_spent"}
+        names |= {name: name for name in ("releases", "retired", "currency", "source")}
+        self._run(sql, {short: state[name] for short, name in names.items()})
+
     # --- accounts and domains -----------------------------------------------------------------------------------------
 
     def open_account(
-        self, source: str, budget: Budget, neighbours: Neighbours, unit_column: str | None = None
+        self,
+        source: str,
+        budget: Budget,
+        neighbours: Neighbours,
+        unit: Attribute | None = None,
     ) -> Account:
         """Create the books if need be, and the account if there is none.
+
+        Args:
+            source: its key.
+            budget: of all releases together.
+            neighbours: of the promise.
+            unit: the privacy unit's column, excluded; it stays so until its domain is declared.
 
         Raises:
             BooksError: the table has another budget or other neighbours already.
@@ -144,35 +363,78 @@ class Books:
             known = self.account(source)
             if known is not None:
                 return known
+            since = self._newest().number + 1
+            books = self._open_books() if since == 1 else None
             self._run(
-                "INSERT INTO dpsql.account VALUES ($source, $epsilon, $delta, $neighbours, $unit_column, $unit_rows, "
-                "$unit_secret, 0, 0, $rho, 0, $gdp, 0, NULL, 0)",
+                "INSERT INTO dpsql.account VALUES ($source, $epsilon, $delta, $neighbours, $unit_column, $unit_type, "
+                "$unit_rows, $unit_secret, 0, 0, $rho, 0, $gdp, 0, NULL, 0, 0, $since, false)",
                 {
                     "source": source,
                     "epsilon": budget.epsilon,
                     "delta": budget.delta,
                     "neighbours": str(neighbours),
-                    "unit_column": unit_column,
+                    "unit_column": None if unit is None else unit.name,
+                    "unit_type": None if unit is None else unit.type,
                     "unit_rows": neighbours.unit_rows,
                     "unit_secret": secrets.token_hex(32),
                     "rho": _floor_units(budget.rho),
                     "gdp": _floor_units(budget.gdp),
+                    "since": since,
                 },
             )
-            self._event(source, "protect", None, None, replace(budget, rho=Fraction(0), gdp=Fraction(0)))
+            if unit is not None:
+                self._record_domain(source, unit)
+            self._event("protect", source, books=books, epsilon=budget.epsilon, delta=budget.delta, rho="0", gdp="0")
             opened = self.account(source)
             assert opened is not None
             return opened
 
         account = self._transaction(work)
         known = (account.epsilon, account.delta, account.neighbours, account.unit_column)
-        if known != (budget.epsilon, budget.delta, neighbours, unit_column):
-            unit = f", privacy_unit {account.unit_column!r}, max_rows {account.neighbours.unit_rows}"
+        if known != (budget.epsilon, budget.delta, neighbours, None if unit is None else unit.name):
+            shown = f", privacy_unit {account.unit_column!r}, max_rows {account.neighbours.unit_rows}"
             raise BooksError(
                 f"{source} is protected already, with epsilon {account.epsilon:g}, delta {account.delta:g}, "
-                f"neighbours {account.neighbours}{unit if account.unit_column else ''}: a budget is set once"
+                f"neighbours {account.neighbours}{shown if account.unit_column else ''}: a budget is set once"
             )
         return account
+
+    def raise_account(self, source: str, budget: Budget, reason: str) -> Account:
+        """Give an account a larger budget; `budget` is of all its releases at the δ that its sums keep."""
+        sql = "UPDATE dpsql.account SET epsilon = $epsilon, rho_budget = $rho, gdp_budget = $gdp WHERE source = $source"
+        row = {"epsilon": budget.epsilon, "rho": _floor_units(budget.rho), "gdp": _floor_units(budget.gdp)}
+        return self._change(source, "raise", reason, sql, row)
+
+    def reset_account(self, source: str, reason: str) -> Account:
+        """Nothing is spent any more; earlier releases belong to what was before."""
+        account = self.account(source)
+        assert account is not None
+        budget = account_budget(account.epsilon, account.delta)
+        sql = (
+            "UPDATE dpsql.account SET rho_spent = 0, gdp_spent = 0, pure_spent = 0, delta_reserved = 0, "
+            "delta_spent = 0, rho_budget = $rho, gdp_budget = $gdp, currency = NULL, releases = 0, "
+            "unit_secret = $secret, since = (SELECT max(number) + 1 FROM dpsql.event) WHERE source = $source"
+        )
+        row = {"rho": _floor_units(budget.rho), "gdp": _floor_units(budget.gdp), "secret": secrets.token_hex(32)}
+        return self._change(source, "reset", reason, sql, row)
+
+    def retire_account(self, source: str, reason: str) -> Account:
+        """Nothing more is charged."""
+        return self._change(
+            source, "retire", reason, "UPDATE dpsql.account SET retired = true WHERE source = $source", {}
+        )
+
+    def _change(self, source: str, kind: str, reason: str, sql: str, row: Mapping[str, Any]) -> Account:
+        """Change an account, and record it with the reason."""
+
+        def work() -> Account:
+            self._run(sql, {**row, "source": source})
+            self._event(kind, source, reason=reason)
+            changed = self.account(source)
+            assert changed is not None
+            return changed
+
+        return self._transaction(work)
 
     def account(self, source: str) -> Account | None:
         """The account of a source, None if it has none."""
@@ -182,21 +444,23 @@ class Books:
     def accounts(self) -> list[Account]:
         """All accounts."""
         try:
-            rows = self._run(
-                "SELECT source, epsilon, delta, neighbours, unit_rows, unit_column, delta_reserved, delta_spent, "
-                "rho_budget, rho_spent, gdp_budget, gdp_spent, currency, releases FROM dpsql.account ORDER BY source"
-            )
+            rows = self._run(f"SELECT {', '.join(_ACCOUNT)} FROM dpsql.account ORDER BY source")  # noqa: S608
         except duckdb.CatalogException:  # no books yet; to ask the catalogue first would take longer than the rest
             return []
+        except duckdb.BinderException:
+            raise BooksError(
+                f"the books of database {self.catalog!r} were written by another version of dpsql: open it with "
+                "that one"
+            ) from None
         return list(map(_account, rows))
 
-    def bound(self, source: str, release: str) -> Bound | None:
-        """Which rows count for a release; None if all do."""
+    def bound(self, source: str) -> Bound | None:
+        """Which rows of a source count; None if all do."""
         rows = self._run(
             "SELECT unit_column, unit_rows, unit_secret FROM dpsql.account WHERE source = $source", {"source": source}
         )
         column, count, secret = rows[0]
-        return None if column is None else Bound(column, count, f"{secret}/{release}")
+        return None if column is None else Bound(column, count, secret)
 
     def declare(self, source: str, attribute: Attribute) -> None:
         """Record a column's domain, in place of an earlier one."""
@@ -234,23 +498,20 @@ class Books:
 
     # --- charges and releases -----------------------------------------------------------------------------------------
 
-    def _event(self, source: str, kind: str, release: str | None, mechanism: str | None, charged: Budget) -> int:
-        rows = self._run(
-            "INSERT INTO dpsql.event SELECT coalesce(max(number), 0) + 1, $source, $kind, $release, $mechanism, "
-            "$epsilon, $delta, $rho, $gdp, $at FROM dpsql.event RETURNING number",
-            {
-                "source": source,
-                "kind": kind,
-                "release": release,
-                "mechanism": mechanism,
-                "epsilon": charged.epsilon,
-                "delta": charged.delta,
-                "rho": units(charged.rho),
-                "gdp": units(charged.gdp),
-                "at": datetime.now(UTC).replace(tzinfo=None),
-            },
-        )
-        return int(rows[0][0])
+    def _event(self, kind: str, source: str | None = None, /, basis: str | None = None, **content: Any) -> int:
+        """Record what happened, inside a transaction; with the account as it is then."""
+        known = {name: value for name, value in content.items() if value is not None}
+        if source is not None:
+            known |= {"source": source, "account": self._states().get(source)}
+        known |= {"kind": kind, "at": datetime.now(UTC).replace(tzinfo=None).isoformat(sep=" ")}
+        self._recorded = True
+        return chain.append(self._run, known, basis).number
+
+    def _states(self) -> dict[str, dict[str, Any]]:
+        """Every account as its row says, for the ledger and its head: numbers as text, exact."""
+        rows = self._run(f"SELECT {', '.join(_ACCOUNT)} FROM dpsql.account")  # noqa: S608
+        told = [dict(zip(_ACCOUNT, (None if v is None else str(v) for v in row), strict=True)) for row in rows]
+        return {str(state["source"]): state for state in told}
 
     def charge(
         self,
@@ -261,43 +522,57 @@ class Books:
         mechanism: str,
         guarantee: str,
         budget: Budget,
-        failure: float = 0.0,
+        failure: float | None = None,
     ) -> Entry:
         """Charge a new release: account, event and release in one durable transaction.
 
-        A release of that key that is there already is returned as it is, free. `failure` is the probability but for
-        which the budget holds (see `Account.reserve`).
+        A release of that key that is there already is returned as it is, free. `failure` is of a discovery: the
+        probability but for which the budget holds (see `Account.reserve`).
 
         Raises:
             InsufficientBudget: the account has less than `budget` left, or of δ; nothing was changed.
             BooksError: the database is read-only.
         """
-        self.check_writable()
+        self.check()
 
         def work() -> Entry:
             known = self.release(key)
             if known is not None:
                 return known
-            if failure:
+            if failure is not None:
                 self._fail(source, failure)
             charged = self._run(
                 read("charge")[0],
-                {"rho": units(budget.rho), "gdp": units(budget.gdp), "currency": budget.currency, "source": source},
+                {
+                    "rho": units(budget.rho),
+                    "gdp": units(budget.gdp),
+                    "pure": units(Fraction(budget.epsilon)) if budget.pure else None,
+                    "currency": budget.currency,
+                    "source": source,
+                },
             )
             if not charged:
                 raise _TooDear
             account = self.account(source)
             assert account is not None
-            number = self._event(source, "charge", key, mechanism, budget)
-            sql = "SELECT key FROM dpsql.release WHERE source = $source AND state = 'published' ORDER BY number"
-            earlier = [known for (known,) in self._run(sql, {"source": source})]
+            number = self._event(
+                "charge",
+                source,
+                key=key,
+                mechanism=mechanism,
+                epsilon=budget.epsilon,
+                delta=budget.delta,
+                rho=str(units(budget.rho)),
+                gdp=str(units(budget.gdp)),
+            )
             asked = json.loads(request)
+            earlier = self._published_keys(source) if asked.get("reuse") else []
             recorded = json.dumps({**asked, "earlier": earlier}, ensure_ascii=False, sort_keys=True)
             promise = guarantee + (_BESIDE if earlier and asked.get("reuse") else "")
             rho, gdp = _floor_units(budget.rho), _floor_units(budget.gdp)
             self._run(
                 "INSERT INTO dpsql.release VALUES ($key, $number, $source, $request, $domain, $mechanism, $rho, $gdp, "
-                "$neighbours, $unit_rows, $guarantee, 'charged', NULL, NULL)",
+                "$neighbours, $unit_rows, $guarantee, 'reserved', NULL, NULL)",
                 {
                     "key": key,
                     "number": number,
@@ -313,21 +588,23 @@ class Books:
                 },
             )
             charged_for = (rho * RHO_UNIT, gdp * RHO_UNIT, account.neighbours, promise)
-            return Entry(key, number, source, recorded, domain, mechanism, *charged_for, "charged", None, {})
+            return Entry(key, number, source, recorded, domain, mechanism, *charged_for, "reserved", None, {})
 
         try:
-            return self._transaction(work)
+            entry = self._transaction(work)
         except _TooDear:
             account = self.account(source)
             assert account is not None
             account.require(budget)
             raise InsufficientBudget(f"the budget of {source} was spent meanwhile") from None
+        self.secure()
+        return entry
 
     def _fail(self, source: str, failure: float) -> None:
         """Take δ′ off what an account keeps for it."""
         account = self.account(source)
         assert account is not None
-        after = account.reserve().failing(failure)
+        after = account.reserve(failure)
         self._run(
             "UPDATE dpsql.account SET delta_reserved = $reserved, delta_spent = $spent, rho_budget = $rho, "
             "gdp_budget = $gdp WHERE source = $source",
@@ -346,10 +623,16 @@ class Books:
         return found[0] if found else None
 
     def published(self, source: str) -> list[Entry]:
-        """The published releases of a source, in order."""
-        sql = "SELECT key FROM dpsql.release WHERE source = $source AND state = 'published' ORDER BY number"
-        found = [self.release(key) for (key,) in self._run(sql, {"source": source})]
+        """The published releases of a source since its account was opened or reset, in order."""
+        found = [self.release(key) for key in self._published_keys(source)]
         return [entry for entry in found if entry is not None]
+
+    def _published_keys(self, source: str) -> list[str]:
+        sql = (
+            "SELECT r.key FROM dpsql.release AS r JOIN dpsql.account AS a ON a.source = r.source "
+            "WHERE r.source = $source AND r.state = 'published' AND r.number > a.since ORDER BY r.number"
+        )
+        return [key for (key,) in self._run(sql, {"source": source})]
 
     def find_releases(self, text: str) -> list[Entry]:
         """The releases whose key, number or name `text` is."""
@@ -357,9 +640,10 @@ class Books:
         return self._entries(f"$text IN {names}", text)
 
     def _entries(self, condition: str, text: str) -> list[Entry]:
+        self.secure()
         rows = self._run(
             "SELECT key, number, source, request, domain, mechanism, rho, gdp, neighbours, unit_rows, guarantee, "  # noqa: S608
-            f"state, rows, report FROM dpsql.release WHERE {condition}",
+            f"{_STATE}, rows, report FROM dpsql.release AS r WHERE {condition}",
             {"text": text},
         )
         return [
@@ -410,7 +694,7 @@ class Books:
                 self._run(
                     "INSERT INTO dpsql.answer VALUES "
                     "($release, $number, $question, $kind, $columns, $shape, $noise, $variance, $stddev, $rho, "
-                    "$selection)",
+                    "$selection, $digest)",
                     _answer_row(release, number, answer),
                 )
                 parts.append(_answer_cells(number, answer.measurement))
@@ -516,6 +800,7 @@ class Books:
                 "UPDATE dpsql.release SET state = 'published', rows = $rows, report = $report WHERE key = $key",
                 {"rows": len(frame), "report": json.dumps(report), "key": entry.key},
             )
+            self._published(entry)
 
         self._cursor.register(name, frame)
         try:
@@ -533,6 +818,27 @@ class Books:
                 "UPDATE dpsql.release SET state = 'published', report = $report WHERE key = $key",
                 {"report": json.dumps({**report, "domain": vars(attribute)}), "key": entry.key},
             )
+            self._published(entry)
+
+        self._transaction(work)
+
+    def _published(self, entry: Entry) -> None:
+        """Record that a release is told from now on, with a digest of its answers: they cannot be lost unnoticed."""
+        self._event("publish", entry.source, release=entry.number, key=entry.key, answers=self._digest(entry.key))
+
+    def _digest(self, release: str) -> str:
+        sql = "SELECT coalesce(string_agg(digest, ' ' ORDER BY number), '') FROM dpsql.answer WHERE release = $release"
+        return hashlib.sha256(str(self._run(sql, {"release": release})[0][0]).encode()).hexdigest()
+
+    def fail(self, entry: Entry, reason: str) -> None:
+        """Record that a release cannot be completed, and why, in words of released values only; its charge is kept."""
+
+        def work() -> None:
+            self._run(
+                "UPDATE dpsql.release SET state = 'failed', report = $report WHERE key = $key",
+                {"report": json.dumps({"failed": reason}), "key": entry.key},
+            )
+            self._event("fail", entry.source, release=entry.number, key=entry.key, reason=reason)
 
         self._transaction(work)
 
@@ -580,9 +886,11 @@ def rows_table(catalog: str, entry: Entry) -> exp.Table:
 
 
 def _account(row: Sequence[Any]) -> Account:
-    source, epsilon, delta, kind, unit_rows, unit, reserved, failed, *sums, currency, releases = row
-    neighbours, (a, b, c, d) = Neighbours(kind, unit_rows), [count * RHO_UNIT for count in sums]
-    return Account(source, epsilon, delta, neighbours, unit, reserved, failed, a, b, c, d, currency, releases)
+    known = dict(zip(_ACCOUNT, row, strict=True))
+    neighbours = Neighbours(known.pop("neighbours"), known.pop("unit_rows"))
+    for name in _IN_UNITS:
+        known[name] = None if known[name] is None else known[name] * RHO_UNIT
+    return Account(neighbours=neighbours, **known)
 
 
 def _floor_units(rho: Fraction) -> int:
@@ -597,8 +905,11 @@ def _is_conflict(error: BaseException) -> bool:
 
 
 def _answer_row(release: str, number: int, answer: Answer) -> dict[str, Any]:
-    row: dict[str, Any] = {"release": release, "number": number, "question": answer.question, "rho": str(answer.rho)}
     measured = answer.measurement
+    row: dict[str, Any] = {"release": release, "number": number, "question": answer.question, "rho": str(answer.rho)}
+    told = b"" if measured is None else measured.values.astype("<i8").tobytes()
+    chosen = repr((answer.selection, answer.values))
+    row["digest"] = hashlib.sha256(f"{answer.question}\n{chosen}\n".encode() + told).hexdigest()
     if answer.values is not None:
         listed = json.dumps(answer.values, ensure_ascii=False)
         empty = dict.fromkeys(("noise", "variance", "stddev"))
@@ -641,3 +952,19 @@ def catalogs_with_books(cursor: duckdb.DuckDBPyConnection) -> list[str]:
         "SELECT database_name FROM duckdb_tables() WHERE schema_name = 'dpsql' AND table_name = 'account' ORDER BY 1"
     ).fetchall()
     return [name for (name,) in rows]
+
+
+def check_all(cursor: duckdb.DuckDBPyConnection) -> None:
+    """Check the books of every attached database that can be written.
+
+    Raises:
+        BooksError: those of one do not fit together, or are lost; see `Books.check`.
+    """
+    with_books = set(catalogs_with_books(cursor))
+    sql = "SELECT database_name FROM duckdb_databases() WHERE NOT internal AND NOT readonly ORDER BY 1"
+    for (catalog,) in cursor.execute(sql).fetchall():
+        books = Books(cursor, catalog)
+        if catalog in with_books:
+            books.check()
+        else:
+            books.check_no_others()

@@ -1,12 +1,12 @@
 r"""Contribution bounding: of the rows of each privacy unit at most c count, chosen at random inside the engine.
 
     bounded  =  SELECT … FROM source WHERE unit IS NOT NULL
-                QUALIFY row_number() OVER (PARTITION BY unit ORDER BY sha256(secret ‖ rowid)) <= c
+                QUALIFY row_number() OVER (PARTITION BY unit ORDER BY sha256(secret ‖ '/' ‖ rowid)) <= c
 
-The secret is 256 bits of OS entropy for each table, joined with the release's key: one choice for a whole release, also
-where it is killed and goes on, and independent choices for different ones. Which rows of a unit are chosen does not
-depend on other units, so adding a unit adds at most c rows to what is counted, and takes none away. Units are what
-GROUP BY takes as one; rows without one (NULL) count nowhere.
+The secret is 256 bits of OS entropy, drawn when the table is protected or its account reset: one choice for all
+releases, so that they are about the same rows and can be used together, and for one that is killed and goes on. Which
+rows of a unit are chosen does not depend on other units, so adding a unit adds at most c rows to what is counted, and
+takes none away. Units are what GROUP BY takes as one; rows without one (NULL) count nowhere.
 """
 
 from __future__ import annotations

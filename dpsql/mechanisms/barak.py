@@ -36,9 +36,9 @@ class Barak(ReducedSpace):
     """Weight every record of a small domain, by linear programming, to meet noisy marginals.
 
     Privacy: ε-DP for noise 'laplace', and ρ-zCDP with ρ = Q·ε²/2; ρ-zCDP and Gaussian DP of g = ρ for 'gaussian'; for
-    the table's neighbours. Δ₁ = Δ₂² = 1 (add_remove) or 2 (replace_one) for each marginal. The questions, by their
-    parts of ε (laplace: ρ·s²/Σs² for a part s) or of ρ (gaussian): `total` (add_remove only, 1/20) and one `measure` of
-    the workload's marginals (the rest, the same for each).
+    the table's neighbours. Δ₁ = c, Δ₂² = c² (add_remove; c rows of a privacy unit, else 1) or 2 (replace_one) for each
+    marginal. The questions, by their parts of ε (laplace: ρ·s²/Σs² for a part s) or of ρ (gaussian): `total`
+    (add_remove only, 1/20) and one `measure` of the workload's marginals (the rest, the same for each).
 
     Attributes:
         noise: 'laplace' for pure epsilon, 'gaussian' for (epsilon, delta).

@@ -51,8 +51,8 @@ class Direct(Mechanism):
     """Noise on every marginal of the workload, made consistent and non-negative.
 
     Privacy: with Gaussian noise ρ-zCDP and Gaussian DP of g = ρ, with Laplace noise ε-DP (pure, ε²/2k-zCDP), for the
-    table's neighbours: one `measure` of the k marginals with equal shares. Sensitivity of a marginal: L1 1 (add_remove)
-    or 2 (replace_one), L2 1 or √2.
+    table's neighbours: one `measure` of the k marginals with equal shares. Sensitivity of a marginal: L1 c, 1 without
+    privacy units (add_remove) or 2 (replace_one), L2 1 or √2.
 
     Attributes:
         noise: 'gaussian', or 'laplace' for pure ε.

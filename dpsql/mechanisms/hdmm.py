@@ -49,7 +49,8 @@ class HDMM(Mechanism):
     """Measure the marginals that minimise the workload's expected squared error, then reconstruct.
 
     Privacy: ρ-zCDP and Gaussian DP of g = ρ for the table's neighbours, ρ the charge: one `measure` whose shares add up
-    to ρ. Gaussian noise of σ² = Δ₂²/2ρ_S + 1/8, Δ₂² = 1 (add_remove) or 2 (replace_one).
+    to ρ. Gaussian noise of σ² = Δ₂²/2ρ_S + 1/8, Δ₂² = c² (add_remove; c rows of a privacy unit, else 1) or 2
+    (replace_one).
 
     Attributes:
         reconstruct: 'projection' fits the measured marginals; 'least_squares' the workload's least-squares answers.

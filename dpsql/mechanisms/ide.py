@@ -90,12 +90,12 @@ class _Part:
 class IDE(Mechanism):
     """Iterative distribution estimation: the rows of a public prior, reweighted to fit noisy marginals.
 
-    Privacy: for the table's neighbours, by `measure` only (L1 sensitivity of a marginal 1 under add_remove, 2 under
-    replace_one). noise := 'laplace' is pure ε-DP; Laplace noise of ε_i costs ε_i²/2 of zCDP, in all ρ =
-    Σ ε_i²/2. Without groups: `total` with ε/20 and k marginals with 19ε/20k each (n public: ε/k). With them: the region
-    totals with ε/4, k_S region marginals with ε/4k_S each, the group totals with ε/4, k_G group marginals with ε/4k_G
-    each; one half or one third for each kind where there are fewer. noise := 'gaussian' is ρ-zCDP and Gaussian DP of
-    g = ρ, with the same parts of ρ instead of ε (the total without groups: ρ/20).
+    Privacy: for the table's neighbours, by `measure` only (L1 sensitivity of a marginal c, 1 without privacy units,
+    under add_remove, 2 under replace_one). noise := 'laplace' is pure ε-DP; Laplace noise of ε_i costs ε_i²/2 of zCDP,
+    in all ρ = Σ ε_i²/2. Without groups: `total` with ε/20 and k marginals with 19ε/20k each (n public: ε/k). With them:
+    the region totals with ε/4, k_S region marginals with ε/4k_S each, the group totals with ε/4, k_G group marginals
+    with ε/4k_G each; one half or one third for each kind where there are fewer. noise := 'gaussian' is ρ-zCDP and
+    Gaussian DP of g = ρ, with the same parts of ρ instead of ε (the total without groups: ρ/20).
 
     Attributes:
         noise: 'laplace', the paper's, for pure ε-DP; or 'gaussian' by (ε, δ).

@@ -241,10 +241,11 @@ class LP(ReducedSpace):
     """Reweight points of a reduced space, by linear programming, to meet noisy marginals.
 
     Privacy: ε-DP for noise 'laplace', and ρ-zCDP with ρ = Q·ε²/2; ρ-zCDP and Gaussian DP of g = ρ for 'gaussian'; for
-    the table's neighbours. Δ₁ = Δ₂² = 1 (add_remove) or 2 (replace_one) for each marginal. The questions, by their
-    parts of ε (laplace: ρ·s²/Σs² for a part s) or of ρ (gaussian): `total` (add_remove only, 1/20), one `measure` of
-    the 1-way marginals that Ω* is drawn from (spaces 'measured' and 'auto': 1/10 together) and of the workload's
-    marginals (the rest, the same for each). The points are computed from their answers and public data only.
+    the table's neighbours. Δ₁ = c, Δ₂² = c² (add_remove; c rows of a privacy unit, else 1) or 2 (replace_one) for each
+    marginal. The questions, by their parts of ε (laplace: ρ·s²/Σs² for a part s) or of ρ (gaussian): `total`
+    (add_remove only, 1/20), one `measure` of the 1-way marginals that Ω* is drawn from (spaces 'measured' and 'auto':
+    1/10 together) and of the workload's marginals (the rest, the same for each). The points are computed from their
+    answers and public data only.
 
     Attributes:
         points: m, drawn for the reduced space, repeated ones count once; none for 150/√δ, from 200 to 1,000, with δ the

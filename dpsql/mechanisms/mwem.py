@@ -92,8 +92,8 @@ class MWEM(Mechanism):
 
     Privacy: with Laplace noise ε-DP (pure), with Gaussian noise ρ-zCDP, for the table's neighbours, ε or ρ the charge:
     `total` with ε/20 or ρ/100 where the number of rows is private, then T times a selection and a measurement, each
-    with 1/2T of the rest. Sensitivity 1 of a cell and its score; of a whole marginal and its L1 score 1 (add_remove) or
-    2 (replace_one), L2 √2.
+    with 1/2T of the rest. Sensitivity c of a cell and its score (1 without privacy units); of a whole marginal and its
+    L1 score c (add_remove) or 2 (replace_one), L2 √2.
 
     Attributes:
         rounds: T, or 'auto': one for each column (marginals), four for each (cells).

@@ -74,12 +74,11 @@ class PGM(Mechanism):
 
     Privacy: ρ-zCDP for the table's neighbours, ρ the charge; with selection 'workload' also Gaussian DP of g = ρ.
     `total` (ρ/100) first, where the number of rows is private; then, of the rest ρ′:
-    'workload': one `measure` (ρ′).
-    'mst': `measure` of the 1-way marginals (ρ′/3), K − 1 times `select_marginals` (ρ′/3 in all), `measure` of the
-    chosen pairs (ρ′/3); of a single column the 1-way marginal takes ρ′.
-    'aim': `measure` of the 1-way marginals, then rounds of `select_marginals` (0.1·ρ_t) and `measure` (0.9·ρ_t) until
-    ρ′ is spent. Sensitivity of a marginal, and of a score without its weight: Δ₁ = Δ₂² = 1 (add_remove) or 2
-    (replace_one).
+    'workload': one `measure` (ρ′). 'mst': `measure` of the 1-way marginals (ρ′/3), K − 1 times `select_marginals` (ρ′/3
+    in all), `measure` of the chosen pairs (ρ′/3); of a single column the 1-way marginal takes ρ′. 'aim': `measure` of
+    the 1-way marginals, then rounds of `select_marginals` (0.1·ρ_t) and `measure` (0.9·ρ_t) until ρ′ is spent.
+    Sensitivity of a marginal, and of a score without its weight: Δ₁ = c, Δ₂² = c² (add_remove; c rows of a privacy
+    unit, else 1) or 2 (replace_one).
 
     Attributes:
         selection: 'workload' (fixed from public facts, a minute), 'mst' (a spanning tree of pairs, seconds) or 'aim'

@@ -54,8 +54,8 @@ class Projection(Mechanism):
     """Measure whole marginals of the workload and its subsets once, fit a relaxed table to all of them.
 
     Privacy: ρ-zCDP and Gaussian DP of g = ρ for the table's neighbours, ρ the charge: `total(ρ/100)` and one `measure`
-    whose shares add up to the rest. Gaussian noise of σ² = Δ₂²/2ρ_r + 1/8 for each marginal, Δ₂² = 1 (add_remove) or 2
-    (replace_one).
+    whose shares add up to the rest. Gaussian noise of σ² = Δ₂²/2ρ_r + 1/8 for each marginal, Δ₂² = c² (add_remove; c
+    rows of a privacy unit, else 1) or 2 (replace_one).
 
     Attributes:
         relaxed_rows: n′, rows of the relaxed table; more fit better at large ε, and take longer.

@@ -269,7 +269,7 @@ def discovery_threshold(variance: Fraction, failure: float, values: int) -> int:
     >>> discovery_threshold(Fraction(100), 1e-9, 1)
     63
     """
-    tail = float(-ndtri_exp(math.log(failure / values)))
+    tail = float(-ndtri_exp(math.log(failure) - math.log(values)))
     return 3 + math.ceil(math.sqrt(variance) * tail * (1 + 1e-9))
 
 

@@ -8,8 +8,8 @@ depend on earlier answers (Feldman and Zrnic 2021 for Rényi DP; Smith and Thaku
 enforce it by a conditional update (`sql/charge.sql`).
 
 Discovering the values of a column holds but for a probability δ′. Half of δ is kept for those, from the first charge on
-if that is a discovery: the sums keep (ε, δ/2), Σδ′ ≤ δ/2, and together that is (ε, δ)-DP. It is not kept later, for
-then answers would have been seen.
+if that is a discovery, of values or of bins: the sums keep (ε, δ/2), Σδ′ ≤ δ/2, and together that is (ε, δ)-DP. It is
+not kept later, for then answers would have been seen.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Final
 
 from dpsql.errors import InsufficientBudget
 from dpsql.neighbours import Neighbours
@@ -31,6 +32,9 @@ from dpsql.privacy.accounting import (
     zcdp_epsilon,
 )
 
+_ROUNDING: Final = 1e-9
+"""Of δ that is kept, beside it: more than the rounding of its sums."""
+
 
 @dataclass(frozen=True)
 class Account:
@@ -41,13 +45,17 @@ class Account:
         epsilon, delta: the promise.
         neighbours: of which tables.
         unit_column: whose values are the privacy units; None where each row is one.
+        unit_type: of it, when the account was opened.
         delta_reserved: of δ, for discoveries.
         delta_spent: of that, charged.
         rho_budget: zCDP that may be spent, exact.
         rho_spent: zCDP that was charged, exact.
         gdp_budget, gdp_spent: the same for g of Gaussian DP.
         currency: `zcdp` or `gdp`, which of both keeps the promise; None before the first charge.
-        releases: how many were charged.
+        pure_spent: Σε of releases that are all ε-DP, so that together they are pure; None once one is not.
+        releases: how many were charged since the account was opened or reset.
+        since: the number of the ledger's event that did.
+        retired: whether nothing more may be charged.
     """
 
     source: str
@@ -55,6 +63,7 @@ class Account:
     delta: float
     neighbours: Neighbours
     unit_column: str | None
+    unit_type: str | None
     delta_reserved: float
     delta_spent: float
     rho_budget: Fraction
@@ -62,7 +71,10 @@ class Account:
     gdp_budget: Fraction
     gdp_spent: Fraction
     currency: str | None
+    pure_spent: Fraction | None
     releases: int
+    since: int
+    retired: bool
 
     @property
     def rho_left(self) -> Fraction:
@@ -75,9 +87,14 @@ class Account:
         return max(Fraction(0), self.gdp_budget - self.gdp_spent)
 
     @property
+    def delta_of_sums(self) -> float:
+        """The δ at which the sums keep the promise: all but what is kept for discoveries."""
+        return self.delta - self.delta_reserved * (1 + _ROUNDING)
+
+    @property
     def epsilon_spent(self) -> float:
         """The ε, at the account's δ, that all releases so far satisfy together."""
-        delta = self.delta - self.delta_reserved
+        delta = self.delta_of_sums
         if self.currency == "gdp":
             return min(self.epsilon, gaussian_epsilon(self.gdp_spent, delta))
         return min(self.epsilon, zcdp_epsilon(self.rho_spent, delta))
@@ -93,38 +110,38 @@ class Account:
         by_gdp = self.currency == "gdp" or (self.currency is None and price == 1)
         return largest_epsilon(self.gdp_left / price if by_gdp else self.rho_left, delta, conversion)
 
-    def reserve(self) -> Account:
-        """The account with half of δ kept for discoveries.
+    def reserve(self, failure: float) -> Account:
+        """The account after one more discovery that holds but for that probability, 0 for one of bins.
 
         Raises:
-            InsufficientBudget: something else was released before.
+            InsufficientBudget: no δ is kept for it, or less than that is left.
         """
-        if self.delta_reserved:
-            return self
-        if self.releases:
+        kept = self._with_part_kept()
+        if not failure:
+            return kept
+        if not kept.delta_reserved:
             raise InsufficientBudget(
                 f"{self.source} had a release before its first discovery, so no part of delta is kept for one: list "
                 "the values, dp_domain(…, \"values\" := […]), or name a public table, reference := 'table.column'"
             )
-        kept = self.delta / 2
-        budget = account_budget(self.epsilon, self.delta - kept)
-        return replace(self, delta_reserved=kept, rho_budget=budget.rho, gdp_budget=budget.gdp)
-
-    def failing(self, failure: float) -> Account:
-        """The account after one more discovery that holds but for that probability.
-
-        Raises:
-            InsufficientBudget: less is left of what is kept for discoveries.
-        """
-        spent = math.nextafter(self.delta_spent + failure, math.inf)
-        if spent > self.delta_reserved:
-            left = max(0.0, self.delta_reserved - self.delta_spent)
+        spent = kept.delta_spent + failure
+        if spent > kept.delta_reserved * (1 + _ROUNDING):
+            left = max(0.0, kept.delta_reserved - kept.delta_spent)
             raise InsufficientBudget(
                 f"delta of the discovery, of which half goes to what is discovered, exceeds what {self.source} keeps "
-                f"for that: {left:g} of {self.delta_reserved:g} is left; give delta := {_five_digits(left * 1.999):g} "
-                "at most"
+                f"for that: {left:g} of {kept.delta_reserved:g} is left; give delta := {_five_digits(left * 2):g} at "
+                "most"
             )
-        return replace(self, delta_spent=spent)
+        return replace(kept, delta_spent=spent)
+
+    def _with_part_kept(self) -> Account:
+        """The account with half of δ kept for discoveries, if nothing else was released before."""
+        if self.delta_reserved or self.releases:
+            return self
+        kept = self.delta / 2
+        reserved = replace(self, delta_reserved=kept)
+        budget = account_budget(self.epsilon, reserved.delta_of_sums)
+        return replace(reserved, rho_budget=budget.rho, gdp_budget=budget.gdp)
 
     def after(self, budget: Budget) -> Account:
         """The account as it would be with one more release of that budget."""
@@ -133,6 +150,9 @@ class Account:
             rho_spent=self.rho_spent + units(budget.rho) * RHO_UNIT,
             gdp_spent=self.gdp_spent + units(budget.gdp) * RHO_UNIT,
             currency=self.currency or budget.currency,
+            pure_spent=None
+            if self.pure_spent is None or not budget.pure
+            else self.pure_spent + Fraction(budget.epsilon),
             releases=self.releases + 1,
         )
 
@@ -146,6 +166,8 @@ class Account:
         Raises:
             InsufficientBudget: says what was asked for, what is left, and the largest ε that fits.
         """
+        if self.retired:
+            raise InsufficientBudget(f"{self.source} is retired: its owner decided that nothing more is released of it")
         by_gdp = (self.currency or budget.currency) == "gdp"
         if budget.gdp <= self.gdp_left if by_gdp else budget.rho <= self.rho_left:
             return

@@ -40,7 +40,7 @@ system_entropy: Final[Entropy] = os.urandom
 WORD: Final = 64
 _PRECISION: Final = 192
 _TABLE_SCALE: Final = 1024  # σ or b, in units of m, up to which one table serves
-_LARGEST_SHIFT: Final = 40
+_WIDEST: Final = 2.0**50  # of σ or b, so that noise and counts are added in 64 bits
 _BATCH: Final = 1 << 18
 
 
@@ -172,14 +172,23 @@ def _table(t: Fraction, power: int) -> Table:
     return Table(PowerWeights(t, power))
 
 
+def check_scale(scale: float) -> None:
+    """Refuse noise that is too wide to be drawn.
+
+    Raises:
+        InvalidArgument: it is.
+    """
+    if scale >= _WIDEST:
+        raise InvalidArgument(f"noise of scale {scale:.3g} is too wide: ask for a larger epsilon")
+
+
 class _Symmetric:
     """Draws from P(x) ∝ exp(−r·|x|^power) on the integers, by a one-sided table and a sign."""
 
     def __init__(self, rate: Fraction, power: int, scale: float) -> None:
         self._power = power
         self._shift = max(0, (max(1, int(scale)) // _TABLE_SCALE).bit_length())
-        if self._shift > _LARGEST_SHIFT:
-            raise InvalidArgument(f"noise of scale {scale:.3g} is too wide: ask for a larger epsilon")
+        check_scale(scale)
         self._m = 1 << self._shift
         self._t = rate * self._m**power  # exponent of the table, in units of m
         self._table = _table(self._t, power)

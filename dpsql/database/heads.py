@@ -1,0 +1,156 @@
+r"""The head of a ledger, in a file outside its database: what must not be forgotten if the database is.
+
+    {"books": id, "number": n, "hash": hash_n, "accounts": {table: what was spent, …}}
+
+It is written with fsync after each event is committed and before anything that it paid for is told. A database that
+does not contain that event was damaged, or restored from an older copy. A database may be ahead of its head by what was
+committed when the machine stopped: nothing of that was told.
+
+By default the file is `<database>.dpsql-head` beside the database; the environment variable `DPSQL_HEADS` names another
+folder, best on another disk, where its name holds a digest of the database's path too. Databases in memory have none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import duckdb
+
+from dpsql.database.chain import Link
+from dpsql.errors import BooksError
+
+SUFFIX: Final = ".dpsql-head"
+lock: Final = threading.RLock()
+"""Held while a head is compared and written; one process has a database open for writing."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """What a head file says.
+
+    Attributes:
+        books: the id of the books.
+        number, hash: of the newest event that it knows.
+        accounts: each table's account at that time.
+    """
+
+    books: str
+    number: int = 0
+    hash: str = ""
+    accounts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def link(self) -> Link:
+        """The event."""
+        return Link(self.number, self.hash)
+
+
+def head_file(cursor: duckdb.DuckDBPyConnection, catalog: str) -> Path | None:
+    """Where the head of a database's ledger is; None for one in memory."""
+    rows = cursor.execute("SELECT path FROM duckdb_databases() WHERE database_name = ?", [catalog]).fetchall()
+    if not rows or not rows[0][0]:
+        return None
+    return file_beside(Path(rows[0][0]))
+
+
+def file_beside(database: Path) -> Path:
+    """Where the head of the ledger of a database file is."""
+    whole, folder = database.resolve(), os.environ.get("DPSQL_HEADS")
+    if not folder:
+        return whole.with_name(whole.name + SUFFIX)
+    return Path(folder) / f"{whole.name}-{hashlib.sha256(str(whole).encode()).hexdigest()[:12]}{SUFFIX}"
+
+
+def read_head(path: Path) -> Head | None:
+    """The head in a file, None if there is no file.
+
+    Raises:
+        BooksError: it cannot be read, or is none.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        return Head(str(data["books"]), int(data["number"]), str(data["hash"]), dict(data["accounts"]))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BooksError(f"the head of the ledger in {str(path)!r} cannot be read ({type(error).__name__})") from None
+
+
+def write_head(path: Path, head: Head) -> None:
+    """Write a head durably, whole or not at all.
+
+    Raises:
+        BooksError: the disk does not take it.
+    """
+    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        with new.open("w", encoding="utf-8") as file:
+            json.dump(asdict(head), file, ensure_ascii=False, sort_keys=True)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        with suppress(OSError):
+            new.unlink(missing_ok=True)
+        raise BooksError(
+            f"the head of the ledger cannot be written to {str(path)!r} ({error.strerror}), so nothing is told; what "
+            "was charged is kept: make room or give the right to write there, and the same call goes on"
+        ) from None
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+class Pending:
+    """A commit of which the head may not know yet; those that ended without it are done again by who tells next."""
+
+    _begun: ClassVar[dict[Pending, bool]] = {}
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+
+    def begin(self) -> None:
+        """Just before the commit."""
+        if self.path is not None:
+            self._begun[self] = False
+
+    def end(self) -> None:
+        """The head knows, or nothing was committed."""
+        self._begun.pop(self, None)
+
+    @classmethod
+    def any(cls) -> bool:
+        """Whether there are any, of whatever database."""
+        return bool(cls._begun)
+
+    @classmethod
+    def of(cls, path: Path) -> list[Pending]:
+        """Those of the database with that head."""
+        return [pending for pending in list(cls._begun) if pending.path == path]
+
+    def fail(self) -> None:
+        """The commit is done, the head could not be written."""
+        if self in self._begun:
+            self._begun[self] = True
+
+    @classmethod
+    def forget(cls, path: Path, before: Sequence[Pending]) -> None:
+        """The head was written: those that had failed before are done."""
+        for pending in before:
+            if cls._begun.get(pending):
+                pending.end()

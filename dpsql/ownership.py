@@ -1,0 +1,120 @@
+"""What a table's owner may do later, each with a reason that the ledger keeps: raise, reset or retire its account.
+
+And what the owner of a database does when its ledger does not fit together: look at it, and accept it as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import duckdb
+
+from dpsql.database.catalog import Source
+from dpsql.database.store import Books
+from dpsql.errors import BooksError, InvalidArgument
+from dpsql.privacy.accounting import account_budget
+from dpsql.privacy.ledger import Account
+from dpsql.protection import account_of
+
+
+def raise_budget(cursor: duckdb.DuckDBPyConnection, source: Source, epsilon: float, reason: str) -> Account:
+    """Promise less: a larger ε of all releases of the table together, at the same δ; what is spent stays spent.
+
+    Raises:
+        InvalidArgument: ε is not above the present one, or no reason is given.
+        BooksError: the ledger does not fit together, or the database is read-only.
+    """
+    books, account = _checked(cursor, source, reason)
+    if not epsilon > account.epsilon:
+        raise InvalidArgument(f"epsilon is {epsilon:g}, but {source.name!r} promises {account.epsilon:g}: give more")
+    budget = account_budget(epsilon, account.delta_of_sums)
+    return books.raise_account(source.key, budget, reason)
+
+
+def reset(cursor: duckdb.DuckDBPyConnection, source: Source, reason: str) -> Account:
+    """Begin anew, for rows that are about other people: nothing is spent, and no earlier release is used or found.
+
+    The promise then holds for the releases before and for those after, each by themselves. To reset the account of rows
+    about the same people breaks it.
+
+    Raises:
+        InvalidArgument: no reason is given.
+        BooksError: the ledger does not fit together, or the database is read-only.
+    """
+    books, _ = _checked(cursor, source, reason)
+    return books.reset_account(source.key, reason)
+
+
+def retire(cursor: duckdb.DuckDBPyConnection, source: Source, reason: str) -> Account:
+    """Let nothing more be charged; releases that were published stay.
+
+    Raises:
+        InvalidArgument: no reason is given.
+        BooksError: the ledger does not fit together, or the database is read-only.
+    """
+    books, _ = _checked(cursor, source, reason)
+    return books.retire_account(source.key, reason)
+
+
+def _checked(cursor: duckdb.DuckDBPyConnection, source: Source, reason: str) -> tuple[Books, Account]:
+    _check_reason(reason)
+    books = Books(cursor, source.catalog)
+    account = account_of(books, source)
+    books.check()
+    return books, account
+
+
+def _check_reason(reason: str) -> None:
+    if not reason.strip():
+        raise InvalidArgument("reason is empty: say why, for the ledger keeps it")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a look at the books of a database found.
+
+    Attributes:
+        events: how many the ledger has.
+        accounts: what is spent, by table.
+        flaw: what does not fit together; None if all does.
+    """
+
+    events: int
+    accounts: dict[str, Account]
+    flaw: str | None
+
+
+def inspect(cursor: duckdb.DuckDBPyConnection, catalog: str) -> Finding:
+    """Look at the books of a database; changes nothing."""
+    books = Books(cursor, catalog)
+    accounts = {account.source: account for account in books.accounts()}
+    flaw = None
+    try:
+        if books.events:
+            books.verify()
+        else:
+            books.check_no_others()
+    except BooksError as error:
+        flaw = str(error)
+    return Finding(books.events, accounts, flaw)
+
+
+def accept(cursor: duckdb.DuckDBPyConnection, catalog: str, reason: str) -> Finding:
+    """Go on with books that do not fit together, as they are, on the owner's word.
+
+    What the head outside the database knows to be spent stays spent, where that is more. Releases that were paid for
+    and not published fail: they may have been told before the damage.
+
+    Raises:
+        InvalidArgument: no reason is given, or nothing is wrong.
+        BooksError: there are no books to accept, or they cannot be written.
+    """
+    _check_reason(reason)
+    found = inspect(cursor, catalog)
+    if found.flaw is None:
+        raise InvalidArgument("the ledger fits together: there is nothing to accept")
+    books = Books(cursor, catalog)
+    if not books.events:
+        raise BooksError(f"{found.flaw}: there are no books left to accept; restore a copy of the database")
+    books.accept(reason, found.flaw)
+    return inspect(cursor, catalog)

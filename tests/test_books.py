@@ -1,0 +1,397 @@
+"""The books: a hash chain, a head outside the database, and what the owner does when they do not fit together."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+
+import dpsql
+from dpsql.cli import main
+from dpsql.database import heads
+from dpsql.errors import BooksError, InsufficientBudget, InvalidArgument
+
+QUERY = "SELECT n FROM dp_query('SELECT a, count(*) AS n FROM t GROUP BY a', epsilon := {}, release := '{}')"
+
+
+def prepare(path: Path | str) -> dpsql.Database:
+    db = dpsql.connect(path)
+    db.sql("CREATE TABLE t AS SELECT i % 2 = 0 AS a, i % 3 = 0 AS b FROM range(100) r(i)")
+    db.protect("t", epsilon=2.0, delta=1e-6)
+    return db
+
+
+def ask(db, name: str, epsilon: float = 0.3):
+    return db.sql(QUERY.format(epsilon, name)).fetchall()
+
+
+def head(path: Path) -> dict:
+    return json.loads(heads.file_beside(path).read_text())
+
+
+@pytest.fixture
+def bank(tmp_path) -> Path:
+    """A closed database with two releases."""
+    path = tmp_path / "bank.duckdb"
+    with prepare(path) as db:
+        ask(db, "one")
+        ask(db, "two")
+    return path
+
+
+# --- what is recorded -------------------------------------------------------------------------------------------------
+
+
+def test_every_event_is_linked_to_the_one_before(bank):
+    with dpsql.connect(bank) as db:
+        kinds = [kind for (kind,) in db.sql("SELECT kind FROM dp_ledger()").fetchall()]
+        assert kinds == ["protect", "charge", "publish", "charge", "publish"]
+        rows = db.sql("SELECT number, content, hash FROM dpsql.event ORDER BY number").fetchall()
+        import hashlib
+
+        before = None
+        for number, content, digest in rows:
+            assert (
+                digest == hashlib.sha256((content if before is None else f"{before}\n{content}").encode()).hexdigest()
+            )
+            assert json.loads(content)["number"] == number
+            before = digest
+        assert head(bank)["hash"] == before
+        assert head(bank)["number"] == 5
+        shown = db.sql(
+            "SELECT r.hash = e.hash FROM dp_releases() r JOIN dpsql.event e ON e.number = r.release"
+        ).fetchall()
+        assert shown == [(True,), (True,)]
+        assert "secret" not in heads.file_beside(bank).read_text()
+
+
+def test_the_head_is_written_before_anything_is_told(tmp_path, monkeypatch):
+    """The disk does not take it: nothing is told, the charge is kept; with room again the same answer, free."""
+    path = tmp_path / "bank.duckdb"
+    with prepare(path) as db:
+        write, failing = heads.write_head, [True]
+
+        def full(where, what):
+            known = json.loads(where.read_text())["number"]
+            if failing[0] and what.number > known + (what.number == 2):  # the publication, not the charge
+                raise BooksError("the head of the ledger cannot be written")
+            write(where, what)
+
+        monkeypatch.setattr(heads, "write_head", full)
+        with pytest.raises(duckdb.Error, match="cannot be written"):
+            ask(db, "one")
+        for told in ("dp_releases()", "dp_measurements(2)"):
+            with pytest.raises(duckdb.Error, match="cannot be written"):
+                db.sql(f"FROM {told}").fetchall()
+        with pytest.raises(duckdb.Error, match="cannot be written"):
+            ask(db, "one")
+        failing[0] = False
+        first = ask(db, "one")
+        assert ask(db, "one") == first
+        assert db.budget().releases[0] == 1
+        assert head(path)["number"] == 3
+
+
+def test_a_folder_for_heads(tmp_path, monkeypatch):
+    monkeypatch.setenv("DPSQL_HEADS", str(tmp_path / "safe"))
+    (tmp_path / "safe").mkdir()
+    path = tmp_path / "bank.duckdb"
+    with prepare(path) as db:
+        ask(db, "one")
+    (found,) = (tmp_path / "safe").iterdir()
+    assert found.name.startswith("bank.duckdb-")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["bank.duckdb", "safe"]
+    found.unlink()
+    with pytest.raises(BooksError, match="the head of the ledger is missing"):
+        dpsql.connect(path)
+
+
+# --- what is noticed --------------------------------------------------------------------------------------------------
+
+TAMPERED = {
+    "an event changed": "UPDATE dpsql.event SET content = replace(content, '0.3', '0.1') WHERE number = 2",
+    "an event and its hash": "UPDATE dpsql.event SET content = content || ' ', hash = sha256(content) WHERE number = 3",
+    "an event removed": "DELETE FROM dpsql.event WHERE number = 2",
+    "the last events removed": "DELETE FROM dpsql.event WHERE number >= 4",
+    "all events removed": "DELETE FROM dpsql.event",
+    "an event put in": "INSERT INTO dpsql.event SELECT number + 1, content, hash, NULL FROM dpsql.event WHERE number = 5",
+    "a basis put in": "UPDATE dpsql.event SET basis = hash WHERE number = 4",
+    "the account": "UPDATE dpsql.account SET rho_spent = 0, gdp_spent = 0",
+    "the budget": "UPDATE dpsql.account SET gdp_budget = gdp_budget * 2",
+    "the promise": "UPDATE dpsql.account SET epsilon = 9",
+    "the units": "UPDATE dpsql.account SET unit_rows = 1",
+    "the account removed": "DELETE FROM dpsql.account",
+}
+
+
+@pytest.mark.parametrize("how", TAMPERED)
+def test_tampering_is_noticed_on_open(bank, how):
+    """And told how to look and what to do. The head is what notices that the last events are gone."""
+    with duckdb.connect(str(bank)) as con:
+        con.execute(TAMPERED[how])
+    with pytest.raises(BooksError, match="dpsql ledger verify"):
+        dpsql.connect(bank)
+    with dpsql.connect(bank, read_only=True) as db:  # what was told can be read
+        assert db.sql("SELECT count(*) FROM dp_releases()").fetchall()[0][0] <= 2
+
+
+@pytest.mark.parametrize("how", TAMPERED)
+def test_tampering_is_noticed_before_a_charge(bank, how):
+    """In the same process, by SQL on the open database."""
+    with dpsql.connect(bank) as db:
+        db.sql(TAMPERED[how])
+        with pytest.raises(duckdb.Error, match="nothing is charged|is not protected"):
+            ask(db, "three")
+        assert db.sql("SELECT count(*) FROM dpsql.release").fetchall() == [(2,)]
+
+
+def test_an_older_copy_is_noticed(tmp_path):
+    path, copy = tmp_path / "bank.duckdb", tmp_path / "copy"
+    with prepare(path) as db:
+        ask(db, "one")
+    shutil.copy(path, copy)
+    with dpsql.connect(path) as db:
+        ask(db, "two")
+    shutil.copy(copy, path)
+    with pytest.raises(BooksError, match="older than the head of its ledger"):
+        dpsql.connect(path)
+
+
+def crash(path: Path, statements: str) -> None:
+    """Run in a process that is killed, so that what it did is in the write-ahead log."""
+    script = f"""
+import os, signal, dpsql
+db = dpsql.connect({str(path)!r})
+{statements}
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+
+
+def test_a_damaged_write_ahead_log_is_noticed(bank, tmp_path):
+    """Cut at 60 places, deleted, or with flipped bytes: each time refused, or all is there; nothing is paid once, told twice."""
+    crash(bank, "db.sql(" + repr(QUERY.format(0.3, "three")) + ").fetchall()")
+    wal, known = Path(f"{bank}.wal"), head(bank)["number"]
+    whole, kept = wal.read_bytes(), {p: p.read_bytes() for p in (bank, heads.file_beside(bank))}
+    assert known == 7
+    generator = np.random.default_rng(5)
+    versions = [b""] + [whole[:n] for n in generator.integers(1, len(whole), 40)]
+    for place in generator.integers(0, len(whole), 20):
+        changed = bytearray(whole)
+        changed[place] ^= 0xFF
+        versions.append(bytes(changed))
+    noticed = 0
+    for version in versions:
+        for file, content in kept.items():
+            file.write_bytes(content)
+        wal.write_bytes(version)
+        if not version:
+            wal.unlink()
+        try:
+            with dpsql.connect(bank) as db:
+                assert db.budget().releases[0] == 3
+                assert db.sql("SELECT count(*) FROM dp_ledger()").fetchall()[0][0] >= known
+        except (BooksError, duckdb.Error):
+            noticed += 1
+        finally:
+            Path(f"{bank}.wal").unlink(missing_ok=True)
+    assert noticed >= len(versions) - 8
+
+
+def test_a_database_that_lost_everything_is_noticed(tmp_path):
+    """The log deleted before it was ever written to the file: no books, but a head that knows some."""
+    path = tmp_path / "bank.duckdb"
+    crash(path, "db.sql('CREATE TABLE t AS SELECT true AS a'); db.protect('t', epsilon=1.0, delta=1e-6)")
+    Path(f"{path}.wal").unlink()
+    with pytest.raises(BooksError, match="but the database has none"):
+        dpsql.connect(path)
+    assert main(["ledger", "accept", str(path), "--reason", "x"]) == 1
+
+
+def test_what_was_committed_when_the_machine_stopped_is_taken_over(bank):
+    """The database is ahead of its head: nothing of that was told, so it is no damage."""
+    crash(
+        bank,
+        """
+from dpsql.database import heads
+heads.write_head = lambda *a: os.kill(os.getpid(), signal.SIGKILL)
+db.sql("FROM dp_query('SELECT b, count(*) AS n FROM t GROUP BY b', epsilon := 0.2)").fetchall()
+""",
+    )
+    assert head(bank)["number"] == 5
+    with dpsql.connect(bank) as db:
+        assert head(bank)["number"] == 6
+        assert db.budget().releases[0] == 3
+        assert len(db.sql("FROM dp_query('SELECT b, count(*) AS n FROM t GROUP BY b', epsilon := 0.2)").fetchall()) == 3
+        assert db.budget().releases[0] == 3
+
+
+# --- what the owner does ----------------------------------------------------------------------------------------------
+
+
+def test_verify_and_accept(bank, tmp_path, capsys):
+    """What the head knows to be spent stays spent, what was paid for and not published fails; and it is on record."""
+    assert main(["ledger", "verify", str(bank)]) == 0
+    assert "5 events, all as recorded" in capsys.readouterr().out
+    copy = tmp_path / "copy"
+    shutil.copy(bank, copy)
+    with dpsql.connect(bank) as db:
+        ask(db, "three", 0.9)
+        spent = db.budget().epsilon_spent[0]
+    shutil.copy(copy, bank)
+    assert main(["ledger", "verify", str(bank)]) == 1
+    assert "older than the head" in capsys.readouterr().err
+    assert main(["ledger", "accept", str(bank), "--reason", "  "]) == 1
+    assert "reason is empty" in capsys.readouterr().err
+    assert main(["ledger", "accept", str(bank), "--reason", "disk died, copy of Monday"]) == 0
+    assert main(["ledger", "verify", str(bank)]) == 0
+    with dpsql.connect(bank) as db:
+        assert db.budget().epsilon_spent[0] == spent
+        last = db.sql("SELECT kind, reason FROM dp_ledger() ORDER BY number").fetchall()[-2:]
+        assert last == [("accept", "disk died, copy of Monday")] * 2
+        with pytest.raises(duckdb.Error, match="largest epsilon that fits"):
+            ask(db, "three", 1.9)
+        ask(db, "four", 0.2)
+    assert main(["ledger", "accept", str(bank), "--reason", "again"]) == 1
+    assert "nothing to accept" in capsys.readouterr().err
+    with duckdb.connect(str(bank)) as con:
+        con.execute("UPDATE dpsql.event SET content = content || ' ' WHERE number = 2")
+    with pytest.raises(BooksError, match="that were accepted"):
+        dpsql.connect(bank)
+
+
+def test_an_account_that_a_copy_does_not_have_is_opened_again(tmp_path):
+    path, copy = tmp_path / "bank.duckdb", tmp_path / "copy"
+    with prepare(path) as db:
+        ask(db, "one")
+    shutil.copy(path, copy)
+    with dpsql.connect(path) as db:
+        db.sql("CREATE TABLE u AS SELECT i % 2 = 0 AS a FROM range(50) r(i)")
+        db.protect("u", epsilon=1.0, delta=1e-6)
+        db.sql("FROM dp_query('SELECT count(*) AS n FROM u', epsilon := 0.7)").fetchall()
+    shutil.copy(copy, path)
+    assert main(["ledger", "accept", str(path), "--reason", "copy of Monday"]) == 0
+    with dpsql.connect(path) as db:
+        budget = db.budget().set_index("source")
+        assert budget.epsilon_spent["u"] > 0.69
+        assert budget.epsilon["u"] == 1.0
+
+
+def test_what_was_measured_and_lost_cannot_be_measured_again(tmp_path):
+    """The copy has a release that is paid for; its answers were told later, and are not in it."""
+    path, copy = tmp_path / "bank.duckdb", tmp_path / "copy"
+    with prepare(path):
+        pass
+    crash(
+        path,
+        """
+import dpsql.answering
+dpsql.answering.DuckDBCounter = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
+db.sql("""
+        + repr(QUERY.format(0.3, "one"))
+        + """).fetchall()
+""",
+    )
+    with dpsql.connect(path) as db:
+        assert db.sql("SELECT state FROM dp_releases()").fetchall() == [("reserved",)]
+    shutil.copy(path, copy)
+    with dpsql.connect(path) as db:
+        ask(db, "one")
+    shutil.copy(copy, path)
+    assert main(["ledger", "accept", str(path), "--reason", "copy of Monday"]) == 0
+    with dpsql.connect(path) as db, pytest.raises(duckdb.Error, match="it may have been told before"):
+        ask(db, "one")
+
+
+def test_raise_reset_retire(bank, capsys):
+    with dpsql.connect(bank) as db:
+        first = ask(db, "one")
+        with pytest.raises(InvalidArgument, match="give more"):
+            db.raise_budget("t", epsilon=1.0, reason="why not")
+        account = db.raise_budget("t", epsilon=3.0, reason="agreed on Monday")
+        assert account.epsilon_spent == pytest.approx(db.budget().epsilon_spent[0])
+        ask(db, "three", 2.0)
+        assert ask(db, "one") == first
+        db.sql("UPDATE t SET a = true")
+        assert db.reset("t", reason="other people's rows").epsilon_spent == 0
+        assert db.sql("SELECT releases, epsilon_spent FROM dp_budget()").fetchall() == [(0, 0)]
+        again = ask(db, "one")  # another release of other rows
+        assert again != first
+        assert db.budget().releases[0] == 1
+        with pytest.raises(duckdb.Error, match="no earlier release measured"):
+            db.sql("FROM dp_query('SELECT b, count(*) AS n FROM t GROUP BY b', epsilon := 0)").fetchall()
+    assert main(["ledger", "retire", str(bank), "t", "--reason", "the study is over"]) == 0
+    assert main(["ledger", "raise", str(bank), "t", "--epsilon", "9", "--reason", "x"]) == 0
+    with dpsql.connect(bank) as db:
+        with pytest.raises(duckdb.Error, match="is retired"):
+            ask(db, "four", 0.01)
+        assert ask(db, "one") == again
+        told = db.sql("SELECT kind, reason FROM dp_ledger() WHERE reason IS NOT NULL").fetchall()
+        assert told == [
+            ("raise", "agreed on Monday"),
+            ("reset", "other people's rows"),
+            ("retire", "the study is over"),
+            ("raise", "x"),
+        ]
+
+
+def test_pure_releases_add_up_to_a_pure_promise(db):
+    """Σε where every release is ε-DP; none once one is not."""
+    db.sql("CREATE TABLE t AS SELECT i % 2 = 0 AS a FROM range(100) r(i)")
+    db.protect("t", epsilon=2.0, delta=1e-6)
+    for number in range(3):
+        call = f"FROM dp_query('SELECT a, count(*) AS n FROM t GROUP BY a', epsilon := 0.1, mechanism := 'laplace', release := '{number}')"
+        db.sql(call).fetchall()
+    assert db.budget().epsilon_pure[0] == pytest.approx(0.3)
+    db.sql("FROM dp_query('SELECT a, count(*) AS n FROM t GROUP BY a', epsilon := 0.1)").fetchall()
+    assert np.isnan(db.budget().epsilon_pure[0])
+
+
+# --- kinds of databases -----------------------------------------------------------------------------------------------
+
+
+def test_a_database_in_memory_has_no_head(db):
+    db.sql("CREATE TABLE t AS SELECT true AS a")
+    db.protect("t", epsilon=1.0, delta=1e-6)
+    ask(db, "one")
+    db.sql("UPDATE dpsql.account SET gdp_spent = 0")
+    with pytest.raises(duckdb.Error, match="the account of t is not what the ledger says"):
+        ask(db, "two")
+
+
+def test_an_attached_database_has_books_and_a_head_of_its_own(bank, tmp_path):
+    with dpsql.connect(tmp_path / "other.duckdb") as db:
+        db.sql(f"ATTACH '{bank}' AS bank")
+        call = "FROM dp_query('SELECT a, count(*) AS n FROM bank.t GROUP BY a', epsilon := 0.1)"
+        db.sql(call).fetchall()
+        assert head(bank)["number"] == 7
+        assert not heads.file_beside(tmp_path / "other.duckdb").exists()
+        db.sql("UPDATE bank.dpsql.account SET gdp_spent = 0")
+        with pytest.raises(duckdb.Error, match="nothing is charged"):
+            db.sql(call.replace("0.1", "0.2")).fetchall()
+
+
+def test_read_only(bank):
+    with dpsql.connect(bank, read_only=True) as db:
+        assert len(ask(db, "one")) == 3
+        with pytest.raises(duckdb.Error, match="read-only"):
+            ask(db, "new")
+        with pytest.raises(BooksError, match="read-only"):
+            db.retire("t", reason="x")
+    assert head(bank)["number"] == 5
+
+
+def test_nothing_fits_in_what_was_raised_meanwhile(db):
+    """A budget that does not suffice says so, with the books as they were."""
+    db.sql("CREATE TABLE t AS SELECT true AS a")
+    db.protect("t", epsilon=0.5, delta=1e-6)
+    with pytest.raises(InsufficientBudget):
+        db.synthesize("t", 0.6)
+    db.raise_budget("t", epsilon=0.7, reason="agreed")
+    assert db.synthesize("t", 0.6, relaxed_rows=4, steps=2).entry.state == "published"
