@@ -36,6 +36,10 @@ from dpsql.query import Aggregate, Query, columns_read
 
 _MOST_POINTS: Final = 4_000_000
 _MOST_GROUPS: Final = 5_000_000
+_TOO_MANY_GROUPS: Final = (
+    f"query: the declared domain has {{:.3g}} groups, more than {_MOST_GROUPS}, and every one gets an answer: group by "
+    "fewer or coarser columns"
+)
 _MOST_STEPS: Final = 200_000  # of one column, taken value by value
 _LARGEST_WEIGHT: Final = 2**32  # so that a thousand million rows of it can be added in 64 bits
 _FINEST: Final = 2**30  # steps into which the largest weight of a DOUBLE is divided
@@ -196,6 +200,7 @@ def evaluate(source: Source, domain: Domain, query: Query, dimensions: Sequence[
         DomainTooLarge: too many cells to try, or too many groups.
     """
     weights, _ = weights_of(query.aggregates)
+    _check_groups(domain, query)
     check_expressions([part for tree in query.trees for part in own_parts(tree)])
     pieces = []
     with scratch() as empty:
@@ -204,6 +209,19 @@ def evaluate(source: Source, domain: Domain, query: Query, dimensions: Sequence[
         for number, names in enumerate(_components(domain, query.trees)):
             pieces.append(_Piece(empty, source, domain, names, query, weights, is_first=number == 0))
     return _joined(domain, query, weights, pieces)
+
+
+def _check_groups(domain: Domain, query: Query) -> None:
+    """Refuse at once what has too many groups whatever its expressions are: those of plain columns that no filter
+    reads.
+    """
+    filtered = {name for tree in query.filters for name in columns_read(tree)}
+    plain = {n: tree.name for n, tree in enumerate(query.keys) if isinstance(tree, exp.Column) and not tree.table}
+    for chosen in query.sets:
+        names = {plain[number] for number in chosen if number in plain} - filtered
+        groups = math.prod(domain.by_name[name].size for name in names)
+        if groups > _MOST_GROUPS:
+            raise DomainTooLarge(_TOO_MANY_GROUPS.format(groups))
 
 
 def without_lookups(tree: exp.Expr) -> exp.Expr:
@@ -700,10 +718,7 @@ def _joined(domain: Domain, query: Query, weights: Sequence[_Weight], pieces: Se
     moments = {number: moment for piece in pieces for number, (moment, _) in piece.moments.items()}
     linear = LinearQuery(refined, tuple(parts), units_of, moments)
     if sum(linear.groups) > _MOST_GROUPS:
-        raise DomainTooLarge(
-            f"query: the declared domain has {sum(linear.groups):.3g} groups, more than {_MOST_GROUPS}, and every one "
-            "gets an answer: group by fewer or coarser columns"
-        )
+        raise DomainTooLarge(_TOO_MANY_GROUPS.format(sum(linear.groups)))
     if max(linear.scales) > _LARGEST_WEIGHT:
         raise InvalidQuery("query: the weights are too large to be summed exactly: divide them")
     keys, present = [], []

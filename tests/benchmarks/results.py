@@ -40,9 +40,9 @@ def table(header: list[str], rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def write(section: str, text: str) -> None:
-    """Put a section into RESULTS.md, in place of its last version."""
-    command = shlex.join(["python", f"tests/benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
+def write(section: str, text: str, command: str = "") -> None:
+    """Put a section into RESULTS.md, in place of its last version; the command is this process' by default."""
+    command = command or shlex.join(["python", f"tests/benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
     command = re.sub(r"(--peer \S+=)\S+", r"\1…", command)
     body = f"## {section}\n\n`{command}`\n\n{machine()}\n\n{text.strip()}\n"
     old = FILE.read_text(encoding="utf-8") if FILE.exists() else HEAD
