@@ -32,6 +32,16 @@ def test_every_sql_block_of_the_readme_runs(db):
     assert db.sql("FROM synthetic EXCEPT ALL FROM copy").fetchall() == []
 
 
+def test_the_guarantee_that_is_explained_is_one(db):
+    """The page's example, and the very words that it explains."""
+    page = (ROOT / "docs" / "guarantee.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
+    for statement in db.connection.extract_statements(block):
+        found = db.connection.execute(statement).fetchall()
+    quoted = " ".join(line.removeprefix("> ") for line in page.splitlines() if line.startswith("> "))
+    assert found[0][1] == quoted
+
+
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_every_function_and_parameter_is_documented(function):
     assert f"{function.name}(" in README

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from contextlib import suppress
 from fractions import Fraction
 
 import duckdb
@@ -20,14 +21,17 @@ from dpsql.database.counting import DuckDBCounter
 from dpsql.domain import Attribute, Domain
 from dpsql.mechanisms import projection as projection_module
 from dpsql.mechanisms import rap as rap_module
-from dpsql.mechanisms.base import make
+from dpsql.mechanisms.base import make, registered
 from dpsql.neighbours import Neighbours
+from dpsql.prior import Prior
 from dpsql.privacy import curator as curator_module
 from dpsql.privacy.accounting import discovery_threshold, gaussian_variance
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Quiet
+from dpsql.threshold import clique_of
 from dpsql.workload import Workload
 
+from ..contract.test_mechanisms import FAST
 from ..counters import Journal, Rows
 
 pytestmark = pytest.mark.slow
@@ -201,6 +205,121 @@ def test_no_neighbouring_pair_tells_more_than_rho(only_the_noisy_part, name, pai
 def test_too_little_noise_is_caught(only_the_noisy_part, name, pair):
     """Half the standard deviation: four times the ρ that is claimed."""
     assert attack(name, pair, 0.5) > float(RHO)
+
+
+# --- every registered mechanism ---------------------------------------------------------------------------------------
+
+TRIED = 1_500
+CALIBRATED = 300
+
+
+class _Done(Exception):
+    """The last question was answered: what follows is post-processing."""
+
+
+class _Ending(Journal):
+    """A journal that ends the run after so many answers."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def append(self, answers):
+        super().append(answers)
+        if len(self.answers) >= self._most:
+            raise _Done
+
+
+def told(name: str, table: Rows, neighbours: Neighbours, most: int) -> list:
+    """What one run of a mechanism was answered."""
+    mechanism = make(name, FAST[name])
+    workload = Workload((("a", "b"), ("b", "c")))
+    journal = _Ending(most)
+    pure = mechanism.budget(2.0, 1e-6, CUBE, workload, neighbours)
+    rho, epsilon = (pure.rho, Fraction(2)) if pure.pure else (RHO, None)
+    prior = Prior(CUBE.names, np.array(list(itertools.product((0, 1), repeat=3))), np.ones(8))
+    needed = prior if registered()[name].needs_prior else None
+    curator = Curator(table, CUBE, neighbours, rho, journal, Quiet(), pure=epsilon, prior=needed)
+    with suppress(_Done):
+        mechanism.run(curator, workload, rho, 1, Quiet())
+    return journal.answers
+
+
+def suspicion(answers, one: Rows, other: Rows) -> float:
+    """How much answers look like the other table's: of measurements the log-likelihood ratio, of choices those it changes."""
+    total = log_likelihood_ratio(answers, one, other)
+    for answer in answers:
+        for family, cell in answer.selection or ():
+            if cell >= 0 or "sample" in answer.question:
+                place = cell if cell >= 0 else -1 - cell
+                a, b = (rows.marginal(clique_of(family)).dense()[place] for rows in (one, other))
+                total += (1 if cell >= 0 else -1) * float(b - a)
+    return total
+
+
+def audited(name: str, pair: str) -> tuple[float, float]:
+    """A lower bound of ρ of a mechanism, and the ρ that it claims.
+
+    The threshold is chosen on runs of their own, before those that count.
+    """
+    neighbours, one, other = PAIRS[pair]
+    tables = Rows(CUBE, one), Rows(CUBE, other)
+    most = max(len(told(name, tables[0], neighbours, 10**6)) for _ in range(3))
+
+    def scores(table: Rows, runs: int) -> np.ndarray:
+        return np.array([suspicion(told(name, table, neighbours, most), *tables) for _ in range(runs)])
+
+    tried = [scores(table, CALIBRATED) for table in tables]
+    places = np.quantile(np.concatenate(tried), np.linspace(0.05, 0.95, 19))
+    best = max(places, key=lambda place: abs((tried[1] > place).mean() - (tried[0] > place).mean()))
+    hits = [int((scores(table, TRIED) > best).sum()) for table in tables]
+    (_, false_positive), (true_positive, _) = bounds(hits[0], TRIED), bounds(hits[1], TRIED)
+    (true_negative, _), (_, false_negative) = bounds(TRIED - hits[0], TRIED), bounds(TRIED - hits[1], TRIED)
+    budget = make(name, FAST[name]).budget(2.0, 1e-6, CUBE, Workload((("a", "b"), ("b", "c"))), neighbours)
+    claimed = float(budget.rho) if budget.pure else float(RHO)
+    found = max(divergence(true_positive, false_positive), divergence(true_negative, false_negative))
+    return found, claimed
+
+
+@pytest.mark.parametrize("pair", ["a row in an empty cell", "a unit at its cap"])
+@pytest.mark.parametrize("name", sorted(registered()))
+def test_no_mechanism_tells_more_than_it_claims(name, pair):
+    found, claimed = audited(name, pair)
+    print(f"{name}, {pair}: at least {found:.3f} of {claimed:.3f}")
+    assert found <= claimed
+
+
+MEASURING = ["direct", "hdmm", "projection", "pgm", "pmwpub"]
+CHOOSING = ["dualquery", "fem"]
+
+
+@pytest.mark.parametrize("name", MEASURING)
+def test_a_mechanism_with_too_little_noise_is_caught(name, monkeypatch):
+    """A third of the standard deviation: nine times the ρ that is claimed."""
+    noise = curator_module.discrete_gaussian
+    monkeypatch.setattr(curator_module, "discrete_gaussian", lambda v, n, e: noise(v / 9, n, e))
+    found, claimed = audited(name, "a row in an empty cell")
+    assert found > claimed
+
+
+@pytest.mark.parametrize("name", CHOOSING)
+def test_a_mechanism_that_chooses_with_too_little_noise_is_caught(name, monkeypatch):
+    """Selections at eight times the rate that is paid for, with units of three rows whose cap is ignored."""
+    rate = curator_module.selection_rate
+    monkeypatch.setattr(curator_module, "selection_rate", lambda rho, sensitivity: 24 * rate(rho, sensitivity))
+    found, claimed = audited(name, "a unit at its cap")
+    assert found > claimed
+
+
+@pytest.mark.parametrize("name", ["direct", "projection"])
+def test_a_unit_cap_that_is_ignored_is_caught(name):
+    """Noise for one row, where a unit has three."""
+    PAIRS["a cap ignored"] = (Neighbours.ADD_REMOVE, *PAIRS["a unit at its cap"][1:])
+    try:
+        found, claimed = audited(name, "a cap ignored")
+    finally:
+        del PAIRS["a cap ignored"]
+    assert found > claimed
 
 
 # --- discovery --------------------------------------------------------------------------------------------------------
