@@ -18,6 +18,7 @@ Source: McKenna, Sheldon, Miklau 2019 (arXiv:1901.09136), Algorithm 1 with the l
 from __future__ import annotations
 
 import importlib
+import math
 import string
 import threading
 import warnings
@@ -37,12 +38,14 @@ import numpy.typing as npt
 from dpsql.domain import Clique, Domain
 from dpsql.fitting.compilation import keep_programs
 from dpsql.marginal import Measurement
-from dpsql.progress import Progress
+from dpsql.progress import Progress, Quiet
 
 Table = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
 Potentials = Mapping[Clique, Table]
 
+_MOST_JOINED: Final = 200_000_000  # cells of the product of two tables of the junction tree
+_DRAWN: Final = 200_000
 _GROWTH: Final = 1.3
 _WATCH: Final = 25  # steps between looks at the loss
 _ENOUGH: Final = 1e-3  # relative fall of the loss over that many steps at which the fit has converged
@@ -100,6 +103,10 @@ def _mbi_domain(mbi: Any, domain: Domain) -> Any:
     return mbi.Domain(domain.names, domain.shape(domain.names))
 
 
+class _TooWide(Exception):
+    """A message between nodes would have too many cells."""
+
+
 @dataclass(frozen=True)
 class Node:
     """One node of a calibrated junction tree; a forest's roots have no parent.
@@ -154,9 +161,23 @@ class Tree:
         if holder is not None:
             found, names = _summed(holder.belief, holder.clique, clique)
         else:
-            found, names = self._across(clique)
+            try:
+                found, names = self._across(clique)
+            except _TooWide:
+                return self._drawn(clique)
         ordered = np.transpose(found, [names.index(name) for name in clique])
         return np.asarray(ordered / ordered.sum(), np.float64).ravel()
+
+    def _drawn(self, clique: Clique) -> Table:
+        """About the marginal of a clique: of rows that are drawn, where messages would not fit in memory."""
+        places = [self._sample[:, self.domain.names.index(name)] for name in clique]
+        cells = np.ravel_multi_index(places, self.domain.shape(clique))
+        counts = np.bincount(cells, minlength=self.domain.size(clique))
+        return np.asarray(counts / len(self._sample), np.float64)
+
+    @cached_property
+    def _sample(self) -> Codes:
+        return self.draw(_DRAWN, np.random.default_rng(0), Quiet())
 
     def _across(self, clique: Clique) -> tuple[Table, Clique]:
         """The marginal of columns in several nodes: messages up the part of the forest that joins them."""
@@ -253,6 +274,9 @@ def _product(one: tuple[Table, Clique], two: tuple[Table, Clique], needed: set[s
     """Two tables multiplied, and summed over what is not needed further."""
     letter = dict(zip(dict.fromkeys((*one[1], *two[1])), string.ascii_letters, strict=False))
     kept = tuple(name for name in letter if name in needed)
+    sizes = dict(zip((*one[1], *two[1]), (*one[0].shape, *two[0].shape), strict=True))
+    if math.prod(sizes[name] for name in kept) > _MOST_JOINED:
+        raise _TooWide
     first, second, last = ("".join(letter[name] for name in names) for names in (one[1], two[1], kept))
     return np.asarray(np.einsum(f"{first},{second}->{last}", one[0], two[0], optimize=True)), kept
 

@@ -261,3 +261,18 @@ assert jnp.ones(1).dtype == jnp.float32
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@needs_mbi
+def test_marginals_that_do_not_fit_in_memory_are_drawn(monkeypatch):
+    """Columns far apart in the tree: of 200,000 rows, within sampling error of the exact ones."""
+    domain, codes = domain_of(4, 4, 4, 4), chain(3000, 4, 4)
+    pairs = Workload((("c0", "c1"), ("c1", "c2"), ("c2", "c3")))
+    _, _, outcome = run("workload", codes, domain, pairs, Fraction(50))
+    tree = outcome.model.tree
+    whole = tree.project(("c0", "c3"))
+    monkeypatch.setattr("dpsql.fitting.graphical._MOST_JOINED", 3)
+    drawn = tree.project(("c0", "c3"))
+    assert drawn.sum() == pytest.approx(1)
+    assert abs(drawn - whole).sum() < 0.05
+    assert not np.array_equal(drawn, whole)
