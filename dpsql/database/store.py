@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -128,7 +129,7 @@ class Books:
         return cursor.fetchall()
 
     def _transaction(self, work: Callable[[], Result], *, advance: bool = True) -> Result:
-        pending = heads.Pending(self._head_path())
+        pending = heads.Pending(self._head_path)
         for attempt in range(_ATTEMPTS):
             self._recorded, self._inside = False, True
             self._cursor.execute("BEGIN")
@@ -199,8 +200,11 @@ class Books:
         """
         self.check_writable()
         try:
-            self._snapshot(lambda: chain.verify(self._run, self._states()))
-            self.advance()
+            link = self._snapshot(lambda: chain.verify(self._run, self._states()))
+            path = self._head_path
+            known = None if path is None else heads.read_head(path)
+            if known is None or known.link != link:  # of another session, which was faster
+                self.advance()
         except BooksError as error:
             raise BooksError(f"{error}; {_ADVICE}") from None
 
@@ -211,21 +215,24 @@ class Books:
             BooksError: the ledger, an account and the head do not fit together.
         """
         self._snapshot(lambda: chain.verify(self._run, self._states()))
-        path = self._head_path()
+        path = self._head_path
         if path is not None:
-            self._compare(path)
+            self._snapshot(lambda: self._compare(path))
 
-    def _compare(self, path: Path) -> heads.Head:
-        """The head in a file, which must be an event of the ledger."""
+    def _compare(self, path: Path) -> heads.Head | None:
+        """What the head in a file, which must be an event of the ledger, should be now; None if it is the newest."""
         known = heads.read_head(path)
         if known is None:
             raise BooksError(f"the head of the ledger is missing: {str(path)!r} does not exist")
+        newest = self._newest()
+        if newest == known.link:
+            return None
         if known.number and chain.at(self._run, known.number) != known.link:
             raise BooksError(
                 f"the database is older than the head of its ledger, or damaged: {str(path)!r} knows event "
-                f"{known.number}, which is not in the ledger of {self._newest().number} events"
+                f"{known.number}, which is not in the ledger of {newest.number} events"
             )
-        return known
+        return heads.Head(known.books, newest.number, newest.hash, self._states())
 
     def advance(self) -> None:
         """Bring the head up to the newest event, if it is one that the ledger has.
@@ -233,26 +240,20 @@ class Books:
         Raises:
             BooksError: it knows an event that the ledger does not have, or cannot be read or written.
         """
-        path = self._head_path()
+        path = self._head_path
         if path is None:
             return
         with heads.lock:
             before = heads.Pending.of(path)
-            known = self._compare(path)
-            newest = self._snapshot(self._head)
-            if newest.link != known.link:
+            newest = self._snapshot(lambda: self._compare(path))
+            if newest is not None:
                 heads.write_head(path, newest)
             heads.Pending.forget(path, before)
-
-    def _head(self) -> heads.Head:
-        """What the head should be."""
-        link = self._newest()
-        return heads.Head(self._books_id(), link.number, link.hash, self._states())
 
     def secure(self) -> None:
         """Before anything published is told: bring the head up to it, where that is not done yet."""
         if not self._inside and heads.Pending.any():
-            path = self._head_path()
+            path = self._head_path
             if path is not None and heads.Pending.of(path):
                 self.advance()
 
@@ -260,11 +261,14 @@ class Books:
         rows = self._run("SELECT number, hash FROM dpsql.event ORDER BY number DESC LIMIT 1")
         return Link(*rows[0]) if rows else Link()
 
-    def _books_id(self) -> str:
-        return str(self._run("SELECT content->>'$.books' FROM dpsql.event WHERE number = 1")[0][0])
-
+    @cached_property
     def _head_path(self) -> Path | None:
         return heads.head_file(self._cursor, self.catalog)
+
+    def _head(self, books: str) -> heads.Head:
+        """What a head written anew should be."""
+        link = self._newest()
+        return heads.Head(books, link.number, link.hash, self._states())
 
     def check_no_others(self) -> None:
         """Refuse to open books where a head says that the database had some, which are lost.
@@ -272,7 +276,7 @@ class Books:
         Raises:
             BooksError: there is such a head.
         """
-        path = self._head_path()
+        path = self._head_path
         known = None if path is None else heads.read_head(path)
         if known is not None and known.number:
             raise BooksError(
@@ -283,7 +287,7 @@ class Books:
     def _open_books(self) -> str:
         """The id of new books; before anything of them is committed a head that knows none, so that none is missing."""
         self.check_no_others()
-        books, path = secrets.token_hex(16), self._head_path()
+        books, path = secrets.token_hex(16), self._head_path
         if path is not None:
             heads.write_head(path, heads.Head(books))
         return books
@@ -291,7 +295,7 @@ class Books:
     def accept(self, reason: str, flaw: str) -> None:
         """Begin the chain anew from all that is there; see `dpsql.ownership.accept`."""
         self.check_writable()
-        path = self._head_path()
+        path = self._head_path
         with heads.lock:
             try:
                 known = None if path is None else heads.read_head(path)
@@ -312,7 +316,9 @@ class Books:
 
             self._transaction(work, advance=False)
             if path is not None:
-                heads.write_head(path, self._snapshot(self._head))
+                heads.write_head(
+                    path, self._snapshot(lambda: self._head(known.books if known else secrets.token_hex(16)))
+                )
 
     def _keep_spent(self, source: str, state: Mapping[str, Any], now: int) -> None:
         """Spend what a head knows to be spent, where that is more; open the account again if it is lost."""
