@@ -388,6 +388,9 @@ def produce_answers(
         if entry is not None and entry.state == "published":
             return entry
         _check_same(cursor, books, resolved)
+        if entry is not None:
+            check_not_failed(entry)
+            books.resume(entry)
         entry = entry or books.charge(
             resolved.key,
             resolved.source.key,
@@ -397,7 +400,6 @@ def produce_answers(
             promise(resolved.budget, resolved.account.neighbours),
             resolved.budget,
         )
-        check_not_failed(entry)
         return _measure(cursor, books, entry, resolved, progress, entropy)
 
 

@@ -226,13 +226,15 @@ def discover(cursors: Cursors, resolved: Discovery, progress: Progress, entropy:
         if now.found is not None:
             books.declare(now.source.key, now.found)
             return now.found
+        if now.entry is not None:
+            if now.entry.state == "failed":
+                raise DpsqlError(f"{now.entry.report['failed']}; what was charged is kept")
+            books.resume(now.entry)
         words = promise(now.budget, now.account.neighbours, now.failure)
         kind = "discover (values)" if now.whole is None else "discover (bins)"
         entry = now.entry or books.charge(
             now.key, now.source.key, now.canonical, Domain(()), kind, words, now.budget, now.failure
         )
-        if entry.state == "failed":
-            raise DpsqlError(f"{entry.report['failed']}; what was charged is kept")
         progress.stage(f"counting {now.source.name}")
         bound = books.bound(now.source.key)
         counter = DuckDBCounter(cursor, now.source, Domain(()), bound, once=True)

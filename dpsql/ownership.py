@@ -12,7 +12,7 @@ import duckdb
 from dpsql.database.catalog import Source
 from dpsql.database.store import Books
 from dpsql.errors import BooksError, InvalidArgument
-from dpsql.privacy.accounting import account_budget
+from dpsql.privacy.accounting import check_epsilon
 from dpsql.privacy.ledger import Account
 from dpsql.protection import account_of
 
@@ -24,15 +24,13 @@ def raise_budget(cursor: duckdb.DuckDBPyConnection, source: Source, epsilon: flo
         InvalidArgument: ε is not above the present one, or no reason is given.
         BooksError: the ledger does not fit together, or the database is read-only.
     """
-    books, account = _checked(cursor, source, reason)
-    if not epsilon > account.epsilon:
-        raise InvalidArgument(f"epsilon is {epsilon:g}, but {source.name!r} promises {account.epsilon:g}: give more")
-    budget = account_budget(epsilon, account.delta_of_sums)
-    return books.raise_account(source.key, budget, reason)
+    check_epsilon(epsilon)
+    return _checked(cursor, source, reason).raise_account(source.key, epsilon, reason)
 
 
 def reset(cursor: duckdb.DuckDBPyConnection, source: Source, reason: str) -> Account:
-    """Begin anew, for rows that are about other people: nothing is spent, and no earlier release is used or found.
+    """Begin anew, for rows that are about other people: nothing is spent, and no earlier release is reused or found
+    again.
 
     The promise then holds for the releases before and for those after, each by themselves. To reset the account of rows
     about the same people breaks it.
@@ -41,8 +39,7 @@ def reset(cursor: duckdb.DuckDBPyConnection, source: Source, reason: str) -> Acc
         InvalidArgument: no reason is given.
         BooksError: the ledger does not fit together, or the database is read-only.
     """
-    books, _ = _checked(cursor, source, reason)
-    return books.reset_account(source.key, reason)
+    return _checked(cursor, source, reason).reset_account(source.key, reason)
 
 
 def retire(cursor: duckdb.DuckDBPyConnection, source: Source, reason: str) -> Account:
@@ -52,16 +49,15 @@ def retire(cursor: duckdb.DuckDBPyConnection, source: Source, reason: str) -> Ac
         InvalidArgument: no reason is given.
         BooksError: the ledger does not fit together, or the database is read-only.
     """
-    books, _ = _checked(cursor, source, reason)
-    return books.retire_account(source.key, reason)
+    return _checked(cursor, source, reason).retire_account(source.key, reason)
 
 
-def _checked(cursor: duckdb.DuckDBPyConnection, source: Source, reason: str) -> tuple[Books, Account]:
+def _checked(cursor: duckdb.DuckDBPyConnection, source: Source, reason: str) -> Books:
     _check_reason(reason)
     books = Books(cursor, source.catalog)
-    account = account_of(books, source)
+    account_of(books, source)
     books.check()
-    return books, account
+    return books
 
 
 def _check_reason(reason: str) -> None:

@@ -312,10 +312,12 @@ def produce(cursors: Cursors, resolved: Resolved, progress: Progress, entropy: E
         if now.entry is None or now.entry.state != "published":
             resolved.check_same(now)
         books = Books(cursor, now.source.catalog)
+        if now.entry is not None and now.entry.state != "published":
+            check_not_failed(now.entry)
+            books.resume(now.entry)
         entry = now.entry or books.charge(
             now.key, now.source.key, now.canonical, now.domain, now.mechanism.name, now.guarantee(), now.budget
         )
-        check_not_failed(entry)
         return entry if entry.state == "published" else _make(cursor, books, entry, now, progress, entropy)
 
 

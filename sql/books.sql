@@ -67,6 +67,7 @@ CREATE TABLE IF NOT EXISTS dpsql.release (
   guarantee  VARCHAR NOT NULL,    -- in words: loss, neighbours
   state      VARCHAR NOT NULL,
   rows       BIGINT,              -- of the synthetic table
+  told       BIGINT,              -- the number of the event of its publication
   report     VARCHAR              -- JSON: what the fit says of itself, from released values only
 );
 

@@ -1,9 +1,11 @@
 -- dp_releases(): every release of one database. Anyone may see it: it depends on requests and released values only.
+-- known is the newest event that the head knows: what was published later is not told yet.
 -- event and hash are those of the ledger when the release was charged: who keeps them can tell whether it is still there.
 SELECT
   r.number AS release,
   $prefix || r.source AS source,
   CASE
+    WHEN r.state = 'published' AND r.told > CAST($known AS BIGINT) THEN 'measured'
     WHEN r.state = 'reserved' AND EXISTS (SELECT 1 FROM dpsql.answer AS a WHERE a.release = r.key) THEN 'measured'
     ELSE r.state
   END AS state,
@@ -11,10 +13,10 @@ SELECT
   CAST(e.content->>'$.epsilon' AS DOUBLE) AS epsilon,
   CAST(e.content->>'$.delta' AS DOUBLE) AS delta,
   CAST(CAST(e.content->>'$.rho' AS HUGEINT) AS DOUBLE) / pow(2, 96) AS rho,
-  r.rows,
+  CASE WHEN r.told <= CAST($known AS BIGINT) THEN r.rows END AS rows,
   r.guarantee,
   r.request,
-  CASE WHEN r.state = 'published' THEN r.report END AS report,
+  CASE WHEN r.told <= CAST($known AS BIGINT) THEN r.report END AS report,
   r.key,
   e.hash
 FROM dpsql.release AS r

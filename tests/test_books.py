@@ -127,6 +127,7 @@ TAMPERED = {
     "the promise": "UPDATE dpsql.account SET epsilon = 9",
     "the units": "UPDATE dpsql.account SET unit_rows = 1",
     "the account removed": "DELETE FROM dpsql.account",
+    "the secret": "UPDATE dpsql.account SET unit_secret = 'known'",
 }
 
 
@@ -137,8 +138,6 @@ def test_tampering_is_noticed_on_open(bank, how):
         con.execute(TAMPERED[how])
     with pytest.raises(BooksError, match="dpsql ledger verify"):
         dpsql.connect(bank)
-    with dpsql.connect(bank, read_only=True) as db:  # what was told can be read
-        assert db.sql("SELECT count(*) FROM dp_releases()").fetchall()[0][0] <= 2
 
 
 @pytest.mark.parametrize("how", TAMPERED)
@@ -149,6 +148,137 @@ def test_tampering_is_noticed_before_a_charge(bank, how):
         with pytest.raises(duckdb.Error, match="nothing is charged|is not protected"):
             ask(db, "three")
         assert db.sql("SELECT count(*) FROM dpsql.release").fetchall() == [(2,)]
+
+
+@pytest.mark.parametrize("how", TAMPERED)
+def test_tampering_can_be_accepted(bank, how):
+    """And then all fits together, with at least as much spent and at most as much promised as before."""
+    with dpsql.connect(bank) as db:
+        before = db.budget().iloc[0]
+    with duckdb.connect(str(bank)) as con:
+        con.execute(TAMPERED[how])
+    assert main(["ledger", "accept", str(bank), "--reason", "looked at"]) == (1 if how == "all events removed" else 0)
+    if how == "all events removed":
+        return
+    with dpsql.connect(bank) as db:
+        after = db.budget().iloc[0]
+        assert after.epsilon_spent >= before.epsilon_spent
+        assert after.epsilon_left <= before.epsilon_left
+        assert after.epsilon <= before.epsilon
+        assert len(ask(db, "three", 0.1)) == 3
+        assert db.budget().releases[0] > 2
+
+
+def reserved(path: Path) -> None:
+    """A bank with one release that is paid for, and killed before a count is read."""
+    with prepare(path):
+        pass
+    crash(
+        path,
+        "import dpsql.answering\n"
+        "dpsql.answering.DuckDBCounter = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"db.sql({QUERY.format(0.3, 'one')!r}).fetchall()",
+    )
+
+
+BEFORE_A_RESUME = {
+    "more is granted": "UPDATE dpsql.release SET gdp = gdp * 100, rho = rho * 100",
+    "another request": "UPDATE dpsql.release SET request = replace(request, 'one', 'two')",
+    "the account": "UPDATE dpsql.account SET gdp_spent = 0, rho_spent = 0",
+    "the budget": "UPDATE dpsql.account SET gdp_budget = gdp_budget * 4, rho_budget = rho_budget * 4",
+}
+
+
+@pytest.mark.parametrize("how", BEFORE_A_RESUME)
+def test_what_is_resumed_is_what_was_charged(tmp_path, how):
+    path = tmp_path / "bank.duckdb"
+    reserved(path)
+    with dpsql.connect(path) as db:
+        db.sql(BEFORE_A_RESUME[how])
+        with pytest.raises(duckdb.Error, match="dpsql ledger verify"):
+            ask(db, "one")
+        assert db.sql("SELECT count(*) FROM dpsql.answer").fetchall() == [(0,)]
+
+
+def test_what_was_told_is_not_measured_again(bank):
+    """Answers and rows deleted, the release set back: no fresh noise for what is paid for once."""
+    with dpsql.connect(bank) as db:
+        db.sql(
+            "UPDATE dpsql.release SET state = 'reserved', told = NULL; DELETE FROM dpsql.answer; DELETE FROM dpsql.cell"
+        )
+        with pytest.raises(duckdb.Error, match="was told already"):
+            ask(db, "one")
+
+
+def test_what_the_head_does_not_know_is_not_told(tmp_path):
+    """Killed between the publication and its head: a read-only reader is refused, an attached one brings the head up."""
+    path = tmp_path / "bank.duckdb"
+    with prepare(path):
+        pass
+    crash(
+        path,
+        "from dpsql.database import heads\n"
+        "write = heads.write_head\n"
+        "def dies(path, head):\n"
+        "    write(path, head) if head.number < 3 else os.kill(os.getpid(), signal.SIGKILL)\n"
+        "heads.write_head = dies\n"
+        f"db.sql({QUERY.format(0.3, 'one')!r}).fetchall()",
+    )
+    assert head(path)["number"] == 2
+    with dpsql.connect(path, read_only=True) as db:
+        for told in (QUERY.format(0.3, "one"), "FROM dp_releases()", "FROM dp_measurements(2)"):
+            with pytest.raises(duckdb.Error, match="which the head|the head of its ledger does not know"):
+                db.sql(told).fetchall()
+    with dpsql.connect(":memory:") as db:
+        db.sql(f"ATTACH '{path}' AS bank")
+        assert len(db.sql(QUERY.format(0.3, "one").replace("FROM t", "FROM bank.t")).fetchall()) == 3
+    assert head(path)["number"] == 3
+
+
+def test_an_account_is_not_opened_on_books_that_do_not_fit(bank):
+    with dpsql.connect(bank) as db:
+        db.sql("CREATE TABLE u AS SELECT true AS a; UPDATE dpsql.account SET gdp_spent = 0")
+        with pytest.raises(BooksError, match="the account of t is not what the ledger says"):
+            db.protect("u", epsilon=1.0, delta=1e-6)
+    assert head(bank)["accounts"]["t"]["gdp_spent"] != "0"
+
+
+def test_a_reset_ends_what_is_being_made(tmp_path, monkeypatch):
+    """Charged before the reset, counted after it: not told."""
+    with prepare(tmp_path / "bank.duckdb") as db:
+        import dpsql.answering as answering
+
+        counter = answering.DuckDBCounter
+
+        def late(*arguments, **named):
+            monkeypatch.setattr(answering, "DuckDBCounter", counter)
+            with dpsql.install(db.connection.cursor()) as other:
+                other.reset("t", reason="other people")
+            return counter(*arguments, **named)
+
+        monkeypatch.setattr(answering, "DuckDBCounter", late)
+        with pytest.raises(duckdb.Error, match="the account was reset"):
+            ask(db, "one", 1.9)
+        assert db.sql("SELECT state FROM dp_releases()").fetchall() == [("failed",)]
+
+
+def test_what_is_kept_for_discoveries_stays_kept(tmp_path):
+    """A copy from before the discovery is accepted: half of δ is still kept, and the budget smaller."""
+    path, copy = tmp_path / "bank.duckdb", tmp_path / "copy"
+    with dpsql.connect(path) as db:
+        db.sql("CREATE TABLE t AS SELECT 'w' || i % 2 AS a FROM range(2000) r(i)")
+        db.protect("t", epsilon=2.0, delta=1e-6)
+    shutil.copy(path, copy)
+    with dpsql.connect(path) as db:
+        db.discover("t", "a", epsilon=0.5, delta=9e-7)
+        known = db.sql("SELECT delta_reserved, delta_spent, gdp_budget, rho_budget FROM dpsql.account").fetchall()
+    shutil.copy(copy, path)
+    assert main(["ledger", "accept", str(path), "--reason", "copy of Monday"]) == 0
+    with dpsql.connect(path) as db:
+        found = db.sql("SELECT delta_reserved, delta_spent, gdp_budget, rho_budget FROM dpsql.account").fetchall()
+        assert found == known
+        with pytest.raises(InsufficientBudget):
+            db.discover("t", "a", epsilon=0.4, delta=5e-7)
 
 
 def test_an_older_copy_is_noticed(tmp_path):
@@ -255,6 +385,9 @@ def test_verify_and_accept(bank, tmp_path, capsys):
         assert db.budget().epsilon_spent[0] == spent
         last = db.sql("SELECT kind, reason FROM dp_ledger() ORDER BY number").fetchall()[-2:]
         assert last == [("accept", "disk died, copy of Monday")] * 2
+        assert (
+            db.sql("SELECT max(number) FROM dp_ledger()").fetchall()[0][0] > 8
+        )  # numbers that were lost are not used again
         with pytest.raises(duckdb.Error, match="largest epsilon that fits"):
             ask(db, "three", 1.9)
         ask(db, "four", 0.2)

@@ -100,15 +100,15 @@ class BooksQuery(Relation):
         """See `Relation.run`."""
         with self.instance.cursor() as cursor:
             catalogs = catalogs_with_books(cursor)
-            for catalog in catalogs:
-                Books(cursor, catalog).secure()
-            parts = [
-                with_constants(
-                    qualified(read(self.name)[0], catalog), {**self.constants, "prefix": prefix(cursor, catalog)}
-                )
-                for catalog in catalogs
-            ]
+            parts = [self._of(cursor, catalog) for catalog in catalogs]
         return " UNION ALL ".join(f"({part})" for part in parts) or self.schema
+
+    def _of(self, cursor: duckdb.DuckDBPyConnection, catalog: str) -> str:
+        """The query on the books of one database, up to what its head knows."""
+        books = Books(cursor, catalog)
+        books.secure()
+        told = {"prefix": prefix(cursor, catalog), "known": str(books.known_events())}
+        return with_constants(qualified(read(self.name)[0], catalog), {**self.constants, **told})
 
 
 def prefix(cursor: duckdb.DuckDBPyConnection, catalog: str) -> str:

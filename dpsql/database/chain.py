@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,11 +28,12 @@ States = Mapping[str, Any]
 _CHAIN: Final = """
     WITH events AS (
       SELECT number, content, hash, basis, lag(hash) OVER (ORDER BY number) AS before,
-        row_number() OVER (ORDER BY number) AS place, max(CASE WHEN basis IS NOT NULL THEN number END) OVER () AS anchor
+        coalesce(lag(number) OVER (ORDER BY number), 0) AS last,
+        max(CASE WHEN basis IS NOT NULL THEN number END) OVER () AS anchor
       FROM dpsql.event
     )
     SELECT max(number), arg_max(hash, number), max(anchor), any_value(basis) FILTER (WHERE number = anchor),
-      min(number) FILTER (WHERE number >= coalesce(anchor, 0) AND (number <> place
+      min(number) FILTER (WHERE number >= coalesce(anchor, 0) AND ((basis IS NULL AND number <> last + 1)
         OR hash <> sha256(coalesce(basis || chr(10), before || chr(10), '') || content)))
     FROM events
 """
@@ -60,15 +62,23 @@ class Link:
     hash: str = ""
 
 
-def append(run: Run, content: Mapping[str, Any], basis: str | None = None) -> Link:
-    """Add an event, inside a transaction; a session that adds another one at the same time conflicts with it."""
+def append(run: Run, content: Mapping[str, Any], basis: str | None = None, number: int | None = None) -> Link:
+    """Add an event, inside a transaction; a session that adds another one at the same time conflicts with it.
+
+    Args:
+        run: statements of the books.
+        content: of the event.
+        basis: where the chain begins anew, a digest of all that is there.
+        number: of it then, for numbers of events that were lost are not used again.
+    """
     rows = run("SELECT number, hash FROM dpsql.event ORDER BY number DESC LIMIT 1")
-    number, before = rows[0] if rows else (0, None)
-    text = json.dumps({**content, "number": number + 1}, ensure_ascii=False, sort_keys=True)
+    last, before = rows[0] if rows else (0, None)
+    number = last + 1 if number is None else number
+    text = json.dumps({**content, "number": number}, ensure_ascii=False, sort_keys=True)
     digest = _hash(before if basis is None else basis, text)
-    row = {"number": number + 1, "content": text, "hash": digest, "basis": basis}
+    row = {"number": number, "content": text, "hash": digest, "basis": basis}
     run("INSERT INTO dpsql.event VALUES ($number, $content, $hash, $basis)", row)
-    return Link(number + 1, digest)
+    return Link(number, digest)
 
 
 def _hash(before: str | None, content: str) -> str:
@@ -80,50 +90,66 @@ def everything(run: Run, number: int) -> str:
     return str(run(_BASIS, {"number": number})[0][0])
 
 
-def verify(run: Run, accounts: States) -> Link:
-    """The newest event of a chain without a flaw.
+def verify(run: Run, accounts: States, *, whole: bool = True) -> tuple[Link, States]:
+    """The newest event of a chain without a flaw, and the accounts after it.
 
     Args:
         run: statements of the books, all of one snapshot.
         accounts: the state of each, as its row says.
+        whole: look at all events; else at those that are newer than one up to which this process looked before.
 
     Raises:
         BooksError: an event or an account is not what was recorded; says which.
     """
+    found = None if whole else _newest(run)
+    link, states = found or _all(run)
+    for source in sorted({*states, *accounts}):
+        if states.get(source) != accounts.get(source):
+            raise BooksError(f"the account of {source} is not what the ledger says")
+    with _lock:
+        _known[link.hash] = states
+        while len(_known) > _KEPT:
+            _known.popitem(last=False)
+    return link, states
+
+
+def recorded(run: Run) -> States:
+    """The accounts after the newest event, as far as the ledger tells them."""
+    return {source: json.loads(state) for source, state in run(_STATES)}
+
+
+_known: Final[OrderedDict[str, States]] = OrderedDict()
+"""Accounts after the events up to which was looked, by hash."""
+_lock: Final = threading.Lock()
+_KEPT: Final = 64
+
+
+def _all(run: Run) -> tuple[Link, States]:
     number, digest, anchor, basis, broken = run(_CHAIN)[0]
     if broken is not None:
         raise BooksError(f"event {broken} of the ledger is not what was recorded, or one before it is missing")
     if anchor is not None and everything(run, anchor) != basis:
         raise BooksError(f"the events that were accepted as number {anchor} are not what they were then")
-    link = Link() if number is None else Link(int(number), str(digest))
-    states = _states(run, link)
-    for source in sorted({*states, *accounts}):
-        if states.get(source) != accounts.get(source):
-            raise BooksError(f"the account of {source} is not what the ledger says")
-    return link
+    return (Link(), {}) if number is None else (Link(int(number), str(digest)), recorded(run))
 
 
-_known: Final[OrderedDict[str, States]] = OrderedDict()
-"""Accounts after the events at which they were last looked for, by hash."""
-_KEPT: Final = 64
-
-
-def _states(run: Run, link: Link) -> States:
-    """The accounts after the newest event: by the last events, from one after which they are known, or by all."""
-    rows = run("SELECT content, hash FROM dpsql.event ORDER BY number DESC LIMIT 8")
-    newer = list(itertools.takewhile(lambda row: row[1] not in _known, rows))
-    if len(newer) < len(rows):
-        states = dict(_known[rows[len(newer)][1]])
-        for content, _ in reversed(newer):
-            told = json.loads(content)
-            if "account" in told:
-                states[told["source"]] = told["account"]
-    else:
-        states = {source: json.loads(state) for source, state in run(_STATES)}
-    _known[link.hash] = states
-    while len(_known) > _KEPT:
-        _known.popitem(last=False)
-    return states
+def _newest(run: Run) -> tuple[Link, States] | None:
+    """The same by the last events, from one up to which was looked; None if there is none, or anything is odd."""
+    rows = run("SELECT number, content, hash, basis FROM dpsql.event ORDER BY number DESC LIMIT 8")
+    with _lock:
+        newer = list(itertools.takewhile(lambda row: row[2] not in _known, rows))
+        if len(newer) == len(rows):
+            return None
+        number, _, before, _ = rows[len(newer)]
+        states = dict(_known[before])
+    for place, content, digest, basis in reversed(newer):
+        if place != number + 1 or basis is not None or digest != _hash(before, content):
+            return None
+        told = json.loads(content)
+        if "account" in told:
+            states[told["source"]] = told["account"]
+        number, before = place, digest
+    return Link(int(number), str(before)), states
 
 
 def at(run: Run, number: int) -> Link | None:

@@ -16,11 +16,11 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import duckdb
 
@@ -63,10 +63,15 @@ def head_file(cursor: duckdb.DuckDBPyConnection, catalog: str) -> Path | None:
 
 def file_beside(database: Path) -> Path:
     """Where the head of the ledger of a database file is."""
-    whole, folder = database.resolve(), os.environ.get("DPSQL_HEADS")
-    if not folder:
+    whole, named = database.resolve(), os.environ.get("DPSQL_HEADS")
+    if not named:
         return whole.with_name(whole.name + SUFFIX)
-    return Path(folder) / f"{whole.name}-{hashlib.sha256(str(whole).encode()).hexdigest()[:12]}{SUFFIX}"
+    folder = _folders.setdefault(named, Path(named).resolve())  # where it was when it was first used
+    return folder / f"{whole.name}-{hashlib.sha256(str(whole).encode()).hexdigest()[:12]}{SUFFIX}"
+
+
+_folders: Final[dict[str, Path]] = {}
+_read: Final[dict[Path, tuple[tuple[int, int, int], Head]]] = {}
 
 
 def read_head(path: Path) -> Head | None:
@@ -76,9 +81,17 @@ def read_head(path: Path) -> Head | None:
         BooksError: it cannot be read, or is none.
     """
     try:
+        status = path.stat()
+        version = (status.st_mtime_ns, status.st_ino, status.st_size)
+        known = _read.get(path)
+        if known is not None and known[0] == version:
+            return known[1]
         data = json.loads(path.read_text(encoding="utf-8"))
-        return Head(str(data["books"]), int(data["number"]), str(data["hash"]), dict(data["accounts"]))
+        head = Head(str(data["books"]), int(data["number"]), str(data["hash"]), dict(data["accounts"]))
+        _read[path] = version, head
+        return head
     except FileNotFoundError:
+        _read.pop(path, None)
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BooksError(f"the head of the ledger in {str(path)!r} cannot be read ({type(error).__name__})") from None
@@ -114,43 +127,3 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-class Pending:
-    """A commit of which the head may not know yet; those that ended without it are done again by who tells next."""
-
-    _begun: ClassVar[dict[Pending, bool]] = {}
-
-    def __init__(self, path: Path | None) -> None:
-        self.path = path
-
-    def begin(self) -> None:
-        """Just before the commit."""
-        if self.path is not None:
-            self._begun[self] = False
-
-    def end(self) -> None:
-        """The head knows, or nothing was committed."""
-        self._begun.pop(self, None)
-
-    @classmethod
-    def any(cls) -> bool:
-        """Whether there are any, of whatever database."""
-        return bool(cls._begun)
-
-    @classmethod
-    def of(cls, path: Path) -> list[Pending]:
-        """Those of the database with that head."""
-        return [pending for pending in list(cls._begun) if pending.path == path]
-
-    def fail(self) -> None:
-        """The commit is done, the head could not be written."""
-        if self in self._begun:
-            self._begun[self] = True
-
-    @classmethod
-    def forget(cls, path: Path, before: Sequence[Pending]) -> None:
-        """The head was written: those that had failed before are done."""
-        for pending in before:
-            if cls._begun.get(pending):
-                pending.end()

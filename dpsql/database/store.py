@@ -31,12 +31,12 @@ from dpsql.database.encoding import data_type, decode, from_tick
 from dpsql.database.statements import qualified, read
 from dpsql.database.units import Bound
 from dpsql.domain import Attribute, Domain, attribute_from, decimal_scale
-from dpsql.errors import BooksError, InsufficientBudget
+from dpsql.errors import BooksError, DpsqlError, InsufficientBudget, InvalidArgument
 from dpsql.marginal import Measurement
 from dpsql.neighbours import Neighbours
 from dpsql.privacy.accounting import RHO_UNIT, Budget, account_budget, units
 from dpsql.privacy.curator import Answer, Query
-from dpsql.privacy.ledger import Account
+from dpsql.privacy.ledger import Account, sums_delta
 from dpsql.threshold import Threshold
 
 Result = TypeVar("Result")
@@ -129,31 +129,22 @@ class Books:
         return cursor.fetchall()
 
     def _transaction(self, work: Callable[[], Result], *, advance: bool = True) -> Result:
-        pending = heads.Pending(self._head_path)
         for attempt in range(_ATTEMPTS):
             self._recorded, self._inside = False, True
             self._cursor.execute("BEGIN")
             try:
                 result = work()
-                if self._recorded:
-                    pending.begin()
                 self._cursor.execute("COMMIT")
                 break
             except BaseException as error:
                 self._rollback()
-                pending.end()
                 if attempt == _ATTEMPTS - 1 or not _is_conflict(error):
                     raise
                 time.sleep(secrets.randbelow(1000) / 1000 * min(0.05, 0.001 * 2**attempt))
             finally:
                 self._inside = False
         if self._recorded and advance:
-            try:
-                self.advance()
-            except BaseException:
-                pending.fail()  # nothing published is told until the head is written
-                raise
-        pending.end()
+            self.advance()
         return result
 
     def _snapshot(self, look: Callable[[], Result]) -> Result:
@@ -200,11 +191,8 @@ class Books:
         """
         self.check_writable()
         try:
-            link = self._snapshot(lambda: chain.verify(self._run, self._states()))
-            path = self._head_path
-            known = None if path is None else heads.read_head(path)
-            if known is None or known.link != link:  # of another session, which was faster
-                self.advance()
+            self._snapshot(lambda: chain.verify(self._run, self._states()))
+            self.advance()
         except BooksError as error:
             raise BooksError(f"{error}; {_ADVICE}") from None
 
@@ -223,7 +211,10 @@ class Books:
         """What the head in a file, which must be an event of the ledger, should be now; None if it is the newest."""
         known = heads.read_head(path)
         if known is None:
-            raise BooksError(f"the head of the ledger is missing: {str(path)!r} does not exist")
+            raise BooksError(
+                f"the head of the ledger is missing: {str(path)!r} does not exist (it was moved, or the environment "
+                "variable DPSQL_HEADS is another one)"
+            )
         newest = self._newest()
         if newest == known.link:
             return None
@@ -232,30 +223,49 @@ class Books:
                 f"the database is older than the head of its ledger, or damaged: {str(path)!r} knows event "
                 f"{known.number}, which is not in the ledger of {newest.number} events"
             )
-        return heads.Head(known.books, newest.number, newest.hash, self._states())
+        link, states = self._verified()
+        return heads.Head(known.books, link.number, link.hash, states)
+
+    def _verified(self) -> tuple[Link, chain.States]:
+        """The newest event and the accounts, by events that this process did not look at before."""
+        return chain.verify(self._run, self._states(), whole=False)
 
     def advance(self) -> None:
         """Bring the head up to the newest event, if it is one that the ledger has.
 
         Raises:
-            BooksError: it knows an event that the ledger does not have, or cannot be read or written.
+            BooksError: it knows an event that the ledger does not have, an account is not what was recorded, or the
+                head cannot be read or written.
         """
         path = self._head_path
         if path is None:
             return
         with heads.lock:
-            before = heads.Pending.of(path)
             newest = self._snapshot(lambda: self._compare(path))
             if newest is not None:
                 heads.write_head(path, newest)
-            heads.Pending.forget(path, before)
 
     def secure(self) -> None:
-        """Before anything published is told: bring the head up to it, where that is not done yet."""
-        if not self._inside and heads.Pending.any():
-            path = self._head_path
-            if path is not None and heads.Pending.of(path):
-                self.advance()
+        """After something was read, and before it is told: see to it that the head knows it.
+
+        Raises:
+            BooksError: it does not, and cannot be brought up.
+        """
+        if self._inside or self._head_path is None:
+            return
+        known, newest = heads.read_head(self._head_path), self._newest()
+        if known is None or newest.number > known.number:
+            if is_read_only(self._cursor, self.catalog):
+                raise BooksError(
+                    f"database {self.catalog!r} has events that the head of its ledger does not know, and is "
+                    "read-only: open it for writing once"
+                )
+            self.advance()
+
+    def known_events(self) -> int:
+        """The number of the newest event that the head knows."""
+        known = None if self._head_path is None else heads.read_head(self._head_path)
+        return self._newest().number if known is None else known.number
 
     def _newest(self) -> Link:
         rows = self._run("SELECT number, hash FROM dpsql.event ORDER BY number DESC LIMIT 1")
@@ -264,11 +274,6 @@ class Books:
     @cached_property
     def _head_path(self) -> Path | None:
         return heads.head_file(self._cursor, self.catalog)
-
-    def _head(self, books: str) -> heads.Head:
-        """What a head written anew should be."""
-        link = self._newest()
-        return heads.Head(books, link.number, link.hash, self._states())
 
     def check_no_others(self) -> None:
         """Refuse to open books where a head says that the database had some, which are lost.
@@ -295,51 +300,68 @@ class Books:
     def accept(self, reason: str, flaw: str) -> None:
         """Begin the chain anew from all that is there; see `dpsql.ownership.accept`."""
         self.check_writable()
-        path = self._head_path
         with heads.lock:
             try:
-                known = None if path is None else heads.read_head(path)
+                known = None if self._head_path is None else heads.read_head(self._head_path)
             except BooksError:
                 known = None
-            newest = self._newest().number
 
             def work() -> None:
-                for source, state in (known.accounts if known else {}).items():
-                    self._keep_spent(source, state, newest + 1)
-                reason_of_failure = json.dumps({"failed": "it may have been told before the ledger was damaged"})
+                told = [known.accounts if known else {}, chain.recorded(self._run), self._states()]
+                number = 1 + max(self._newest().number, known.number if known else 0, self._largest_release())
+                for source in sorted({source for states in told for source in states}):
+                    self._keep_spent(source, [states[source] for states in told if source in states], number)
+                failed = json.dumps({"failed": "it may have been told before the ledger was damaged"})
                 sql = "UPDATE dpsql.release SET state = 'failed', report = $report WHERE state <> 'published'"
-                self._run(sql, {"report": reason_of_failure})
-                basis = chain.everything(self._run, newest + 1)
-                self._event("accept", basis=basis, reason=reason, flaw=flaw)
+                self._run(sql, {"report": failed})
+                basis = chain.everything(self._run, number)
+                self._event("accept", basis=basis, number=number, reason=reason, flaw=flaw)
                 for source in self._states():
                     self._event("accept", source, reason=reason)
 
             self._transaction(work, advance=False)
-            if path is not None:
-                heads.write_head(
-                    path, self._snapshot(lambda: self._head(known.books if known else secrets.token_hex(16)))
-                )
+            link, states = self._snapshot(lambda: chain.verify(self._run, self._states()))
+            if self._head_path is not None:
+                books = known.books if known else secrets.token_hex(16)
+                heads.write_head(self._head_path, heads.Head(books, link.number, link.hash, states))
 
-    def _keep_spent(self, source: str, state: Mapping[str, Any], now: int) -> None:
-        """Spend what a head knows to be spent, where that is more; open the account again if it is lost."""
+    def _largest_release(self) -> int:
+        return int(self._run("SELECT coalesce(max(number), 0) FROM dpsql.release")[0][0])
+
+    def _keep_spent(self, source: str, states: Sequence[Mapping[str, Any]], now: int) -> None:
+        """Write an account of which several states are told: the most that is spent, of the least that is promised."""
+
+        def most(name: str) -> Any:
+            return max((Fraction(state[name]) for state in states), default=Fraction(0))
+
+        reserved, epsilon = float(most("delta_reserved")), min(float(state["epsilon"]) for state in states)
+        opened = dict(states[-1])
+        delta = min(float(state["delta"]) for state in states)
+        budget = account_budget(epsilon, sums_delta(delta, reserved))
+        pure = [state["pure_spent"] for state in states]
+        opened |= {
+            "epsilon": epsilon,
+            "delta": delta,
+            "delta_reserved": reserved,
+            "delta_spent": float(most("delta_spent")),
+            "rho_budget": _floor_units(budget.rho),
+            "rho_spent": int(most("rho_spent")),
+            "gdp_budget": _floor_units(budget.gdp),
+            "gdp_spent": int(most("gdp_spent")),
+            "pure_spent": None if None in pure else max(map(int, pure)),
+            "currency": next((state["currency"] for state in states if state["currency"]), None),
+            "releases": int(most("releases")),
+            "retired": any(str(state["retired"]) == "True" for state in states),
+            "since": now if len({state["since"] for state in states}) > 1 else int(opened["since"]),
+        }
+        row = {name: opened[name] for name in _ACCOUNT}
         if self.account(source) is None:
-            listed = ", ".join(_ACCOUNT)
             values = ", ".join(f"${name}" for name in _ACCOUNT)
-            sql = f"INSERT INTO dpsql.account ({listed}, unit_secret) VALUES ({values}, $secret)"  # noqa: S608
-            self._run(sql, {**state, "since": now, "secret": secrets.token_hex(32)})
+            sql = f"INSERT INTO dpsql.account ({', '.join(_ACCOUNT)}, unit_secret) VALUES ({values}, $secret)"  # noqa: S608
+            self._run(sql, {**row, "secret": secrets.token_hex(32)})
             return
-        sql = (
-            "UPDATE dpsql.account SET rho_spent = greatest(rho_spent, CAST($rho AS HUGEINT)), "
-            "gdp_spent = greatest(gdp_spent, CAST($gdp AS HUGEINT)), "
-            "pure_spent = CASE WHEN $pure IS NULL THEN NULL ELSE greatest(pure_spent, CAST($pure AS HUGEINT)) END, "
-            "delta_spent = greatest(delta_spent, CAST($failed AS DOUBLE)), "
-            "releases = greatest(releases, CAST($releases AS BIGINT)), "
-            "retired = retired OR CAST($retired AS BOOLEAN), currency = coalesce(currency, $currency) "
-            "WHERE source = $source"
-        )
-        names = {"rho": "rho_spent", "gdp": "gdp_spent", "pure": "pure_spent", "failed": "delta_spent"}
-        names |= {name: name for name in ("releases", "retired", "currency", "source")}
-        self._run(sql, {short: state[name] for short, name in names.items()})
+        changed = ", ".join(f"{name} = ${name}" for name in _ACCOUNT if name != "source")
+        self._run(f"UPDATE dpsql.account SET {changed} WHERE source = $source", row)  # noqa: S608
 
     # --- accounts and domains -----------------------------------------------------------------------------------------
 
@@ -371,6 +393,8 @@ class Books:
                 return known
             since = self._newest().number + 1
             books = self._open_books() if since == 1 else None
+            if books is None:
+                self._verified()
             self._run(
                 "INSERT INTO dpsql.account VALUES ($source, $epsilon, $delta, $neighbours, $unit_column, $unit_type, "
                 "$unit_rows, $unit_secret, 0, 0, $rho, 0, $gdp, 0, NULL, 0, 0, $since, false)",
@@ -405,40 +429,55 @@ class Books:
             )
         return account
 
-    def raise_account(self, source: str, budget: Budget, reason: str) -> Account:
-        """Give an account a larger budget; `budget` is of all its releases at the δ that its sums keep."""
-        sql = "UPDATE dpsql.account SET epsilon = $epsilon, rho_budget = $rho, gdp_budget = $gdp WHERE source = $source"
-        row = {"epsilon": budget.epsilon, "rho": _floor_units(budget.rho), "gdp": _floor_units(budget.gdp)}
-        return self._change(source, "raise", reason, sql, row)
+    def raise_account(self, source: str, epsilon: float, reason: str) -> Account:
+        """Promise a larger ε at the same δ."""
+
+        def raised(account: Account) -> tuple[str, Mapping[str, Any]]:
+            if epsilon <= account.epsilon:
+                raise InvalidArgument(f"epsilon is {epsilon:g}, but {source!r} promises {account.epsilon:g}: give more")
+            budget = account_budget(epsilon, account.delta_of_sums)
+            row = {"epsilon": epsilon, "rho": _floor_units(budget.rho), "gdp": _floor_units(budget.gdp)}
+            return "epsilon = $epsilon, rho_budget = $rho, gdp_budget = $gdp", row
+
+        return self._change(source, "raise", reason, raised)
 
     def reset_account(self, source: str, reason: str) -> Account:
-        """Nothing is spent any more; earlier releases belong to what was before."""
-        account = self.account(source)
-        assert account is not None
-        budget = account_budget(account.epsilon, account.delta)
-        sql = (
-            "UPDATE dpsql.account SET rho_spent = 0, gdp_spent = 0, pure_spent = 0, delta_reserved = 0, "
-            "delta_spent = 0, rho_budget = $rho, gdp_budget = $gdp, currency = NULL, releases = 0, "
-            "unit_secret = $secret, since = (SELECT max(number) + 1 FROM dpsql.event) WHERE source = $source"
-        )
-        row = {"rho": _floor_units(budget.rho), "gdp": _floor_units(budget.gdp), "secret": secrets.token_hex(32)}
-        return self._change(source, "reset", reason, sql, row)
+        """Nothing is spent any more; earlier releases belong to what was before, those that are not published fail."""
+
+        def anew(account: Account) -> tuple[str, Mapping[str, Any]]:
+            failed = json.dumps({"failed": "the account was reset"})
+            ended = "UPDATE dpsql.release SET state = 'failed', report = $report"
+            sql = f"{ended} WHERE source = $source AND state = 'reserved'"
+            self._run(sql, {"report": failed, "source": source})
+            budget = account_budget(account.epsilon, account.delta)
+            changed = (
+                "rho_spent = 0, gdp_spent = 0, pure_spent = 0, delta_reserved = 0, delta_spent = 0, rho_budget = $rho, "
+                "gdp_budget = $gdp, currency = NULL, releases = 0, unit_secret = $secret, since = $since"
+            )
+            exact = {"rho": _floor_units(budget.rho), "gdp": _floor_units(budget.gdp)}
+            return changed, {**exact, "secret": secrets.token_hex(32), "since": self._newest().number + 1}
+
+        return self._change(source, "reset", reason, anew)
 
     def retire_account(self, source: str, reason: str) -> Account:
         """Nothing more is charged."""
-        return self._change(
-            source, "retire", reason, "UPDATE dpsql.account SET retired = true WHERE source = $source", {}
-        )
+        return self._change(source, "retire", reason, lambda _: ("retired = true", {}))
 
-    def _change(self, source: str, kind: str, reason: str, sql: str, row: Mapping[str, Any]) -> Account:
-        """Change an account, and record it with the reason."""
+    def _change(
+        self, source: str, kind: str, reason: str, how: Callable[[Account], tuple[str, Mapping[str, Any]]]
+    ) -> Account:
+        """Change an account, and record it with the reason; `how` tells what is set, from the account as it is."""
 
         def work() -> Account:
-            self._run(sql, {**row, "source": source})
+            self._verified()
+            before = self.account(source)
+            assert before is not None
+            changed, row = how(before)
+            self._run(f"UPDATE dpsql.account SET {changed} WHERE source = $source", {**row, "source": source})  # noqa: S608
             self._event(kind, source, reason=reason)
-            changed = self.account(source)
-            assert changed is not None
-            return changed
+            after = self.account(source)
+            assert after is not None
+            return after
 
         return self._transaction(work)
 
@@ -484,6 +523,8 @@ class Books:
         """The recorded domains of a source's columns, by name."""
         rows = self._run("SELECT spec FROM dpsql.domain WHERE source = $source", {"source": source})
         attributes = [attribute_from(json.loads(spec)) for (spec,) in rows]
+        if any(attribute.origin == "discovered" for attribute in attributes):
+            self.secure()
         return {attribute.name: attribute for attribute in attributes}
 
     def constrain(self, source: str, constraint: Constraint, *, remove: bool = False) -> None:
@@ -504,19 +545,30 @@ class Books:
 
     # --- charges and releases -----------------------------------------------------------------------------------------
 
-    def _event(self, kind: str, source: str | None = None, /, basis: str | None = None, **content: Any) -> int:
+    def _event(
+        self,
+        kind: str,
+        source: str | None = None,
+        /,
+        basis: str | None = None,
+        number: int | None = None,
+        **content: Any,
+    ) -> int:
         """Record what happened, inside a transaction; with the account as it is then."""
         known = {name: value for name, value in content.items() if value is not None}
         if source is not None:
             known |= {"source": source, "account": self._states().get(source)}
         known |= {"kind": kind, "at": datetime.now(UTC).replace(tzinfo=None).isoformat(sep=" ")}
         self._recorded = True
-        return chain.append(self._run, known, basis).number
+        return chain.append(self._run, known, basis, number).number
 
     def _states(self) -> dict[str, dict[str, Any]]:
-        """Every account as its row says, for the ledger and its head: numbers as text, exact."""
-        rows = self._run(f"SELECT {', '.join(_ACCOUNT)} FROM dpsql.account")  # noqa: S608
-        told = [dict(zip(_ACCOUNT, (None if v is None else str(v) for v in row), strict=True)) for row in rows]
+        """Every account as its row says, for the ledger and its head: numbers as text, exact; of the secret a
+        digest.
+        """
+        names = [*_ACCOUNT, "unit_choice"]
+        rows = self._run(f"SELECT {', '.join(_ACCOUNT)}, sha256(unit_secret) FROM dpsql.account")  # noqa: S608
+        told = [dict(zip(names, (None if v is None else str(v) for v in row), strict=True)) for row in rows]
         return {str(state["source"]): state for state in told}
 
     def charge(
@@ -545,6 +597,7 @@ class Books:
             known = self.release(key)
             if known is not None:
                 return known
+            self._verified()
             if failure is not None:
                 self._fail(source, failure)
             charged = self._run(
@@ -561,24 +614,25 @@ class Books:
                 raise _TooDear
             account = self.account(source)
             assert account is not None
+            asked = json.loads(request)
             number = self._event(
                 "charge",
                 source,
                 key=key,
+                asked=_asked(asked, domain),
                 mechanism=mechanism,
                 epsilon=budget.epsilon,
                 delta=budget.delta,
                 rho=str(units(budget.rho)),
                 gdp=str(units(budget.gdp)),
             )
-            asked = json.loads(request)
             earlier = self._published_keys(source) if asked.get("reuse") else []
             recorded = json.dumps({**asked, "earlier": earlier}, ensure_ascii=False, sort_keys=True)
             promise = guarantee + (_BESIDE if earlier and asked.get("reuse") else "")
             rho, gdp = _floor_units(budget.rho), _floor_units(budget.gdp)
             self._run(
                 "INSERT INTO dpsql.release VALUES ($key, $number, $source, $request, $domain, $mechanism, $rho, $gdp, "
-                "$neighbours, $unit_rows, $guarantee, 'reserved', NULL, NULL)",
+                "$neighbours, $unit_rows, $guarantee, 'reserved', NULL, NULL, NULL)",
                 {
                     "key": key,
                     "number": number,
@@ -603,7 +657,6 @@ class Books:
             assert account is not None
             account.require(budget)
             raise InsufficientBudget(f"the budget of {source} was spent meanwhile") from None
-        self.secure()
         return entry
 
     def _fail(self, source: str, failure: float) -> None:
@@ -646,13 +699,12 @@ class Books:
         return self._entries(f"$text IN {names}", text)
 
     def _entries(self, condition: str, text: str) -> list[Entry]:
-        self.secure()
         rows = self._run(
             "SELECT key, number, source, request, domain, mechanism, rho, gdp, neighbours, unit_rows, guarantee, "  # noqa: S608
             f"{_STATE}, rows, report FROM dpsql.release AS r WHERE {condition}",
             {"text": text},
         )
-        return [
+        found = [
             Entry(
                 key=key,
                 number=number,
@@ -685,6 +737,9 @@ class Books:
                 report,
             ) in rows
         ]
+        if any(entry.state == "published" for entry in found):
+            self.secure()
+        return found
 
     # --- the curator's journal ----------------------------------------------------------------------------------------
 
@@ -692,6 +747,7 @@ class Books:
         """Write answers of the curator, durably, after those that are there."""
 
         def work() -> None:
+            self._check_open(release)
             first = self._run(
                 "SELECT coalesce(max(number), 0) + 1 FROM dpsql.answer WHERE release = $release", {"release": release}
             )[0][0]
@@ -800,6 +856,8 @@ class Books:
         """Make the table of a release by statements that read `frame` by that name; returns the release, published."""
 
         def work() -> None:
+            self._verified()
+            self._check_open(entry.key)
             for statement in statements:
                 self._cursor.execute(statement.sql(dialect="duckdb"))
             self._run(
@@ -819,6 +877,8 @@ class Books:
         """Record a discovered domain, and mark its release as published."""
 
         def work() -> None:
+            self._verified()
+            self._check_open(entry.key)
             self._record_domain(entry.source, attribute)
             self._run(
                 "UPDATE dpsql.release SET state = 'published', report = $report WHERE key = $key",
@@ -828,9 +888,47 @@ class Books:
 
         self._transaction(work)
 
+    def _check_open(self, release: str) -> None:
+        """Inside a transaction: refuse to go on with a release that failed, was published, or belongs to what was
+        reset.
+        """
+        sql = (
+            "SELECT r.state = 'reserved' AND r.number > a.since FROM dpsql.release AS r "
+            "JOIN dpsql.account AS a ON a.source = r.source WHERE r.key = $key"
+        )
+        if self._run(sql, {"key": release}) != [(True,)]:
+            raise DpsqlError("the account was reset, or the release ended, while it was made: ask again")
+
+    def resume(self, entry: Entry) -> None:
+        """Before more is measured for a release: the books must fit together, and it must be what was charged.
+
+        Raises:
+            BooksError: it is not, or it was published before.
+        """
+        self.check()
+        asked = json.loads(entry.request)
+        asked.pop("earlier", None)
+        rows = self._run("SELECT content FROM dpsql.event WHERE number = $number", {"number": entry.number})
+        told = json.loads(rows[0][0]) if rows else {}
+        same = (
+            told.get("kind") == "charge" and told["key"] == entry.key and told["asked"] == _asked(asked, entry.domain)
+        )
+        if not same or entry.rho > int(told["rho"]) * RHO_UNIT or entry.gdp > int(told["gdp"]) * RHO_UNIT:
+            raise BooksError(f"release {entry.number} is not what was charged; {_ADVICE}")
+        sql = (
+            "SELECT 1 FROM dpsql.event WHERE number > $number AND (content->>'$.kind') = 'publish' "
+            "AND (content->>'$.key') = $key LIMIT 1"
+        )
+        if self._run(sql, {"number": entry.number, "key": entry.key}):
+            raise BooksError(f"release {entry.number} was told already, but its answers are lost; {_ADVICE}")
+
     def _published(self, entry: Entry) -> None:
         """Record that a release is told from now on, with a digest of its answers: they cannot be lost unnoticed."""
-        self._event("publish", entry.source, release=entry.number, key=entry.key, answers=self._digest(entry.key))
+        number = self._event(
+            "publish", entry.source, release=entry.number, key=entry.key, answers=self._digest(entry.key)
+        )
+        sql = "UPDATE dpsql.release SET told = $number WHERE key = $key"
+        self._run(sql, {"number": number, "key": entry.key})
 
     def _digest(self, release: str) -> str:
         sql = "SELECT coalesce(string_agg(digest, ' ' ORDER BY number), '') FROM dpsql.answer WHERE release = $release"
@@ -840,6 +938,7 @@ class Books:
         """Record that a release cannot be completed, and why, in words of released values only; its charge is kept."""
 
         def work() -> None:
+            self._verified()
             self._run(
                 "UPDATE dpsql.release SET state = 'failed', report = $report WHERE key = $key",
                 {"report": json.dumps({"failed": reason}), "key": entry.key},
@@ -897,6 +996,12 @@ def _account(row: Sequence[Any]) -> Account:
     for name in _IN_UNITS:
         known[name] = None if known[name] is None else known[name] * RHO_UNIT
     return Account(neighbours=neighbours, **known)
+
+
+def _asked(asked: Mapping[str, Any], domain: Domain) -> str:
+    """A digest of what a release was charged for."""
+    text = json.dumps(asked, ensure_ascii=False, sort_keys=True) + domain.to_json()
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _floor_units(rho: Fraction) -> int:

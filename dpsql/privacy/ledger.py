@@ -89,7 +89,7 @@ class Account:
     @property
     def delta_of_sums(self) -> float:
         """The δ at which the sums keep the promise: all but what is kept for discoveries."""
-        return self.delta - self.delta_reserved * (1 + _ROUNDING)
+        return sums_delta(self.delta, self.delta_reserved)
 
     @property
     def epsilon_spent(self) -> float:
@@ -181,6 +181,11 @@ class Account:
             f"epsilon {budget.epsilon:g} at delta {budget.delta:g} is more than the budget of {self.source} has left: "
             f"of epsilon {self.epsilon:g} at delta {self.delta:g}, {self.epsilon_spent:.4g} is spent; {advice}"
         )
+
+
+def sums_delta(delta: float, reserved: float) -> float:
+    """What is left of δ for the sums where some is kept for discoveries."""
+    return delta - reserved * (1 + _ROUNDING)
 
 
 def _five_digits(value: float) -> float:

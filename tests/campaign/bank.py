@@ -95,6 +95,8 @@ class Bank:
         except (BooksError, duckdb.Error):
             return "refused"
         with db:
+            if not told:
+                return "nothing told"
             releases = db.sql("SELECT count(*) FROM dp_releases()").fetchall()[0][0]
             if releases < len(told):
                 return "overspent"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import os
 import random
 import resource
@@ -60,13 +61,15 @@ POINTS = {
     "after the journal": ("dpsql.database.store.Books.append_answers", True),
     "before publication": ("dpsql.database.store.Books._store", False),
     "after publication": ("dpsql.database.store.Books._store", True),
-    "before the head is written": ("dpsql.database.heads.write_head", False),
-    "after the head was written": ("dpsql.database.heads.write_head", True),
+    "before the head knows the charge": ("dpsql.database.heads.write_head", False),
+    "after it knows it": ("dpsql.database.heads.write_head", True),
+    "before the head knows the publication": ("dpsql.database.heads.write_head", False, 2),
+    "after it knows that": ("dpsql.database.heads.write_head", True, 2),
 }
 
 
-def die_at(where: str, *, after: bool) -> None:
-    """From now on, kill −9 before or after a function does its work."""
+def die_at(where: str, *, after: bool, call: int = 1) -> None:
+    """From now on, kill −9 before or after a function does its work, at that call of it."""
     owner, name = where.rsplit(".", 1)
     try:
         holder: Any = importlib.import_module(owner)
@@ -75,10 +78,14 @@ def die_at(where: str, *, after: bool) -> None:
         holder = getattr(importlib.import_module(module), kind)
     whole = getattr(holder, name)
 
+    calls = itertools.count(1)
+
     def dying(*arguments: Any, **named: Any) -> Any:
-        if after:
-            whole(*arguments, **named)
-        os.kill(os.getpid(), signal.SIGKILL)
+        last = next(calls) == call
+        result = whole(*arguments, **named) if after or not last else None
+        if last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
 
     setattr(holder, name, dying)
 
@@ -87,14 +94,20 @@ def killed_at_named_points(rounds: int) -> Outcome:
     """At each point, in a query and in a synthetic table."""
     outcome: Outcome = Counter()
     for _ in range(rounds):
-        for where, after in POINTS.values():
+        for where, after, *call in POINTS.values():
             for template in (QUERY, TABLE):
                 with fresh() as bank:
 
-                    def dies(bank: Bank = bank, where: str = where, after: bool = after, what: str = template) -> None:
+                    def dies(
+                        bank: Bank = bank,
+                        where: str = where,
+                        after: bool = after,
+                        call: tuple[int, ...] = tuple(call),
+                        what: str = template,
+                    ) -> None:
                         with bank.open_() as db:
                             bank.ask(db, "first")
-                            die_at(where, after=after)
+                            die_at(where, after=after, call=(*call, 1)[0])
                             bank.ask(db, "second", what)
 
                     ended = wait(child(dies))
@@ -109,9 +122,12 @@ def goes_on(bank: Bank, name: str, template: str = QUERY) -> None:
         bank.ask(db, name, template)
 
 
-def asks_on(bank: Bank, first: int = 0, count: int = 1000) -> None:
-    """Ask one thing after the other."""
+def asks_on(bank: Bank, first: int = 0, count: int = 1000, began: Path | None = None) -> None:
+    """Ask one thing after the other, first what was not told yet."""
     with bank.open_() as db:
+        first = max(first, len(bank.told()) - 1)
+        if began is not None:
+            began.touch()
         for number in range(first, first + count):
             bank.ask(db, f"r{number}")
 
@@ -123,10 +139,15 @@ def killed_at_random_times(times: int) -> Outcome:
     while sum(outcome.values()) < times:
         with fresh() as bank:
             for _ in range(min(10, times - sum(outcome.values()))):
-                number = child(lambda bank=bank: asks_on(bank, count=40))
-                time.sleep(chance.uniform(0.05, 1.5))
+                began = bank.folder / "began"
+                began.unlink(missing_ok=True)
+                number = child(lambda bank=bank, began=began: asks_on(bank, count=40, began=began))
+                while not began.exists():
+                    time.sleep(0.005)
+                time.sleep(chance.uniform(0.0, 0.5))
                 kill(number)
                 wait(number)
+                wait(child(lambda bank=bank: asks_on(bank, count=2)))
                 outcome[judged(bank)] += 1
     return outcome
 
@@ -203,6 +224,7 @@ def full_disks(times: int) -> Outcome:
 
             chance.random()
             wait(child(limited))
+            wait(child(lambda bank=bank: asks_on(bank, count=32)))
             outcome[judged(bank)] += 1
     return outcome
 
