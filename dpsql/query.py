@@ -837,13 +837,17 @@ class _Analysis:
                 place = int(key.name) - 1
                 if not 0 <= place < len(outputs):
                     refuse(item, f"ORDER BY {key.name} is not a column of the SELECT list")
-            bare = isinstance(key, exp.Var) or (isinstance(key, exp.Column) and not key.this.quoted and not key.table)
+            bare = isinstance(key, exp.Var) or (isinstance(key, exp.Column) and not key.args.get("table") and _is_unquoted(key.this))
             every = bare and fold(key.name) == "all" and place is None
             for n in range(len(outputs)) if every else (place,):
                 one = ordered.copy()
                 one.set("this", self._over_results(key) if n is None else outputs[n].copy())
                 found.append(one)
         return tuple(found)
+
+
+def _is_unquoted(name: exp.Expr) -> bool:
+    return isinstance(name, exp.Identifier) and not name.quoted
 
 
 def _whole(clause: exp.Expr | None, what: str) -> int | None:
