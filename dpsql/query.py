@@ -837,7 +837,9 @@ class _Analysis:
                 place = int(key.name) - 1
                 if not 0 <= place < len(outputs):
                     refuse(item, f"ORDER BY {key.name} is not a column of the SELECT list")
-            bare = isinstance(key, exp.Var) or (isinstance(key, exp.Column) and not key.args.get("table") and _is_unquoted(key.this))
+            bare = isinstance(key, exp.Var) or (
+                isinstance(key, exp.Column) and not key.args.get("table") and _is_unquoted(key.this)
+            )
             every = bare and fold(key.name) == "all" and place is None
             for n in range(len(outputs)) if every else (place,):
                 one = ordered.copy()

