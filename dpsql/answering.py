@@ -382,8 +382,9 @@ def produce_answers(
         InsufficientBudget: less is left than the request costs; nothing was charged.
         Interrupted: what was charged is kept.
     """
-    with alone(resolved.key, progress), cursors() as cursor, guarded(cursor, progress):
-        books = Books(cursor, resolved.source.catalog)
+    with alone(resolved.key, progress), cursors() as plain, cursors() as cursor, guarded(progress, plain, cursor):
+        plain.execute("PRAGMA disable_optimizer")  # it takes longer than statements on the few rows of the books
+        books = Books(plain, resolved.source.catalog)
         entry = books.release(resolved.key)
         if entry is not None and entry.state == "published":
             return entry
@@ -437,7 +438,7 @@ def _measure(
     linear = resolved.evaluated.linear
     progress.stage(f"counting {resolved.source.name}")
     needed = replace(linear.domain, attributes=tuple(a for a in linear.domain if a.name in linear.clique))
-    bound = books.bound(resolved.source.key)
+    bound = books.bound(entry.source) if resolved.account.unit_column else None
     counter = DuckDBCounter(cursor, resolved.source, needed, bound, once=True)
     curator = curator_of(books, entry, resolved.budget, counter, needed, progress, entropy)
     noise: Any = resolved.request.mechanism

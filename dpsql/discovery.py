@@ -218,7 +218,7 @@ def discover(cursors: Cursors, resolved: Discovery, progress: Progress, entropy:
         DpsqlError: nothing was common enough to be told; the charge is kept.
         Interrupted: what was charged is kept.
     """
-    with alone(resolved.key, progress), cursors() as cursor, guarded(cursor, progress):
+    with alone(resolved.key, progress), cursors() as cursor, guarded(progress, cursor):
         now = resolve_discovery(cursor, resolved.request)
         if (now.key, now.source) != (resolved.key, resolved.source):
             raise DpsqlError("the table changed since the statement was bound: run it again")

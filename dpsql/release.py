@@ -263,15 +263,15 @@ class BooksJournal:
     """The curator's journal, kept in the books: see `dpsql.privacy.curator.Journal`."""
 
     books: Books
-    key: str
+    entry: Entry
 
     def recorded(self) -> Sequence[Answer]:
         """The answers of earlier runs, in order."""
-        return self.books.answers(self.key)
+        return () if self.entry.state == "reserved" else self.books.answers(self.entry.key)
 
     def append(self, answers: Sequence[Answer]) -> None:
         """Write answers, durably."""
-        self.books.append_answers(self.key, answers)
+        self.books.append_answers(self.entry.key, answers)
 
 
 _working: set[str] = set()
@@ -307,7 +307,7 @@ def produce(cursors: Cursors, resolved: Resolved, progress: Progress, entropy: E
         InsufficientBudget: less is left than the request costs; nothing was charged.
         Interrupted: what was charged is kept.
     """
-    with alone(resolved.key, progress), cursors() as cursor, guarded(cursor, progress):
+    with alone(resolved.key, progress), cursors() as cursor, guarded(progress, cursor):
         now = resolve(cursor, resolved.request)
         if now.entry is None or now.entry.state != "published":
             resolved.check_same(now)
@@ -351,7 +351,7 @@ def curator_of(
         domain,
         entry.neighbours,
         entry.rho,
-        BooksJournal(books, entry.key),
+        BooksJournal(books, entry),
         progress,
         entropy,
         gdp=entry.gdp,
@@ -446,8 +446,8 @@ def _frame(domain: Domain, codes: np.ndarray[Any, Any], generator: np.random.Gen
 
 
 @contextmanager
-def guarded(cursor: duckdb.DuckDBPyConnection, progress: Progress) -> Iterator[None]:
-    """While inside, a statement on `cursor` is interrupted when `progress` says to stop, and no error of DuckDB leaves.
+def guarded(progress: Progress, *cursors: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """While inside, statements on `cursors` are interrupted when `progress` says so, and no error of DuckDB leaves.
 
     The text of DuckDB's error could hold a private value; its class says enough: out of memory, disk full, …
     """
@@ -458,7 +458,8 @@ def guarded(cursor: duckdb.DuckDBPyConnection, progress: Progress) -> Iterator[N
             try:
                 progress.check()
             except Interrupted:
-                cursor.interrupt()
+                for cursor in cursors:
+                    cursor.interrupt()
 
     watcher = threading.Thread(target=watch, daemon=True, name="dpsql-interrupt")
     watcher.start()

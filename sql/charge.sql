@@ -12,5 +12,4 @@ WHERE source = $source
   AND CASE coalesce(currency, $currency)
     WHEN 'gdp' THEN gdp_spent + $gdp <= gdp_budget
     ELSE rho_spent + $rho <= rho_budget
-  END
-RETURNING rho_spent;
+  END;

@@ -85,6 +85,8 @@ class Relation(ABC):
     """A SELECT with the columns of the result; it is prepared, never executed."""
     cardinality: int | None = None
     """Rows expected, for DuckDB's optimiser; None if unknown."""
+    constant: ClassVar[bool] = False
+    """Whether `schema` names nothing of the database, so that it cannot change after the call was bound."""
 
     @abstractmethod
     def run(self) -> str:
@@ -229,9 +231,8 @@ class Scan:
         self._statement: Statement | None = None
         self.width = len(indices)
         try:
-            check_columns(
-                connections.first, self._relation.schema, binding
-            )  # before any work: the table may have changed
+            if not self._relation.constant:  # before any work: the table may have changed
+                check_columns(connections.first, self._relation.schema, binding)
             rows = self._relation.run()
             self._stream = connections.acquire()
             connection = self._stream or connections.first

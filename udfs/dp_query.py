@@ -66,6 +66,7 @@ class Answers(Relation):
 
     instance: Instance
     resolved: ResolvedQuery
+    constant = True
 
     @property
     def schema(self) -> str:  # type: ignore[override]

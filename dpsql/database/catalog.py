@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import duckdb
@@ -223,7 +224,9 @@ def enum_values(type_name: str) -> tuple[str, ...] | None:
     return tuple(member.name for member in tree.expressions)
 
 
-def is_read_only(cursor: duckdb.DuckDBPyConnection, catalog: str) -> bool:
-    """Whether the database cannot be written."""
-    rows = cursor.execute("SELECT readonly FROM duckdb_databases() WHERE database_name = ?", [catalog]).fetchall()
-    return bool(rows and rows[0][0])
+def place(cursor: duckdb.DuckDBPyConnection, catalog: str) -> tuple[Path | None, bool]:
+    """The file of a database, None for one in memory, and whether it is read-only."""
+    sql = "SELECT path, readonly FROM duckdb_databases() WHERE database_name = ?"
+    rows = cursor.execute(sql, [catalog]).fetchall()
+    path, read_only = rows[0] if rows else (None, False)
+    return Path(path) if path else None, bool(read_only)

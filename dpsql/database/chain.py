@@ -62,22 +62,26 @@ class Link:
     hash: str = ""
 
 
-def append(run: Run, content: Mapping[str, Any], basis: str | None = None, number: int | None = None) -> Link:
+def append(
+    run: Run, content: Mapping[str, Any], after: Link, basis: str | None = None, number: int | None = None
+) -> Link:
     """Add an event, inside a transaction; a session that adds another one at the same time conflicts with it.
 
     Args:
         run: statements of the books.
         content: of the event.
+        after: the newest event, as this transaction sees it.
         basis: where the chain begins anew, a digest of all that is there.
         number: of it then, for numbers of events that were lost are not used again.
     """
-    rows = run("SELECT number, hash FROM dpsql.event ORDER BY number DESC LIMIT 1")
-    last, before = rows[0] if rows else (0, None)
-    number = last + 1 if number is None else number
+    number = after.number + 1 if number is None else number
     text = json.dumps({**content, "number": number}, ensure_ascii=False, sort_keys=True)
-    digest = _hash(before if basis is None else basis, text)
+    digest = _hash((after.hash or None) if basis is None else basis, text)
     row = {"number": number, "content": text, "hash": digest, "basis": basis}
     run("INSERT INTO dpsql.event VALUES ($number, $content, $hash, $basis)", row)
+    states = recall(after.hash)
+    if states is not None and basis is None:
+        _remember(digest, _after(states, content))
     return Link(number, digest)
 
 
@@ -101,15 +105,12 @@ def verify(run: Run, accounts: States, *, whole: bool = True) -> tuple[Link, Sta
     Raises:
         BooksError: an event or an account is not what was recorded; says which.
     """
-    found = None if whole else _newest(run)
+    found = None if whole else _newer(run)
     link, states = found or _all(run)
     for source in sorted({*states, *accounts}):
         if states.get(source) != accounts.get(source):
             raise BooksError(f"the account of {source} is not what the ledger says")
-    with _lock:
-        _known[link.hash] = states
-        while len(_known) > _KEPT:
-            _known.popitem(last=False)
+    _remember(link.hash, states)
     return link, states
 
 
@@ -119,9 +120,28 @@ def recorded(run: Run) -> States:
 
 
 _known: Final[OrderedDict[str, States]] = OrderedDict()
-"""Accounts after the events up to which was looked, by hash."""
+"""Accounts after the events up to which was looked, by hash: which fixes what all of them say."""
 _lock: Final = threading.Lock()
 _KEPT: Final = 64
+
+
+def recall(digest: str) -> States | None:
+    """The accounts after the event with that hash, if this process looked at it or recorded it."""
+    with _lock:
+        return _known.get(digest)
+
+
+def _remember(digest: str, states: States) -> None:
+    with _lock:
+        _known[digest] = states
+        _known.move_to_end(digest)
+        while len(_known) > _KEPT:
+            _known.popitem(last=False)
+
+
+def _after(states: States, content: Mapping[str, Any]) -> States:
+    """The accounts after an event."""
+    return {**states, content["source"]: content["account"]} if "account" in content else states
 
 
 def _all(run: Run) -> tuple[Link, States]:
@@ -130,24 +150,36 @@ def _all(run: Run) -> tuple[Link, States]:
         raise BooksError(f"event {broken} of the ledger is not what was recorded, or one before it is missing")
     if anchor is not None and everything(run, anchor) != basis:
         raise BooksError(f"the events that were accepted as number {anchor} are not what they were then")
-    return (Link(), {}) if number is None else (Link(int(number), str(digest)), recorded(run))
+    if number is None:
+        return Link(), {}
+    states = recall(digest)
+    return Link(int(number), str(digest)), recorded(run) if states is None else states
 
 
-def _newest(run: Run) -> tuple[Link, States] | None:
+def newest(run: Run) -> Link:
+    """The newest event."""
+    number, digest = run("SELECT max(number), arg_max(hash, number) FROM dpsql.event")[0]  # twice as fast as LIMIT 1
+    return Link() if number is None else Link(int(number), str(digest))
+
+
+def _newer(run: Run) -> tuple[Link, States] | None:
     """The same by the last events, from one up to which was looked; None if there is none, or anything is odd."""
+    link = newest(run)
+    states = recall(link.hash)
+    if states is not None:
+        return link, states
     rows = run("SELECT number, content, hash, basis FROM dpsql.event ORDER BY number DESC LIMIT 8")
-    with _lock:
-        newer = list(itertools.takewhile(lambda row: row[2] not in _known, rows))
-        if len(newer) == len(rows):
-            return None
-        number, _, before, _ = rows[len(newer)]
-        states = dict(_known[before])
+    newer = list(itertools.takewhile(lambda row: recall(row[2]) is None, rows))
+    if len(newer) == len(rows):
+        return None
+    number, _, before, _ = rows[len(newer)]
+    states = recall(before)
+    if states is None:
+        return None
     for place, content, digest, basis in reversed(newer):
         if place != number + 1 or basis is not None or digest != _hash(before, content):
             return None
-        told = json.loads(content)
-        if "account" in told:
-            states[told["source"]] = told["account"]
+        states = _after(states, json.loads(content))
         number, before = place, digest
     return Link(int(number), str(before)), states
 

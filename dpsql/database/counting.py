@@ -5,10 +5,10 @@
     M_S     =  SELECT Σ code_i·stride_i AS cell, sum(weight) FROM cuboid GROUP BY cell           (for each clique S)
 
 Rows are encoded once, into the smallest integers that hold the codes. Where tuples of codes repeat (a sample tells)
-they are grouped to the base cuboid, the distinct tuples with weights; where already the rows do, and their types are
-plain, rows are grouped first and only the distinct ones encoded. Elsewhere grouping would only cost time, and
-marginals are counted from the codes. Each marginal groups by one packed integer key, and only the cells that are not
-zero leave the engine. A row outside the domain of a column counts in no marginal of that column.
+they are grouped to the base cuboid, the distinct tuples with weights; where already the rows do, and no values of
+different codes would fall together, rows are grouped first and only the distinct ones encoded. Elsewhere grouping would
+only cost time, and marginals are counted from the codes. Each marginal groups by one packed integer key, and only the
+cells that are not zero leave the engine. A row outside the domain of a column counts in no marginal of that column.
 
 Of a sample of rows: the same, the source being the rows whose row_number() is among the places that were drawn. Of a
 table with privacy units: the same, the source being the rows that count (see `dpsql.database.units`).
@@ -19,6 +19,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Final
 
 import duckdb
@@ -37,12 +38,19 @@ from dpsql.names import fold
 _numbers = itertools.count(1)
 _SAMPLE: Final = 100_000
 _WORTH_GROUPING: Final = 0.9  # distinct tuples among the rows of the sample; among all rows they are fewer
+_FEW_CELLS: Final = 100_000  # of a domain whose rows are worth grouping before they are encoded, unseen
 _SIZES: Final = ((2**8, "UTINYINT"), (2**16, "USMALLINT"), (2**31, "INTEGER"))
 
 
-def _groups_plainly(attribute: Attribute) -> bool:
-    """Whether values that GROUP BY takes as one have one code: no text, which may have a collation, and no float."""
-    return attribute.type in INTEGER_TYPES | {"BOOLEAN", "DATE"}
+def _group_key(attribute: Attribute) -> exp.Expr | None:
+    """What to group by so that values of one group have one code: of text its bytes, for it may have a collation.
+
+    None where there is no such thing: two floats that compare as one need not be the same text.
+    """
+    column = exp.column(attribute.name, quoted=True)
+    if attribute.type == "VARCHAR":
+        return exp.func("encode", column, dialect="duckdb")
+    return column if attribute.type in INTEGER_TYPES | {"BOOLEAN", "DATE"} else None
 
 
 def _sum(column: str) -> exp.Expr:
@@ -214,14 +222,29 @@ class DuckDBCounter:
     def _grouped(self, encoded: exp.Select) -> exp.Select:
         """The distinct codes with their weights; of the distinct rows only, where those are few already."""
         weight: exp.Expr = exp.Count(this=exp.Star())
-        if self._bound is None and all(map(_groups_plainly, self._domain)) and self._repeat(self._raw()):
-            counted = self._unused("dpsql_weight")
-            raw = self._raw()
-            rows = raw.select(exp.alias_(weight, counted)).group_by(*(column.copy() for column in raw.expressions))
-            encoded = self._encoded(rows.subquery("rows")).select(exp.column(counted))
-            weight = _sum(counted)
+        if self._keys is not None and self._repeat(self._raw()):
+            encoded, weight = self._encoded_groups()
         named = exp.alias_(weight, "weight")
         return exp.select(*self._names, named).from_(encoded.subquery("codes")).group_by(*self._names)
+
+    @cached_property
+    def _keys(self) -> list[exp.Expr] | None:
+        """What to group rows by before they are encoded; None where that cannot be done."""
+        keys = [_group_key(attribute) for attribute in self._domain]
+        known = [key for key in keys if key is not None]
+        return known if self._bound is None and len(known) == len(keys) else None
+
+    def _encoded_groups(self) -> tuple[exp.Select, exp.Expr]:
+        """The codes of the distinct rows, each encoded once, and what to sum for the number of rows."""
+        assert self._keys is not None
+        counted = self._unused("dpsql_weight")
+        values = [
+            exp.alias_(exp.AnyValue(this=exp.column(name, quoted=True)), name, quoted=True)
+            for name in self._domain.names
+        ]
+        number = exp.alias_(exp.Count(this=exp.Star()), counted)
+        rows = exp.select(*values, number).from_(self._rows()).group_by(*(key.copy() for key in self._keys))
+        return self._encoded(rows.subquery("rows")).select(exp.column(counted)), _sum(counted)
 
     def _repeat(self, query: exp.Select) -> bool:
         """Whether the first rows of a query have few distinct tuples; decides how to count, never what."""
@@ -233,9 +256,19 @@ class DuckDBCounter:
 
     def _packed(self, clique: Clique) -> exp.Select:
         key, inside = self._key(clique)
-        tuples = self._encoded().subquery("codes", copy=False) if self._once else self._tuples().copy()
-        selected = exp.select(exp.alias_(key, "cell"), exp.alias_(self._weight.copy(), "n")).from_(tuples, copy=False)
+        codes, weight = self._counted()
+        selected = exp.select(exp.alias_(key, "cell"), exp.alias_(weight, "n")).from_(codes, copy=False)
         return selected.where(*inside, copy=False).group_by("cell", copy=False)
+
+    def _counted(self) -> tuple[exp.Expr, exp.Expr]:
+        """The codes of rows, or of distinct ones, and what to sum for the number of rows."""
+        if not self._once:
+            table = self._tuples().copy()
+            return table, self._weight.copy()
+        encoded, weight = self._encoded(), self._weight.copy()
+        if self._keys is not None and self._domain.size(self._domain.names) <= _FEW_CELLS:
+            encoded, weight = self._encoded_groups()
+        return encoded.subquery("codes", copy=False), weight
 
     def _key(self, clique: Clique) -> tuple[exp.Expr, list[exp.Expr]]:
         """A cell's index, of codes; and which rows have one."""

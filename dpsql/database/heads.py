@@ -22,8 +22,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import duckdb
-
 from dpsql.database.chain import Link
 from dpsql.errors import BooksError
 
@@ -51,14 +49,6 @@ class Head:
     def link(self) -> Link:
         """The event."""
         return Link(self.number, self.hash)
-
-
-def head_file(cursor: duckdb.DuckDBPyConnection, catalog: str) -> Path | None:
-    """Where the head of a database's ledger is; None for one in memory."""
-    rows = cursor.execute("SELECT path FROM duckdb_databases() WHERE database_name = ?", [catalog]).fetchall()
-    if not rows or not rows[0][0]:
-        return None
-    return file_beside(Path(rows[0][0]))
 
 
 def file_beside(database: Path) -> Path:

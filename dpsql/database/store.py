@@ -9,8 +9,8 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -20,12 +20,13 @@ from typing import Any, Final, TypeVar
 
 import duckdb
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from sqlglot import exp
 
 from dpsql.constraint import Constraint
 from dpsql.database import chain, heads
-from dpsql.database.catalog import Source, is_read_only
+from dpsql.database.catalog import Source, place
 from dpsql.database.chain import Link
 from dpsql.database.encoding import data_type, decode, from_tick
 from dpsql.database.statements import qualified, read
@@ -60,19 +61,26 @@ _ACCOUNT: Final = (
     *("rho_budget", "rho_spent", "gdp_budget", "gdp_spent", "currency", "pure_spent", "releases", "since", "retired"),
 )
 """The columns of an account, without the secret."""
-_STATE: Final = (
-    "CASE WHEN state = 'reserved' AND EXISTS (SELECT 1 FROM dpsql.answer AS a WHERE a.release = r.key) "
-    "THEN 'measured' ELSE state END"
-)
 _ADVICE: Final = (
     "nothing is charged until its owner has looked: dpsql ledger verify <file>, and, if it is to be used as it is, "
     "dpsql ledger accept <file> --reason '…'"
 )
+_STATED: Final = f"{', '.join(_ACCOUNT)}, sha256(unit_secret)"
+"""What the ledger and its head tell of an account: of the secret a digest."""
 _IN_UNITS: Final = ("rho_budget", "rho_spent", "gdp_budget", "gdp_spent", "pure_spent")
 
 
 class _TooDear(Exception):
     """The account cannot pay."""
+
+
+@contextmanager
+def _advised() -> Iterator[None]:
+    """Says beside what does not fit together what its owner can do."""
+    try:
+        yield
+    except BooksError as error:
+        raise BooksError(f"{error}; {_ADVICE}") from None
 
 
 @dataclass(frozen=True)
@@ -119,8 +127,9 @@ class Books:
 
     def __init__(self, cursor: duckdb.DuckDBPyConnection, catalog: str) -> None:
         self._cursor, self.catalog = cursor, catalog
-        self._recorded = False  # whether the transaction that runs records an event
+        self._recorded: tuple[Link, Link] | None = None  # the newest event before the transaction, and after it
         self._inside = False  # a transaction
+        self._looked: tuple[Link, chain.States] | None = None  # what it found the newest event and the accounts to be
 
     # --- statements ---------------------------------------------------------------------------------------------------
 
@@ -130,7 +139,7 @@ class Books:
 
     def _transaction(self, work: Callable[[], Result], *, advance: bool = True) -> Result:
         for attempt in range(_ATTEMPTS):
-            self._recorded, self._inside = False, True
+            self._recorded, self._inside, self._looked = None, True, None
             self._cursor.execute("BEGIN")
             try:
                 result = work()
@@ -167,7 +176,7 @@ class Books:
         Raises:
             BooksError: it is read-only, so no charge could be recorded.
         """
-        if is_read_only(self._cursor, self.catalog):
+        if self._place[1]:
             raise BooksError(
                 f"database {self.catalog!r} is read-only, so nothing can be charged: open it for writing (releases "
                 "made before can still be read)"
@@ -190,11 +199,9 @@ class Books:
             BooksError: they do not, or the database is read-only.
         """
         self.check_writable()
-        try:
+        with _advised():
             self._snapshot(lambda: chain.verify(self._run, self._states()))
             self.advance()
-        except BooksError as error:
-            raise BooksError(f"{error}; {_ADVICE}") from None
 
     def verify(self) -> None:
         """The same as `check`, of a database that may be read-only: nothing is written.
@@ -215,7 +222,7 @@ class Books:
                 f"the head of the ledger is missing: {str(path)!r} does not exist (it was moved, or the environment "
                 "variable DPSQL_HEADS is another one)"
             )
-        newest = self._newest()
+        newest = chain.newest(self._run)
         if newest == known.link:
             return None
         if known.number and chain.at(self._run, known.number) != known.link:
@@ -223,12 +230,17 @@ class Books:
                 f"the database is older than the head of its ledger, or damaged: {str(path)!r} knows event "
                 f"{known.number}, which is not in the ledger of {newest.number} events"
             )
-        link, states = self._verified()
+        link, states = chain.verify(self._run, self._states(), whole=False)
         return heads.Head(known.books, link.number, link.hash, states)
 
-    def _verified(self) -> tuple[Link, chain.States]:
-        """The newest event and the accounts, by events that this process did not look at before."""
-        return chain.verify(self._run, self._states(), whole=False)
+    def _look(self, *, whole: bool = False) -> chain.States:
+        """Inside a transaction, before it records an event: the accounts, which must be what the ledger says.
+
+        Args:
+            whole: look at all events; else at those that this process did not look at before.
+        """
+        self._looked = chain.verify(self._run, self._states(), whole=whole)
+        return self._looked[1]
 
     def advance(self) -> None:
         """Bring the head up to the newest event, if it is one that the ledger has.
@@ -241,9 +253,18 @@ class Books:
         if path is None:
             return
         with heads.lock:
-            newest = self._snapshot(lambda: self._compare(path))
+            newest = self._following(path) or self._snapshot(lambda: self._compare(path))
             if newest is not None:
                 heads.write_head(path, newest)
+
+    def _following(self, path: Path) -> heads.Head | None:
+        """The head after the transaction that this session committed last, if that follows the one in the file."""
+        recorded, self._recorded = self._recorded, None
+        known = heads.read_head(path)
+        if recorded is None or known is None or known.link != recorded[0]:
+            return None
+        states = chain.recall(recorded[1].hash)
+        return None if states is None else heads.Head(known.books, recorded[1].number, recorded[1].hash, states)
 
     def secure(self) -> None:
         """After something was read, and before it is told: see to it that the head knows it.
@@ -253,9 +274,9 @@ class Books:
         """
         if self._inside or self._head_path is None:
             return
-        known, newest = heads.read_head(self._head_path), self._newest()
+        known, newest = heads.read_head(self._head_path), chain.newest(self._run)
         if known is None or newest.number > known.number:
-            if is_read_only(self._cursor, self.catalog):
+            if self._place[1]:
                 raise BooksError(
                     f"database {self.catalog!r} has events that the head of its ledger does not know, and is "
                     "read-only: open it for writing once"
@@ -265,15 +286,16 @@ class Books:
     def known_events(self) -> int:
         """The number of the newest event that the head knows."""
         known = None if self._head_path is None else heads.read_head(self._head_path)
-        return self._newest().number if known is None else known.number
+        return chain.newest(self._run).number if known is None else known.number
 
-    def _newest(self) -> Link:
-        rows = self._run("SELECT number, hash FROM dpsql.event ORDER BY number DESC LIMIT 1")
-        return Link(*rows[0]) if rows else Link()
+    @cached_property
+    def _place(self) -> tuple[Path | None, bool]:
+        """The database's file, None in memory; whether it is read-only."""
+        return place(self._cursor, self.catalog)
 
     @cached_property
     def _head_path(self) -> Path | None:
-        return heads.head_file(self._cursor, self.catalog)
+        return None if self._place[0] is None else heads.file_beside(self._place[0])
 
     def check_no_others(self) -> None:
         """Refuse to open books where a head says that the database had some, which are lost.
@@ -308,7 +330,7 @@ class Books:
 
             def work() -> None:
                 told = [known.accounts if known else {}, chain.recorded(self._run), self._states()]
-                number = 1 + max(self._newest().number, known.number if known else 0, self._largest_release())
+                number = 1 + max(chain.newest(self._run).number, known.number if known else 0, self._largest_release())
                 for source in sorted({source for states in told for source in states}):
                     self._keep_spent(source, [states[source] for states in told if source in states], number)
                 failed = json.dumps({"failed": "it may have been told before the ledger was damaged"})
@@ -391,10 +413,10 @@ class Books:
             known = self.account(source)
             if known is not None:
                 return known
-            since = self._newest().number + 1
+            since = chain.newest(self._run).number + 1
             books = self._open_books() if since == 1 else None
             if books is None:
-                self._verified()
+                self._look()
             self._run(
                 "INSERT INTO dpsql.account VALUES ($source, $epsilon, $delta, $neighbours, $unit_column, $unit_type, "
                 "$unit_rows, $unit_secret, 0, 0, $rho, 0, $gdp, 0, NULL, 0, 0, $since, false)",
@@ -455,7 +477,7 @@ class Books:
                 "gdp_budget = $gdp, currency = NULL, releases = 0, unit_secret = $secret, since = $since"
             )
             exact = {"rho": _floor_units(budget.rho), "gdp": _floor_units(budget.gdp)}
-            return changed, {**exact, "secret": secrets.token_hex(32), "since": self._newest().number + 1}
+            return changed, {**exact, "secret": secrets.token_hex(32), "since": chain.newest(self._run).number + 1}
 
         return self._change(source, "reset", reason, anew)
 
@@ -469,7 +491,7 @@ class Books:
         """Change an account, and record it with the reason; `how` tells what is set, from the account as it is."""
 
         def work() -> Account:
-            self._verified()
+            self._look()
             before = self.account(source)
             assert before is not None
             changed, row = how(before)
@@ -489,7 +511,7 @@ class Books:
     def accounts(self) -> list[Account]:
         """All accounts."""
         try:
-            rows = self._run(f"SELECT {', '.join(_ACCOUNT)} FROM dpsql.account ORDER BY source")  # noqa: S608
+            rows = self._run(f"SELECT {', '.join(_ACCOUNT)} FROM dpsql.account")  # noqa: S608
         except duckdb.CatalogException:  # no books yet; to ask the catalogue first would take longer than the rest
             return []
         except duckdb.BinderException:
@@ -497,7 +519,7 @@ class Books:
                 f"the books of database {self.catalog!r} were written by another version of dpsql: open it with "
                 "that one"
             ) from None
-        return list(map(_account, rows))
+        return sorted(map(_account, rows), key=lambda account: account.source)
 
     def bound(self, source: str) -> Bound | None:
         """Which rows of a source count; None if all do."""
@@ -550,26 +572,25 @@ class Books:
         kind: str,
         source: str | None = None,
         /,
+        accounts: chain.States | None = None,
         basis: str | None = None,
         number: int | None = None,
         **content: Any,
     ) -> int:
-        """Record what happened, inside a transaction; with the account as it is then."""
+        """Record what happened, inside a transaction; with the account as it is then, as `accounts` say if given."""
         known = {name: value for name, value in content.items() if value is not None}
         if source is not None:
-            known |= {"source": source, "account": self._states().get(source)}
+            accounts = self._states() if accounts is None else accounts
+            known |= {"source": source, "account": accounts.get(source)}
         known |= {"kind": kind, "at": datetime.now(UTC).replace(tzinfo=None).isoformat(sep=" ")}
-        self._recorded = True
-        return chain.append(self._run, known, basis, number).number
+        before = self._looked[0] if self._looked else chain.newest(self._run)
+        added = chain.append(self._run, known, before, basis, number)
+        self._recorded, self._looked = (self._recorded[0] if self._recorded else before, added), None
+        return added.number
 
     def _states(self) -> dict[str, dict[str, Any]]:
-        """Every account as its row says, for the ledger and its head: numbers as text, exact; of the secret a
-        digest.
-        """
-        names = [*_ACCOUNT, "unit_choice"]
-        rows = self._run(f"SELECT {', '.join(_ACCOUNT)}, sha256(unit_secret) FROM dpsql.account")  # noqa: S608
-        told = [dict(zip(names, (None if v is None else str(v) for v in row), strict=True)) for row in rows]
-        return {str(state["source"]): state for state in told}
+        """Every account as its row says, for the ledger and its head."""
+        return _told(self._run(f"SELECT {_STATED} FROM dpsql.account"))  # noqa: S608
 
     def charge(
         self,
@@ -591,17 +612,21 @@ class Books:
             InsufficientBudget: the account has less than `budget` left, or of δ; nothing was changed.
             BooksError: the database is read-only.
         """
-        self.check()
+        self.check_writable()
+        with _advised():
+            self.advance()
 
         def work() -> Entry:
-            known = self.release(key)
-            if known is not None:
+            with _advised():
+                self._look(whole=True)
+            if self._run("SELECT 1 FROM dpsql.release WHERE key = $key", {"key": key}):
+                known = self.release(key)
+                assert known is not None
                 return known
-            self._verified()
             if failure is not None:
                 self._fail(source, failure)
             charged = self._run(
-                read("charge")[0],
+                f"{read('charge')[0]} RETURNING {_STATED}",
                 {
                     "rho": units(budget.rho),
                     "gdp": units(budget.gdp),
@@ -612,12 +637,12 @@ class Books:
             )
             if not charged:
                 raise _TooDear
-            account = self.account(source)
-            assert account is not None
+            account = _account(charged[0][: len(_ACCOUNT)])
             asked = json.loads(request)
             number = self._event(
                 "charge",
                 source,
+                accounts=_told(charged),
                 key=key,
                 asked=_asked(asked, domain),
                 mechanism=mechanism,
@@ -651,13 +676,12 @@ class Books:
             return Entry(key, number, source, recorded, domain, mechanism, *charged_for, "reserved", None, {})
 
         try:
-            entry = self._transaction(work)
+            return self._transaction(work)
         except _TooDear:
-            account = self.account(source)
-            assert account is not None
-            account.require(budget)
+            poor = self.account(source)
+            assert poor is not None
+            poor.require(budget)
             raise InsufficientBudget(f"the budget of {source} was spent meanwhile") from None
-        return entry
 
     def _fail(self, source: str, failure: float) -> None:
         """Take δ′ off what an account keeps for it."""
@@ -701,7 +725,7 @@ class Books:
     def _entries(self, condition: str, text: str) -> list[Entry]:
         rows = self._run(
             "SELECT key, number, source, request, domain, mechanism, rho, gdp, neighbours, unit_rows, guarantee, "  # noqa: S608
-            f"{_STATE}, rows, report FROM dpsql.release AS r WHERE {condition}",
+            f"state, rows, report FROM dpsql.release WHERE {condition}",
             {"text": text},
         )
         found = [
@@ -716,7 +740,7 @@ class Books:
                 gdp=gdp * RHO_UNIT,
                 neighbours=Neighbours(neighbours, unit_rows),
                 guarantee=guarantee,
-                state=state,
+                state=self._state(key) if state == "reserved" else state,
                 rows=count,
                 report=json.loads(report) if report else {},
             )
@@ -741,18 +765,20 @@ class Books:
             self.secure()
         return found
 
+    def _state(self, key: str) -> str:
+        """Of a release that is paid: whether something was measured."""
+        found = self._run("SELECT 1 FROM dpsql.answer WHERE release = $key LIMIT 1", {"key": key})
+        return "measured" if found else "reserved"
+
     # --- the curator's journal ----------------------------------------------------------------------------------------
 
     def append_answers(self, release: str, answers: Sequence[Answer]) -> None:
         """Write answers of the curator, durably, after those that are there."""
 
         def work() -> None:
-            self._check_open(release)
-            first = self._run(
-                "SELECT coalesce(max(number), 0) + 1 FROM dpsql.answer WHERE release = $release", {"release": release}
-            )[0][0]
-            parts = []
-            for number, answer in enumerate(answers, start=first):
+            last, _ = self._journal(release)
+            parts: list[tuple[npt.NDArray[np.int64], ...]] = []
+            for number, answer in enumerate(answers, start=last + 1):
                 self._run(
                     "INSERT INTO dpsql.answer VALUES "
                     "($release, $number, $question, $kind, $columns, $shape, $noise, $variance, $stddev, $rho, "
@@ -760,7 +786,9 @@ class Books:
                     _answer_row(release, number, answer),
                 )
                 parts.append(_answer_cells(number, answer.measurement))
-            self._cursor.register("dpsql_cells", pd.concat(parts))
+            names = ("answer", "cell", "value")
+            cells = {name: np.concatenate(part) for name, part in zip(names, zip(*parts, strict=True), strict=True)}
+            self._cursor.register("dpsql_cells", cells)  # numpy: pandas takes a millisecond more
             try:
                 self._run(
                     "INSERT INTO dpsql.cell SELECT $release, answer, cell, value FROM dpsql_cells", {"release": release}
@@ -856,15 +884,10 @@ class Books:
         """Make the table of a release by statements that read `frame` by that name; returns the release, published."""
 
         def work() -> None:
-            self._verified()
-            self._check_open(entry.key)
+            accounts = self._look()
             for statement in statements:
                 self._cursor.execute(statement.sql(dialect="duckdb"))
-            self._run(
-                "UPDATE dpsql.release SET state = 'published', rows = $rows, report = $report WHERE key = $key",
-                {"rows": len(frame), "report": json.dumps(report), "key": entry.key},
-            )
-            self._published(entry)
+            self._end(entry, accounts, report, len(frame))
 
         self._cursor.register(name, frame)
         try:
@@ -877,27 +900,36 @@ class Books:
         """Record a discovered domain, and mark its release as published."""
 
         def work() -> None:
-            self._verified()
-            self._check_open(entry.key)
+            accounts = self._look()
             self._record_domain(entry.source, attribute)
-            self._run(
-                "UPDATE dpsql.release SET state = 'published', report = $report WHERE key = $key",
-                {"report": json.dumps({**report, "domain": vars(attribute)}), "key": entry.key},
-            )
-            self._published(entry)
+            self._end(entry, accounts, {**report, "domain": vars(attribute)})
 
         self._transaction(work)
 
-    def _check_open(self, release: str) -> None:
-        """Inside a transaction: refuse to go on with a release that failed, was published, or belongs to what was
-        reset.
+    def _journal(self, release: str) -> tuple[int, str]:
+        """Inside a transaction: the number of a release's last answer, and the digests of all.
+
+        Raises:
+            DpsqlError: it failed, was published, or belongs to what was reset; nothing may be added to it.
         """
-        sql = (
-            "SELECT r.state = 'reserved' AND r.number > a.since FROM dpsql.release AS r "
-            "JOIN dpsql.account AS a ON a.source = r.source WHERE r.key = $key"
-        )
-        if self._run(sql, {"key": release}) != [(True,)]:
+        release_is = {"key": release}
+        if self._run("SELECT state FROM dpsql.release WHERE key = $key", release_is) != [("reserved",)]:
             raise DpsqlError("the account was reset, or the release ended, while it was made: ask again")
+        sql = "SELECT max(number), string_agg(digest, ' ' ORDER BY number) FROM dpsql.answer WHERE release = $key"
+        last, digests = self._run(sql, release_is)[0]
+        return last or 0, digests or ""
+
+    def _end(self, entry: Entry, accounts: chain.States, report: Mapping[str, Any], rows: int | None = None) -> None:
+        """Mark a release as published, with a digest of its answers in the ledger: they cannot be lost unnoticed."""
+        digest = hashlib.sha256(self._journal(entry.key)[1].encode()).hexdigest()
+        number = self._event(
+            "publish", entry.source, accounts=accounts, release=entry.number, key=entry.key, answers=digest
+        )
+        self._run(
+            "UPDATE dpsql.release SET state = 'published', rows = $rows, report = $report, told = $told "
+            "WHERE key = $key",
+            {"rows": rows, "report": json.dumps(report), "told": number, "key": entry.key},
+        )
 
     def resume(self, entry: Entry) -> None:
         """Before more is measured for a release: the books must fit together, and it must be what was charged.
@@ -922,28 +954,16 @@ class Books:
         if self._run(sql, {"number": entry.number, "key": entry.key}):
             raise BooksError(f"release {entry.number} was told already, but its answers are lost; {_ADVICE}")
 
-    def _published(self, entry: Entry) -> None:
-        """Record that a release is told from now on, with a digest of its answers: they cannot be lost unnoticed."""
-        number = self._event(
-            "publish", entry.source, release=entry.number, key=entry.key, answers=self._digest(entry.key)
-        )
-        sql = "UPDATE dpsql.release SET told = $number WHERE key = $key"
-        self._run(sql, {"number": number, "key": entry.key})
-
-    def _digest(self, release: str) -> str:
-        sql = "SELECT coalesce(string_agg(digest, ' ' ORDER BY number), '') FROM dpsql.answer WHERE release = $release"
-        return hashlib.sha256(str(self._run(sql, {"release": release})[0][0]).encode()).hexdigest()
-
     def fail(self, entry: Entry, reason: str) -> None:
         """Record that a release cannot be completed, and why, in words of released values only; its charge is kept."""
 
         def work() -> None:
-            self._verified()
+            accounts = self._look()
             self._run(
                 "UPDATE dpsql.release SET state = 'failed', report = $report WHERE key = $key",
                 {"report": json.dumps({"failed": reason}), "key": entry.key},
             )
-            self._event("fail", entry.source, release=entry.number, key=entry.key, reason=reason)
+            self._event("fail", entry.source, accounts=accounts, release=entry.number, key=entry.key, reason=reason)
 
         self._transaction(work)
 
@@ -998,6 +1018,13 @@ def _account(row: Sequence[Any]) -> Account:
     return Account(neighbours=neighbours, **known)
 
 
+def _told(rows: Sequence[Sequence[Any]]) -> dict[str, dict[str, Any]]:
+    """Accounts, by their source, from rows of `_STATED`: numbers as text, exact."""
+    names = (*_ACCOUNT, "unit_choice")
+    told = [dict(zip(names, (None if v is None else str(v) for v in row), strict=True)) for row in rows]
+    return {str(state["source"]): state for state in told}
+
+
 def _asked(asked: Mapping[str, Any], domain: Domain) -> str:
     """A digest of what a release was charged for."""
     text = json.dumps(asked, ensure_ascii=False, sort_keys=True) + domain.to_json()
@@ -1050,11 +1077,11 @@ def _query(clique: Sequence[str], cell: int, least: int | None = None) -> Query:
     return (tuple(clique) if least is None else Threshold(tuple(clique), least)), cell
 
 
-def _answer_cells(number: int, measured: Measurement | None) -> pd.DataFrame:
+def _answer_cells(number: int, measured: Measurement | None) -> tuple[npt.NDArray[np.int64], ...]:
     values = np.empty(0, np.int64) if measured is None else measured.values
     listed = None if measured is None else measured.cells
-    cells = np.arange(len(values)) if listed is None else np.array(listed)
-    return pd.DataFrame({"answer": np.full(len(values), number), "cell": cells, "value": values})
+    cells = np.arange(len(values)) if listed is None else np.array(listed, np.int64)
+    return np.full(len(values), number), cells, values
 
 
 def catalogs_with_books(cursor: duckdb.DuckDBPyConnection) -> list[str]:
