@@ -65,7 +65,7 @@ def data_type(name: str) -> exp.DataType:
 
 def _typed(text: str, type_name: str) -> exp.Expr:
     """A constant of a type, from its text."""
-    return exp.cast(exp.Literal.string(text), data_type(type_name), dialect="duckdb")
+    return exp.Cast(this=exp.Literal.string(text), to=data_type(type_name))  # a builder would copy the type again
 
 
 def _identifier(name: str) -> exp.Column:
@@ -301,22 +301,23 @@ def _within(attribute: Attribute, column: exp.Column) -> exp.Expr:
 
 def _encode_bins(attribute: Attribute, column: exp.Column) -> exp.Expr:
     """A search tree of comparisons with the edges, inside the range; nothing to overflow."""
-    edges = [_typed(text, attribute.type) for text in attribute.edges]
     inside = _within(attribute, column)
-    steps = _steps(attribute, column, edges[0]) if attribute.has_single_values else None
-    if steps is not None:  # inside the range the difference cannot overflow; a CASE computes it for no other row
-        return exp.case().when(inside, steps)
-    return exp.case().when(inside, _search(column, edges, 0, attribute.regular))
+    steps = _steps(attribute, column) if attribute.has_single_values else None
+    if steps is None:
+        steps = _search(column, attribute, 0, attribute.regular)
+    # Inside the range the difference of a step cannot overflow; a CASE computes it for no other row.
+    return exp.Case(ifs=[exp.If(this=inside, true=steps)])
 
 
-def _steps(attribute: Attribute, column: exp.Column, lowest: exp.Expr) -> exp.Expr | None:
+def _steps(attribute: Attribute, column: exp.Column) -> exp.Expr | None:
     """How many steps of its type a value is above the lowest one, for bins of one value; None for other types."""
+    lowest = _typed(attribute.edges[0], attribute.type)
     if attribute.type in INTEGER_TYPES:
         whole = exp.TryCast(this=column.copy(), to=data_type("BIGINT"))
         return exp.Sub(this=whole, expression=exp.Literal.number(attribute.ticks[0]))
     scale = decimal_scale(attribute.type)
     if scale is not None:  # at most 100,000 steps, which a DOUBLE tells apart
-        difference = exp.Paren(this=exp.Sub(this=column.copy(), expression=lowest.copy()))
+        difference = exp.Paren(this=exp.Sub(this=column.copy(), expression=lowest))
         steps = exp.Mul(
             this=exp.TryCast(this=difference, to=data_type("DOUBLE")), expression=exp.Literal.number(10**scale)
         )
@@ -330,13 +331,14 @@ def _steps(attribute: Attribute, column: exp.Column, lowest: exp.Expr) -> exp.Ex
     return None
 
 
-def _search(column: exp.Column, edges: Sequence[exp.Expr], low: int, high: int) -> exp.Expr:
+def _search(column: exp.Column, attribute: Attribute, low: int, high: int) -> exp.Expr:
     if high - low == 1:
         return exp.Literal.number(low)
     middle = (low + high) // 2
-    below = exp.LT(this=column.copy(), expression=edges[middle].copy())  # the builder would copy each half again
-    lower = exp.If(this=below, true=_search(column, edges, low, middle))
-    return exp.Case(ifs=[lower], default=_search(column, edges, middle, high))
+    edge = _typed(attribute.edges[middle], attribute.type)
+    below = exp.LT(this=column.copy(), expression=edge)  # the builder would copy each half again
+    lower = exp.If(this=below, true=_search(column, attribute, low, middle))
+    return exp.Case(ifs=[lower], default=_search(column, attribute, middle, high))
 
 
 # --- decoding: released codes to values -------------------------------------------------------------------------------
