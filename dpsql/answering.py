@@ -36,14 +36,14 @@ from dpsql.database.store import Books, Entry
 from dpsql.domain import Domain, decimal_scale
 from dpsql.errors import DomainTooLarge, DpsqlError, InvalidArgument, InvalidQuery
 from dpsql.intervals import Noisy, plain, ratio, reach_of
-from dpsql.privacy.accounting import Budget, check_delta, check_epsilon, make_budget, pure_budget
+from dpsql.privacy.accounting import Budget, exact, make_budget, pure_budget
 from dpsql.privacy.curator import linear_scales, linear_variances
 from dpsql.privacy.ledger import Account
 from dpsql.privacy.noise import Entropy, check_scale, system_entropy
 from dpsql.progress import Progress
 from dpsql.protection import account_of, domain_of
 from dpsql.query import Aggregate, Query, columns_read, parse_query, refuse
-from dpsql.release import Cursors, alone, check_not_failed, check_unchanged, curator_of, guarded, promise
+from dpsql.release import Cursors, alone, asked_delta, check_not_failed, check_unchanged, curator_of, guarded, promise
 
 _MECHANISMS: Final = ("gaussian", "laplace")
 MOST_SHOWN: Final = 100_000
@@ -125,10 +125,8 @@ def resolve_query(cursor: duckdb.DuckDBPyConnection, request: QueryRequest, *, t
     source: Source = query.scope.origin
     books = Books(cursor, source.catalog)
     account = account_of(books, source)
-    delta = account.delta if request.delta is None else request.delta
     free = request.epsilon == 0
-    check_epsilon(1.0 if free else request.epsilon)
-    check_delta(delta)
+    delta = asked_delta(account, 1.0 if free else request.epsilon, request.delta)
     _check_units(account, query)
     domain = _domain_of(books, source, query)
     budget = Budget(0.0, delta, Fraction(0), Fraction(0)) if free else _budget(request, delta)
@@ -237,7 +235,7 @@ def smallest(error: Callable[[float], float], most: float) -> float:
 def _budget(request: QueryRequest, delta: float) -> Budget:
     if request.mechanism == "gaussian":
         return make_budget(request.epsilon, delta, "gaussian")
-    return pure_budget(request.epsilon, Fraction(request.epsilon) ** 2 / 2)
+    return pure_budget(request.epsilon, exact(request.epsilon) ** 2 / 2)
 
 
 def _domain_of(books: Books, source: Source, query: Query) -> Domain:

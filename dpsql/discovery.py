@@ -198,6 +198,11 @@ def _check_listed(account: Account, column: Column, bins: int | None) -> None:
 
 def _cost(request: DiscoveryRequest, account: Account, *, of_values: bool) -> tuple[Budget, float]:
     """ρ for (ε, δ), and δ′: half of δ where values are discovered, which are (ε, δ/2)-DP but for δ/2."""
+    if account.pure:
+        raise InvalidArgument(
+            f"{account.source} promises pure epsilon (delta 0), which no discovery does: declare the domain, with "
+            "\"values\" := […], lower := … and upper := …, or reference := 'table.column'"
+        )
     if not of_values:
         return make_budget(request.epsilon, account.delta if request.delta is None else request.delta, "gaussian"), 0.0
     delta = check_delta(account.delta / _DEFAULT_PART if request.delta is None else request.delta)

@@ -176,14 +176,12 @@ def resolve(cursor: duckdb.DuckDBPyConnection, request: Request, *, to_charge: b
     Raises:
         DpsqlError: a child says what is wrong, and what mends it.
     """
-    mechanism, choice = choose(request.mechanism, request.options)
     _check_rows(request.rows)
     source = find_source(cursor, request.table, request.search_path)
     books = Books(cursor, source.catalog)
     account = account_of(books, source)
-    delta = account.delta if request.delta is None else request.delta
-    check_epsilon(request.epsilon)
-    check_delta(delta)
+    mechanism, choice = choose(request.mechanism, request.options, pure=account.pure)
+    delta = asked_delta(account, request.epsilon, request.delta)
     domain = domain_of(books, source, request.columns)
     tables = Tables(cursor, request.search_path)
     workload = parse_workload(request.workload, source.parts, domain, tables).ordered()
@@ -202,6 +200,17 @@ def resolve(cursor: duckdb.DuckDBPyConnection, request: Request, *, to_charge: b
         books.check_writable()
         account.require(budget, mechanism.conversion)
     return Resolved(request, key, canonical, source, account, domain, workload, mechanism, budget, entry, choice)
+
+
+def asked_delta(account: Account, epsilon: float, delta: float | None) -> float:
+    """The δ of a request, by default its account's; 0 where it promises pure ε, or is asked to.
+
+    Raises:
+        InvalidArgument: ε or δ is out of its range.
+    """
+    check_epsilon(epsilon)
+    asked = account.delta if delta is None else delta
+    return asked if asked == 0 else check_delta(asked)
 
 
 def _check_prior(
@@ -355,7 +364,7 @@ def curator_of(
         progress,
         entropy,
         gdp=entry.gdp,
-        pure=Fraction(budget.epsilon) if budget.pure else None,
+        pure=budget.exact_epsilon if budget.pure else None,
         prior=prior,
         earlier=earlier,
     )

@@ -21,7 +21,7 @@ CREATE TABLE IF NOT EXISTS dpsql.account (
   rho_spent   HUGEINT NOT NULL,    -- charged so far, rounded up
   gdp_budget  HUGEINT NOT NULL,    -- the g of Gaussian DP that implies the promise, rounded down
   gdp_spent   HUGEINT NOT NULL,    -- charged so far, rounded up
-  currency    VARCHAR,             -- zcdp or gdp: which sum keeps the promise; none before the first charge
+  currency    VARCHAR,             -- zcdp or gdp: which sum keeps the promise; none before the first charge; pure where delta is 0
   pure_spent  HUGEINT,             -- the sum of pure epsilon, in units of 2^-96; none once a release had a delta
   releases    BIGINT NOT NULL,
   since       BIGINT NOT NULL,     -- the number of the event that opened or reset the account

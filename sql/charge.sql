@@ -10,6 +10,7 @@ SET
 WHERE source = $source
   AND NOT retired
   AND CASE coalesce(currency, $currency)
+    WHEN 'pure' THEN pure_spent + $pure <= $pure_budget
     WHEN 'gdp' THEN gdp_spent + $gdp <= gdp_budget
     ELSE rho_spent + $rho <= rho_budget
   END;

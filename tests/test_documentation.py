@@ -28,7 +28,7 @@ def test_every_sql_block_of_the_readme_runs(db):
             except Exception as error:
                 raise AssertionError(f"{statement.query}\n{error}") from error
     spent = dict(db.sql("SELECT source, releases FROM dp_budget()").fetchall())
-    assert spent == {"claims": 2, "patients": 5, "stays": 1, "visits": 15}
+    assert spent == {"claims": 2, "patients": 5, "stays": 1, "visits": 15, "votes": 1}
     assert db.sql("FROM synthetic EXCEPT ALL FROM copy").fetchall() == []
 
 

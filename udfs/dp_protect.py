@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpsql.database.catalog import find_source
-from dpsql.privacy.accounting import make_budget
+from dpsql.privacy.accounting import account_budget
 from dpsql.protection import protect
 
 from .bridge import Call, Parameter, Relation, TableFunction
@@ -24,6 +24,7 @@ COLUMNS = {
 
 
 COMPOSITION = "Gaussian DP or zCDP, as the first release fixes"
+PURE_COMPOSITION = "sum of pure epsilon"
 
 
 class DpProtect(TableFunction):
@@ -37,7 +38,7 @@ class DpProtect(TableFunction):
     parameters = (
         Parameter("table", "VARCHAR", positional=True, help="the table to protect"),
         Parameter("epsilon", "DOUBLE", help="the budget of all releases together"),
-        Parameter("delta", "DOUBLE", help="probability outside the promise; below 1/rows, such as 1e-9"),
+        Parameter("delta", "DOUBLE", help="probability outside the promise; below 1/rows, such as 1e-9, or 0"),
         Parameter(
             "neighbours",
             "VARCHAR",
@@ -53,7 +54,7 @@ class DpProtect(TableFunction):
 
     def bind(self, call: Call) -> Relation:
         """See `TableFunction.bind`."""
-        make_budget(call["epsilon"], call["delta"])
+        account_budget(call["epsilon"], call["delta"])
         with self._instance.cursor() as cursor:
             source = find_source(cursor, call["table"], call.search_path)
 
@@ -64,6 +65,7 @@ class DpProtect(TableFunction):
             neighbours = account.neighbours
             values = (account.source, account.epsilon, account.delta, str(neighbours))
             units = (account.unit_column, neighbours.unit_rows)
-            return [(*values, *units, float(account.rho_budget), float(account.gdp_budget), COMPOSITION)]
+            added = PURE_COMPOSITION if account.pure else COMPOSITION
+            return [(*values, *units, float(account.rho_budget), float(account.gdp_budget), added)]
 
         return Computed(COLUMNS, record)

@@ -35,7 +35,7 @@ from dpsql.domain import Attribute, Domain, attribute_from, decimal_scale
 from dpsql.errors import BooksError, DpsqlError, InsufficientBudget, InvalidArgument
 from dpsql.marginal import Measurement
 from dpsql.neighbours import Neighbours
-from dpsql.privacy.accounting import RHO_UNIT, Budget, account_budget, units
+from dpsql.privacy.accounting import RHO_UNIT, Budget, account_budget, exact, units
 from dpsql.privacy.curator import Answer, Query
 from dpsql.privacy.ledger import Account, sums_delta
 from dpsql.threshold import Threshold
@@ -419,7 +419,7 @@ class Books:
                 self._look()
             self._run(
                 "INSERT INTO dpsql.account VALUES ($source, $epsilon, $delta, $neighbours, $unit_column, $unit_type, "
-                "$unit_rows, $unit_secret, 0, 0, $rho, 0, $gdp, 0, NULL, 0, 0, $since, false)",
+                "$unit_rows, $unit_secret, 0, 0, $rho, 0, $gdp, 0, $currency, 0, 0, $since, false)",
                 {
                     "source": source,
                     "epsilon": budget.epsilon,
@@ -431,6 +431,7 @@ class Books:
                     "unit_secret": secrets.token_hex(32),
                     "rho": _floor_units(budget.rho),
                     "gdp": _floor_units(budget.gdp),
+                    "currency": "pure" if budget.pure else None,
                     "since": since,
                 },
             )
@@ -474,7 +475,8 @@ class Books:
             budget = account_budget(account.epsilon, account.delta)
             changed = (
                 "rho_spent = 0, gdp_spent = 0, pure_spent = 0, delta_reserved = 0, delta_spent = 0, rho_budget = $rho, "
-                "gdp_budget = $gdp, currency = NULL, releases = 0, unit_secret = $secret, since = $since"
+                "gdp_budget = $gdp, currency = CASE WHEN delta = 0 THEN 'pure' END, releases = 0, "
+                "unit_secret = $secret, since = $since"
             )
             exact = {"rho": _floor_units(budget.rho), "gdp": _floor_units(budget.gdp)}
             return changed, {**exact, "secret": secrets.token_hex(32), "since": chain.newest(self._run).number + 1}
@@ -618,7 +620,7 @@ class Books:
 
         def work() -> Entry:
             with _advised():
-                self._look(whole=True)
+                promised = self._look(whole=True)[source]
             if self._run("SELECT 1 FROM dpsql.release WHERE key = $key", {"key": key}):
                 known = self.release(key)
                 assert known is not None
@@ -630,7 +632,8 @@ class Books:
                 {
                     "rho": units(budget.rho),
                     "gdp": units(budget.gdp),
-                    "pure": units(Fraction(budget.epsilon)) if budget.pure else None,
+                    "pure": units(budget.exact_epsilon) if budget.pure else None,
+                    "pure_budget": _floor_units(exact(float(promised["epsilon"]))),
                     "currency": budget.currency,
                     "source": source,
                 },

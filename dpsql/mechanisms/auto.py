@@ -4,8 +4,9 @@
                  split of Adult with a prior) its mean L1 is least, or within a tenth of the least, in seconds
                  (`tests/benchmarks/RESULTS.md`)
 
-One answer for every request, for no other mechanism was found that is nearer by more where public facts could tell: so
-it depends on no row.
+    direct       with Laplace noise, of a table that promises pure ε (δ = 0), which Gaussian noise cannot
+
+It depends on no row: no other mechanism was found that is nearer by more where public facts could tell.
 """
 
 from __future__ import annotations
@@ -20,8 +21,17 @@ _PREFERRED: Final = "projection"
 _WHY: Final = "projection: the least mean L1 on the benchmarks, or within a tenth of it, in seconds"
 
 
-def choose(name: str, given: Mapping[str, Any]) -> tuple[Mechanism, str]:
+_PREFERRED_PURE: Final = "direct"
+_WHY_PURE: Final = "direct with Laplace noise: the table promises pure epsilon (delta 0), which Gaussian noise cannot"
+
+
+def choose(name: str, given: Mapping[str, Any], *, pure: bool = False) -> tuple[Mechanism, str]:
     """The mechanism of a request, and why, where the request leaves the choice to us.
+
+    Args:
+        name: of a mechanism, or `auto`.
+        given: its options.
+        pure: whether the table promises pure ε.
 
     Raises:
         UnknownName: no such mechanism.
@@ -29,4 +39,6 @@ def choose(name: str, given: Mapping[str, Any]) -> tuple[Mechanism, str]:
     """
     if name != AUTO:
         return make(name, given), ""
+    if pure:
+        return make(_PREFERRED_PURE, {"noise": "laplace", **given}), _WHY_PURE
     return make(_PREFERRED, given), _WHY

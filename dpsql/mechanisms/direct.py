@@ -36,7 +36,7 @@ from dpsql.mechanisms.pseudo import combined, usable
 from dpsql.mechanisms.relaxed import RelaxedModel, fit_report
 from dpsql.memory import in_words, machine_memory
 from dpsql.neighbours import Neighbours
-from dpsql.privacy.accounting import Budget, gaussian_variance, make_budget, pure_budget
+from dpsql.privacy.accounting import Budget, exact, gaussian_variance, make_budget, pure_budget
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Progress
 from dpsql.workload import Workload
@@ -80,7 +80,7 @@ class Direct(Mechanism):
         """See `Mechanism.budget`: pure ε with Laplace noise, δ is not used then."""
         if self.noise == "gaussian":
             return make_budget(epsilon, delta, "gaussian")
-        return pure_budget(epsilon, Fraction(epsilon) ** 2 / (2 * len(workload.cliques)))
+        return pure_budget(epsilon, exact(epsilon) ** 2 / (2 * len(workload.cliques)))
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""

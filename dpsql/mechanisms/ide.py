@@ -54,7 +54,15 @@ from dpsql.mechanisms.pseudo import usable
 from dpsql.mechanisms.support import SupportModel, systematic
 from dpsql.neighbours import Neighbours
 from dpsql.prior import Prior, packed
-from dpsql.privacy.accounting import Budget, gaussian_variance, make_budget, pure_budget, selection_rate
+from dpsql.privacy.accounting import (
+    Budget,
+    check_epsilon,
+    exact,
+    gaussian_variance,
+    make_budget,
+    pure_budget,
+    selection_rate,
+)
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Progress
 from dpsql.workload import Workload
@@ -159,11 +167,11 @@ class IDE(Mechanism):
         """See `Mechanism.budget`: pure ε-DP, unless the noise is Gaussian."""
         if self.noise == "gaussian":
             return make_budget(epsilon, delta, "gaussian")
-        make_budget(epsilon, delta)  # refuses an ε or δ out of range
+        check_epsilon(epsilon)
         if any(part.count == 0 for part in self.parts(domain, workload, neighbours)):
             self.check(domain, workload, neighbours)  # says what is too large
         rates = sum((part.count * self._rate(part) for part in self.parts(domain, workload, neighbours)), Fraction(0))
-        return pure_budget(epsilon, Fraction(epsilon) ** 2 / 2 * rates)
+        return pure_budget(epsilon, exact(epsilon) ** 2 / 2 * rates)
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """Refuse columns that there are not, and marginals that are too large, from public facts."""

@@ -39,7 +39,7 @@ from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_
 from dpsql.mechanisms.support import SupportModel
 from dpsql.neighbours import Neighbours
 from dpsql.prior import Prior
-from dpsql.privacy.accounting import Budget, check_epsilon, gaussian_variance, make_budget, pure_budget
+from dpsql.privacy.accounting import Budget, check_epsilon, exact, gaussian_variance, make_budget, pure_budget
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Progress
 from dpsql.workload import Workload
@@ -140,7 +140,7 @@ class ReducedSpace(Mechanism):
         if self.noise == "gaussian":
             return make_budget(epsilon, delta, "gaussian")
         squares = sum((part**2 for _, part in self.parts(domain, workload, neighbours)), Fraction(0))
-        return pure_budget(epsilon, squares * Fraction(check_epsilon(epsilon)) ** 2 / 2)
+        return pure_budget(epsilon, squares * exact(check_epsilon(epsilon)) ** 2 / 2)
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """Refuse what the noise or the linear program cannot hold; says what would."""

@@ -42,7 +42,7 @@ from dpsql.mechanisms.base import (
 )
 from dpsql.mechanisms.mixture import MixtureModel
 from dpsql.neighbours import Neighbours
-from dpsql.privacy.accounting import Budget, gaussian_variance, make_budget, pure_budget
+from dpsql.privacy.accounting import Budget, exact, gaussian_variance, make_budget, pure_budget
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Progress
 from dpsql.threshold import Family, clique_of
@@ -131,7 +131,7 @@ class MWEM(Mechanism):
             return make_budget(epsilon, delta, self.conversion)
         private = not neighbours.total_is_public
         cost, _ = _pure_cost(self._rounds(domain), private=private)
-        return pure_budget(epsilon, Fraction(epsilon) ** 2 * cost)
+        return pure_budget(epsilon, exact(epsilon) ** 2 * cost)
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""

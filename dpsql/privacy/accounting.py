@@ -70,6 +70,11 @@ class Budget:
         """Whether the promise is ε-DP, with δ = 0."""
         return self.delta == 0
 
+    @property
+    def exact_epsilon(self) -> Fraction:
+        """ε as it adds up; see `exact`."""
+        return exact(self.epsilon)
+
 
 def check_epsilon(epsilon: float) -> float:
     """Refuse an ε that is not a positive finite number."""
@@ -82,9 +87,24 @@ def check_epsilon(epsilon: float) -> float:
 
 def check_delta(delta: float) -> float:
     """Refuse a δ outside (0, 1)."""
+    if delta == 0:
+        raise InvalidArgument(
+            "delta is 0, which Gaussian noise cannot promise: ask for Laplace noise alone, with dp_query(…, "
+            "mechanism := 'laplace') or dp_synthesize(…, mechanism := 'direct', noise := 'laplace') (or mwem, lp, "
+            "barak, ide); or, of a table that is protected with a delta, give a probability such as 1e-9"
+        )
     if not 0 < delta < 1:
         raise InvalidArgument(f"delta is {delta:g}: give a probability between 0 and 1, such as 1e-9")
     return float(delta)
+
+
+def exact(epsilon: float) -> Fraction:
+    """ε of a pure promise as it is written in decimals, rounded down to a multiple of 2⁻⁹⁶: so that ten times 0.1 is 1.
+
+    >>> 10 * exact(0.1) <= exact(1.0) < 10 * Fraction(0.1)
+    True
+    """
+    return round_down(Fraction(repr(float(epsilon))))
 
 
 def zcdp_epsilon(rho: float | Fraction, delta: float) -> float:
@@ -231,7 +251,12 @@ def pure_budget(epsilon: float, rho: Fraction) -> Budget:
 
 
 def account_budget(epsilon: float, delta: float) -> Budget:
-    """What all releases of a table may cost together for an (ε, δ) promise: Σρ ≤ `rho`, or Σg ≤ `gdp`."""
+    """What all releases of a table may cost together for an (ε, δ) promise: Σρ ≤ `rho`, or Σg ≤ `gdp`.
+
+    For δ = 0 only Σε ≤ ε counts, and neither sum proves anything: both are 0.
+    """
+    if delta == 0:
+        return Budget(check_epsilon(epsilon), 0.0, Fraction(0), Fraction(0))
     budget = make_budget(epsilon, delta, "tight")
     return replace(budget, gdp=gaussian_gdp(budget.epsilon, budget.delta))
 

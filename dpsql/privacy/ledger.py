@@ -7,6 +7,9 @@ seen; to choose later, by what the answers were, would prove only 2δ. Each sum 
 depend on earlier answers (Feldman and Zrnic 2021 for Rényi DP; Smith and Thakurta 2022 for Gaussian DP). The books
 enforce it by a conditional update (`sql/charge.sql`).
 
+An account with δ = 0 promises pure ε: of releases with Laplace noise and selections alone, whose ε add up, Σε ≤ ε. No
+other release is charged to it.
+
 Discovering the values of a column holds but for a probability δ′. Half of δ is kept for those, from the first charge on
 if that is a discovery, of values or of bins: the sums keep (ε, δ/2), Σδ′ ≤ δ/2, and together that is (ε, δ)-DP. It is
 not kept later, for then answers would have been seen.
@@ -19,13 +22,14 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
-from dpsql.errors import InsufficientBudget
+from dpsql.errors import InsufficientBudget, InvalidArgument
 from dpsql.neighbours import Neighbours
 from dpsql.privacy.accounting import (
     CONVERSIONS,
     RHO_UNIT,
     Budget,
     account_budget,
+    exact,
     gaussian_epsilon,
     largest_epsilon,
     units,
@@ -34,6 +38,8 @@ from dpsql.privacy.accounting import (
 
 _ROUNDING: Final = 1e-9
 """Of δ that is kept, beside it: more than the rounding of its sums."""
+_TOO_SMALL: Final = 1e-9
+"""An ε that is no use to ask for: what rounding leaves over."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,7 @@ class Account:
         rho_budget: zCDP that may be spent, exact.
         rho_spent: zCDP that was charged, exact.
         gdp_budget, gdp_spent: the same for g of Gaussian DP.
-        currency: `zcdp` or `gdp`, which of both keeps the promise; None before the first charge.
+        currency: `zcdp` or `gdp`, which of both keeps the promise; None before the first charge; `pure` where δ = 0.
         pure_spent: Σε of releases that are all ε-DP, so that together they are pure; None once one is not.
         releases: how many were charged since the account was opened or reset.
         since: the number of the ledger's event that did.
@@ -77,6 +83,17 @@ class Account:
     retired: bool
 
     @property
+    def pure(self) -> bool:
+        """Whether it promises ε-DP, with δ = 0."""
+        return self.delta == 0
+
+    @property
+    def pure_left(self) -> Fraction:
+        """The ε that may still be charged where δ = 0."""
+        spent = self.pure_spent
+        return Fraction(0) if spent is None or not self.pure else max(Fraction(0), exact(self.epsilon) - spent)
+
+    @property
     def rho_left(self) -> Fraction:
         """What may still be charged by zCDP."""
         return max(Fraction(0), self.rho_budget - self.rho_spent)
@@ -94,6 +111,8 @@ class Account:
     @property
     def epsilon_spent(self) -> float:
         """The ε, at the account's δ, that all releases so far satisfy together."""
+        if self.pure:
+            return self.epsilon if self.pure_spent is None else min(self.epsilon, float(self.pure_spent))
         delta = self.delta_of_sums
         if self.currency == "gdp":
             return min(self.epsilon, gaussian_epsilon(self.gdp_spent, delta))
@@ -101,11 +120,14 @@ class Account:
 
     @property
     def epsilon_left(self) -> float:
-        """The largest ε that one more release may ask for, at the account's δ, of a mechanism with Gaussian noise."""
+        """The largest ε that one more release may ask for, at the account's δ: with Gaussian noise, unless it is 0."""
         return self.fitting("gaussian", self.delta)
 
     def fitting(self, conversion: str, delta: float) -> float:
         """The largest ε that one more release of a conversion may ask for at δ; 0 if none."""
+        if self.pure:
+            left = float(self.pure_left)
+            return _five_digits(left * (1 + 1e-12)) if left > _TOO_SMALL else 0.0
         price = CONVERSIONS[conversion].price
         by_gdp = self.currency == "gdp" or (self.currency is None and price == 1)
         return largest_epsilon(self.gdp_left / price if by_gdp else self.rho_left, delta, conversion)
@@ -150,9 +172,7 @@ class Account:
             rho_spent=self.rho_spent + units(budget.rho) * RHO_UNIT,
             gdp_spent=self.gdp_spent + units(budget.gdp) * RHO_UNIT,
             currency=self.currency or budget.currency,
-            pure_spent=None
-            if self.pure_spent is None or not budget.pure
-            else self.pure_spent + Fraction(budget.epsilon),
+            pure_spent=None if self.pure_spent is None or not budget.pure else self.pure_spent + budget.exact_epsilon,
             releases=self.releases + 1,
         )
 
@@ -168,6 +188,9 @@ class Account:
         """
         if self.retired:
             raise InsufficientBudget(f"{self.source} is retired: its owner decided that nothing more is released of it")
+        if self.pure:
+            self._require_pure(budget)
+            return
         by_gdp = (self.currency or budget.currency) == "gdp"
         if budget.gdp <= self.gdp_left if by_gdp else budget.rho <= self.rho_left:
             return
@@ -181,6 +204,22 @@ class Account:
             f"epsilon {budget.epsilon:g} at delta {budget.delta:g} is more than the budget of {self.source} has left: "
             f"of epsilon {self.epsilon:g} at delta {self.delta:g}, {self.epsilon_spent:.4g} is spent; {advice}"
         )
+
+    def _require_pure(self, budget: Budget) -> None:
+        """The same where δ = 0."""
+        if not budget.pure:
+            raise InvalidArgument(
+                f"delta is {budget.delta:g}, but {self.source} promises pure epsilon (delta 0): leave delta out, and "
+                "ask for Laplace noise alone, with dp_query(…, mechanism := 'laplace') or dp_synthesize(…, noise := "
+                "'laplace') of direct, mwem, lp, barak or ide"
+            )
+        if budget.exact_epsilon > self.pure_left:
+            fitting = self.epsilon_left
+            advice = f"the largest epsilon that fits is {fitting:g}" if fitting else "nothing more can be released"
+            raise InsufficientBudget(
+                f"epsilon {budget.epsilon:g} is more than the budget of {self.source} has left: of epsilon "
+                f"{self.epsilon:g}, {self.epsilon_spent:.4g} is spent; {advice}"
+            )
 
 
 def sums_delta(delta: float, reserved: float) -> float:
