@@ -32,6 +32,7 @@ from dpsql.database.dimensions import Loaded, load
 from dpsql.database.evaluation import Evaluated, columns_of, evaluate, weights_of
 from dpsql.database.lineage import Tables
 from dpsql.database.results import Result, steps_of_ten
+from dpsql.database.scratch import one_scratch
 from dpsql.database.store import Books, Entry
 from dpsql.domain import Domain, decimal_scale
 from dpsql.errors import DomainTooLarge, DpsqlError, InvalidArgument, InvalidQuery
@@ -350,9 +351,10 @@ def _understood(source: Source, domain: Domain, query: Query, dimensions: Sequen
         if key in _known:
             _known.move_to_end(key)
             return _known[key]
-    evaluated = evaluate(source, domain, query, dimensions)
-    result = Result.of(source, query, evaluated)
-    _try_out(query, evaluated, result)
+    with one_scratch():
+        evaluated = evaluate(source, domain, query, dimensions)
+        result = Result.of(source, query, evaluated)
+        _try_out(query, evaluated, result)
     cells = sum(part.groups.size + part.factors.size for part in evaluated.linear.parts)
     if cells + sum(evaluated.linear.groups) <= _KEPT_CELLS:
         with _knowing:

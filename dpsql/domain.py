@@ -196,6 +196,10 @@ class Domain:
         """The attributes by name."""
         return {attribute.name: attribute for attribute in self.attributes}
 
+    @cached_property
+    def _sizes(self) -> Mapping[str, int]:
+        return {attribute.name: attribute.size for attribute in self.attributes}
+
     @property
     def names(self) -> tuple[str, ...]:
         """The attributes' names in column order."""
@@ -214,7 +218,7 @@ class Domain:
 
     def shape(self, clique: Clique) -> tuple[int, ...]:
         """Sizes of a clique's attributes."""
-        return tuple(self.by_name[name].size for name in clique)
+        return tuple(map(self._sizes.__getitem__, clique))
 
     def size(self, clique: Clique) -> int:
         """Cells of a clique's marginal (a Python integer, which does not overflow)."""

@@ -98,8 +98,26 @@ def find_allowed(source: Source, domain: Domain, constraints: Sequence[Constrain
     """
     known = {*domain.names, *(attribute.name for attribute in domain.excluded)}
     applicable = [constraint for constraint in constraints if known.issuperset(constraint.columns)]
+    if not applicable:  # a scratch database takes longer to open than all the rest
+        return []
+    parts = components(applicable)
+    for part in parts:
+        _check_tuples(source, domain, part)
     with scratch() as empty:
-        return [_allowed(empty, source, domain, part) for part in components(applicable)]
+        return [_allowed(empty, source, domain, part) for part in parts]
+
+
+def _check_tuples(source: Source, domain: Domain, part: Sequence[Constraint]) -> None:
+    """Refuse constraints that belong together and are over too many tuples of codes."""
+    columns = {name for constraint in part for name in constraint.columns}
+    attributes = [attribute for attribute in domain if attribute.name in columns]
+    tuples = math.prod(attribute.size for attribute in attributes)
+    if tuples > MOST_TUPLES:
+        raise InvalidArgument(
+            f"the constraints on {', '.join(a.name for a in attributes)} belong together and span {tuples} tuples of "
+            f"values, more than {MOST_TUPLES}: state them over fewer or coarser columns, "
+            f"{_back(source, [constraint.predicate for constraint in part])}"
+        )
 
 
 def _allowed(empty: duckdb.DuckDBPyConnection, source: Source, domain: Domain, part: Sequence[Constraint]) -> Allowed:
@@ -108,13 +126,8 @@ def _allowed(empty: duckdb.DuckDBPyConnection, source: Source, domain: Domain, p
     excluded = [attribute for attribute in domain.excluded if attribute.name in columns]
     predicates = tuple(constraint.predicate for constraint in part)
     shape = [attribute.size for attribute in attributes]
-    tuples = math.prod(shape)
-    if tuples > MOST_TUPLES:
-        raise InvalidArgument(
-            f"the constraints on {', '.join(a.name for a in attributes)} belong together and span {tuples} tuples of "
-            f"values, more than {MOST_TUPLES}: state them over fewer or coarser columns, {_back(source, predicates)}"
-        )
-    codes = np.stack(np.unravel_index(np.arange(tuples), shape), axis=1) if shape else np.zeros((1, 0), np.int64)
+    places_of = np.unravel_index(np.arange(math.prod(shape)), shape)
+    codes = np.stack(places_of, axis=1) if shape else np.zeros((1, 0), np.int64)
     places = np.zeros(codes.shape)
     left = np.arange(len(codes))
     for tried in _places_to_try(attributes):
@@ -233,10 +246,12 @@ def settle_bins(
         frame: of the rows, as `Books.publish` wants it; its ticks are changed.
         generator: of the draws.
     """
+    binned = [part for part in allowed if any(domain.by_name[name].kind == "bins" for name in part.clique)]
+    if not binned:
+        return
     with scratch() as empty:
-        for part in allowed:
-            if any(domain.by_name[name].kind == "bins" for name in part.clique):
-                _settle(empty, source, domain, part, codes, frame, generator)
+        for part in binned:
+            _settle(empty, source, domain, part, codes, frame, generator)
 
 
 def _settle(

@@ -201,14 +201,26 @@ def evaluate(source: Source, domain: Domain, query: Query, dimensions: Sequence[
     """
     weights, _ = weights_of(query.aggregates)
     _check_groups(domain, query)
+    components = _components(domain, query.trees)
+    for names in components:
+        _check_points(names, domain.size(names))
     check_expressions([part for tree in query.trees for part in own_parts(tree)])
     pieces = []
     with scratch() as empty:
         for loaded in dimensions:
             loaded.create(empty)
-        for number, names in enumerate(_components(domain, query.trees)):
+        for number, names in enumerate(components):
             pieces.append(_Piece(empty, source, domain, names, query, weights, is_first=number == 0))
     return _joined(domain, query, weights, pieces)
+
+
+def _check_points(names: Sequence[str], points: int) -> None:
+    """Refuse expressions of too many combinations of values."""
+    if points > _MOST_POINTS:
+        raise DomainTooLarge(
+            f"query: the expressions join {', '.join(names)}, whose domains have {points:.3g} combinations of values, "
+            f"more than {_MOST_POINTS}: use fewer of them in one expression, or declare coarser domains"
+        )
 
 
 def _check_groups(domain: Domain, query: Query) -> None:
@@ -392,11 +404,7 @@ class _Piece:
         shape = [attribute.size for attribute in attributes]
         columns = [_Column.of(a, list(self._constants(a))) for a in attributes]
         points = math.prod(len(column.codes) for column in columns)
-        if points > _MOST_POINTS:
-            raise DomainTooLarge(
-                f"query: the expressions join {', '.join(self.names)}, whose domains have {points:.3g} combinations of "
-                f"values, more than {_MOST_POINTS}: use fewer of them in one expression, or declare coarser domains"
-            )
+        _check_points(self.names, points)
         picked = np.unravel_index(np.arange(points), [len(c.codes) for c in columns]) if columns else ()
         codes = [column.codes[pick] for column, pick in zip(columns, picked, strict=True)]
         frame = {f"{self._prefix}point": np.arange(points)}

@@ -7,6 +7,7 @@ can neither meet a private row nor look around.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -34,12 +35,37 @@ _BEFORE_PARENTHESES: Final = frozenset(  # words that are no functions
 
 @contextmanager
 def scratch() -> Iterator[duckdb.DuckDBPyConnection]:
-    """A new empty database, so that nothing that one expression might leave behind is there for another."""
+    """A new empty database, so that nothing that one expression might leave behind is there for another.
+
+    Inside `one_scratch` that of the steps before.
+    """
+    kept: list[duckdb.DuckDBPyConnection] | None = getattr(_thread, "kept", None)
+    if kept:
+        yield kept[0]
+        return
     connection = duckdb.connect(":memory:", config={"enable_external_access": "false"})
+    if kept is not None:
+        kept.append(connection)
     try:
         yield connection
     finally:
-        connection.close()
+        if kept is None:
+            connection.close()
+
+
+@contextmanager
+def one_scratch() -> Iterator[None]:
+    """The steps of one query share an empty database, opened by the first that needs it: it takes 10 milliseconds."""
+    kept = _thread.kept = []
+    try:
+        yield
+    finally:
+        _thread.kept = None
+        for connection in kept:
+            connection.close()
+
+
+_thread: Final = threading.local()
 
 
 @lru_cache(maxsize=1)

@@ -35,10 +35,15 @@ def with_constants(sql: str, constants: Mapping[str, str]) -> str:
     >>> with_constants("SELECT $prefix || source AS source FROM dpsql.account", {"prefix": "bank."})
     "SELECT 'bank.' || source AS source FROM dpsql.account"
     """
-    tree = sqlglot.parse_one(sql, read="duckdb")
+    tree = _parsed(sql).copy()
     for parameter in list(tree.find_all(exp.Placeholder, exp.Parameter)):
         parameter.replace(exp.Literal.string(constants[parameter.name]))
     return tree.sql(dialect="duckdb")
+
+
+@lru_cache(maxsize=64)
+def _parsed(sql: str) -> exp.Expr:
+    return sqlglot.parse_one(sql, read="duckdb")
 
 
 def read_text(name: str) -> str:

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from fractions import Fraction
+from functools import cache
 from typing import Any, ClassVar, Final, Protocol, TypeVar, get_type_hints
 
 import numpy as np
@@ -157,11 +158,15 @@ def options() -> dict[str, str]:
     """The options of all mechanisms: name to DuckDB type, text where some take a number and others a word."""
     found: dict[str, str] = {}
     for mechanism in _registry.values():
-        hints = get_type_hints(mechanism)
-        for field in fields(mechanism):  # type: ignore[arg-type]
-            kind = _SQL_TYPES[_kind(hints[field.name])]
-            found[field.name] = kind if found.get(field.name, kind) == kind else "VARCHAR"
+        for name, kind in _options_of(mechanism).items():
+            found[name] = kind if found.get(name, kind) == kind else "VARCHAR"
     return found
+
+
+@cache
+def _options_of(mechanism: type[Mechanism]) -> Mapping[str, str]:
+    hints = get_type_hints(mechanism)
+    return {field.name: _SQL_TYPES[_kind(hints[field.name])] for field in fields(mechanism)}  # type: ignore[arg-type]
 
 
 _SQL_TYPES: Final = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "VARCHAR"}

@@ -28,6 +28,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from math import isqrt
 from typing import Final
 
@@ -128,6 +129,7 @@ def zcdp_epsilon(rho: float | Fraction, delta: float) -> float:
     return max(0.0, float(found.fun)) * (1 + 1e-12)
 
 
+@lru_cache(maxsize=1024)  # five milliseconds
 def zcdp_rho(epsilon: float, delta: float) -> Fraction:
     """The largest ρ (rounded down) whose tight conversion at δ is at most ε."""
     return _largest(lambda rho: zcdp_epsilon(rho, delta) <= epsilon, epsilon + 1.0)

@@ -205,7 +205,7 @@ BOMBS = {
     "a fact of all": "FROM dp_constraint('wide', '{sum} > 3')",
     "a release that is none": "FROM dp_measurements('{long}')",
     "a table that is none": "FROM dp_protect('{long}', epsilon := 1.0, delta := 1e-6)",
-    "a source that is none": "SELECT count(*) / 0 FROM dp_ledger(source := '{long}') HAVING error('empty')",
+    "a plan of what is none": "FROM dp_plan('{long}', epsilon := 0.1)",
     "all marginals of 6": "FROM dp_synthesize('wide', epsilon := 0.1, workload := 'all 6-way', mechanism := 'rap')",
 }
 
