@@ -1,0 +1,201 @@
+"""Audits from outside: `dp_synthesize` by SQL on two neighbouring tables, attacked with what the release publishes.
+
+The attacker knows both tables and everything but the noise. Of every registered mechanism, with NULLs, and with a unit
+that has more rows than count. What is claimed is read from the ledger: zCDP of ρ and Gaussian DP of g = μ²/2. Thresholds
+are chosen on runs of their own; bounds are Clopper–Pearson at a false-alarm rate of 1e-6 each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import dpsql
+from dpsql.database.counting import DuckDBCounter
+from dpsql.database.store import Books
+from dpsql.mechanisms.base import registered
+from dpsql.privacy import curator as curator_module
+
+from ..contract.test_mechanisms import FAST, NAMES
+from .test_audits import Hits
+
+pytestmark = pytest.mark.slow
+
+RUNS, CALIBRATED, EACH = 100, 20, 60  # EACH: releases of one database, whose ledger is verified at each charge
+WORKLOAD = "SELECT a, b, count(*) FROM t GROUP BY a, b; SELECT b, c, count(*) FROM t GROUP BY b, c"
+ROWS = [(unit, False, False, False) for unit in range(5)] + [(5 + unit, True, True, False) for unit in range(3)]
+PAIRS = {
+    "a row with NULL in an empty cell": (ROWS, [*ROWS, (9, True, True, None)], {}),
+    "a unit with more rows than count": (
+        ROWS,
+        [*ROWS, *[(9, True, True, True)] * 5],
+        {"privacy_unit": "unit", "max_rows": 3},
+    ),
+}
+
+
+class Attacked:
+    """Releases of one of two tables, and how much each looks like the second."""
+
+    def __init__(self, name: str, pair: str, which: int, epsilon: float) -> None:
+        self._epsilon, self._name, self._tables, self._how = epsilon, name, PAIRS[pair][:2], PAIRS[pair][2]
+        self._most = self._how.get("max_rows", 100)
+        self._rows = self._tables[which]
+        self._left, self._db = 0, None
+        self.claimed = (0.0, 0.0)
+
+    def _open(self):
+        db = dpsql.connect()
+        db.sql("CREATE TABLE t(unit INTEGER, a BOOLEAN, b BOOLEAN, c BOOLEAN)")
+        db.connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", self._rows)
+        db.sql(
+            "CREATE TABLE known AS FROM (VALUES (false), (true)) a(a), (VALUES (false), (true)) b(b), "
+            "(VALUES (false), (true), (NULL)) c(c)"
+        )
+        db.protect("t", epsilon=1000.0, delta=1e-6, **self._how)
+        if not self._how:
+            db.domain("t", "unit", exclude=True)
+        return db
+
+    def release(self) -> float:
+        """One release; its suspicion."""
+        if not self._left:
+            if self._db is not None:
+                self._db.close()
+            self._db, self._left = self._open(), EACH
+        self._left -= 1
+        options = {**FAST[self._name], **({"prior": "known"} if registered()[self._name].needs_prior else {})}
+        given = "".join(f", {key} := {value!r}" for key, value in options.items())
+        call = f"epsilon := {self._epsilon}, mechanism := '{self._name}', release := 'r{self._left}', reuse := false, rows := 12{given}"
+        made = self._db.sql(f"SELECT a, b, c FROM dp_synthesize('t', workload := '{WORKLOAD}', {call})")
+        rows = made.fetchall()
+        told = self._db.sql(
+            f"SELECT columns, cell, value, stddev, noise FROM dp_measurements('r{self._left}')"
+        ).fetchall()
+        charge = "SELECT rho, gdp FROM dp_ledger() WHERE kind = 'charge' LIMIT 1"
+        self.claimed = self._db.sql(charge).fetchall()[0]
+        return self._likelihood(told) + sum(row[:2] == (True, True) and row[2] is not False for row in rows)
+
+    def _likelihood(self, told) -> float:
+        """log P(what was measured | second table) − log P(… | first table), with the noise as it is stated."""
+        total = 0.0
+        for columns, cell, value, stddev, noise in told:
+            off = [abs(value - self._count(rows, columns, cell)) for rows in self._tables]
+            if noise == "laplace":
+                total += (off[0] - off[1]) * np.sqrt(2) / stddev
+            elif noise == "gaussian":
+                total += (off[0] ** 2 - off[1] ** 2) / (2 * stddev**2)
+        return total
+
+    def _count(self, rows, columns, cell) -> int:
+        """The rows of a cell, of the new unit those that count."""
+        texts = {True: "true", False: "false", None: "NULL"}
+        places = ["abc".index(name) for name in columns]
+        found = [row[0] for row in rows if [texts[row[1:][place]] for place in places] == cell]
+        return len(found) - max(0, found.count(9) - self._most)
+
+
+def attack(name: str, pair: str, runs: int = RUNS, epsilon: float = 10.0) -> Hits:
+    """How often releases of either table look like the second, at the threshold that tells most."""
+    tables = [Attacked(name, pair, which, epsilon) for which in (0, 1)]
+    tried = [np.array([table.release() for _ in range(CALIBRATED)]) for table in tables]
+    places = np.quantile(np.concatenate(tried), np.linspace(0.05, 0.95, 19))
+    best = max(places, key=lambda place: abs((tried[1] > place).mean() - (tried[0] > place).mean()))
+    hits = [sum(table.release() > best for _ in range(runs)) for table in tables]
+    return Hits(hits[0], hits[1], runs, *tables[0].claimed)
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize("name", NAMES)
+def test_no_release_tells_more_than_the_ledger_says(name, pair):
+    found = attack(name, pair)
+    print(f"{name}, {pair}: {found}")
+    assert found.rho <= found.claimed_rho
+    assert found.gdp <= found.claimed_gdp
+
+
+@pytest.mark.parametrize("name", ["direct", "projection"])
+def test_too_little_noise_is_caught_from_outside(name, monkeypatch):
+    """A third of the standard deviation."""
+    noise = curator_module.discrete_gaussian
+    monkeypatch.setattr(curator_module, "discrete_gaussian", lambda v, n, e: noise(v / 9, n, e))
+    found = attack(name, "a row with NULL in an empty cell")
+    print(f"{name}, a third of the noise: {found}")
+    assert found.gdp > found.claimed_gdp
+
+
+@pytest.mark.parametrize("name", ["direct", "projection"])
+def test_a_cap_that_the_count_ignores_is_caught_from_outside(name, monkeypatch):
+    """Noise for 3 rows of a unit, where all 30 are counted."""
+    begin = DuckDBCounter.__init__
+    monkeypatch.setattr(
+        DuckDBCounter, "__init__", lambda self, c, s, d, bound=None, **how: begin(self, c, s, d, None, **how)
+    )
+    many = (ROWS, [*ROWS, *[(9, True, True, True)] * 30], {"privacy_unit": "unit", "max_rows": 3})
+    monkeypatch.setitem(PAIRS, "30 rows", many)
+    monkeypatch.setattr(Attacked, "_count", lambda self, rows, columns, cell: uncapped(self, rows, columns, cell))
+    found = attack(name, "30 rows")
+    print(f"{name}, cap ignored: {found}")
+    assert found.gdp > found.claimed_gdp
+
+
+_capped = Attacked._count
+
+
+def uncapped(attacked: Attacked, rows, columns, cell) -> int:
+    """All rows of a cell."""
+    attacked._most = 1000
+    return _capped(attacked, rows, columns, cell)
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_cells_left_without_noise_are_caught_from_outside(broken, monkeypatch):
+    """No noise where nothing was counted: a row in an empty cell is seen, at whatever ε."""
+    measure = curator_module.Curator._measurement
+
+    def sparse(self, family, *args):
+        made = measure(self, family, *args)
+        return replace(made, values=np.where(self._counter.marginal(family).dense() == 0, 0, made.values))
+
+    if broken:
+        monkeypatch.setattr(curator_module.Curator, "_measurement", sparse)
+    monkeypatch.setattr(Attacked, "_likelihood", the_empty_cell)
+    found = attack("direct", "a row with NULL in an empty cell", epsilon=1.0)
+    print(f"empty cells without noise: {found}")
+    assert (found.gdp > found.claimed_gdp) == broken
+
+
+def the_empty_cell(attacked: Attacked, told) -> float:
+    """How far the count of the cell that only the second table has is from 0."""
+    return sum(
+        10.0 * abs(value) for columns, cell, value, *_ in told if (columns, cell) == (["b", "c"], ["true", "NULL"])
+    )
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_domain_read_from_the_data_is_caught_from_outside(broken, monkeypatch):
+    """A value that one row has, and no declaration, is never told; from a domain that the rows make it is."""
+    declared = Books.declared
+
+    def from_rows(self, source):
+        found = declared(self, source)
+        values = [value for (value,) in self._cursor.execute(f"SELECT DISTINCT v FROM {source} ORDER BY v").fetchall()]
+        return {**found, "v": replace(found["v"], values=tuple(values))}
+
+    if broken:
+        monkeypatch.setattr(Books, "declared", from_rows)
+    hits, claimed = [], (0.0, 0.0)
+    for more in ([], ["z"]):
+        with dpsql.connect() as db:
+            db.sql("CREATE TABLE t(v VARCHAR)")
+            db.connection.executemany("INSERT INTO t VALUES (?)", [[value] for value in [*"ppppqqq", *more]])
+            db.protect("t", epsilon=1000.0, delta=1e-6)
+            db.domain("t", "v", values=["p", "q"])
+            told = "SELECT count(*) FROM dp_query('SELECT v, count(*) AS n FROM t GROUP BY v', epsilon := 5.0, release := '{}')"
+            hits.append(sum(db.sql(f"{told.format(number)} WHERE v = 'z'").fetchall()[0][0] for number in range(RUNS)))
+            claimed = db.sql("SELECT rho, gdp FROM dp_ledger() WHERE kind = 'charge' LIMIT 1").fetchall()[0]
+    found = Hits(*hits, RUNS, *claimed)
+    print(f"domain from the rows: {found}")
+    assert (found.gdp > found.claimed_gdp) == broken
