@@ -362,6 +362,32 @@ db.sql("FROM dp_query('SELECT b, count(*) AS n FROM t GROUP BY b', epsilon := 0.
         assert db.budget().releases[0] == 3
 
 
+CHANGED = {
+    "a noisy count": "UPDATE dpsql.cell SET value = value + 1 WHERE answer = 1 AND cell = 0",
+    "a count removed": "DELETE FROM dpsql.cell WHERE cell = 1",
+    "the noise that is stated": "UPDATE dpsql.answer SET variance = '1'",
+    "the question": "UPDATE dpsql.answer SET question = replace(question, '{', '{ ')",
+    "its cost": "UPDATE dpsql.answer SET rho = '1/1000'",
+    "an answer removed": "DELETE FROM dpsql.answer WHERE release = (SELECT min(release) FROM dpsql.answer)",
+    "an answer of another release": (
+        "UPDATE dpsql.answer SET number = number + 5, release = (SELECT max(release) FROM dpsql.answer) "
+        "WHERE release = (SELECT min(release) FROM dpsql.answer)"
+    ),
+}
+
+
+@pytest.mark.parametrize("how", CHANGED)
+def test_answers_that_were_changed_are_found(bank, capsys, how):
+    """By whoever looks: the ledger has their digest. Accepted, they are what there is from then on."""
+    assert main(["ledger", "verify", str(bank)]) == 0
+    with duckdb.connect(str(bank)) as con:
+        con.execute(CHANGED[how])
+    assert main(["ledger", "verify", str(bank)]) == 1
+    assert "are not those that were told" in capsys.readouterr().err
+    assert main(["ledger", "accept", str(bank), "--reason", "looked at"]) == 0
+    assert main(["ledger", "verify", str(bank)]) == 0
+
+
 # --- what the owner does ----------------------------------------------------------------------------------------------
 
 

@@ -47,6 +47,11 @@ _STATES: Final = """
       AND number >= coalesce((SELECT max(number) FROM dpsql.event WHERE basis IS NOT NULL), 0)
     GROUP BY 1
 """
+_OF_KIND: Final = """
+    SELECT content FROM dpsql.event WHERE (content->>'$.kind') = $kind
+      AND number >= coalesce((SELECT max(number) FROM dpsql.event WHERE basis IS NOT NULL), 0)
+    ORDER BY number
+"""
 
 
 @dataclass(frozen=True)
@@ -112,6 +117,11 @@ def verify(run: Run, accounts: States, *, whole: bool = True) -> tuple[Link, Sta
             raise BooksError(f"the account of {source} is not what the ledger says")
     _remember(link.hash, states)
     return link, states
+
+
+def told(run: Run, kind: str) -> Sequence[Mapping[str, Any]]:
+    """The contents of the events of one kind, from the last that was accepted on."""
+    return [json.loads(content) for (content,) in run(_OF_KIND, {"kind": kind})]
 
 
 def recorded(run: Run) -> States:

@@ -204,15 +204,23 @@ class Books:
             self.advance()
 
     def verify(self) -> None:
-        """The same as `check`, of a database that may be read-only: nothing is written.
+        """The same as `check`, of a database that may be read-only: nothing is written. And that no answer was changed.
 
         Raises:
-            BooksError: the ledger, an account and the head do not fit together.
+            BooksError: the ledger, an account, the answers that were told and the head do not fit together.
         """
         self._snapshot(lambda: chain.verify(self._run, self._states()))
         path = self._head_path
         if path is not None:
             self._snapshot(lambda: self._compare(path))
+        self._snapshot(self._check_answers)
+
+    def _check_answers(self) -> None:
+        """Refuse answers that are not those of which the ledger holds the digest."""
+        for content in chain.told(self._run, "publish"):
+            digests = " ".join(map(_digest, self.answers(content["key"])))
+            if hashlib.sha256(digests.encode()).hexdigest() != content["answers"]:
+                raise BooksError(f"the answers of release {content['release']} are not those that were told")
 
     def _compare(self, path: Path) -> heads.Head | None:
         """What the head in a file, which must be an event of the ledger, should be now; None if it is the newest."""
@@ -1048,9 +1056,7 @@ def _is_conflict(error: BaseException) -> bool:
 def _answer_row(release: str, number: int, answer: Answer) -> dict[str, Any]:
     measured = answer.measurement
     row: dict[str, Any] = {"release": release, "number": number, "question": answer.question, "rho": str(answer.rho)}
-    told = b"" if measured is None else measured.values.astype("<i8").tobytes()
-    chosen = repr((answer.selection, answer.values))
-    row["digest"] = hashlib.sha256(f"{answer.question}\n{chosen}\n".encode() + told).hexdigest()
+    row["digest"] = _digest(answer)
     if answer.values is not None:
         listed = json.dumps(answer.values, ensure_ascii=False)
         empty = dict.fromkeys(("noise", "variance", "stddev"))
@@ -1068,6 +1074,17 @@ def _answer_row(release: str, number: int, answer: Answer) -> dict[str, Any]:
         "stddev": measured.stddev,
         "selection": None,
     }
+
+
+def _digest(answer: Answer) -> str:
+    """SHA-256 of a question and all there is to its answer."""
+    measured = answer.measurement
+    parts = [answer.question, str(answer.rho), repr((answer.selection, answer.values))]
+    values = b""
+    if measured is not None:
+        parts += [repr((measured.clique, measured.shape, measured.cells, measured.noise)), str(measured.variance)]
+        values = measured.values.astype("<i8").tobytes()
+    return hashlib.sha256("\n".join(parts).encode() + b"\n" + values).hexdigest()
 
 
 def _entry(query: Query) -> list[Any]:

@@ -23,7 +23,7 @@ from .test_audits import Hits
 
 pytestmark = pytest.mark.slow
 
-RUNS, CALIBRATED, EACH = 100, 20, 60  # EACH: releases of one database, whose ledger is verified at each charge
+RUNS, CALIBRATED, EACH = 100, 20, 30  # EACH: releases of one database, whose ledger is verified at each charge
 WORKLOAD = "SELECT a, b, count(*) FROM t GROUP BY a, b; SELECT b, c, count(*) FROM t GROUP BY b, c"
 ROWS = [(unit, False, False, False) for unit in range(5)] + [(5 + unit, True, True, False) for unit in range(3)]
 PAIRS = {
