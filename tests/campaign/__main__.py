@@ -33,6 +33,8 @@ SUITES = {
         "tests/test_discovery.py",
     ],
     "audits, each with broken twins": ["-m", "slow", "tests/statistical/test_audits.py"],
+    "audits from outside, by SQL": ["-m", "slow", "tests/statistical/test_audits_sql.py"],
+    "accounts of pure epsilon": ["tests/test_pure_account.py"],
 }
 GOOD = {
     "write-ahead log cut, deleted, flipped": {"whole", "refused"},

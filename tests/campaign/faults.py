@@ -23,6 +23,9 @@ from typing import Any
 
 import duckdb
 
+import dpsql
+from dpsql.errors import DpsqlError
+
 from . import bank as banks
 from .bank import QUERY, TABLE, Bank, child, kill, wait
 
@@ -248,6 +251,37 @@ def heads_that_cannot_be_written(times: int) -> Outcome:
     return outcome
 
 
+NOBODY = 65_534
+
+
+def read_only_disks(times: int) -> Outcome:
+    """A folder and a database that this user cannot write: what was told can be read, and nothing else is told."""
+    outcome: Outcome = Counter()
+    for _ in range(times):
+        with fresh() as bank:
+
+            def locked(bank: Bank = bank) -> None:
+                with bank.open_() as db:
+                    bank.ask(db, "first")
+                for path in (*bank.folder.iterdir(), bank.folder):
+                    path.chmod(0o666 if path == bank.told_file else 0o555)
+                if os.geteuid() == 0:  # who may write anything
+                    os.seteuid(NOBODY)
+                with suppress(duckdb.Error, DpsqlError), bank.open_() as db:
+                    bank.ask(db, "second")
+                with dpsql.connect(bank.path, read_only=True) as db:
+                    bank.ask(db, "first")
+                    with suppress(duckdb.Error):
+                        bank.ask(db, "third")
+
+            ended = wait(child(locked))
+            bank.folder.chmod(0o755)
+            for path in bank.folder.iterdir():
+                path.chmod(0o644)
+            outcome[judged(bank) if ended == 0 and len(bank.told()) == 1 else "told or not to be read"] += 1
+    return outcome
+
+
 # --- the work ---------------------------------------------------------------------------------------------------------
 
 
@@ -361,12 +395,13 @@ def banks_share(db: Any) -> float:
 
 
 CAMPAIGN: dict[str, tuple[Callable[[int], Outcome], int, int]] = {
-    "killed at 10 named points, in queries and tables": (killed_at_named_points, 2, 1),
+    f"killed at {len(POINTS)} named points, in queries and tables": (killed_at_named_points, 2, 1),
     "killed at random times": (killed_at_random_times, 200, 10),
     "write-ahead log cut, deleted, flipped": (damaged_logs, 200, 20),
     "older copy restored": (restored_copies, 20, 3),
     "disk full (limit on file sizes)": (full_disks, 20, 2),
     "head cannot be written": (heads_that_cannot_be_written, 10, 1),
+    "disk that is read-only": (read_only_disks, 10, 1),
     "out of memory in the fit": (too_little_memory, 10, 1),
     "interrupted": (interrupted_work, 10, 1),
     "clock that jumps": (jumping_clocks, 5, 1),
