@@ -23,3 +23,8 @@ SELECT kind, mechanism, epsilon, delta FROM dp_ledger('claims');
 
 FROM dp_query('SELECT cause, count(*) AS n, sum(amount) AS total FROM claims GROUP BY cause', epsilon := 0.5);
 FROM dp_synthesize('claims', epsilon := 1.0) LIMIT 5;
+
+-- it holds: the claim of one person is not a value, and 20,000 rows are near
+SELECT count(*) = 0 AS holds FROM dp_synthesize('claims', epsilon := 1.0) WHERE cause LIKE '%Someone%';
+SELECT abs(sum(n) - 20000) < 2000 AS holds
+FROM dp_query('SELECT cause, count(*) AS n, sum(amount) AS total FROM claims GROUP BY cause', epsilon := 0.5);

@@ -18,3 +18,7 @@ FROM dp_plan('people', max_error := 0.1, assume_rows := 30000);
 -- a synthetic table measures marginals; queries about their columns are then free
 CREATE TABLE synthetic AS FROM dp_synthesize('people', epsilon := 1.0, steps := 50);
 FROM dp_query('SELECT sex, sick, count(*) AS n FROM people GROUP BY ALL', epsilon := 0);
+
+-- what was planned is what is spent: 1.0 of 2 by the synthetic table, nothing by the rest
+SELECT abs(epsilon_spent - 1.0) < 0.01 AND releases = 1 AS holds FROM dp_budget();
+SELECT stddev < 50 AS holds FROM dp_plan('SELECT sex, count(*) FROM people WHERE sick GROUP BY sex', max_error := 50);

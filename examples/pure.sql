@@ -18,3 +18,5 @@ FROM dp_synthesize('answers', epsilon := 0.6) LIMIT 5;
 
 -- 0.3 + 0.6 of 1 are spent, exactly
 SELECT epsilon_spent, epsilon_left, epsilon_pure FROM dp_budget();
+
+SELECT epsilon_spent = 0.9 AND epsilon_pure = 0.9 AS holds FROM dp_budget();

@@ -46,3 +46,9 @@ SELECT ward, round(100 * again / n, 1) AS percent
 FROM dp_query('SELECT ward, count_if(readmitted) AS again, count(*) AS n FROM visits GROUP BY ward', epsilon := 0.3);
 
 FROM dp_budget();
+
+-- the same query again is free, and its intervals are honest: far off the raw count is no answer
+SELECT bool_and(abs(noisy.n - raw.n) < 1000) AS holds
+FROM dp_query('SELECT ward, count(*) AS n FROM visits GROUP BY ward', epsilon := 0.1) AS noisy
+  JOIN (SELECT ward, count(*) AS n FROM visits GROUP BY ward) AS raw USING (ward);
+SELECT releases = 8 AS holds FROM dp_budget();

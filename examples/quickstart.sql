@@ -14,3 +14,5 @@ FROM dp_plan('clients', epsilon := 1.0, assume_rows := 3000);
 CREATE TABLE synthetic AS FROM dp_synthesize('clients', epsilon := 1.0);
 SELECT region, count(*), avg(defaulted::INTEGER) FROM synthetic GROUP BY ALL;
 FROM dp_budget();
+
+SELECT abs(count(*) - 3000) < 500 AND bool_and(region IN ('north', 'south', 'west')) AS holds FROM synthetic;

@@ -24,3 +24,10 @@ SELECT marginal, stddev, note FROM dp_plan('SELECT ward, count(*) AS visits FROM
 
 -- synthetic visits: the patient's column is NULL, for its values are persons
 FROM dp_synthesize('visits', epsilon := 2.0) LIMIT 5;
+
+-- the patients of all wards are near what there are; no synthetic visit names one
+SELECT bool_and(abs(noisy.patients - raw.patients) < 2000) AS holds
+FROM dp_query('
+  SELECT ward, count(DISTINCT patient) AS patients, count(*) AS visits FROM visits GROUP BY ward', epsilon := 0.5) AS noisy
+  JOIN (SELECT ward, count(DISTINCT patient) AS patients FROM visits GROUP BY ward) AS raw USING (ward);
+SELECT count(patient) = 0 AS holds FROM dp_synthesize('visits', epsilon := 2.0);

@@ -33,3 +33,6 @@ FROM dp_synthesize('people', epsilon := 1.0, steps := 50,
 -- thresholds: for all values at once, how many rows match at least 2 of the 3
 FROM dp_synthesize('people', epsilon := 1.0, steps := 50,
   workload := 'SELECT count(*) FROM people GROUP BY at_least(2, sex, region, sick)') LIMIT 1;
+
+-- one release for each request
+SELECT releases = 7 AS holds FROM dp_budget();
