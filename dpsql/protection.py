@@ -38,10 +38,10 @@ def protect(
         cursor: a connection of its own.
         source: the table.
         epsilon: of the promise.
-        delta: of the promise; below one over the number of rows.
+        delta: of the promise; below one over the number of rows, or 0 for pure ε.
         neighbours: `add_remove` (n is private) or `replace_one` (n is public).
         privacy_unit: the column that tells whose row it is, where one person, client or firm has several.
-        max_rows: how many rows of one unit count; of more, so many are chosen at random for each release.
+        max_rows: how many rows of one unit count; of more, so many are chosen at random, once for all releases.
 
     Raises:
         InvalidArgument: ε, δ, neighbours, privacy_unit or max_rows.

@@ -9,6 +9,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -106,21 +107,26 @@ class Mutant:
         return "".join(tokens)[:20_000]
 
 
+def _judge(outcome: Counter[str], statement: str, work: Callable[[], object]) -> None:
+    """Count what becomes of a statement; print what crashed."""
+    try:
+        work()
+    except DpsqlError as error:
+        outcome["refused" if CANARY not in str(error) else "lost"] += 1
+    except Exception as error:  # what the campaign is for
+        outcome["crashed"] += 1
+        print(f"{type(error).__name__} {error!s:.200}: {statement[:500]!r}", flush=True)
+    else:
+        outcome["whole"] += 1
+
+
 def _parse_many(job: tuple[int, int]) -> Counter[str]:
     seed, count = job
     logging.getLogger("sqlglot").setLevel(logging.ERROR)
     mutant, outcome, catalog = Mutant(seed), Counter[str](), _Known()
     for _ in range(count):
         statement = mutant.statement()
-        try:
-            parse_query(statement, catalog)
-        except DpsqlError as error:
-            outcome["refused" if CANARY not in str(error) else "lost"] += 1
-        except Exception as error:  # what the campaign is for
-            outcome["crashed"] += 1
-            print(f"{type(error).__name__} {error!s:.200}: {statement[:500]!r}", flush=True)
-        else:
-            outcome["whole"] += 1
+        _judge(outcome, statement, partial(parse_query, statement, catalog))
     return outcome
 
 
@@ -149,15 +155,7 @@ def resolved(times: int) -> Counter[str]:
         _tables(db)
         for _ in range(times):
             statement = mutant.statement()
-            try:
-                resolve_query(cursor, QueryRequest(statement, 0.1), to_charge=False)
-            except DpsqlError as error:
-                outcome["refused" if CANARY not in str(error) else "lost"] += 1
-            except Exception as error:  # what the campaign is for
-                outcome["crashed"] += 1
-                print(f"{type(error).__name__} {error!s:.200}: {statement[:500]!r}", flush=True)
-            else:
-                outcome["whole"] += 1
+            _judge(outcome, statement, partial(resolve_query, cursor, QueryRequest(statement, 0.1), to_charge=False))
         outcome["overspent"] += db.budget().releases[0] > 0
     return +outcome
 
