@@ -20,12 +20,12 @@ from typing import Any, Final, TypeVar
 
 import duckdb
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from sqlglot import exp
 
 from dpsql.constraint import Constraint
 from dpsql.database import chain, heads
+from dpsql.database.answers import COLUMNS, answers_from, cells_of, digest, row_of
 from dpsql.database.catalog import Source, place
 from dpsql.database.chain import Link
 from dpsql.database.encoding import data_type, decode, from_tick
@@ -36,9 +36,8 @@ from dpsql.errors import BooksError, DpsqlError, InsufficientBudget, InvalidArgu
 from dpsql.marginal import Measurement
 from dpsql.neighbours import Neighbours
 from dpsql.privacy.accounting import RHO_UNIT, Budget, account_budget, exact, units
-from dpsql.privacy.curator import Answer, Query
+from dpsql.privacy.curator import Answer
 from dpsql.privacy.ledger import Account, sums_delta
-from dpsql.threshold import Threshold
 
 Result = TypeVar("Result")
 _ATTEMPTS: Final = 200
@@ -218,7 +217,7 @@ class Books:
     def _check_answers(self) -> None:
         """Refuse answers that are not those of which the ledger holds the digest."""
         for content in chain.told(self._run, "publish"):
-            digests = " ".join(map(_digest, self.answers(content["key"])))
+            digests = " ".join(map(digest, self.answers(content["key"])))
             if hashlib.sha256(digests.encode()).hexdigest() != content["answers"]:
                 raise BooksError(f"the answers of release {content['release']} are not those that were told")
 
@@ -788,18 +787,11 @@ class Books:
 
         def work() -> None:
             last, _ = self._journal(release)
-            parts: list[tuple[npt.NDArray[np.int64], ...]] = []
+            listed = ", ".join(f"${name}" for name in COLUMNS)
+            insert = f"INSERT INTO dpsql.answer (release, {', '.join(COLUMNS)}) VALUES ($release, {listed})"  # noqa: S608
             for number, answer in enumerate(answers, start=last + 1):
-                self._run(
-                    "INSERT INTO dpsql.answer VALUES "
-                    "($release, $number, $question, $kind, $columns, $shape, $noise, $variance, $stddev, $rho, "
-                    "$selection, $digest)",
-                    _answer_row(release, number, answer),
-                )
-                parts.append(_answer_cells(number, answer.measurement))
-            names = ("answer", "cell", "value")
-            cells = {name: np.concatenate(part) for name, part in zip(names, zip(*parts, strict=True), strict=True)}
-            self._cursor.register("dpsql_cells", cells)  # numpy: pandas takes a millisecond more
+                self._run(insert, {"release": release, **row_of(number, answer)})
+            self._cursor.register("dpsql_cells", cells_of(answers, last + 1))
             try:
                 self._run(
                     "INSERT INTO dpsql.cell SELECT $release, answer, cell, value FROM dpsql_cells", {"release": release}
@@ -812,37 +804,11 @@ class Books:
     def answers(self, release: str) -> list[Answer]:
         """The answers of a release, in order."""
         parameters = {"release": release}
-        rows = self._run(
-            "SELECT number, question, columns, shape, noise, variance, rho, kind, selection FROM dpsql.answer "
-            "WHERE release = $release ORDER BY number",
-            parameters,
-        )
+        sql = f"SELECT {', '.join(COLUMNS)} FROM dpsql.answer WHERE release = $release ORDER BY number"  # noqa: S608
+        rows = [dict(zip(COLUMNS, row, strict=True)) for row in self._run(sql, parameters)]
         sql = "SELECT answer, cell, value FROM dpsql.cell WHERE release = $release ORDER BY answer, cell"
         found = self._cursor.execute(qualified(sql, self.catalog), parameters).fetchnumpy()
-        owner, cells, values = (np.asarray(found[name], np.int64) for name in ("answer", "cell", "value"))
-        answers = []
-        for number, question, columns, shape, noise, variance, rho, kind, selection in rows:
-            if kind == "values":
-                answers.append(Answer(question, Fraction(rho), values=tuple(json.loads(selection))))
-                continue
-            if kind == "selection":
-                chosen = tuple(_query(*entry) for entry in json.loads(selection))
-                answers.append(Answer(question, Fraction(rho), selection=chosen))
-                continue
-            part = slice(*np.searchsorted(owner, [number, number + 1]))
-            listed = tuple(int(cell) for cell in cells[part]) if kind == "cells" else None
-            measured = Measurement(
-                tuple(columns),
-                tuple(shape),
-                values[part],
-                Fraction(variance),
-                noise,
-                Fraction(rho),
-                listed,
-                json.loads(question).get("least"),
-            )
-            answers.append(Answer(question, Fraction(rho), measured))
-        return answers
+        return list(answers_from(rows, {name: np.asarray(values, np.int64) for name, values in found.items()}))
 
     def measurements_for(self, entry: Entry) -> list[Measurement]:
         """What earlier releases measured that a release may use: whole marginals of the same columns and domains.
@@ -1051,57 +1017,6 @@ def _is_conflict(error: BaseException) -> bool:
     return isinstance(error, duckdb.TransactionException | duckdb.ConstraintException) and (
         "conflict" in text or "duplicate key" in text or "violates primary key" in text or "aborted" in text
     )
-
-
-def _answer_row(release: str, number: int, answer: Answer) -> dict[str, Any]:
-    measured = answer.measurement
-    row: dict[str, Any] = {"release": release, "number": number, "question": answer.question, "rho": str(answer.rho)}
-    row["digest"] = _digest(answer)
-    if answer.values is not None:
-        listed = json.dumps(answer.values, ensure_ascii=False)
-        empty = dict.fromkeys(("noise", "variance", "stddev"))
-        return row | empty | {"kind": "values", "columns": [], "shape": [], "selection": listed}
-    if measured is None:
-        chosen = json.dumps([_entry(query) for query in answer.selection or ()], ensure_ascii=False)
-        empty = dict.fromkeys(("noise", "variance", "stddev"))
-        return row | empty | {"kind": "selection", "columns": [], "shape": [], "selection": chosen}
-    return row | {
-        "kind": "query" if not answer.of_cells else "marginal" if measured.cells is None else "cells",
-        "columns": list(measured.clique),
-        "shape": list(measured.shape),
-        "noise": measured.noise,
-        "variance": str(measured.variance),
-        "stddev": measured.stddev,
-        "selection": None,
-    }
-
-
-def _digest(answer: Answer) -> str:
-    """SHA-256 of a question and all there is to its answer."""
-    measured = answer.measurement
-    parts = [answer.question, str(answer.rho), repr((answer.selection, answer.values))]
-    values = b""
-    if measured is not None:
-        parts += [repr((measured.clique, measured.shape, measured.cells, measured.noise)), str(measured.variance)]
-        values = measured.values.astype("<i8").tobytes()
-    return hashlib.sha256("\n".join(parts).encode() + b"\n" + values).hexdigest()
-
-
-def _entry(query: Query) -> list[Any]:
-    """A selected cell as JSON; of a family of thresholds with its least number of matches."""
-    family, cell = query
-    return [family.clique, cell, family.least] if isinstance(family, Threshold) else [family, cell]
-
-
-def _query(clique: Sequence[str], cell: int, least: int | None = None) -> Query:
-    return (tuple(clique) if least is None else Threshold(tuple(clique), least)), cell
-
-
-def _answer_cells(number: int, measured: Measurement | None) -> tuple[npt.NDArray[np.int64], ...]:
-    values = np.empty(0, np.int64) if measured is None else measured.values
-    listed = None if measured is None else measured.cells
-    cells = np.arange(len(values)) if listed is None else np.array(listed, np.int64)
-    return np.full(len(values), number), cells, values
 
 
 def catalogs_with_books(cursor: duckdb.DuckDBPyConnection) -> list[str]:

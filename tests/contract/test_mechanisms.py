@@ -11,6 +11,7 @@ import pytest
 
 import dpsql
 import dpsql.mechanisms
+from dpsql.cli import main
 from dpsql.constraint import Allowed
 from dpsql.domain import Attribute, Domain
 from dpsql.errors import DomainTooLarge, DpsqlError, InsufficientBudget, Interrupted
@@ -81,6 +82,23 @@ def with_prior(db, name, table):
         return {}
     db.sql(f"CREATE OR REPLACE TABLE public_rows AS FROM {table}")
     return {"prior": "public_rows"}
+
+
+def test_what_each_was_told_is_what_the_ledger_has(tmp_path):
+    """Measurements, cells, selections and values are read back as they were written: `dpsql ledger verify` compares."""
+    path = tmp_path / "t.duckdb"
+    with dpsql.connect(path) as db:
+        db.sql("CREATE TABLE t AS SELECT i % 2 = 0 AS a, i % 3 = 0 AS b, 'v' || i % 2 AS v FROM range(300) r(i)")
+        db.protect("t", epsilon=300.0, delta=1e-6)
+        db.discover("t", "v", epsilon=5.0)
+        names = [name for name in sorted(registered()) if find_spec(NEEDS.get(name, "dpsql")) is not None]
+        for name in names:
+            options = {**FAST[name], **with_prior(db, name, "(SELECT a, b, v FROM t)")}
+            given = "".join(f", {key} := {value!r}" for key, value in options.items())
+            db.sql(f"FROM dp_synthesize('t', epsilon := 5.0, mechanism := '{name}', reuse := false{given})").fetchall()
+        kinds = db.sql("SELECT DISTINCT kind FROM dpsql.answer ORDER BY 1").fetchall()
+        assert [kind for (kind,) in kinds] == ["cells", "marginal", "selection", "values"]
+    assert main(["ledger", "verify", str(path)]) == 0
 
 
 def test_all_are_here():
