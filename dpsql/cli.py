@@ -60,7 +60,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     ledger = commands.add_parser("ledger", help="look at the ledger of a database, or change an account, with a reason")
     actions = ledger.add_subparsers(dest="action", required=True, metavar="action")
-    verify = actions.add_parser("verify", help="whether the ledger, the accounts and the head fit together")
+    verify = actions.add_parser("verify", help="whether ledger, accounts, answers and head fit together")
     verify.add_argument("database", help="the DuckDB file")
     accept = actions.add_parser("accept", help="go on with a ledger that does not fit together, as it is")
     accept.add_argument("database", help="the DuckDB file")

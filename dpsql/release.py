@@ -196,6 +196,8 @@ def resolve(cursor: duckdb.DuckDBPyConnection, request: Request, *, to_charge: b
         _check_prior(cursor, request, source, domain, mechanism)
         find_allowed(source, domain, books.constraints(source.key))  # refuses what nothing could satisfy
     check_scale(account.neighbours.cell * math.sqrt(_MOST_QUESTIONS / (2 * budget.rho)))
+    if entry is None:
+        account.check_kind(budget)
     if entry is None and to_charge:
         books.check_writable()
         account.require(budget, mechanism.conversion)

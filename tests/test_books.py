@@ -15,6 +15,7 @@ import pytest
 import dpsql
 from dpsql.cli import main
 from dpsql.database import heads
+from dpsql.database.store import Books
 from dpsql.errors import BooksError, InsufficientBudget, InvalidArgument
 
 QUERY = "SELECT n FROM dp_query('SELECT a, count(*) AS n FROM t GROUP BY a', epsilon := {}, release := '{}')"
@@ -386,6 +387,22 @@ def test_answers_that_were_changed_are_found(bank, capsys, how):
     assert "are not those that were told" in capsys.readouterr().err
     assert main(["ledger", "accept", str(bank), "--reason", "looked at"]) == 0
     assert main(["ledger", "verify", str(bank)]) == 0
+
+
+def test_an_event_that_was_rolled_back_is_never_in_the_head(bank):
+    with dpsql.connect(bank) as db, db.instance.cursor() as cursor:
+        books = Books(cursor, "bank")
+
+        def fails() -> None:
+            books._look()
+            books._event("raise", "t", reason="x")
+            raise duckdb.IOException("disk full")
+
+        with pytest.raises(duckdb.IOException):
+            books._transaction(fails)
+        books.check()
+        assert head(bank)["number"] == books.events == 5
+        ask(db, "three")
 
 
 # --- what the owner does ----------------------------------------------------------------------------------------------

@@ -253,3 +253,12 @@ def test_education_on_adult(data):
             counts = rows[education].value_counts()
             off.append(sum(abs(counts.get(level, 0) - count) for level, count in truth))
         assert sorted(off)[1] < 0.02 * 48842
+
+
+def test_a_fact_about_columns_that_are_left_out_later(db):
+    """Nothing is tried of a column without a domain; its values are NULL."""
+    db.constraint("visits", "days < 30 OR days IS NULL")
+    db.domain("visits", "days", exclude=True)
+    rows = db.sql("SELECT count(*), count(days) FROM dp_synthesize('visits', epsilon := 1.0, steps := 5)").fetchall()
+    assert rows[0][0] > 2000
+    assert rows[0][1] == 0

@@ -56,6 +56,13 @@ def test_what_was_spent_is_a_sum_that_never_exceeds_the_promise(pure):
     assert spent(pure)[:2] == (1, 0)
 
 
+def test_what_is_said_to_be_left_can_be_asked_for(pure):
+    ask(pure, 1e-13)
+    left = spent(pure)[1]
+    assert 0.9999 <= left < 1
+    ask(pure, left, "more")
+
+
 REFUSED = {
     "Gaussian noise": "FROM dp_query('SELECT count(*) FROM t', epsilon := 0.1)",
     "and a delta": "FROM dp_query('SELECT count(*) FROM t', epsilon := 0.1, delta := 1e-6)",
@@ -65,6 +72,8 @@ REFUSED = {
     "zCDP selections": "FROM dp_synthesize('t', epsilon := 0.1, mechanism := 'mwem', noise := 'gaussian')",
     "bins": "CALL dp_domain('t', 'c', discover := true, epsilon := 0.1, lower := 0, upper := 9, bins := 3)",
     "a plan": "FROM dp_plan('t', epsilon := 0.1, mechanism := 'projection')",
+    "a plan with a delta": "FROM dp_plan('t', epsilon := 0.1, delta := 1e-6, mechanism := 'projection')",
+    "a plan of a query": "FROM dp_plan('SELECT count(*) FROM t', epsilon := 0.1, delta := 1e-6)",
 }
 
 

@@ -56,7 +56,7 @@ def cells_of(answers: Sequence[Answer], first: int) -> Cells:
 
 
 def answers_from(rows: Sequence[Mapping[str, Any]], cells: Cells) -> Iterator[Answer]:
-    """The answers of rows, in order; `cells` are ordered by answer and cell."""
+    """The answers of rows, in order; `cells` are ordered by answer, cell and value."""
     for row in rows:
         question, rho = row["question"], Fraction(row["rho"])
         if row["kind"] == "values":
@@ -74,13 +74,15 @@ def answers_from(rows: Sequence[Mapping[str, Any]], cells: Cells) -> Iterator[An
 
 
 def digest(answer: Answer) -> str:
-    """SHA-256 of a question and all there is to its answer."""
+    """SHA-256 of a question and all there is to its answer; cells in their order, however they were selected."""
     measured, values = answer.measurement, b""
     told: list[Any] = [answer.question, str(answer.rho), _selected(answer)]
     if measured is not None:
         told += [list(measured.clique), list(map(int, measured.shape)), measured.noise, str(measured.variance)]
-        told += [None if measured.cells is None else list(map(int, measured.cells))]
-        values = measured.values.astype("<i8").tobytes()
+        listed = np.arange(len(measured.values)) if measured.cells is None else np.array(measured.cells, np.int64)
+        order = np.lexsort((measured.values, listed))
+        told += [None if measured.cells is None else listed[order].tolist()]
+        values = measured.values[order].astype("<i8").tobytes()
     return hashlib.sha256(json.dumps(told, ensure_ascii=False).encode() + b"\n" + values).hexdigest()
 
 

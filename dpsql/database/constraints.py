@@ -126,8 +126,9 @@ def _allowed(empty: duckdb.DuckDBPyConnection, source: Source, domain: Domain, p
     excluded = [attribute for attribute in domain.excluded if attribute.name in columns]
     predicates = tuple(constraint.predicate for constraint in part)
     shape = [attribute.size for attribute in attributes]
-    places_of = np.unravel_index(np.arange(math.prod(shape)), shape)
-    codes = np.stack(places_of, axis=1) if shape else np.zeros((1, 0), np.int64)
+    codes = np.zeros((1, 0), np.int64)  # where all columns are excluded
+    if shape:
+        codes = np.stack(np.unravel_index(np.arange(math.prod(shape)), shape), axis=1)
     places = np.zeros(codes.shape)
     left = np.arange(len(codes))
     for tried in _places_to_try(attributes):

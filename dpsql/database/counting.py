@@ -38,7 +38,8 @@ from dpsql.names import fold
 _numbers = itertools.count(1)
 _SAMPLE: Final = 100_000
 _WORTH_GROUPING: Final = 0.9  # distinct tuples among the rows of the sample; among all rows they are fewer
-_FEW_CELLS: Final = 100_000  # of a domain whose rows are worth grouping before they are encoded, unseen
+_FIRST: Final = 2_048  # rows that tell whether it is worth grouping before encoding, for a single marginal
+_FEW: Final = 4  # of those, rows for each distinct one
 _SIZES: Final = ((2**8, "UTINYINT"), (2**16, "USMALLINT"), (2**31, "INTEGER"))
 
 
@@ -254,6 +255,14 @@ class DuckDBCounter:
         rows, tuples = (int(self._fetch(query)["n"][0]) for query in counts)
         return tuples < _WORTH_GROUPING * rows
 
+    def _first_rows_repeat(self) -> bool:
+        """Whether the first rows have few distinct values; decides how to count, never what."""
+        first = self._raw().limit(_FIRST).subquery("first_rows")
+        number = exp.alias_(exp.Count(this=exp.Star()), "n")
+        names = [exp.column(name, quoted=True) for name in self._domain.names]
+        counts = self._fetch(exp.select(number).from_(first).group_by(*names))["n"]
+        return _FEW * len(counts) <= int(counts.sum())
+
     def _packed(self, clique: Clique) -> exp.Select:
         key, inside = self._key(clique)
         codes, weight = self._counted()
@@ -266,7 +275,7 @@ class DuckDBCounter:
             table = self._tuples().copy()
             return table, self._weight.copy()
         encoded, weight = self._encoded(), self._weight.copy()
-        if self._keys is not None and self._domain.size(self._domain.names) <= _FEW_CELLS:
+        if self._keys is not None and self._first_rows_repeat():
             encoded, weight = self._encoded_groups()
         return encoded.subquery("codes", copy=False), weight
 

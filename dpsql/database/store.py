@@ -146,6 +146,7 @@ class Books:
                 break
             except BaseException as error:
                 self._rollback()
+                self._recorded = None
                 if attempt == _ATTEMPTS - 1 or not _is_conflict(error):
                     raise
                 time.sleep(secrets.randbelow(1000) / 1000 * min(0.05, 0.001 * 2**attempt))
@@ -378,7 +379,9 @@ class Books:
             "gdp_budget": _floor_units(budget.gdp),
             "gdp_spent": int(most("gdp_spent")),
             "pure_spent": None if None in pure else max(map(int, pure)),
-            "currency": next((state["currency"] for state in states if state["currency"]), None),
+            "currency": "pure"
+            if delta == 0
+            else next((state["currency"] for state in states if state["currency"]), None),
             "releases": int(most("releases")),
             "retired": any(str(state["retired"]) == "True" for state in states),
             "since": now if len({state["since"] for state in states}) > 1 else int(opened["since"]),
@@ -806,7 +809,7 @@ class Books:
         parameters = {"release": release}
         sql = f"SELECT {', '.join(COLUMNS)} FROM dpsql.answer WHERE release = $release ORDER BY number"  # noqa: S608
         rows = [dict(zip(COLUMNS, row, strict=True)) for row in self._run(sql, parameters)]
-        sql = "SELECT answer, cell, value FROM dpsql.cell WHERE release = $release ORDER BY answer, cell"
+        sql = "SELECT answer, cell, value FROM dpsql.cell WHERE release = $release ORDER BY answer, cell, value"
         found = self._cursor.execute(qualified(sql, self.catalog), parameters).fetchnumpy()
         return list(answers_from(rows, {name: np.asarray(values, np.int64) for name, values in found.items()}))
 

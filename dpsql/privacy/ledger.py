@@ -127,7 +127,9 @@ class Account:
         """The largest ε that one more release of a conversion may ask for at δ; 0 if none."""
         if self.pure:
             left = float(self.pure_left)
-            return _five_digits(left * (1 + 1e-12)) if left > _TOO_SMALL else 0.0
+            near = _five_digits(left * (1 + 1e-12))  # 0.3, where the float below is 0.29999
+            found = near if exact(near) <= self.pure_left else _five_digits(left)
+            return found if found > _TOO_SMALL else 0.0
         price = CONVERSIONS[conversion].price
         by_gdp = self.currency == "gdp" or (self.currency is None and price == 1)
         return largest_epsilon(self.gdp_left / price if by_gdp else self.rho_left, delta, conversion)
@@ -188,6 +190,7 @@ class Account:
         """
         if self.retired:
             raise InsufficientBudget(f"{self.source} is retired: its owner decided that nothing more is released of it")
+        self.check_kind(budget)
         if self.pure:
             self._require_pure(budget)
             return
@@ -205,14 +208,20 @@ class Account:
             f"of epsilon {self.epsilon:g} at delta {self.delta:g}, {self.epsilon_spent:.4g} is spent; {advice}"
         )
 
-    def _require_pure(self, budget: Budget) -> None:
-        """The same where δ = 0."""
-        if not budget.pure:
+    def check_kind(self, budget: Budget) -> None:
+        """Refuse a request that could never be charged, whatever is left: one with a δ, of an account without.
+
+        Raises:
+            InvalidArgument: says what can be.
+        """
+        if self.pure and not budget.pure:
             raise InvalidArgument(
                 f"delta is {budget.delta:g}, but {self.source} promises pure epsilon (delta 0): leave delta out, and "
                 "ask for Laplace noise alone, with dp_query(…, mechanism := 'laplace') or dp_synthesize(…, noise := "
                 "'laplace') of direct, mwem, lp, barak or ide"
             )
+
+    def _require_pure(self, budget: Budget) -> None:
         if budget.exact_epsilon > self.pure_left:
             fitting = self.epsilon_left
             advice = f"the largest epsilon that fits is {fitting:g}" if fitting else "nothing more can be released"
