@@ -139,8 +139,9 @@ def resolve_query(cursor: duckdb.DuckDBPyConnection, request: QueryRequest, *, t
     resolved = ResolvedQuery(request, key, canonical, source, account, domain, query, evaluated, result, budget, entry)
     if not free:
         _check_noise(resolved)
+    if entry is None and not free:
+        account.check_kind(budget)
     if entry is None and to_charge and not free:
-        books.check_writable()
         account.require(budget, "gaussian" if request.mechanism == "gaussian" else None)
     return resolved
 

@@ -135,6 +135,7 @@ def test_threads_together_spend_no_more(pure):
 def test_the_books_refuse_what_the_check_before_would_let_through(pure, monkeypatch):
     """The conditional update alone keeps the budget: a broken check of the request overspends nothing."""
     monkeypatch.setattr(ledger.Account, "require", lambda *_: None)
+    monkeypatch.setattr(ledger.Account, "check_kind", lambda *_: None)
     ask(pure, 0.9)
     with pytest.raises(duckdb.Error, match="spent meanwhile"):
         ask(pure, 0.2, "more")

@@ -71,7 +71,7 @@ class Answers(Relation):
     @property
     def schema(self) -> str:  # type: ignore[override]
         """See `Relation.schema`."""
-        return self.resolved.result.schema()
+        return self.resolved.result.schema
 
     @property
     def cardinality(self) -> int | None:  # type: ignore[override]

@@ -54,6 +54,11 @@ def _group_key(attribute: Attribute) -> exp.Expr | None:
     return column if attribute.type in INTEGER_TYPES | {"BOOLEAN", "DATE"} else None
 
 
+def _lists_its_values(attribute: Attribute) -> bool:
+    """Whether a column should hold no values but those that have codes of their own."""
+    return attribute.other is None and (attribute.kind == "values" or attribute.has_single_values)
+
+
 def _sum(column: str) -> exp.Expr:
     return exp.cast(exp.Sum(this=exp.column(column)), "BIGINT", dialect="duckdb")
 
@@ -256,7 +261,12 @@ class DuckDBCounter:
         return tuples < _WORTH_GROUPING * rows
 
     def _first_rows_repeat(self) -> bool:
-        """Whether the first rows have few distinct values; decides how to count, never what."""
+        """Whether the first rows have few distinct values; decides how to count, never what.
+
+        Not asked where each value that is declared has a cell of its own, and not many.
+        """
+        if all(map(_lists_its_values, self._domain)) and self._domain.size(self._domain.names) <= _FIRST:
+            return True
         first = self._raw().limit(_FIRST).subquery("first_rows")
         number = exp.alias_(exp.Count(this=exp.Star()), "n")
         names = [exp.column(name, quoted=True) for name in self._domain.names]

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Final
 
 import duckdb
@@ -75,6 +76,7 @@ class Result:
                 found.append((unique, "DOUBLE" if suffix else kind))
         return found
 
+    @cached_property
     def schema(self) -> str:
         """A SELECT with the columns of the result."""
         listed = [_null(kind, name) for name, kind in self.shown()]
