@@ -128,7 +128,7 @@ def test_a_pure_promise_adds_up(name, neighbours):
         assert budget.delta == 1e-6
         return
     table = np.random.default_rng(1).integers(0, 3, size=(60, 3))
-    pure = Fraction(epsilon)
+    pure = budget.exact_epsilon
     rows, prior = Rows(domain, table), prior_of(domain)
     curator = Curator(rows, domain, neighbours, budget.rho, Journal(), Quiet(), pure=pure, prior=prior)
     mechanism.run(curator, workload, budget.rho, 7, Quiet())

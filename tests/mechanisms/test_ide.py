@@ -28,6 +28,7 @@ from dpsql.mechanisms.dependence import dependent_cliques, independent_columns, 
 from dpsql.mechanisms.grouped import GroupedModel
 from dpsql.neighbours import Neighbours
 from dpsql.prior import Prior, packed, project_rows
+from dpsql.privacy.accounting import exact
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Quiet
 from dpsql.workload import Workload
@@ -303,7 +304,7 @@ def run(epsilon, options, *, domain=None, neighbours=Neighbours.ADD_REMOVE, prio
     mechanism.check(domain, workload, neighbours)
     budget = mechanism.budget(epsilon, 1e-9, domain, workload, neighbours)
     journal, entropy = Journal(), seeded_entropy("ide")
-    pure = Fraction(epsilon) if budget.pure else None
+    pure = budget.exact_epsilon if budget.pure else None
     curator = Curator(
         Rows(domain, table),
         domain,
@@ -346,7 +347,7 @@ class TestBudget:
             if a.rho > 0
         )
         assert spent == pytest.approx(epsilon, rel=1e-9)  # Σ Δ₁/b over all questions
-        assert 0 <= curator.remaining_pure < Fraction(epsilon) / 10**9
+        assert 0 <= curator.remaining_pure < exact(epsilon) / 10**9
         assert 0 <= curator.remaining < budget.rho / 10**9
 
     def test_the_paper_s_quarters(self):

@@ -21,6 +21,7 @@ from dpsql.mechanisms.base import make
 from dpsql.mechanisms.lp import LP, all_points
 from dpsql.neighbours import Neighbours
 from dpsql.prior import Prior, packed
+from dpsql.privacy.accounting import exact
 from dpsql.privacy.curator import Curator
 from dpsql.progress import Quiet
 from dpsql.workload import Workload
@@ -207,7 +208,7 @@ def test_its_epsilons_add_up(mechanism, neighbours, epsilon):
     domain = domain_of(3, 4, 5, 2)
     budget = mechanism.budget(epsilon, 1e-6, domain, WORKLOAD, neighbours)
     assert budget.pure
-    curator, journal = held(domain, table(domain), budget.rho, neighbours, Fraction(epsilon))
+    curator, journal = held(domain, table(domain), budget.rho, neighbours, budget.exact_epsilon)
     mechanism.run(curator, WORKLOAD, budget.rho, 0, Quiet())
     assert curator.remaining == 0
     assert 0 <= curator.remaining_pure < Fraction(1, 10**25)
@@ -328,7 +329,7 @@ def test_accuracy_of_theorem_2_3():
     errors = []
     for seed in range(4):
         rows = (np.random.default_rng(seed).random((count, len(chances))) < chances).astype(np.int64)
-        curator, _ = held(domain, rows, rho, Neighbours.REPLACE_ONE, Fraction(epsilon), seed=str(seed))
+        curator, _ = held(domain, rows, rho, Neighbours.REPLACE_ONE, exact(epsilon), seed=str(seed))
         model = mechanism.run(curator, workload, rho, seed, Quiet()).model
         synthetic = model.sample(count, np.random.default_rng(seed), Quiet())
         errors.append(

@@ -112,7 +112,7 @@ def curator_of(domain, rows, budget, seed):
         Journal(),
         Quiet(),
         seeded_entropy(seed),
-        pure=Fraction(budget.epsilon) if budget.pure else None,
+        pure=budget.exact_epsilon if budget.pure else None,
     )
 
 
