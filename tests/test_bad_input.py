@@ -22,7 +22,7 @@ SYNTHESIZE = {
     "epsilon NULL": ("dp_synthesize('people', epsilon := NULL)", "epsilon is NULL"),
     "epsilon text": ("dp_synthesize('people', epsilon := 'much')", "much"),
     "epsilon over budget": ("dp_synthesize('people', epsilon := 4)", "largest epsilon that fits is 3"),
-    "delta 0": ("dp_synthesize('people', epsilon := 1, delta := 0)", "delta is 0: give a probability"),
+    "delta 0": ("dp_synthesize('people', epsilon := 1, delta := 0)", "delta is 0, which Gaussian noise cannot promise"),
     "delta 1": ("dp_synthesize('people', epsilon := 1, delta := 1)", "delta is 1"),
     "delta negative": ("dp_synthesize('people', epsilon := 1, delta := -1e-9)", "delta is -1e-09"),
     "delta NaN": ("dp_synthesize('people', epsilon := 1, delta := 'NaN'::DOUBLE)", "delta is nan"),
@@ -71,7 +71,8 @@ SYNTHESIZE = {
 OWNER = {
     "protect unknown": ("dp_protect('nowhere', epsilon := 1, delta := 1e-6)", "there is no table"),
     "protect without delta": ("dp_protect('bare', epsilon := 1)", "delta is missing"),
-    "protect with delta 0": ("dp_protect('bare', epsilon := 1, delta := 0)", "delta is 0"),
+    "protect with delta 1": ("dp_protect('bare', epsilon := 1, delta := 1)", "delta is 1"),
+    "protect with negative delta": ("dp_protect('bare', epsilon := 1, delta := -1e-9)", "delta is -1e-09"),
     "protect with epsilon 0": ("dp_protect('bare', epsilon := 0, delta := 1e-6)", "epsilon is 0"),
     "protect neighbours": (
         "dp_protect('bare', epsilon := 1, delta := 1e-6, neighbours := 'friends')",
