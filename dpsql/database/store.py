@@ -615,14 +615,14 @@ class Books:
         budget: Budget,
         failure: float | None = None,
     ) -> Entry:
-        """Charge a new release: account, event and release in one durable transaction.
+        """Charge a new release: account, event and release in one transaction, after a look at the whole ledger.
 
         A release of that key that is there already is returned as it is, free. `failure` is of a discovery: the
         probability but for which the budget holds (see `Account.reserve`).
 
         Raises:
             InsufficientBudget: the account has less than `budget` left, or of δ; nothing was changed.
-            BooksError: the database is read-only.
+            BooksError: the database is read-only, or the ledger, an account and the head do not fit together.
         """
         self.check_writable()
         with _advised():
@@ -901,9 +901,9 @@ class Books:
 
     def _end(self, entry: Entry, accounts: chain.States, report: Mapping[str, Any], rows: int | None = None) -> None:
         """Mark a release as published, with a digest of its answers in the ledger: they cannot be lost unnoticed."""
-        digest = hashlib.sha256(self._journal(entry.key)[1].encode()).hexdigest()
+        told = hashlib.sha256(self._journal(entry.key)[1].encode()).hexdigest()
         number = self._event(
-            "publish", entry.source, accounts=accounts, release=entry.number, key=entry.key, answers=digest
+            "publish", entry.source, accounts=accounts, release=entry.number, key=entry.key, answers=told
         )
         self._run(
             "UPDATE dpsql.release SET state = 'published', rows = $rows, report = $report, told = $told "
