@@ -109,8 +109,7 @@ def find_allowed(source: Source, domain: Domain, constraints: Sequence[Constrain
 
 def _check_tuples(source: Source, domain: Domain, part: Sequence[Constraint]) -> None:
     """Refuse constraints that belong together and are over too many tuples of codes."""
-    columns = {name for constraint in part for name in constraint.columns}
-    attributes = [attribute for attribute in domain if attribute.name in columns]
+    attributes = _tried(domain, part)
     tuples = math.prod(attribute.size for attribute in attributes)
     if tuples > MOST_TUPLES:
         raise InvalidArgument(
@@ -120,9 +119,15 @@ def _check_tuples(source: Source, domain: Domain, part: Sequence[Constraint]) ->
         )
 
 
+def _tried(domain: Domain, part: Sequence[Constraint]) -> list[Attribute]:
+    """The attributes whose values constraints are tried on."""
+    columns = {name for constraint in part for name in constraint.columns}
+    return [attribute for attribute in domain if attribute.name in columns]
+
+
 def _allowed(empty: duckdb.DuckDBPyConnection, source: Source, domain: Domain, part: Sequence[Constraint]) -> Allowed:
     columns = {name for constraint in part for name in constraint.columns}
-    attributes = [attribute for attribute in domain if attribute.name in columns]
+    attributes = _tried(domain, part)
     excluded = [attribute for attribute in domain.excluded if attribute.name in columns]
     predicates = tuple(constraint.predicate for constraint in part)
     shape = [attribute.size for attribute in attributes]

@@ -41,6 +41,11 @@ RHO_BITS: Final = 96
 RHO_UNIT: Final = Fraction(1, 1 << RHO_BITS)
 _LARGEST_EPSILON: Final = 1000.0
 _PROFILE_SLACK: Final = 1e-7  # far above the rounding error of the profile
+ASK_LAPLACE: Final = (
+    "ask for Laplace noise alone, with dp_query(…, mechanism := 'laplace') or dp_synthesize(…, noise := 'laplace') of "
+    "direct, mwem, lp, barak or ide"
+)
+"""What can be asked for where δ is 0."""
 OTHER_PRICE: Final = Fraction(11, 7)
 """g of a selection or of Laplace noise, in multiples of its ρ: π/2, rounded up."""
 
@@ -90,9 +95,8 @@ def check_delta(delta: float) -> float:
     """Refuse a δ outside (0, 1)."""
     if delta == 0:
         raise InvalidArgument(
-            "delta is 0, which Gaussian noise cannot promise: ask for Laplace noise alone, with dp_query(…, "
-            "mechanism := 'laplace') or dp_synthesize(…, mechanism := 'direct', noise := 'laplace') (or mwem, lp, "
-            "barak, ide); or, of a table that is protected with a delta, give a probability such as 1e-9"
+            f"delta is 0, which Gaussian noise cannot promise: {ASK_LAPLACE}; or, of a table that is protected with a "
+            "delta, give a probability such as 1e-9"
         )
     if not 0 < delta < 1:
         raise InvalidArgument(f"delta is {delta:g}: give a probability between 0 and 1, such as 1e-9")

@@ -25,6 +25,7 @@ from typing import Final
 from dpsql.errors import InsufficientBudget, InvalidArgument
 from dpsql.neighbours import Neighbours
 from dpsql.privacy.accounting import (
+    ASK_LAPLACE,
     CONVERSIONS,
     RHO_UNIT,
     Budget,
@@ -217,8 +218,7 @@ class Account:
         if self.pure and not budget.pure:
             raise InvalidArgument(
                 f"delta is {budget.delta:g}, but {self.source} promises pure epsilon (delta 0): leave delta out, and "
-                "ask for Laplace noise alone, with dp_query(…, mechanism := 'laplace') or dp_synthesize(…, noise := "
-                "'laplace') of direct, mwem, lp, barak or ide"
+                f"{ASK_LAPLACE}"
             )
 
     def _require_pure(self, budget: Budget) -> None:
