@@ -22,7 +22,7 @@ import math  # noqa: E402
 import resource  # noqa: E402
 import subprocess  # noqa: E402
 import sys  # noqa: E402
-from collections.abc import Callable  # noqa: E402
+from collections.abc import Callable, Iterator  # noqa: E402
 from functools import partial  # noqa: E402
 from pathlib import Path  # noqa: E402
 
@@ -232,6 +232,17 @@ def line(name: str, system: str, runs: list[dict]) -> list[str]:
     return [table, workload, epsilon, system, *errors, model, *taken]
 
 
+def asked(name: str, options: argparse.Namespace) -> Iterator[tuple[str, Callable[[], dict]]]:
+    """The systems of one line, each with what makes one run of it."""
+    table, workload, epsilon = name.split("/")
+    for mechanism in options.mechanism:
+        command = [sys.executable, __file__, "--worker", f"{name}/{mechanism}"]
+        yield f"dpsql {mechanism}", partial(ask, command, options.seconds)
+    for system in options.peer:
+        label, _, python = system.partition("=")
+        yield label, partial(peer, label, python, table, workload, epsilon, options.seconds)
+
+
 HEADER = ["on", "workload", "ε", "system", "max", "mean L1", "RMSE", "model max / L1", "wall s", "CPU s", "peak MB"]
 
 
@@ -254,17 +265,8 @@ def main() -> None:
         return
     rows = []
     for name in options.line:
-        table, workload, epsilon = name.split("/")
-        asked: list[tuple[str, list[dict]]] = []
-        for mechanism in options.mechanism:
-            command = [sys.executable, __file__, "--worker", f"{name}/{mechanism}"]
-            asked.append((f"dpsql {mechanism}", several(partial(ask, command, options.seconds), options.runs)))
-        for system in options.peer:
-            label, _, python = system.partition("=")
-            run = partial(peer, label, python, table, workload, epsilon, options.seconds)
-            asked.append((label, several(run, options.runs)))
-        for system, runs in asked:
-            rows.append(line(name, system, runs))
+        for system, run in asked(name, options):
+            rows.append(line(name, system, several(run, options.runs)))
             print("  ".join(rows[-1]), flush=True)
     if options.write:
         import results

@@ -1,7 +1,7 @@
 """Audits from outside: `dp_synthesize` by SQL on two neighbouring tables, attacked with what the release publishes.
 
 The attacker knows both tables and everything but the noise. Of every registered mechanism, with NULLs, and with a unit
-that has more rows than count. What is claimed is read from the ledger: zCDP of ρ, Gaussian DP of g = μ²/2, and ε where δ
+that has more rows than count; and of discoveries. What is claimed is read from the ledger: zCDP of ρ, Gaussian DP of g = μ²/2, and ε where δ
 is 0. Each ε is so small that releases that told everything would be caught. Thresholds are chosen on runs of their own;
 bounds are Clopper–Pearson at a false-alarm rate of 1e-6 each.
 """
@@ -12,6 +12,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import dpsql
@@ -19,9 +20,11 @@ from dpsql.database.counting import DuckDBCounter
 from dpsql.database.store import Books
 from dpsql.mechanisms.base import registered
 from dpsql.privacy import curator as curator_module
+from dpsql.privacy.accounting import discovery_threshold, gaussian_variance, make_budget
 
 from ..contract.test_mechanisms import FAST, NAMES
 from .test_audits import Hits
+from .twins import noise_of
 
 pytestmark = pytest.mark.slow
 
@@ -129,21 +132,19 @@ def test_no_release_tells_more_than_the_ledger_says(name, pair):
 
 
 @pytest.mark.parametrize("name", ["direct", "projection"])
-def test_too_little_noise_is_caught_from_outside(name, monkeypatch):
+def test_too_little_noise_is_caught_from_outside(name):
     """A third of the standard deviation."""
-    noise = curator_module.discrete_gaussian
-    monkeypatch.setattr(curator_module, "discrete_gaussian", lambda v, n, e: noise(v / 9, n, e))
-    found = attack(name, "a row with NULL in an empty cell")
+    with noise_of(1 / 3):
+        found = attack(name, "a row with NULL in an empty cell")
     print(f"{name}, a third of the noise: {found}")
     assert found.gdp > found.claimed_gdp
 
 
 @pytest.mark.parametrize("name", ["barak", "lp"])
-def test_too_little_laplace_noise_is_caught_from_outside(name, monkeypatch):
+def test_too_little_laplace_noise_is_caught_from_outside(name):
     """A tenth of the scale: ten times the ε that is claimed."""
-    noise = curator_module.discrete_laplace
-    monkeypatch.setattr(curator_module, "discrete_laplace", lambda scale, n, e: noise(scale / 10, n, e))
-    found = attack(name, "a row with NULL in an empty cell", 1.0)
+    with noise_of(1 / 10):
+        found = attack(name, "a row with NULL in an empty cell", 1.0)
     print(f"{name}, a tenth of the noise: {found}")
     assert found.epsilon > found.claimed_epsilon
 
@@ -221,3 +222,76 @@ def test_a_domain_read_from_the_data_is_caught_from_outside(broken, monkeypatch)
     found = Hits(*hits, RUNS, *claimed)
     print(f"domain from the rows: {found}")
     assert (found.gdp > found.claimed_gdp) == broken
+
+
+# --- discovery --------------------------------------------------------------------------------------------------------
+
+DISCOVERIES = 300
+COLUMNS = 25  # of one table, all alike, each discovered by itself
+FAILURE = 1e-8  # δ of a discovery of values, half of which is what it may tell by mistake
+
+
+def discovered(rows: list, call: str, of_interest) -> tuple[int, tuple[float, float]]:
+    """How many of so many discoveries by SQL, of columns with these values, are of interest; ρ and g of one."""
+    hits, claimed, done = 0, (0.0, 0.0), 0
+    while done < DISCOVERIES:
+        with dpsql.connect() as db:
+            names = [f"c{number}" for number in range(min(COLUMNS, DISCOVERIES - done))]
+            db.connection.register("frame", pd.DataFrame({"c": rows}))
+            db.sql(f"CREATE TABLE t AS SELECT {', '.join(f'c AS {name}' for name in names)} FROM frame")
+            db.protect("t", epsilon=1000.0, delta=1e-6)
+            for name in names:
+                told = db.sql(f"SELECT labels FROM dp_domain('t', '{name}', discover := true, {call})").fetchall()
+                hits += of_interest(told[0][0])
+            claimed = db.sql("SELECT rho, gdp FROM dp_ledger() WHERE kind = 'charge' LIMIT 1").fetchall()[0]
+            done += len(names)
+    return hits, claimed
+
+
+def attack_values(rarely: int) -> Hits:
+    """Whether a value is told that `rarely` rows have, or one more."""
+    call = f"epsilon := 5.0, delta := {FAILURE}"
+    tables = [["often"] * 1000 + ["rare"] * count for count in (rarely, rarely + 1)]
+    (first, claimed), (second, _) = (discovered(rows, call, lambda labels: "rare" in labels) for rows in tables)
+    return Hits(first, second, DISCOVERIES, *claimed)
+
+
+def at_the_threshold() -> int:
+    """So many rows that one more decides, as far as anything does, whether their value is told."""
+    rho = make_budget(5.0, FAILURE / 2, "gaussian").rho
+    return discovery_threshold(gaussian_variance(rho, 1), FAILURE / 2, 1) - 1
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_discovered_values_tell_what_the_ledger_says(broken):
+    """And a third of the noise is caught."""
+    with noise_of(1 / 3 if broken else 1):
+        found = attack_values(at_the_threshold())
+    print(f"values{', a third of the noise' * broken}: {found}")
+    assert (found.gdp > found.claimed_gdp or found.rho > found.claimed_rho) == broken
+    assert 0.02 < found.second / found.runs < 0.999  # near the threshold
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_value_of_one_row_stays_untold(broken, monkeypatch):
+    """A second row with it changes nothing that is seen; without a threshold it does."""
+    if broken:
+        monkeypatch.setattr(curator_module, "discovery_threshold", lambda *how: 2)
+    found = attack_values(1)
+    print(f"values{', no threshold' * broken}: {found}")
+    assert (found.gdp > found.claimed_gdp) == broken
+    assert broken or found.second == 0
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_discovered_edges_tell_what_the_ledger_says(broken):
+    """Two bins meet at 1 where more rows are at 0 than above 1: a tie, and one row more. A tenth of the noise is caught."""
+    call = "epsilon := 5.0, lower := 0, upper := 3, bins := 2"
+    tie = [0] * 100 + [1] * 100 + [2] * 50 + [3] * 50
+    tables = [np.array(rows, np.int32) for rows in (tie, [*tie, 0])]
+    with noise_of(1 / 10 if broken else 1):
+        (first, claimed), (second, _) = (discovered(rows, call, lambda labels: labels[0] == "0") for rows in tables)
+    found = Hits(first, second, DISCOVERIES, *claimed)
+    print(f"edges{', a tenth of the noise' * broken}: {found}")
+    assert (found.gdp > found.claimed_gdp) == broken
+    assert 0 < second < DISCOVERIES or broken
