@@ -92,6 +92,8 @@ def inspect(cursor: duckdb.DuckDBPyConnection, catalog: str) -> Finding:
             books.check_no_others()
     except BooksError as error:
         flaw = str(error)
+    except duckdb.Error as error:
+        flaw = f"a table of the books is missing or was changed ({type(error).__name__})"
     return Finding(books.events, accounts, flaw)
 
 

@@ -12,6 +12,7 @@ from dpsql.constraint import Constraint, components
 from dpsql.database.catalog import Column, Source, find_source, quote, split_name
 from dpsql.database.constraints import find_allowed, parse_predicate
 from dpsql.database.encoding import automatic, can_not_be_listed, declare_bins, declare_values
+from dpsql.database.public import is_protected
 from dpsql.database.store import Books
 from dpsql.domain import Attribute, Domain, can_be_binned
 from dpsql.errors import InvalidArgument, NotDeclared, NotProtected
@@ -222,7 +223,7 @@ def _reference_values(cursor: duckdb.DuckDBPyConnection, books: Books, reference
     if parts is None or len(parts) < 2:
         raise InvalidArgument(f"reference is {reference!r}: say 'table.column' of a public table")
     table = find_source(cursor, ".".join(quote(part) for part in parts[:-1]), search_path)
-    if Books(cursor, table.catalog).account(table.key) is not None:
+    if is_protected(cursor, table):
         raise InvalidArgument(f"reference table {table.name!r} is protected, so its values are private")
     column = exp.column(exp.to_identifier(table.column(parts[-1]).name, quoted=True))
     text = exp.cast(column, "VARCHAR", dialect="duckdb")

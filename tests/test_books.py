@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -184,6 +186,8 @@ def reserved(path: Path) -> None:
 
 BEFORE_A_RESUME = {
     "more is granted": "UPDATE dpsql.release SET gdp = gdp * 100, rho = rho * 100",
+    "less that counts": "UPDATE dpsql.release SET unit_rows = 1",
+    "other neighbours": "UPDATE dpsql.release SET neighbours = 'replace_one'",
     "another request": "UPDATE dpsql.release SET request = replace(request, 'one', 'two')",
     "the account": "UPDATE dpsql.account SET gdp_spent = 0, rho_spent = 0",
     "the budget": "UPDATE dpsql.account SET gdp_budget = gdp_budget * 4, rho_budget = rho_budget * 4",
@@ -369,6 +373,11 @@ CHANGED = {
     "the noise that is stated": "UPDATE dpsql.answer SET variance = '1'",
     "the question": "UPDATE dpsql.answer SET question = replace(question, '{', '{ ')",
     "its cost": "UPDATE dpsql.answer SET rho = '1/1000'",
+    "its cost, to nonsense": "UPDATE dpsql.answer SET rho = 'x'",
+    "its noise, to nonsense": "UPDATE dpsql.answer SET variance = 'x'",
+    "the standard error that is shown": "UPDATE dpsql.answer SET stddev = 0.1",
+    "its digest": "UPDATE dpsql.answer SET digest = ''",
+    "the cells moved": "UPDATE dpsql.cell SET cell = cell + 1",
     "an answer removed": "DELETE FROM dpsql.answer WHERE release = (SELECT min(release) FROM dpsql.answer)",
     "an answer of another release": (
         "UPDATE dpsql.answer SET number = number + 5, release = (SELECT max(release) FROM dpsql.answer) "
@@ -387,6 +396,74 @@ def test_answers_that_were_changed_are_found(bank, capsys, how):
     assert "are not those that were told" in capsys.readouterr().err
     assert main(["ledger", "accept", str(bank), "--reason", "looked at"]) == 0
     assert main(["ledger", "verify", str(bank)]) == 0
+
+
+RECORDS = {
+    "a release lost": ("DELETE FROM dpsql.release WHERE number = 2", "release 2, which was told, is lost"),
+    "all releases lost": ("DROP TABLE dpsql.release", "cannot be read|missing or was changed"),
+    "all answers lost": ("DROP TABLE dpsql.answer", "cannot be read|missing or was changed"),
+    "the guarantee": ("UPDATE dpsql.release SET guarantee = '(0.0001, 0)-DP'", "record of release 2 is not what was"),
+    "the request": ("UPDATE dpsql.release SET request = replace(request, '0.3', '0.1')", "is not what was charged"),
+    "the cap": ("UPDATE dpsql.release SET unit_rows = 1", "is not what was charged"),
+    "its state": ("UPDATE dpsql.release SET state = 'failed'", "which was told, is lost"),
+    "its report": ("UPDATE dpsql.release SET report = '{}'", "rows or the report of release 2 are not those"),
+    "a stored answer": ("UPDATE dpsql.release_2 SET a0 = a0 + 1", "rows or the report of release 2 are not those"),
+    "stored answers lost": ("DROP TABLE dpsql.release_2", "release 2 cannot be read"),
+    "stored answers swapped": (
+        "ALTER TABLE dpsql.release_2 RENAME TO x; ALTER TABLE dpsql.release_4 RENAME TO release_2; "
+        "ALTER TABLE dpsql.x RENAME TO release_4",
+        "rows or the report of release 2 are not those",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", RECORDS)
+def test_records_that_were_changed_are_found(bank, capsys, how):
+    statement, flaw = RECORDS[how]
+    with duckdb.connect(str(bank)) as con:
+        con.execute(statement)
+    assert main(["ledger", "verify", str(bank)]) == 1
+    assert re.search(flaw, capsys.readouterr().err)
+    assert main(["ledger", "accept", str(bank), "--reason", "looked at"]) == 0
+    assert main(["ledger", "verify", str(bank)]) == 0
+
+
+def test_what_was_charged_and_lost_is_not_charged_again(bank):
+    with duckdb.connect(str(bank)) as con:
+        con.execute("DELETE FROM dpsql.release WHERE number = 2")
+    with dpsql.connect(bank) as db:
+        spent = db.budget().epsilon_spent[0]
+        with pytest.raises(duckdb.Error, match="charged before, as release 2, whose record is lost"):
+            ask(db, "one")
+        assert db.budget().epsilon_spent[0] == spent
+        ask(db, "three")
+
+
+def test_an_account_follows_from_its_events(bank, capsys):
+    """Events that are well chained, but by which something is spent no more: a forgery must say that it is a reset."""
+    with duckdb.connect(str(bank)) as con:
+        number, digest, content = con.execute(
+            "FROM dpsql.event SELECT number, hash, content ORDER BY 1 DESC"
+        ).fetchone()
+        forged = json.loads(content) | {"number": number + 1}
+        forged["account"] |= {"gdp_spent": "0", "rho_spent": "0"}
+        text = json.dumps(forged, ensure_ascii=False, sort_keys=True)
+        row = [number + 1, text, hashlib.sha256(f"{digest}\n{text}".encode()).hexdigest(), None]
+        con.execute("INSERT INTO dpsql.event VALUES (?, ?, ?, ?)", row)
+        con.execute("UPDATE dpsql.account SET gdp_spent = 0, rho_spent = 0")
+    assert main(["ledger", "verify", str(bank)]) == 1
+    assert f"event {number + 1} of the ledger does not follow" in capsys.readouterr().err
+
+
+def test_what_a_killed_process_left_beside_the_head_is_removed(bank):
+    left = Path(f"{heads.file_beside(bank)}.12345.new")
+    left.write_text("half")
+    other = left.with_name("other.duckdb.dpsql-head.12345.new")
+    other.write_text("of another database")
+    heads._swept.clear()
+    with dpsql.connect(bank) as db:
+        ask(db, "three")
+    assert (left.exists(), other.exists()) == (False, True)
 
 
 def test_an_event_that_was_rolled_back_is_never_in_the_head(bank):
@@ -530,6 +607,46 @@ def test_pure_releases_add_up_to_a_pure_promise(db):
 
 
 # --- kinds of databases -----------------------------------------------------------------------------------------------
+
+
+def test_a_protected_table_is_not_public_under_another_name(db):
+    """Its rows can be seen by no join, no reference and no prior."""
+    db.sql("CREATE TABLE visits AS SELECT i % 2 = 0 AS ill, i % 9 AS id FROM range(50) r(i)")
+    db.sql("CREATE TABLE people AS SELECT i AS id, 'canary ' || i AS name, i % 2 = 0 AS ill FROM range(9) r(i)")
+    for table in ("visits", "people"):
+        db.protect(table, epsilon=1.0, delta=1e-6)
+    db.sql("ALTER TABLE people RENAME TO people_2025")
+    joined = "SELECT s.name, count(*) AS n FROM visits v JOIN people_2025 s ON v.id = s.id GROUP BY ALL"
+    for statement in (
+        f"FROM dp_query('{joined}', epsilon := 0.1)",
+        f"FROM dp_plan('{joined}', epsilon := 0.1)",
+        "CALL dp_domain('visits', 'id', reference := 'people_2025.id')",
+        "FROM dp_synthesize('visits', epsilon := 0.1, columns := ['ill'], prior := 'people_2025')",
+    ):
+        with pytest.raises(duckdb.Error, match="'people' is not there under its name") as refused:
+            db.sql(statement).fetchall()
+        assert "canary" not in str(refused.value)
+    assert db.budget().releases.tolist() == [0, 0]
+
+
+def test_a_macro_does_not_stand_for_a_function_of_the_engine(db):
+    """Nor does a setting of others: the same noise, and the same counts."""
+    db.sql("CREATE TABLE t AS SELECT CASE WHEN i % 2 = 0 THEN 'a' ELSE 'A' END AS v FROM range(1000) r(i)")
+    db.protect("t", epsilon=1000.0, delta=1e-6)
+    db.domain("t", "v", values=["a", "A"], nulls=False)
+    for macro in (
+        *("encode(x) AS lower(x)::BLOB", "enum_code(x) AS error('x')", "sum(x) AS 17", "count_star() AS 17"),
+        *('"+"(a, b) AS 42', "sha256(x) AS '00'", "any_value(x) AS 'A'", "duckdb_tables() AS TABLE SELECT 1"),
+    ):
+        db.sql(f"CREATE MACRO {macro}")
+    db.sql("SET GLOBAL default_collation = 'NOCASE'; SET GLOBAL integer_division = true")
+    query = "FROM dp_query('SELECT v, count(*) AS n FROM t GROUP BY v', epsilon := 20) SELECT v, n"
+    found = sorted(db.sql(query).fetchall())
+    assert [value for value, _ in found] == ["A", "a"]
+    assert all(abs(count - 500) < 10 for _, count in found)
+    rows = db.sql("FROM dp_synthesize('t', epsilon := 20)").fetchall()
+    assert abs(rows.count(("a",)) - 500) < 20
+    assert abs(len(rows) - 1000) < 20
 
 
 def test_a_database_in_memory_has_no_head(db):

@@ -13,11 +13,12 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import duckdb
 import pandas as pd
 
+from dpsql.database.catalog import SEAL
 from dpsql.errors import DpsqlError, InternalError
 
 from . import bridge, capi
@@ -120,13 +121,20 @@ class Instance:
                 except duckdb.ConnectionException:
                     pass
                 else:
-                    cursor.execute("SET SESSION TimeZone = 'UTC'")  # texts of TIMESTAMPTZ are the same everywhere
+                    cursor.execute(_SEALED)
                     return cursor
             with suppress(ValueError):  # another thread was faster
                 self._users.remove(reference)
         raise DpsqlError(_CLOSED)
 
 
+_SEALED: Final = f"""
+    {SEAL};
+    SET SESSION TimeZone = 'UTC'; SET SESSION Calendar = 'gregorian'; SET SESSION default_collation = '';
+    SET SESSION integer_division = false; SET SESSION ieee_floating_point_ops = true;
+    SET SESSION default_null_order = 'NULLS_LAST'; SET SESSION default_order = 'ASC';
+"""
+"""What others set globally, or define, changes no count: texts, comparisons and functions mean the same everywhere."""
 _instances: list[Instance] = []
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 from sqlglot import exp
 
+from dpsql.database.catalog import current_schema
 from dpsql.database.statements import qualified, read, with_constants
 from dpsql.database.store import Books, catalogs_with_books
 
@@ -113,5 +114,4 @@ class BooksQuery(Relation):
 
 def prefix(cursor: duckdb.DuckDBPyConnection, catalog: str) -> str:
     """What stands before a source's name: nothing in the default database, else the database's name and a point."""
-    current = cursor.execute("SELECT current_database()").fetchall()[0][0]
-    return "" if catalog == current else f"{catalog}."
+    return "" if catalog == current_schema(cursor, "")[0] else f"{catalog}."

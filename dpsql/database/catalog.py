@@ -153,15 +153,29 @@ def find_parts(
     )
 
 
+SEAL: Final = "SET SESSION search_path = 'temp.main'"
+"""So that no macro of a database, such as one named `sum` or `+`, stands for DuckDB's own function of that name."""
+
+
 def current_schema(cursor: duckdb.DuckDBPyConnection, search_path: str) -> tuple[str, str]:
     """The database and schema in which a caller with that search path finds a bare name."""
+    own = str(cursor.execute("SELECT system.main.current_setting('search_path')").fetchall()[0][0])
+    try:
+        _look_in(cursor, search_path)
+        cursor.execute("SELECT system.main.current_database(), system.main.current_schema()")
+        catalog, schema = cursor.fetchall()[0]
+    except duckdb.Error:
+        raise UnknownName("the connection's search path is not seen by others: COMMIT its schema first") from None
+    finally:
+        _look_in(cursor, own)
+    return catalog, schema
+
+
+def _look_in(cursor: duckdb.DuckDBPyConnection, search_path: str) -> None:
+    cursor.execute("RESET SESSION search_path")  # a schema without its database is looked up in the default one
     if search_path:
-        try:
-            cursor.execute("SET search_path = " + exp.Literal.string(search_path).sql(dialect="duckdb"))
-        except duckdb.Error:
-            raise UnknownName("the connection's search path is not seen by others: COMMIT its schema first") from None
-    row = cursor.execute("SELECT current_database(), current_schema()").fetchall()[0]
-    return row[0], row[1]
+        path = exp.Literal.string(search_path).sql(dialect="duckdb")
+        cursor.execute(f"SET SESSION search_path = {path}")
 
 
 _TABLE: Final = """

@@ -49,6 +49,12 @@ _STATES: Final = """
 """
 _OF_KIND: Final = """
     SELECT content FROM dpsql.event WHERE (content->>'$.kind') = $kind
+      AND ($key = '' OR (content->>'$.key') = $key)
+      AND number >= coalesce((SELECT max(number) FROM dpsql.event WHERE basis IS NOT NULL), 0)
+    ORDER BY number
+"""
+_COURSE: Final = """
+    SELECT content FROM dpsql.event WHERE (content->>'$.account') IS NOT NULL
       AND number >= coalesce((SELECT max(number) FROM dpsql.event WHERE basis IS NOT NULL), 0)
     ORDER BY number
 """
@@ -119,9 +125,30 @@ def verify(run: Run, accounts: States, *, whole: bool = True) -> tuple[Link, Sta
     return link, states
 
 
-def told(run: Run, kind: str) -> Sequence[Mapping[str, Any]]:
-    """The contents of the events of one kind, from the last that was accepted on."""
-    return [json.loads(content) for (content,) in run(_OF_KIND, {"kind": kind})]
+def told(run: Run, kind: str, key: str = "") -> Sequence[Mapping[str, Any]]:
+    """The contents of the events of one kind, of one request or all, from the last that was accepted on."""
+    return [json.loads(content) for (content,) in run(_OF_KIND, {"kind": kind, "key": key})]
+
+
+def check_course(run: Run) -> None:
+    """Refuse a ledger in which an account does not follow from its events: only charges add to what is spent.
+
+    Raises:
+        BooksError: what is spent changes by another amount, or otherwise than by a reset.
+    """
+    spent: dict[str, tuple[int, int]] = {}
+    for (text,) in run(_COURSE):
+        event = json.loads(text)
+        source, account = event["source"], event["account"]
+        now = int(account["rho_spent"]), int(account["gdp_spent"])
+        before = spent.get(source, now if event["kind"] == "accept" else (0, 0))
+        if event["kind"] == "charge":
+            before = before[0] + int(event["rho"]), before[1] + int(event["gdp"])
+        if event["kind"] == "reset":
+            before = 0, 0
+        if now != before:
+            raise BooksError(f"event {event['number']} of the ledger does not follow from those before it")
+        spent[source] = now
 
 
 def recorded(run: Run) -> States:

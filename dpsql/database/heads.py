@@ -12,6 +12,7 @@ folder, best on another disk, where its name holds a digest of the database's pa
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
@@ -95,6 +96,7 @@ def write_head(path: Path, head: Head) -> None:
     """
     new = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
+        _sweep(path)
         with new.open("w", encoding="utf-8") as file:
             json.dump(asdict(head), file, ensure_ascii=False, sort_keys=True)
             file.flush()
@@ -108,6 +110,17 @@ def write_head(path: Path, head: Head) -> None:
             f"the head of the ledger cannot be written to {str(path)!r} ({error.strerror}), so nothing is told; what "
             "was charged is kept: make room or give the right to write there, and the same call goes on"
         ) from None
+
+
+_swept: Final[set[Path]] = set()
+
+
+def _sweep(path: Path) -> None:
+    """Remove what killed processes left behind, once; only one process has a database open for writing."""
+    if path not in _swept:
+        for left in path.parent.glob(f"{glob.escape(path.name)}.*.new"):
+            left.unlink(missing_ok=True)
+        _swept.add(path)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -11,7 +11,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from dpsql.database.catalog import FoundView, Source, current_schema, find_parts, quote
-from dpsql.database.store import Books
+from dpsql.database.public import is_protected
 from dpsql.errors import InvalidQuery
 from dpsql.query import Catalog, Scope, deep_recursion
 
@@ -46,7 +46,7 @@ class Tables:
     def public(self, table: exp.Table) -> tuple[Source, Sequence[tuple[str, str]]]:
         """See `dpsql.query.Catalog.public`."""
         source = self._source(table)
-        if Books(self.cursor, source.catalog).account(source.key) is not None:
+        if is_protected(self.cursor, source):
             raise InvalidQuery(
                 f"query: {source.name!r} is protected, so it stands first in FROM and public tables are joined to it; "
                 "a join of two protected tables is not supported: protect one table that holds the columns of both"

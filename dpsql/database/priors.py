@@ -18,7 +18,8 @@ from sqlglot.errors import SqlglotError
 
 from dpsql.database.catalog import FoundView, Source, find_source, split_name
 from dpsql.database.encoding import encode
-from dpsql.database.store import Books, catalogs_with_books, rows_table
+from dpsql.database.public import protected_tables
+from dpsql.database.store import Books, rows_table
 from dpsql.domain import Attribute, Domain
 from dpsql.errors import InvalidArgument, UnknownName
 from dpsql.names import fold, pick
@@ -73,7 +74,7 @@ def find_prior(
 
 
 def _find(cursor: duckdb.DuckDBPyConnection, text: str, search_path: str, source: Source) -> exp.Table:
-    protected = _protected(cursor)
+    protected = protected_tables(cursor)
     try:
         found = find_source(cursor, text, search_path)
     except FoundView as view:
@@ -92,27 +93,6 @@ def _find(cursor: duckdb.DuckDBPyConnection, text: str, search_path: str, source
             f"prior {text!r} is a protected table: a prior is read without noise, so it must be public"
         )
     return found.table()
-
-
-def _protected(cursor: duckdb.DuckDBPyConnection) -> set[tuple[str, str]]:
-    """Database and key of every protected table, in lower case.
-
-    Raises:
-        InvalidArgument: one is not there under its name: any table could be it, renamed.
-    """
-    keys = set()
-    for catalog in catalogs_with_books(cursor):
-        for account in Books(cursor, catalog).accounts():
-            *schema, name = split_name(account.source) or (account.source,)
-            where = [catalog, schema[0] if schema else "main", name]
-            sql = "SELECT 1 FROM duckdb_tables() WHERE database_name = ? AND schema_name = ? AND table_name = ?"
-            if not cursor.execute(sql, where).fetchall():
-                raise InvalidArgument(
-                    f"the protected table {account.source!r} is not there under its name, so no other table is surely "
-                    "public: rename it back, and then give a prior"
-                )
-            keys.add((fold(catalog), fold(account.source)))
-    return keys
 
 
 def _check_view(cursor: duckdb.DuckDBPyConnection, text: str, view: FoundView, protected: set[tuple[str, str]]) -> None:

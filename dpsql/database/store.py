@@ -25,7 +25,7 @@ from sqlglot import exp
 
 from dpsql.constraint import Constraint
 from dpsql.database import chain, heads
-from dpsql.database.answers import COLUMNS, answers_from, cells_of, digest, row_of
+from dpsql.database.answers import COLUMNS, Cells, answers_from, cells_of, digest, row_of
 from dpsql.database.catalog import Source, place
 from dpsql.database.chain import Link
 from dpsql.database.encoding import data_type, decode, from_tick
@@ -67,6 +67,15 @@ _ADVICE: Final = (
 _STATED: Final = f"{', '.join(_ACCOUNT)}, sha256(unit_secret)"
 """What the ledger and its head tell of an account: of the secret a digest."""
 _IN_UNITS: Final = ("rho_budget", "rho_spent", "gdp_budget", "gdp_spent", "pure_spent")
+
+
+_ROWS: Final = """
+    SELECT coalesce(sha256(string_agg(part, '' ORDER BY place)), '') FROM (
+      SELECT rowid // 65536 AS place, sha256(string_agg(sha256(concat({parts})), '' ORDER BY rowid)) AS part
+      FROM {table} GROUP BY ALL
+    )
+"""
+"""A digest of all rows of a table, in parts, for one text of millions of rows would be large."""
 
 
 class _TooDear(Exception):
@@ -210,17 +219,54 @@ class Books:
             BooksError: the ledger, an account, the answers that were told and the head do not fit together.
         """
         self._snapshot(lambda: chain.verify(self._run, self._states()))
+        self._snapshot(lambda: chain.check_course(self._run))
         path = self._head_path
         if path is not None:
             self._snapshot(lambda: self._compare(path))
-        self._snapshot(self._check_answers)
+        self._snapshot(self._check_told)
 
-    def _check_answers(self) -> None:
-        """Refuse answers that are not those of which the ledger holds the digest."""
-        for content in chain.told(self._run, "publish"):
-            digests = " ".join(map(digest, self.answers(content["key"])))
-            if hashlib.sha256(digests.encode()).hexdigest() != content["answers"]:
-                raise BooksError(f"the answers of release {content['release']} are not those that were told")
+    def _check_told(self) -> None:
+        """Refuse releases that are not those whose digests the ledger has: of what was paid for, and what was told."""
+        paid = {content["key"]: content["paid"] for content in chain.told(self._run, "charge")}
+        for told in chain.told(self._run, "publish"):
+            number = told["release"]
+            try:
+                entry = self.release(told["key"])
+                if entry is None or entry.state != "published" or entry.number != number:
+                    raise BooksError(f"release {number}, which was told, is lost")
+                if told["key"] in paid and _paid(entry) != paid[told["key"]]:
+                    raise BooksError(f"the record of release {number} is not what was charged")
+                if self._told_answers(told["key"]) != told["answers"]:
+                    raise BooksError(f"the answers of release {number} are not those that were told")
+                if _digest([entry.report, self._digest_of_rows(entry)]) != told["told"]:
+                    raise BooksError(f"the rows or the report of release {number} are not those that were told")
+            except (duckdb.Error, ValueError, TypeError, KeyError, IndexError, AssertionError) as error:
+                raise BooksError(f"release {number} cannot be read ({type(error).__name__})") from None
+
+    def _told_answers(self, release: str) -> str | None:
+        """A digest of a release's answers; None if they cannot be read, or a row is not as it was written."""
+        rows, cells = self._answer_rows(release)
+        first = min((row["number"] for row in rows), default=1)
+        try:
+            answers = list(answers_from(rows, cells))
+            written = [row_of(number, answer) for number, answer in enumerate(answers, start=first)]
+            again = cells_of(answers, first)
+        except (ValueError, TypeError, KeyError, IndexError):
+            return None
+        if written != rows or not all(np.array_equal(again[name], cells[name]) for name in again):
+            return None
+        return hashlib.sha256(" ".join(map(digest, answers)).encode()).hexdigest()
+
+    def _digest_of_rows(self, entry: Entry) -> str | None:
+        """Of the rows of a release, in order; None if it has no table (a domain that was discovered)."""
+        if entry.rows is None:
+            return None
+        table = rows_table(self.catalog, entry)
+        described = self._cursor.execute(f"DESCRIBE {exp.select('*').from_(table).sql(dialect='duckdb')}").fetchall()
+        texts = [exp.cast(exp.column(exp.to_identifier(name, quoted=True)), "VARCHAR") for name, *_ in described]
+        parts = ", ".join(f"coalesce(length({t}) || ':' || {t}, '-')" for t in (t.sql(dialect="duckdb") for t in texts))
+        found = self._cursor.execute(_ROWS.format(parts=parts, table=table.sql(dialect="duckdb"))).fetchall()
+        return f"{json.dumps([row[:2] for row in described])} {found[0][0]}"
 
     def _compare(self, path: Path) -> heads.Head | None:
         """What the head in a file, which must be an event of the ledger, should be now; None if it is the newest."""
@@ -337,6 +383,8 @@ class Books:
                 known = None
 
             def work() -> None:
+                for statement in read("books"):  # a table may be missing
+                    self._run(statement)
                 told = [known.accounts if known else {}, chain.recorded(self._run), self._states()]
                 number = 1 + max(chain.newest(self._run).number, known.number if known else 0, self._largest_release())
                 for source in sorted({source for states in told for source in states}):
@@ -635,6 +683,7 @@ class Books:
                 known = self.release(key)
                 assert known is not None
                 return known
+            self._refuse_lost(key)
             if failure is not None:
                 self._fail(source, failure)
             charged = self._run(
@@ -652,22 +701,24 @@ class Books:
                 raise _TooDear
             account = _account(charged[0][: len(_ACCOUNT)])
             asked = json.loads(request)
+            earlier = self._published_keys(source) if asked.get("reuse") else []
+            recorded = json.dumps({**asked, "earlier": earlier}, ensure_ascii=False, sort_keys=True)
+            promise = guarantee + (_BESIDE if earlier and asked.get("reuse") else "")
+            rho, gdp = _floor_units(budget.rho), _floor_units(budget.gdp)
+            charged_for = (rho * RHO_UNIT, gdp * RHO_UNIT, account.neighbours, promise)
+            entry = Entry(key, 0, source, recorded, domain, mechanism, *charged_for, "reserved", None, {})
             number = self._event(
                 "charge",
                 source,
                 accounts=_told(charged),
                 key=key,
-                asked=_asked(asked, domain),
+                paid=_paid(entry),
                 mechanism=mechanism,
                 epsilon=budget.epsilon,
                 delta=budget.delta,
                 rho=str(units(budget.rho)),
                 gdp=str(units(budget.gdp)),
             )
-            earlier = self._published_keys(source) if asked.get("reuse") else []
-            recorded = json.dumps({**asked, "earlier": earlier}, ensure_ascii=False, sort_keys=True)
-            promise = guarantee + (_BESIDE if earlier and asked.get("reuse") else "")
-            rho, gdp = _floor_units(budget.rho), _floor_units(budget.gdp)
             self._run(
                 "INSERT INTO dpsql.release VALUES ($key, $number, $source, $request, $domain, $mechanism, $rho, $gdp, "
                 "$neighbours, $unit_rows, $guarantee, 'reserved', NULL, NULL, NULL)",
@@ -685,8 +736,7 @@ class Books:
                     "guarantee": promise,
                 },
             )
-            charged_for = (rho * RHO_UNIT, gdp * RHO_UNIT, account.neighbours, promise)
-            return Entry(key, number, source, recorded, domain, mechanism, *charged_for, "reserved", None, {})
+            return replace(entry, number=number)
 
         try:
             return self._transaction(work)
@@ -695,6 +745,16 @@ class Books:
             assert poor is not None
             poor.require(budget)
             raise InsufficientBudget(f"the budget of {source} was spent meanwhile") from None
+
+    def _refuse_lost(self, key: str) -> None:
+        """Refuse to charge again what was charged before, and whose record is gone.
+
+        Raises:
+            BooksError: it was.
+        """
+        lost = [content["number"] for content in chain.told(self._run, "charge", key)]
+        if lost:
+            raise BooksError(f"this request was charged before, as release {lost[0]}, whose record is lost; {_ADVICE}")
 
     def _fail(self, source: str, failure: float) -> None:
         """Take δ′ off what an account keeps for it."""
@@ -806,12 +866,16 @@ class Books:
 
     def answers(self, release: str) -> list[Answer]:
         """The answers of a release, in order."""
+        return list(answers_from(*self._answer_rows(release)))
+
+    def _answer_rows(self, release: str) -> tuple[list[dict[str, Any]], Cells]:
+        """The rows of a release's answers, and of their cells."""
         parameters = {"release": release}
         sql = f"SELECT {', '.join(COLUMNS)} FROM dpsql.answer WHERE release = $release ORDER BY number"  # noqa: S608
         rows = [dict(zip(COLUMNS, row, strict=True)) for row in self._run(sql, parameters)]
         sql = "SELECT answer, cell, value FROM dpsql.cell WHERE release = $release ORDER BY answer, cell, value"
         found = self._cursor.execute(qualified(sql, self.catalog), parameters).fetchnumpy()
-        return list(answers_from(rows, {name: np.asarray(values, np.int64) for name, values in found.items()}))
+        return rows, {name: np.asarray(values, np.int64) for name, values in found.items()}
 
     def measurements_for(self, entry: Entry) -> list[Measurement]:
         """What earlier releases measured that a release may use: whole marginals of the same columns and domains.
@@ -900,15 +964,17 @@ class Books:
         return last or 0, digests or ""
 
     def _end(self, entry: Entry, accounts: chain.States, report: Mapping[str, Any], rows: int | None = None) -> None:
-        """Mark a release as published, with a digest of its answers in the ledger: they cannot be lost unnoticed."""
-        told = hashlib.sha256(self._journal(entry.key)[1].encode()).hexdigest()
+        """Mark a release as published, with digests in the ledger: what is told cannot be lost or changed unnoticed."""
+        answers = hashlib.sha256(self._journal(entry.key)[1].encode()).hexdigest()
+        written = json.dumps(report)
+        told = _digest([json.loads(written), self._digest_of_rows(replace(entry, rows=rows))])
         number = self._event(
-            "publish", entry.source, accounts=accounts, release=entry.number, key=entry.key, answers=told
+            "publish", entry.source, accounts=accounts, release=entry.number, key=entry.key, answers=answers, told=told
         )
         self._run(
             "UPDATE dpsql.release SET state = 'published', rows = $rows, report = $report, told = $told "
             "WHERE key = $key",
-            {"rows": rows, "report": json.dumps(report), "told": number, "key": entry.key},
+            {"rows": rows, "report": written, "told": number, "key": entry.key},
         )
 
     def resume(self, entry: Entry) -> None:
@@ -918,14 +984,9 @@ class Books:
             BooksError: it is not, or it was published before.
         """
         self.check()
-        asked = json.loads(entry.request)
-        asked.pop("earlier", None)
         rows = self._run("SELECT content FROM dpsql.event WHERE number = $number", {"number": entry.number})
         told = json.loads(rows[0][0]) if rows else {}
-        same = (
-            told.get("kind") == "charge" and told["key"] == entry.key and told["asked"] == _asked(asked, entry.domain)
-        )
-        if not same or entry.rho > int(told["rho"]) * RHO_UNIT or entry.gdp > int(told["gdp"]) * RHO_UNIT:
+        if (told.get("kind"), told.get("paid")) != ("charge", _paid(entry)):
             raise BooksError(f"release {entry.number} is not what was charged; {_ADVICE}")
         sql = (
             "SELECT 1 FROM dpsql.event WHERE number > $number AND (content->>'$.kind') = 'publish' "
@@ -1005,10 +1066,15 @@ def _told(rows: Sequence[Sequence[Any]]) -> dict[str, dict[str, Any]]:
     return {str(state["source"]): state for state in told}
 
 
-def _asked(asked: Mapping[str, Any], domain: Domain) -> str:
-    """A digest of what a release was charged for."""
-    text = json.dumps(asked, ensure_ascii=False, sort_keys=True) + domain.to_json()
-    return hashlib.sha256(text.encode()).hexdigest()
+def _paid(entry: Entry) -> str:
+    """A digest of what a release was charged for, and what it promises."""
+    charged = [entry.key, entry.source, entry.request, entry.domain.to_json(), entry.mechanism]
+    promised = [str(entry.rho), str(entry.gdp), str(entry.neighbours), entry.neighbours.unit_rows, entry.guarantee]
+    return _digest([*charged, *promised])
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
 
 
 def _floor_units(rho: Fraction) -> int:
