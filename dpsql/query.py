@@ -25,7 +25,8 @@ from sqlglot.errors import SqlglotError
 from dpsql.errors import InvalidQuery, UnknownName
 from dpsql.names import fold, pick
 
-_LONGEST: Final = 1_000_000  # characters
+_LONGEST: Final = 200_000  # characters
+_MOST_CONDITIONS: Final = 12_000
 _MOST_SETS: Final = 1024
 _DEEPEST: Final = 20  # views, CTEs and subqueries inside one another
 _RECURSION: Final = 50_000
@@ -197,6 +198,9 @@ def parse_query(text: str, catalog: Catalog) -> Query:
         raise InvalidQuery("query: nested too deeply") from None
 
 
+_CONDITION: Final = re.compile(r"\b(?:and|or)\b", re.IGNORECASE)
+
+
 def parse_statements(text: str) -> list[exp.Expr]:
     """The statements of a text.
 
@@ -205,6 +209,8 @@ def parse_statements(text: str) -> list[exp.Expr]:
     """
     if len(text) > _LONGEST:
         raise InvalidQuery(f"the query has {len(text)} characters, more than {_LONGEST}: split it")
+    if len(_CONDITION.findall(text)) > _MOST_CONDITIONS:
+        raise InvalidQuery(f"the query has more than {_MOST_CONDITIONS} times AND or OR: say x IN (…) instead")
     try:
         with deep_recursion():
             statements = [statement for statement in sqlglot.parse(text, read="duckdb") if statement is not None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import duckdb
@@ -209,6 +210,16 @@ CANARY = "canary-4711"
 REFUSED_QUERIES = Path(__file__).parent / "fixtures" / "workload" / "refused_queries.sql"
 
 
+@pytest.fixture
+def nothing_logged(caplog, capfd):
+    """Nothing that is logged or written has a canary, whatever its level."""
+    caplog.set_level(logging.DEBUG)
+    yield
+    written = capfd.readouterr()
+    assert CANARY not in caplog.text + written.out + written.err
+
+
+@pytest.mark.usefixtures("nothing_logged")
 def test_no_error_tells_a_private_value(bank):
     bank.sql(f"UPDATE people SET sex = '{CANARY}'; CREATE TABLE secrets AS SELECT '{CANARY}' AS a")
     texts = []
@@ -220,6 +231,7 @@ def test_no_error_tells_a_private_value(bank):
     assert not any(CANARY in text for text in texts)
 
 
+@pytest.mark.usefixtures("nothing_logged")
 def test_no_refused_query_tells_a_private_value(bank):
     """Canaries in every row, inside and outside the domain, and in a table that is open only to its owner."""
     bank.sql(f"UPDATE people SET sex = '{CANARY}'; CREATE TABLE secrets AS SELECT '{CANARY}' AS a")

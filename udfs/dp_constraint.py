@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dpsql.database.catalog import find_source
+from dpsql.database.scratch import stopped_by
 from dpsql.protection import constrain
 
 from .bridge import Call, Parameter, Relation, TableFunction
 from .extension import Instance
+from .interrupts import watched
 from .relations import Computed
 
 COLUMNS = {
@@ -41,7 +43,7 @@ class DpConstraint(TableFunction):
             source = find_source(cursor, call["table"], call.search_path)
 
         def record() -> list[tuple[object, ...]]:
-            with self._instance.cursor() as cursor:
+            with self._instance.cursor() as cursor, watched(self._instance) as progress, stopped_by(progress):
                 found, tuples, allowed = constrain(cursor, source, call["predicate"], remove=call["remove"])
             return [(source.key, found.predicate, list(found.columns), tuples, allowed)]
 

@@ -12,6 +12,7 @@ from dpsql.answering import (
     produce_answers,
     resolve_query,
 )
+from dpsql.database.scratch import stopped_by
 from dpsql.database.store import Books, rows_table, stored_as_text
 from dpsql.derived import derive
 from dpsql.errors import DomainTooLarge
@@ -55,7 +56,7 @@ class DpQuery(TableFunction):
 
     def bind(self, call: Call) -> Relation:
         """See `TableFunction.bind`."""
-        with self._instance.cursor() as cursor:
+        with self._instance.cursor() as cursor, watched(self._instance) as progress, stopped_by(progress):
             resolved = resolve_query(cursor, query_request_of(call))
         return Answers(self._instance, resolved)
 

@@ -130,9 +130,8 @@ class Instance:
 
 _SEALED: Final = f"""
     {SEAL};
-    SET SESSION TimeZone = 'UTC'; SET SESSION Calendar = 'gregorian'; SET SESSION default_collation = '';
-    SET SESSION integer_division = false; SET SESSION ieee_floating_point_ops = true;
-    SET SESSION default_null_order = 'NULLS_LAST'; SET SESSION default_order = 'ASC';
+    SET SESSION TimeZone = 'UTC'; SET SESSION default_collation = ''; SET SESSION integer_division = false;
+    SET SESSION default_order = 'ASC';
 """
 """What others set globally, or define, changes no count: texts, comparisons and functions mean the same everywhere."""
 _instances: list[Instance] = []

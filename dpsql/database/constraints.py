@@ -26,8 +26,9 @@ from dpsql.constraint import MOST_TUPLES, Allowed, Constraint, components
 from dpsql.database.catalog import Source
 from dpsql.database.encoding import decode
 from dpsql.database.scratch import foreign_word, scratch
+from dpsql.database.sizes import check_sizes
 from dpsql.domain import Attribute, Domain
-from dpsql.errors import DpsqlError, InvalidArgument
+from dpsql.errors import DpsqlError, InvalidArgument, InvalidQuery
 from dpsql.names import fold
 
 _LONGEST: Final = 100_000
@@ -74,6 +75,10 @@ def parse_predicate(source: Source, predicate: str) -> Constraint:
     foreign = foreign_word(tokens)
     if foreign is not None:
         _refuse(foreign)
+    try:
+        check_sizes([expression])
+    except InvalidQuery as large:
+        raise InvalidArgument(str(large).replace("query:", "predicate:", 1)) from None
     columns = set()
     for column in expression.find_all(exp.Column):
         if column.table and (column.args.get("db") or fold(column.table) != fold(source.name)):
@@ -221,6 +226,8 @@ def _holds(
     empty.register(prefix + "frame", frame)
     try:
         numbers = empty.execute(query).fetchnumpy()[prefix + "row"]
+    except duckdb.InterruptException:
+        raise
     except duckdb.Error as error:  # nothing private is in that database, so its text may be shown
         reason = str(error).splitlines()[0]
         raise InvalidArgument(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -18,15 +19,18 @@ import sqlglot
 from sqlglot import Token, TokenType, exp
 from sqlglot.errors import SqlglotError
 
-from dpsql.errors import InvalidQuery
+from dpsql.database.sizes import LAVISH, check_sizes
+from dpsql.errors import Interrupted, InvalidQuery
+from dpsql.progress import Progress
 
 _BARE_WORDS: Final = frozenset(
     """current_date current_time current_timestamp localtime localtimestamp current_user session_user current_role
     current_schema current_catalog""".split()  # noqa: SIM905
 )
-_NOT_PLAIN: Final = frozenset(  # they look around; DuckDB says not
-    {"age", "current_setting", "getvariable", "current_localtime", "current_localtimestamp"}
-)
+_NOT_PLAIN: Final = LAVISH | {  # they look around; DuckDB says not
+    *("age", "current_setting", "getvariable", "current_localtime", "current_localtimestamp")
+}
+_LONGEST: Final = 30.0  # seconds that the expressions of one query may take
 _BEFORE_PARENTHESES: Final = frozenset(  # words that are no functions
     """and any array as between case cast coalesce date decimal distinct else end escape extract from ilike in interval
     is like not nullif numeric or row struct then time timestamp to try_cast varchar when""".split()  # noqa: SIM905
@@ -41,16 +45,62 @@ def scratch() -> Iterator[duckdb.DuckDBPyConnection]:
     """
     kept: list[duckdb.DuckDBPyConnection] | None = getattr(_thread, "kept", None)
     if kept:
-        yield kept[0]
+        with _watched(kept[0], getattr(_thread, "progress", None)):
+            yield kept[0]
         return
     connection = duckdb.connect(":memory:", config={"enable_external_access": "false"})
     if kept is not None:
         kept.append(connection)
     try:
-        yield connection
+        with _watched(connection, getattr(_thread, "progress", None)):
+            yield connection
     finally:
         if kept is None:
             connection.close()
+
+
+@contextmanager
+def stopped_by(progress: Progress) -> Iterator[None]:
+    """What this thread evaluates meanwhile ends when `progress` says so."""
+    before, _thread.progress = getattr(_thread, "progress", None), progress
+    try:
+        yield
+    finally:
+        _thread.progress = before
+
+
+@contextmanager
+def _watched(connection: duckdb.DuckDBPyConnection, progress: Progress | None) -> Iterator[None]:
+    """Statements inside are interrupted at the user's wish, and after some time."""
+    finished, began = threading.Event(), time.monotonic()
+
+    def is_late() -> bool:
+        return time.monotonic() - began > _LONGEST
+
+    def watch() -> None:
+        while not finished.wait(0.1):
+            try:
+                if progress is not None:
+                    progress.check()
+            except Interrupted:
+                connection.interrupt()
+            if is_late():
+                connection.interrupt()
+
+    watcher = threading.Thread(target=watch, daemon=True, name="dpsql-scratch")
+    watcher.start()
+    try:
+        yield
+    except duckdb.InterruptException:
+        if is_late():
+            raise InvalidQuery(
+                f"query: to try its expressions on all values takes more than {_LONGEST:.0f} seconds: say less, "
+                "or declare coarser domains"
+            ) from None
+        raise Interrupted from None
+    finally:
+        finished.set()
+        watcher.join()
 
 
 @contextmanager
@@ -94,6 +144,7 @@ def check_expressions(trees: Sequence[exp.Expr]) -> None:
     Raises:
         InvalidQuery: with the reason.
     """
+    check_sizes(trees)
     for tree in trees:
         for node in tree.walk():
             raw = node.name if isinstance(node, exp.Var | exp.Anonymous) else ""

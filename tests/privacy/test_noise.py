@@ -63,7 +63,11 @@ def test_gaussian_matches_its_pmf(variance):
 @pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(1), Fraction(17, 2), Fraction(5000)])
 def test_laplace_matches_its_pmf(scale):
     draws = discrete_laplace(scale, DRAWS, seeded_entropy(f"laplace {scale}"))
-    assert p_value(draws, laplace_pmf(float(scale), max(20, int(40 * scale)))) > FALSE_ALARM
+    reach = max(20, int(40 * scale))
+    pmf = laplace_pmf(float(scale), reach)
+    assert p_value(draws, pmf) > FALSE_ALARM
+    true_variance = float((pmf * np.arange(-reach, reach + 1) ** 2).sum())
+    assert abs(draws.var() / true_variance - 1) < 0.015  # of heavier tails: 7 standard deviations
 
 
 @pytest.mark.parametrize("factor", [0.97, 1.03])
@@ -71,6 +75,13 @@ def test_laplace_matches_its_pmf(scale):
 def test_a_wrong_scale_is_rejected(factor, variance):
     draws = discrete_gaussian(variance, DRAWS, seeded_entropy("wrong"))
     assert p_value(draws, gaussian_pmf(float(variance) * factor**2, int(9 * math.sqrt(variance)))) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("factor", [0.97, 1.03])
+@pytest.mark.parametrize("scale", [Fraction(17, 2), Fraction(5000)])
+def test_a_wrong_scale_of_laplace_noise_is_rejected(factor, scale):
+    draws = discrete_laplace(scale, DRAWS, seeded_entropy("wrong"))
+    assert p_value(draws, laplace_pmf(float(scale) * factor, int(40 * scale))) < FALSE_ALARM
 
 
 @pytest.mark.parametrize("word", [1, 3, 8])
