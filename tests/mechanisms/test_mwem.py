@@ -15,7 +15,7 @@ from scipy import stats
 from dpsql.domain import Attribute, Domain
 from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.fitting.multiplicative import Factored, Weighted, absorb
-from dpsql.marginal import Measurement
+from dpsql.marginal import Marginal, Measurement
 from dpsql.mechanisms.base import make
 from dpsql.neighbours import Neighbours
 from dpsql.privacy.curator import Curator
@@ -90,22 +90,48 @@ def test_a_wrong_step_does_not(step):
     assert not claim_2_holds(step)
 
 
-@pytest.mark.parametrize("rounds", [5, 20, 80])
+@pytest.mark.parametrize("rounds", [80, 320])
 def test_the_bound_without_privacy(rounds):
+    """At these T the bound is below what the start, of which nothing was learnt, errs by."""
     domain = cube(7)
     rows = skewed(domain, 400)
     cliques = list(itertools.combinations(domain.names, 3))
     iterates, _ = without_privacy(domain, rows, cliques, rounds)
-    worst = 0.0
-    for clique in cliques:
-        average = np.mean([h.project(clique) for h in iterates[:-1]], axis=0)
-        worst = max(worst, abs(len(rows) * average - exact(domain, rows, clique)).max())
-    assert worst <= 2 * len(rows) * math.sqrt(math.log(2**7) / rounds)
+    bound = 2 * len(rows) * math.sqrt(math.log(2**7) / rounds)
+    averages = {clique: np.mean([h.project(clique) for h in iterates[:-1]], axis=0) for clique in cliques}
+    assert largest_error(domain, rows, averages) <= bound
+    assert largest_error(domain, rows, {clique: iterates[0].project(clique) for clique in cliques}) > bound
 
 
-def curator_of(domain, rows, budget, seed):
+def largest_error(domain, rows, answers):
+    """Of all cells (rows)."""
+    return max(abs(len(rows) * answer - exact(domain, rows, clique)).max() for clique, answer in answers.items())
+
+
+class Counted(Rows):
+    """Rows whose marginals are counted once, fast."""
+
+    def __init__(self, domain, rows) -> None:
+        super().__init__(domain, rows[:0])
+        self._domain, self._codes, self._known = domain, rows, {}
+
+    def marginal(self, clique):
+        if clique not in self._known:
+            places = [self._domain.names.index(name) for name in clique]
+            shape = self._domain.shape(clique)
+            flat = (
+                np.ravel_multi_index(tuple(self._codes[:, p] for p in places), shape)
+                if clique
+                else self._codes[:, 0] * 0
+            )
+            cells, counts = np.unique(flat, return_counts=True)
+            self._known[clique] = Marginal(clique, self._domain.size(clique), cells, counts)
+        return self._known[clique]
+
+
+def curator_of(domain, rows, budget, seed, table=None):
     return Curator(
-        Rows(domain, rows),
+        table or Rows(domain, rows),
         domain,
         Neighbours.REPLACE_ONE,
         budget.rho,
@@ -117,20 +143,32 @@ def curator_of(domain, rows, budget, seed):
 
 
 def test_the_private_bound():
-    """Claim 3 of the lecture: it fails with probability at most 2T/|Q|; false-alarm rate 1e-6 over 8 runs."""
-    domain, epsilon, rounds = cube(7), 2.0, 6
-    rows = skewed(domain, 2000)
-    workload = Workload(tuple(itertools.combinations(domain.names, 3)))
+    """Claim 3 of the lecture: it fails with probability at most 2T/|Q|; false-alarm rate 1e-6 over 6 runs.
+
+    50,000 rows of which nine tenths are alike, T = 100 and 4,608 queries: the bound is 0.56 n, less than the 0.87 n of
+    a model that learns nothing, so a mechanism that steps the wrong way, or not at all, fails each time.
+    """
+    domain, epsilon, rounds, count = cube(8), 2.0, 100, 50_000
+    rows = skewed(domain, count)
+    rows[: 9 * count // 10] = 1
+    table = Counted(domain, rows)
+    workload = Workload(tuple(c for size in (5, 6, 7) for c in itertools.combinations(domain.names, size)))
     queries = sum(domain.size(clique) for clique in workload.cliques)
     mechanism = make("mwem", {"rounds": rounds})
     budget = mechanism.budget(epsilon, 1e-9, domain, workload, Neighbours.REPLACE_ONE)
-    bound = 2 * 2000 * math.sqrt(math.log(2**7) / rounds) + 10 * rounds * math.log(queries) / epsilon
+    bound = 2 * count * math.sqrt(math.log(2**8) / rounds) + 10 * rounds * math.log(queries) / epsilon
+    assert bound < 0.6 * count
+
+    def error(model):
+        return max(abs(count * model.project(c) - table.marginal(c).dense()).max() for c in workload.cliques)
+
     failed = 0
-    for run in range(8):
-        model = mechanism.run(curator_of(domain, rows, budget, f"{run}"), workload, budget.rho, 0, Quiet()).model
-        worst = max(abs(2000 * model.project(c) - exact(domain, rows, c)).max() for c in workload.cliques)
-        failed += worst > bound
-    assert failed <= stats.binom.ppf(1 - 1e-6, 8, min(1.0, 2 * rounds / queries))
+    for run in range(6):
+        curator = curator_of(domain, rows, budget, f"{run}", table)
+        failed += error(mechanism.run(curator, workload, budget.rho, 0, Quiet()).model) > bound
+    assert error(Factored.uniform(domain)) > bound
+    allowed = stats.binom.ppf(1 - 1e-6, 6, 2 * rounds / queries)
+    assert failed <= allowed < 6
 
 
 def test_the_output_is_the_average_before_the_last_update():
