@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from fractions import Fraction
 from functools import cache
-from typing import Any, ClassVar, Final, Protocol, TypeVar, get_type_hints
+from typing import Any, ClassVar, Final, Protocol, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
@@ -86,12 +86,12 @@ class Mechanism(ABC):
     name: ClassVar[str]
     conversion: str = "tight"
     """How ε and δ become ρ: a key of `accounting.CONVERSIONS`."""
-    takes_prior: ClassVar[bool] = False
-    """Whether it makes use of a public prior."""
-    uses_earlier: ClassVar[bool] = False
-    """Whether it makes use of what earlier releases measured."""
-    needs_prior: ClassVar[bool] = False
-    """Whether it cannot do without one."""
+    takes_prior: bool = False
+    """Whether it makes use of a public prior; not a field, unless an option decides."""
+    uses_earlier: bool = False
+    """Whether it makes use of what earlier releases measured; a release says then how many it used, as `reused`."""
+    needs_prior: bool = False
+    """Whether it cannot do without a prior."""
 
     def budget(
         self, epsilon: float, delta: float, domain: Domain, workload: Workload, neighbours: Neighbours
@@ -105,6 +105,30 @@ class Mechanism(ABC):
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:  # noqa: B027 - may be empty
         """Refuse what cannot work, from public facts, before anything is charged."""
+
+    def check_prior(self, *, given: bool) -> None:
+        """Refuse a request that names a prior which would not be used, or none where one is needed; before a charge.
+
+        Raises:
+            InvalidArgument: it does.
+        """
+        if self.needs_prior and not given:
+            raise InvalidArgument(f"mechanism {self.name!r} starts from a public table: give prior := 'its name'")
+        if given and not self.takes_prior:
+            others = ", ".join(name for name, cls in sorted(_registry.items()) if cls.takes_prior)
+            raise InvalidArgument(f"mechanism {self.name!r} makes no use of a prior; those that do are {others}")
+
+    def check_unit(self, unit: str | None) -> None:  # noqa: B027 - may be empty
+        """Refuse what uses the privacy units' column in a way that it cannot be used; before a charge.
+
+        Args:
+            unit: the column that tells whose row it is; None where each row is a unit.
+        """
+
+    def check_public_rows(  # noqa: B027 - may be empty
+        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: int
+    ) -> None:
+        """Refuse what a table of so many rows cannot pay for, where their number is public; before a charge."""
 
     def footprint(self, domain: Domain, workload: Workload) -> int:
         """About how many bytes the work takes at most, from public facts; 0 if it is not known."""
@@ -163,19 +187,30 @@ def options() -> dict[str, str]:
     return found
 
 
+def options_of(name: str) -> set[str]:
+    """The names of the options of the mechanism of that name."""
+    return {field.name for field in fields(_registry[name])}  # type: ignore[arg-type]
+
+
 @cache
 def _options_of(mechanism: type[Mechanism]) -> Mapping[str, str]:
     hints = get_type_hints(mechanism)
     return {field.name: _SQL_TYPES[_kind(hints[field.name])] for field in fields(mechanism)}  # type: ignore[arg-type]
 
 
-_SQL_TYPES: Final = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "VARCHAR"}
+_SQL_TYPES: Final = {tuple: "ANY", bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "VARCHAR"}
 
 
 def _kind(hint: Any) -> type:
     """The kind of an option from its annotation, `int` or `int | None`; text for `int | str`."""
-    kinds = [kind for kind in _SQL_TYPES if kind in (hint, *getattr(hint, "__args__", ()))]
+    named = [get_origin(one) or one for one in _alternatives(hint)]
+    kinds = [kind for kind in _SQL_TYPES if kind in named]
     return str if str in kinds else kinds[0]
+
+
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    """What an annotation allows: `int` and `None` of `int | None`."""
+    return (hint,) if get_origin(hint) is tuple else (hint, *get_args(hint))
 
 
 def make(name: str, given: Mapping[str, Any]) -> Mechanism:
@@ -202,7 +237,9 @@ def make(name: str, given: Mapping[str, Any]) -> Mechanism:
 def _option(name: str, value: Any, hint: Any) -> Any:
     """An option's value in its kind; a number may come as text from SQL, where another mechanism takes a word."""
     kind = _kind(hint)
-    number = next((k for k in (int, float) if k in (hint, *getattr(hint, "__args__", ()))), None)
+    if kind is tuple:
+        return checked_names(name, value)
+    number = next((k for k in (int, float) if k in _alternatives(hint)), None)
     if number is not None and not isinstance(value, bool):
         try:
             return checked(name, number(value) if isinstance(value, str) else value, number)
@@ -235,6 +272,24 @@ def checked(name: str, value: Any, kind: type[Checked]) -> Checked:
     return converted
 
 
+def checked_names(name: str, value: Any) -> tuple[str, ...]:
+    """Columns that an option names, as a list or as text with commas; refuses anything else.
+
+    >>> checked_names("group_by", "ward, year"), checked_names("group_by", ["ward", "year"])
+    (('ward', 'year'), ('ward', 'year'))
+
+    Raises:
+        InvalidArgument: not of texts, none at all, or an empty one.
+    """
+    names = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+    is_list = isinstance(names, list | tuple) and all(isinstance(one, str) and one for one in names)
+    if not is_list or not names:
+        raise InvalidArgument(
+            f"{name} is {value!r}: give columns as a list, such as ['ward', 'year'], or as text with commas"
+        )
+    return tuple(names)
+
+
 def explicit_options(mechanism: Mechanism) -> dict[str, Any]:
     """A mechanism's options, all of them, for the request's key and the record."""
     found = {}
@@ -264,10 +319,10 @@ def check_word(name: str, value: str, known: Sequence[str]) -> None:
         raise InvalidArgument(f"{name} is {value!r}: say one of {', '.join(map(repr, known))}")
 
 
-def refuse_thresholds(name: str, workload: Workload) -> None:
+def refuse_thresholds(name: str, workload: Workload, instead: str = "projection") -> None:
     """Refuse a workload with families of thresholds, for a mechanism that answers marginals only."""
     if workload.thresholds:
-        raise InvalidArgument(f"{name} answers marginals, not at_least(…): say mechanism := 'projection'")
+        raise InvalidArgument(f"{name} answers marginals, not at_least(…): say mechanism := '{instead}'")
 
 
 def plan_total(rho: Fraction, neighbours: Neighbours, share: Fraction) -> tuple[list[PlannedMeasurement], Fraction]:

@@ -134,8 +134,9 @@ class DualQuery(Mechanism):
         seconds: the most that one integer program may take, which cannot be interrupted; its best record is used then.
 
     Raises:
-        InvalidArgument: an option is out of its range. Whether alpha or eta cost more than the charge depends on n: the
-            run then lowers η to what is paid for, with a warning in the report; `dp_plan` says it before.
+        InvalidArgument: an option is out of its range; or alpha or eta cost more than the charge, which depends on n:
+            where that is private the run lowers η to what is paid for, with a warning in the report; `dp_plan` says it
+            before.
         DomainTooLarge: the workload has more than 20 million cells.
     """
 
@@ -182,6 +183,13 @@ class DualQuery(Mechanism):
                     f"alpha {self.alpha:g} asks for {asked.rounds} rounds of {asked.samples} draws, which would take "
                     "days: give a larger alpha, or rounds and samples"
                 )
+
+    def check_public_rows(
+        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: int
+    ) -> None:
+        """See `Mechanism.check_public_rows`: an alpha or eta that costs more than ρ."""
+        played = int(self.played_rows(domain, workload, max(1, rows)))
+        self.parameters(domain, workload, rho, played / neighbours.cell)
 
     def footprint(self, domain: Domain, workload: Workload) -> int:
         """See `Mechanism.footprint`: scores of all queries, their order, and the records' counts."""

@@ -357,6 +357,84 @@ def test_alpha_that_is_too_dear_gets_the_eta_that_is_paid_for():
         assert "played with eta" in report["warning"]
 
 
+@pytest.mark.parametrize(
+    ("options", "advice"),
+    [({"alpha": 0.3}, r"alpha := 0\.\d+ fits|no alpha below 1 fits"), ({"eta": 1e6, "rounds": 5}, "give eta := ")],
+)
+def test_where_n_is_public_what_it_cannot_pay_is_refused(options, advice):
+    """`check_public_rows` is asked before the charge; with privacy units, or a private n, the run warns instead."""
+    mechanism, rho, relation = DualQuery(**options), Fraction(1, 10**6), Neighbours.REPLACE_ONE
+    with pytest.raises(InvalidArgument, match=advice):
+        mechanism.check_public_rows(DOMAIN, PAIRS, relation, rho, 1000)
+    mechanism.check_public_rows(DOMAIN, PAIRS, relation, Fraction(10**12), 1000)
+    DualQuery().check_public_rows(DOMAIN, PAIRS, relation, rho, 0)
+
+
+def range_rate(found: Parameters, played: int) -> float:
+    """ε_t = 2λ(t − 1) of a draw of round t, as the curator draws it: λ from the draw's ρ."""
+    return 2 * float(selection_rate(found.draw_cost(played), played)) * played
+
+
+def renyi(p: float, q: float, order: float) -> float:
+    """D_order(p‖q) of two coins, natural logarithm."""
+    return math.log(p**order * q ** (1 - order) + (1 - p) ** order * (1 - q) ** (1 - order)) / (order - 1)
+
+
+def coins(gap: float, score: float) -> tuple[float, float]:
+    """How likely a cell is drawn, and not its negation, on two neighbours: by the cell's score, which moves by `gap`."""
+    return 1 / (1 + math.exp(-score)), 1 / (1 + math.exp(-score - gap))
+
+
+@pytest.mark.parametrize(("rounds", "samples", "eta"), [(12, 3, 4.0), (40, 5, 2.0), (200, 40, 0.3)])
+def test_rho_against_the_renyi_divergence_of_the_draws(rounds, samples, eta):
+    """Over all scores that a cell may have the composed divergence is at most ρ·order, and reaches 0.97 of it."""
+    rows = 1000
+    found = Parameters(rounds, samples, Fraction(eta) ** 2 / (2 * rows**2))
+    for order in (1.01, 2.0, 10.0):
+        worst = 0.0
+        for played in range(1, rounds):
+            gap = range_rate(found, played)
+            scores = np.linspace(-3 - gap, 3, 301)
+            both = [coins(gap, score) for score in scores]
+            worst += samples * max(max(renyi(p, q, order), renyi(q, p, order)) for p, q in both)
+        assert worst <= float(found.cost) * order * (1 + 1e-9)
+        assert worst >= 0.97 * float(found.cost) * order
+
+
+def test_the_check_by_renyi_divergence_would_see_half_of_rho():
+    """The broken twin: half of the formula is no bound of the divergence of order 2."""
+    found = Parameters(40, 5, Fraction(2) ** 2 / (2 * 1000**2))
+    gaps = [range_rate(found, played) for played in range(1, 40)]
+    assert sum(5 * renyi(*coins(gap, -gap / 2), 2.0) for gap in gaps) > 2.0 * float(found.cost) / 2
+
+
+@pytest.mark.parametrize("delta", [1e-4, 1e-6, 1e-9])
+@pytest.mark.parametrize("shift", [0.0, -1.0, 1.0])
+def test_epsilon_against_the_numerical_composition_of_the_draws(delta, shift):
+    """dp-accounting composes the exact privacy losses of all draws: at most ε from ρ, and within a fifth of it where
+    each draw is as likely to be one thing as the other, which tells most."""
+    accounting = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    rounds, samples, rows = 30, 4, 1000
+    found = Parameters(rounds, samples, Fraction(4) ** 2 / (2 * rows**2))
+    composed = None
+    for played in range(1, rounds):
+        gap = range_rate(found, played)
+        p, q = coins(gap, shift - gap / 2)
+        one = accounting.from_two_probability_mass_functions(
+            {0: math.log(p), 1: math.log1p(-p)},
+            {0: math.log(q), 1: math.log1p(-q)},
+            pessimistic_estimate=True,
+            value_discretization_interval=1e-5,
+        ).self_compose(samples)
+        composed = one if composed is None else composed.compose(one)
+    exact = composed.get_epsilon_for_delta(delta)
+    ours = zcdp_epsilon(found.cost, delta)
+    assert exact <= ours
+    if not shift:
+        assert ours <= 1.2 * exact
+        assert zcdp_epsilon(found.cost / 2, delta) < exact  # the broken twin
+
+
 def test_the_alpha_that_is_offered_fits():
     with pytest.raises(InvalidArgument) as refused:
         DualQuery(alpha=0.3).parameters(DOMAIN, PAIRS, Fraction(1), 20_000)
