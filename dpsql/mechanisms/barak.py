@@ -83,7 +83,7 @@ class Barak(ReducedSpace):
         """See `ReducedSpace.points_of`."""
         return all_points(domain), "all of the domain"
 
-    def promise(self, domain: Domain, workload: Workload, noise: float, rows: float) -> str:
+    def promise(self, domain: Domain, workload: Workload, neighbours: Neighbours, noise: float, rows: float) -> str:
         """See `ReducedSpace.promise`."""
         sampling = math.sqrt(math.log(functions(domain, workload) / self.gamma) / max(1.0, rows))
         return whole_promise(noise, sampling, self.gamma)

@@ -13,6 +13,8 @@ Theorem 2.3. Let |F| count the cells and the constant 1, noise of at most δ on 
 Laplace noise δ = (b/n)·ln(|F|/γ)), n ≥ δ⁻²·ln(|F|/γ), m ≥ δ⁻²·K·|F|/γ, δ ≤ 1/2, γ < 1/4. If the rows are drawn from a ν
 with Rényi condition number κ(ν‖μ) = ∫(dν/dμ)² dμ ≤ K, the synthetic rows are 8δ-accurate with probability 1 − 4γ.
 It counts n as public and μ as independent of the rows; a product of measured marginals is not, but costs no privacy.
+For the uniform μ, κ = |Ω|·Σ_x φ(x)² ≤ |Ω|. Theorem 2.2: with that noise on every f ∈ F by itself, n ≥ 2(εδ)⁻¹·|F|·
+ln(|F|/γ) makes the release ε-DP; here the noise follows from ε, for every n.
 
 Source: Boedihardjo, Strohmer, Vershynin 2022, Algorithm 1 (arXiv:2109.12381). Beyond it: Gaussian noise, whole
 marginals (Δ₁ of a marginal, not of |F| single counts), a private n, μ from measurements, the sum of errors (`l1`).
@@ -165,7 +167,7 @@ class ReducedSpace(Mechanism):
     def plan(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
     ) -> Sequence[PlannedMeasurement]:
-        """See `Mechanism.plan`; the last line is what the theorem promises."""
+        """See `Mechanism.plan`; the last lines are what the theorems say."""
         needed, planned = set(workload.needed), []
         shares = self.shares(domain, workload, neighbours, rho)
         for clique, share in shares:
@@ -174,8 +176,27 @@ class ReducedSpace(Mechanism):
             note = note if clique else "the number of rows"
             planned.append(PlannedMeasurement(clique, domain.size(clique), stddev, float(share), note))
         noise = self.largest_noise(domain, workload, neighbours, shares[-1][1], rows)
-        promise = self.promise(domain, workload, noise, rows)
-        return [*planned, PlannedMeasurement(("(promise)",), 0, None, 0.0, promise)]
+        told = [
+            *self.privacy_theorem(domain, workload, neighbours, rho, noise, rows),
+            self.promise(domain, workload, neighbours, noise, rows),
+        ]
+        return [*planned, *(PlannedMeasurement(("(promise)",), 0, None, 0.0, note) for note in told)]
+
+    def privacy_theorem(
+        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, noise: float, rows: float
+    ) -> list[str]:
+        """Theorem 2.2 for about `rows` rows, in words; nothing for Gaussian noise, which it does not know."""
+        if self.noise == "gaussian":
+            return []
+        count = functions(domain, workload)
+        squares = sum((part**2 for _, part in self.parts(domain, workload, neighbours)), Fraction(0))
+        epsilon = math.sqrt(2 * rho / squares)
+        least = math.ceil(2 * count * math.log(count / self.gamma) / (epsilon * noise))
+        return [
+            f"Theorem 2.2 with |F| = {count}, gamma = {self.gamma:g}, epsilon = {epsilon:.4g}, delta = {noise:.3g}: to "
+            f"measure every cell by itself with that noise would want n >= {least} rows, there are about {rows:g}. "
+            "Whole marginals are measured, whose noise follows from epsilon: this release is epsilon-DP for every n"
+        ]
 
     def _stddev(self, neighbours: Neighbours, rho: Fraction) -> float:
         """Of each cell's noise (rows)."""
@@ -194,7 +215,7 @@ class ReducedSpace(Mechanism):
         )
 
     @abstractmethod
-    def promise(self, domain: Domain, workload: Workload, noise: float, rows: float) -> str:
+    def promise(self, domain: Domain, workload: Workload, neighbours: Neighbours, noise: float, rows: float) -> str:
         """What is proven of the accuracy for about `rows` rows, in words."""
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
@@ -277,6 +298,16 @@ class LP(ReducedSpace):
             check_range("points", self.points, 1, _MOST_POINTS)
         check_word("space", self.space, SPACES)
         object.__setattr__(self, "needs_prior", self.space == "prior")  # refused before the charge
+        object.__setattr__(self, "takes_prior", self.space in ("auto", "prior"))
+
+    def check_prior(self, *, given: bool) -> None:
+        """See `Mechanism.check_prior`: a prior that no point would be drawn from."""
+        if given and not self.takes_prior:
+            raise InvalidArgument(
+                f"space is {self.space!r}, which draws no point from a prior: say space := 'prior', or 'auto' for half "
+                "of the points, or leave the prior out"
+            )
+        super().check_prior(given=given)
 
     @property
     def one_way_share(self) -> Fraction:
@@ -324,8 +355,8 @@ class LP(ReducedSpace):
             drawn.append(from_prior(domain, prior, public, generator))
         return np.unique(np.concatenate(drawn), axis=0), "prior and measured" if public else "measured"
 
-    def promise(self, domain: Domain, workload: Workload, noise: float, rows: float) -> str:
-        """See `ReducedSpace.promise`: Theorem 2.3."""
+    def promise(self, domain: Domain, workload: Workload, neighbours: Neighbours, noise: float, rows: float) -> str:
+        """See `ReducedSpace.promise`: Theorem 2.3, and which of its conditions do not hold."""
         points, count = self.count(noise), functions(domain, workload)
         sampling = math.sqrt(math.log(count / self.gamma) / max(1.0, rows))
         delta = max(noise, sampling)
@@ -340,8 +371,28 @@ class LP(ReducedSpace):
             return f"{begun} promises nothing: even for kappa = 1 it wants {least:.3g} points"
         return (
             f"{begun}: all cells within 8 delta = {8 * delta:.3g} with probability {1 - 4 * self.gamma:g}, for rows "
-            f"drawn from a density whose Rényi condition number is at most {largest:.3g}"
+            f"drawn from a density whose Rényi condition number is at most {largest:.3g}{self._kappa(domain)}"
+            f"{self._unproven(neighbours)}"
         )
+
+    def _kappa(self, domain: Domain) -> str:
+        """What is known of κ: for the uniform μ it is |Ω|·Σφ², so at most |Ω|, which m < |Ω| points are too few for."""
+        if self.space != "uniform":
+            return "; kappa has no bound here, it is infinite where rows lie that the space cannot draw"
+        return (
+            f"; kappa <= |Omega| = {domain.size(domain.names):.3g} for every table, nearer 1 the more evenly rows lie"
+        )
+
+    def _unproven(self, neighbours: Neighbours) -> str:
+        """The conditions of the theorem that this request does not meet."""
+        missing = []
+        if self.space in ("auto", "measured"):
+            missing.append("points independent of the rows (these are drawn from their noisy marginals)")
+        if not neighbours.total_is_public:
+            missing.append("a public n (this one is private, and answers are divided by a noisy one)")
+        if not self.bootstrap:
+            missing.append("rows drawn independently (bootstrap := true)")
+        return f". It is an indication only, for it supposes {', '.join(missing)}" if missing else ""
 
 
 def functions(domain: Domain, workload: Workload) -> int:

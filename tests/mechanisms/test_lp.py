@@ -306,6 +306,8 @@ def test_the_plan_states_the_theorem():
     assert f"|F| = 7, gamma = 0.05, m = {points}, delta = 0.04" in promise
     assert f"8 delta = {8 * delta:.3g} with probability 0.8" in promise
     assert "number is at most 1.08" in promise
+    assert "kappa <= |Omega| = 2.62e+05 for every table" in promise
+    assert "an indication only, for it supposes rows drawn independently (bootstrap := true)" in promise
     few = LP(points=100, space="uniform").plan(domain, workload, Neighbours.REPLACE_ONE, rho, rows)[-1].note
     assert "promises nothing: even for kappa = 1" in few
     drowned = LP(points=100, space="uniform").plan(domain, workload, Neighbours.REPLACE_ONE, rho / 10**6, rows)[-1].note
@@ -314,6 +316,36 @@ def test_the_plan_states_the_theorem():
     whole = Barak().plan(small, WORKLOAD, Neighbours.ADD_REMOVE, Fraction(1), 200)[-1].note
     assert "before rows are drawn" in whole
     assert LP().plan(small, WORKLOAD, Neighbours.ADD_REMOVE, Fraction(1), 200)[-1].note.startswith("all cells within")
+
+
+def test_the_plan_states_the_conditions():
+    """Theorem 2.2's n for F one by one, κ's bound where there is one, and what 2.3 supposes that does not hold."""
+    domain, _, points, rows, epsilon, delta, gamma = theorem()
+    workload = Workload((("c0", "c1"), ("c2",)))
+
+    def notes(neighbours=Neighbours.REPLACE_ONE, **options):
+        mechanism = LP(**{"points": points, "gamma": gamma, **options})
+        budget = mechanism.budget(epsilon, 1e-6, domain, workload, neighbours)
+        plan = mechanism.plan(domain, workload, neighbours, budget.rho, rows)
+        return [line.note for line in plan if line.clique == ("(promise)",)]
+
+    least = math.ceil(2 * 7 * math.log(7 / gamma) / (epsilon * delta))
+    assert least == pytest.approx(
+        3.5 * rows, rel=0.01
+    )  # the theorem pays for |F| = 7 functions, k = 2 marginals take 4
+    privacy, _ = notes(space="uniform")
+    assert f"Theorem 2.2 with |F| = 7, gamma = 0.05, epsilon = {epsilon:.4g}, delta = 0.04" in privacy
+    assert float(privacy.split("n >= ")[1].split(" ")[0]) == pytest.approx(least, rel=1e-3)
+    assert "epsilon-DP for every n" in privacy
+    held = notes(space="uniform", bootstrap=True)[-1]
+    assert "supposes" not in held
+    drawn = notes(space="prior", bootstrap=True)[-1]
+    assert "kappa has no bound here" in drawn
+    assert "supposes" not in drawn
+    assert "points independent of the rows" in notes(space="measured", points=10**5, bootstrap=True)[-1]
+    private = notes(Neighbours.ADD_REMOVE, space="uniform", bootstrap=True, points=10**5)[-1]
+    assert "supposes a public n" in private
+    assert len(notes(space="uniform", noise="gaussian")) == 1
 
 
 def test_accuracy_of_theorem_2_3():
