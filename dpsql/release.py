@@ -399,7 +399,7 @@ def _make(
     outcome = resolved.mechanism.run(curator, resolved.workload, entry.rho, seed, progress)
     report = dict(outcome.report)
     if curator.earlier:
-        report |= _reuse(books, entry, curator.earlier)
+        report = {"reused": 0, **report, **_contradicted(books, entry, curator.earlier)}
     if resolved.choice:
         report["choice"] = resolved.choice
     counter.close()
@@ -417,13 +417,12 @@ def _make(
     return books.publish(entry, resolved.source, columns, frame, report)
 
 
-def _reuse(books: Books, entry: Entry, earlier: Sequence[Measurement]) -> dict[str, Any]:
-    """What a release says of the measurements of earlier ones."""
+def _contradicted(books: Books, entry: Entry, earlier: Sequence[Measurement]) -> dict[str, Any]:
+    """What a release says of earlier measurements that it could not use; how many it used its mechanism says."""
     measured = [answer.measurement for answer in books.answers(entry.key) if answer.measurement is not None]
     if consistent(measured, earlier):
-        return {"reused": len(earlier)}
-    changed = "what earlier releases measured contradicts this one, so the table changed: left out"
-    return {"reused": 0, "earlier": changed}
+        return {}
+    return {"earlier": "what earlier releases measured contradicts this one, so the table changed: left out"}
 
 
 def _prior(cursor: duckdb.DuckDBPyConnection, request: Request, source: Source, domain: Domain) -> Prior | None:

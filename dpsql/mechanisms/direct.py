@@ -1,7 +1,8 @@
 r"""Direct answers: noise on every marginal of the workload, made consistent and non-negative.
 
     y_S = M_S(D) + noise, each of the k marginals with ρ/k (Gaussian) or ε/k (Laplace)
-    consistent: the least-squares estimate from all of them (`dpsql.fitting.consistency`)
+    consistent: the least-squares estimate from all of them (`dpsql.fitting.consistency`), and from a public prior as
+                far as it is near (`dpsql.mechanisms.pseudo`)
     non-negative: a relaxed table fitted to it, from which the rows are drawn
 
 What to compare the others with: no marginal is chosen, no budget goes to smaller ones. The noisy answers themselves are
@@ -32,7 +33,7 @@ from dpsql.mechanisms.base import (
     refuse_thresholds,
     register,
 )
-from dpsql.mechanisms.pseudo import combined, usable
+from dpsql.mechanisms.pseudo import combined, leaning, public_total, reused, usable
 from dpsql.mechanisms.relaxed import RelaxedModel, fit_report
 from dpsql.memory import in_words, machine_memory
 from dpsql.neighbours import Neighbours
@@ -63,6 +64,7 @@ class Direct(Mechanism):
         InvalidArgument: an option is out of its range.
     """
 
+    takes_prior = True
     uses_earlier = True
     noise: str = "gaussian"
     relaxed_rows: int = 512
@@ -80,12 +82,16 @@ class Direct(Mechanism):
         """See `Mechanism.budget`: pure ε with Laplace noise, δ is not used then."""
         if self.noise == "gaussian":
             return make_budget(epsilon, delta, "gaussian")
+        self._refuse_thresholds(workload)  # there may be no marginals to share ε
         return pure_budget(epsilon, exact(epsilon) ** 2 / (2 * len(workload.cliques)))
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""
-        refuse_thresholds(self.name, workload)
+        self._refuse_thresholds(workload)
         check_fit(domain, workload.cliques, self.relaxed_rows, self.name)
+
+    def _refuse_thresholds(self, workload: Workload) -> None:
+        refuse_thresholds(self.name, workload, "lp" if self.noise == "laplace" else "projection")
 
     def duration(self, domain: Domain, workload: Workload, rows: float) -> float | None:
         """See `Mechanism.duration`."""
@@ -107,12 +113,12 @@ class Direct(Mechanism):
         share = rho / len(workload.cliques)
         noise: Any = self.noise
         measured = curator.measure([(clique, share) for clique in workload.cliques], noise)
-        known = combined(measured, usable(curator.earlier, measured, curator.domain, _MOST_CELLS), _MOST_CELLS)
-        estimate = least_squares(curator.domain, known)
+        earlier = usable(curator.earlier, measured, curator.domain, _MOST_CELLS, room=_MOST_CELLS)
+        known = combined(measured, earlier)
+        total = best_total([*public_total(curator), *known])
         settings = Settings(rows=self.relaxed_rows, steps=self.steps)
-        total = best_total(known)
-        fit = fit_estimate(curator.domain, estimate, workload, total, settings, seed, progress)
-        report = {"marginals": len(measured), "total": round(total), **fit_report(fit)}
+        fit = fit_consistent(curator, known, workload, total, settings, seed, progress)
+        report = {"marginals": len(measured), "total": round(total), **reused(earlier), **fit_report(fit)}
         return Outcome(RelaxedModel(fit.model, workload.cliques), report)
 
 
@@ -140,21 +146,35 @@ def check_fit(domain: Domain, cliques: Sequence[Clique], relaxed_rows: int, name
         )
 
 
-def fit_estimate(
-    domain: Domain,
-    estimate: Estimate,
+def fit_consistent(
+    curator: Curator,
+    known: Sequence[Measurement],
     workload: Workload,
     total: float,
     settings: Settings,
     seed: int,
     progress: Progress,
 ) -> Fit:
-    """A relaxed table near a least-squares estimate: its 1-way marginals and the workload's, by their variances."""
-    wanted = [clique for clique in workload.closure() if len(clique) == 1 or clique in workload.cliques]
+    """A relaxed table near the least-squares estimate from measurements, and from a prior where there is one.
+
+    It is fitted to the estimate's 1-way marginals and the workload's, by their variances.
+    """
+    domain, cliques = curator.domain, workload.closure()
+    wanted = [clique for clique in cliques if len(clique) == 1 or clique in workload.cliques]
+    if curator.prior is None:
+        targets = _targets(domain, least_squares(domain, known), wanted)
+    else:
+        leant = leaning(curator.prior, domain, known, cliques, total, _MOST_CELLS)
+        targets = [measurement for measurement in leant if measurement.clique in set(wanted)]
+    return fit_marginals(domain, targets, total, settings, seed, progress)
+
+
+def _targets(domain: Domain, estimate: Estimate, wanted: Sequence[Clique]) -> list[Measurement]:
+    """An estimate's marginals as what a fit is told."""
     targets = []
     for clique in wanted:
         if estimate.covers(clique):
             variance = Fraction(estimate.variance(clique)).limit_denominator(10**9)
             counts = np.rint(estimate.answer(clique)).astype(np.int64)
             targets.append(Measurement(clique, domain.shape(clique), counts, variance, "gaussian", 1 / (2 * variance)))
-    return fit_marginals(domain, targets, total, settings, seed, progress)
+    return targets

@@ -19,7 +19,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from dpsql.domain import Clique, Domain
-from dpsql.fitting.consistency import best_strategy, least_squares
+from dpsql.fitting.consistency import best_strategy
 from dpsql.fitting.projection import Settings, best_total, fit_marginals
 from dpsql.mechanisms.base import (
     Mechanism,
@@ -30,8 +30,8 @@ from dpsql.mechanisms.base import (
     refuse_thresholds,
     register,
 )
-from dpsql.mechanisms.direct import check_fit, fit_duration, fit_estimate
-from dpsql.mechanisms.pseudo import combined, usable
+from dpsql.mechanisms.direct import check_fit, fit_consistent, fit_duration
+from dpsql.mechanisms.pseudo import combined, leaning, public_total, reused, usable
 from dpsql.mechanisms.relaxed import RelaxedModel, fit_report
 from dpsql.neighbours import Neighbours
 from dpsql.privacy.accounting import gaussian_variance
@@ -63,6 +63,7 @@ class HDMM(Mechanism):
     """
 
     conversion = "gaussian"  # it asks for Gaussian noise only
+    takes_prior = True
     uses_earlier = True
     reconstruct: str = "projection"
     max_cells: int = 1_000_000
@@ -99,16 +100,23 @@ class HDMM(Mechanism):
         """See `Mechanism.run`."""
         domain = curator.domain
         measured = curator.measure(optimised_shares(domain, workload, rho, self.max_cells))
-        known = combined(measured, usable(curator.earlier, measured, domain, self.max_cells), _MOST_CELLS)
-        total = best_total(known)
+        earlier = usable(curator.earlier, measured, domain, self.max_cells, room=_MOST_CELLS)
+        known = combined(measured, earlier)
+        total = best_total([*public_total(curator), *known])
         settings = Settings(rows=self.relaxed_rows, steps=self.steps)
         if self.reconstruct == "least_squares":
-            estimate = least_squares(domain, known)
-            fit = fit_estimate(domain, estimate, workload, total, settings, seed, progress)
+            fit = fit_consistent(curator, known, workload, total, settings, seed, progress)
         else:
+            if curator.prior is not None:
+                known = leaning(curator.prior, domain, known, workload.closure(), total, self.max_cells)
             fit = fit_marginals(domain, known, total, settings, seed, progress)
         targets = tuple(sorted({*(m.clique for m in measured), *workload.cliques}))
-        report: dict[str, Any] = {"marginals": len(measured), "total": round(total), **fit_report(fit)}
+        report: dict[str, Any] = {
+            "marginals": len(measured),
+            "total": round(total),
+            **reused(earlier),
+            **fit_report(fit),
+        }
         return Outcome(RelaxedModel(fit.model, targets), report)
 
 

@@ -135,7 +135,7 @@ class MWEM(Mechanism):
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""
-        refuse_thresholds(self.name, workload)
+        refuse_thresholds(self.name, workload, "lp" if self.noise == "laplace" else "projection")
         small = [clique for clique in workload.cliques if domain.size(clique) <= self.max_cells]
         if not small:
             smallest = min(domain.size(clique) for clique in workload.cliques)

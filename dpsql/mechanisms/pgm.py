@@ -49,7 +49,7 @@ from dpsql.mechanisms.base import (
     plan_total,
     register,
 )
-from dpsql.mechanisms.pseudo import usable
+from dpsql.mechanisms.pseudo import reused, usable
 from dpsql.mechanisms.support import satisfying
 from dpsql.neighbours import Neighbours
 from dpsql.privacy.curator import Curator
@@ -177,6 +177,7 @@ class PGM(Mechanism):
             "marginals": len(measured),
             "cells": sum(len(m.values) for m in measured),
             "total": round(best),
+            **reused(free),
             "fit": "graphical model",
             "model_mb": round(sum(node.belief.nbytes for node in fit.tree.nodes) / 2**20, 2),
             "residual": round(fit.residual, 4),

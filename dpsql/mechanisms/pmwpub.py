@@ -38,7 +38,7 @@ from dpsql.mechanisms.base import (
     refuse_thresholds,
     register,
 )
-from dpsql.mechanisms.pseudo import usable
+from dpsql.mechanisms.pseudo import public_total, reused, usable
 from dpsql.mechanisms.support import SupportModel
 from dpsql.neighbours import Neighbours
 from dpsql.prior import Prior
@@ -119,8 +119,9 @@ class PMWPub(Mechanism):
         first, step = self._shares(domain, workload, rho)
         codes, weights = support_of(prior, domain, seed, self.copies)
         measured = curator.measure([((name,), first) for name in domain.names])
-        known = [*measured, *usable(curator.earlier, measured, domain, _MOST_SCORED)]
-        total = best_total(known)
+        earlier = usable(curator.earlier, measured, domain, _MOST_SCORED)
+        known = [*measured, *earlier]
+        total = best_total([*public_total(curator), *known])
         mixture, now = _mixed(domain, codes, weights, measured, total)
         rounds, left = self._rounds(domain, workload), list(workload.cliques)
         noise = math.sqrt(2 / math.pi * gaussian_variance(step, curator.neighbours.marginal_l2_squared))
@@ -141,6 +142,7 @@ class PMWPub(Mechanism):
             "support": len(codes),
             "uniform_part": mixture,
             "marginals": len(measured),
+            **reused(earlier),
         }
         return Outcome(SupportModel(domain, now.codes, now.weights, total), report)
 

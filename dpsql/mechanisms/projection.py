@@ -13,14 +13,14 @@ Source: Aydore et al. 2021 (RAP with T = 1), measuring whole marginals of the wo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
 from dpsql.domain import Domain
-from dpsql.errors import DomainTooLarge
+from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.fitting.projection import (
     RELAXATIONS,
     Settings,
@@ -35,8 +35,8 @@ from dpsql.marginal import Measurement
 from dpsql.mechanisms.allocation import Allocation, allocate, noise, predicted_errors
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, plan_total, register
 from dpsql.mechanisms.hdmm import optimised_shares
-from dpsql.mechanisms.pseudo import combined, leaning, usable
-from dpsql.mechanisms.rap import RAP
+from dpsql.mechanisms.pseudo import combined, leaning, reused, usable
+from dpsql.mechanisms.rap import RAP, check_single_cells
 from dpsql.mechanisms.relaxed import RelaxedModel, fit_report
 from dpsql.memory import in_words, machine_memory, parse_size
 from dpsql.neighbours import Neighbours
@@ -46,6 +46,8 @@ from dpsql.workload import Workload
 
 TOTAL_SHARE: Final = Fraction(1, 100)
 _FEWEST_CELLS: Final = 1000
+_OF_MARGINALS: Final = {"steps": 500, "relaxation": "softmax"}
+_OF_CELLS: Final = {"steps": 5000, "relaxation": "sparsemax"}  # the paper's
 
 
 @register("projection")
@@ -61,11 +63,12 @@ class Projection(Mechanism):
         relaxed_rows: n′, rows of the relaxed table; more fit better at large ε, and take longer.
         max_cells: larger marginals are not measured; their smaller subsets are.
         all_cells: the most cells measured in all; bounds time and memory.
-        steps: of the fit.
-        relaxation: 'softmax', or 'sparsemax' as in the paper.
-        weights: which marginals, with what shares: by the 'rule' of `dpsql.mechanisms.allocation`, or those of 'hdmm'.
+        steps: of the fit, 500 for none; of cells the most, 5,000 for none.
+        relaxation: 'softmax', or 'sparsemax' as in the paper; none for softmax, of cells for sparsemax.
+        weights: which marginals, with what shares: by the 'rule' of `dpsql.mechanisms.allocation`, or those of 'hdmm',
+            which go with max_cells only.
         queries: 'marginals' measures them whole; 'cells' each cell of the workload by itself with ρ/m, as the paper's
-            T = 1 does.
+            T = 1 does, with the options relaxed_rows, steps and relaxation, no prior and no earlier measurements.
         memory: how much the work may take, such as '4GB': fewer cells are measured where need be; None for what the
             machine has.
 
@@ -74,13 +77,11 @@ class Projection(Mechanism):
     """
 
     conversion = "gaussian"  # it asks for Gaussian noise only
-    takes_prior = True
-    uses_earlier = True
     relaxed_rows: int = 512
     max_cells: int = 60_000
     all_cells: int = 1_500_000
-    steps: int = 500
-    relaxation: str = "softmax"
+    steps: int | None = None
+    relaxation: str | None = None
     weights: str = "rule"
     queries: str = "marginals"
     memory: str | None = None
@@ -90,19 +91,69 @@ class Projection(Mechanism):
         check_range("relaxed_rows", self.relaxed_rows, 1, 100_000)
         check_range("max_cells", self.max_cells, 2, 10_000_000)
         check_range("all_cells", self.all_cells, 2, 100_000_000)
-        check_range("steps", self.steps, 1, 100_000)
-        check_word("relaxation", self.relaxation, RELAXATIONS)
         check_word("weights", self.weights, ("rule", "hdmm"))
         check_word("queries", self.queries, ("marginals", "cells"))
+        self._settle()
+        check_range("steps", self._steps, 1, 100_000)
+        check_word("relaxation", self._relaxation, RELAXATIONS)
         if self.memory is not None:
             parse_size(self.memory)
+        if self.queries == "cells":
+            self._refuse_given(("max_cells", "all_cells", "weights", "memory"), "queries is 'cells'")
+        elif self.weights == "hdmm":
+            self._refuse_given(("all_cells", "memory"), "weights is 'hdmm'")
+
+    def _settle(self) -> None:
+        """Defaults that depend on `queries`, written out so that equal requests are equal."""
+        usual = _OF_CELLS if self.queries == "cells" else _OF_MARGINALS
+        for name, value in usual.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
+
+    def _refuse_given(self, names: Sequence[str], where: str) -> None:
+        """Refuse options that would be ignored."""
+        usual = {field.name: field.default for field in fields(self)}
+        for name in names:
+            if getattr(self, name) != usual[name]:
+                raise InvalidArgument(f"{where}, which takes no {name}: leave {name} out")
+
+    @property
+    def _steps(self) -> int:
+        return cast(int, self.steps)
+
+    @property
+    def _relaxation(self) -> str:
+        return cast(str, self.relaxation)
+
+    @property
+    def takes_prior(self) -> bool:  # type: ignore[override]
+        """See `Mechanism.takes_prior`: a fit to marginals does."""
+        return self.queries == "marginals"
+
+    @property
+    def uses_earlier(self) -> bool:  # type: ignore[override]
+        """See `Mechanism.uses_earlier`: a fit to marginals does."""
+        return self.queries == "marginals"
+
+    def check_prior(self, *, given: bool) -> None:
+        """See `Mechanism.check_prior`."""
+        if given and not self.takes_prior:
+            raise InvalidArgument(
+                "queries is 'cells', which makes no use of a prior: say queries := 'marginals', or leave the prior out"
+            )
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """Refuse what does not fit in memory; says what would."""
         if self.queries == "cells":
-            self._of_cells().check(domain, workload, neighbours)
+            check_single_cells(
+                workload,
+                domain,
+                "queries is 'cells'",
+                "say queries := 'marginals', or ask for fewer or smaller marginals",
+            )
+            return
         limit = machine_memory() if self.memory is None else parse_size(self.memory)
-        fewest = min(self.all_cells, _FEWEST_CELLS if self.memory else self._most_cells(domain, workload))
+        fewest = min(self.all_cells, _FEWEST_CELLS) if self.memory else self._most_cells(domain, workload)
         needed = fitting_bytes(domain, self.relaxed_rows, fewest)
         if needed <= limit:
             return
@@ -121,9 +172,10 @@ class Projection(Mechanism):
 
     def footprint(self, domain: Domain, workload: Workload) -> int:
         """See `Mechanism.footprint`."""
-        return fitting_bytes(
-            domain, self.relaxed_rows, min(self._cells_limit(domain), self._most_cells(domain, workload))
-        )
+        cells = self._most_cells(domain, workload)
+        if self.memory is not None:
+            cells = min(cells, self._cells_limit(domain))
+        return fitting_bytes(domain, self.relaxed_rows, cells)
 
     def duration(self, domain: Domain, workload: Workload, rows: float) -> float | None:
         """See `Mechanism.duration`."""
@@ -132,6 +184,8 @@ class Projection(Mechanism):
     def _most_cells(self, domain: Domain, workload: Workload) -> int:
         """The most cells that may be measured for a workload."""
         sizes = [domain.size(clique) for clique in workload.closure()]
+        if self.weights == "hdmm":
+            return sum(domain.size(c) for c, _ in optimised_shares(domain, workload, Fraction(1), self.max_cells))
         return min(self.all_cells, domain.width + sum(size for size in sizes if size <= self.max_cells))
 
     def _cells_limit(self, domain: Domain) -> int:
@@ -144,7 +198,12 @@ class Projection(Mechanism):
 
     def _of_cells(self) -> RAP:
         """The paper's way to measure once: every cell by itself."""
-        return RAP(rounds=1, relaxed_rows=self.relaxed_rows)
+        return RAP(
+            rounds=1,
+            relaxed_rows=self.relaxed_rows,
+            steps=self._steps,
+            relaxation=self._relaxation,
+        )
 
     def allocation(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
@@ -181,8 +240,9 @@ class Projection(Mechanism):
         allocation = self.allocation(domain, workload, curator.neighbours, curator.remaining, rough)
         measured = curator.measure(allocation.shares)
         targets = tuple(sorted({*(m.clique for m in measured), *workload.needed}))
-        earlier = usable(curator.earlier, [total, *measured], domain, self.max_cells)
-        known = combined(measured, earlier, self._cells_limit(domain))
+        room = self._cells_limit(domain)
+        earlier = usable(curator.earlier, [total, *measured], domain, self.max_cells, room)
+        known = combined(measured, earlier)
         best = best_total([total, *known])
         if curator.prior is not None:
             known = leaning(curator.prior, domain, known, workload.closure(), best, self.max_cells)
@@ -190,6 +250,7 @@ class Projection(Mechanism):
             "marginals": len(measured),
             "cells": sum(len(m.values) for m in measured),
             "total": round(best),
+            **reused(earlier),
             "fit": "relaxed table",
         }
         if allocation.drowned:
@@ -199,9 +260,9 @@ class Projection(Mechanism):
             report["fit"] = "relaxed table, from the prior and earlier measurements where noise drowns this one"
         settings = Settings(
             rows=self.relaxed_rows,
-            steps=self.steps,
+            steps=self._steps,
             strength=allocation.pull_strength,
-            relaxation=self.relaxation,
+            relaxation=self._relaxation,
         )
         fit = fit_marginals(domain, known, best, settings, seed, progress)
         report |= fit_report(fit)

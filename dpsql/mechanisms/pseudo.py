@@ -29,23 +29,59 @@ from dpsql.domain import Clique, Domain
 from dpsql.fitting.consistency import Estimate, centred, least_squares, subsets
 from dpsql.marginal import Measurement
 from dpsql.prior import Prior
+from dpsql.privacy.curator import Curator
 
 _LARGEST_ORDER: Final = 3
 _FALSE_ALARM: Final = 1e-9
 _MOST_CELLS: Final = 3_000_000
 
 
+def public_total(curator: Curator) -> list[Measurement]:
+    """The number of rows where it is public: exact and free; else nothing, for then it would cost."""
+    return [curator.total(Fraction(0))] if curator.neighbours.total_is_public else []
+
+
 def usable(
-    earlier: Sequence[Measurement], measured: Sequence[Measurement], domain: Domain, max_cells: int
+    earlier: Sequence[Measurement],
+    measured: Sequence[Measurement],
+    domain: Domain,
+    max_cells: int,
+    room: int | None = None,
 ) -> list[Measurement]:
     """Earlier measurements that a fit can hold: marginals of its columns, of at most `max_cells` cells.
 
     None, if they contradict this release's: the table has changed since.
+
+    Args:
+        earlier: all that there are.
+        measured: by this release.
+        domain: of the fit.
+        max_cells: of each one.
+        room: the most cells in all, measured ones included, each marginal once; those of the least noise come first.
+            None for no limit.
     """
     if not consistent(measured, earlier):
         return []
     known = set(domain.names)
-    return [m for m in earlier if m.clique and set(m.clique) <= known and len(m.values) <= max_cells]
+    found = [m for m in earlier if m.clique and set(m.clique) <= known and len(m.values) <= max_cells]
+    return found if room is None else _within(found, measured, room)
+
+
+def reused(earlier: Sequence[Measurement]) -> dict[str, int]:
+    """What a report says of the earlier measurements that a fit used; nothing where it used none."""
+    return {"reused": len(earlier)} if earlier else {}
+
+
+def _within(earlier: Sequence[Measurement], measured: Sequence[Measurement], room: int) -> list[Measurement]:
+    held = {m.clique for m in measured}
+    cells, kept = sum(len(m.values) for m in measured), []
+    for other in sorted(earlier, key=lambda m: m.variance):
+        more = 0 if other.clique in held else len(other.values)
+        if cells + more <= room or not more:
+            cells += more
+            held.add(other.clique)
+            kept.append(other)
+    return kept
 
 
 def consistent(measured: Sequence[Measurement], earlier: Sequence[Measurement]) -> bool:
@@ -65,9 +101,7 @@ def consistent(measured: Sequence[Measurement], earlier: Sequence[Measurement]) 
     return True
 
 
-def combined(
-    measured: Sequence[Measurement], earlier: Iterable[Measurement], room: int | None = None
-) -> list[Measurement]:
+def combined(measured: Sequence[Measurement], earlier: Iterable[Measurement]) -> list[Measurement]:
     """One measurement for each marginal: the mean of all of it, weighted by their precisions.
 
         y = Σ (y_i/σ_i²)/Σ 1/σ_i²,   1/σ² = Σ 1/σ_i²   (and 1/12 for rounding to whole rows)
@@ -75,7 +109,6 @@ def combined(
     Args:
         measured: this release's marginals.
         earlier: those of others, the same or further ones.
-        room: the most cells in all; further marginals of the least noise come first. None for no limit.
 
     >>> one = Measurement(("a",), (2,), np.array([10, 20]), Fraction(4), "gaussian", Fraction(1, 8))
     >>> two = Measurement(("a",), (2,), np.array([14, 16]), Fraction(4), "gaussian", Fraction(1, 8))
@@ -83,13 +116,8 @@ def combined(
     [12, 18]
     """
     grouped: dict[Clique, list[Measurement]] = {m.clique: [m] for m in measured}
-    cells = sum(len(m.values) for m in measured)
     for other in sorted(earlier, key=lambda m: m.variance):
-        if other.clique in grouped:
-            grouped[other.clique].append(other)
-        elif room is None or cells + len(other.values) <= room:
-            cells += len(other.values)
-            grouped[other.clique] = [other]
+        grouped.setdefault(other.clique, []).append(other)
     return [parts[0] if len(parts) == 1 else _mean(parts) for parts in grouped.values()]
 
 

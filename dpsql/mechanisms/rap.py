@@ -93,11 +93,15 @@ class RAP(Mechanism):
         cells = _cells(domain, workload)
         if cells > 100_000_000:
             raise InvalidArgument(f"the workload has {cells:.3g} cells, too many for rap to score: ask for fewer")
-        asked = cells if self.rounds == 1 else self.rounds * self.queries_per_round
-        if asked > min(cells, _MOST_QUERIES):
+        if self.rounds == 1:
+            instead = "give rounds and queries_per_round, which select some, or say mechanism := 'projection'"
+            check_single_cells(workload, domain, "rounds is 1", instead)
+            return
+        asked, most = self.rounds * self.queries_per_round, min(cells, _MOST_QUERIES)
+        if asked > most:
             raise InvalidArgument(
-                f"rap would measure {asked} cells, of {cells} at most {min(cells, _MOST_QUERIES)} can be: change "
-                "rounds and queries_per_round (rounds := 1 measures all), or say mechanism := 'projection'"
+                f"rap would measure {asked} cells, of {cells} at most {most} can be: give fewer rounds or "
+                "queries_per_round, or say mechanism := 'projection'"
             )
 
     def plan(
@@ -172,6 +176,23 @@ class RAP(Mechanism):
         rate = self.learning_rate * (1 if self.relaxation == "sparsemax" else _SOFTMAX_RATE)
         how = (capacity, rate, self.steps, 1e-7, progress, self.relaxation)
         return fit_cells(blocks, start, queries, targets, *how)
+
+
+def check_single_cells(workload: Workload, domain: Domain, where: str, instead: str) -> None:
+    """Refuse a workload of more cells than can be measured one by one.
+
+    Args:
+        workload: whose cells.
+        domain: of the table.
+        where: which option asks for it.
+        instead: what to do.
+    """
+    cells = _cells(domain, workload)
+    if cells > _MOST_QUERIES:
+        raise InvalidArgument(
+            f"{where}, and the workload has {cells} cells, of which at most {_MOST_QUERIES} can be measured one by "
+            f"one: {instead}"
+        )
 
 
 def _cells(domain: Domain, workload: Workload) -> int:

@@ -6,6 +6,7 @@ import itertools
 import math
 from fractions import Fraction
 
+import duckdb
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -153,6 +154,64 @@ def test_thresholds_are_refused_before_a_charge(people, name):
     with pytest.raises(Exception, match="answers marginals, not at_least"):
         people.synthesize("people", 1.0, mechanism=name, workload=sql)
     assert people.budget().epsilon_spent.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("call", ["dp_synthesize", "dp_plan"])
+@pytest.mark.parametrize("name", ["direct", "mwem"])
+def test_thresholds_with_laplace_noise_say_which_mechanism_has_it_too(people, name, call):
+    """No marginal is there to share ε: refused all the same; what the message advises answers them."""
+    how = (
+        "epsilon := 0.5, workload := 'SELECT count(*) FROM people GROUP BY at_least(1, sex, mood)', noise := 'laplace'"
+    )
+    with pytest.raises(duckdb.Error, match=f"{name} answers marginals, not at_least.*say mechanism := 'lp'"):
+        people.sql(f"FROM {call}('people', {how}, mechanism := '{name}')")
+    assert people.budget().epsilon_spent.tolist() == [0.0]
+    people.sql(f"FROM {call}('people', {how}, mechanism := 'lp')").fetchall()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"mechanism": "direct"},
+        {"mechanism": "hdmm"},
+        {"mechanism": "hdmm", "reconstruct": "least_squares"},
+        {"mechanism": "pmwpub", "prior": "people"},
+        {"mechanism": "ide", "prior": "people", "region": "sex"},
+        {"mechanism": "ide", "prior": "people", "group_by": "mood"},
+        {"mechanism": "ide", "prior": "people", "region": "sex", "group_by": "mood"},
+    ],
+    ids=str,
+)
+def test_a_public_number_of_rows_is_exact(people, options):
+    """Where it is public it costs nothing: the synthetic table has as many rows, at an ε that would be 40 rows off."""
+    people.sql("CREATE TABLE t AS SELECT sex, mood, sick FROM people WHERE sex IS NOT NULL LIMIT 443")
+    people.sql("CREATE TABLE public_t AS SELECT 'M' AS sex, mood, sick FROM people WHERE sex IS NOT NULL LIMIT 99")
+    people.protect("t", epsilon=1000, delta=1e-6, neighbours="replace_one")
+    people.domain("t", "sex", values=["F", "M"], nulls=False)
+    how = {**options, **({"prior": "public_t"} if "prior" in options else {})}
+    release = people.synthesize("t", 0.1, workload="all 2-way", **how)
+    assert len(release.df()) == 443
+    assert release.entry.report["total"] == 443
+
+
+@pytest.mark.parametrize("options", [{"mechanism": "direct"}, {"mechanism": "hdmm"}, {"reconstruct": "least_squares"}])
+def test_a_prior_helps_where_noise_is_large(people, options):
+    """It has the very proportions of the table, which costs nothing only here."""
+    people.sql(
+        "CREATE TABLE t AS SELECT (i % 7 = 0)::INT AS a, (i % 7 < 2)::INT AS b, i % 9 AS c FROM range(3000) r(i)"
+    )
+    people.sql("CREATE TABLE p AS FROM t LIMIT 630")
+    people.protect("t", epsilon=1000, delta=1e-6)
+    for name, top in (("a", 1), ("b", 1), ("c", 8)):
+        people.domain("t", name, lower=0, upper=top, bins=top + 1, nulls=False)
+    true = people.sql("SELECT a, b, c, count(*) / 3000 AS n FROM t GROUP BY ALL").df().set_index(["a", "b", "c"]).n
+    errors = {}
+    for prior in (None, "p"):
+        how = {"mechanism": "hdmm", **options, "workload": "all 3-way", "reuse": False, "prior": prior}
+        runs = [people.synthesize("t", 0.02, release=str(run), **how).df() for run in range(3)]
+        made = [rows.groupby(["a", "b", "c"]).size() / len(rows) for rows in runs]
+        errors[prior] = np.mean([true.sub(one, fill_value=0).abs().sum() for one in made])
+    assert errors["p"] < 0.6 * errors[None]
 
 
 def test_measured_answers_stand_beside_the_projected_ones(people):
