@@ -20,7 +20,8 @@ W_S are cliques of the graph of high mutual information of the prior, W_G nearly
 (`dpsql.mechanisms.dependence`); how many is fixed by the request, for pure ε-DP is charged before the prior is read.
 
 Departs from the paper: in Algorithm 1 the total gets ε/20 instead of ε/2; the ñ_g of a region are moved to add up to
-its ñ_r, by the threshold that is L1-nearest, for else the many empty groups would gain rows; a group starts from
+its ñ_r, by the threshold that is L1-nearest, for else the many empty groups would gain rows, and the ñ_r to n where
+that is public; a group starts from
 
     (1 − λ)·p_r(v) + λ·p_r(v)·P(g|v)/Z,   λ = c_g/(c_g + 10),   P(g|v) and c_g by the group_by columns of the prior
 
@@ -47,10 +48,10 @@ from dpsql.errors import InvalidArgument
 from dpsql.fitting.estimation import TIES, Partial, estimate, nearest_by_threshold
 from dpsql.fitting.projection import best_total
 from dpsql.marginal import Measurement, NoiseName
-from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, register
+from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, checked_names, register
 from dpsql.mechanisms.dependence import Noise, dependent_cliques, independent_columns, mutual_information
 from dpsql.mechanisms.grouped import GroupedModel
-from dpsql.mechanisms.pseudo import usable
+from dpsql.mechanisms.pseudo import reused, usable
 from dpsql.mechanisms.support import SupportModel, systematic
 from dpsql.neighbours import Neighbours
 from dpsql.prior import Prior, packed
@@ -113,7 +114,7 @@ class IDE(Mechanism):
         ties: which of the L1-closest answers a step takes: 'prior', the nearest to the current estimate, or
             'threshold', the Euclidean projection.
         region: a column; Algorithm 2 with its values as regions.
-        group_by: columns, separated by commas, whose values make the groups inside each region.
+        group_by: columns, a list or text with commas, whose values make the groups inside each region.
         group_marginals: k_G, 1-way marginals measured in each group: none for a quarter of the columns.
         group_prior: whether a group starts from its own public rows, as far as there are some, and its region's
             estimate; false for the region's estimate alone, as in the paper.
@@ -122,18 +123,17 @@ class IDE(Mechanism):
         support: the most weights, which is prior rows times groups; of a larger prior a part is drawn.
 
     Raises:
-        InvalidArgument: an option is out of its range.
+        InvalidArgument: an option is out of its range, or asks for more marginals than there are.
     """
 
     takes_prior = True
     needs_prior = True
-    uses_earlier = True
     noise: str = "laplace"
     marginals: int | None = None
     iterations: int | None = None
     ties: str = "prior"
     region: str | None = None
-    group_by: str | None = None
+    group_by: tuple[str, ...] | None = None
     group_marginals: int | None = None
     group_prior: bool = True
     copies: int = 10
@@ -153,8 +153,13 @@ class IDE(Mechanism):
                 raise InvalidArgument(f"{name} is {getattr(self, name)!r}: say one of {', '.join(map(repr, words))}")
         if self.group_marginals is not None and self.group_by is None:
             raise InvalidArgument(f"group_marginals is {self.group_marginals}, but there are no groups: give group_by")
-        if self.group_by is not None and not all(self._listed()):
-            raise InvalidArgument(f"group_by is {self.group_by!r}: give columns separated by commas")
+        if self.group_by is not None:
+            object.__setattr__(self, "group_by", checked_names("group_by", self.group_by))
+
+    @property
+    def uses_earlier(self) -> bool:  # type: ignore[override]
+        """See `Mechanism.uses_earlier`: not inside regions or groups, of which nothing was measured before."""
+        return self.region is None and self.group_by is None
 
     @property
     def conversion(self) -> str:  # type: ignore[override]
@@ -175,6 +180,7 @@ class IDE(Mechanism):
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """Refuse columns that there are not, and marginals that are too large, from public facts."""
+        self._check_keys(domain)
         regions, groups = self.region_of(domain), self.keys_of(domain)
         others = self.features_of(domain)
         if not others:
@@ -185,6 +191,33 @@ class IDE(Mechanism):
                 domain.check_countable((name,), self.max_cells)
         for outer in {regions, groups} - {()}:
             domain.check_countable(domain.clique((*outer, smallest)), self.max_cells)
+        beside = f" beside {', '.join(regions)}" if regions else ""
+        most = max(self.candidates(domain, regions), len(self.own_marginals(domain, workload)))
+        _check_count("marginals", self.marginals, most, f"of one or two columns{beside}")
+        single = f"of one column beside {', '.join(groups)}"
+        _check_count("group_marginals", self.group_marginals, len(self._in_groups(domain)), single)
+
+    def check_unit(self, unit: str | None) -> None:
+        """See `Mechanism.check_unit`: a region or a group of its own for each unit would be public."""
+        named = {"region": [] if self.region is None else [self.region], "group_by": self.group_by or ()}
+        for option, columns in named.items():
+            if unit is not None and any(unit.lower() == column.lower() for column in columns):
+                raise InvalidArgument(
+                    f"{option} names {unit!r}, the column that tells whose row it is: regions and groups are public, "
+                    f"leave it out of {option}"
+                )
+
+    def _check_keys(self, domain: Domain) -> None:
+        """Refuse a column that is named twice."""
+        groups = [domain.find(name) for name in self.group_by or ()]
+        twice = next((name for place, name in enumerate(groups) if name in groups[:place]), None)
+        if twice is not None:
+            raise InvalidArgument(f"group_by names {twice!r} twice: name each column once")
+        shared = next((name for name in groups if name in self.region_of(domain)), None)
+        if shared is not None:
+            raise InvalidArgument(
+                f"group_by names {shared!r}, which is the region: groups are inside regions, leave it out of group_by"
+            )
 
     def plan(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
@@ -224,16 +257,13 @@ class IDE(Mechanism):
         work = _Work.of(self, curator, workload, rho, curator.prior, generator, progress)
         return work.by_groups() if work.keys else work.whole()
 
-    def _listed(self) -> list[str]:
-        return [] if self.group_by is None else [name.strip() for name in self.group_by.split(",")]
-
     def region_of(self, domain: Domain) -> Clique:
         """The region's column."""
         return (domain.find(self.region),) if self.region is not None else ()
 
     def keys_of(self, domain: Domain) -> Clique:
         """The region's and the groups' columns."""
-        return domain.clique([*self.region_of(domain), *self._listed()])
+        return domain.clique([*self.region_of(domain), *(self.group_by or ())])
 
     def features_of(self, domain: Domain) -> Clique:
         """The other columns."""
@@ -253,6 +283,11 @@ class IDE(Mechanism):
         pairs = sum(int(np.searchsorted(sizes[place + 1 :], room // size, "right")) for place, size in enumerate(sizes))
         return int((sizes <= room).sum()) + pairs
 
+    def _in_groups(self, domain: Domain) -> list[str]:
+        """The columns whose 1-way marginals may be measured in each group."""
+        keys = self.keys_of(domain)
+        return [name for name in self.features_of(domain) if domain.size((*keys, name)) <= self.max_cells]
+
     def parts(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> list[_Part]:
         """What is asked, and with which parts of ε: from public facts that are known before the charge."""
         region, keys, columns = self.region_of(domain), self.keys_of(domain), len(self.features_of(domain))
@@ -267,8 +302,8 @@ class IDE(Mechanism):
         counts = {"regions": 1} if region else {} if free else {"total": 1}
         counts["region marginals"] = chosen
         if keys != region:
-            fitting = sum(domain.size((*keys, name)) <= self.max_cells for name in self.features_of(domain))
-            counts |= {"groups": 1, "group marginals": min(self.group_marginals or -(-columns // 4), fitting)}
+            most = len(self._in_groups(domain))
+            counts |= {"groups": 1, "group marginals": min(self.group_marginals or -(-columns // 4), most)}
         return [_Part(name, count, Fraction(1, len(counts))) for name, count in counts.items()]
 
     def _rate(self, part: _Part) -> Fraction:
@@ -352,12 +387,14 @@ class _Work:
         chosen = own or self._dependent((), "marginals", np.array([max(1.0, float(total.values[0]))]))
         measured = self._measure(chosen, "marginals")
         best = best_total([total, *measured])
-        known = _merged([*measured, *self._earlier([total, *measured], best)])
+        earlier = self._earlier([total, *measured], best)
+        known = _merged([*measured, *earlier])
         noisy = [measurement.reshape(1, -1) / best for measurement in known.values()]
         weights = self._estimate(self.prior[None, :], list(known), noisy)
         model = SupportModel(self.domain, self.codes, weights[0], best)
         report = self._report(best, own or chosen, "the workload" if own else "dependences of the prior")
-        return Outcome(model, report | {"fit": "prior, reweighted", "distance": _kl(weights[0], self.prior)})
+        fit = {"fit": "prior, reweighted", "distance": _kl(weights[0], self.prior)}
+        return Outcome(model, {**report, **reused(earlier), **fit})
 
     def _total(self) -> Measurement:
         return self.curator.total(self.shares.get("total", Fraction(1)), cast(NoiseName, self.asked.noise))
@@ -415,6 +452,9 @@ class _Work:
         """Total and estimate of each region, and what was measured."""
         first = self._measure([region], "regions")[0] if region else self._total()
         totals = np.maximum(first.values, 0).astype(np.float64)
+        if region and self.curator.neighbours.total_is_public:  # then regions add up to it
+            rows = self._total().values.astype(np.float64)
+            totals = _shared_out(first.values.astype(np.float64), rows, np.zeros(len(totals), np.int64))
         chosen = self._dependent(region, "region marginals", totals)
         noisy = self._by(region, chosen, "region marginals", np.maximum(totals, 1.0))
         weights = np.repeat(self.prior[None, :], len(totals), axis=0)
@@ -497,6 +537,14 @@ def _support(
         kept, times = np.unique(systematic(filled_weights, most, generator), return_counts=True)
         filled, filled_weights = filled[kept], times.astype(np.float64)
     return filled, filled_weights / filled_weights.sum()
+
+
+def _check_count(name: str, asked: int | None, most: int, what: str) -> None:
+    """Refuse more marginals than there are."""
+    if asked is not None and asked > most:
+        raise InvalidArgument(
+            f"{name} is {asked}, but within max_cells there are {most} {what}: give {most} at most, or leave it out"
+        )
 
 
 def _all_codes(domain: Domain, clique: Clique) -> Codes:

@@ -502,6 +502,15 @@ REFUSED = {
     "group_by := 'age,'": "group_by is",
     "group_marginals := 2": "there are no groups",
     "region := 'age', group_by := 'sex,mood,sick'": "leave one of them out",
+    "group_by := ['age', 'nothing']": "no column 'nothing'",
+    "group_by := []": "give columns as a list",
+    "group_by := [1, 2]": "give columns as a list",
+    "group_by := 7": "give columns as a list",
+    "group_by := 'sex, SEX'": "group_by names 'sex' twice",
+    "region := 'sex', group_by := ['mood', 'Sex']": "group_by names 'sex', which is the region",
+    "marginals := 500": "marginals is 500, .* there are 10 of one or two columns: give 10 at most",
+    "marginals := 7, region := 'sex'": "there are 6 of one or two columns beside sex",
+    "group_by := 'sex', group_marginals := 50": "there are 3 of one column beside sex: give 3 at most",
     "region := 'age', max_cells := 10": "more than 10",
     "group_by := 'age, sex', max_cells := 20": "more than 20",
 }
@@ -515,6 +524,30 @@ def census(people):
 
 
 class TestThroughSQL:
+    @pytest.mark.parametrize("listed", ["'mood,sex'", "'mood, sex'", "['mood', 'sex']", "('mood,' || 'sex')"])
+    def test_groups_as_a_list_or_as_text(self, census, listed):
+        """All are the same request, so the second one finds the release of the first."""
+        how = "epsilon := 1.0, mechanism := 'ide', prior := 'public_people'"
+        census.synthesize("people", 1.0, mechanism="ide", prior="public_people", group_by=["mood", "sex"])
+        census.sql(f"FROM dp_synthesize('people', {how}, group_by := {listed})").fetchall()
+        assert len(census.releases()) == 1
+        assert len(census.sql(f"FROM dp_plan('people', {how}, group_by := {listed})").fetchall()) >= 4
+
+    def test_groups_from_python(self, census):
+        for listed in (["mood", "sex"], ("mood", "sex"), "mood,sex"):
+            release = census.synthesize("people", 0.9, mechanism="ide", prior="public_people", group_by=listed)
+            assert release.entry.report["groups"] <= 6
+            plan = census.plan("people", 0.5, mechanism="ide", prior="public_people", group_by=listed)
+            assert len(plan) >= 4
+        assert len(census.releases()) == 1
+
+    def test_a_unit_s_column_is_no_group(self):
+        for options in ({"region": "Patient"}, {"group_by": ["ward", "PATIENT"]}):
+            with pytest.raises(InvalidArgument, match=f"{next(iter(options))} names 'patient', .* leave it out"):
+                make("ide", options).check_unit("patient")
+            make("ide", options).check_unit(None)
+            make("ide", options).check_unit("doctor")
+
     @pytest.mark.parametrize("options", REFUSED)
     def test_bad_input_costs_nothing(self, census, options):
         sql = f"FROM dp_synthesize('people', epsilon := 1.0, mechanism := 'ide', prior := 'public_people', {options})"

@@ -8,6 +8,9 @@ import duckdb
 import numpy as np
 import pytest
 
+from dpsql.errors import InvalidArgument
+from dpsql.mechanisms.base import make
+
 FAST = {"relaxed_rows": 16, "steps": 20}
 
 
@@ -155,7 +158,8 @@ def test_reuse(people):
     workload = "SELECT sex, sick, count(*) FROM people GROUP BY ALL"
     precise = people.synthesize("people", 2.0, workload=workload, **FAST)
     later = people.synthesize("people", 0.2, workload=workload, **FAST)
-    assert report(people)[0]["reused"] == len(precise.measurements.measurement.unique())
+    marginals = [tuple(c) for c in precise.measurements["columns"] if len(c)]  # its total is not used
+    assert report(people)[0]["reused"] == len(set(marginals))
     assert later.entry.guarantee.endswith("beside what earlier releases told, whose measurements it uses")
     assert "earlier releases" not in precise.entry.guarantee
     assert report(people)[1]["earlier"] == [precise.entry.key]
@@ -181,6 +185,43 @@ def test_reuse_leaves_out_what_the_table_contradicts(people):
     assert report(people)[0]["reused"] == 0
     assert "the table changed" in report(people)[0]["earlier"]
     assert later.entry.rows == pytest.approx(3600, abs=200)
+
+
+@pytest.mark.parametrize(
+    ("options", "used"),
+    [
+        ({"mechanism": "ide", "prior": "public_people"}, True),
+        ({"mechanism": "ide", "prior": "public_people", "region": "sex"}, False),
+        ({"mechanism": "ide", "prior": "public_people", "group_by": "mood"}, False),
+        ({"queries": "cells", "steps": 5}, False),
+        ({"steps": 5}, True),
+    ],
+)
+def test_what_is_said_to_be_reused_is(census, options, used):
+    workload = "SELECT sex, sick, count(*) FROM people GROUP BY ALL"
+    census.synthesize("people", 2.0, workload=workload, **FAST)
+    later = census.synthesize("people", 0.2, workload=workload, **options)
+    assert ("reused" in later.entry.report) == used
+    assert ("earlier releases" in later.entry.guarantee) == used
+
+
+def test_nothing_is_said_to_be_reused_of_which_nothing_is(people):
+    """All that was measured before is the number of rows, which `direct` does not take from elsewhere."""
+    people.synthesize("people", 0.5, mechanism="fem", rounds=2, samples=2)
+    later = people.synthesize("people", 0.5, mechanism="direct", **FAST)
+    assert later.entry.report["reused"] == 0
+
+
+@pytest.mark.parametrize("space", ["uniform", "measured"])
+def test_a_space_that_draws_nothing_from_a_prior_refuses_it(census, space):
+    call = f"dp_synthesize('people', epsilon := 1.0, mechanism := 'lp', space := '{space}', prior := 'public_people')"
+    with pytest.raises(duckdb.Error, match="no use of a prior"):
+        census.sql(f"FROM {call}")
+    assert census.budget().epsilon_spent.tolist() == [0.0]
+    with pytest.raises(InvalidArgument, match=f"space is '{space}'.*say space := 'prior'"):
+        make("lp", {"space": space}).check_prior(given=True)
+    for kept in ("auto", "prior"):
+        make("lp", {"space": kept}).check_prior(given=True)
 
 
 def test_mechanisms_without_use_for_earlier_measurements_say_nothing(people):
