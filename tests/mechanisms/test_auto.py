@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import duckdb
 import pytest
+
+from dpsql.mechanisms.auto import Facts, choose
+
+RESULTS = Path(__file__).parents[1] / "benchmarks" / "RESULTS.md"
 
 FAST = "relaxed_rows := 8, steps := 5"
 WHY = "projection: the least mean L1 on the benchmarks, or within a tenth of it, in seconds"
@@ -28,6 +35,50 @@ def test_the_choice_does_not_depend_on_rows(people):
     before = people.sql(sql).fetchall()
     people.sql("DELETE FROM people WHERE age > 30")
     assert people.sql(sql).fetchall() == before
+
+
+PRIOR = {"prior": True}
+
+
+@pytest.mark.parametrize(
+    ("facts", "given", "chosen", "noise", "why"),
+    [
+        ({}, {}, "projection", None, "the least mean L1 on the benchmarks"),
+        ({"epsilon": 0.1}, {}, "projection", None, "the least mean L1"),
+        ({"epsilon": 1.0, **PRIOR}, {}, "projection", None, "the least mean L1"),
+        ({"epsilon": 0.1, **PRIOR}, {}, "ide", "gaussian", "ide: with a prior and epsilon of at most 0.5"),
+        ({"epsilon": 0.2, **PRIOR}, {"region": "a"}, "ide", "gaussian", "ide: with a prior"),
+        ({"epsilon": 0.2, **PRIOR}, {"relaxed_rows": 8}, "projection", None, "the least mean L1"),
+        ({"epsilon": 0.2, "thresholds": True, **PRIOR}, {}, "projection", None, "the least mean L1"),
+        ({"pure": True}, {}, "direct", "laplace", "direct with Laplace noise: the table promises pure"),
+        ({"pure": True, **PRIOR}, {}, "ide", "laplace", "leans on the prior: the table promises pure"),
+        ({"pure": True, "thresholds": True}, {}, "lp", "laplace", "at_least.*: the table promises pure"),
+        ({"pure": True, "thresholds": True, **PRIOR}, {}, "ide", "laplace", "leans on the prior"),
+    ],
+)
+def test_the_choice_by_public_facts(facts, given, chosen, noise, why):
+    mechanism, said = choose("auto", given, Facts(**facts))
+    assert mechanism.name == chosen
+    assert getattr(mechanism, "noise", None) == noise
+    assert re.search(why, said)
+    assert mechanism.takes_prior or "prior" not in facts
+
+
+def results(heading):
+    """The first table below a heading of the benchmarks' results: of each system the numbers of its line."""
+    text = RESULTS.read_text(encoding="utf-8").split(f"## {heading}\n")[1].split("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in text.split("\n| ", 1)[1].split("\n\n")[0].splitlines()]
+    return {row[0]: row[1:] for row in rows}
+
+
+def test_with_a_prior_the_choice_is_near_the_best_that_was_measured():
+    """Within a tenth of the best whose noise takes as much of an account, at every ε that was measured."""
+    found = results("A public prior")
+    systems = {"ide": "ide, gaussian", "pmwpub": "pmwpub", "projection": "projection with the prior"}
+    for place, epsilon in enumerate((0.1, 0.2, 1.0)):
+        errors = {name: float(found[line][place]) for name, line in systems.items()}
+        mechanism, _ = choose("auto", {}, Facts(epsilon=epsilon, prior=True))
+        assert errors[mechanism.name] <= 1.1 * min(errors.values())
 
 
 def test_options_are_those_of_the_choice(people):
