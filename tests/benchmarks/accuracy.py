@@ -44,8 +44,12 @@ LINES = {
     f"loans/{LOANS}/10": (0.002, 0.220),
 }
 _LARGEST_DENSE = 10_000_000
+LABELS = {"auto": "auto (projection, where no prior is given)"}
 ALL = [
+    "auto",
     "projection",
+    "projection:weights=hdmm",
+    "projection:queries=cells",  # refused where the workload has more than 20,000 cells
     "direct",
     "hdmm",
     "hdmm:reconstruct=least_squares",
@@ -237,7 +241,7 @@ def asked(name: str, options: argparse.Namespace) -> Iterator[tuple[str, Callabl
     table, workload, epsilon = name.split("/")
     for mechanism in options.mechanism:
         command = [sys.executable, __file__, "--worker", f"{name}/{mechanism}"]
-        yield f"dpsql {mechanism}", partial(ask, command, options.seconds)
+        yield f"dpsql {LABELS.get(mechanism, mechanism)}", partial(ask, command, options.seconds)
     for system in options.peer:
         label, _, python = system.partition("=")
         yield label, partial(peer, label, python, table, workload, epsilon, options.seconds)
