@@ -96,7 +96,8 @@ class MWEM(Mechanism):
     L1 score c (add_remove) or 2 (replace_one), L2 √2.
 
     Attributes:
-        rounds: T, or 'auto': one for each column (marginals), four for each (cells).
+        rounds: T, or 'auto': one for each column (marginals), four for each (cells). There may be more of them than
+            queries: one that was selected may be again, for its answer was noisy and later steps move it.
         queries: 'cells', as in the lecture, or 'marginals'.
         noise: 'laplace' for pure ε, as in the lecture, or 'gaussian'.
         passes: over all past measurements in each round; 1 uses the newest one only.

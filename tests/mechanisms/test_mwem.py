@@ -238,6 +238,21 @@ def test_stronger_variants_are_nearer():
     assert strong < 0.5 * error(noise="gaussian")
 
 
+def test_more_rounds_than_queries_select_some_again():
+    """So T is not bounded by the workload: one marginal, and each round measures it, with other noise."""
+    domain = cube(2)
+    mechanism, rho = make("mwem", {"queries": "marginals", "noise": "gaussian", "rounds": 7}), Fraction(1)
+    curator = Curator(
+        Rows(domain, skewed(domain, 50)), domain, Neighbours.REPLACE_ONE, rho, Journal(), Quiet(), seeded_entropy("m")
+    )
+    mechanism.check(domain, Workload((domain.names,)), Neighbours.REPLACE_ONE)
+    mechanism.run(curator, Workload((domain.names,)), rho, 0, Quiet())
+    measured = [a.measurement for a in curator._journal.answers if a.measurement is not None and a.measurement.clique]
+    assert len(measured) == 7
+    assert len({tuple(m.values) for m in measured}) > 1
+    assert curator.remaining == 0
+
+
 def test_adult_is_not_enumerated():
     """14 columns of together 10¹⁷ tuples: groups stay below max_cells."""
     domain = Domain(tuple(Attribute(f"c{i}", "INTEGER", "values", tuple(map(str, range(20)))) for i in range(14)))
