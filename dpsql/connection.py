@@ -120,6 +120,11 @@ class Release:
         self._database.connection.execute(copy.sql(dialect="duckdb"))
 
     @property
+    def choice(self) -> str:
+        """Why `auto` took the mechanism of this request, also where the release was made by name before; else empty."""
+        return self._resolved.choice
+
+    @property
     def measurements(self) -> pd.DataFrame:
         """The noisy counts that the release is made from: see `dp_measurements` in SQL."""
         sql = "FROM dp_measurements(?)"

@@ -25,6 +25,15 @@ def test_it_is_the_default_and_says_why(people):
     assert found == plan
 
 
+def test_a_release_that_was_made_by_name_says_why_it_was_chosen_later(people):
+    """It is one release, whose report is of the request that made it; what is returned knows of this request."""
+    named = people.synthesize("people", 1.0, mechanism="projection", relaxed_rows=8, steps=5)
+    chosen = people.synthesize("people", 1.0, relaxed_rows=8, steps=5)
+    assert chosen.entry.key == named.entry.key
+    assert named.choice == ""
+    assert chosen.choice == WHY
+
+
 def test_what_is_named_is_not_chosen(people):
     sql = "SELECT DISTINCT mechanism, choice FROM dp_plan('people', epsilon := 1.0, mechanism := 'hdmm')"
     assert people.sql(sql).fetchall() == [("hdmm", None)]
