@@ -36,8 +36,8 @@ from dpsql.database.store import Books, Entry, rows_table
 from dpsql.domain import Domain
 from dpsql.errors import DpsqlError, Interrupted, InvalidArgument
 from dpsql.marginal import Measurement
-from dpsql.mechanisms.auto import AUTO, choose
-from dpsql.mechanisms.base import Mechanism, PlannedMeasurement, explicit_options, registered
+from dpsql.mechanisms.auto import AUTO, Facts, choose
+from dpsql.mechanisms.base import Mechanism, Model, PlannedMeasurement, explicit_options
 from dpsql.mechanisms.pseudo import consistent
 from dpsql.neighbours import Neighbours
 from dpsql.prior import Prior
@@ -180,11 +180,12 @@ def resolve(cursor: duckdb.DuckDBPyConnection, request: Request, *, to_charge: b
     source = find_source(cursor, request.table, request.search_path)
     books = Books(cursor, source.catalog)
     account = account_of(books, source)
-    mechanism, choice = choose(request.mechanism, request.options, pure=account.pure)
     delta = asked_delta(account, request.epsilon, request.delta)
     domain = domain_of(books, source, request.columns)
     tables = Tables(cursor, request.search_path)
     workload = parse_workload(request.workload, source.parts, domain, tables).ordered()
+    facts = Facts(account.pure, request.epsilon, request.prior is not None, bool(workload.thresholds))
+    mechanism, choice = choose(request.mechanism, request.options, facts)
     budget = mechanism.budget(request.epsilon, delta, domain, workload, account.neighbours)
     catalog, schema = current_schema(cursor, request.search_path)
     prior = None if request.prior is None else (catalog, schema, request.prior)[catalog == source.catalog :]
@@ -193,7 +194,9 @@ def resolve(cursor: duckdb.DuckDBPyConnection, request: Request, *, to_charge: b
     entry = books.release(key)
     if entry is None:
         mechanism.check(domain, workload, account.neighbours)
-        _check_prior(cursor, request, source, domain, mechanism)
+        mechanism.check_unit(account.unit_column)
+        mechanism.check_prior(given=request.prior is not None)
+        _prior(cursor, request, source, domain)
         find_allowed(source, domain, books.constraints(source.key))  # refuses what nothing could satisfy
     check_scale(account.neighbours.cell * math.sqrt(_MOST_QUESTIONS / (2 * budget.rho)))
     if entry is None:
@@ -213,20 +216,6 @@ def asked_delta(account: Account, epsilon: float, delta: float | None) -> float:
     check_epsilon(epsilon)
     asked = account.delta if delta is None else delta
     return asked if asked == 0 else check_delta(asked)
-
-
-def _check_prior(
-    cursor: duckdb.DuckDBPyConnection, request: Request, source: Source, domain: Domain, mechanism: Mechanism
-) -> None:
-    """Refuse a prior that cannot be used, and a mechanism that needs one without it."""
-    if request.prior is None:
-        if mechanism.needs_prior:
-            raise InvalidArgument(f"mechanism {mechanism.name!r} starts from a public table: give prior := 'its name'")
-        return
-    if not mechanism.takes_prior:
-        others = ", ".join(name for name, cls in sorted(registered().items()) if cls.takes_prior)
-        raise InvalidArgument(f"mechanism {mechanism.name!r} makes no use of a prior; those that do are {others}")
-    _prior(cursor, request, source, domain)
 
 
 def _check_rows(rows: int | None) -> None:
@@ -326,10 +315,22 @@ def produce(cursors: Cursors, resolved: Resolved, progress: Progress, entropy: E
         if now.entry is not None and now.entry.state != "published":
             check_not_failed(now.entry)
             books.resume(now.entry)
+        if now.entry is None:
+            _check_public_rows(cursor, books, now)
         entry = now.entry or books.charge(
             now.key, now.source.key, now.canonical, now.domain, now.mechanism.name, now.guarantee(), now.budget
         )
         return entry if entry.state == "published" else _make(cursor, books, entry, now, progress, entropy)
+
+
+def _check_public_rows(cursor: duckdb.DuckDBPyConnection, books: Books, resolved: Resolved) -> None:
+    """Refuse what a table of so many rows cannot pay for, where their number is public: the only thing read."""
+    neighbours, source = resolved.account.neighbours, resolved.source
+    if neighbours.total_is_public:
+        counter = DuckDBCounter(cursor, source, resolved.domain, books.bound(source.key), once=True)
+        rows = int(counter.marginal(()).counts[0])
+        counter.close()
+        resolved.mechanism.check_public_rows(resolved.domain, resolved.workload, neighbours, resolved.budget.rho, rows)
 
 
 def check_not_failed(entry: Entry) -> None:
@@ -406,7 +407,7 @@ def _make(
     allowed = find_allowed(resolved.source, entry.domain, books.constraints(entry.source))
     if not np.isfinite(outcome.model.total):
         raise DpsqlError("the fit gave no finite total; the same call tries again from the stored measurements, free")
-    rows = resolved.request.rows if resolved.request.rows is not None else round(outcome.model.total)
+    rows = resolved.request.rows if resolved.request.rows is not None else _total(books, entry, outcome.model)
     generator = np.random.default_rng()
     codes = outcome.model.sample(min(max(0, rows), _MOST_ROWS), generator, progress, allowed)
     progress.stage("storing")
@@ -415,6 +416,14 @@ def _make(
     frame = _frame(entry.domain, codes, generator)
     settle_bins(resolved.source, entry.domain, allowed, codes, frame, generator)
     return books.publish(entry, resolved.source, columns, frame, report)
+
+
+def _total(books: Books, entry: Entry, model: Model) -> int:
+    """The number of rows: exact where it is public, also 0, which no model stands for; else what the fit found."""
+    answers = books.answers(entry.key) if entry.neighbours.total_is_public else ()
+    told = (answer.measurement for answer in answers if answer.measurement is not None)
+    exact = next((measured for measured in told if not measured.clique and measured.variance == 0), None)
+    return round(model.total) if exact is None else int(exact.values[0])
 
 
 def _contradicted(books: Books, entry: Entry, earlier: Sequence[Measurement]) -> dict[str, Any]:

@@ -90,6 +90,41 @@ def test_with_a_prior_the_choice_is_near_the_best_that_was_measured():
         assert errors[mechanism.name] <= 1.1 * min(errors.values())
 
 
+@pytest.fixture
+def census(people):
+    people.sql("CREATE TABLE p AS FROM people WHERE sex IS NOT NULL LIMIT 200")
+    return people
+
+
+@pytest.mark.parametrize(("epsilon", "chosen"), [(0.2, "ide"), (1.0, "projection")])
+def test_a_prior_and_a_small_epsilon_choose_ide_and_say_why(census, epsilon, chosen):
+    how = f"epsilon := {epsilon}, prior := 'p'"
+    plan = census.sql(f"SELECT DISTINCT mechanism, choice FROM dp_plan('people', {how})").fetchall()
+    census.sql(f"FROM dp_synthesize('people', {how})").fetchall()
+    found = census.sql("SELECT mechanism, json_extract_string(report, '$.choice') FROM dp_releases()").fetchall()
+    assert found == plan
+    assert found[0][0] == chosen
+    assert found[0][1].startswith(f"{chosen}: ")
+
+
+THRESHOLDS = "SELECT count(*) FROM pure GROUP BY at_least(1, sex, mood)"
+
+
+@pytest.mark.parametrize(
+    ("how", "chosen"),
+    [({}, "direct"), ({"prior": "p"}, "ide"), ({"workload": THRESHOLDS}, "lp")],
+)
+def test_a_pure_account_gets_a_mechanism_that_answers_it(census, how, chosen):
+    census.sql("CREATE TABLE pure AS FROM people")
+    census.protect("pure", epsilon=5.0, delta=0.0)
+    census.domain("pure", "age", lower=18, upper=77, bins=6)
+    census.domain("pure", "sex", values=["F", "M"])
+    release = census.synthesize("pure", 0.5, **how)
+    assert release.entry.mechanism == chosen
+    assert "the table promises pure epsilon" in release.entry.report["choice"]
+    assert release.entry.guarantee.startswith("0.5-DP")
+
+
 def test_options_are_those_of_the_choice(people):
     with pytest.raises(duckdb.Error, match="passes is no option of mechanism 'projection', it is one of mwem, pmwpub"):
         people.sql("FROM dp_synthesize('people', epsilon := 1.0, passes := 3)")

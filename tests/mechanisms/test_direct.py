@@ -194,6 +194,16 @@ def test_a_public_number_of_rows_is_exact(people, options):
     assert release.entry.report["total"] == 443
 
 
+@pytest.mark.parametrize("mechanism", ["projection", "direct", "hdmm", "pmwpub", "ide", "mwem", "fem", "lp"])
+def test_a_public_number_of_no_rows_gives_none(people, mechanism):
+    people.sql("CREATE TABLE t AS SELECT sex, mood, sick FROM people LIMIT 0")
+    people.sql("CREATE TABLE public_t AS SELECT 'M' AS sex, mood, sick FROM people LIMIT 99")
+    people.protect("t", epsilon=1000, delta=1e-6, neighbours="replace_one")
+    people.domain("t", "sex", values=["F", "M"], nulls=False)
+    prior = {"prior": "public_t"} if mechanism in ("pmwpub", "ide") else {}
+    assert len(people.synthesize("t", 0.5, mechanism=mechanism, workload="all 2-way", **prior).df()) == 0
+
+
 @pytest.mark.parametrize("options", [{"mechanism": "direct"}, {"mechanism": "hdmm"}, {"reconstruct": "least_squares"}])
 def test_a_prior_helps_where_noise_is_large(people, options):
     """It has the very proportions of the table, which costs nothing only here."""

@@ -370,6 +370,13 @@ def test_where_n_is_public_what_it_cannot_pay_is_refused(options, advice):
     DualQuery().check_public_rows(DOMAIN, PAIRS, relation, rho, 0)
 
 
+@pytest.mark.parametrize("options", [{"alpha": 0.2}, {"eta": 1e6, "rounds": 5, "samples": 4}])
+def test_what_a_public_n_cannot_pay_is_not_charged(small, options):
+    with pytest.raises(InvalidArgument, match="fits|at most"):
+        small.synthesize("t", 0.1, mechanism="dualquery", **options)
+    assert small.budget().epsilon_spent.tolist() == [0.0]
+
+
 def range_rate(found: Parameters, played: int) -> float:
     """ε_t = 2λ(t − 1) of a draw of round t, as the curator draws it: λ from the draw's ρ."""
     return 2 * float(selection_rate(found.draw_cost(played), played)) * played

@@ -541,6 +541,18 @@ class TestThroughSQL:
             assert len(plan) >= 4
         assert len(census.releases()) == 1
 
+    @pytest.mark.parametrize("options", [{"region": "patient"}, {"group_by": ["ward", "Patient"]}])
+    def test_a_unit_s_column_with_a_declared_domain_is_no_group(self, db, options):
+        db.sql("CREATE TABLE t AS SELECT i % 50 AS patient, i % 3 AS ward, i % 2 AS ill FROM range(500) r(i)")
+        db.sql("CREATE TABLE p AS SELECT ward, ill FROM t")
+        db.protect("t", epsilon=3.0, delta=1e-6, privacy_unit="patient", max_rows=10)
+        for name, top in (("patient", 49), ("ward", 2), ("ill", 1)):
+            db.domain("t", name, lower=0, upper=top, bins=top + 1, nulls=False)
+        with pytest.raises(InvalidArgument, match="names 'patient', the column that tells whose row it is"):
+            db.synthesize("t", 0.5, mechanism="ide", prior="p", **options)
+        assert db.budget().epsilon_spent.tolist() == [0.0]
+        db.synthesize("t", 0.5, mechanism="ide", prior="p", group_by="ward", noise="gaussian")
+
     def test_a_unit_s_column_is_no_group(self):
         for options in ({"region": "Patient"}, {"group_by": ["ward", "PATIENT"]}):
             with pytest.raises(InvalidArgument, match=f"{next(iter(options))} names 'patient', .* leave it out"):

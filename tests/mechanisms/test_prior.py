@@ -215,7 +215,7 @@ def test_nothing_is_said_to_be_reused_of_which_nothing_is(people):
 @pytest.mark.parametrize("space", ["uniform", "measured"])
 def test_a_space_that_draws_nothing_from_a_prior_refuses_it(census, space):
     call = f"dp_synthesize('people', epsilon := 1.0, mechanism := 'lp', space := '{space}', prior := 'public_people')"
-    with pytest.raises(duckdb.Error, match="no use of a prior"):
+    with pytest.raises(duckdb.Error, match=f"space is '{space}', which draws no point from a prior"):
         census.sql(f"FROM {call}")
     assert census.budget().epsilon_spent.tolist() == [0.0]
     with pytest.raises(InvalidArgument, match=f"space is '{space}'.*say space := 'prior'"):

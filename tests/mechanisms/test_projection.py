@@ -36,7 +36,7 @@ def test_options_that_would_be_ignored_cost_nothing(people, options):
 
 def test_cells_take_no_prior(people):
     people.sql("CREATE TABLE p AS FROM people WHERE sex IS NOT NULL LIMIT 50")
-    with pytest.raises(duckdb.Error, match="no use of a prior"):
+    with pytest.raises(duckdb.Error, match="queries is 'cells', which makes no use of a prior: say queries"):
         how = "epsilon := 1.0, queries := 'cells', prior := 'p'"
         people.sql(f"FROM dp_synthesize('people', {how}, mechanism := 'projection')")
     assert people.budget().epsilon_spent.tolist() == [0.0]
