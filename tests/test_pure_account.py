@@ -115,7 +115,7 @@ def test_threads_together_spend_no_more(pure):
     outcomes = []
 
     def work(number: int) -> None:
-        with pure.instance.cursor() as cursor:
+        with pure.connection.cursor() as cursor:
             try:
                 sql = f"FROM dp_query('{COUNT}', epsilon := 0.3, mechanism := 'laplace', release := 'r{number}')"
                 outcomes.append(len(cursor.execute(sql).fetchall()))

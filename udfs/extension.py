@@ -130,10 +130,9 @@ class Instance:
 
 _SEALED: Final = f"""
     {SEAL};
-    SET SESSION TimeZone = 'UTC'; SET SESSION default_collation = ''; SET SESSION integer_division = false;
-    SET SESSION default_order = 'ASC';
+    SET SESSION TimeZone = 'UTC'; SET SESSION integer_division = false; SET SESSION default_order = 'ASC';
 """
-"""What others set globally, or define, changes no count: texts, comparisons and functions mean the same everywhere."""
+"""What others set globally, or define, changes no count. (A collation of all does: then its equals are one unit, too.)"""
 _instances: list[Instance] = []
 
 

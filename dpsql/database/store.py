@@ -41,7 +41,7 @@ from dpsql.privacy.ledger import Account, sums_delta
 
 Result = TypeVar("Result")
 _ATTEMPTS: Final = 200
-_BESIDE: Final = ", beside what earlier releases told, whose measurements it uses"
+_BESIDE: Final = ", beside what earlier releases told, whose measurements it may use"
 _MOST_EARLIER: Final = 5_000_000  # cells of earlier releases that one reads
 
 

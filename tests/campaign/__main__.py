@@ -33,7 +33,10 @@ SUITES = {
         "tests/test_discovery.py",
     ],
     "audits, each with broken twins": ["-m", "slow", "tests/statistical/test_audits.py"],
+    "audits of what is measured, and of what is chosen": ["-m", "slow", "tests/statistical/test_audits_steps.py"],
     "audits from outside, by SQL": ["-m", "slow", "tests/statistical/test_audits_sql.py"],
+    "books that were tampered with": ["tests/test_books.py"],
+    "expressions that could be too large": ["tests/database/test_sizes.py"],
     "accounts of pure epsilon": ["tests/test_pure_account.py"],
 }
 GOOD = {

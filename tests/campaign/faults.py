@@ -307,7 +307,7 @@ def too_little_memory(times: int) -> Outcome:
 
 
 def interrupted_work(times: int) -> Outcome:
-    """`Database.interrupt()` at random times, and on again."""
+    """`Database.interrupt()` at random times, which ends the work within a second (late if not), and on again."""
     outcome: Outcome = Counter()
     for number in range(times):
         with fresh() as bank:
@@ -315,14 +315,18 @@ def interrupted_work(times: int) -> Outcome:
             def stopped(bank: Bank = bank, number: int = number) -> None:
                 with bank.open_() as db:
                     timer = threading.Timer(0.2 * (number + 1), db.interrupt)
+                    began = time.monotonic()
                     timer.start()
                     with suppress(duckdb.Error):
                         bank.ask(db, "table", TABLE)
+                    if timer.finished.is_set() and time.monotonic() - began > timer.interval + 1:
+                        late.touch()
                     timer.join()
                     bank.ask(db, "table", TABLE)
 
+            late = bank.path.with_suffix(".late")
             wait(child(stopped))
-            outcome[judged(bank)] += 1
+            outcome["late" if late.exists() else judged(bank)] += 1
     return outcome
 
 

@@ -536,7 +536,7 @@ class TestThroughSQL:
     def test_groups_from_python(self, census):
         for listed in (["mood", "sex"], ("mood", "sex"), "mood,sex"):
             release = census.synthesize("people", 0.9, mechanism="ide", prior="public_people", group_by=listed)
-            assert release.entry.report["groups"] <= 6
+            assert 1 < release.entry.report["groups"] <= 12  # of 4 moods and 3 sexes, NULL is one
             plan = census.plan("people", 0.5, mechanism="ide", prior="public_people", group_by=listed)
             assert len(plan) >= 4
         assert len(census.releases()) == 1

@@ -160,7 +160,7 @@ def test_reuse(people):
     later = people.synthesize("people", 0.2, workload=workload, **FAST)
     marginals = [tuple(c) for c in precise.measurements["columns"] if len(c)]  # its total is not used
     assert report(people)[0]["reused"] == len(set(marginals))
-    assert later.entry.guarantee.endswith("beside what earlier releases told, whose measurements it uses")
+    assert later.entry.guarantee.endswith("beside what earlier releases told, whose measurements it may use")
     assert "earlier releases" not in precise.entry.guarantee
     assert report(people)[1]["earlier"] == [precise.entry.key]
     assert later.entry.report["total"] == pytest.approx(600, abs=15)  # ε = 0.2 alone would know it to about 60 rows
