@@ -203,7 +203,8 @@ class Database:
 
     @property
     def _search_path(self) -> str:
-        return str(self.connection.execute("SELECT current_setting('search_path')").fetchall()[0][0])
+        row = self.connection.execute("SELECT system.main.current_setting('search_path')").fetchall()[0]
+        return str(row[0] or self.instance.home)
 
     def _source(self, cursor: duckdb.DuckDBPyConnection, table: str) -> Source:
         return find_source(cursor, table, self._search_path)

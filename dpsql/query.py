@@ -209,7 +209,8 @@ def parse_statements(text: str) -> list[exp.Expr]:
     """
     if len(text) > _LONGEST:
         raise InvalidQuery(f"the query has {len(text)} characters, more than {_LONGEST}: split it")
-    if len(_CONDITION.findall(text)) > _MOST_CONDITIONS:
+    plain = text.lower().count(" or ") + text.lower().count(" and ")
+    if plain > _MOST_CONDITIONS or len(_CONDITION.findall(text)) > _MOST_CONDITIONS:
         raise InvalidQuery(f"the query has more than {_MOST_CONDITIONS} times AND or OR: say x IN (…) instead")
     try:
         with deep_recursion():

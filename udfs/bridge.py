@@ -179,11 +179,15 @@ class Connections:
 
     They can only be made while DuckDB loads the extension, so their number is fixed; a scan that finds none free
     materialises its rows on the first one instead. They keep the instance alive until `close`.
+
+    Attributes:
+        home: the schema in which a connection to the instance finds a bare name, unless it says otherwise.
     """
 
     STREAMS: Final = 4
 
     def __init__(self, database: Any) -> None:
+        self.home = ""
         self._all: list[C.c_void_p] = []
         for _ in range(1 + self.STREAMS):
             handle = C.c_void_p()
@@ -394,7 +398,7 @@ def _bind(raw: int) -> None:
         return
     function = registered.function
     try:
-        call = Call(function.name, _arguments(info, function), _search_path(info))
+        call = Call(function.name, _arguments(info, function), _search_path(info) or registered.connections.home)
         binding = Binding(registered, function.bind(call))
         statement = Statement(registered.connections.first, binding.relation.schema)
         try:

@@ -18,7 +18,7 @@ from typing import Any, Final
 import duckdb
 import pandas as pd
 
-from dpsql.database.catalog import SEAL
+from dpsql.database.catalog import SEAL, current_schema, quote
 from dpsql.errors import DpsqlError, InternalError
 
 from . import bridge, capi
@@ -81,6 +81,8 @@ class Instance:
             shim().dpsql_set_callback(capi.LOAD_CALLBACK())
         if self.connections is None:
             raise InternalError("the dpsql extension is loaded here already, but not by this process' dpsql")
+        with connection.cursor() as cursor:
+            self.connections.home = ".".join(map(quote, current_schema(cursor, "")))
 
     def use(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Let `connection` keep the instance: until it is closed, our connections stay open."""
@@ -98,6 +100,11 @@ class Instance:
             _instances.remove(self)
             self.connections.close()
             bridge.forget(self._numbers)
+
+    @property
+    def home(self) -> str:
+        """The schema in which a connection finds a bare name, unless it says otherwise."""
+        return "" if self.connections is None else self.connections.home
 
     def interrupt(self) -> None:
         """Stop the work of every table function that runs now on this instance, within a second."""
@@ -132,7 +139,7 @@ _SEALED: Final = f"""
     {SEAL};
     SET SESSION TimeZone = 'UTC'; SET SESSION integer_division = false; SET SESSION default_order = 'ASC';
 """
-"""What others set globally, or define, changes no count. (A collation of all does: then its equals are one unit, too.)"""
+"""What others define or set for all changes no count; but for a collation, whose equals are then one unit, too."""
 _instances: list[Instance] = []
 
 

@@ -159,23 +159,24 @@ SEAL: Final = "SET SESSION search_path = 'temp.main'"
 
 def current_schema(cursor: duckdb.DuckDBPyConnection, search_path: str) -> tuple[str, str]:
     """The database and schema in which a caller with that search path finds a bare name."""
+    parts = split_name(search_path) or ()
+    if len(parts) == 2:
+        return parts[0], parts[1]
     own = str(cursor.execute("SELECT system.main.current_setting('search_path')").fetchall()[0][0])
     try:
-        _look_in(cursor, search_path)
-        cursor.execute("SELECT system.main.current_database(), system.main.current_schema()")
+        cursor.execute(_looking_in(search_path) + "SELECT system.main.current_database(), system.main.current_schema()")
         catalog, schema = cursor.fetchall()[0]
     except duckdb.Error:
         raise UnknownName("the connection's search path is not seen by others: COMMIT its schema first") from None
     finally:
-        _look_in(cursor, own)
+        cursor.execute(_looking_in(own))
     return catalog, schema
 
 
-def _look_in(cursor: duckdb.DuckDBPyConnection, search_path: str) -> None:
-    cursor.execute("RESET SESSION search_path")  # a schema without its database is looked up in the default one
-    if search_path:
-        path = exp.Literal.string(search_path).sql(dialect="duckdb")
-        cursor.execute(f"SET SESSION search_path = {path}")
+def _looking_in(search_path: str) -> str:
+    path = exp.Literal.string(search_path).sql(dialect="duckdb")
+    # a schema without its database is looked up in the default one
+    return "RESET SESSION search_path; " + (f"SET SESSION search_path = {path}; " if search_path else "")
 
 
 _TABLE: Final = """

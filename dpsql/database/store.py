@@ -71,11 +71,18 @@ _IN_UNITS: Final = ("rho_budget", "rho_spent", "gdp_budget", "gdp_spent", "pure_
 
 _ROWS: Final = """
     SELECT coalesce(sha256(string_agg(part, '' ORDER BY place)), '') FROM (
-      SELECT rowid // 65536 AS place, sha256(string_agg(sha256(concat({parts})), '' ORDER BY rowid)) AS part
-      FROM {table} GROUP BY ALL
+      SELECT rowid // 65536 AS place, sha256(string_agg(sha256(to_json(told)::VARCHAR), '' ORDER BY rowid)) AS part
+      FROM {table} AS told GROUP BY ALL
     )
 """
 """A digest of all rows of a table, in parts, for one text of millions of rows would be large."""
+
+
+_BEFORE: Final = """
+    SELECT (SELECT count(*) FROM dpsql.release WHERE key = $key),
+      (SELECT count(*) FROM dpsql.event WHERE contains(content, $key))
+"""
+"""Whether a request has a record, and whether the ledger knows of it."""
 
 
 class _TooDear(Exception):
@@ -261,12 +268,8 @@ class Books:
         """Of the rows of a release, in order; None if it has no table (a domain that was discovered)."""
         if entry.rows is None:
             return None
-        table = rows_table(self.catalog, entry)
-        described = self._cursor.execute(f"DESCRIBE {exp.select('*').from_(table).sql(dialect='duckdb')}").fetchall()
-        texts = [exp.cast(exp.column(exp.to_identifier(name, quoted=True)), "VARCHAR") for name, *_ in described]
-        parts = ", ".join(f"coalesce(length({t}) || ':' || {t}, '-')" for t in (t.sql(dialect="duckdb") for t in texts))
-        found = self._cursor.execute(_ROWS.format(parts=parts, table=table.sql(dialect="duckdb"))).fetchall()
-        return f"{json.dumps([row[:2] for row in described])} {found[0][0]}"
+        table = rows_table(self.catalog, entry).sql(dialect="duckdb")
+        return str(self._cursor.execute(_ROWS.format(table=table)).fetchall()[0][0])
 
     def _compare(self, path: Path) -> heads.Head | None:
         """What the head in a file, which must be an event of the ledger, should be now; None if it is the newest."""
@@ -679,11 +682,13 @@ class Books:
         def work() -> Entry:
             with _advised():
                 promised = self._look(whole=True)[source]
-            if self._run("SELECT 1 FROM dpsql.release WHERE key = $key", {"key": key}):
+            is_there, charged_before = self._run(_BEFORE, {"key": key})[0]
+            if is_there:
                 known = self.release(key)
                 assert known is not None
                 return known
-            self._refuse_lost(key)
+            if charged_before:
+                self._refuse_lost(key)
             if failure is not None:
                 self._fail(source, failure)
             charged = self._run(
@@ -747,7 +752,7 @@ class Books:
             raise InsufficientBudget(f"the budget of {source} was spent meanwhile") from None
 
     def _refuse_lost(self, key: str) -> None:
-        """Refuse to charge again what was charged before, and whose record is gone.
+        """Refuse to charge again what was charged since the ledger was last accepted, and whose record is gone.
 
         Raises:
             BooksError: it was.

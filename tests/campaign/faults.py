@@ -311,8 +311,9 @@ def interrupted_work(times: int) -> Outcome:
     outcome: Outcome = Counter()
     for number in range(times):
         with fresh() as bank:
+            late = bank.path.with_suffix(".late")
 
-            def stopped(bank: Bank = bank, number: int = number) -> None:
+            def stopped(bank: Bank = bank, number: int = number, late: Path = late) -> None:
                 with bank.open_() as db:
                     timer = threading.Timer(0.2 * (number + 1), db.interrupt)
                     began = time.monotonic()
@@ -324,7 +325,6 @@ def interrupted_work(times: int) -> Outcome:
                     timer.join()
                     bank.ask(db, "table", TABLE)
 
-            late = bank.path.with_suffix(".late")
             wait(child(stopped))
             outcome["late" if late.exists() else judged(bank)] += 1
     return outcome
