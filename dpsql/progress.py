@@ -7,16 +7,46 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from tqdm import tqdm
 
 from dpsql.errors import Interrupted
 
-__all__ = ["Bar", "Interrupted", "Progress", "Quiet", "automatic"]
+__all__ = ["Bar", "Interrupted", "Progress", "Quiet", "automatic", "polling", "should_stop"]
 
 Stop = Callable[[], bool]
+
+
+@contextmanager
+def polling(is_due: Callable[[], bool], act: Callable[[], object]) -> Iterator[None]:
+    """While inside, does something ten times a second whenever it is due; on a thread of its own."""
+    finished = threading.Event()
+
+    def watch() -> None:
+        while not finished.wait(0.1):
+            if is_due():
+                act()
+
+    watcher = threading.Thread(target=watch, daemon=True, name="dpsql-polling")
+    watcher.start()
+    try:
+        yield
+    finally:
+        finished.set()
+        watcher.join()
+
+
+def should_stop(progress: Progress) -> bool:
+    """Whether the work was interrupted."""
+    try:
+        progress.check()
+    except Interrupted:
+        return True
+    return False
 
 
 class Progress(Protocol):

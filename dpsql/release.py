@@ -45,7 +45,7 @@ from dpsql.privacy.accounting import Budget, check_delta, check_epsilon
 from dpsql.privacy.curator import Answer, Curator
 from dpsql.privacy.ledger import Account
 from dpsql.privacy.noise import Entropy, check_scale, system_entropy
-from dpsql.progress import Progress
+from dpsql.progress import Progress, polling, should_stop
 from dpsql.protection import account_of, domain_of
 from dpsql.workload import Workload, parse_workload
 
@@ -470,20 +470,14 @@ def guarded(progress: Progress, *cursors: duckdb.DuckDBPyConnection) -> Iterator
 
     The text of DuckDB's error could hold a private value; its class says enough: out of memory, disk full, …
     """
-    finished = threading.Event()
 
-    def watch() -> None:
-        while not finished.wait(0.1):
-            try:
-                progress.check()
-            except Interrupted:
-                for cursor in cursors:
-                    cursor.interrupt()
+    def interrupt() -> None:
+        for cursor in cursors:
+            cursor.interrupt()
 
-    watcher = threading.Thread(target=watch, daemon=True, name="dpsql-interrupt")
-    watcher.start()
     try:
-        yield
+        with polling(lambda: should_stop(progress), interrupt):
+            yield
     except duckdb.InterruptException:
         raise Interrupted from None
     except duckdb.Error as error:
@@ -496,9 +490,6 @@ def guarded(progress: Progress, *cursors: duckdb.DuckDBPyConnection) -> Iterator
             "there is not enough memory for the work; what was charged is kept: ask for fewer or smaller marginals "
             "in another release, or the same call goes on from it on a larger machine"
         ) from None
-    finally:
-        finished.set()
-        watcher.join()
 
 
 @dataclass(frozen=True)

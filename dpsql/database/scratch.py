@@ -21,7 +21,7 @@ from sqlglot.errors import SqlglotError
 
 from dpsql.database.sizes import LAVISH, check_sizes
 from dpsql.errors import Interrupted, InvalidQuery
-from dpsql.progress import Progress
+from dpsql.progress import Progress, polling, should_stop
 
 _BARE_WORDS: Final = frozenset(
     """current_date current_time current_timestamp localtime localtimestamp current_user session_user current_role
@@ -72,25 +72,14 @@ def stopped_by(progress: Progress) -> Iterator[None]:
 @contextmanager
 def _watched(connection: duckdb.DuckDBPyConnection, progress: Progress | None) -> Iterator[None]:
     """Statements inside are interrupted at the user's wish, and after some time."""
-    finished, began = threading.Event(), time.monotonic()
+    began = time.monotonic()
 
     def is_late() -> bool:
         return time.monotonic() - began > _LONGEST
 
-    def watch() -> None:
-        while not finished.wait(0.1):
-            try:
-                if progress is not None:
-                    progress.check()
-            except Interrupted:
-                connection.interrupt()
-            if is_late():
-                connection.interrupt()
-
-    watcher = threading.Thread(target=watch, daemon=True, name="dpsql-scratch")
-    watcher.start()
     try:
-        yield
+        with polling(lambda: is_late() or (progress is not None and should_stop(progress)), connection.interrupt):
+            yield
     except duckdb.InterruptException:
         if is_late():
             raise InvalidQuery(
@@ -98,9 +87,6 @@ def _watched(connection: duckdb.DuckDBPyConnection, progress: Progress | None) -
                 "or declare coarser domains"
             ) from None
         raise Interrupted from None
-    finally:
-        finished.set()
-        watcher.join()
 
 
 @contextmanager
