@@ -1,14 +1,16 @@
 """`mechanism := 'auto'`: the mechanism that a request gets which names none.
 
-    projection   with whole marginals: where mechanisms were compared without a prior (Adult at ε 0.1, 1 and 10, Loans
-                 at ε 1) its mean L1 is least, or within a tenth of the least, in seconds; so it is with a prior at ε 1
+    projection   with whole marginals: where mechanisms were compared without a prior (Adult and Loans at ε 0.1, 1
+                 and 10) its mean L1 is least, or within a tenth of the least, in seconds; so it is with a prior at ε 1
                  (`tests/benchmarks/RESULTS.md`)
 
-    ide          with Gaussian noise, with a prior and ε of at most 0.5, marginals only: on the split of Adult its mean
-                 L1 is .082 and .074 at ε 0.1 and 0.2, where that of projection with the prior is .082 and .078 and the
-                 least of all with such noise .082 and .072; at ε 1 projection has .053 and ide .060. Nothing between
-                 0.2 and 1 was measured: 0.5 lies in the middle (of logarithms). It was one table of some 44,000 rows;
-                 of a larger one the same ε leaves less noise
+    pmwpub       with a prior and an ε from 0.15 to 0.5, and
+    ide          with a prior and an ε below 0.15, with Gaussian noise: on the split of Adult the mean L1 of ide is
+                 .082 and .075 at ε 0.1 and 0.2, that of pmwpub .087 and .073, of projection with the prior .082 and
+                 .078; at ε 1 projection has .053 and they .061 and .065. Nothing between 0.1, 0.2 and 1 was measured:
+                 0.15 and 0.5 lie in the middle. It was one table of some 44,000 rows; of a larger one the same ε
+                 leaves less noise
+    ide          with a prior and a region or groups, which no other has
 
     Of a table that promises pure ε (δ = 0), where Gaussian noise is no choice:
 
@@ -16,10 +18,11 @@
     lp           for families of thresholds, which `direct` does not answer
     direct       with Laplace noise, else
 
-An option that the one for a small ε has not, such as relaxed_rows, leaves it to projection. The choice depends on no
-row, of the table or of the prior.
+Where the one for a small ε has not an option that is given, such as noise, or there are more cells than pmwpub scores
+in seconds, ide is chosen instead, and projection where that has not the option either. The choice depends on no row, of
+the table or of the prior.
 
-At ε 0.1 and 0.2 ide with Laplace noise is nearer still (.077 and .067), but its pure ε takes about five times as much
+At ε 0.1 and 0.2 ide with Laplace noise is nearer by 8 % (.076 and .067), but its pure ε takes about five times as much
 of an account that adds up Gaussian DP, often more than a table of that very ε has: who can afford it names it.
 """
 
@@ -33,11 +36,18 @@ from dpsql.mechanisms.base import Mechanism, make, options_of
 
 AUTO: Final = "auto"
 SMALL_EPSILON: Final = 0.5
+SMALLEST_EPSILON: Final = 0.15
+_MOST_SCORED: Final = 10_000_000
 _WHY: Final = "projection: the least mean L1 on the benchmarks, or within a tenth of it, in seconds"
-_WHY_PRIOR: Final = (
+_WHY_SMALL: Final = (
+    f"pmwpub: with a prior and epsilon from {SMALLEST_EPSILON:g} to {SMALL_EPSILON:g} its mean L1 on the benchmark is "
+    "less than that of projection"
+)
+_WHY_SMALLEST: Final = (
     f"ide: with a prior and epsilon of at most {SMALL_EPSILON:g} its mean L1 on the benchmark is that of projection or "
     "less"
 )
+_WHY_GROUPS: Final = "ide: it has regions and groups"
 _PURE: Final = "the table promises pure epsilon (delta 0), which Gaussian noise cannot"
 _WHY_PURE: Final = f"direct with Laplace noise: {_PURE}"
 _WHY_PURE_PRIOR: Final = f"ide with Laplace noise, which leans on the prior: {_PURE}"
@@ -53,12 +63,14 @@ class Facts:
         epsilon: of the request.
         prior: whether it names one.
         thresholds: whether its workload has families of thresholds.
+        cells: of the workload's marginals.
     """
 
     pure: bool = False
     epsilon: float = 1.0
     prior: bool = False
     thresholds: bool = False
+    cells: int = 0
 
 
 def choose(
@@ -82,10 +94,22 @@ def choose(
     if facts.pure:
         chosen, why = _of_pure(facts)
         return make(chosen, {"noise": "laplace", **given}), why
-    small = facts.prior and facts.epsilon <= SMALL_EPSILON and not facts.thresholds
-    if small and set(given) <= options_of("ide"):
-        return make("ide", {"noise": "gaussian", **given}), _WHY_PRIOR
+    if facts.prior and not facts.thresholds:
+        for chosen, noise, why in _with_prior(facts, given):
+            if set(given) <= options_of(chosen):
+                return make(chosen, {**noise, **given}), why
     return make("projection", given), _WHY
+
+
+def _with_prior(facts: Facts, given: Mapping[str, Any]) -> list[tuple[str, dict[str, Any], str]]:
+    """Which mechanism may be better than projection, with which noise, and why."""
+    gaussian = {"noise": "gaussian"}
+    if {"region", "group_by"} & set(given):
+        return [("ide", gaussian, _WHY_GROUPS)]
+    found = [("ide", gaussian, _WHY_SMALLEST)] if facts.epsilon <= SMALL_EPSILON else []
+    if SMALLEST_EPSILON <= facts.epsilon <= SMALL_EPSILON and facts.cells <= _MOST_SCORED:
+        found.insert(0, ("pmwpub", {}, _WHY_SMALL))
+    return found
 
 
 def _of_pure(facts: Facts) -> tuple[str, str]:

@@ -56,7 +56,10 @@ PRIOR = {"prior": True}
         ({"epsilon": 0.1}, {}, "projection", None, "the least mean L1"),
         ({"epsilon": 1.0, **PRIOR}, {}, "projection", None, "the least mean L1"),
         ({"epsilon": 0.1, **PRIOR}, {}, "ide", "gaussian", "ide: with a prior and epsilon of at most 0.5"),
-        ({"epsilon": 0.2, **PRIOR}, {"region": "a"}, "ide", "gaussian", "ide: with a prior"),
+        ({"epsilon": 0.2, **PRIOR}, {}, "pmwpub", None, "pmwpub: with a prior and epsilon from 0.15 to 0.5"),
+        ({"epsilon": 0.2, "cells": 10**8, **PRIOR}, {}, "ide", "gaussian", "ide: with a prior"),
+        ({"epsilon": 0.2, **PRIOR}, {"noise": "gaussian"}, "ide", "gaussian", "ide: with a prior"),
+        ({"epsilon": 2.0, **PRIOR}, {"region": "a"}, "ide", "gaussian", "it has regions and groups"),
         ({"epsilon": 0.2, **PRIOR}, {"relaxed_rows": 8}, "projection", None, "the least mean L1"),
         ({"epsilon": 0.2, "thresholds": True, **PRIOR}, {}, "projection", None, "the least mean L1"),
         ({"pure": True}, {}, "direct", "laplace", "direct with Laplace noise: the table promises pure"),
@@ -81,13 +84,14 @@ def results(heading):
 
 
 def test_with_a_prior_the_choice_is_near_the_best_that_was_measured():
-    """Within a tenth of the best whose noise takes as much of an account, at every ε that was measured."""
+    """Within a tenth of the best, at every ε that was measured."""
     found = results("A public prior")
     systems = {"ide": "ide, gaussian", "pmwpub": "pmwpub", "projection": "projection with the prior"}
     for place, epsilon in enumerate((0.1, 0.2, 1.0)):
-        errors = {name: float(found[line][place]) for name, line in systems.items()}
+        errors = {line: float(cells[place].split(" / ")[1]) for line, cells in found.items() if "itself" not in line}
+        errors.pop("system", None)
         mechanism, _ = choose("auto", {}, Facts(epsilon=epsilon, prior=True))
-        assert errors[mechanism.name] <= 1.1 * min(errors.values())
+        assert errors[systems[mechanism.name]] <= 1.1 * min(errors.values())
 
 
 @pytest.fixture
@@ -96,8 +100,8 @@ def census(people):
     return people
 
 
-@pytest.mark.parametrize(("epsilon", "chosen"), [(0.2, "ide"), (1.0, "projection")])
-def test_a_prior_and_a_small_epsilon_choose_ide_and_say_why(census, epsilon, chosen):
+@pytest.mark.parametrize(("epsilon", "chosen"), [(0.1, "ide"), (0.2, "pmwpub"), (1.0, "projection")])
+def test_a_prior_and_a_small_epsilon_choose_another_and_say_why(census, epsilon, chosen):
     how = f"epsilon := {epsilon}, prior := 'p'"
     plan = census.sql(f"SELECT DISTINCT mechanism, choice FROM dp_plan('people', {how})").fetchall()
     census.sql(f"FROM dp_synthesize('people', {how})").fetchall()
