@@ -150,6 +150,8 @@ def check_expressions(trees: Sequence[exp.Expr]) -> None:
     if {name for name, value in read.args.items() if value} != {"expressions"}:
         raise InvalidQuery("query: an expression reads differently when it is written out again: say it more plainly")
     foreign = foreign_word(sqlglot.tokenize(text, read="duckdb"))
+    if foreign is not None and foreign.removesuffix("(…)") in LAVISH:
+        raise InvalidQuery(f"query: {foreign} cannot be used: what it makes can be of any size, or it calls others")
     if foreign is not None:
         raise InvalidQuery(
             f"query: {foreign} cannot be used: expressions may call DuckDB's own scalar functions whose result depends "
