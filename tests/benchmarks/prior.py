@@ -27,10 +27,6 @@ SYSTEMS = {
     "pmwpub": {"mechanism": "pmwpub", "prior": "p"},
     "projection with the prior": {"mechanism": "projection", "prior": "p"},
     "projection without": {"mechanism": "projection"},
-    "direct with the prior": {"mechanism": "direct", "prior": "p"},
-    "direct without": {"mechanism": "direct"},
-    "hdmm with the prior": {"mechanism": "hdmm", "prior": "p"},
-    "hdmm without": {"mechanism": "hdmm"},
 }
 REGION, GROUP = "native-country", "education"
 LARGE = 30
