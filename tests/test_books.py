@@ -460,10 +460,23 @@ def test_what_a_killed_process_left_beside_the_head_is_removed(bank):
     left.write_text("half")
     other = left.with_name("other.duckdb.dpsql-head.12345.new")
     other.write_text("of another database")
+    folder = left.with_name(f"{heads.file_beside(bank).name}.6789.new")
+    folder.mkdir()  # none of ours, and no reason to stop
     heads._swept.clear()
     with dpsql.connect(bank) as db:
         ask(db, "three")
-    assert (left.exists(), other.exists()) == (False, True)
+    assert (left.exists(), folder.exists(), other.exists()) == (False, True, True)
+
+
+def test_columns_of_any_name_are_stored_and_verified(tmp_path):
+    """One named as DuckDB's own number of a row."""
+    path = tmp_path / "bank.duckdb"
+    with dpsql.connect(path) as db:
+        db.sql("CREATE TABLE t AS SELECT i % 2 = 0 AS rowid, i % 3 = 0 AS told FROM range(50) r(i)")
+        db.protect("t", epsilon=2.0, delta=1e-6)
+        assert db.synthesize("t", 1.0, relaxed_rows=4, steps=2).df().columns.tolist() == ["rowid", "told"]
+        db.sql("FROM dp_query('SELECT rowid, count(*) AS n FROM t GROUP BY rowid', epsilon := 0.5)").fetchall()
+    assert main(["ledger", "verify", str(path)]) == 0
 
 
 def test_an_event_that_was_rolled_back_is_never_in_the_head(bank):

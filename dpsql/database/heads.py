@@ -119,7 +119,8 @@ def _sweep(path: Path) -> None:
     """Remove what killed processes left behind, once; only one process has a database open for writing."""
     if path not in _swept:
         for left in path.parent.glob(f"{glob.escape(path.name)}.*.new"):
-            left.unlink(missing_ok=True)
+            with suppress(OSError):
+                left.unlink()
         _swept.add(path)
 
 

@@ -70,14 +70,13 @@ _IN_UNITS: Final = ("rho_budget", "rho_spent", "gdp_budget", "gdp_spent", "pure_
 
 
 _ROWS: Final = """
-    SELECT coalesce(sha256(string_agg(part, '' ORDER BY place)), '') FROM (
-      SELECT rowid // 65536 AS place, sha256(string_agg(sha256(to_json(told)::VARCHAR), '' ORDER BY rowid)) AS part
-      FROM {table} AS told GROUP BY ALL
+    SELECT coalesce(sha256(string_agg(part, '' ORDER BY part)), '') FROM (
+      SELECT sha256(string_agg(one, '' ORDER BY one)) AS part FROM (
+        SELECT sha256(to_json(dpsql_told)::VARCHAR) AS one FROM {table} AS dpsql_told
+      ) GROUP BY left(one, 2)
     )
 """
-"""A digest of all rows of a table, in parts, for one text of millions of rows would be large."""
-
-
+"""A digest of all rows of a table, in whatever order; in parts, for one text of millions of rows would be large."""
 _BEFORE: Final = """
     SELECT (SELECT count(*) FROM dpsql.release WHERE key = $key),
       (SELECT count(*) FROM dpsql.event WHERE contains(content, $key))
@@ -265,7 +264,7 @@ class Books:
         return hashlib.sha256(" ".join(map(digest, answers)).encode()).hexdigest()
 
     def _digest_of_rows(self, entry: Entry) -> str | None:
-        """Of the rows of a release, in order; None if it has no table (a domain that was discovered)."""
+        """Of the rows of a release; None if it has no table (a domain that was discovered)."""
         if entry.rows is None:
             return None
         table = rows_table(self.catalog, entry).sql(dialect="duckdb")
