@@ -204,7 +204,10 @@ def test_a_domain_read_from_the_data_is_caught_from_outside(broken, monkeypatch)
 
     def from_rows(self, source):
         found = declared(self, source)
-        values = [value for (value,) in self._cursor.execute(f"SELECT DISTINCT v FROM {source} ORDER BY v").fetchall()]
+        values = [
+            value
+            for (value,) in self._cursor.execute(f"SELECT DISTINCT v FROM memory.main.{source} ORDER BY v").fetchall()
+        ]
         return {**found, "v": replace(found["v"], values=tuple(values))}
 
     if broken:
