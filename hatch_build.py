@@ -52,6 +52,7 @@ def compile_shim(root: Path) -> Path:
     compiler = c_compiler() or [sys.executable, "-m", "ziglang", "cc"]
     flags = ["-shared", "-O2", "-std=gnu11", *([] if sys.platform == "win32" else ["-fPIC"])]
     subprocess.run([*compiler, *flags, "-o", str(library), str(root / SOURCE)], check=True)
+    target.unlink(missing_ok=True)  # a process that has the old one loaded keeps it
     target.write_bytes(library.read_bytes() + footer(duckdb_platform()))
     library.unlink()
     return target

@@ -24,7 +24,6 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from sqlglot import exp
 
 from dpsql.database.catalog import Source, find_parts
 from dpsql.database.counting import DuckDBCounter
@@ -33,6 +32,7 @@ from dpsql.database.evaluation import Evaluated, columns_of, evaluate, weights_o
 from dpsql.database.lineage import Tables
 from dpsql.database.results import Result, steps_of_ten
 from dpsql.database.scratch import one_scratch
+from dpsql.database.sizes import check_sizes
 from dpsql.database.store import Books, Entry
 from dpsql.domain import Domain, decimal_scale
 from dpsql.errors import DomainTooLarge, DpsqlError, InvalidArgument, InvalidQuery
@@ -41,10 +41,21 @@ from dpsql.privacy.accounting import Budget, exact, make_budget, pure_budget
 from dpsql.privacy.curator import linear_scales, linear_variances
 from dpsql.privacy.ledger import Account
 from dpsql.privacy.noise import Entropy, check_scale, system_entropy
-from dpsql.progress import Progress
+from dpsql.process import deep_recursion
+from dpsql.progress import Progress, breaking
 from dpsql.protection import account_of, domain_of
-from dpsql.query import Aggregate, Query, columns_read, parse_query, refuse
-from dpsql.release import Cursors, alone, asked_delta, check_not_failed, check_unchanged, curator_of, guarded, promise
+from dpsql.query import Aggregate, Query, columns_read, parse_query, refuse, sql_of
+from dpsql.release import (
+    Cursors,
+    alone,
+    asked_delta,
+    check_name,
+    check_not_failed,
+    check_unchanged,
+    curator_of,
+    guarded,
+    promise,
+)
 
 _MECHANISMS: Final = ("gaussian", "laplace")
 MOST_SHOWN: Final = 100_000
@@ -107,6 +118,7 @@ class ResolvedQuery:
     entry: Entry | None
 
 
+@deep_recursion()
 def resolve_query(cursor: duckdb.DuckDBPyConnection, request: QueryRequest, *, to_charge: bool = True) -> ResolvedQuery:
     """Find and check everything that a query names; free.
 
@@ -122,7 +134,9 @@ def resolve_query(cursor: duckdb.DuckDBPyConnection, request: QueryRequest, *, t
         raise InvalidArgument(
             f"mechanism is {request.mechanism!r}: a query takes {' or '.join(map(repr, _MECHANISMS))} noise"
         )
+    check_name(request.release)
     query = parse_query(request.sql, Tables(cursor, request.search_path))
+    check_sizes(query.trees)  # at once: the rest of what is checked of expressions takes longer
     source: Source = query.scope.origin
     books = Books(cursor, source.catalog)
     account = account_of(books, source)
@@ -132,10 +146,10 @@ def resolve_query(cursor: duckdb.DuckDBPyConnection, request: QueryRequest, *, t
     domain = _domain_of(books, source, query)
     budget = Budget(0.0, delta, Fraction(0), Fraction(0)) if free else _budget(request, delta)
     dimensions = [load(cursor, dimension) for dimension in query.scope.dimensions]
+    evaluated, result = _understood(source, domain, query, dimensions)
     canonical = _canonical(request, source, account, domain, query, budget, dimensions)
     key = hashlib.sha256(canonical.encode()).hexdigest()
     entry = books.release(key)
-    evaluated, result = _understood(source, domain, query, dimensions)
     resolved = ResolvedQuery(request, key, canonical, source, account, domain, query, evaluated, result, budget, entry)
     if not free:
         _check_noise(resolved)
@@ -171,6 +185,7 @@ class PlannedAnswer:
     reach: float | None
 
 
+@deep_recursion()
 def plan_answers(resolved: ResolvedQuery) -> list[PlannedAnswer]:
     """How noisy the answers of a query would be; reads no private row."""
     linear, query, evaluated = resolved.evaluated.linear, resolved.query, resolved.evaluated
@@ -279,15 +294,13 @@ def _canonical(
     budget: Budget,
     dimensions: Sequence[Loaded],
 ) -> str:
-    def text(tree: exp.Expr | None) -> str | None:
-        return None if tree is None else tree.sql(dialect="duckdb")
-
     asked = {
-        "keys": [text(tree) for tree in query.keys],
+        "keys": [sql_of(tree) for tree in query.keys],
         "sets": query.sets,
-        "filters": sorted(str(text(tree)) for tree in query.filters),
+        "filters": sorted(map(sql_of, query.filters)),
         "aggregates": [
-            [a.kind, text(a.argument), sorted(str(text(tree)) for tree in a.filters)] for a in query.aggregates
+            [a.kind, None if a.argument is None else sql_of(a.argument), sorted(map(sql_of, a.filters))]
+            for a in query.aggregates
         ],
         "domain": hashlib.sha256(domain.to_json().encode()).hexdigest(),
         "types": [[column.name, column.type] for column in source.columns if column.name in domain.by_name],
@@ -389,7 +402,8 @@ def produce_answers(
         entry = books.release(resolved.key)
         if entry is not None and entry.state == "published":
             return entry
-        _check_same(cursor, books, resolved)
+        with breaking(progress):
+            _check_same(cursor, books, resolved)
         if entry is not None:
             check_not_failed(entry)
             books.resume(entry)

@@ -11,6 +11,8 @@ import pandas as pd
 from sqlglot import exp
 
 from dpsql.database.catalog import Source, find_source
+from dpsql.database.constraints import parse_predicate
+from dpsql.database.scratch import stopped_by
 from dpsql.database.store import Books, Entry, check_all, rows_table
 from dpsql.discovery import DiscoveryRequest, discover, resolve_discovery
 from dpsql.domain import Attribute
@@ -18,8 +20,8 @@ from dpsql.errors import InvalidArgument
 from dpsql.mechanisms.base import checked
 from dpsql.ownership import raise_budget, reset, retire
 from dpsql.privacy.ledger import Account
-from dpsql.progress import automatic
-from dpsql.protection import constrain, declare, protect
+from dpsql.progress import automatic, breaking
+from dpsql.protection import constrain, declare, protect, unconstrain
 from dpsql.release import Request, Resolved, produce, resolve
 from dpsql.report import marginal_answers, marginal_errors
 from dpsql.udfs import functions
@@ -302,7 +304,11 @@ class Database:
         0
         """
         with self.instance.cursor() as cursor:
-            constrain(cursor, self._source(cursor, table), predicate, remove=remove)
+            source = self._source(cursor, table)
+            if remove:
+                unconstrain(cursor, source, predicate)
+            else:
+                constrain(cursor, source, parse_predicate(source, predicate))
 
     def request(self, table: str, epsilon: float, **how: Any) -> Request:
         """The request that the arguments of `synthesize` state."""
@@ -338,11 +344,11 @@ class Database:
         ...     len(release.df()), release.entry.state
         (500, 'published')
         """
-        asked = self.instance.interrupts
-        with self.instance.cursor() as cursor:
-            resolved = resolve(cursor, self.request(table, epsilon, **how))
+        asked, request = self.instance.interrupts, self.request(table, epsilon, **how)
         progress = automatic(lambda: self.instance.interrupts != asked)
         try:
+            with self.instance.cursor() as cursor, stopped_by(progress), breaking(progress):
+                resolved = resolve(cursor, request)
             entry = produce(self.instance.cursor, resolved, progress)
         finally:
             progress.close()

@@ -1,4 +1,4 @@
-"""Names as DuckDB compares them: exactly first, else by the case of ASCII letters only."""
+"""Names as DuckDB compares them, exactly first, else by the case of ASCII letters only; and as errors show them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,20 @@ def fold(name: str) -> str:
     'straße É'
     """
     return name.translate(_LOWER)
+
+
+def shorten(text: str) -> str:
+    """A text as an error shows it: of at most 80 characters.
+
+    >>> shorten("SELECT 1"), len(shorten("x" * 81))
+    ('SELECT 1', 78)
+    """
+    return text if len(text) <= 80 else text[:77] + "…"
+
+
+def quote(name: str) -> str:
+    """An identifier in double quotes."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def pick(wanted: str, names: Iterable[str]) -> str | None:

@@ -5,39 +5,141 @@ Long work calls `Progress.advance` at least twice a second; that is where an int
 
 from __future__ import annotations
 
+import ctypes
+import math
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
 
 from tqdm import tqdm
 
 from dpsql.errors import Interrupted
+from dpsql.process import uncollected
 
-__all__ = ["Bar", "Interrupted", "Progress", "Quiet", "automatic", "polling", "should_stop"]
+__all__ = ["Bar", "Interrupted", "Progress", "Quiet", "automatic", "breaking", "polling", "should_stop"]
 
 Stop = Callable[[], bool]
 
 
 @contextmanager
 def polling(is_due: Callable[[], bool], act: Callable[[], object]) -> Iterator[None]:
-    """While inside, does something ten times a second whenever it is due; on a thread of its own."""
-    finished = threading.Event()
+    """While inside, does something quick, twenty times a second, whenever it is due; on another thread."""
 
-    def watch() -> None:
-        while not finished.wait(0.1):
-            if is_due():
-                act()
+    def look() -> None:
+        if is_due():
+            act()
 
-    watcher = threading.Thread(target=watch, daemon=True, name="dpsql-polling")
-    watcher.start()
+    with _watched(look):
+        yield
+
+
+@contextmanager
+def breaking(progress: Progress) -> Iterator[None]:
+    """Work inside that is Python's alone, as to parse a long text is, ends with `Interrupted` when `progress` says so.
+
+    The exception is thrown into this thread from another, wherever it is: so nothing may be inside that must not be
+    left half done, and no thread be started there, for until it runs Python takes it for the one that starts it.
+    """
+    work = _Work(progress)
+    with uncollected():  # an exception would be lost in its callbacks
+        try:
+            with _watched(work.throw):
+                yield
+        except Exception:  # perhaps what a parser made of it
+            if work.thrown > 0:
+                raise Interrupted from None
+            raise
+        if work.thrown > 0:  # and lost, or just too late
+            raise Interrupted
+
+
+@dataclass(eq=False)
+class _Work:
+    """What a thread does that may be broken off."""
+
+    progress: Progress
+    thread: int = field(default_factory=threading.get_ident)
+    thrown: float = -math.inf
+
+    def throw(self) -> None:
+        """Break it off if it should stop; again where that was lost, but not while it is on its way."""
+        if should_stop(self.progress) and time.monotonic() - self.thrown > 1:
+            self.thrown = time.monotonic()
+            throw = ctypes.pythonapi.PyThreadState_SetAsyncExc
+            throw(ctypes.c_ulong(self.thread), ctypes.py_object(Interrupted))
+
+
+@dataclass(eq=False)
+class _Look:
+    """What the watcher does again and again, until it is over."""
+
+    act: Callable[[], None]
+    over: bool = False
+
+
+class _Watcher:
+    """Looks twenty times a second, on one thread that is kept: to start one takes a core's time.
+
+    Attributes:
+        lock: held while it looks.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._looks: list[_Look] = []
+        self._some = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def add(self, look: _Look) -> None:
+        """From now on it is done, until it is over."""
+        with self.lock:
+            self._looks.append(look)
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._watch, daemon=True, name="dpsql-watcher")
+                self._thread.start()
+        self._some.set()
+
+    def _watch(self) -> None:
+        while self._some.wait():
+            time.sleep(0.05)
+            with self.lock:
+                self._looks = [look for look in self._looks if not look.over]
+                for look in self._looks:
+                    self._look(look)
+                if not self._looks:
+                    self._some.clear()
+
+    def _look(self, look: _Look) -> None:
+        try:
+            look.act()
+        except Exception as error:
+            look.over = True  # the others go on
+            hooked = threading.ExceptHookArgs((type(error), error, error.__traceback__, threading.current_thread()))
+            threading.excepthook(hooked)
+
+
+_watcher: Final = _Watcher()
+
+
+@contextmanager
+def _watched(act: Callable[[], None]) -> Iterator[None]:
+    """While inside, the watcher does this; after it no more, also where the work is broken off anywhere."""
+    look = _Look(act)
     try:
+        _watcher.add(look)
         yield
     finally:
-        finished.set()
-        watcher.join()
+        try:
+            look.over = True
+        finally:
+            look.over = True  # if the first was broken off
+            with _watcher.lock:  # until nothing is done that began before
+                pass
 
 
 def should_stop(progress: Progress) -> bool:

@@ -9,14 +9,14 @@ import duckdb
 from sqlglot import exp
 
 from dpsql.constraint import Constraint, components
-from dpsql.database.catalog import Column, Source, find_source, quote, split_name
-from dpsql.database.constraints import find_allowed, parse_predicate
+from dpsql.database.catalog import Column, Source, find_source, split_name
+from dpsql.database.constraints import check_tuples, find_allowed
 from dpsql.database.encoding import automatic, can_not_be_listed, declare_bins, declare_values
 from dpsql.database.public import is_protected
 from dpsql.database.store import Books
 from dpsql.domain import Attribute, Domain, can_be_binned
 from dpsql.errors import InvalidArgument, NotDeclared, NotProtected
-from dpsql.names import fold
+from dpsql.names import fold, quote
 from dpsql.neighbours import Neighbours
 from dpsql.privacy.accounting import account_budget
 from dpsql.privacy.ledger import Account
@@ -113,7 +113,25 @@ def account_of(books: Books, source: Source) -> Account:
     return account
 
 
-def declare(
+def declare(cursor: duckdb.DuckDBPyConnection, source: Source, name: str, **how: Any) -> Attribute:
+    """Declare the public domain of a column; see `declaration`, and `dp_domain` in the README."""
+    attribute = declaration(cursor, source, name, **how)
+    record(cursor, source, attribute)
+    return attribute
+
+
+def record(cursor: duckdb.DuckDBPyConnection, source: Source, attribute: Attribute) -> None:
+    """Write a declaration down.
+
+    Raises:
+        NotProtected: the table has no account.
+    """
+    books = Books(cursor, source.catalog)
+    account_of(books, source)
+    books.declare(source.key, attribute)
+
+
+def declaration(
     cursor: duckdb.DuckDBPyConnection,
     source: Source,
     name: str,
@@ -129,7 +147,7 @@ def declare(
     other: Any = None,
     search_path: str = "",
 ) -> Attribute:
-    """Declare the public domain of a column; see `dp_domain` in the README.
+    """The public domain of a column as an owner declares it, checked; only a reference's rows are read.
 
     Raises:
         NotProtected: the table has no account yet.
@@ -158,17 +176,14 @@ def declare(
         raise InvalidArgument(f"bins goes with lower and upper, not with {chosen[0]}")
     nullable = column.nullable if nulls is None else nulls
     if exclude:
-        attribute = Attribute(column.name, column.type, "excluded")
-    elif values is not None or reference is not None:
+        return Attribute(column.name, column.type, "excluded")
+    if values is not None or reference is not None:
         origin = "declared" if values is not None else "reference"
         listed = values if values is not None else _reference_values(cursor, books, str(reference), search_path)
-        attribute = declare_values(cursor, column, listed, nullable=nullable, other=other, origin=origin)
-    else:
-        if edges is None and (lower is None or upper is None):
-            raise InvalidArgument(f"column {column.name!r}: lower and upper go together")
-        attribute = declare_bins(cursor, column, edges, lower, upper, bins, nullable=nullable, other=other)
-    books.declare(source.key, attribute)
-    return attribute
+        return declare_values(cursor, column, listed, nullable=nullable, other=other, origin=origin)
+    if edges is None and (lower is None or upper is None):
+        raise InvalidArgument(f"column {column.name!r}: lower and upper go together")
+    return declare_bins(cursor, column, edges, lower, upper, bins, nullable=nullable, other=other)
 
 
 def check_stored(source: Source, column: Column) -> None:
@@ -181,40 +196,58 @@ def check_stored(source: Source, column: Column) -> None:
         raise InvalidArgument(_GENERATED.format(source.name, column.name))
 
 
-def constrain(
-    cursor: duckdb.DuckDBPyConnection, source: Source, predicate: str, *, remove: bool = False
-) -> tuple[Constraint, int, int]:
-    """State a public fact that every synthetic row must satisfy, or take it back; see `dp_constraint` in the README.
+def constrain(cursor: duckdb.DuckDBPyConnection, source: Source, constraint: Constraint) -> tuple[int, int]:
+    """State a public fact that every synthetic row must satisfy; see `dp_constraint` in the README.
 
     It runs on the declared domain and on synthetic rows, never on private ones: whether they satisfy it is not checked.
 
+    Args:
+        cursor: of the owner.
+        source: whose rows it is about.
+        constraint: from `parse_predicate`.
+
     Returns:
-        The constraint, how many tuples of its columns' codes there are, and how many it allows together with the
-        constraints recorded before that share a column with it; zeros when it was taken back.
+        How many tuples of its columns' codes there are, and how many it allows together with the constraints recorded
+        before that share a column with it.
 
     Raises:
         NotProtected: the table has no account yet.
         NotDeclared: a column that it names has no domain yet.
-        InvalidArgument: no predicate about one row, unknown to be taken back, or nothing would satisfy it.
+        InvalidArgument: there are too many tuples to try, or nothing would satisfy it.
+    """
+    books = Books(cursor, source.catalog)
+    domain, component = tried_on(books, source, constraint)
+    allowed = find_allowed(source, domain, component)[0]
+    books.constrain(source.key, constraint)
+    return domain.size(allowed.clique), len(allowed.codes)
+
+
+def unconstrain(cursor: duckdb.DuckDBPyConnection, source: Source, predicate: str) -> Constraint:
+    """Take a fact back.
+
+    Raises:
+        NotProtected: the table has no account yet.
+        InvalidArgument: it was not stated.
     """
     books = Books(cursor, source.catalog)
     account_of(books, source)
     known = books.constraints(source.key)
-    if remove:
-        found = [other for other in known if other.predicate == predicate.strip()]
-        if not found:
-            listed = "; ".join(other.predicate for other in known) or "none"
-            raise InvalidArgument(f"{source.name!r} has no constraint {predicate.strip()!r}; it has: {listed}")
-        books.constrain(source.key, found[0], remove=True)
-        return found[0], 0, 0
-    constraint = parse_predicate(source, predicate)
-    together = [constraint, *(other for other in known if other.predicate != constraint.predicate)]
-    component = next(part for part in components(together) if constraint in part)
-    columns = sorted({name for part in component for name in part.columns})
-    domain = domain_of(books, source, columns)
-    allowed = find_allowed(source, domain, component)[0]
-    books.constrain(source.key, constraint)
-    return constraint, domain.size(allowed.clique), len(allowed.codes)
+    found = [other for other in known if other.predicate == predicate.strip()]
+    if not found:
+        listed = "; ".join(other.predicate for other in known) or "none"
+        raise InvalidArgument(f"{source.name!r} has no constraint {predicate.strip()!r}; it has: {listed}")
+    books.constrain(source.key, found[0], remove=True)
+    return found[0]
+
+
+def tried_on(books: Books, source: Source, constraint: Constraint) -> tuple[Domain, Sequence[Constraint]]:
+    """The domain on which a fact is tried, and the facts that belong together with it, itself too; see `constrain`."""
+    account_of(books, source)
+    others = (other for other in books.constraints(source.key) if other.predicate != constraint.predicate)
+    component = next(part for part in components([constraint, *others]) if constraint in part)
+    domain = domain_of(books, source, sorted({name for part in component for name in part.columns}))
+    check_tuples(source, domain, component)
+    return domain, component
 
 
 def _reference_values(cursor: duckdb.DuckDBPyConnection, books: Books, reference: str, search_path: str) -> list[str]:

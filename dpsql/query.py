@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import itertools
 import re
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, NoReturn, Protocol, cast
 
@@ -23,13 +21,14 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from dpsql.errors import InvalidQuery, UnknownName
-from dpsql.names import fold, pick
+from dpsql.names import fold, pick, quote, shorten
+from dpsql.process import deep_recursion
 
 _LONGEST: Final = 200_000  # characters
 _MOST_CONDITIONS: Final = 12_000
 _MOST_SETS: Final = 1024
 _DEEPEST: Final = 20  # views, CTEs and subqueries inside one another
-_RECURSION: Final = 50_000
+_DEEPEST_NODES: Final = 300
 _MOST_NODES: Final = 200_000
 INSTEAD: Final = "a query is SELECT keys, count(*) FROM the_table WHERE … GROUP BY keys, with count, sum or avg"
 
@@ -81,6 +80,43 @@ class Dimension:
     origin: Any
     columns: tuple[tuple[str, str], ...]
     keys: tuple[int, ...]
+
+
+def sql_of(tree: exp.Expr) -> str:
+    """An expression as DuckDB's SQL; a quoted column, as most are, without the copy that is made for a generator."""
+    name = tree.this
+    plain = isinstance(tree, exp.Column) and isinstance(name, exp.Identifier) and name.quoted and not tree.comments
+    if plain and not any(value for part, value in tree.args.items() if part != "this"):
+        return quote(name.name)
+    return tree.sql(dialect="duckdb")
+
+
+def structure(tree: exp.Expr) -> str:
+    """A text that tells expressions apart: their nodes in brackets. Long chains are deep: `repr` would indent them.
+
+    >>> structure(sqlglot.parse_one("a + 1"))
+    "Add(this=Column(this=Identifier(this='a', quoted=False, ), ), expression=Literal(this='1', is_string=False, ), )"
+    """
+    parts: list[str] = []
+    left: list[tuple[bool, Any]] = [(False, tree)]
+    while left:
+        is_text, item = left.pop()
+        if is_text:
+            parts.append(item)
+        elif isinstance(item, exp.Expr):
+            parts.append(f"{type(item).__name__}(")
+            left.append((True, ")"))
+            for name, value in reversed(item.args.items()):
+                if value is not None and value != []:
+                    left += [(True, ", "), (False, value), (True, f"{name}=")]
+        elif isinstance(item, list):
+            parts.append("[")
+            left.append((True, "]"))
+            for value in reversed(item):
+                left += [(True, ", "), (False, value)]
+        else:
+            parts.append(repr(item))
+    return "".join(parts)
 
 
 def columns_read(tree: exp.Expr) -> set[str]:
@@ -165,8 +201,10 @@ class Query:
         """Tells queries apart that mean or show something else."""
         trees = [*self.keys, *self.filters, *self.outputs, *self.scope.columns.values(), self.select]
         trees += [] if self.having is None else [self.having]
-        texts = [tree.sql(dialect="duckdb") for tree in (*trees, *self.order)]
-        aggregates = [[a.kind, repr(a.argument), *map(repr, a.filters)] for a in self.aggregates]
+        texts = [sql_of(tree) for tree in (*trees, *self.order)]
+        aggregates = [
+            [a.kind, a.argument and structure(a.argument), *map(structure, a.filters)] for a in self.aggregates
+        ]
         shown = (
             {name: list(columns) for name, columns in self.scope.tables.items()},
             self.sets,
@@ -224,15 +262,25 @@ def parse_statements(text: str) -> list[exp.Expr]:
     return statements
 
 
-@contextmanager
-def deep_recursion() -> Iterator[None]:
-    """Room for expressions inside one another: Python's own frames, which take no C stack."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, _RECURSION))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(before)
+def check_depth(tree: exp.Expr) -> list[exp.Expr]:
+    """Refuse what is nested too deeply: a chain of one operator, as x OR y OR …, counts as one.
+
+    Returns:
+        All nodes, what is outside first.
+    """
+    nodes = list(tree.bfs())
+    if len(nodes) <= _DEEPEST_NODES:
+        return nodes
+    depths = {id(tree): 1}
+    for node in nodes:
+        for child in node.iter_expressions():
+            chained = isinstance(node, exp.Binary) and type(node) is type(child)
+            depths[id(child)] = depth = depths[id(node)] + (0 if chained else 1)
+            if depth > _DEEPEST_NODES:
+                raise InvalidQuery(
+                    f"query: nested too deeply: more than {_DEEPEST_NODES} expressions inside one another"
+                )
+    return nodes
 
 
 def first_line(error: Exception) -> str:
@@ -245,8 +293,7 @@ def first_line(error: Exception) -> str:
 
 def refuse(node: exp.Expr, reason: str, instead: str = INSTEAD) -> NoReturn:
     """Say what cannot be answered, where it is, and what can."""
-    shown = node.sql(dialect="duckdb")
-    shown = shown if len(shown) <= 80 else shown[:77] + "…"
+    shown = shorten(node.sql(dialect="duckdb"))
     first = min((n.meta for n in node.walk() if n.meta.get("line")), key=lambda meta: meta["start"], default=None)
     where = f" (line {first['line']}, column {first['col'] - first['end'] + first['start']})" if first else ""
     raise InvalidQuery(f"query: {reason}, in: {shown}{where}; {instead}")
@@ -569,7 +616,10 @@ class _Names:
     def over_rows(self, tree: exp.Expr) -> exp.Expr:
         """A scalar expression with every column replaced by what it is over the origin's columns."""
         _check_scalar(tree)
-        found = tree.transform(lambda node: self.find(node) if isinstance(node, exp.Column) else node)
+        if isinstance(tree, exp.Column):  # most are, and to transform copies
+            found = self.find(tree)
+        else:
+            found = tree.transform(lambda node: self.find(node) if isinstance(node, exp.Column) else node)
         if sum(1 for _ in itertools.islice(found.walk(), _MOST_NODES + 1)) > _MOST_NODES:
             refuse(tree, "an expression grows too large where its names are replaced")
         return found
@@ -632,13 +682,15 @@ def analyse(statement: exp.Expr, catalog: Catalog) -> Query:
         refuse(statement, f"{type(statement).__name__.upper()} is not supported", "ask each query by itself")
     if not isinstance(statement, exp.Select):
         refuse(statement, f"{statement.key.upper()} is not a query")
+    check_depth(statement)
     _check_clauses(statement, _OF_GROUPS)
     for item in statement.expressions:
         window = item.find(exp.Window)
         if window is not None:
             refuse(window, *_unpacked(_NOT_SELECT["windows"]))
     written = statement
-    statement = cast(exp.Select, statement.transform(spelled))
+    if statement.find(exp.Anonymous) is not None:  # to transform copies
+        statement = cast(exp.Select, statement.transform(spelled))
     place = _Place(catalog).with_(statement)
     scope = _from(statement, place)
     return replace(_Analysis(statement, scope).query(), select=written)
@@ -747,6 +799,10 @@ class _Analysis:
 
     def _over_results(self, tree: exp.Expr) -> exp.Expr:
         """An expression over keys and aggregates: each replaced by its name in the result."""
+        return self._named_results(tree.copy())
+
+    def _named_results(self, tree: exp.Expr) -> exp.Expr:
+        """The same, of an expression that may be changed."""
         found = self._result(tree)
         if found is not None:
             return found
@@ -762,22 +818,23 @@ class _Analysis:
             refuse(tree, "a subquery in an expression is not supported", "say it around: SELECT … FROM dp_query('…')")
         if isinstance(tree, _REFUSED) or not isinstance(tree, (*_ALLOWED, exp.Ordered)):
             _check_scalar(tree)
-        copy = tree.copy()
-        for name, value in copy.args.items():
+        for name, value in list(tree.args.items()):
             if isinstance(value, exp.Expr):
-                copy.set(name, self._over_results(value) if _holds_values(value) else value)
+                tree.set(name, self._named_results(value) if _holds_values(value) else value)
             elif isinstance(value, list):
-                listed = [self._over_results(v) if isinstance(v, exp.Expr) and _holds_values(v) else v for v in value]
-                copy.set(name, listed)
-        return copy
+                listed = [self._named_results(v) if isinstance(v, exp.Expr) and _holds_values(v) else v for v in value]
+                tree.set(name, listed)
+        return tree
 
     def _result(self, tree: exp.Expr) -> exp.Expr | None:
         """k<i> where the expression is a key, a<i> where it is an aggregate."""
         aggregate = self._aggregate(tree)
         if aggregate is not None:
             return exp.column(f"a{self._aggregates.setdefault(aggregate, len(self._aggregates))}")
+        kinds = {exp.Column, exp.Paren, *(type(_unwrapped(known)) for _, known in self._keys.values())}
         if (
             not self._keys
+            or type(tree) not in kinds  # before all that looks at what is inside, which is done of each node
             or tree.find(exp.Column) is None
             or _counts(tree)
             or isinstance(tree, exp.Literal | exp.Null | exp.Boolean | exp.DataType | exp.Var)
@@ -871,7 +928,7 @@ def _whole(clause: exp.Expr | None, what: str) -> int | None:
 
 def _counts(tree: exp.Expr) -> bool:
     """Whether an aggregate is in it."""
-    return tree.find(exp.AggFunc, exp.Filter) is not None
+    return not isinstance(tree, exp.Column) and tree.find(exp.AggFunc, exp.Filter) is not None
 
 
 def _is_scalar(tree: exp.Expr) -> bool:
@@ -885,7 +942,10 @@ def _holds_values(node: exp.Expr) -> bool:
 
 def _bare(tree: exp.Expr) -> str:
     """The text of an expression without its parentheses, to compare the trees: each node in brackets of its own."""
-    return repr(tree.transform(lambda node: _unwrapped(node)))
+    tree = _unwrapped(tree)
+    if isinstance(tree, exp.Column):
+        return sql_of(tree)
+    return structure(tree if tree.find(exp.Paren) is None else tree.transform(lambda node: _unwrapped(node)))
 
 
 def _unwrapped(node: exp.Expr) -> exp.Expr:

@@ -32,6 +32,7 @@ from dpsql.database.constraints import find_allowed, settle_bins
 from dpsql.database.counting import DuckDBCounter
 from dpsql.database.lineage import Tables
 from dpsql.database.priors import find_prior, load_prior
+from dpsql.database.scratch import stopped_by
 from dpsql.database.store import Books, Entry, rows_table
 from dpsql.domain import Domain
 from dpsql.errors import DpsqlError, Interrupted, InvalidArgument
@@ -45,13 +46,15 @@ from dpsql.privacy.accounting import Budget, check_delta, check_epsilon
 from dpsql.privacy.curator import Answer, Curator
 from dpsql.privacy.ledger import Account
 from dpsql.privacy.noise import Entropy, check_scale, system_entropy
-from dpsql.progress import Progress, polling, should_stop
+from dpsql.progress import Progress, breaking, polling, should_stop
 from dpsql.protection import account_of, domain_of
 from dpsql.workload import Workload, parse_workload
 
 Cursors = Callable[[], AbstractContextManager[duckdb.DuckDBPyConnection]]
 """Opens a connection of its own to the instance, for the time of a `with`."""
 DEFAULT_MECHANISM: Final = AUTO
+LONGEST_NAME: Final = 1000
+"""Characters of a release's name."""
 _MOST_QUESTIONS: Final = 10**6  # that share a charge equally, with noise that can still be drawn
 _MOST_ROWS: Final = 200_000_000
 
@@ -177,15 +180,16 @@ def resolve(cursor: duckdb.DuckDBPyConnection, request: Request, *, to_charge: b
         DpsqlError: a child says what is wrong, and what mends it.
     """
     _check_rows(request.rows)
+    check_name(request.release)
     source = find_source(cursor, request.table, request.search_path)
     books = Books(cursor, source.catalog)
     account = account_of(books, source)
     delta = asked_delta(account, request.epsilon, request.delta)
     domain = domain_of(books, source, request.columns)
-    tables = Tables(cursor, request.search_path)
+    tables = Tables(cursor, request.search_path, source)
     workload = parse_workload(request.workload, source.parts, domain, tables).ordered()
-    cells = sum(domain.size(clique) for clique in workload.cliques)
-    facts = Facts(account.pure, request.epsilon, request.prior is not None, bool(workload.thresholds), cells)
+    order = max((len(clique) for clique in workload.cliques), default=0)
+    facts = Facts(account.pure, request.epsilon, request.prior is not None, bool(workload.thresholds), order)
     mechanism, choice = choose(request.mechanism, request.options, facts)
     budget = mechanism.budget(request.epsilon, delta, domain, workload, account.neighbours)
     catalog, schema = current_schema(cursor, request.search_path)
@@ -206,6 +210,16 @@ def resolve(cursor: duckdb.DuckDBPyConnection, request: Request, *, to_charge: b
         books.check_writable()
         account.require(budget, mechanism.conversion)
     return Resolved(request, key, canonical, source, account, domain, workload, mechanism, budget, entry, choice)
+
+
+def check_name(release: str) -> None:
+    """Refuse a name of a release that is as long as a text.
+
+    Raises:
+        InvalidArgument: it is.
+    """
+    if len(release) > LONGEST_NAME:
+        raise InvalidArgument(f"release has {len(release)} characters, more than {LONGEST_NAME}: give a shorter name")
 
 
 def asked_delta(account: Account, epsilon: float, delta: float | None) -> float:
@@ -309,7 +323,8 @@ def produce(cursors: Cursors, resolved: Resolved, progress: Progress, entropy: E
         Interrupted: what was charged is kept.
     """
     with alone(resolved.key, progress), cursors() as cursor, guarded(progress, cursor):
-        now = resolve(cursor, resolved.request)
+        with stopped_by(progress), breaking(progress):
+            now = resolve(cursor, resolved.request)
         if now.entry is None or now.entry.state != "published":
             resolved.check_same(now)
         books = Books(cursor, now.source.catalog)
@@ -400,15 +415,16 @@ def _make(
     seed = int(entry.key[:15], 16)
     outcome = resolved.mechanism.run(curator, resolved.workload, entry.rho, seed, progress)
     report = dict(outcome.report)
+    told = [answer.measurement for answer in books.answers(entry.key) if answer.measurement is not None]
     if curator.earlier:
-        report = {"reused": 0, **report, **_contradicted(books, entry, curator.earlier)}
+        report = {"reused": 0, **report, **_contradicted(told, curator.earlier)}
     if resolved.choice:
         report["choice"] = resolved.choice
     counter.close()
     allowed = find_allowed(resolved.source, entry.domain, books.constraints(entry.source))
     if not np.isfinite(outcome.model.total):
         raise DpsqlError("the fit gave no finite total; the same call tries again from the stored measurements, free")
-    rows = resolved.request.rows if resolved.request.rows is not None else _total(books, entry, outcome.model)
+    rows = resolved.request.rows if resolved.request.rows is not None else _total(entry, told, outcome.model)
     generator = np.random.default_rng()
     codes = outcome.model.sample(min(max(0, rows), _MOST_ROWS), generator, progress, allowed)
     progress.stage("storing")
@@ -419,18 +435,16 @@ def _make(
     return books.publish(entry, resolved.source, columns, frame, report)
 
 
-def _total(books: Books, entry: Entry, model: Model) -> int:
+def _total(entry: Entry, told: Sequence[Measurement], model: Model) -> int:
     """The number of rows: exact where it is public, also 0, which no model stands for; else what the fit found."""
-    answers = books.answers(entry.key) if entry.neighbours.total_is_public else ()
-    told = (answer.measurement for answer in answers if answer.measurement is not None)
-    exact = next((measured for measured in told if not measured.clique and measured.variance == 0), None)
+    public = told if entry.neighbours.total_is_public else ()
+    exact = next((measured for measured in public if not measured.clique and measured.variance == 0), None)
     return round(model.total) if exact is None else int(exact.values[0])
 
 
-def _contradicted(books: Books, entry: Entry, earlier: Sequence[Measurement]) -> dict[str, Any]:
+def _contradicted(told: Sequence[Measurement], earlier: Sequence[Measurement]) -> dict[str, Any]:
     """What a release says of earlier measurements that it could not use; how many it used its mechanism says."""
-    measured = [answer.measurement for answer in books.answers(entry.key) if answer.measurement is not None]
-    if consistent(measured, earlier):
+    if consistent(told, earlier):
         return {}
     return {"earlier": "what earlier releases measured contradicts this one, so the table changed: left out"}
 

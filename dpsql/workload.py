@@ -26,13 +26,16 @@ from sqlglot.errors import SqlglotError
 
 from dpsql.domain import Clique, Domain
 from dpsql.errors import DomainTooLarge, InvalidQuery, InvalidWorkload, UnknownName
-from dpsql.names import ends_with
-from dpsql.query import INSTEAD, Catalog, Scope, analyse, columns_read, deep_recursion, first_line
+from dpsql.names import ends_with, shorten
+from dpsql.process import deep_recursion
+from dpsql.query import INSTEAD, Catalog, Scope, analyse, columns_read, first_line
 from dpsql.threshold import Family, Threshold, clique_of
 
 _ALL = re.compile(r"\s*all\s+(\d+)-way\s*", re.IGNORECASE)
 _RANDOM = re.compile(r"\s*(\d+)\s+random\s+(\d+)-way\s+seed\s+(\d+)\s*", re.IGNORECASE)
 _MOST_CLIQUES: Final = 20_000
+_MOST_COLUMNS: Final = 18  # of a marginal all of whose subsets are listed
+_MOST_SUBSETS: Final = 2_000_000
 _MOST_CELLS: Final = 200_000_000  # of a default workload
 _LONGEST: Final = 1_000_000  # characters
 _MOST_SHORTHANDS: Final = 20
@@ -75,15 +78,32 @@ class Workload:
     def closure(self) -> tuple[Clique, ...]:
         """All non-empty subsets of the needed cliques, smaller ones first, without repetition.
 
+        Raises:
+            DomainTooLarge: see `check_subsets`.
+
         >>> Workload((("a", "b"),)).closure()
         (('a',), ('b',), ('a', 'b'))
         """
-        largest = max((len(clique) for clique in self.needed), default=0)
+        self.check_subsets()
         found: dict[Clique, None] = {}
-        for order in range(1, largest + 1):
+        for order in range(1, max(map(len, self.needed), default=0) + 1):
             for clique in self.needed:
                 found.update(dict.fromkeys(itertools.combinations(clique, order)))
         return tuple(found)
+
+    def check_subsets(self) -> None:
+        """Refuse marginals whose subsets are too many to be listed; a mechanism that lists them asks before the charge.
+
+        Raises:
+            DomainTooLarge: they are.
+        """
+        largest = max(map(len, self.needed), default=0)
+        count = sum(2 ** len(clique) for clique in self.needed)
+        if largest > _MOST_COLUMNS or count > _MOST_SUBSETS:
+            raise DomainTooLarge(
+                f"the workload's marginals have up to {largest} columns and {count:.3g} subsets together, more than "
+                f"{_MOST_COLUMNS} and {_MOST_SUBSETS:.3g}: ask for marginals of fewer columns"
+            )
 
     def ordered(self) -> Workload:
         """The same workload in one order, whatever order it was written in: equal requests then ask equal questions."""
@@ -121,8 +141,7 @@ def parse_workload(text: str | None, source: Sequence[str], domain: Domain, cata
         workload = Workload(cliques, thresholds, told)
         if len(workload) > _MOST_CLIQUES:
             raise DomainTooLarge(f"the workload has {len(workload)} parts, more than {_MOST_CLIQUES}: ask for fewer")
-    for clique in workload.needed:
-        domain.check_countable(clique)
+    domain.check_countable(max(workload.needed, key=domain.size, default=()))
     return workload
 
 
@@ -373,6 +392,5 @@ def _column(expression: exp.Expr) -> str:
 
 
 def _refuse(expression: exp.Expr, reason: str) -> NoReturn:
-    text = expression.sql(dialect="duckdb")
-    shown = text if len(text) <= 80 else text[:77] + "…"
+    shown = shorten(expression.sql(dialect="duckdb"))
     raise InvalidWorkload(f"workload: {reason}, in: {shown}; {_EXPECTED}")

@@ -17,6 +17,7 @@ class Rows:
     def __init__(self, domain: Domain, rows) -> None:
         self._domain, self._rows = domain, [tuple(row) for row in rows]
         self.read: list[tuple[str, ...]] = []
+        self._marginals: dict[tuple[str, ...], Marginal] = {}
 
     def among(self, places):
         return Rows(self._domain, [self._rows[place] for place in places])
@@ -30,6 +31,11 @@ class Rows:
 
     def marginal(self, clique):
         self.read.append(clique)
+        if clique not in self._marginals:
+            self._marginals[clique] = self._counted(clique)
+        return self._marginals[clique]
+
+    def _counted(self, clique):
         if not clique:
             return Marginal((), 1, np.array([0]), np.array([len(self._rows)]))
         places = [self._domain.names.index(name) for name in clique]

@@ -51,6 +51,10 @@ SYNTHESIZE = {
     ),
     "rows negative": ("dp_synthesize('people', epsilon := 1, rows := -1)", "rows is -1"),
     "rows too many": ("dp_synthesize('people', epsilon := 1, rows := 100000000000)", "rows is 100000000000"),
+    "a name that is a text": (
+        f"dp_synthesize('people', epsilon := 1, release := '{'x' * 1001}')",
+        "release has 1001 characters, more than 1000",
+    ),
     "no columns": ("dp_synthesize('people', epsilon := 1, columns := [])", "columns is empty"),
     "unknown column": ("dp_synthesize('people', epsilon := 1, columns := ['wage'])", "has no column 'wage'"),
     "workload: no SQL": ("dp_synthesize('people', epsilon := 1, workload := 'hello world')", "workload"),

@@ -155,6 +155,51 @@ def test_installing_after_the_first_connection_was_closed(tmp_path):
         assert db.budget().empty
 
 
+def test_a_collation_does_not_change_which_table_is_meant(tmp_path):
+    db = dpsql.connect(tmp_path / "bank.duckdb")
+    db.sql("SET GLOBAL default_collation = 'NOACCENT'")
+    db.sql('CREATE TABLE cafe AS SELECT true AS a; CREATE TABLE "café" AS SELECT true AS a')
+    db.protect("café", epsilon=1.0, delta=1e-6)
+    assert db.budget().source.tolist() == ["café"]
+    with pytest.raises(DpsqlError, match="there is no table 'cafè'"):
+        db.protect("cafè", epsilon=1.0, delta=1e-6)
+    db.close()
+
+
+def test_a_collation_does_not_make_a_renamed_table_public(tmp_path):
+    """Another table whose name is taken for that of a protected one does not stand for it."""
+    db = dpsql.connect(tmp_path / "bank.duckdb")
+    db.sql('CREATE TABLE "café" AS SELECT true AS a; CREATE TABLE cafe AS SELECT true AS a')
+    db.sql("CREATE TABLE other AS SELECT true AS a")
+    db.protect("café", epsilon=1.0, delta=1e-6)
+    db.protect("other", epsilon=1.0, delta=1e-6)
+    db.sql('ALTER TABLE "café" RENAME TO x')
+    db.sql("SET GLOBAL default_collation = 'NOACCENT'")
+    with pytest.raises(DpsqlError, match="not there under its name, so no other table is surely public"):
+        db.synthesize("other", 0.5, prior="x", mechanism="ide")
+    db.close()
+
+
+def test_what_is_kept_of_a_connection_that_is_closed_is_not_used(tmp_path):
+    """Names are looked up on connections that are kept; they end with the one that they were opened by."""
+    path = tmp_path / "bank.duckdb"
+    first = dpsql.connect(path)
+    other = duckdb.connect(str(path), config={"allow_unsigned_extensions": "true"})
+    second = dpsql.install(other)
+    small(first)
+    told = first.sql(CALL).fetchall()
+    for _ in range(2):
+        with pytest.raises(duckdb.Error, match="there is no table 'nothing'"):
+            other.execute("FROM dp_plan('nothing', epsilon := 1)")
+    first.close()
+    for _ in range(2):
+        assert other.execute(CALL).fetchall() == told
+        with pytest.raises(duckdb.Error, match="there is no table 'nothing'"):
+            other.execute("FROM dp_plan('nothing', epsilon := 1)")
+    second.close()
+    duckdb.connect(str(path)).close()
+
+
 @pytest.mark.parametrize(
     ("how", "name"),
     [
@@ -258,13 +303,13 @@ def test_closing_while_threads_work(tmp_path):
 
 def test_the_same_workload_in_another_order_is_the_same_release(db, monkeypatch):
     """A killed run is completed by the same request however its statements are ordered."""
-    from dpsql.mechanisms import projection
+    from dpsql.mechanisms import leaning
 
     db.sql("CREATE TABLE four AS SELECT i % 2 = 0 a, i % 3 = 0 b, i % 5 = 0 c, i % 7 = 0 d FROM range(300) r(i)")
     db.protect("four", epsilon=10.0, delta=1e-6)
     parts = ["SELECT count(*) FROM four GROUP BY a, b", "SELECT count(*) FROM four GROUP BY c, d"]
     with monkeypatch.context() as patch, pytest.raises(Interrupted):
-        patch.setattr(projection, "fit_marginals", lambda *_: (_ for _ in ()).throw(Interrupted))
+        patch.setattr(leaning, "fit_marginals", lambda *_: (_ for _ in ()).throw(Interrupted))
         db.synthesize("four", 1.0, workload=";".join(parts))
     spent = db.budget().epsilon_spent[0]
     release = db.synthesize("four", 1.0, workload=";".join(parts[::-1]), steps=500)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import random
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from pathlib import Path
 
 import duckdb
 import pytest
 
 import dpsql
-from dpsql.errors import Interrupted
+from dpsql.errors import Interrupted, InvalidArgument
+from dpsql.process import uncollected
+from dpsql.progress import Quiet, breaking
 
 OPTIONS = "relaxed_rows := 16, steps := 20"
 CALL = f"FROM dp_synthesize('t', epsilon := 1.0, {OPTIONS})"
@@ -146,6 +152,103 @@ def test_interrupted_from_another_thread(db):
         db.synthesize("t", 1.0, relaxed_rows=512, steps=100000)
     assert db.sql("SELECT epsilon_spent FROM dp_budget()").fetchall() == spent
     assert db.sql("SELECT state IN ('reserved', 'measured') FROM dp_releases()").fetchall() == [(True,)]
+
+
+def test_work_of_python_alone_is_broken_off():
+    """Where nothing is asked in between; once more where the first exception was lost; what it was turned into is it."""
+
+    def work(lost: int) -> None:
+        for _ in range(lost):
+            try:
+                for _ in range(10**10):
+                    pass
+            except Interrupted:
+                continue
+        try:
+            for _ in range(10**10):
+                pass
+        except Interrupted:
+            raise InvalidArgument("no SQL") from None
+
+    for lost in (0, 1):
+        with pytest.raises(Interrupted), breaking(Quiet(lambda: True)):
+            work(lost)
+        assert gc.isenabled()
+    with pytest.raises(InvalidArgument), breaking(Quiet()):
+        raise InvalidArgument("no SQL")
+
+
+@pytest.mark.parametrize("wait", [0.05, 0.2, 0.5, 1.0])
+def test_a_long_text_is_interrupted_while_it_is_parsed(db, wait):
+    """An OR of 10,000 terms takes seconds to be understood: nothing is charged, and the next query is answered."""
+    db.sql("CREATE TABLE t AS SELECT i % 100 AS c FROM range(1000) r(i)")
+    db.protect("t", epsilon=1.5, delta=1e-6)
+    db.domain("t", "c", lower=0, upper=99)
+    query = "SELECT count(*) FROM t WHERE " + " OR ".join(f"c = {i % 100}" for i in range(10_000))
+    timer = threading.Timer(wait, db.interrupt)
+    timer.start()
+    with pytest.raises(duckdb.Error, match="(?i)interrupted"):
+        db.sql("FROM dp_query(?, epsilon := 0.5)", [query]).fetchall()
+    timer.join()
+    assert gc.isenabled()
+    assert db.sql("SELECT releases FROM dp_budget()").fetchall() == [(0,)]
+    assert len(db.query("SELECT c, count(*) FROM t GROUP BY c", epsilon=0.5)) == 101
+
+
+def test_no_thread_is_begun_where_a_thread_may_be_broken_off(db, monkeypatch):
+    """What is thrown into a thread that begins another can reach that one (Python 3.11): the first would wait for ever."""
+    db.sql("CREATE TABLE t AS SELECT i % 100 AS c FROM range(1000) r(i)")
+    db.protect("t", epsilon=5.0, delta=1e-6)
+    db.sql("FROM dp_domain('t', 'c', lower := 0, upper := 99)")
+    begun = []
+    begin = threading.Thread.start
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: (begun.append(thread.name), begin(thread))[1])
+    query = "SELECT c // 7 AS k, count(*) FROM t WHERE c * c > 50 GROUP BY k"
+    assert db.sql("FROM dp_query(?, epsilon := 0.5)", [query]).fetchall()
+    assert db.sql("FROM dp_plan(?, epsilon := 0.5)", [query]).fetchall()
+    assert db.sql("FROM dp_constraint('t', 'c % 3 = 0')").fetchall()
+    assert begun == []
+
+
+def test_interrupts_at_random_moments_end_as_such_or_come_too_late(db):
+    """While a query is parsed, tried or answered: no other error, nothing left behind, and what was charged is kept."""
+    db.sql("CREATE TABLE t AS SELECT i % 100 AS c FROM range(1000) r(i)")
+    db.protect("t", epsilon=1000.0, delta=1e-6)
+    db.domain("t", "c", lower=0, upper=99)
+    room, ended = sys.getrecursionlimit(), []
+    for number in range(25):
+        condition = " OR ".join(f"c = {(number + i) % 100}" for i in range(700))
+        query = f"SELECT c, count(*) AS n FROM t WHERE {condition} GROUP BY c HAVING c > {number}"
+        timer = threading.Timer(random.Random(number).random() * 0.6, db.interrupt)
+        timer.start()
+        try:
+            db.sql("FROM dp_query(?, epsilon := 0.5)", [query]).fetchall()
+            ended.append("answered")
+        except duckdb.Error as error:
+            ended.append("interrupted" if re.search("(?i)interrupted", str(error)) else str(error))
+        timer.join()
+        assert gc.isenabled()
+        assert sys.getrecursionlimit() == room
+    assert set(ended) <= {"answered", "interrupted"}, ended
+    assert "interrupted" in ended
+    assert len(db.query("SELECT c, count(*) FROM t GROUP BY c", epsilon=0.5)) == 101
+
+
+def test_garbage_is_collected_where_some_thread_always_works():
+    """As each parse holds the collector off, queries side by side would fill the memory."""
+
+    class Cycle:
+        def __init__(self):
+            self.me = self
+
+    with uncollected():
+        with uncollected():
+            kept = weakref.ref(Cycle())
+            for _ in range(600_000):
+                Cycle()
+        assert not gc.isenabled()
+        assert kept() is None
+    assert gc.isenabled()
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")

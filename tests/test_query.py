@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import sys
+import threading
 from decimal import Decimal
 from pathlib import Path
 
@@ -11,6 +14,7 @@ import numpy as np
 import pytest
 
 import dpsql
+from dpsql.process import deep_recursion
 
 FIXTURES = Path(__file__).parent / "fixtures" / "workload"
 TABLES = """
@@ -151,6 +155,72 @@ def test_deep_and_long_conditions(quiet):
         sql = f"SELECT count(*) AS n FROM people WHERE {condition}"
         expected = quiet.sql(sql).fetchall()[0][0]
         assert quiet.sql("SELECT n FROM dp_query(?, epsilon := 0.05)", [sql]).fetchall() == [(expected,)]
+
+
+def nested(depth):
+    return {
+        "negations": "NOT " * depth + "sick",
+        "calls": "coalesce(" * depth + "sick" + ", sick)" * depth,
+        "cases": "CASE WHEN " * depth + "sick" + " THEN sick END" * depth,
+    }
+
+
+@pytest.mark.parametrize("shape", nested(1))
+def test_what_is_nested_deeply_is_answered_or_refused_before_the_charge(quiet, shape):
+    """As deep as is allowed it is answered, whatever room Python's stack has; deeper it costs nothing."""
+    fits = f"SELECT count(*) AS n FROM people WHERE {nested(140)[shape]}"
+    expected = quiet.sql(fits).fetchall()[0][0]
+    assert quiet.sql("SELECT n FROM dp_query(?, epsilon := 0.05)", [fits]).fetchall() == [(expected,)]
+    before, room = quiet.ledger(), sys.getrecursionlimit()
+    for depth, call in itertools.product(
+        (350, 3000),
+        (
+            "dp_query(?, epsilon := 0.05)",
+            "dp_plan(?, epsilon := 0.05)",
+            "dp_synthesize('people', epsilon := 0.05, workload := ?)",
+            "dp_plan('people', epsilon := 0.05, workload := ?)",
+        ),
+    ):
+        text = f"SELECT count(*) FROM people WHERE {nested(depth)[shape]}"
+        with pytest.raises(duckdb.Error, match="nested too deeply"):
+            quiet.connection.execute(f"FROM {call}", [text]).fetchall()
+    with pytest.raises(duckdb.Error, match="nested too deeply|Expecting"):
+        quiet.connection.execute("FROM dp_query(?, epsilon := 1)", ["SELECT count(*) FROM people WHERE " + "(" * 9000])
+    assert len(quiet.ledger()) == len(before)
+    assert sys.getrecursionlimit() == room
+
+
+def test_long_conditions_anywhere_are_answered(quiet):
+    """Of 4,000 terms in FILTER and in HAVING, where time that grew with the cube of the length was a quarter of an hour."""
+    long = " OR ".join(f"hours = {i % 37 * 2}" for i in range(4000))
+    text = f"SELECT hours, count(*) FILTER (WHERE {long}) AS n FROM people GROUP BY hours HAVING {long} ORDER BY hours"
+    answered = quiet.sql("SELECT hours, n FROM dp_query(?, epsilon := 0.05)", [text]).fetchall()
+    assert answered == quiet.sql(text).fetchall()
+
+
+def test_the_room_for_recursion_is_put_back_by_the_last_of_all_threads():
+    """Each thread used to put back what it had found: the room of another, for good, or the little there was before it."""
+    before, first_is_in, second_is_in = sys.getrecursionlimit(), threading.Event(), threading.Event()
+    kept = []
+
+    def first():
+        with deep_recursion():
+            first_is_in.set()
+            second_is_in.wait(10)
+
+    def second():
+        first_is_in.wait(10)
+        with deep_recursion():
+            second_is_in.set()
+            threads[0].join(10)
+            kept.append(sys.getrecursionlimit())
+
+    threads = [threading.Thread(target=target) for target in (first, second)]
+    for thread in threads:
+        thread.start()
+    threads[1].join(10)
+    assert kept == [max(before, 50_000)]
+    assert sys.getrecursionlimit() == before
 
 
 @pytest.fixture

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dpsql.database.catalog import find_source
+from dpsql.database.catalog import Source, find_source
+from dpsql.database.constraints import parse_predicate
 from dpsql.database.scratch import stopped_by
-from dpsql.protection import constrain
+from dpsql.database.store import Books
+from dpsql.protection import constrain, tried_on, unconstrain
 
 from .bridge import Call, Parameter, Relation, TableFunction
 from .extension import Instance
-from .interrupts import watched
+from .interrupts import looking_up, watched
 from .relations import Computed
 
 COLUMNS = {
@@ -39,12 +41,21 @@ class DpConstraint(TableFunction):
 
     def bind(self, call: Call) -> Relation:
         """See `TableFunction.bind`."""
-        with self._instance.cursor() as cursor:
+        with looking_up(self._instance) as cursor:
             source = find_source(cursor, call["table"], call.search_path)
+            if call["remove"]:
+                return Computed(COLUMNS, lambda: self._remove(source, call["predicate"]))
+            stated = parse_predicate(source, call["predicate"])
+            tried_on(Books(cursor, source.catalog), source, stated)  # what it would refuse, with a caret
 
         def record() -> list[tuple[object, ...]]:
             with self._instance.cursor() as cursor, watched(self._instance) as progress, stopped_by(progress):
-                found, tuples, allowed = constrain(cursor, source, call["predicate"], remove=call["remove"])
-            return [(source.key, found.predicate, list(found.columns), tuples, allowed)]
+                tuples, allowed = constrain(cursor, source, stated)
+            return [(source.key, stated.predicate, list(stated.columns), tuples, allowed)]
 
         return Computed(COLUMNS, record)
+
+    def _remove(self, source: Source, predicate: str) -> list[tuple[object, ...]]:
+        with self._instance.cursor() as cursor:
+            found = unconstrain(cursor, source, predicate)
+        return [(source.key, found.predicate, list(found.columns), 0, 0)]

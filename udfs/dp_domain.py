@@ -6,11 +6,11 @@ from dpsql.database.catalog import Source, find_source
 from dpsql.discovery import DiscoveryRequest, discover, resolve_discovery
 from dpsql.domain import Attribute
 from dpsql.errors import InvalidArgument
-from dpsql.protection import declare
+from dpsql.protection import declaration, record
 
 from .bridge import Call, Parameter, Relation, TableFunction
 from .extension import Instance
-from .interrupts import watched
+from .interrupts import looking_up, watched
 from .relations import Computed
 
 COLUMNS = {
@@ -56,7 +56,7 @@ class DpDomain(TableFunction):
 
     def bind(self, call: Call) -> Relation:
         """See `TableFunction.bind`."""
-        with self._instance.cursor() as cursor:
+        with self._instance.lookup() as cursor:
             source = find_source(cursor, call["table"], call.search_path)
             source.column(call["column"])
         for name in ("values", "edges"):
@@ -69,13 +69,20 @@ class DpDomain(TableFunction):
                 raise InvalidArgument(
                     f"{name} is {call[name]:g}, but a declaration costs nothing: say discover := true"
                 )
-        given = {p.name: call[p.name] for p in self.parameters if not p.positional and p.name not in _OF_DISCOVERY}
+        how = {p.name: call[p.name] for p in self.parameters if not p.positional and p.name not in _OF_DISCOVERY}
+        how["search_path"] = call.search_path
+        found: Attribute | None = None
+        if call["reference"] is None:  # whose rows are read when the call runs
+            with looking_up(self._instance) as cursor:
+                found = declaration(cursor, source, call["column"], **how)
 
-        def record() -> list[tuple[object, ...]]:
+        def written() -> list[tuple[object, ...]]:
             with self._instance.cursor() as cursor:
-                return [_row(source, declare(cursor, source, call["column"], search_path=call.search_path, **given))]
+                attribute = declaration(cursor, source, call["column"], **how) if found is None else found
+                record(cursor, source, attribute)
+            return [_row(source, attribute)]
 
-        return Computed(COLUMNS, record)
+        return Computed(COLUMNS, written)
 
     def _discovery(self, call: Call) -> Relation:
         """The domain from the private rows, charged when it is executed."""
@@ -88,7 +95,7 @@ class DpDomain(TableFunction):
             raise InvalidArgument("discover := true reads private rows: say epsilon too, what it may cost, such as 0.1")
         names = ("table", "column", "epsilon", "delta", "lower", "upper", "bins", "nulls", "other")
         request = DiscoveryRequest(**{name: call[name] for name in names}, search_path=call.search_path)
-        with self._instance.cursor() as cursor:
+        with self._instance.lookup() as cursor:
             resolved = resolve_discovery(cursor, request)
 
         def record() -> list[tuple[object, ...]]:

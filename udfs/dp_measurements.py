@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from dpsql.database.statements import qualified, read, with_constants
 from dpsql.database.store import Books, Entry, catalogs_with_books
 from dpsql.errors import InvalidArgument, UnknownName
+from dpsql.names import shorten
+from dpsql.release import LONGEST_NAME
 
 from .bridge import Call, Parameter, Relation, TableFunction
 from .extension import Instance
@@ -72,10 +74,11 @@ def find_release(instance: Instance, text: str) -> tuple[str, Entry]:
         UnknownName: none, or several of that name.
     """
     found = []
-    with instance.cursor() as cursor:
-        for catalog in catalogs_with_books(cursor):
-            found += [(catalog, entry) for entry in Books(cursor, catalog).find_releases(text)]
+    if len(text) <= LONGEST_NAME:
+        with instance.lookup() as cursor:
+            for catalog in catalogs_with_books(cursor):
+                found += [(catalog, entry) for entry in Books(cursor, catalog).find_releases(text)]
     if len(found) != 1:
         count = "several releases are" if found else "no release is"
-        raise UnknownName(f"{count} called {text!r}: give a number or key of dp_releases()")
+        raise UnknownName(f"{count} called {shorten(text)!r}: give a number or key of dp_releases()")
     return found[0]

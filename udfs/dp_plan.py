@@ -17,14 +17,13 @@ from dpsql.answering import (
     resolve_query,
     smallest,
 )
-from dpsql.database.scratch import stopped_by
 from dpsql.errors import InvalidArgument
 from dpsql.release import DEFAULT_MECHANISM, plan
 
 from .bridge import Call, Parameter, Relation, TableFunction
 from .dp_synthesize import REQUEST_PARAMETERS, request_of
 from .extension import Instance
-from .interrupts import watched
+from .interrupts import looking_up
 from .relations import Computed
 
 COLUMNS = {
@@ -84,7 +83,7 @@ class DpPlan(TableFunction):
         """See `TableFunction.bind`."""
         if (call["epsilon"] is None) == (call["max_error"] is None):
             raise InvalidArgument("give epsilon := 1.0, or max_error := … to find the smallest epsilon that is enough")
-        with self._instance.cursor() as cursor, watched(self._instance) as progress, stopped_by(progress):
+        with looking_up(self._instance) as cursor:
             rows = self._of_query(cursor, call) if _QUERY.match(call["table"]) else self._of_table(cursor, call)
         return Computed(COLUMNS, lambda: rows, len(rows))
 

@@ -55,7 +55,7 @@ class DpProtect(TableFunction):
     def bind(self, call: Call) -> Relation:
         """See `TableFunction.bind`."""
         account_budget(call["epsilon"], call["delta"])
-        with self._instance.cursor() as cursor:
+        with self._instance.lookup() as cursor:
             source = find_source(cursor, call["table"], call.search_path)
 
         def record() -> list[tuple[object, ...]]:

@@ -12,14 +12,14 @@ from dpsql.answering import (
     produce_answers,
     resolve_query,
 )
-from dpsql.database.scratch import stopped_by
 from dpsql.database.store import Books, rows_table, stored_as_text
 from dpsql.derived import derive
 from dpsql.errors import DomainTooLarge
+from dpsql.process import deep_recursion
 
 from .bridge import Call, Parameter, Relation, TableFunction
 from .extension import Instance
-from .interrupts import watched
+from .interrupts import looking_up, watched
 from .relations import rows_query
 
 QUERY_PARAMETERS = (
@@ -56,7 +56,7 @@ class DpQuery(TableFunction):
 
     def bind(self, call: Call) -> Relation:
         """See `TableFunction.bind`."""
-        with self._instance.cursor() as cursor, watched(self._instance) as progress, stopped_by(progress):
+        with looking_up(self._instance) as cursor:
             resolved = resolve_query(cursor, query_request_of(call))
         return Answers(self._instance, resolved)
 
@@ -79,6 +79,7 @@ class Answers(Relation):
         """One row for each group, at most."""
         return sum(int(alive.sum()) for alive in self.resolved.evaluated.present)
 
+    @deep_recursion()  # to write out its expressions
     def run(self) -> str:
         """Make or find the answers; see `Relation.run`."""
         result, non_negative = self.resolved.result, self.resolved.request.non_negative

@@ -13,7 +13,7 @@ from dpsql.release import DEFAULT_MECHANISM, Request, Resolved, produce, resolve
 
 from .bridge import Call, Parameter, Relation, TableFunction
 from .extension import Instance
-from .interrupts import watched
+from .interrupts import looking_up, watched
 
 REQUEST_PARAMETERS = (
     Parameter("table", "VARCHAR", positional=True, help="the protected table"),
@@ -61,7 +61,7 @@ class DpSynthesize(TableFunction):
 
     def bind(self, call: Call) -> Relation:
         """See `TableFunction.bind`."""
-        with self._instance.cursor() as cursor:
+        with looking_up(self._instance) as cursor:
             resolved = resolve(cursor, request_of(call))
         return Synthesis(self._instance, resolved)
 

@@ -18,8 +18,9 @@ from typing import Any, Final
 import duckdb
 import pandas as pd
 
-from dpsql.database.catalog import SEAL, current_schema, quote
-from dpsql.errors import DpsqlError, InternalError
+from dpsql.database.catalog import SEAL, current_schema
+from dpsql.errors import DpsqlError, InternalError, Interrupted
+from dpsql.names import quote
 
 from . import bridge, capi
 
@@ -52,6 +53,8 @@ class Instance:
         self._make_functions = make_functions
         self._users: list[weakref.ref[duckdb.DuckDBPyConnection]] = []
         self._guards = 0
+        self._drops = 0
+        self._idle: list[duckdb.DuckDBPyConnection] = []
         self._numbers: list[int] = []
         self.interrupts = 0
         self.connections: bridge.Connections | None = None
@@ -95,11 +98,18 @@ class Instance:
         self._users.append(weakref.ref(connection))
 
     def _dropped(self) -> None:
+        self._drops += 1
+        self._close_idle()  # one may be of the connection that was closed
         self._guards -= 1
         if self._guards == 0 and self in _instances and self.connections is not None:
             _instances.remove(self)
             self.connections.close()
             bridge.forget(self._numbers)
+
+    def _close_idle(self) -> None:
+        with suppress(IndexError):  # another thread was faster
+            while self._idle:
+                self._idle.pop().close()
 
     @property
     def home(self) -> str:
@@ -119,6 +129,32 @@ class Instance:
         finally:
             cursor.close()
 
+    @contextmanager
+    def lookup(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection to look names up with, and to change no setting of: kept for the next, for to open one takes
+        as long as to use it.
+        """
+        drops, kept = self._drops, False
+        try:
+            cursor = self._idle.pop()
+        except IndexError:
+            cursor = self._open_cursor()
+        try:
+            yield cursor
+            kept = True
+        except Interrupted:  # perhaps in the middle of one
+            raise
+        except DpsqlError:  # which leaves no transaction open
+            kept = True
+            raise
+        finally:
+            if kept and len(self._idle) < _MOST_IDLE:
+                self._idle.append(cursor)
+            else:
+                cursor.close()
+            if drops != self._drops:  # meanwhile, perhaps of the last user: looked at when it can no longer be missed
+                self._close_idle()
+
     def _open_cursor(self) -> duckdb.DuckDBPyConnection:
         for reference in list(self._users):
             user = reference()
@@ -135,6 +171,7 @@ class Instance:
         raise DpsqlError(_CLOSED)
 
 
+_MOST_IDLE: Final = 4
 _SEALED: Final = f"""
     {SEAL};
     SET SESSION TimeZone = 'UTC'; SET SESSION integer_division = false; SET SESSION default_order = 'ASC';

@@ -11,7 +11,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dpsql.progress import Progress, automatic
+import duckdb
+
+from dpsql.database.scratch import stopped_by
+from dpsql.progress import Progress, automatic, breaking
 
 from .extension import Instance, shim
 
@@ -32,3 +35,10 @@ def watched(instance: Instance) -> Iterator[Progress]:
         progress.close()
         with _lock:
             library.dpsql_unwatch_interrupts()
+
+
+@contextmanager
+def looking_up(instance: Instance) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection to look up what a statement names; to parse and to try it can be stopped meanwhile."""
+    with instance.lookup() as cursor, watched(instance) as progress, stopped_by(progress), breaking(progress):
+        yield cursor

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import duckdb
 import sqlglot
@@ -14,7 +14,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from dpsql.errors import InvalidArgument, UnknownName
-from dpsql.names import fold, pick
+from dpsql.names import fold, pick, quote
 
 _PART = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^".\s](?:[^".]*[^".\s])?))\s*(\.|$)')
 _LONGEST: Final = 4096
@@ -88,11 +88,6 @@ class FoundView(InvalidArgument):
         self.parts, self.definition = parts, definition
 
 
-def quote(name: str) -> str:
-    """An identifier in double quotes."""
-    return '"' + name.replace('"', '""') + '"'
-
-
 def split_name(text: str) -> tuple[str, ...] | None:
     """The parts of a dotted name, quoted or not; None if it is not one.
 
@@ -133,9 +128,17 @@ def find_source(cursor: duckdb.DuckDBPyConnection, text: str, search_path: str =
 
 
 def find_parts(
-    cursor: duckdb.DuckDBPyConnection, parts: Sequence[str], catalog: str, schema: str, shown: str = ""
+    cursor: duckdb.DuckDBPyConnection,
+    parts: Sequence[str],
+    catalog: str,
+    schema: str,
+    shown: str = "",
+    known: Source | None = None,
 ) -> Source:
-    """The table that the parts of a name mean to a caller in that database and schema; see `find_source`."""
+    """The table that the parts of a name mean to a caller in that database and schema; see `find_source`.
+
+    Where it is `known`, which was found by the same call, it is not looked up again.
+    """
     candidates: list[tuple[str, str, str]] = []
     if len(parts) == 1 and parts[0] != shown:
         candidates.append((catalog, schema, parts[0]))
@@ -144,7 +147,7 @@ def find_parts(
     elif len(parts) == 3:
         candidates.append((parts[0], parts[1], parts[2]))
     for candidate in candidates:
-        source = _lookup(cursor, *candidate)
+        source = known if known is not None and candidate == known.parts else _lookup(cursor, *candidate)
         if source is not None:
             return source
     raise UnknownName(
@@ -179,11 +182,14 @@ def _looking_in(search_path: str) -> str:
     return "RESET SESSION search_path; " + (f"SET SESSION search_path = {path}; " if search_path else "")
 
 
-_TABLE: Final = """
+_TABLES: Final = """
     SELECT database_name, schema_name, table_name, sql FROM duckdb_tables()
-    WHERE NOT internal AND NOT temporary AND lower(database_name) = lower(?) AND lower(schema_name) = lower(?)
-      AND lower(table_name) = lower(?) AND schema_name <> 'dpsql'
+    WHERE NOT internal AND NOT temporary AND schema_name <> 'dpsql' AND
 """
+_SPELLED: Final = _TABLES + "database_name = ? AND schema_name = ? AND table_name = ?"
+_FOLDED: Final = (
+    _TABLES + "lower(database_name) = lower(?) AND lower(schema_name) = lower(?) AND lower(table_name) = lower(?)"
+)
 _VIEW: Final = """
     SELECT database_name, schema_name, view_name, sql FROM duckdb_views()
     WHERE NOT internal AND lower(database_name) = lower(?) AND lower(schema_name) = lower(?)
@@ -191,11 +197,17 @@ _VIEW: Final = """
 """
 
 
+def spelled(cursor: duckdb.DuckDBPyConnection, wanted: tuple[str, str, str]) -> list[tuple[Any, ...]]:
+    """Database, schema, name and definition of the table that is called just so, whatever the collation."""
+    return [row for row in cursor.execute(_SPELLED, wanted).fetchall() if row[:3] == wanted]
+
+
 def _lookup(cursor: duckdb.DuckDBPyConnection, catalog: str, schema: str, name: str) -> Source | None:
-    rows = cursor.execute(_TABLE, [catalog, schema, name]).fetchall()
     wanted = (catalog, schema, name)
-    same = [row for row in rows if all(fold(a) == fold(b) for a, b in zip(row, wanted, strict=False))]
-    found = [row for row in rows if row[:3] == wanted] or same
+    found = spelled(cursor, wanted)  # most are, and it is found sooner
+    if not found:
+        rows = cursor.execute(_FOLDED, wanted).fetchall()
+        found = [row for row in rows if all(fold(a) == fold(b) for a, b in zip(row, wanted, strict=False))]
     if not found:
         for *view, definition in cursor.execute(_VIEW, [catalog, schema, name]).fetchall():
             raise FoundView((view[0], view[1], view[2]), definition)

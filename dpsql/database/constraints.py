@@ -29,7 +29,9 @@ from dpsql.database.scratch import foreign_word, scratch
 from dpsql.database.sizes import check_sizes
 from dpsql.domain import Attribute, Domain
 from dpsql.errors import DpsqlError, InvalidArgument, InvalidQuery
-from dpsql.names import fold
+from dpsql.names import fold, shorten
+from dpsql.process import deep_recursion
+from dpsql.query import check_depth
 
 _LONGEST: Final = 100_000
 _REDRAWS: Final = 20
@@ -55,16 +57,20 @@ def parse_predicate(source: Source, predicate: str) -> Constraint:
         UnknownName: a column that the source does not have.
     """
     predicate = predicate.strip()
-    shown = predicate if len(predicate) <= 80 else predicate[:77] + "…"
+    shown = shorten(predicate)
     if len(predicate) > _LONGEST:
         raise InvalidArgument(f"predicate has {len(predicate)} characters, more than {_LONGEST}")
     try:
-        tree = sqlglot.parse_one(f"SELECT {predicate}", read="duckdb")
+        with deep_recursion():
+            tree = sqlglot.parse_one(f"SELECT {predicate}", read="duckdb")
+        check_depth(tree)
         tokens = sqlglot.tokenize(predicate, read="duckdb")
     except (SqlglotError, RecursionError):
         raise InvalidArgument(
             f"predicate is {shown!r}, which is not an SQL expression: say for example 'sick OR cost = 0'"
         ) from None
+    except InvalidQuery as deep:
+        raise _of_predicate(deep) from None
     alone = isinstance(tree, exp.Select) and len(tree.expressions) == 1
     if not alone or {key for key, value in tree.args.items() if value} != {"expressions"}:
         raise InvalidArgument(f"predicate is {shown!r}: say one expression, without SELECT or WHERE")
@@ -78,7 +84,7 @@ def parse_predicate(source: Source, predicate: str) -> Constraint:
     try:
         check_sizes([expression])
     except InvalidQuery as large:
-        raise InvalidArgument(str(large).replace("query:", "predicate:", 1)) from None
+        raise _of_predicate(large) from None
     columns = set()
     for column in expression.find_all(exp.Column):
         if column.table and (column.args.get("db") or fold(column.table) != fold(source.name)):
@@ -87,6 +93,10 @@ def parse_predicate(source: Source, predicate: str) -> Constraint:
     if not columns:
         raise InvalidArgument(f"predicate is {shown!r}, which names no column of {source.name!r}")
     return Constraint(predicate, tuple(column.name for column in source.columns if column.name in columns))
+
+
+def _of_predicate(refusal: InvalidQuery) -> InvalidArgument:
+    return InvalidArgument(str(refusal).replace("query:", "predicate:", 1))
 
 
 def _refuse(what: str) -> None:
@@ -107,12 +117,12 @@ def find_allowed(source: Source, domain: Domain, constraints: Sequence[Constrain
         return []
     parts = components(applicable)
     for part in parts:
-        _check_tuples(source, domain, part)
+        check_tuples(source, domain, part)
     with scratch() as empty:
         return [_allowed(empty, source, domain, part) for part in parts]
 
 
-def _check_tuples(source: Source, domain: Domain, part: Sequence[Constraint]) -> None:
+def check_tuples(source: Source, domain: Domain, part: Sequence[Constraint]) -> None:
     """Refuse constraints that belong together and are over too many tuples of codes."""
     attributes = _tried(domain, part)
     tuples = math.prod(attribute.size for attribute in attributes)
@@ -226,8 +236,6 @@ def _holds(
     empty.register(prefix + "frame", frame)
     try:
         numbers = empty.execute(query).fetchnumpy()[prefix + "row"]
-    except duckdb.InterruptException:
-        raise
     except duckdb.Error as error:  # nothing private is in that database, so its text may be shown
         reason = str(error).splitlines()[0]
         raise InvalidArgument(

@@ -89,18 +89,35 @@ def canonical(cursor: duckdb.DuckDBPyConnection, values: Sequence[Any], type_nam
     Raises:
         InvalidArgument: a value is NULL or not of the type.
     """
-    texts = []
     for value in values:
         if value is None:
             raise InvalidArgument(f"{argument} holds NULL: NULL has a code of its own where the column is nullable")
         if type_name in INTEGER_TYPES and isinstance(value, float | Decimal) and value != value // 1:
             raise InvalidArgument(f"{argument}: {value} is not a {type_name}")
-        expression = _text(exp.cast(exp.Literal.string(_written(value)), data_type(type_name), dialect="duckdb"))
-        try:
-            texts.append(cursor.execute(exp.select(expression).sql(dialect="duckdb")).fetchall()[0][0])
-        except duckdb.Error:
-            raise InvalidArgument(f"{argument}: {value!r} is not a {type_name}") from None
-    return texts
+    try:
+        return _converted(cursor, values, type_name)
+    except duckdb.Error:
+        wrong = next((value for value in values if not _is_of(cursor, value, type_name)), values)
+        raise InvalidArgument(f"{argument}: {wrong!r} is not a {type_name}") from None
+
+
+_NUMBERED: Final = "SELECT unnest(CAST($1 AS VARCHAR[])) AS v, generate_subscripts(CAST($1 AS VARCHAR[]), 1) AS i"
+
+
+def _converted(cursor: duckdb.DuckDBPyConnection, values: Sequence[Any], type_name: str) -> list[str]:
+    """In one statement: one for each value would take a millisecond each."""
+    text = _text(exp.cast(exp.column("v"), data_type(type_name), dialect="duckdb"))
+    numbered = exp.maybe_parse(_NUMBERED, into=exp.Select, dialect="duckdb").subquery("numbered")
+    query = exp.select(text).from_(numbered).order_by("i").sql(dialect="duckdb")
+    return [found for (found,) in cursor.execute(query, [[_written(value) for value in values]]).fetchall()]
+
+
+def _is_of(cursor: duckdb.DuckDBPyConnection, value: Any, type_name: str) -> bool:
+    try:
+        _converted(cursor, [value], type_name)
+    except duckdb.Error:
+        return False
+    return True
 
 
 def _written(value: Any) -> str:

@@ -447,8 +447,6 @@ class _Piece:
             columns = [_whole_number(name, kinds[name]) if name in self._units else exp.column(name) for name in wanted]
             final = exp.select(point, *columns).from_(evaluated.subquery("dpsql_values")).order_by(point)
             return dict(self._empty.execute(_sql(final)).fetchnumpy())
-        except duckdb.InterruptException:
-            raise
         except duckdb.Error as error:  # of public values only, so its text may be shown
             raise InvalidQuery(f"query: {str(error).splitlines()[0]}") from None
         finally:

@@ -10,10 +10,12 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from dpsql.database.catalog import FoundView, Source, current_schema, find_parts, quote
+from dpsql.database.catalog import FoundView, Source, current_schema, find_parts
 from dpsql.database.public import is_protected
 from dpsql.errors import InvalidQuery
-from dpsql.query import Catalog, Scope, deep_recursion
+from dpsql.names import quote
+from dpsql.process import deep_recursion
+from dpsql.query import Catalog, Scope
 
 
 @dataclass(frozen=True)
@@ -23,10 +25,12 @@ class Tables:
     Attributes:
         cursor: a connection of its own.
         search_path: where bare names are looked up.
+        known: a table that was found already, by the same call.
     """
 
     cursor: duckdb.DuckDBPyConnection
     search_path: str = ""
+    known: Source | None = None
 
     def find(self, table: exp.Table) -> Scope | tuple[exp.Query, Catalog]:
         """See `dpsql.query.Catalog.find`. A view's names are looked up where the view is."""
@@ -41,7 +45,8 @@ class Tables:
 
     def _source(self, table: exp.Table) -> Source:
         names = [part.name for part in table.parts]
-        return find_parts(self.cursor, names, *current_schema(self.cursor, self.search_path))
+        catalog, schema = current_schema(self.cursor, self.search_path)
+        return find_parts(self.cursor, names, catalog, schema, known=self.known)
 
     def public(self, table: exp.Table) -> tuple[Source, Sequence[tuple[str, str]]]:
         """See `dpsql.query.Catalog.public`."""

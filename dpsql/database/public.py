@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import duckdb
 
-from dpsql.database.catalog import Source, split_name
+from dpsql.database.catalog import Source, spelled, split_name
 from dpsql.database.store import Books, catalogs_with_books
 from dpsql.errors import InvalidArgument
 from dpsql.names import fold
@@ -24,9 +24,7 @@ def protected_tables(cursor: duckdb.DuckDBPyConnection) -> set[tuple[str, str]]:
     for catalog in catalogs_with_books(cursor):
         for account in Books(cursor, catalog).accounts():
             *schema, name = split_name(account.source) or (account.source,)
-            where = [catalog, schema[0] if schema else "main", name]
-            sql = "SELECT 1 FROM duckdb_tables() WHERE database_name = ? AND schema_name = ? AND table_name = ?"
-            if not cursor.execute(sql, where).fetchall():
+            if not spelled(cursor, (catalog, schema[0] if schema else "main", name)):
                 raise InvalidArgument(
                     f"the protected table {account.source!r} is not there under its name, so no other table is surely "
                     "public: rename it back; or, if it was dropped, create an empty table of that name"

@@ -136,8 +136,6 @@ class Result:
             empty.register("dpsql_known", answers)
             try:
                 found = empty.execute(text).fetchall()
-            except duckdb.InterruptException:
-                raise
             except duckdb.Error as error:  # of released values and public keys only
                 raise InvalidQuery(f"query: {str(error).splitlines()[0]}") from None
         return pd.DataFrame(found, columns=[name for name, _ in self.shown()], dtype=object)
@@ -176,8 +174,6 @@ def _described(empty: duckdb.DuckDBPyConnection, select: exp.Select) -> list[tup
     """Names and types of a SELECT that reads no table."""
     try:
         found = empty.execute(f"DESCRIBE {select.sql(dialect='duckdb')}").fetchall()
-    except duckdb.InterruptException:
-        raise
     except duckdb.Error as error:  # no private row is there, so its text may be shown
         raise InvalidQuery(f"query: {str(error).splitlines()[0]}") from None
     return [(row[0], row[1]) for row in found]

@@ -10,7 +10,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Final
 
@@ -19,8 +19,8 @@ import sqlglot
 from sqlglot import Token, TokenType, exp
 from sqlglot.errors import SqlglotError
 
-from dpsql.database.sizes import LAVISH, check_sizes
-from dpsql.errors import Interrupted, InvalidQuery
+from dpsql.database.sizes import LAVISH, check_sizes, refuse_lavish
+from dpsql.errors import DpsqlError, Interrupted, InvalidQuery
 from dpsql.progress import Progress, polling, should_stop
 
 _BARE_WORDS: Final = frozenset(
@@ -72,15 +72,22 @@ def stopped_by(progress: Progress) -> Iterator[None]:
 @contextmanager
 def _watched(connection: duckdb.DuckDBPyConnection, progress: Progress | None) -> Iterator[None]:
     """Statements inside are interrupted at the user's wish, and after some time."""
-    began = time.monotonic()
+    began, interrupted = time.monotonic(), threading.Event()
 
     def is_late() -> bool:
         return time.monotonic() - began > _LONGEST
 
+    def interrupt() -> None:
+        interrupted.set()
+        with suppress(duckdb.ConnectionException):  # closed, where work was broken off before it could end this
+            connection.interrupt()
+
     try:
-        with polling(lambda: is_late() or (progress is not None and should_stop(progress)), connection.interrupt):
+        with polling(lambda: is_late() or (progress is not None and should_stop(progress)), interrupt):
             yield
-    except duckdb.InterruptException:
+    except (duckdb.Error, DpsqlError):  # as a statement's error, or as what was made of it
+        if not interrupted.is_set():
+            raise
         if is_late():
             raise InvalidQuery(
                 f"query: to try its expressions on all values takes more than {_LONGEST:.0f} seconds: say less, "
@@ -151,7 +158,7 @@ def check_expressions(trees: Sequence[exp.Expr]) -> None:
         raise InvalidQuery("query: an expression reads differently when it is written out again: say it more plainly")
     foreign = foreign_word(sqlglot.tokenize(text, read="duckdb"))
     if foreign is not None and foreign.removesuffix("(…)") in LAVISH:
-        raise InvalidQuery(f"query: {foreign} cannot be used: what it makes can be of any size, or it calls others")
+        refuse_lavish(foreign.removesuffix("(…)"))
     if foreign is not None:
         raise InvalidQuery(
             f"query: {foreign} cannot be used: expressions may call DuckDB's own scalar functions whose result depends "

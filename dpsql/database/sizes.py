@@ -14,6 +14,7 @@ from typing import Final, NoReturn
 from sqlglot import exp
 
 from dpsql.errors import InvalidQuery
+from dpsql.query import check_depth
 
 LAVISH: Final = frozenset(
     """printf format bar bitstring list_resize array_resize list_zip array_zip json_transform json_transform_strict
@@ -37,15 +38,21 @@ _IN_PAIRS: Final = ("levenshtein", "editdist3", "damerau_levenshtein", "jaro_sim
 """Functions that compare each character of one text with each of another."""
 
 
+def refuse_lavish(called: str) -> NoReturn:
+    """Refuse a call of one of `LAVISH`."""
+    raise InvalidQuery(f"query: {called}(…) cannot be used: what it makes can be of any size, or it calls others")
+
+
 def check_sizes(trees: Sequence[exp.Expr]) -> None:
-    """Refuse expressions whose values could be too large to be tried.
+    """Refuse expressions whose values could be too large to be tried, or that are too many inside one another.
 
     Raises:
         InvalidQuery: with the part that is too large.
     """
     for tree in trees:
+        nodes = check_depth(tree)
         sizes: dict[int, int] = {}
-        for node in reversed(list(tree.bfs())):  # what is inside first
+        for node in reversed(nodes):  # what is inside first
             sizes[id(node)] = size = _size(node, sizes)
             if size > _LONGEST:
                 _refuse(node, f"could be texts of {float(size):.2g} characters, more than {_LONGEST}")
@@ -55,6 +62,8 @@ def _size(node: exp.Expr, sizes: Mapping[int, int]) -> int:
     """The most characters of a node's value, from those of what is inside."""
     inside = [sizes[id(child)] for child in node.iter_expressions()]
     name = _name(node)
+    if name in LAVISH:
+        refuse_lavish(name)
     if name in _IN_PAIRS and math.prod(inside) > _MOST_COMPARED:
         _refuse(node, "compares texts that are too long")
     if isinstance(node, exp.Literal):

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -36,6 +36,8 @@ from dpsql.marginal import Measurement
 Floats = npt.NDArray[np.float64]
 _STEPS: Final = 2000
 _CLOSE: Final = 1e-9
+MOST_ADDED: Final = 2_000_000_000
+"""What one estimate may add up, in half a minute: see `additions`."""
 
 
 def subsets(clique: Clique) -> list[Clique]:
@@ -83,6 +85,17 @@ class Estimate:
             others = self.domain.size(clique) / self.domain.size(part)
             whole += inside / (self.precisions[part] * others)
         return whole / self.domain.size(clique)
+
+
+def additions(domain: Domain, cliques: Iterable[Clique]) -> int:
+    """How many numbers `least_squares` adds up for marginals of these cliques: each cell for each subset.
+
+    >>> from dpsql.domain import Attribute
+    >>> ages = Attribute("age", "INTEGER", "bins", ticks=(0, 20, 40, 60))
+    >>> additions(Domain((ages,)), [("age",)])
+    6
+    """
+    return sum(2 ** len(clique) * domain.size(clique) for clique in cliques)
 
 
 def least_squares(domain: Domain, measurements: Sequence[Measurement]) -> Estimate:

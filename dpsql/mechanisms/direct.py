@@ -1,8 +1,8 @@
 r"""Direct answers: noise on every marginal of the workload, made consistent and non-negative.
 
     y_S = M_S(D) + noise, each of the k marginals with ρ/k (Gaussian) or ε/k (Laplace)
-    consistent: the least-squares estimate from all of them (`dpsql.fitting.consistency`), and from a public prior as
-                far as it is near (`dpsql.mechanisms.pseudo`)
+    consistent: the least-squares estimate from all of them (`dpsql.fitting.consistency`), leaning on a public prior as
+                far as it is near (`dpsql.mechanisms.leaning`)
     non-negative: a relaxed table fitted to it, from which the rows are drawn
 
 What to compare the others with: no marginal is chosen, no budget goes to smaller ones. The noisy answers themselves are
@@ -21,7 +21,7 @@ import numpy as np
 
 from dpsql.domain import Clique, Domain
 from dpsql.errors import DomainTooLarge
-from dpsql.fitting.consistency import Estimate, least_squares
+from dpsql.fitting.consistency import MOST_ADDED, Estimate, additions, least_squares
 from dpsql.fitting.projection import Fit, Settings, best_total, fit_marginals, fitting_bytes, fitting_seconds
 from dpsql.marginal import Measurement
 from dpsql.mechanisms.base import (
@@ -33,7 +33,8 @@ from dpsql.mechanisms.base import (
     refuse_thresholds,
     register,
 )
-from dpsql.mechanisms.pseudo import combined, leaning, public_total, reused, usable
+from dpsql.mechanisms.leaning import fit_leaning
+from dpsql.mechanisms.pseudo import combined, light, public_total, reused, usable
 from dpsql.mechanisms.relaxed import RelaxedModel, fit_report
 from dpsql.memory import in_words, machine_memory
 from dpsql.neighbours import Neighbours
@@ -88,7 +89,9 @@ class Direct(Mechanism):
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""
         self._refuse_thresholds(workload)
+        workload.check_subsets()
         check_fit(domain, workload.cliques, self.relaxed_rows, self.name)
+        check_additions(domain, workload.cliques, self.name)
 
     def _refuse_thresholds(self, workload: Workload) -> None:
         refuse_thresholds(self.name, workload, "lp" if self.noise == "laplace" else "projection")
@@ -114,11 +117,12 @@ class Direct(Mechanism):
         noise: Any = self.noise
         measured = curator.measure([(clique, share) for clique in workload.cliques], noise)
         earlier = usable(curator.earlier, measured, curator.domain, _MOST_CELLS, room=_MOST_CELLS)
+        earlier = light(curator.domain, measured, earlier)
         known = combined(measured, earlier)
         total = best_total([*public_total(curator), *known])
         settings = Settings(rows=self.relaxed_rows, steps=self.steps)
-        fit = fit_consistent(curator, known, workload, total, settings, seed, progress)
-        report = {"marginals": len(measured), "total": round(total), **reused(earlier), **fit_report(fit)}
+        fit, leant = fit_consistent(curator, known, workload, total, settings, seed, progress)
+        report = {"marginals": len(measured), "total": round(total), **reused(earlier), **leant, **fit_report(fit)}
         return Outcome(RelaxedModel(fit.model, workload.cliques), report)
 
 
@@ -146,6 +150,20 @@ def check_fit(domain: Domain, cliques: Sequence[Clique], relaxed_rows: int, name
         )
 
 
+def check_additions(domain: Domain, cliques: Sequence[Clique], name: str) -> None:
+    """Refuse marginals of so many columns that their least-squares estimate would take too long.
+
+    Raises:
+        DomainTooLarge: they are.
+    """
+    added, columns = additions(domain, cliques), max(map(len, cliques), default=0)
+    if added > MOST_ADDED:
+        raise DomainTooLarge(
+            f"{name} makes all subsets of its marginals of up to {columns} columns consistent, which adds up "
+            f"{added:.3g} numbers, more than {MOST_ADDED:.3g}: ask for marginals of fewer columns"
+        )
+
+
 def fit_consistent(
     curator: Curator,
     known: Sequence[Measurement],
@@ -154,19 +172,27 @@ def fit_consistent(
     settings: Settings,
     seed: int,
     progress: Progress,
-) -> Fit:
-    """A relaxed table near the least-squares estimate from measurements, and from a prior where there is one.
+) -> tuple[Fit, dict[str, Any]]:
+    """A relaxed table near the least-squares estimate from measurements, leaning on a prior where there is one.
 
     It is fitted to the estimate's 1-way marginals and the workload's, by their variances.
+
+    Returns:
+        The fit, and what to report of the prior.
     """
     domain, cliques = curator.domain, workload.closure()
     wanted = [clique for clique in cliques if len(clique) == 1 or clique in workload.cliques]
-    if curator.prior is None:
-        targets = _targets(domain, least_squares(domain, known), wanted)
-    else:
-        leant = leaning(curator.prior, domain, known, cliques, total, _MOST_CELLS)
-        targets = [measurement for measurement in leant if measurement.clique in set(wanted)]
-    return fit_marginals(domain, targets, total, settings, seed, progress)
+
+    def last(marginals: Sequence[Measurement]) -> Fit:
+        kept = [measured for measured in marginals if measured.clique in set(wanted)]
+        return fit_marginals(domain, kept, total, settings, seed, progress)
+
+    def fit(marginals: Sequence[Measurement]) -> Fit:
+        return last(_targets(domain, least_squares(domain, marginals), wanted))
+
+    return fit_leaning(
+        curator, cliques, known, fit, last, total=total, max_cells=_MOST_CELLS, seed=seed, progress=progress
+    )
 
 
 def _targets(domain: Domain, estimate: Estimate, wanted: Sequence[Clique]) -> list[Measurement]:

@@ -19,8 +19,9 @@ from fractions import Fraction
 from typing import Any, Final
 
 from dpsql.domain import Clique, Domain
+from dpsql.errors import DomainTooLarge
 from dpsql.fitting.consistency import best_strategy
-from dpsql.fitting.projection import Settings, best_total, fit_marginals
+from dpsql.fitting.projection import Settings, best_total
 from dpsql.mechanisms.base import (
     Mechanism,
     Outcome,
@@ -30,8 +31,9 @@ from dpsql.mechanisms.base import (
     refuse_thresholds,
     register,
 )
-from dpsql.mechanisms.direct import check_fit, fit_consistent, fit_duration
-from dpsql.mechanisms.pseudo import combined, leaning, public_total, reused, usable
+from dpsql.mechanisms.direct import check_additions, check_fit, fit_consistent, fit_duration
+from dpsql.mechanisms.leaning import fit_marginals_leaning
+from dpsql.mechanisms.pseudo import combined, light, public_total, reused, usable
 from dpsql.mechanisms.relaxed import RelaxedModel, fit_report
 from dpsql.neighbours import Neighbours
 from dpsql.privacy.accounting import gaussian_variance
@@ -41,6 +43,7 @@ from dpsql.workload import Workload
 
 _DIGITS: Final = 10**6
 _MOST_CELLS: Final = 5_000_000
+_MOST_PAIRS: Final = 2_000_000
 
 
 @register("hdmm")
@@ -81,6 +84,11 @@ class HDMM(Mechanism):
         """See `Mechanism.check`."""
         refuse_thresholds(self.name, workload)
         check_fit(domain, workload.cliques, self.relaxed_rows, self.name)
+        if self.reconstruct == "least_squares":
+            shares = optimised_shares(domain, workload, Fraction(1), self.max_cells)
+            check_additions(domain, [clique for clique, _ in shares], self.name)
+        else:
+            _candidates(domain, workload, self.max_cells)
 
     def duration(self, domain: Domain, workload: Workload, rows: float) -> float | None:
         """See `Mechanism.duration`."""
@@ -101,20 +109,23 @@ class HDMM(Mechanism):
         domain = curator.domain
         measured = curator.measure(optimised_shares(domain, workload, rho, self.max_cells))
         earlier = usable(curator.earlier, measured, domain, self.max_cells, room=_MOST_CELLS)
+        if self.reconstruct == "least_squares":
+            earlier = light(domain, measured, earlier)
         known = combined(measured, earlier)
         total = best_total([*public_total(curator), *known])
         settings = Settings(rows=self.relaxed_rows, steps=self.steps)
         if self.reconstruct == "least_squares":
-            fit = fit_consistent(curator, known, workload, total, settings, seed, progress)
+            fit, leant = fit_consistent(curator, known, workload, total, settings, seed, progress)
         else:
-            if curator.prior is not None:
-                known = leaning(curator.prior, domain, known, workload.closure(), total, self.max_cells)
-            fit = fit_marginals(domain, known, total, settings, seed, progress)
+            fit, leant = fit_marginals_leaning(
+                curator, workload, known, total, settings, self.max_cells, seed, progress
+            )
         targets = tuple(sorted({*(m.clique for m in measured), *workload.cliques}))
         report: dict[str, Any] = {
             "marginals": len(measured),
             "total": round(total),
             **reused(earlier),
+            **leant,
             **fit_report(fit),
         }
         return Outcome(RelaxedModel(fit.model, targets), report)
@@ -127,8 +138,11 @@ def optimised_shares(
 
     The workload's marginals of more than `max_cells` cells are answered through their subsets; every 1-way marginal is
     measured a little, for rows need it.
+
+    Raises:
+        DomainTooLarge: there are too many subsets to be weighed.
     """
-    closure = [clique for clique in workload.closure() if len(clique) == 1 or domain.size(clique) <= max_cells]
+    closure = _candidates(domain, workload, max_cells)
     wanted = [clique for clique in workload.needed if clique in set(closure)] or closure
     found = best_strategy(domain, wanted, closure)
     weights = {clique: round(_DIGITS * float(share)) for clique, share in zip(closure, found, strict=True)}
@@ -137,3 +151,15 @@ def optimised_shares(
             weights[clique] = max(weights[clique], _DIGITS // (20 * len(closure)))
     whole = sum(weights.values())
     return [(clique, rho * weight / whole) for clique, weight in weights.items() if weight]
+
+
+def _candidates(domain: Domain, workload: Workload, max_cells: int) -> list[Clique]:
+    """The marginals that may be measured; refuses too many, see `optimised_shares`."""
+    closure = [clique for clique in workload.closure() if len(clique) == 1 or domain.size(clique) <= max_cells]
+    pairs = sum(2 ** len(clique) for clique in closure)
+    if pairs > _MOST_PAIRS:
+        raise DomainTooLarge(
+            f"hdmm weighs every subset of the workload's marginals by what it tells of its own subsets, {pairs:.3g} "
+            f"pairs, more than {_MOST_PAIRS:.3g}: ask for marginals of fewer columns"
+        )
+    return closure

@@ -51,7 +51,7 @@ from dpsql.marginal import Measurement, NoiseName
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, checked_names, register
 from dpsql.mechanisms.dependence import Noise, dependent_cliques, independent_columns, mutual_information
 from dpsql.mechanisms.grouped import GroupedModel
-from dpsql.mechanisms.pseudo import reused, usable
+from dpsql.mechanisms.pseudo import reused, telling, usable
 from dpsql.mechanisms.support import SupportModel, systematic
 from dpsql.neighbours import Neighbours
 from dpsql.prior import Prior, packed
@@ -74,7 +74,6 @@ TOTAL_SHARE: Final = Fraction(1, 20)
 _NOISES: Final = ("laplace", "gaussian")
 _PASSES: Final = 10
 _FEWEST_ROWS: Final = 100
-_USEFUL_NOISE: Final = 0.1
 _SMALLEST: Final = 1e-12
 _PRIOR_ROWS: Final = 10
 
@@ -405,9 +404,7 @@ class _Work:
 
     def _earlier(self, measured: Sequence[Measurement], total: float) -> list[Measurement]:
         """Earlier whole marginals whose noise leaves something of them."""
-        unit = math.sqrt(2 / math.pi) / total
-        found = usable(self.curator.earlier, measured, self.domain, self.asked.max_cells)
-        return [m for m in found if m.cells is None and len(m.values) * m.stddev * unit <= _USEFUL_NOISE]
+        return telling(usable(self.curator.earlier, measured, self.domain, self.asked.max_cells), total)
 
     def by_groups(self) -> Outcome:
         """Algorithm 2."""

@@ -17,13 +17,16 @@ For the uniform μ, κ = |Ω|·Σ_x φ(x)² ≤ |Ω|. Theorem 2.2: with that noi
 ln(|F|/γ) makes the release ε-DP; here the noise follows from ε, for every n.
 
 Source: Boedihardjo, Strohmer, Vershynin 2022, Algorithm 1 (arXiv:2109.12381). Beyond it: Gaussian noise, whole
-marginals (Δ₁ of a marginal, not of |F| single counts), a private n, μ from measurements, the sum of errors (`l1`).
+marginals (Δ₁ of a marginal, not of |F| single counts), a private n, μ from measurements, the sum of errors (`l1`), and
+where earlier releases measured something, ã by least squares from all of it.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -38,6 +41,7 @@ from dpsql.fitting.projection import best_total, one_way_prior
 from dpsql.fitting.reduced import OBJECTIVES, Codes, nearest_density, statistics
 from dpsql.marginal import Measurement, NoiseName
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, register
+from dpsql.mechanisms.pseudo import combined, light, reused, sharpened, usable
 from dpsql.mechanisms.support import SupportModel
 from dpsql.neighbours import Neighbours
 from dpsql.prior import Prior
@@ -55,6 +59,7 @@ SUM_POINTS: Final = 400  # of objective l1, which is slower
 _POINTS_SCALE: Final = 150
 _MOST_POINTS: Final = 100_000
 _MOST_CELLS: Final = 50_000_000
+_MOST_REUSED: Final = 3_000_000  # cells for one least-squares estimate
 _MOST_MEMBERSHIPS: Final = 5_000_000  # k·m, the entries of A
 _LONGEST_SECONDS: Final = 600
 
@@ -63,6 +68,7 @@ _LONGEST_SECONDS: Final = 600
 class ReducedSpace(Mechanism):
     """What `lp` and `barak` share: noisy marginals, a space of points, a linear program over densities on it."""
 
+    uses_earlier = True
     noise: str = "laplace"
     objective: str = "max"
     seconds: float = 60.0
@@ -121,9 +127,9 @@ class ReducedSpace(Mechanism):
         used = {name for clique in cliques for name in clique}
         singles = [(name,) for name in domain.names if name in used and (name,) not in cliques]
         if singles and self.one_way_share:
-            asked += [(single, self.one_way_share / len(singles)) for single in singles]
+            asked += zip(singles, itertools.repeat(self.one_way_share / len(singles)))
         rest = 1 - sum((part for _, part in asked), Fraction(0))
-        return [*asked, *((clique, rest / len(cliques)) for clique in cliques)]
+        return [*asked, *zip(cliques, itertools.repeat(rest / len(cliques)))]
 
     def shares(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction
@@ -132,8 +138,9 @@ class ReducedSpace(Mechanism):
         parts = self.parts(domain, workload, neighbours)
         if self.noise == "gaussian":
             return [(clique, rho * part) for clique, part in parts]
-        squares = sum((part**2 for _, part in parts), Fraction(0))
-        return [(clique, rho * part**2 / squares) for clique, part in parts]
+        squares = _squares(parts)
+        each = {part: rho * part**2 / squares for part in {part for _, part in parts}}
+        return [(clique, each[part]) for clique, part in parts]
 
     def budget(
         self, epsilon: float, delta: float, domain: Domain, workload: Workload, neighbours: Neighbours
@@ -141,7 +148,7 @@ class ReducedSpace(Mechanism):
         """Pure ε-DP for Laplace noise; (ε, δ)-DP for Gaussian noise."""
         if self.noise == "gaussian":
             return make_budget(epsilon, delta, "gaussian")
-        squares = sum((part**2 for _, part in self.parts(domain, workload, neighbours)), Fraction(0))
+        squares = _squares(self.parts(domain, workload, neighbours))
         return pure_budget(epsilon, squares * exact(check_epsilon(epsilon)) ** 2 / 2)
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
@@ -189,7 +196,7 @@ class ReducedSpace(Mechanism):
         if self.noise == "gaussian":
             return []
         count = functions(domain, workload)
-        squares = sum((part**2 for _, part in self.parts(domain, workload, neighbours)), Fraction(0))
+        squares = _squares(self.parts(domain, workload, neighbours))
         epsilon = math.sqrt(2 * rho / squares)
         least = math.ceil(2 * count * math.log(count / self.gamma) / (epsilon * noise))
         return [
@@ -225,8 +232,13 @@ class ReducedSpace(Mechanism):
         shares = self.shares(domain, workload, neighbours, rho)
         total = curator.total(shares[0][1], self._noise)
         measured = curator.measure([(clique, share) for clique, share in shares if clique], self._noise)
-        rows = best_total([total, *measured])
-        noise = self.largest_noise(domain, workload, neighbours, shares[-1][1], rows)
+        room = _MOST_REUSED if sum(len(m.values) for m in measured) <= _MOST_REUSED else 0
+        earlier = usable(curator.earlier, [total, *measured], domain, min(_MOST_CELLS, room), room=room)
+        earlier = light(domain, measured, earlier)
+        rows = best_total([total, *combined(measured, earlier)])
+        own, measured = measured, sharpened(domain, measured, earlier)
+        less = max(after.stddev / before.stddev for after, before in zip(measured, own, strict=True))
+        noise = less * self.largest_noise(domain, workload, neighbours, shares[-1][1], rows)
         points, origin = self.points_of(domain, measured, curator.prior, rows, noise, seed)
         answers = [m for m in measured if m.clique in set(workload.needed)]
         facts = statistics(domain, points, answers, rows, merge=self.objective == "max")
@@ -243,6 +255,7 @@ class ReducedSpace(Mechanism):
             "error": round(found.error, 6),
             "least_error": round(found.bound, 6),
             "programs": found.rounds,
+            **reused(earlier),
         }
         if not found.optimal:
             report["warning"] = (
@@ -393,6 +406,11 @@ class LP(ReducedSpace):
         if not self.bootstrap:
             missing.append("rows drawn independently (bootstrap := true)")
         return f". It is an indication only, for it supposes {', '.join(missing)}" if missing else ""
+
+
+def _squares(parts: Sequence[tuple[Clique, Fraction]]) -> Fraction:
+    """Σ part²; most parts are equal."""
+    return sum((count * part**2 for part, count in Counter(part for _, part in parts).items()), Fraction(0))
 
 
 def functions(domain: Domain, workload: Workload) -> int:

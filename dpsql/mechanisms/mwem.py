@@ -12,6 +12,10 @@ The defaults are the lecture's algorithm. Stronger: `queries := 'marginals'` sel
 cost no more than one of their cells; `noise := 'gaussian'` composes in zCDP (ρ/2T each step); `passes` uses all past
 measurements in each round; `output := 'last'` takes A_T.
 
+What earlier releases measured, with noise of at most a tenth of the rows, updates A as soon as it joins no further
+groups, several times: 1-way marginals make A_0, which is uniform without them, as in the lecture; what a round's own
+question brings into one group comes before its answer.
+
 A is a product of histograms over groups of attributes that some query joined, so the domain is not enumerated. Queries
 that would join more than `max_cells` cells are no candidates: that depends on earlier selections only.
 
@@ -26,9 +30,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
+import numpy as np
+
 from dpsql.domain import Clique, Domain
 from dpsql.errors import DomainTooLarge
 from dpsql.fitting.multiplicative import Factored, absorb
+from dpsql.fitting.projection import best_total
 from dpsql.marginal import Measurement
 from dpsql.mechanisms.base import (
     Mechanism,
@@ -41,6 +48,7 @@ from dpsql.mechanisms.base import (
     register,
 )
 from dpsql.mechanisms.mixture import MixtureModel
+from dpsql.mechanisms.pseudo import combined, consistent, reused, telling, usable
 from dpsql.neighbours import Neighbours
 from dpsql.privacy.accounting import Budget, exact, gaussian_variance, make_budget, pure_budget
 from dpsql.privacy.curator import Curator
@@ -49,6 +57,8 @@ from dpsql.threshold import Family, clique_of
 from dpsql.workload import Workload
 
 _MOST_SCORED: Final = 100_000_000
+_MOST_REUSED: Final = 100  # marginals, each of which moves all of a group many times
+_PASSES: Final = 20  # over what earlier releases measured: one moves A too little for all that it tells
 _TOTAL_PART: Final = Fraction(1, 20)  # of ε, for the number of rows
 
 
@@ -85,10 +95,51 @@ def _pure_cost(rounds: int, *, private: bool) -> tuple[Fraction, Fraction]:
     return first**2 / 2 + rounds * step**2 * Fraction(5, 8), step
 
 
+@dataclass(frozen=True)
+class _Past:
+    """What earlier releases measured, as far as this one uses it: all of it tells n, some tilts the distribution.
+
+    Attributes:
+        earlier: marginals, none where this release's measurements contradict them.
+    """
+
+    earlier: Sequence[Measurement] = ()
+
+    @staticmethod
+    def of(curator: Curator, total: Measurement, max_cells: int) -> _Past:
+        """What the number of rows does not contradict: the smallest marginals with the least noise."""
+        found = usable(curator.earlier, [total], curator.domain, max_cells)
+        found = telling(found, best_total([total, *found]))
+        return _Past(sorted(found, key=lambda m: (len(m.clique), m.variance))[:_MOST_REUSED])
+
+    def inside(self, now: Factored) -> list[Measurement]:
+        """Those inside one group, so that they join no groups and take no candidate away."""
+        return [m for m in self.earlier if any(set(m.clique) <= set(names) for names, _ in now.factors)]
+
+    def entering(self, before: Factored, now: Factored) -> list[Measurement]:
+        """Those that are inside one group now, and were not before."""
+        known = {m.clique for m in self.inside(before)}
+        return [m for m in self.inside(now) if m.clique not in known]
+
+    def beside(self, now: Factored, measured: Sequence[Measurement]) -> list[Measurement]:
+        """All measurements, of single cells too."""
+        return [*self.inside(now), *measured]
+
+    def fitting(self, now: Factored, measured: Sequence[Measurement]) -> list[Measurement]:
+        """All measurements of whole marginals; with earlier ones each marginal once, the mean of all of it."""
+        older = self.inside(now)
+        if not older:
+            return list(measured)
+        means = {m.clique: m for m in combined([], [*older, *measured])}
+        return [means[clique] for clique in dict.fromkeys(m.clique for m in [*older, *measured])]
+
+
 @register("mwem")
 @dataclass(frozen=True)
 class MWEM(Mechanism):
     """Multiplicative weights: the lecture's algorithm, and its stronger variants.
+
+    After earlier releases it is the lecture's with `reuse := false`; else A_0 is what they tell.
 
     Privacy: with Laplace noise ε-DP (pure), with Gaussian noise ρ-zCDP, for the table's neighbours, ε or ρ the charge:
     `total` with ε/20 or ρ/100 where the number of rows is private, then T times a selection and a measurement, each
@@ -108,6 +159,7 @@ class MWEM(Mechanism):
         InvalidArgument: an option is out of its range.
     """
 
+    uses_earlier = True
     rounds: int | str = "auto"
     queries: str = "cells"
     noise: str = "laplace"
@@ -177,25 +229,53 @@ class MWEM(Mechanism):
         pure = self.noise == "laplace"
         steps = Steps.of(rho, rounds, curator.neighbours, pure=pure)
         known = curator.total(steps.total, "laplace" if pure else "gaussian")
-        total = max(1.0, float(known.values[0]))
-        iterates, measured = [Factored.uniform(domain)], list[Measurement]()
+        measured, past = list[Measurement](), _Past.of(curator, known, self.max_cells)
+        total = best_total([known, *past.earlier])
+        iterates = self._iterates(domain, measured, past, total, progress)
         progress.stage("multiplicative weights", rounds)
         for _ in range(rounds):
             now = iterates[-1]
             candidates = [c for c in workload.cliques if domain.size(now.joined(c)) <= self.max_cells]
             measured += self._ask(curator, now, candidates, total, steps)
-            used = measured if self.passes > 1 else measured[-1:]
-            iterates.append(absorb(now, used, total, self.passes, progress))
+            if not past.earlier or consistent([known, *measured], curator.earlier):
+                iterates.append(self._update(now, measured, past, total, progress))
+            else:  # the table changed since: all again without what was measured before
+                past, total = _Past(), best_total([known])
+                iterates = self._iterates(domain, measured, past, total, progress)
             progress.stage("multiplicative weights", rounds)
             progress.advance(len(iterates) - 1)
         parts = tuple(iterates[:-1]) if self.output == "average" else (iterates[-1],)
+        used = past.inside(iterates[-1]) if known.variance == 0 else past.earlier  # which told n
         report: dict[str, Any] = {
             "rounds": rounds,
             "total": round(total),
             "asked": sorted({"/".join(m.clique) for m in measured}),
             "largest_group": max(table.size for _, table in iterates[-1].factors),
+            **reused(used),
         }
         return Outcome(MixtureModel(domain, parts, total), report)
+
+    def _iterates(
+        self, domain: Domain, measured: Sequence[Measurement], past: _Past, total: float, progress: Progress
+    ) -> list[Factored]:
+        """A_0 and, from what each round measured, all that follow."""
+        first = Factored.uniform(domain)
+        found = [absorb(first, past.fitting(first, []), total, max(self.passes, _PASSES), progress)]
+        for count in range(1, len(measured) + 1):
+            found.append(self._update(found[-1], measured[:count], past, total, progress))
+        return found
+
+    def _update(
+        self, now: Factored, measured: Sequence[Measurement], past: _Past, total: float, progress: Progress
+    ) -> Factored:
+        """A_i from A_{i−1}: by what was measured before of the newest one's group, then by it, or by all."""
+        newest = measured[-1].clique
+        together = now.tilted(newest, np.zeros(now.domain.size(newest))) if past.earlier else now
+        together = absorb(together, past.entering(now, together), total, max(self.passes, _PASSES), progress)
+        if self.passes == 1:
+            return absorb(together, measured[-1:], total, 1, progress)
+        known = past.fitting if self.queries == "marginals" else past.beside
+        return absorb(together, known(together, measured), total, self.passes, progress)
 
     def _ask(
         self, curator: Curator, now: Factored, candidates: Sequence[Clique], total: float, steps: Steps

@@ -108,6 +108,7 @@ class PGM(Mechanism):
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """Refuse what cannot be fitted; see `Mechanism.check`."""
+        workload.check_subsets()
         try:
             load_mbi()
         except ImportError as error:

@@ -25,7 +25,6 @@ from dpsql.fitting.projection import (
     RELAXATIONS,
     Settings,
     best_total,
-    fit_marginals,
     fitting_bytes,
     fitting_seconds,
     one_way_prior,
@@ -35,7 +34,8 @@ from dpsql.marginal import Measurement
 from dpsql.mechanisms.allocation import Allocation, allocate, noise, predicted_errors
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, plan_total, register
 from dpsql.mechanisms.hdmm import optimised_shares
-from dpsql.mechanisms.pseudo import combined, leaning, reused, usable
+from dpsql.mechanisms.leaning import fit_marginals_leaning
+from dpsql.mechanisms.pseudo import combined, reused, usable
 from dpsql.mechanisms.rap import RAP, check_single_cells
 from dpsql.mechanisms.relaxed import RelaxedModel, fit_report
 from dpsql.memory import in_words, machine_memory, parse_size
@@ -68,7 +68,7 @@ class Projection(Mechanism):
         weights: which marginals, with what shares: by the 'rule' of `dpsql.mechanisms.allocation`, or those of 'hdmm',
             which go with max_cells only.
         queries: 'marginals' measures them whole; 'cells' each cell of the workload by itself with ρ/m, as the paper's
-            T = 1 does, with the options relaxed_rows, steps and relaxation, no prior and no earlier measurements.
+            T = 1 does, with the options relaxed_rows, steps and relaxation, and no prior.
         memory: how much the work may take, such as '4GB': fewer cells are measured where need be; None for what the
             machine has.
 
@@ -77,6 +77,7 @@ class Projection(Mechanism):
     """
 
     conversion = "gaussian"  # it asks for Gaussian noise only
+    uses_earlier = True
     relaxed_rows: int = 512
     max_cells: int = 60_000
     all_cells: int = 1_500_000
@@ -130,11 +131,6 @@ class Projection(Mechanism):
         """See `Mechanism.takes_prior`: a fit to marginals does."""
         return self.queries == "marginals"
 
-    @property
-    def uses_earlier(self) -> bool:  # type: ignore[override]
-        """See `Mechanism.uses_earlier`: a fit to marginals does."""
-        return self.queries == "marginals"
-
     def check_prior(self, *, given: bool) -> None:
         """See `Mechanism.check_prior`."""
         if given and not self.takes_prior:
@@ -152,6 +148,7 @@ class Projection(Mechanism):
                 "say queries := 'marginals', or ask for fewer or smaller marginals",
             )
             return
+        workload.check_subsets()
         limit = machine_memory() if self.memory is None else parse_size(self.memory)
         fewest = min(self.all_cells, _FEWEST_CELLS) if self.memory else self._most_cells(domain, workload)
         needed = fitting_bytes(domain, self.relaxed_rows, fewest)
@@ -244,8 +241,6 @@ class Projection(Mechanism):
         earlier = usable(curator.earlier, [total, *measured], domain, self.max_cells, room)
         known = combined(measured, earlier)
         best = best_total([total, *known])
-        if curator.prior is not None:
-            known = leaning(curator.prior, domain, known, workload.closure(), best, self.max_cells)
         report: dict[str, Any] = {
             "marginals": len(measured),
             "cells": sum(len(m.values) for m in measured),
@@ -264,8 +259,8 @@ class Projection(Mechanism):
             strength=allocation.pull_strength,
             relaxation=self._relaxation,
         )
-        fit = fit_marginals(domain, known, best, settings, seed, progress)
-        report |= fit_report(fit)
+        fit, leant = fit_marginals_leaning(curator, workload, known, best, settings, self.max_cells, seed, progress)
+        report |= {**leant, **fit_report(fit)}
         return Outcome(RelaxedModel(fit.model, targets), report)
 
 

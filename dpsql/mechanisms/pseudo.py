@@ -1,18 +1,4 @@
-r"""What a fit knows beside its own measurements: earlier ones, and a public prior that it leans on.
-
-The least-squares estimate of the table splits into orthogonal parts r_U of known precision p_U, one for each set of
-columns (`dpsql.fitting.consistency`); so do the prior's marginals, into q_U. How far a prior is from the table, beyond
-the noise, is seen in the parts that were measured, pooled over all sets of k columns (empirical Bayes, as in James and
-Stein's shrinkage), and more of it in a single part where that stands out:
-
-    φ_k = max(0, Σ_U (‖r_U − N·q_U‖² − d_U/p_U)) / Σ_U ‖N·q_U‖²,     d_U = Π (n_i − 1)
-    τ_U² = max(φ_k·‖N·q_U‖², ‖r_U − N·q_U‖² − d_U/p_U)/d_U             the prior's variance
-    r_U ← (p_U·r_U + N·q_U/τ_U²)/(p_U + 1/τ_U²)                        in place of r_U, of that precision
-
-Each part of the prior counts once, in whatever marginals it shows. A prior that is near counts for much where noise is
-large and for little where it is small; one that is far counts for little. Only measurements and public rows are looked
-at: it costs nothing.
-"""
+"""What a fit knows beside its own measurements: those that earlier releases of the table paid for, and the total."""
 
 from __future__ import annotations
 
@@ -22,18 +8,15 @@ from fractions import Fraction
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 from scipy import stats
 
 from dpsql.domain import Clique, Domain
-from dpsql.fitting.consistency import Estimate, centred, least_squares, subsets
+from dpsql.fitting.consistency import MOST_ADDED, additions, least_squares
 from dpsql.marginal import Measurement
-from dpsql.prior import Prior
 from dpsql.privacy.curator import Curator
 
-_LARGEST_ORDER: Final = 3
 _FALSE_ALARM: Final = 1e-9
-_MOST_CELLS: Final = 3_000_000
+_TELLING: Final = 0.1
 
 
 def public_total(curator: Curator) -> list[Measurement]:
@@ -84,21 +67,54 @@ def _within(earlier: Sequence[Measurement], measured: Sequence[Measurement], roo
     return kept
 
 
-def consistent(measured: Sequence[Measurement], earlier: Sequence[Measurement]) -> bool:
-    """Whether the same marginals, measured now and then, differ by noise only: χ² of each, false alarm 1e-9 together.
+def light(domain: Domain, measured: Sequence[Measurement], earlier: Sequence[Measurement]) -> list[Measurement]:
+    """Those earlier measurements that one least-squares estimate holds beside this release's, the least noisy first."""
+    room, kept = MOST_ADDED - additions(domain, (m.clique for m in measured)), []
+    for other in sorted(earlier, key=lambda m: m.variance):
+        more = additions(domain, [other.clique])
+        if more <= room:
+            room -= more
+            kept.append(other)
+    return kept
 
+
+def telling(earlier: Sequence[Measurement], total: float) -> list[Measurement]:
+    """Those earlier marginals whose noise is at most a tenth of the rows, by the expected sum over their cells.
+
+    A method that is drawn to each marginal as it is, whatever its variance, is led astray by the others.
+    """
+    unit = math.sqrt(2 / math.pi) / total
+    return [m for m in earlier if len(m.values) * m.stddev * unit <= _TELLING]
+
+
+def consistent(measured: Sequence[Measurement], earlier: Sequence[Measurement]) -> bool:
+    """Whether the same marginals or cells, measured now and then, differ by noise only: false alarm 1e-9 a call.
+
+    By χ² of each pair where both have Gaussian noise; else by the largest gap, of which one noise makes half at least.
     It looks at noisy counts only, so it costs nothing.
     """
     then: dict[Clique, list[Measurement]] = {}
     for other in earlier:
         then.setdefault(other.clique, []).append(other)
-    pairs = [(m, o) for m in measured if m.cells is None and m.variance > 0 for o in then.get(m.clique, ())]
-    for now, other in pairs:
-        spread = float(now.variance + other.variance)
-        statistic = float(np.sum((now.values - other.values) ** 2)) / spread
-        if stats.chi2.sf(statistic, len(now.values)) < _FALSE_ALARM / len(pairs):
-            return False
-    return True
+    pairs = [(m, o) for m in measured if m.least is None and m.variance > 0 for o in then.get(m.clique, ())]
+    return all(_chance(now, other) >= _FALSE_ALARM / len(pairs) for now, other in pairs)
+
+
+def _chance(now: Measurement, other: Measurement) -> float:
+    """At most this is the chance of gaps as wide as those between a measurement and an earlier whole marginal."""
+    gaps = now.values - (other.values if now.cells is None else other.values[list(now.cells)])
+    if "laplace" not in (now.noise, other.noise):
+        return float(stats.chi2.sf(float(np.sum(gaps**2)) / float(now.variance + other.variance), len(gaps)))
+    noisy = [m for m in (now, other) if m.variance > 0]
+    half = float(np.abs(gaps).max(initial=0)) / len(noisy)
+    return float(len(gaps) * sum(_tail(m, half) for m in noisy))
+
+
+def _tail(measured: Measurement, reach: float) -> float:
+    """At most this is the chance that the noise of one cell is `reach` or more, to either side."""
+    if measured.noise == "laplace":
+        return 2 * math.exp(-reach / math.sqrt(float(measured.variance) / 2))
+    return float(2 * stats.norm.sf((reach - 0.5) / math.sqrt(measured.variance)))  # whole rows
 
 
 def combined(measured: Sequence[Measurement], earlier: Iterable[Measurement]) -> list[Measurement]:
@@ -130,77 +146,19 @@ def _mean(parts: Sequence[Measurement]) -> Measurement:
     return Measurement(parts[0].clique, parts[0].shape, whole, variance, "gaussian", rho)
 
 
-def leaning(
-    prior: Prior,
-    domain: Domain,
-    measured: Sequence[Measurement],
-    cliques: Sequence[Clique],
-    total: float,
-    max_cells: int,
-) -> list[Measurement]:
-    """Marginals to fit, from measurements and a prior together, with the variances at the top of this file.
+def sharpened(domain: Domain, measured: Sequence[Measurement], earlier: Sequence[Measurement]) -> list[Measurement]:
+    """This release's marginals by least squares from all measurements, earlier ones too: with less noise each.
 
     Args:
-        prior: public rows.
         domain: of the table.
-        measured: whole marginals.
-        cliques: further ones to be answered; those of at most three columns are taken.
-        total: N, rows.
-        max_cells: of one marginal.
+        measured: this release's whole marginals, in an order that is kept.
+        earlier: those of others; where there are none `measured` is what comes out.
     """
-    wanted = [m.clique for m in measured]
-    cells = sum(domain.size(clique) for clique in wanted)
-    for clique in cliques:
-        size = domain.size(clique)
-        small = len(clique) <= _LARGEST_ORDER and size <= max_cells and cells + size <= _MOST_CELLS
-        if small and clique not in wanted and prior.covers(clique):
-            wanted.append(clique)
-            cells += size
-    together = _together(prior, least_squares(domain, measured), wanted, total)
-    own = {m.clique: m.rho for m in measured}
-    found = []
-    for clique in wanted:
-        variance = Fraction(together.variance(clique)).limit_denominator(10**6) + Fraction(1, 12)
-        whole = np.rint(together.answer(clique)).astype(np.int64)
-        rho = own.get(clique, Fraction(0))
-        found.append(Measurement(clique, domain.shape(clique), whole, variance, "none", rho))
+    if not earlier:
+        return list(measured)
+    estimate, found = least_squares(domain, combined(measured, earlier)), []
+    for own in measured:
+        variance = Fraction(estimate.variance(own.clique)).limit_denominator(10**6) + Fraction(1, 12)
+        whole = np.rint(estimate.answer(own.clique)).astype(np.int64)
+        found.append(Measurement(own.clique, own.shape, whole, variance, "none", own.rho))
     return found
-
-
-def _together(prior: Prior, estimate: Estimate, cliques: Sequence[Clique], total: float) -> Estimate:
-    """The parts of the measurements and of the prior, weighted by their precisions."""
-    domain = estimate.domain
-    sets = dict.fromkeys(part for clique in cliques for part in subsets(clique) if part and prior.covers(part))
-    public = {part: total * centred(prior.project(domain, part).reshape(domain.shape(part))) for part in sets}
-    distance = _distances(estimate, public)
-    parts, precisions = dict(estimate.parts), dict(estimate.precisions)
-    for part, expected in public.items():
-        free = _dimension(domain, part)
-        order = max((k for k in distance if k <= len(part)), default=None)
-        ratio = 1.0 if order is None else distance[order]
-        known = precisions.get(part, 0.0)
-        square = ratio * float(np.sum(expected**2))
-        if known:
-            square = max(square, float(np.sum((parts[part] - expected) ** 2)) - free / known)
-        variance = max(square / free, 1.0)  # never surer than one row
-        both = known + 1 / variance
-        parts[part] = (known * parts.get(part, 0.0) + expected / variance) / both
-        precisions[part] = both
-    return Estimate(domain, parts, precisions)
-
-
-def _distances(estimate: Estimate, public: dict[Clique, npt.NDArray[np.float64]]) -> dict[int, float]:
-    """φ_k for each number of columns k of which some set was measured."""
-    sums: dict[int, tuple[float, float]] = {}
-    for part, expected in public.items():
-        if part in estimate.parts:
-            noise = _dimension(estimate.domain, part) / estimate.precisions[part]
-            beyond, size = sums.get(len(part), (0.0, 0.0))
-            beyond += float(np.sum((estimate.parts[part] - expected) ** 2)) - noise
-            sums[len(part)] = beyond, size + float(np.sum(expected**2))
-    return {order: max(0.0, beyond) / max(size, 1.0) for order, (beyond, size) in sums.items()}
-
-
-def _dimension(domain: Domain, part: Clique) -> int:
-    """d_U; at least 1."""
-    return max(1, math.prod(size - 1 for size in domain.shape(part)))

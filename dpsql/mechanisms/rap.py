@@ -5,6 +5,9 @@ r"""RAP as in the paper: adaptive selection of single cells, projected after eac
     T > 1:  each of T rounds selects K new cells by noisy maximum of |q(D) − q(D′)| with ρ/2TK each, measures each with
             ρ/2TK, and projects from the previous D′ on all cells measured so far
 
+The first D′ is random, as in the paper; where earlier releases measured marginals, it is a relaxed table fitted to
+those (`dpsql.fitting.projection`), so that the first cells that are selected are those that it does not answer yet.
+
 The subject of US patents 11,487,765 and 11,841,863.
 
 Source: Aydore et al. 2021, Algorithm 2 (arXiv:2103.06641). The defaults are the paper's, on a grid point.
@@ -14,19 +17,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from dpsql.domain import Domain
 from dpsql.errors import InvalidArgument
 from dpsql.fitting.cells import fit_cells, random_start
+from dpsql.fitting.projection import Settings, best_total, fit_marginals
 from dpsql.fitting.relaxation import Blocks, RelaxedTable
 from dpsql.marginal import Measurement
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, register
+from dpsql.mechanisms.pseudo import combined, consistent, reused, usable
 from dpsql.mechanisms.relaxed import RelaxedModel
 from dpsql.neighbours import Neighbours
 from dpsql.privacy.accounting import gaussian_variance
@@ -37,6 +41,7 @@ from dpsql.workload import Workload
 
 _MOST_QUERIES: Final = 20_000
 _SOFTMAX_RATE: Final = 100
+_MOST_REUSED: Final = 1_000_000  # cells
 _CONVERSIONS: Final = ("tight", "simple")
 
 
@@ -44,6 +49,8 @@ _CONVERSIONS: Final = ("tight", "simple")
 @dataclass(frozen=True)
 class RAP(Mechanism):
     """Relaxed adaptive projection, faithful to the paper.
+
+    After earlier releases it is the paper's with `reuse := false`; else the first D′ is what they tell.
 
     Privacy: ρ-zCDP for the table's neighbours (the paper's are replace_one), ρ the charge. For T > 1: T rounds of
     `select_cells` (K·ρ/2TK) and `measure_cells` (K·ρ/2TK); for T = 1: `measure_cells` (m·ρ/m). Cells of marginals and
@@ -64,6 +71,7 @@ class RAP(Mechanism):
         InvalidArgument: an option is out of its range, or neighbours are not the table's.
     """
 
+    uses_earlier = True
     rounds: int = 10
     queries_per_round: int = 10
     relaxed_rows: int = 1000
@@ -127,55 +135,77 @@ class RAP(Mechanism):
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.run`."""
         blocks = Blocks.of(curator.domain)
-        total = max(1.0, float(curator.total(rho / 100).values[0]))
+        counted = curator.total(rho / 100)
         rho = curator.remaining
-        start = random_start(blocks, self.relaxed_rows, seed)
         if self.rounds == 1:
             queries = [(f, cell) for f in workload.families for cell in range(curator.domain.size(clique_of(f)))]
             measured = curator.measure_cells(queries, rho / len(queries))
-            table, steps = self._project(blocks, start, measured, len(queries), total, progress)
+            model, earlier = self._start(curator, blocks, [counted, *measured], seed, progress)
+            model, steps = self._project(model, measured, len(queries), progress)
         else:
-            table, steps, measured = self._adapt(curator, workload, blocks, start, total, rho, progress)
-        report: dict[str, Any] = {"cells": sum(len(m.values) for m in measured), "total": round(total), "steps": steps}
-        return Outcome(RelaxedModel(RelaxedTable(blocks, table, total)), report)
+            model, steps, measured, earlier = self._adapt(curator, workload, blocks, counted, rho, seed, progress)
+        report: dict[str, Any] = {
+            "cells": sum(len(m.values) for m in measured),
+            "total": round(model.total),
+            "steps": steps,
+            **reused(earlier),
+        }
+        return Outcome(RelaxedModel(model), report)
+
+    def _start(
+        self, curator: Curator, blocks: Blocks, measured: Sequence[Measurement], seed: int, progress: Progress
+    ) -> tuple[RelaxedTable, list[Measurement]]:
+        """The first D′, random or fitted to what earlier releases measured, and what it was that they did.
+
+        Args:
+            curator: which knows them.
+            blocks: the attributes.
+            measured: by this release: first n, then what else there is, which they must not contradict.
+            seed: of the random one.
+            progress: may raise `Interrupted`.
+        """
+        earlier = usable(curator.earlier, measured, curator.domain, _MOST_REUSED, room=_MOST_REUSED)
+        total = max(1.0, best_total([measured[0], *earlier]))
+        if not earlier:
+            return RelaxedTable(blocks, random_start(blocks, self.relaxed_rows, seed), total), []
+        settings = Settings(rows=self.relaxed_rows, relaxation=self.relaxation)
+        return fit_marginals(curator.domain, combined([], earlier), total, settings, seed, progress).model, earlier
 
     def _adapt(
         self,
         curator: Curator,
         workload: Workload,
         blocks: Blocks,
-        table: npt.NDArray[np.float32],
-        total: float,
+        counted: Measurement,
         rho: Fraction,
+        seed: int,
         progress: Progress,
-    ) -> tuple[npt.NDArray[np.float32], int, list[Measurement]]:
+    ) -> tuple[RelaxedTable, int, list[Measurement], list[Measurement]]:
         count = self.rounds * self.queries_per_round
         share, taken = rho / (2 * count), 0
         measured: list[Measurement] = []
         asked: list[Query] = []
+        model, earlier = self._start(curator, blocks, [counted], seed, progress)
         for _ in range(self.rounds):
-            model = RelaxedTable(blocks, table, total)
             chosen = curator.select_cells(workload.families, model.counts, self.queries_per_round, share, asked)
             asked += chosen
             measured += curator.measure_cells(chosen, share)
-            table, steps = self._project(blocks, table, measured, count, total, progress)
+            if not consistent(measured, earlier):  # the table changed since
+                model, earlier = self._start(curator, blocks, [counted, *measured], seed, progress)
+            model, steps = self._project(model, measured, count, progress)
             taken += steps
-        return table, taken, measured
+        return model, taken, measured, earlier
 
     def _project(
-        self,
-        blocks: Blocks,
-        start: npt.NDArray[np.float32],
-        measured: Sequence[Measurement],
-        capacity: int,
-        total: float,
-        progress: Progress,
-    ) -> tuple[npt.NDArray[np.float32], int]:
+        self, start: RelaxedTable, measured: Sequence[Measurement], capacity: int, progress: Progress
+    ) -> tuple[RelaxedTable, int]:
+        """The relaxed table near another one that answers single cells, and the steps to it."""
         queries = [(m.family, cell) for m in measured for cell in m.cells or ()]
-        targets = np.concatenate([m.values for m in measured]) / total
+        targets = np.concatenate([m.values for m in measured]) / start.total
         rate = self.learning_rate * (1 if self.relaxation == "sparsemax" else _SOFTMAX_RATE)
         how = (capacity, rate, self.steps, 1e-7, progress, self.relaxation)
-        return fit_cells(blocks, start, queries, targets, *how)
+        table, steps = fit_cells(start.blocks, start.probabilities, queries, targets, *how)
+        return replace(start, probabilities=table), steps
 
 
 def check_single_cells(workload: Workload, domain: Domain, where: str, instead: str) -> None:

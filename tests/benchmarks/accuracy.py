@@ -5,6 +5,7 @@
     python tests/benchmarks/accuracy.py --peer opendp-mst=peers/bin/python  beside a peer, in an environment of its own
     python tests/benchmarks/accuracy.py --mechanism mwem mwem:noise=gaussian,queries=marginals     others, with options
     python tests/benchmarks/accuracy.py --mechanism all      every mechanism; one that cannot says why, uncharged
+    python tests/benchmarks/accuracy.py --mechanism ide:prior=public   a random twentieth of the rows is public, not protected
 
 Errors are fractions of the rows: the largest of all cells, Σ|error| of a marginal on average, root mean square over cells;
 of the synthetic table (and of the fitted model behind it). Only cells that are not zero on either side are looked at.
@@ -65,13 +66,17 @@ ALL = [
     "fem",
     "dualquery",
     "barak",
-    "ide",
-    "pmwpub",
+    "ide:prior=public",
+    "pmwpub:prior=public",
+    "projection:prior=public",
 ]
 
 
-def load(table: str, neighbours: str, delta: float):
-    """A database with a coded table, protected and declared; its domain and its codes."""
+def load(table: str, neighbours: str, delta: float, *, public: bool = False):
+    """A database with a coded table, protected and declared; its domain and its codes.
+
+    With `public` a random twentieth of the rows is no part of it, but of the table `public`.
+    """
     import dpsql
     from dpsql.database.store import Books
     from dpsql.protection import domain_of
@@ -79,6 +84,8 @@ def load(table: str, neighbours: str, delta: float):
     sizes = json.loads((DATA / f"{table}_coded_domain.json").read_text())
     db = dpsql.connect()
     db.sql(f"CREATE TABLE t AS FROM '{DATA}/{table}_coded.csv.gz'")
+    if public:
+        db.sql("CREATE TABLE public AS FROM t WHERE hash(rowid) % 20 = 0; DELETE FROM t WHERE hash(rowid) % 20 = 0")
     db.protect("t", epsilon=1000, delta=delta, neighbours=neighbours)
     for name, size in sizes.items():
         db.domain("t", name, lower=0, upper=size - 1, bins=size, nulls=False)
@@ -178,7 +185,8 @@ def one(table: str, workload: str, epsilon: float, mechanism: str) -> dict:
     from dpsql.workload import parse_workload
 
     rows, how = {"adult": 48842, "loans": 39786}[table], how_of(mechanism)
-    db, domain, codes = load(table, NEIGHBOURS.get(how["mechanism"], "add_remove"), 1 / rows**2)
+    neighbours = NEIGHBOURS.get(how["mechanism"], "add_remove")
+    db, domain, codes = load(table, neighbours, 1 / rows**2, public="prior" in how)
     model, synthetic = release(db, epsilon, {"workload": workload, **how})
     usage = resource.getrusage(resource.RUSAGE_SELF)
     taken = {

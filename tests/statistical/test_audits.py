@@ -8,8 +8,8 @@ from __future__ import annotations
 import itertools
 import math
 from contextlib import suppress
-from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import duckdb
 import numpy as np
@@ -20,7 +20,6 @@ from scipy import stats
 from dpsql.database.catalog import find_source
 from dpsql.database.counting import DuckDBCounter
 from dpsql.domain import Attribute, Domain
-from dpsql.mechanisms import rap as rap_module
 from dpsql.mechanisms.base import make, registered
 from dpsql.neighbours import Neighbours
 from dpsql.prior import Prior
@@ -32,76 +31,10 @@ from dpsql.workload import Workload
 
 from ..contract.test_mechanisms import FAST
 from ..counters import Journal, Rows
+from .attacks import Hits, bounds, replace_slow_fits, threshold
 from .twins import choices_at, noise_of
 
 pytestmark = pytest.mark.slow
-
-FALSE_ALARM = 1e-6
-
-
-def bounds(hits: int, trials: int) -> tuple[float, float]:
-    """Clopper–Pearson lower and upper bound of a probability."""
-    low = stats.beta.ppf(FALSE_ALARM, hits, trials - hits + 1) if hits else 0.0
-    high = stats.beta.ppf(1 - FALSE_ALARM, hits + 1, trials - hits) if hits < trials else 1.0
-    return float(low), float(high)
-
-
-def divergence(p: float, q: float) -> float:
-    """max over α of D_α(Bern(p) ‖ Bern(q))/α, which ρ-zCDP bounds by ρ; 0 if p ≤ q."""
-    if p <= q:
-        return 0.0
-    best = 0.0
-    for alpha in np.linspace(1.01, 30, 300):
-        inside = p**alpha * q ** (1 - alpha) + (1 - p) ** alpha * (1 - q) ** (1 - alpha)
-        best = max(best, math.log(inside) / (alpha - 1) / alpha)
-    return best
-
-
-@dataclass(frozen=True)
-class Hits:
-    """How often an attack took a release for one of the second table, and what that proves.
-
-    Attributes:
-        first, second: of so many releases of either table.
-        runs: of each.
-        claimed_rho, claimed_gdp, claimed_epsilon: what a release is said to cost; no ε where δ > 0.
-    """
-
-    first: int
-    second: int
-    runs: int
-    claimed_rho: float = math.inf
-    claimed_gdp: float = math.inf
-    claimed_epsilon: float = math.inf
-
-    @property
-    def _rates(self) -> list[tuple[float, float]]:
-        """A lower bound of the true and an upper one of the false positives; the same of negatives."""
-        positive = bounds(self.second, self.runs)[0], bounds(self.first, self.runs)[1]
-        return [positive, (bounds(self.runs - self.first, self.runs)[0], bounds(self.runs - self.second, self.runs)[1])]
-
-    @property
-    def rho(self) -> float:
-        """A lower bound of ρ of zCDP."""
-        return max(divergence(*rates) for rates in self._rates)
-
-    @property
-    def gdp(self) -> float:
-        """A lower bound of g = μ²/2 of Gaussian DP: true ≤ Φ(Φ⁻¹(false) + μ)."""
-        shift = max(stats.norm.ppf(true) - stats.norm.ppf(false) for true, false in self._rates)
-        return max(0.0, float(shift)) ** 2 / 2
-
-    @property
-    def epsilon(self) -> float:
-        """A lower bound of ε of pure DP: true ≤ e^ε·false."""
-        return max(0.0, *(math.log(true / false) for true, false in self._rates if true > 0))
-
-    def __str__(self) -> str:
-        return (
-            f"{self.first} and {self.second} of {self.runs}: rho at least {self.rho:.3f} of {self.claimed_rho:.3f}, "
-            f"g {self.gdp:.3f} of {self.claimed_gdp:.3f}, epsilon {self.epsilon:.3f} of {self.claimed_epsilon:.3f}"
-        )
-
 
 # --- one run, many canaries -------------------------------------------------------------------------------------------
 
@@ -202,17 +135,13 @@ def log_likelihood_ratio(answers, one: Rows, other: Rows) -> float:
 
 @pytest.fixture(autouse=True)
 def without_slow_fits(monkeypatch):
-    """RAP's fits are replaced by where they begin: they are post-processing, and thousands of them would take hours."""
-    start = np.full((6, 4), 0.5, np.float32)
-    monkeypatch.setattr(rap_module, "fit_cells", lambda *a, **k: (start, 1))
-    monkeypatch.setattr(rap_module, "random_start", lambda *a, **k: start)
+    replace_slow_fits(monkeypatch, CUBE)
 
 
 # --- every registered mechanism ---------------------------------------------------------------------------------------
 
 TRIED = 800
 CALIBRATED = 200
-SLOWER = {"hdmm": 200}  # runs of a mechanism that takes a tenth of a second before it asks
 
 
 class _Done(Exception):
@@ -232,13 +161,18 @@ class _Ending(Journal):
             raise _Done
 
 
+@lru_cache
+def facts(name: str, neighbours: Neighbours) -> tuple:
+    """What is public: mechanism, workload, and the budget of ε = 2."""
+    mechanism, workload = make(name, FAST[name]), Workload((("a", "b"), ("b", "c")))
+    return mechanism, workload, mechanism.budget(2.0, 1e-6, CUBE, workload, neighbours)
+
+
 def told(name: str, table: Rows, neighbours: Neighbours, most: int) -> list:
     """What one run of a mechanism was answered."""
-    mechanism = make(name, FAST[name])
-    workload = Workload((("a", "b"), ("b", "c")))
+    mechanism, workload, budget = facts(name, neighbours)
+    rho, epsilon = (budget.rho, budget.exact_epsilon) if budget.pure else (RHO, None)
     journal = _Ending(most)
-    pure = mechanism.budget(2.0, 1e-6, CUBE, workload, neighbours)
-    rho, epsilon = (pure.rho, Fraction(2)) if pure.pure else (RHO, None)
     prior = Prior(CUBE.names, np.array(list(itertools.product((0, 1), repeat=3))), np.ones(8))
     needed = prior if registered()[name].needs_prior else None
     curator = Curator(table, CUBE, neighbours, rho, journal, Quiet(), pure=epsilon, prior=needed)
@@ -271,12 +205,11 @@ def audited(name: str, pair: str, runs: int | None = None) -> Hits:
     def scores(table: Rows, runs: int) -> np.ndarray:
         return np.array([suspicion(told(name, table, neighbours, most), *tables) for _ in range(runs)])
 
-    runs = runs or SLOWER.get(name, TRIED)
-    tried = [scores(table, min(runs, CALIBRATED)) for table in tables]
-    places = np.quantile(np.concatenate(tried), np.linspace(0.05, 0.95, 19))
-    best = max(places, key=lambda place: abs((tried[1] > place).mean() - (tried[0] > place).mean()))
+    runs = runs or TRIED
+    tried = [scores(table, CALIBRATED) for table in tables]
+    best = threshold(*tried)
     hits = [int((scores(table, runs) > best).sum()) for table in tables]
-    budget = make(name, FAST[name]).budget(2.0, 1e-6, CUBE, Workload((("a", "b"), ("b", "c"))), neighbours)
+    *_, budget = facts(name, neighbours)
     claimed = float(budget.rho) if budget.pure else float(RHO)
     pure = budget.epsilon if budget.pure else math.inf
     return Hits(*hits, runs, claimed, claimed * float(budget.gdp / budget.rho), pure)
@@ -314,7 +247,7 @@ def test_choices_with_too_little_noise_are_caught(name, times, monkeypatch):
     """At the rate that is paid for; and at sixty times that, with the noise of a row, where a unit has 30."""
     monkeypatch.setitem(PAIRS, "a large unit", LARGE)
     with choices_at(times), noise_of(1 / 30 if times > 1 else 1):
-        found = audited(name, "a large unit")
+        found = audited(name, "a large unit", 3_000 if times > 1 else None)
     print(f"{name}, a large unit, {times} times: {found}")
     assert (found.rho > found.claimed_rho) == (times > 1)
 

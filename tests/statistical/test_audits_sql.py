@@ -1,7 +1,7 @@
 """Audits from outside: `dp_synthesize` by SQL on two neighbouring tables, attacked with what the release publishes.
 
-The attacker knows both tables and everything but the noise. Of every registered mechanism, with NULLs, and with a unit
-that has more rows than count; and of discoveries. What is claimed is read from the ledger: zCDP of ρ, Gaussian DP of g = μ²/2, and ε where δ
+The attacker knows both tables and everything but the noise. Of every registered mechanism, with NULLs and with a unit
+that has more rows than count; of some without units; and of discoveries. What is claimed is read from the ledger: zCDP of ρ, Gaussian DP of g = μ²/2, and ε where δ
 is 0. Each ε is so small that releases that told everything would be caught. Thresholds are chosen on runs of their own;
 bounds are Clopper–Pearson at a false-alarm rate of 1e-6 each.
 """
@@ -23,7 +23,7 @@ from dpsql.privacy import curator as curator_module
 from dpsql.privacy.accounting import discovery_threshold, gaussian_variance, make_budget
 
 from ..contract.test_mechanisms import FAST, NAMES
-from .test_audits import Hits
+from .attacks import Hits, threshold
 from .twins import noise_of
 
 pytestmark = pytest.mark.slow
@@ -33,9 +33,9 @@ WORKLOAD = "SELECT a, b, count(*) FROM t GROUP BY a, b; SELECT b, c, count(*) FR
 ROWS = [(unit, False, False, False) for unit in range(5)] + [(5 + unit, True, True, False) for unit in range(3)]
 PAIRS = {
     "a row with NULL in an empty cell": (ROWS, [*ROWS, (9, True, True, None)], {}),
-    "a unit with more rows than count": (
+    "a unit with NULL and more rows than count": (
         ROWS,
-        [*ROWS, *[(9, True, True, True)] * 5],
+        [*ROWS, *[(9, True, True, None)] * 5],
         {"privacy_unit": "unit", "max_rows": 3},
     ),
 }
@@ -79,8 +79,9 @@ class Attacked:
         told = self._db.sql(
             f"SELECT columns, cell, value, stddev, noise FROM dp_measurements('r{self._left}')"
         ).fetchall()
-        charge = "SELECT rho, gdp, CASE WHEN delta = 0 THEN epsilon ELSE 'inf' END FROM dp_ledger() WHERE kind = 'charge' LIMIT 1"
-        self.claimed = self._db.sql(charge).fetchall()[0]
+        if not self._left:
+            charge = "SELECT rho, gdp, CASE WHEN delta = 0 THEN epsilon ELSE 'inf' END FROM dp_ledger() WHERE kind = 'charge'"
+            (self.claimed,) = set(self._db.sql(charge).fetchall())
         return self._likelihood(told) + sum(row[:2] == (True, True) and row[2] is not False for row in rows)
 
     def _likelihood(self, told) -> float:
@@ -102,14 +103,13 @@ class Attacked:
         return len(found) - max(0, found.count(9) - self._most)
 
 
-def attack(name: str, pair: str, epsilon: float = 10.0) -> Hits:
+def attack(name: str, pair: str, epsilon: float = 10.0, runs: int = RUNS) -> Hits:
     """How often releases of either table look like the second, at the threshold that tells most."""
     tables = [Attacked(name, pair, which, epsilon) for which in (0, 1)]
     tried = [np.array([table.release() for _ in range(CALIBRATED)]) for table in tables]
-    places = np.quantile(np.concatenate(tried), np.linspace(0.05, 0.95, 19))
-    best = max(places, key=lambda place: abs((tried[1] > place).mean() - (tried[0] > place).mean()))
-    hits = [sum(table.release() > best for _ in range(RUNS)) for table in tables]
-    return Hits(hits[0], hits[1], RUNS, *tables[0].claimed)
+    best = threshold(*tried)
+    hits = [sum(table.release() > best for _ in range(runs)) for table in tables]
+    return Hits(hits[0], hits[1], runs, *tables[0].claimed)
 
 
 PURE = {"barak", "ide", "lp", "mwem"}
@@ -118,9 +118,18 @@ ALL_TOLD = Hits(0, RUNS, RUNS)
 """What releases that tell everything would prove."""
 
 
-@pytest.mark.parametrize("pair", PAIRS)
 @pytest.mark.parametrize("name", NAMES)
-def test_no_release_tells_more_than_the_ledger_says(name, pair):
+def test_no_release_tells_more_than_the_ledger_says(name):
+    keeps_its_promise(name, "a unit with NULL and more rows than count")
+
+
+@pytest.mark.parametrize("name", ["barak", "direct", "projection"])
+def test_no_release_without_units_tells_more_than_the_ledger_says(name):
+    keeps_its_promise(name, "a row with NULL in an empty cell")
+
+
+def keeps_its_promise(name: str, pair: str) -> None:
+    """What an attack finds is below what the ledger claims, and would not be if all were told."""
     found = attack(name, pair, 1.0 if name in PURE else 5.0)
     print(f"{name}, {pair}: {found}")
     assert found.claimed_gdp < ALL_TOLD.gdp / 2
@@ -133,9 +142,9 @@ def test_no_release_tells_more_than_the_ledger_says(name, pair):
 
 @pytest.mark.parametrize("name", ["direct", "projection"])
 def test_too_little_noise_is_caught_from_outside(name):
-    """A third of the standard deviation."""
+    """A third of the standard deviation; of 100 releases, one time in a hundred that would not be seen."""
     with noise_of(1 / 3):
-        found = attack(name, "a row with NULL in an empty cell")
+        found = attack(name, "a row with NULL in an empty cell", runs=150)
     print(f"{name}, a third of the noise: {found}")
     assert found.gdp > found.claimed_gdp
 

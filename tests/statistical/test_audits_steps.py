@@ -16,15 +16,13 @@ import math
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property
 
 import numpy as np
 import pytest
 from scipy.special import logsumexp
 
 from dpsql.domain import Attribute, Domain
-from dpsql.mechanisms import hdmm as hdmm_module
-from dpsql.mechanisms import rap as rap_module
 from dpsql.mechanisms.base import make, registered
 from dpsql.neighbours import Neighbours
 from dpsql.prior import Prior
@@ -35,7 +33,8 @@ from dpsql.workload import Workload
 
 from ..contract.test_mechanisms import FAST
 from ..counters import Journal, Rows
-from .test_audits import Hits, _Done, log_likelihood_ratio
+from .attacks import Hits, replace_slow_fits, threshold
+from .test_audits import _Done, log_likelihood_ratio
 from .twins import choices_at, noise_of
 
 pytestmark = pytest.mark.slow
@@ -55,7 +54,7 @@ class Pair:
     row: tuple[int, ...]
     moved: tuple[int, ...]
 
-    @property
+    @cached_property
     def tables(self) -> tuple[Rows, Rows]:
         """Counters of both."""
         rest = list(self.rows)
@@ -122,6 +121,10 @@ class Parted(Curator):
         if len(self._journal.answers) >= self._most:
             raise _Done
         return answer
+
+    def total(self, rho, noise="gaussian"):
+        """See `Curator`."""
+        return self._told(super().total(rho, noise))
 
     def measure(self, requests, noise="gaussian"):
         """See `Curator`."""
@@ -190,16 +193,21 @@ class Run:
     pair: Pair
     rho: Fraction = Fraction(1)
 
-    def told(self, which: int, part: str, most: int) -> tuple[list, float]:
-        """The answers of one run on a table, and how much they look like the second one's."""
-        one = self.pair.tables[0]
-        table = self.pair.tables[which]
+    @cached_property
+    def _facts(self) -> tuple:
+        """What is public: domain, workload, mechanism, (ρ, ε of a pure budget), and the prior if it needs one."""
         domain, workload = self.pair.domain, Workload(self.pair.cliques)
         mechanism = make(self.name, dict(self.options))
         budget = mechanism.budget(EPSILON, 1e-6, domain, workload, Neighbours.REPLACE_ONE)
-        rho, pure = (budget.rho, budget.exact_epsilon) if budget.pure else (self.rho, None)
+        paid = (budget.rho, budget.exact_epsilon) if budget.pure else (self.rho, None)
         codes = np.array(list(itertools.product((0, 1), repeat=len(domain))))
         prior = Prior(domain.names, codes, np.ones(len(codes))) if registered()[self.name].needs_prior else None
+        return domain, workload, mechanism, paid, prior
+
+    def told(self, which: int, part: str, most: int) -> tuple[list, float]:
+        """The answers of one run on a table, and how much they look like the second one's."""
+        one, table = self.pair.tables[0], self.pair.tables[which]
+        domain, workload, mechanism, (rho, pure), prior = self._facts
         tables = (table, one) if part == "measurements" else (one, table)
         journal, told = Journal(), (*tables, self.pair.tables, most)
         curator = Parted(*told, domain, Neighbours.REPLACE_ONE, rho, journal, Quiet(), pure=pure, prior=prior)
@@ -222,8 +230,7 @@ class Run:
             return np.array([self.told(which, part, most)[1] for _ in range(times)])
 
         tried = [scores(which, CALIBRATED) for which in (0, 1)]
-        places = np.quantile(np.concatenate(tried), np.linspace(0.05, 0.95, 37))
-        best = max(places, key=lambda place: abs((tried[1] > place).mean() - (tried[0] > place).mean()))
+        best = threshold(*tried)
         hits = [int((scores(which, runs) > best).sum()) for which in (0, 1)]
         rho = float(sum(answer.rho for answer in asked))
         laplace = part == "measurements" and any(a.measurement.noise == "laplace" for a in asked)
@@ -286,11 +293,7 @@ def named(run: Run) -> str:
 
 @pytest.fixture(autouse=True)
 def without_slow_fits(monkeypatch):
-    """RAP's fits are replaced by where they begin; plans of public facts are made once."""
-    start = np.full((8, 4), 0.5, np.float32)
-    monkeypatch.setattr(rap_module, "fit_cells", lambda *a, **k: (start, 1))
-    monkeypatch.setattr(rap_module, "random_start", lambda *a, **k: start)
-    monkeypatch.setattr(hdmm_module, "optimised_shares", lru_cache(hdmm_module.optimised_shares))
+    replace_slow_fits(monkeypatch, SQUARE)
 
 
 @pytest.mark.parametrize("broken", [False, True])

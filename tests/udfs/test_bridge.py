@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import threading
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 import duckdb
 import pytest
@@ -239,27 +241,45 @@ def resident_kilobytes() -> int:
         return int(file.read().split()[1]) * 4
 
 
-def test_ten_thousand_calls_leak_nothing(con):
-    def calls(count: int) -> None:
+def growth(leaked: int, calls: int) -> tuple[int, int]:
+    """Kilobytes that this process grows by in `calls` calls, and calls held, where each keeps `leaked` bytes."""
+    con = duckdb.connect(config={"allow_unsigned_extensions": "true"})
+    con.execute("SET threads = 1")  # DuckDB 2.0's allocator comes and goes by 20 MB with several
+    extension.install(con, lambda instance: [Squares()])
+    kept = []
+
+    def call(count: int) -> None:
         for index in range(count):
             con.execute("SELECT sum(power) FROM squares(10, power := 2)").fetchall()
+            kept.append(b"\1" * leaked)
             if index % 10 == 0:
                 with pytest.raises(duckdb.Error):
                     con.execute("FROM squares(-1)")
                 con.execute("FROM squares(100000) LIMIT 1").fetchall()
-
-    calls(1000)
-    con.execute("SELECT 1").fetchall()  # frees the result before it
-    gc.collect()
-    held, grown = bridge.held(), []
-    for _ in range(2):  # a leak shows in both halves, what else this process does in one at most
-        memory = resident_kilobytes()
-        calls(5_000)
-        con.execute("SELECT 1").fetchall()
+        con.execute("SELECT 1").fetchall()  # frees the result before it
         gc.collect()
-        grown.append(resident_kilobytes() - memory)
-    assert bridge.held() == held
-    assert min(grown) < 4 * 1024
+
+    call(1000)
+    held, memory = bridge.held(), resident_kilobytes()
+    call(calls)
+    return resident_kilobytes() - memory, bridge.held() - held
+
+
+def alone(leaked: int, calls: int) -> tuple[int, int]:
+    """`growth` in a process of its own: what other tests left behind comes and goes by megabytes."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(growth, leaked, calls).result()
+
+
+def test_ten_thousand_calls_leak_nothing():
+    grown, held = alone(0, 10_000)
+    assert held == 0
+    assert grown < 2048
+
+
+def test_a_leak_of_three_hundred_bytes_per_call_would_show():
+    grown, _ = alone(3200, 1_250)  # as much as 320 bytes in each of ten thousand
+    assert grown > 2048
 
 
 def test_threads_and_cursors(con):
