@@ -45,6 +45,7 @@ def connect(
         config: further settings of DuckDB.
 
     Raises:
+        InvalidArgument: path is none; a connection that is open is for `install`.
         DpsqlError: the extension cannot be loaded.
         BooksError: the ledger is not what was recorded, or older than its head: see `dpsql ledger verify`.
         duckdb.Error: the file cannot be opened; another process may have it.
@@ -53,6 +54,11 @@ def connect(
     ...     db.sql("FROM dp_budget()").fetchall()
     []
     """
+    if not isinstance(path, (str, Path)):
+        raise InvalidArgument(
+            f"path is a {type(path).__name__}: give the path of a database file, or dpsql.install(connection) for a "
+            "connection that is open"
+        )
     settings = {"allow_unsigned_extensions": "true", **(config or {})}
     connection = duckdb.connect(str(path), read_only=read_only, config=settings)
     try:

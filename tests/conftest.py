@@ -3,9 +3,12 @@ from __future__ import annotations
 import gzip
 import hashlib
 import itertools
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+import duckdb
 import pytest
 
 import dpsql
@@ -18,6 +21,35 @@ def db() -> Iterator[dpsql.Database]:
     """A fresh in-memory database."""
     with dpsql.connect() as database:
         yield database
+
+
+@contextmanager
+def _interrupting(database: dpsql.Database | duckdb.DuckDBPyConnection, seconds: float) -> Iterator[None]:
+    """Interrupts from another thread after so many seconds, and again each second until the work has ended.
+
+    For an interrupt that comes before a statement has begun is lost.
+    """
+    ended = threading.Event()
+
+    def interrupt() -> None:
+        pause = seconds
+        while not ended.wait(pause):
+            database.interrupt()
+            pause = 1.0
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+@pytest.fixture
+def interrupting() -> Callable[..., AbstractContextManager[None]]:
+    """A context that interrupts what is done in it on a database."""
+    return _interrupting
 
 
 PEOPLE = """

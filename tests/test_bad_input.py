@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 import dpsql
-from dpsql.errors import DpsqlError
+from dpsql.errors import DpsqlError, InvalidArgument
 
 SYNTHESIZE = {
     "unknown table": ("dp_synthesize('nowhere', epsilon := 1.0)", "there is no table 'nowhere'"),
@@ -208,6 +208,14 @@ def test_python_errors_are_dpsql_errors(bank):
 def test_a_connection_without_unsigned_extensions():
     with duckdb.connect() as con, pytest.raises(DpsqlError, match="allow_unsigned_extensions"):
         dpsql.install(con)
+
+
+def test_a_connection_is_no_path(tmp_path, monkeypatch):
+    """The text of any object would be the name of a new database, which holds nothing."""
+    monkeypatch.chdir(tmp_path)
+    with duckdb.connect() as con, pytest.raises(InvalidArgument, match=r"path is a DuckDBPyConnection.*dpsql\.install"):
+        dpsql.connect(con)
+    assert list(tmp_path.iterdir()) == []
 
 
 CANARY = "canary-4711"

@@ -130,7 +130,7 @@ def wait_for_fit(db: dpsql.Database) -> None:
     raise AssertionError("the fit never began")
 
 
-def test_interrupted_from_another_thread(db):
+def test_interrupted_from_another_thread(db, interrupting):
     long_table(db)
     stopped: list[float] = []
 
@@ -147,8 +147,7 @@ def test_interrupted_from_another_thread(db):
     thread.join()
     assert elapsed < 30  # the work would take many minutes; measured 0.3 s, see tests/benchmarks
     spent = db.sql("SELECT epsilon_spent FROM dp_budget()").fetchall()
-    with pytest.raises(Interrupted):
-        threading.Timer(4, db.interrupt).start()
+    with pytest.raises(Interrupted), interrupting(db, 4):
         db.synthesize("t", 1.0, relaxed_rows=512, steps=100000)
     assert db.sql("SELECT epsilon_spent FROM dp_budget()").fetchall() == spent
     assert db.sql("SELECT state IN ('reserved', 'measured') FROM dp_releases()").fetchall() == [(True,)]
@@ -179,17 +178,14 @@ def test_work_of_python_alone_is_broken_off():
 
 
 @pytest.mark.parametrize("wait", [0.05, 0.2, 0.5, 1.0])
-def test_a_long_text_is_interrupted_while_it_is_parsed(db, wait):
+def test_a_long_text_is_interrupted_while_it_is_parsed(db, interrupting, wait):
     """An OR of 10,000 terms takes seconds to be understood: nothing is charged, and the next query is answered."""
     db.sql("CREATE TABLE t AS SELECT i % 100 AS c FROM range(1000) r(i)")
     db.protect("t", epsilon=1.5, delta=1e-6)
     db.domain("t", "c", lower=0, upper=99)
     query = "SELECT count(*) FROM t WHERE " + " OR ".join(f"c = {i % 100}" for i in range(10_000))
-    timer = threading.Timer(wait, db.interrupt)
-    timer.start()
-    with pytest.raises(duckdb.Error, match="(?i)interrupted"):
+    with interrupting(db, wait), pytest.raises(duckdb.Error, match="(?i)interrupted"):
         db.sql("FROM dp_query(?, epsilon := 0.5)", [query]).fetchall()
-    timer.join()
     assert gc.isenabled()
     assert db.sql("SELECT releases FROM dp_budget()").fetchall() == [(0,)]
     assert len(db.query("SELECT c, count(*) FROM t GROUP BY c", epsilon=0.5)) == 101

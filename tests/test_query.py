@@ -247,7 +247,7 @@ def noisy():
     ],
 )
 def test_what_was_measured_already_is_free(noisy, sql):
-    """epsilon := 0 charges nothing, and the truth is within five of the errors that it tells."""
+    """epsilon := 0 charges nothing, and the truth is within six of the errors that it tells."""
     before = noisy.ledger()
     keys = sql.split(" GROUP BY ")[0].count(", ")
     found = noisy.sql("FROM dp_query(?, epsilon := 0)", [sql]).fetchall()
@@ -256,7 +256,7 @@ def test_what_was_measured_already_is_free(noisy, sql):
     assert {row[:keys] for row in found} >= set(true)
     for row in found:
         value, stderr, low, high = map(float, row[keys:])
-        assert abs(value - float(true.get(row[:keys], 0))) <= 5 * stderr
+        assert abs(value - float(true.get(row[:keys], 0))) <= 6 * stderr
         assert low < value < high
         assert 0 < stderr < 2000
 
@@ -271,22 +271,25 @@ def test_what_was_not_measured_is_not_free(noisy):
 
 
 def test_the_same_query_is_charged_once(noisy):
-    """Also spelled, named, ordered or cut otherwise; another epsilon, noise or release name is another one."""
+    """Also spelled, named, ordered or cut otherwise; another epsilon, noise or release name is another one.
+
+    Three counts with noise of 107 are the same by chance once in 10⁷.
+    """
     for sql in (
         "SELECT sex, count(*) AS n FROM people GROUP BY sex",
         "select Sex, COUNT(*)  from People group by 1 order by 2 desc limit 1",
         "SELECT s, count(*) FROM (SELECT sex AS s FROM people) GROUP BY s HAVING count(*) > 5",
     ):
-        noisy.sql("FROM dp_query(?, epsilon := 0.5)", [sql]).fetchall()
+        noisy.sql("FROM dp_query(?, epsilon := 0.05)", [sql]).fetchall()
     assert len(noisy.releases()) == 2
     first = "SELECT sex, count(*) AS n FROM people GROUP BY sex"
-    rows = noisy.sql("FROM dp_query(?, epsilon := 0.5)", [first]).fetchall()
-    assert noisy.sql("FROM dp_query(?, epsilon := 0.5)", [first]).fetchall() == rows
-    others = ("epsilon := 0.4", "epsilon := 0.5, mechanism := 'laplace'", "epsilon := 0.5, release := 'b'")
+    rows = noisy.sql("FROM dp_query(?, epsilon := 0.05)", [first]).fetchall()
+    assert noisy.sql("FROM dp_query(?, epsilon := 0.05)", [first]).fetchall() == rows
+    others = ("epsilon := 0.04", "epsilon := 0.05, mechanism := 'laplace'", "epsilon := 0.05, release := 'b'")
     for other in others:
         assert noisy.sql(f"FROM dp_query(?, {other})", [first]).fetchall() != rows
     assert len(noisy.releases()) == 5
-    assert noisy.releases().guarantee.iloc[3].startswith("0.5-DP, by Laplace noise")
+    assert noisy.releases().guarantee.iloc[3].startswith("0.05-DP, by Laplace noise")
 
 
 def test_repeated_names_get_numbers(noisy):

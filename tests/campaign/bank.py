@@ -19,6 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import duckdb
 
@@ -114,11 +115,19 @@ class Bank:
         return "whole"
 
 
+_LONGEST: Final = 600  # seconds of a child
+
+
 def child(work: Callable[[], None]) -> int:
-    """Run in a process of its own, forked: nothing of DuckDB or JAX is open in this one. Returns its number."""
+    """Run in a process of its own, forked: nothing of DuckDB or JAX is open in this one. Returns its number.
+
+    One that hangs is killed after ten minutes.
+    """
     number = os.fork()
     if number:
         return number
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(_LONGEST)
     try:
         sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - until the process ends
         work()
@@ -133,6 +142,11 @@ def wait(number: int) -> int:
     """How a child ended: its status, or minus its signal."""
     _, status = os.waitpid(number, 0)
     return os.waitstatus_to_exitcode(status)
+
+
+def running(number: int) -> bool:
+    """Whether a child has not ended; `wait` can be asked about it afterwards."""
+    return os.waitid(os.P_PID, number, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
 
 def kill(number: int) -> None:

@@ -27,7 +27,7 @@ import dpsql
 from dpsql.errors import DpsqlError
 
 from . import bank as banks
-from .bank import QUERY, TABLE, Bank, child, kill, wait
+from .bank import QUERY, TABLE, Bank, child, kill, running, wait
 
 Outcome = Counter[str]
 
@@ -145,7 +145,7 @@ def killed_at_random_times(times: int) -> Outcome:
                 began = bank.folder / "began"
                 began.unlink(missing_ok=True)
                 number = child(lambda bank=bank, began=began: asks_on(bank, count=40, began=began))
-                while not began.exists():
+                while not began.exists() and running(number):
                     time.sleep(0.005)
                 time.sleep(chance.uniform(0.0, 0.5))
                 kill(number)

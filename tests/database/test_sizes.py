@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
-
 import duckdb
 import pytest
 import sqlglot
@@ -87,27 +84,12 @@ def test_many_conditions_are_refused(db):
         db.sql(f"FROM dp_query('SELECT count(*) AS n FROM t WHERE {condition}', epsilon := 0.1)")
 
 
-def test_what_takes_long_can_be_interrupted(db, monkeypatch):
+def test_what_takes_long_can_be_interrupted(db, interrupting, monkeypatch):
     """A hundred thousand pairs of texts of two hundred characters; and after a time it ends by itself."""
     slow = "levenshtein(lpad(a::VARCHAR, 200, ''y''), lpad(b::VARCHAR, 200, ''z'')) > 3"
     call = f"FROM dp_plan('SELECT count(*) AS n FROM t WHERE {slow}', epsilon := 0.1)"
-    with _interrupting(db), pytest.raises(duckdb.Error, match="[Ii]nterrupted"):
+    with interrupting(db, 0.5), pytest.raises(duckdb.Error, match="[Ii]nterrupted"):
         db.sql(call)
     monkeypatch.setattr("dpsql.database.scratch._LONGEST", 0.3)
     with pytest.raises(duckdb.Error, match="takes more than 0 seconds"):
         db.sql(call)
-
-
-class _interrupting:
-    """Asks for an interrupt after half a second, as another thread would."""
-
-    def __init__(self, db) -> None:
-        self._timer = threading.Timer(0.5, db.interrupt)
-
-    def __enter__(self):
-        self._timer.start()
-        self._began = time.monotonic()
-
-    def __exit__(self, *how):
-        print(f"interrupted after {time.monotonic() - self._began:.1f} s")
-        self._timer.join()

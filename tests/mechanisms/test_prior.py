@@ -161,14 +161,15 @@ def test_reuse(people):
     """A fit uses what earlier releases measured, free; one that says reuse := false does not."""
     workload = "SELECT sex, sick, count(*) FROM people GROUP BY ALL"
     precise = people.synthesize("people", 2.0, workload=workload, **FAST)
-    later = people.synthesize("people", 0.2, workload=workload, **FAST)
+    later = people.synthesize("people", 0.02, workload=workload, **FAST)
     marginals = [tuple(c) for c in precise.measurements["columns"] if len(c)]  # its total is not used
     assert report(people)[0]["reused"] == len(set(marginals))
     assert later.entry.guarantee.endswith("beside what earlier releases told, whose measurements it may use")
     assert "earlier releases" not in precise.entry.guarantee
     assert report(people)[1]["earlier"] == [precise.entry.key]
-    assert later.entry.report["total"] == pytest.approx(600, abs=15)  # ε = 0.2 alone would know it to about 60 rows
-    alone = people.synthesize("people", 0.2, workload=workload, reuse=False, **FAST)
+    # its standard deviation is 6, and would be 278 with ε = 0.02 alone
+    assert later.entry.report["total"] == pytest.approx(600, abs=36)
+    alone = people.synthesize("people", 0.02, workload=workload, reuse=False, **FAST)
     assert "reused" not in alone.entry.report
 
 
@@ -260,19 +261,19 @@ def test_what_was_measured_well_before_makes_a_release_better(db, options):
 def test_what_asks_for_little_starts_from_what_was_measured_before(db, options):
     """Two cells are asked of eight columns of which each is TRUE for a tenth of the rows; all else is known before.
 
-    One release of rap in twenty to forty of them is led far away by a noisy answer near 0: the median of five is not, but
-    about once in 10³ tests.
+    With 1,000 rows one release of rap in twenty to forty is led far away by a noisy answer near 0. With 10,000 the largest
+    error of one release was .027 in 261 (.17 to .24 in 143 that started from nothing).
     """
     columns = ", ".join(f"i % 10 = {n} AS c{n}" for n in range(8))
-    db.sql(f"CREATE TABLE t AS SELECT {columns} FROM range(1000) r(i)")
+    db.sql(f"CREATE TABLE t AS SELECT {columns} FROM range(10000) r(i)")
     db.protect("t", epsilon=50.0, delta=1e-6)
     db.synthesize("t", 5.0, workload="all 1-way", mechanism="direct", **FAST)
     errors = []
-    for names, reuse in (("abcde", True), ("f", False)):
-        how = {"workload": "all 2-way", "reuse": reuse, "rows": 1000, **options}
+    for names, reuse in (("abc", True), ("f", False)):
+        how = {"workload": "all 2-way", "reuse": reuse, "rows": 10_000, **options}
         made = [db.synthesize("t", 2.0, release=name, **how).df() for name in names]
         errors.append(float(np.median([(rows.mean() - 0.1).abs().mean() for rows in made])))
-    assert errors[0] < 0.05 < errors[1] - 0.1, errors
+    assert errors[0] < 0.05 < errors[1] - 0.05, errors
 
 
 @pytest.mark.parametrize(

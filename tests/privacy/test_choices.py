@@ -30,6 +30,12 @@ RUNS = 6_000
 ENTROPY = seeded_entropy("choices")
 
 
+@pytest.fixture(autouse=True)
+def entropy(request, monkeypatch) -> None:
+    """Each test has its own, so that nothing depends on which ran before it."""
+    monkeypatch.setitem(globals(), "ENTROPY", seeded_entropy(request.node.name))
+
+
 def fits(observed: dict, probabilities: dict) -> bool:
     """χ² of counts against probabilities, false alarm 1e-6."""
     total = sum(observed.values())

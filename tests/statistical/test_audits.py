@@ -232,7 +232,7 @@ CHOOSING = ["fem"]  # of dualquery, whose total is noisy too, 800 runs bound at 
 def test_noise_too_small_by_the_root_of_two_is_caught(name):
     """Twice the g that is claimed, of noise that is Gaussian alone."""
     with noise_of(math.sqrt(1 / 2)):
-        found = audited(name, "a row in an empty cell", 1_500)
+        found = audited(name, "a row in an empty cell", 3_000)
     print(f"{name}, 1/√2 of the noise: {found}")
     assert found.gdp > found.claimed_gdp
 

@@ -153,7 +153,7 @@ def test_too_little_noise_is_caught_from_outside(name):
 def test_too_little_laplace_noise_is_caught_from_outside(name):
     """A tenth of the scale: ten times the ε that is claimed."""
     with noise_of(1 / 10):
-        found = attack(name, "a row with NULL in an empty cell", 1.0)
+        found = attack(name, "a row with NULL in an empty cell", 1.0, runs=200)
     print(f"{name}, a tenth of the noise: {found}")
     assert found.epsilon > found.claimed_epsilon
 
@@ -238,7 +238,7 @@ def test_a_domain_read_from_the_data_is_caught_from_outside(broken, monkeypatch)
 
 # --- discovery --------------------------------------------------------------------------------------------------------
 
-DISCOVERIES = 150
+DISCOVERIES = 200
 COLUMNS = 25  # of one table, all alike, each discovered by itself
 FAILURE = 1e-8  # δ of a discovery of values, half of which is what it may tell by mistake
 
@@ -281,7 +281,7 @@ def test_discovered_values_tell_what_the_ledger_says(broken):
         found = attack_values(at_the_threshold())
     print(f"values{', a third of the noise' * broken}: {found}")
     assert (found.gdp > found.claimed_gdp or found.rho > found.claimed_rho) == broken
-    assert 0.02 < found.second / found.runs < 0.999  # near the threshold
+    assert broken or 0.02 < found.second / found.runs < 0.999  # near the threshold
 
 
 @pytest.mark.parametrize("broken", [False, True])

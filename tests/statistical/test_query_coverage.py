@@ -7,7 +7,7 @@ import pytest
 
 import dpsql
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 QUERY = "SELECT sex, race, count(*) AS n FROM adult GROUP BY ALL ORDER BY ALL"
 RUNS = 2_000
