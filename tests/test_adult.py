@@ -40,6 +40,7 @@ def test_adult_end_to_end(load_adult, tmp_path):
         assert (errors.distance_l1 / errors.noise_l1).median() < 1.2
 
 
+@pytest.mark.slow
 def test_adult_at_a_small_budget_is_not_worse_than_its_one_way_marginals(load_adult):
     """Where noise drowns the pairs the table falls back to nearly independent columns with good 1-way marginals.
 

@@ -170,6 +170,7 @@ def test_columns_of_any_name(name):
         assert not rows.b.any()
 
 
+@pytest.mark.slow
 def test_facts_inside_bins_keep_their_share():
     """a < d in the same bin, and a sum: tuples that can hold are allowed, so the real rows' shares survive."""
     with dpsql.connect() as db:
@@ -245,15 +246,11 @@ def test_education_on_adult(data):
         listed = ", ".join(f"('{level}', {value})" for level, value in levels)
         db.constraint("adult", f'("{education}", "{number}") IN ({listed})')
         truth = db.sql(f'SELECT "{education}", count(*) FROM adult GROUP BY ALL').fetchall()
-        off = []
-        for name in "abc":  # in 500 steps one fit in thirty is not yet there
-            how = {"columns": [education, number], "release": name, "reuse": False, "steps": 2000}
-            rows = db.synthesize("adult", 0.8, **how).df()
-            pairs = rows.groupby([education, number]).size()
-            assert set(pairs.index) <= set(levels)
-            counts = rows[education].value_counts()
-            off.append(sum(abs(counts.get(level, 0) - count) for level, count in truth))
-        assert sorted(off)[1] < 0.02 * 48842
+        # in 500 steps one fit in thirty is not yet there; in 2000 they are 430 ± 30 rows off
+        rows = db.synthesize("adult", 0.8, columns=[education, number], steps=2000).df()
+        assert set(rows.groupby([education, number]).size().index) <= set(levels)
+        counts = rows[education].value_counts()
+        assert sum(abs(counts.get(level, 0) - count) for level, count in truth) < 0.02 * 48842
 
 
 def test_a_fact_about_columns_that_are_left_out_later(db):

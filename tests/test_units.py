@@ -177,6 +177,7 @@ def chosen(db, secret: str, rows: int = 1) -> np.ndarray:
     )
 
 
+@pytest.mark.slow
 def test_rows_are_chosen_uniformly(db):
     """χ² over 1,200 secrets at a false-alarm rate of 1e-6; the first row of each unit, a broken choice, is caught."""
     db.sql("CREATE TABLE t AS SELECT 7 AS u, i::INTEGER AS v FROM range(8) r(i)")

@@ -204,7 +204,14 @@ def test_a_public_number_of_no_rows_gives_none(people, mechanism):
     assert len(people.synthesize("t", 0.5, mechanism=mechanism, workload="all 2-way", **prior).df()) == 0
 
 
-@pytest.mark.parametrize("options", [{"mechanism": "direct"}, {"mechanism": "hdmm"}, {"reconstruct": "least_squares"}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"mechanism": "direct"},
+        pytest.param({"mechanism": "hdmm"}, marks=pytest.mark.slow),
+        pytest.param({"reconstruct": "least_squares"}, marks=pytest.mark.slow),
+    ],
+)
 def test_a_prior_helps_where_noise_is_large(people, options):
     """It has the very proportions of the table, which costs nothing only here.
 

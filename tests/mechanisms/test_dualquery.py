@@ -208,6 +208,7 @@ def test_error_at_alpha():
     assert len(outcome.model.codes) == asked.rounds
 
 
+@pytest.mark.slow
 def test_more_budget_is_nearer():
     """The mean of three runs; a table of uniform rows would err by 0.35."""
     errors = []

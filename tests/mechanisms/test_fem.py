@@ -48,6 +48,7 @@ def largest_error(model) -> float:
     return max(float(np.abs(model.project(c) - COUNTS.marginal(c).dense() / len(TABLE)).max()) for c in PAIRS.cliques)
 
 
+@pytest.mark.slow
 def test_error_falls_with_epsilon():
     """Means of three runs at ε = 0.01, 0.05 and 1."""
     errors = []

@@ -60,6 +60,7 @@ def bound(rows: int, epsilon: float) -> float:
     return noise + math.sqrt(math.log(3) / RELAXED_ROWS)
 
 
+@pytest.mark.slow
 def test_theorem_4_1():
     """The error is a function of ε·n, falls like its root where noise rules, and stays below the bound.
 
@@ -76,6 +77,7 @@ def test_theorem_4_1():
     assert small < bound(1000, 0.1) < noisy
 
 
+@pytest.mark.slow
 def test_more_rows_at_the_same_epsilon():
     """Four times the rows, and four times ε, each at least 1.6 times nearer (the root: 2), down to .001."""
     first, rows, budget = errors(4000, 0.4)[0], errors(16000, 0.4)[0], errors(4000, 1.6)[0]
