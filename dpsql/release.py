@@ -328,15 +328,23 @@ def produce(cursors: Cursors, resolved: Resolved, progress: Progress, entropy: E
         if now.entry is None or now.entry.state != "published":
             resolved.check_same(now)
         books = Books(cursor, now.source.catalog)
-        if now.entry is not None and now.entry.state != "published":
-            check_not_failed(now.entry)
-            books.resume(now.entry)
-        if now.entry is None:
+        known = _whole(books, now.entry)
+        if known is not None and known.state != "published":
+            check_not_failed(known)
+            books.resume(known)
+        if known is None:
             _check_public_rows(cursor, books, now)
-        entry = now.entry or books.charge(
+        entry = known or books.charge(
             now.key, now.source.key, now.canonical, now.domain, now.mechanism.name, now.guarantee(), now.budget
         )
         return entry if entry.state == "published" else _make(cursor, books, entry, now, progress, entropy)
+
+
+def _whole(books: Books, entry: Entry | None) -> Entry | None:
+    """A release as the books know it; one that was published without its rows is withdrawn, to be made again, free."""
+    if entry is None or not books.is_hollow(entry) or not books.is_writable:
+        return entry
+    return books.withdraw(entry, "it was published without its rows, by a defect of DuckDB 2.0.0")
 
 
 def _check_public_rows(cursor: duckdb.DuckDBPyConnection, books: Books, resolved: Resolved) -> None:

@@ -123,7 +123,7 @@ def without_noise(db, sql: str) -> list[tuple]:
         noisy = [Noisy(np.concatenate([part[a] for part in exact]), 0.0, "gaussian") for a in range(linear.aggregates)]
         frame = answers_frame(resolved, noisy)
         cursor.register("found", frame)
-        stored = typed_answers(resolved.result.stored, "found").subquery("stored")
+        stored = typed_answers(resolved.result.stored).from_("found").subquery("stored")
         rows = cursor.execute(resolved.result.select(stored).sql(dialect="duckdb")).fetchall()
     own, place = [], 0
     for number in resolved.query.noisy:

@@ -79,10 +79,12 @@ def digest(answer: Answer) -> str:
     told: list[Any] = [answer.question, str(answer.rho), _selected(answer)]
     if measured is not None:
         told += [list(measured.clique), list(map(int, measured.shape)), measured.noise, str(measured.variance)]
-        listed = np.arange(len(measured.values)) if measured.cells is None else np.array(measured.cells, np.int64)
-        order = np.lexsort((measured.values, listed))
+        values = measured.values.astype("<i8").tobytes()
+        if measured.cells is not None:
+            listed = np.array(measured.cells, np.int64)
+            order = np.lexsort((measured.values, listed))
+            values = measured.values[order].astype("<i8").tobytes()
         told += [None if measured.cells is None else listed[order].tolist()]
-        values = measured.values[order].astype("<i8").tobytes()
     return hashlib.sha256(json.dumps(told, ensure_ascii=False).encode() + b"\n" + values).hexdigest()
 
 

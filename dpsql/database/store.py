@@ -9,7 +9,7 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -185,13 +185,18 @@ class Books:
         with suppress(duckdb.Error):  # a failed COMMIT has rolled back already
             self._cursor.execute("ROLLBACK")
 
+    @property
+    def is_writable(self) -> bool:
+        """Whether the database was not opened for reading only."""
+        return not self._place[1]
+
     def check_writable(self) -> None:
         """Refuse a read-only database.
 
         Raises:
             BooksError: it is read-only, so no charge could be recorded.
         """
-        if self._place[1]:
+        if not self.is_writable:
             raise BooksError(
                 f"database {self.catalog!r} is read-only, so nothing can be charged: open it for writing (releases "
                 "made before can still be read)"
@@ -234,8 +239,11 @@ class Books:
     def _check_told(self) -> None:
         """Refuse releases that are not those whose digests the ledger has: of what was paid for, and what was told."""
         paid = {content["key"]: content["paid"] for content in chain.told(self._run, "charge")}
+        withdrawn = {content["key"]: content["number"] for content in chain.told(self._run, "withdraw")}
         for told in chain.told(self._run, "publish"):
             number = told["release"]
+            if told["number"] < withdrawn.get(told["key"], 0):
+                continue
             try:
                 entry = self.release(told["key"])
                 if entry is None or entry.state != "published" or entry.number != number:
@@ -244,24 +252,20 @@ class Books:
                     raise BooksError(f"the record of release {number} is not what was charged")
                 if self._told_answers(told["key"]) != told["answers"]:
                     raise BooksError(f"the answers of release {number} are not those that were told")
+                if self.is_hollow(entry):
+                    raise BooksError(
+                        f"release {number} was published without its rows, by a defect of DuckDB 2.0.0: ask for it "
+                        "again as it was asked for, and it is made again from its stored measurements, free"
+                    )
                 if _digest([entry.report, self._digest_of_rows(entry)]) != told["told"]:
                     raise BooksError(f"the rows or the report of release {number} are not those that were told")
             except (duckdb.Error, ValueError, TypeError, KeyError, IndexError, AssertionError) as error:
                 raise BooksError(f"release {number} cannot be read ({type(error).__name__})") from None
 
     def _told_answers(self, release: str) -> str | None:
-        """A digest of a release's answers; None if they cannot be read, or a row is not as it was written."""
-        rows, cells = self._answer_rows(release)
-        first = min((row["number"] for row in rows), default=1)
-        try:
-            answers = list(answers_from(rows, cells))
-            written = [row_of(number, answer) for number, answer in enumerate(answers, start=first)]
-            again = cells_of(answers, first)
-        except (ValueError, TypeError, KeyError, IndexError):
-            return None
-        if written != rows or not all(np.array_equal(again[name], cells[name]) for name in again):
-            return None
-        return hashlib.sha256(" ".join(map(digest, answers)).encode()).hexdigest()
+        """A digest of a release's answers; None if they are not as they were written."""
+        answers = self._whole_answers(release)
+        return None if answers is None else _digest_of_answers(map(digest, answers))
 
     def _digest_of_rows(self, entry: Entry) -> str | None:
         """Of the rows of a release; None if it has no table (a domain that was discovered)."""
@@ -332,7 +336,7 @@ class Books:
             return
         known, newest = heads.read_head(self._head_path), chain.newest(self._run)
         if known is None or newest.number > known.number:
-            if self._place[1]:
+            if not self.is_writable:
                 raise BooksError(
                     f"database {self.catalog!r} has events that the head of its ledger does not know, and is "
                     "read-only: open it for writing once"
@@ -858,7 +862,10 @@ class Books:
             insert = f"INSERT INTO dpsql.answer (release, {', '.join(COLUMNS)}) VALUES ($release, {listed})"  # noqa: S608
             for number, answer in enumerate(answers, start=last + 1):
                 self._run(insert, {"release": release, **row_of(number, answer)})
-            self._cursor.register("dpsql_cells", cells_of(answers, last + 1))
+            cells = cells_of(answers, last + 1)
+            if not len(cells["cell"]):  # an INSERT of no rows before one of many: see `_write`
+                return
+            self._cursor.register("dpsql_cells", cells)
             try:
                 self._run(
                     "INSERT INTO dpsql.cell SELECT $release, answer, cell, value FROM dpsql_cells", {"release": release}
@@ -869,8 +876,28 @@ class Books:
         self._transaction(work)
 
     def answers(self, release: str) -> list[Answer]:
-        """The answers of a release, in order."""
-        return list(answers_from(*self._answer_rows(release)))
+        """The answers of a release, in order.
+
+        Raises:
+            BooksError: they are not those that were written.
+        """
+        found = self._whole_answers(release)
+        if found is None:
+            raise BooksError(f"the answers of a release are not those that were recorded; {_ADVICE}")
+        return found
+
+    def _whole_answers(self, release: str) -> list[Answer] | None:
+        """The answers of a release; None if they cannot be read, or a row is not as it was written."""
+        rows, cells = self._answer_rows(release)
+        first = min((row["number"] for row in rows), default=1)
+        try:
+            answers = list(answers_from(rows, cells))
+            written = [row_of(number, answer) for number, answer in enumerate(answers, start=first)]
+            again = cells_of(answers, first)
+        except (ValueError, TypeError, KeyError, IndexError):
+            return None
+        whole = written == rows and all(np.array_equal(again[name], cells[name]) for name in again)
+        return answers if whole else None
 
     def _answer_rows(self, release: str) -> tuple[list[dict[str, Any]], Cells]:
         """The rows of a release's answers, and of their cells."""
@@ -915,34 +942,109 @@ class Books:
         """
         attributes = {a.name: (f"c{i}", f"t{i}", a) for i, a in enumerate(entry.domain)}
         excluded = {a.name: a for a in entry.domain.excluded}
-        identifiers = [exp.column(exp.to_identifier(name, quoted=True)) for name in columns]
-        schema = exp.select(*identifiers).from_(source.table()).limit(0)
+        schema = exp.select(*map(_quoted, columns)).from_(source.table()).limit(0)
         values = []
         for name in columns:
             code, ticks, attribute = attributes[name] if name in attributes else ("", "", excluded[name])
             values.append(exp.alias_(decode(attribute, code, ticks), name, quoted=True))
-        target = rows_table(self.catalog, entry)
-        create = exp.Create(this=target, kind="TABLE", expression=schema)
-        insert = exp.insert(exp.select(*values).from_("dpsql_codes"), target)
-        return self._store(entry, [create, insert], "dpsql_codes", frame, report)
+        filled = [name for name in columns if name in attributes]
+        return self._store(entry, exp.select(*values), filled, schema, "dpsql_codes", frame, report)
 
     def _store(
-        self, entry: Entry, statements: Sequence[exp.Expr], name: str, frame: pd.DataFrame, report: Mapping[str, Any]
+        self,
+        entry: Entry,
+        drawn: exp.Select,
+        filled: Sequence[str],
+        schema: exp.Select | None,
+        name: str,
+        frame: pd.DataFrame,
+        report: Mapping[str, Any],
     ) -> Entry:
-        """Make the table of a release by statements that read `frame` by that name; returns the release, published."""
+        """Write the rows of a release, read back what was committed, and publish it; returns it, published.
 
-        def work() -> None:
-            accounts = self._look()
-            for statement in statements:
-                self._cursor.execute(statement.sql(dialect="duckdb"))
-            self._end(entry, accounts, report, len(frame))
+        Args:
+            entry: the release.
+            drawn: the columns of the rows, made of those of `frame`.
+            filled: the names of those that are not NULL throughout.
+            schema: a SELECT without rows whose columns have the types of the table's; None for those of `drawn`.
+            name: of `frame` in `drawn`.
+            frame: the rows, encoded.
+            report: what the release says of itself.
 
+        Raises:
+            BooksError: what was read back is not what was written; nothing is lost, the same call goes on.
+        """
+        drawn = drawn.from_(name)
         self._cursor.register(name, frame)
         try:
+            written = fingerprint(self._cursor, drawn.subquery("dpsql_drawn"), drawn.named_selects, filled)
+            self._write(entry, drawn, schema)
+
+            def work() -> None:
+                accounts = self._look()
+                table = rows_table(self.catalog, entry)
+                if fingerprint(self._cursor, table, drawn.named_selects, filled) != written:
+                    raise BooksError(_NOT_READ_BACK.format("rows", entry.number))
+                self._end(entry, accounts, report, len(frame))
+
             self._transaction(work)
         finally:
             self._cursor.unregister(name)
         return replace(entry, state="published", rows=len(frame), report=dict(report))
+
+    def _write(self, entry: Entry, drawn: exp.Select, schema: exp.Select | None) -> None:
+        """Make the table of a release, in place of what a run that was killed may have left there.
+
+        Each statement commits by itself, because DuckDB 2.0.0 loses an INSERT of 122,880 rows or more that follows one
+        of no rows (as CREATE TABLE … AS SELECT … LIMIT 0 is) in the same transaction.
+        """
+        target = rows_table(self.catalog, entry)
+        create = exp.Create(this=target, kind="TABLE", replace=True, expression=schema or drawn)
+        self._cursor.execute(create.sql(dialect="duckdb"))
+        if schema is not None:
+            self._cursor.execute(exp.insert(drawn, target).sql(dialect="duckdb"))
+
+    def is_hollow(self, entry: Entry) -> bool:
+        """Whether a release was published as an empty table although it has rows.
+
+        Earlier versions of dpsql published such releases of 122,880 rows and more on DuckDB 2.0.0 (see `_write`). The
+        ledger has the digest of no rows for them.
+        """
+        if entry.state != "published" or not entry.rows:
+            return False
+        sql = (
+            "SELECT e.content->>'$.told' FROM dpsql.release AS r JOIN dpsql.event AS e ON e.number = r.told "
+            "WHERE r.key = $key"
+        )
+        return self._run(sql, {"key": entry.key}) == [(_digest([entry.report, ""]),)]
+
+    def withdraw(self, entry: Entry, reason: str) -> Entry:
+        """Take a publication back, so that the release is made again from its stored measurements, free.
+
+        Returns:
+            The release, measured.
+        """
+
+        def work() -> None:
+            accounts = self._look()
+            self._cursor.execute(f"DROP TABLE IF EXISTS {rows_table(self.catalog, entry).sql(dialect='duckdb')}")
+            self._run(
+                "UPDATE dpsql.release SET state = 'reserved', rows = NULL, report = NULL, told = NULL WHERE key = $key",
+                {"key": entry.key},
+            )
+            self._event(
+                "withdraw",
+                entry.source,
+                accounts=accounts,
+                release=entry.number,
+                key=entry.key,
+                reason=reason,
+            )
+
+        self._transaction(work)
+        found = self.release(entry.key)
+        assert found is not None
+        return found
 
     def publish_domain(self, entry: Entry, attribute: Attribute, report: Mapping[str, Any]) -> None:
         """Record a discovered domain, and mark its release as published."""
@@ -969,7 +1071,9 @@ class Books:
 
     def _end(self, entry: Entry, accounts: chain.States, report: Mapping[str, Any], rows: int | None = None) -> None:
         """Mark a release as published, with digests in the ledger: what is told cannot be lost or changed unnoticed."""
-        answers = hashlib.sha256(self._journal(entry.key)[1].encode()).hexdigest()
+        answers = _digest_of_answers(self._journal(entry.key)[1].split())
+        if self._told_answers(entry.key) != answers:
+            raise BooksError(_NOT_READ_BACK.format("answers", entry.number))
         written = json.dumps(report)
         told = _digest([json.loads(written), self._digest_of_rows(replace(entry, rows=rows))])
         number = self._event(
@@ -993,10 +1097,10 @@ class Books:
         if (told.get("kind"), told.get("paid")) != ("charge", _paid(entry)):
             raise BooksError(f"release {entry.number} is not what was charged; {_ADVICE}")
         sql = (
-            "SELECT 1 FROM dpsql.event WHERE number > $number AND (content->>'$.kind') = 'publish' "
-            "AND (content->>'$.key') = $key LIMIT 1"
+            "SELECT arg_max(content->>'$.kind', number) FROM dpsql.event WHERE number > $number "
+            "AND (content->>'$.kind') IN ('publish', 'withdraw') AND (content->>'$.key') = $key"
         )
-        if self._run(sql, {"number": entry.number, "key": entry.key}):
+        if self._run(sql, {"number": entry.number, "key": entry.key}) == [("publish",)]:
             raise BooksError(f"release {entry.number} was told already, but its answers are lost; {_ADVICE}")
 
     def fail(self, entry: Entry, reason: str) -> None:
@@ -1023,24 +1127,52 @@ class Books:
             types: of the columns, which `frame` has too.
             report: what the answers say of themselves; from released values only.
         """
-        table = rows_table(self.catalog, entry)
-        create = exp.Create(this=table, kind="TABLE", expression=typed_answers(types, "dpsql_answers"))
-        return self._store(entry, [create], "dpsql_answers", frame, report)
+        return self._store(entry, typed_answers(types), tuple(types), None, "dpsql_answers", frame, report)
 
 
-def typed_answers(types: Mapping[str, str], table: str | exp.Expr) -> exp.Select:
-    """A SELECT that gives the answers of a query their types.
+_NOT_READ_BACK: Final = (
+    "the {0} of release {1} could not be read back as they were written, so it is not published; nothing is lost: the "
+    "same call goes on from what was measured, free"
+)
+
+
+def fingerprint(
+    cursor: duckdb.DuckDBPyConnection, rows: exp.Expr, names: Sequence[str], filled: Sequence[str]
+) -> tuple[Any, ...]:
+    """What all rows of a table or query say together, in whatever order; reads every value.
+
+    Args:
+        cursor: a connection of its own.
+        rows: the table or query.
+        names: of its columns.
+        filled: those that are not NULL throughout; the hash of a NULL depends on its type.
+
+    Returns:
+        The number of rows, of the values of each column that are not NULL, and the sum of the rows' hashes.
+    """
+    counts = [exp.Count(this=_quoted(name)) for name in names]
+    hashed = exp.Anonymous(this="hash", expressions=[_quoted(name) for name in filled])
+    total = exp.Sum(this=exp.cast(hashed, "HUGEINT", dialect="duckdb"))
+    query = exp.select(exp.Count(this=exp.Star()), *counts, total).from_(rows)
+    return tuple(cursor.execute(query.sql(dialect="duckdb")).fetchall()[0])
+
+
+def _quoted(name: str) -> exp.Column:
+    return exp.column(exp.to_identifier(name, quoted=True))
+
+
+def typed_answers(types: Mapping[str, str]) -> exp.Select:
+    """The columns of the answers of a query in their types, from keys as text and whole steps of a DECIMAL as integers.
 
     Args:
         types: of the columns k0, … and a0, …
-        table: where keys are text, and whole steps of a DECIMAL integers.
     """
     values = []
     for name, kind in types.items():
         scale = decimal_scale(kind) if name.startswith("a") else None
         value = from_tick(exp.column(name), kind) if scale else exp.column(name)
         values.append(exp.alias_(exp.cast(value, data_type(kind)), name))
-    return exp.select(*values).from_(table)
+    return exp.select(*values)
 
 
 def stored_as_text(cursor: duckdb.DuckDBPyConnection, table: exp.Table, names: Sequence[str]) -> pd.DataFrame:
@@ -1079,6 +1211,10 @@ def _paid(entry: Entry) -> str:
 
 def _digest(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
+
+
+def _digest_of_answers(digests: Iterable[str]) -> str:
+    return hashlib.sha256(" ".join(digests).encode()).hexdigest()
 
 
 def _floor_units(rho: Fraction) -> int:
