@@ -260,7 +260,7 @@ def _domain_of(books: Books, source: Source, query: Query) -> Domain:
     names = {name for tree in query.trees for name in columns_read(tree)}
     if not names:
         return Domain(())
-    domain = domain_of(books, source, sorted(names))
+    domain = domain_of(books, source, sorted(names)).inner
     for attribute in domain:
         if attribute.type == "TIMESTAMP WITH TIME ZONE":
             raise InvalidQuery(

@@ -23,7 +23,7 @@ from dpsql.privacy.ledger import Account
 from dpsql.progress import automatic, breaking
 from dpsql.protection import constrain, declare, protect, unconstrain
 from dpsql.release import Request, Resolved, produce, resolve
-from dpsql.report import marginal_answers, marginal_errors
+from dpsql.report import marginal_answers, marginal_errors, outside_words
 from dpsql.udfs import functions
 from dpsql.udfs.extension import Instance
 from dpsql.udfs.extension import install as _install
@@ -97,7 +97,8 @@ class Release:
         self._database, self._resolved, self.entry = database, resolved, entry
 
     def __repr__(self) -> str:
-        return f"<Release {self.entry.number} of {self.entry.source}: {self.entry.rows} rows, {self.entry.guarantee}>"
+        said = [f"{self.entry.rows} rows, {self.entry.guarantee}", *outside_words(self.entry)]
+        return f"<Release {self.entry.number} of {self.entry.source}: {'; '.join(said)}>"
 
     def _select(self) -> str:
         table = rows_table(self._resolved.source.catalog, self.entry)
@@ -126,6 +127,15 @@ class Release:
         query: exp.Select = exp.maybe_parse(self._select(), dialect="duckdb")
         copy = exp.Copy(this=query.subquery(), kind=False, files=[exp.Literal.string(str(path))])
         self._database.connection.execute(copy.sql(dialect="duckdb"))
+
+    @property
+    def outside(self) -> dict[str, float]:
+        """For each column with values outside its declared domain, about which part of the rows has one.
+
+        Such a value is NULL in a synthetic row, or the column's `other`. Computed from the noisy counts; a column of
+        which they show none is left out.
+        """
+        return dict(self.entry.report.get("outside", {}))
 
     @property
     def choice(self) -> str:

@@ -5,9 +5,9 @@ of S| times its own. All of them, weighted by the inverse of their variances, ha
 
     answer = Σ_cells w·M_S,   variance = v·Σ w²,   covariance of two answers = v·Σ w·w′
 
-Only marginals whose other columns have a cell for every value (OTHER or a type's own values, and NULL where it may be)
-are summed, for rows outside a domain are in no cell; and only those that agree, within noise, with what the newest
-release measured, for the table may have changed. Nothing private is read, so nothing is charged.
+Only marginals whose other columns have a cell for every value (OUTSIDE; OTHER or a type's own values, and NULL where it
+may be) are summed, because the sum lacks rows without a cell. And only those that agree, within noise, with what the
+newest release measured, because the table may have changed. Nothing private is read, so nothing is charged.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ def _measured(books: Books, resolved: ResolvedQuery, clique: Clique) -> list[Mea
     found = []
     for entry in reversed(books.published(resolved.source.key)):  # the newest first
         total = {a.name for a in entry.domain if _is_total(a, nullable=a.name in nullable)}
-        if any(entry.domain.by_name.get(name) != attribute for name, attribute in wanted.items()):
+        held = {name: entry.domain.by_name[name] for name in wanted if name in entry.domain.by_name}
+        if {name: attribute.inner for name, attribute in held.items()} != wanted:
             continue
         for answer in books.answers(entry.key):
             measured = answer.measurement
@@ -89,23 +90,23 @@ def _measured(books: Books, resolved: ResolvedQuery, clique: Clique) -> list[Mea
                 and len(measured.values) <= _MOST_CELLS
                 and measured.variance > 0
             ):
-                found.append(_projected(measured, clique))
+                found.append(_projected(measured, clique, entry.domain.inner.shape(clique)))
     return [measured for measured in found if consistent(found[:1], [measured])]
 
 
 def _is_total(attribute: Attribute, *, nullable: bool) -> bool:
     """Whether every value that a row may have is in a cell."""
     listed = attribute.other is not None or attribute.origin == "type"
-    return listed and (attribute.nullable or not nullable)
+    return attribute.outside or (listed and (attribute.nullable or not nullable))
 
 
-def _projected(measured: Measurement, clique: Clique) -> Measurement:
-    """The marginal of a clique that a larger one holds, with its variance."""
+def _projected(measured: Measurement, clique: Clique, shape: tuple[int, ...]) -> Measurement:
+    """The marginal of a clique that a larger one holds, with its variance; of the first codes only, of that shape."""
     others = tuple(axis for axis, name in enumerate(measured.clique) if name not in clique)
     table = measured.values.reshape(measured.shape) if measured.clique else measured.values
-    values = table.sum(axis=others).ravel() if others else table.ravel()
-    shape = tuple(s for s, name in zip(measured.shape, measured.clique, strict=True) if name in clique)
-    variance = measured.variance * (len(measured.values) // len(values))
+    whole = table.sum(axis=others) if others else table
+    values = whole[tuple(slice(size) for size in shape)].ravel() if shape else whole.ravel()
+    variance = measured.variance * (len(measured.values) // whole.size)
     return replace(measured, clique=clique, shape=shape, values=values, variance=variance)
 
 

@@ -1,8 +1,11 @@
 """Public domains: which values a column may take, and how values become codes 0, 1, 2, … and back.
 
 An attribute has `values` (one code each) or `bins` (one code for each interval between two edges). After those come
-the code of OTHER, if the owner declared one, and the code of NULL, if the column may hold NULL. A value outside the
-domain gets OTHER's code; without OTHER its row counts in no marginal of the column. Nothing here depends on a row.
+the code of OTHER, if the owner declared one, the code of NULL, if the column may hold NULL, and the code of OUTSIDE. A
+value outside the domain gets OTHER's code; without OTHER it gets OUTSIDE's. So every row is in one cell of every
+marginal, and all marginals of a release have the same total. OUTSIDE is left out where every value that the column may
+hold has a code already, and of the domain of a query, whose groups are those of the declared values. Nothing here
+depends on a row.
 
 Edges are kept as ticks: whole numbers of the type's smallest step (days for DATE, microseconds for TIMESTAMP,
 hundredths for DECIMAL(9,2)), or floats for FLOAT and DOUBLE. Bin i holds ticks[i] ≤ x < ticks[i + 1]; the last bin of a
@@ -15,7 +18,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, Literal
 
@@ -27,6 +30,9 @@ from dpsql.names import pick
 
 Clique = tuple[str, ...]
 """A set of attributes, in the table's column order."""
+
+OUTSIDE: Final = "outside the domain"
+"""The label of the cell for values that are not in a declared domain."""
 
 LARGEST_INDEX: Final = 2**62  # cells of one clique that a packed 64-bit key can tell apart
 
@@ -69,6 +75,7 @@ class Attribute:
         nullable: NULL has a code of its own.
         other: the value, as DuckDB writes it, that stands for all others; None without OTHER.
         origin: how the domain became known: `declared`, `type` (ENUM, BOOLEAN), `reference`, `discovered`.
+        outside: values that have no other code have one of their own.
     """
 
     name: str
@@ -80,16 +87,17 @@ class Attribute:
     nullable: bool = False
     other: str | None = None
     origin: str = "declared"
+    outside: bool = False
 
     @property
     def regular(self) -> int:
-        """The number of values or bins, without OTHER and NULL."""
+        """The number of values or bins, without OTHER, NULL and OUTSIDE."""
         return len(self.values) if self.kind == "values" else max(0, len(self.ticks) - 1)
 
     @property
     def size(self) -> int:
         """The number of codes."""
-        return self.regular + (self.other is not None) + self.nullable
+        return self.regular + (self.other is not None) + self.nullable + self.outside
 
     @property
     def other_code(self) -> int | None:
@@ -100,6 +108,26 @@ class Attribute:
     def null_code(self) -> int | None:
         """The code of NULL."""
         return self.regular + (self.other is not None) if self.nullable else None
+
+    @property
+    def outside_code(self) -> int | None:
+        """The code of OUTSIDE, the last one."""
+        return self.size - 1 if self.outside else None
+
+    @property
+    def inner(self) -> Attribute:
+        """The attribute without OUTSIDE: the other codes are the same."""
+        return replace(self, outside=False) if self.outside else self
+
+    def closed(self, *, never_null: bool) -> Attribute:
+        """The attribute with OUTSIDE, where a value of the column could have no other code.
+
+        Args:
+            never_null: whether the column itself refuses NULL.
+        """
+        every_value = self.origin == "type" or (self.type == "BOOLEAN" and len(self.values) == 2)
+        covered = self.kind == "excluded" or self.other is not None or (every_value and (self.nullable or never_null))
+        return self if covered else replace(self, outside=True)
 
     @property
     def has_single_values(self) -> bool:
@@ -130,6 +158,8 @@ class Attribute:
             labels.append(f"OTHER ({self.other})")
         if self.nullable:
             labels.append("NULL")
+        if self.outside:
+            labels.append(OUTSIDE)
         return labels
 
     def _interval(self, index: int) -> str:
@@ -142,7 +172,7 @@ class Attribute:
     def draw_ticks(
         self, codes: npt.NDArray[np.int64], uniform: npt.NDArray[np.float64]
     ) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
-        """A tick inside each code's bin, uniform over it; codes of OTHER and NULL give any tick.
+        """A tick inside each code's bin, uniform over it; codes of OTHER, NULL and OUTSIDE give any tick.
 
         Args:
             codes: shape (rows,).
@@ -199,6 +229,11 @@ class Domain:
     @cached_property
     def _sizes(self) -> Mapping[str, int]:
         return {attribute.name: attribute.size for attribute in self.attributes}
+
+    @cached_property
+    def inner(self) -> Domain:
+        """The domain without the codes of OUTSIDE."""
+        return Domain(tuple(attribute.inner for attribute in self.attributes), self.excluded)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -258,7 +293,7 @@ class Domain:
     def to_json(self) -> str:
         """As text, for the books."""
         return json.dumps(
-            {"attributes": [vars(a) for a in self.attributes], "excluded": [vars(a) for a in self.excluded]}
+            {"attributes": list(map(fields_of, self.attributes)), "excluded": list(map(fields_of, self.excluded))}
         )
 
     @staticmethod
@@ -266,6 +301,11 @@ class Domain:
         """From the books."""
         data = json.loads(text)
         return Domain(tuple(map(attribute_from, data["attributes"])), tuple(map(attribute_from, data["excluded"])))
+
+
+def fields_of(attribute: Attribute) -> dict[str, Any]:
+    """An attribute as a JSON object; without `outside` where there is none, as before there was such a thing."""
+    return {name: value for name, value in vars(attribute).items() if name != "outside" or value}
 
 
 def attribute_from(data: Mapping[str, Any]) -> Attribute:

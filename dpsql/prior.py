@@ -50,7 +50,8 @@ class Prior:
         return project_rows(self.codes, self.weights / self.total, self.names, domain, clique)
 
     def completed(self, domain: Domain, generator: np.random.Generator, copies: int = 1) -> tuple[Codes, Codes]:
-        """Rows over all columns of a domain: those that it lacks are drawn uniformly, `copies` times for each row.
+        """Rows over all columns of a domain: those that it lacks are drawn uniformly, `copies` times for each
+        row, of the values that are inside the domain.
 
         Returns:
             Codes, shape (rows · copies, attributes), and for each of them the row that it comes from.
@@ -58,7 +59,7 @@ class Prior:
         lacking = [name for name in domain.names if name not in self.names]
         parents = np.repeat(np.arange(len(self.codes)), copies if lacking else 1)
         columns = []
-        for name, size in zip(domain.names, domain.shape(domain.names), strict=True):
+        for name, size in zip(domain.names, domain.inner.shape(domain.names), strict=True):
             if name in lacking:
                 columns.append(generator.integers(0, size, len(parents)))
             else:

@@ -284,7 +284,7 @@ def domain_of(books: Books, source: Source, columns: Sequence[str] | None = None
         elif attribute.kind == "excluded":
             excluded.append(attribute)
         else:
-            attributes.append(attribute)
+            attributes.append(attribute.closed(never_null=not column.nullable))
     if missing:
         raise NotDeclared(_missing(source, missing))
     if not attributes:

@@ -39,6 +39,7 @@ from dpsql.errors import DpsqlError, Interrupted, InvalidArgument
 from dpsql.marginal import Measurement
 from dpsql.mechanisms.auto import AUTO, Facts, choose
 from dpsql.mechanisms.base import Mechanism, Model, PlannedMeasurement, explicit_options
+from dpsql.mechanisms.occupied import occupied
 from dpsql.mechanisms.pseudo import consistent
 from dpsql.neighbours import Neighbours
 from dpsql.prior import Prior
@@ -428,13 +429,16 @@ def _make(
         report = {"reused": 0, **report, **_contradicted(told, curator.earlier)}
     if resolved.choice:
         report["choice"] = resolved.choice
+    held = occupied(entry.domain, [*told, *_agreeing(told, curator.earlier)])
+    if held.outside:
+        report["outside"] = {name: round(share, 4) for name, share in held.outside.items()}
     counter.close()
     allowed = find_allowed(resolved.source, entry.domain, books.constraints(entry.source))
     if not np.isfinite(outcome.model.total):
         raise DpsqlError("the fit gave no finite total; the same call tries again from the stored measurements, free")
     rows = resolved.request.rows if resolved.request.rows is not None else _total(entry, told, outcome.model)
     generator = np.random.default_rng()
-    codes = outcome.model.sample(min(max(0, rows), _MOST_ROWS), generator, progress, allowed)
+    codes = outcome.model.sample(min(max(0, rows), _MOST_ROWS), generator, progress, held.restricted(allowed))
     progress.stage("storing")
     codes = codes[generator.permutation(len(codes))]  # a LIMIT then shows all kinds of rows
     columns = [column.name for column in resolved.source.columns if column.name in entry.columns]
@@ -450,9 +454,14 @@ def _total(entry: Entry, told: Sequence[Measurement], model: Model) -> int:
     return round(model.total) if exact is None else int(exact.values[0])
 
 
+def _agreeing(told: Sequence[Measurement], earlier: Sequence[Measurement]) -> Sequence[Measurement]:
+    """Earlier measurements, unless they contradict this release's: the table has changed since."""
+    return earlier if consistent(told, earlier) else ()
+
+
 def _contradicted(told: Sequence[Measurement], earlier: Sequence[Measurement]) -> dict[str, Any]:
     """What a release says of earlier measurements that it could not use; how many it used its mechanism says."""
-    if consistent(told, earlier):
+    if _agreeing(told, earlier):
         return {}
     return {"earlier": "what earlier releases measured contradicts this one, so the table changed: left out"}
 

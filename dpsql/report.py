@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from typing import Any
 
 import duckdb
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from dpsql.database.catalog import Column, Source
 from dpsql.database.counting import DuckDBCounter
 from dpsql.database.store import Books, Entry, rows_table
+from dpsql.domain import Attribute, Domain
 from dpsql.errors import InvalidArgument
+from dpsql.marginal import Measurement
 
 
 def marginal_errors(cursor: duckdb.DuckDBPyConnection, books: Books, entry: Entry) -> pd.DataFrame:
@@ -29,13 +33,13 @@ def marginal_errors(cursor: duckdb.DuckDBPyConnection, books: Books, entry: Entr
         measured = answer.measurement
         if measured is None or measured.cells is not None or not measured.clique:
             continue
-        counts = counter.marginal(measured.clique).dense()
+        counts, values = _as_shown(entry.domain, measured, counter.marginal(measured.clique).dense())
         rows.append(
             {
                 "columns": list(measured.clique),
                 "cells": len(counts),
                 "stddev": measured.stddev,
-                "distance_l1": float(np.abs(counts - measured.values).sum()) / total,
+                "distance_l1": float(np.abs(counts - values).sum()) / total,
                 "noise_l1": math.sqrt(2 / math.pi) * measured.stddev * len(counts) / total,
             }
         )
@@ -71,6 +75,56 @@ def marginal_answers(
     index = pd.MultiIndex.from_product(labels, names=list(clique))
     frame = pd.DataFrame({"measured": best.values, "stddev": best.stddev, "synthetic": counts}, index=index)
     return frame.reset_index()
+
+
+def _as_shown(
+    domain: Domain, measured: Measurement, counts: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Counts of synthetic rows beside measured ones, in the cells that synthetic rows tell apart.
+
+    A value outside the domain is NULL in a synthetic row. So where NULL has a cell, that of OUTSIDE is added to it.
+    """
+    tables = [counts.reshape(measured.shape), measured.values.reshape(measured.shape)]
+    for axis, name in enumerate(measured.clique):
+        attribute = domain.by_name[name]
+        if attribute.outside and attribute.nullable:
+            tables = [_joined(table, axis) for table in tables]
+    return tables[0].ravel(), tables[1].ravel()
+
+
+def _joined(table: npt.NDArray[np.int64], axis: int) -> npt.NDArray[np.int64]:
+    """A table whose last two places along an axis are added up."""
+    first = np.take(table, range(table.shape[axis] - 2), axis)
+    last = np.take(table, (-2, -1), axis).sum(axis=axis, keepdims=True)
+    return np.concatenate([first, last], axis=axis)
+
+
+def outside_words(entry: Entry) -> list[str]:
+    """What a release says of rows outside the declared domains, a sentence for each column that has some."""
+    shares = entry.report.get("outside", {})
+    return [
+        f"about {share:.0%} of the rows have a value of {name!r} outside its declared domain, which is NULL here: "
+        "declare it with dp_domain, or an other := '…' for the rest"
+        for name, share in shares.items()
+    ]
+
+
+def outside_share(books: Books, source: str, attribute: Attribute) -> float | None:
+    """About which part of the rows lies outside a column's domain, by the newest release with that domain.
+
+    Returns:
+        A fraction, 0 where the noisy counts show none; None before such a release.
+    """
+    for entry in reversed(books.published(source)):
+        held = entry.domain.by_name.get(attribute.name)
+        if held is not None and held.inner == attribute.inner and entry.rows is not None and not _is_query(entry):
+            return float(entry.report.get("outside", {}).get(attribute.name, 0.0))
+    return None
+
+
+def _is_query(entry: Entry) -> bool:
+    """Whether a release is of a query, whose domain has no cell for what is outside."""
+    return "query" in json.loads(entry.request)
 
 
 def _synthetic(cursor: duckdb.DuckDBPyConnection, books: Books, entry: Entry) -> DuckDBCounter:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import duckdb
+
 from dpsql.database.catalog import Source, find_source
+from dpsql.database.store import Books
 from dpsql.discovery import DiscoveryRequest, discover, resolve_discovery
 from dpsql.domain import Attribute
 from dpsql.errors import InvalidArgument
 from dpsql.protection import declaration, record
+from dpsql.report import outside_share
 
 from .bridge import Call, Parameter, Relation, TableFunction
 from .extension import Instance
@@ -23,14 +27,15 @@ COLUMNS = {
     "nullable": "BOOLEAN",
     "other": "VARCHAR",
     "origin": "VARCHAR",
+    "outside": "DOUBLE",
 }
 
 
 class DpDomain(TableFunction):
     """Declare which values a column may take: a public fact that the owner states, never read off the private rows.
 
-    Costs nothing; but with `discover := true` it is found in the rows with noise, and charged. Rows with other values
-    go to `other` if that is given, else they count in no marginal of the column.
+    Costs nothing; but with `discover := true` it is found in the rows with noise, and charged. Other values become
+    `other` if that is given, else NULL. After a release `outside` says about which part of the rows they are.
     """
 
     name = "dp_domain"
@@ -80,7 +85,7 @@ class DpDomain(TableFunction):
             with self._instance.cursor() as cursor:
                 attribute = declaration(cursor, source, call["column"], **how) if found is None else found
                 record(cursor, source, attribute)
-            return [_row(source, attribute)]
+                return [_row(cursor, source, attribute)]
 
         return Computed(COLUMNS, written)
 
@@ -100,7 +105,9 @@ class DpDomain(TableFunction):
 
         def record() -> list[tuple[object, ...]]:
             with watched(self._instance) as progress:
-                return [_row(resolved.source, discover(self._instance.cursor, resolved, progress))]
+                attribute = discover(self._instance.cursor, resolved, progress)
+            with self._instance.cursor() as cursor:
+                return [_row(cursor, resolved.source, attribute)]
 
         return Computed(COLUMNS, record)
 
@@ -108,6 +115,7 @@ class DpDomain(TableFunction):
 _OF_DISCOVERY = ("discover", "epsilon", "delta")
 
 
-def _row(source: Source, attribute: Attribute) -> tuple[object, ...]:
+def _row(cursor: duckdb.DuckDBPyConnection, source: Source, attribute: Attribute) -> tuple[object, ...]:
     kind = (attribute.name, attribute.type, attribute.kind, attribute.size, attribute.labels())
-    return (source.key, *kind, attribute.nullable, attribute.other, attribute.origin)
+    outside = outside_share(Books(cursor, source.catalog), source.key, attribute)
+    return (source.key, *kind, attribute.nullable, attribute.other, attribute.origin, outside)

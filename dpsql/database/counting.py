@@ -8,7 +8,9 @@ Rows are encoded once, into the smallest integers that hold the codes. Where tup
 they are grouped to the base cuboid, the distinct tuples with weights; where already the rows do, and no values of
 different codes would fall together, rows are grouped first and only the distinct ones encoded. Elsewhere grouping would
 only cost time, and marginals are counted from the codes. Each marginal groups by one packed integer key, and only the
-cells that are not zero leave the engine. A row outside the domain of a column counts in no marginal of that column.
+cells that are not zero leave the engine. A row whose value has no code counts in no marginal of that column; it is seen
+all the same, because the counter checks itself: the rows of all cells and those without one add up to the rows of the
+table. Where they do not, DuckDB read the table wrongly (see `Books._write`), and nothing is released.
 
 Of a sample of rows: the same, the source being the rows whose row_number() is among the places that were drawn. Of a
 table with privacy units: the same, the source being the rows that count (see `dpsql.database.units`).
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import Final
@@ -31,6 +34,7 @@ from dpsql.database.catalog import Source
 from dpsql.database.encoding import data_type, encode, encode_steps
 from dpsql.database.units import Bound
 from dpsql.domain import INTEGER_TYPES, Attribute, Clique, Domain
+from dpsql.errors import DpsqlError
 from dpsql.linear import Moment
 from dpsql.marginal import Marginal, Presence
 from dpsql.names import fold
@@ -81,6 +85,7 @@ class DuckDBCounter:
         self._once, self._bound = once, bound
         self._cursor, self._source, self._domain = cursor, source, domain
         self._names = [f"c{place}" for place in range(len(domain))]
+        self._rows_seen: int | None = None
         self._table: exp.Table | None = None
         self._weight: exp.Expr = exp.Count(this=exp.Star())
         self._samples: list[DuckDBCounter] = []
@@ -107,8 +112,28 @@ class DuckDBCounter:
             rows = self._fetch(exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(self._rows()))
             return Marginal((), 1, np.zeros(1, np.int64), rows["n"])
         self._domain.check_countable(clique)
-        found = self._fetch(self._packed(clique))
-        return Marginal(clique, self._domain.size(clique), found["cell"], found["n"])
+        query = self._packed(clique)
+        found = self._fetch(self._beside_all(query) if self._once and self._bound is None else query)
+        if "seen" in found:
+            self._rows_seen = int(found["seen"][0])
+        self._check_seen(int(found["n"].sum()))
+        inside = found["cell"] >= 0
+        return Marginal(clique, self._domain.size(clique), found["cell"][inside], found["n"][inside])
+
+    def _beside_all(self, query: exp.Select) -> exp.Select:
+        """Cells with their rows, each beside the number of all rows of the table; at least one line."""
+        every_row = exp.select(exp.alias_(exp.Count(this=exp.Star()), "seen")).from_(self._source.table())
+        shown = [f"coalesce({name}, {empty}) AS {name}" for name, empty in (("cell", -1), ("n", 0))]
+        found = exp.select(*shown, "seen").from_(every_row.subquery("every_row"))
+        return found.join(query.subquery("counted", copy=False), on="TRUE", join_type="left", copy=False)
+
+    def _check_seen(self, rows: int) -> None:
+        """Refuse counts that are not of all rows."""
+        if self._rows_seen is not None and rows != self._rows_seen:
+            raise DpsqlError(
+                f"DuckDB did not read every row of {self._source.name!r} once, so nothing is released of it; what was "
+                "charged is kept: close the database, open it again, and the same call goes on"
+            )
 
     def presence(self, clique: Clique) -> Presence:
         """Which privacy units have a row in which cells of a clique."""
@@ -197,19 +222,34 @@ class DuckDBCounter:
         return exp.Select(expressions=codes).from_(self._rows(columns) if rows is None else rows, copy=False)
 
     def _tuples(self) -> exp.Table:
-        """The table of codes, or of distinct codes with weights; made at the first use."""
+        """The table of codes, or of distinct codes with weights; made at the first use, of one state of the source."""
         if self._table is None:
-            query = self._encoded()
-            if self._bound is not None:  # chosen once
-                self._table = self._create(query)
-                query = exp.select(*self._names).from_(self._table.copy())
-            if self._repeat(query.copy()):
-                grouped = self._create(self._grouped(query))
-                self._drop()
-                self._table, self._weight = grouped, _sum("weight")
-            elif self._table is None:
-                self._table = self._create(query)
+            self._cursor.execute("BEGIN")
+            try:
+                self._make_tuples()
+                self._cursor.execute("COMMIT")
+            except BaseException:
+                with suppress(duckdb.Error):
+                    self._cursor.execute("ROLLBACK")
+                self._table = None
+                raise
+        assert self._table is not None
         return self._table
+
+    def _make_tuples(self) -> None:
+        query = self._encoded()
+        if self._bound is not None:  # chosen once
+            self._table = self._create(query)
+            query = exp.select(*self._names).from_(self._table.copy())
+        counted = self._source.table() if self._table is None else self._table.copy()
+        every_row = exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(counted)
+        self._rows_seen = int(self._fetch(every_row)["n"][0])
+        if self._repeat(query.copy()):
+            grouped = self._create(self._grouped(query))
+            self._drop()
+            self._table, self._weight = grouped, _sum("weight")
+        elif self._table is None:
+            self._table = self._create(query)
 
     def _create(self, query: exp.Select) -> exp.Table:
         """A temporary table of a query's rows."""
@@ -274,10 +314,12 @@ class DuckDBCounter:
         return _FEW * len(counts) <= int(counts.sum())
 
     def _packed(self, clique: Clique) -> exp.Select:
-        key, inside = self._key(clique)
+        """Each cell with its rows; −1 for those without a cell."""
+        key, _ = self._key(clique)
         codes, weight = self._counted()
-        selected = exp.select(exp.alias_(key, "cell"), exp.alias_(weight, "n")).from_(codes, copy=False)
-        return selected.where(*inside, copy=False).group_by("cell", copy=False)
+        cell = exp.Coalesce(this=key, expressions=[exp.Literal.number(-1)])
+        selected = exp.select(exp.alias_(cell, "cell"), exp.alias_(weight, "n")).from_(codes, copy=False)
+        return selected.group_by("cell", copy=False)
 
     def _counted(self) -> tuple[exp.Expr, exp.Expr]:
         """The codes of rows, or of distinct ones, and what to sum for the number of rows."""

@@ -1,7 +1,8 @@
 """Values to codes and back, as SQL that DuckDB runs.
 
 Encoding runs on private rows, so nothing in it can fail or take longer because of a value: comparisons with typed
-constants, `TRY_CAST`, no arithmetic that could overflow. A row outside the domain gets NULL as its code.
+constants, `TRY_CAST`, no arithmetic that could overflow. A row outside the domain gets the code of OTHER or of OUTSIDE;
+where the attribute has neither, NULL.
 """
 
 from __future__ import annotations
@@ -284,12 +285,13 @@ def declare_bins(
 
 
 def encode(attribute: Attribute) -> exp.Expr:
-    """The code of a column, NULL where the row is outside the domain; total on every value of the type."""
+    """The code of a column; total on every value of the type. NULL outside a domain without OTHER and OUTSIDE."""
     column = _identifier(attribute.name)
     regular = _encode_values(attribute, column) if attribute.kind == "values" else _encode_bins(attribute, column)
-    other = _null_or(attribute.other_code)
-    known = exp.Coalesce(this=exp.Cast(this=regular, to=data_type("INTEGER")), expressions=[other])
-    missing = exp.If(this=exp.Is(this=column, expression=exp.null()), true=_null_or(attribute.null_code))
+    outside = attribute.outside_code if attribute.other_code is None else attribute.other_code
+    known = exp.Coalesce(this=exp.Cast(this=regular, to=data_type("INTEGER")), expressions=[_null_or(outside)])
+    null_code = attribute.null_code if attribute.nullable else outside
+    missing = exp.If(this=exp.Is(this=column, expression=exp.null()), true=_null_or(null_code))
     return exp.Case(ifs=[missing], default=known)
 
 

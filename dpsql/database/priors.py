@@ -182,7 +182,7 @@ def load_prior(cursor: duckdb.DuckDBPyConnection, prior: PriorTable) -> Prior:
         lost = exp.Is(this=_column(attribute.name), expression=exp.null())  # a value that is not of the column's type
         failed.append(exp.alias_(exp.and_(exp.not_(exp.column(f"{mark}{place}")), lost), f"f{place}"))
     rows = exp.select(*columns).from_(prior.table).subquery("rows")
-    codes = [exp.alias_(encode(attribute), f"c{place}") for place, attribute in enumerate(attributes)]
+    codes = [exp.alias_(encode(attribute.inner), f"c{place}") for place, attribute in enumerate(attributes)]
     encoded = exp.select(*codes, *failed).from_(rows)
     grouped = exp.select("*", "count(*) AS n").from_(encoded.subquery("codes")).group_by("ALL").limit(_MOST_ROWS + 1)
     try:

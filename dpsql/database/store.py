@@ -31,7 +31,7 @@ from dpsql.database.chain import Link
 from dpsql.database.encoding import data_type, decode, from_tick
 from dpsql.database.statements import qualified, read
 from dpsql.database.units import Bound
-from dpsql.domain import Attribute, Domain, attribute_from, decimal_scale
+from dpsql.domain import Attribute, Domain, attribute_from, decimal_scale, fields_of
 from dpsql.errors import BooksError, DpsqlError, InsufficientBudget, InvalidArgument
 from dpsql.marginal import Measurement
 from dpsql.neighbours import Neighbours
@@ -604,7 +604,7 @@ class Books:
         self._run(
             "INSERT INTO dpsql.domain VALUES ($source, $name, $spec) "
             "ON CONFLICT (source, name) DO UPDATE SET spec = excluded.spec",
-            {"source": source, "name": attribute.name, "spec": json.dumps(vars(attribute))},
+            {"source": source, "name": attribute.name, "spec": json.dumps(fields_of(attribute))},
         )
 
     def declared(self, source: str) -> dict[str, Attribute]:
@@ -1052,7 +1052,7 @@ class Books:
         def work() -> None:
             accounts = self._look()
             self._record_domain(entry.source, attribute)
-            self._end(entry, accounts, {**report, "domain": vars(attribute)})
+            self._end(entry, accounts, {**report, "domain": fields_of(attribute)})
 
         self._transaction(work)
 

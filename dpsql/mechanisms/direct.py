@@ -34,6 +34,7 @@ from dpsql.mechanisms.base import (
     register,
 )
 from dpsql.mechanisms.leaning import fit_leaning
+from dpsql.mechanisms.occupied import Known, occupied
 from dpsql.mechanisms.pseudo import combined, light, public_total, reused, usable
 from dpsql.mechanisms.relaxed import RelaxedModel, fit_report
 from dpsql.memory import in_words, machine_memory
@@ -116,14 +117,16 @@ class Direct(Mechanism):
         share = rho / len(workload.cliques)
         noise: Any = self.noise
         measured = curator.measure([(clique, share) for clique in workload.cliques], noise)
-        earlier = usable(curator.earlier, measured, curator.domain, _MOST_CELLS, room=_MOST_CELLS)
-        earlier = light(curator.domain, measured, earlier)
+        held = occupied(curator.domain, measured)
+        measured = held.measurements(measured)
+        earlier = usable(held.measurements(curator.earlier), measured, held.domain, _MOST_CELLS, room=_MOST_CELLS)
+        earlier = light(held.domain, measured, earlier)
         known = combined(measured, earlier)
         total = best_total([*public_total(curator), *known])
         settings = Settings(rows=self.relaxed_rows, steps=self.steps)
-        fit, leant = fit_consistent(curator, known, workload, total, settings, seed, progress)
+        fit, leant = fit_consistent(held.known(curator.prior), known, workload, total, settings, seed, progress)
         report = {"marginals": len(measured), "total": round(total), **reused(earlier), **leant, **fit_report(fit)}
-        return Outcome(RelaxedModel(fit.model, workload.cliques), report)
+        return Outcome(held.model(RelaxedModel(fit.model, workload.cliques)), report)
 
 
 def fit_duration(domain: Domain, relaxed_rows: int, rows: float) -> float:
@@ -165,7 +168,7 @@ def check_additions(domain: Domain, cliques: Sequence[Clique], name: str) -> Non
 
 
 def fit_consistent(
-    curator: Curator,
+    facts: Known,
     known: Sequence[Measurement],
     workload: Workload,
     total: float,
@@ -180,7 +183,7 @@ def fit_consistent(
     Returns:
         The fit, and what to report of the prior.
     """
-    domain, cliques = curator.domain, workload.closure()
+    domain, cliques = facts.domain, workload.closure()
     wanted = [clique for clique in cliques if len(clique) == 1 or clique in workload.cliques]
 
     def last(marginals: Sequence[Measurement]) -> Fit:
@@ -191,7 +194,7 @@ def fit_consistent(
         return last(_targets(domain, least_squares(domain, marginals), wanted))
 
     return fit_leaning(
-        curator, cliques, known, fit, last, total=total, max_cells=_MOST_CELLS, seed=seed, progress=progress
+        facts, cliques, known, fit, last, total=total, max_cells=_MOST_CELLS, seed=seed, progress=progress
     )
 
 

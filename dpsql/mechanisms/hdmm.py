@@ -33,6 +33,7 @@ from dpsql.mechanisms.base import (
 )
 from dpsql.mechanisms.direct import check_additions, check_fit, fit_consistent, fit_duration
 from dpsql.mechanisms.leaning import fit_marginals_leaning
+from dpsql.mechanisms.occupied import occupied
 from dpsql.mechanisms.pseudo import combined, light, public_total, reused, usable
 from dpsql.mechanisms.relaxed import RelaxedModel, fit_report
 from dpsql.neighbours import Neighbours
@@ -85,10 +86,10 @@ class HDMM(Mechanism):
         refuse_thresholds(self.name, workload)
         check_fit(domain, workload.cliques, self.relaxed_rows, self.name)
         if self.reconstruct == "least_squares":
-            shares = optimised_shares(domain, workload, Fraction(1), self.max_cells)
+            shares = optimised_shares(domain.inner, workload, Fraction(1), self.max_cells)
             check_additions(domain, [clique for clique, _ in shares], self.name)
         else:
-            _candidates(domain, workload, self.max_cells)
+            _candidates(domain.inner, workload, self.max_cells)
 
     def duration(self, domain: Domain, workload: Workload, rows: float) -> float | None:
         """See `Mechanism.duration`."""
@@ -99,27 +100,27 @@ class HDMM(Mechanism):
     ) -> Sequence[PlannedMeasurement]:
         """See `Mechanism.plan`."""
         planned = []
-        for clique, share in optimised_shares(domain, workload, rho, self.max_cells):
+        for clique, share in optimised_shares(domain.inner, workload, rho, self.max_cells):
             stddev = math.sqrt(gaussian_variance(share, neighbours.marginal_l2_squared))
             planned.append(PlannedMeasurement(clique, domain.size(clique), stddev, float(share)))
         return planned
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.run`."""
-        domain = curator.domain
-        measured = curator.measure(optimised_shares(domain, workload, rho, self.max_cells))
-        earlier = usable(curator.earlier, measured, domain, self.max_cells, room=_MOST_CELLS)
+        measured = curator.measure(optimised_shares(curator.domain.inner, workload, rho, self.max_cells))
+        held = occupied(curator.domain, measured)
+        domain, measured = held.domain, held.measurements(measured)
+        facts = held.known(curator.prior)
+        earlier = usable(held.measurements(curator.earlier), measured, domain, self.max_cells, room=_MOST_CELLS)
         if self.reconstruct == "least_squares":
             earlier = light(domain, measured, earlier)
         known = combined(measured, earlier)
         total = best_total([*public_total(curator), *known])
         settings = Settings(rows=self.relaxed_rows, steps=self.steps)
         if self.reconstruct == "least_squares":
-            fit, leant = fit_consistent(curator, known, workload, total, settings, seed, progress)
+            fit, leant = fit_consistent(facts, known, workload, total, settings, seed, progress)
         else:
-            fit, leant = fit_marginals_leaning(
-                curator, workload, known, total, settings, self.max_cells, seed, progress
-            )
+            fit, leant = fit_marginals_leaning(facts, workload, known, total, settings, self.max_cells, seed, progress)
         targets = tuple(sorted({*(m.clique for m in measured), *workload.cliques}))
         report: dict[str, Any] = {
             "marginals": len(measured),
@@ -128,7 +129,7 @@ class HDMM(Mechanism):
             **leant,
             **fit_report(fit),
         }
-        return Outcome(RelaxedModel(fit.model, targets), report)
+        return Outcome(held.model(RelaxedModel(fit.model, targets)), report)
 
 
 def optimised_shares(

@@ -54,8 +54,8 @@ from dpsql.fitting.consistency import Estimate, centred, least_squares, subsets
 from dpsql.fitting.projection import Fit, Settings, fit_marginals
 from dpsql.fitting.relaxation import RelaxedTable
 from dpsql.marginal import Measurement
+from dpsql.mechanisms.occupied import Known
 from dpsql.prior import Prior
-from dpsql.privacy.curator import Curator
 from dpsql.progress import Progress
 from dpsql.workload import Workload
 
@@ -107,7 +107,7 @@ class _Gap:
 
 
 def fit_leaning(
-    curator: Curator,
+    facts: Known,
     cliques: Sequence[Clique],
     measured: Sequence[Measurement],
     alone: Fitting,
@@ -121,7 +121,7 @@ def fit_leaning(
     """The fit to measurements and a prior together, and what to report of the prior.
 
     Args:
-        curator: which knows the domain and the prior; without a prior it is the fit to the measurements.
+        facts: the domain and the prior; without a prior it is the fit to the measurements.
         cliques: to be answered beside what is measured; those of at most three columns are taken.
         measured: noisy whole marginals.
         alone: fits a model to noisy marginals.
@@ -131,14 +131,14 @@ def fit_leaning(
         seed: of the split, which touches no private data.
         progress: told of it.
     """
-    if curator.prior is None:
+    if facts.prior is None:
         return alone(measured), {}
-    leaning = _Leaning(curator.prior, curator.domain, cliques, total, max_cells, seed, progress)
+    leaning = _Leaning(facts.prior, facts.domain, cliques, total, max_cells, seed, progress)
     return leaning.fit(measured, alone, last or alone)
 
 
 def fit_marginals_leaning(
-    curator: Curator,
+    facts: Known,
     workload: Workload,
     measured: Sequence[Measurement],
     total: float,
@@ -147,15 +147,13 @@ def fit_marginals_leaning(
     seed: int,
     progress: Progress,
 ) -> tuple[Fit, dict[str, Any]]:
-    """A relaxed table nearest to marginals as they were measured, leaning on the curator's prior: see `fit_leaning`."""
+    """A relaxed table nearest to marginals as they were measured, leaning on a prior: see `fit_leaning`."""
 
     def fitted(marginals: Sequence[Measurement]) -> Fit:
-        return fit_marginals(curator.domain, marginals, total, settings, seed, progress)
+        return fit_marginals(facts.domain, marginals, total, settings, seed, progress)
 
-    cliques = () if curator.prior is None else workload.closure()
-    return fit_leaning(
-        curator, cliques, measured, fitted, total=total, max_cells=max_cells, seed=seed, progress=progress
-    )
+    cliques = () if facts.prior is None else workload.closure()
+    return fit_leaning(facts, cliques, measured, fitted, total=total, max_cells=max_cells, seed=seed, progress=progress)
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ from dpsql.fitting.projection import best_total, one_way_prior
 from dpsql.fitting.reduced import OBJECTIVES, Codes, nearest_density, statistics
 from dpsql.marginal import Measurement, NoiseName
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, register
+from dpsql.mechanisms.occupied import occupied
 from dpsql.mechanisms.pseudo import combined, light, reused, sharpened, usable
 from dpsql.mechanisms.support import SupportModel
 from dpsql.neighbours import Neighbours
@@ -232,14 +233,18 @@ class ReducedSpace(Mechanism):
         shares = self.shares(domain, workload, neighbours, rho)
         total = curator.total(shares[0][1], self._noise)
         measured = curator.measure([(clique, share) for clique, share in shares if clique], self._noise)
+        held = occupied(domain, measured)
+        asked, domain, measured = domain, held.domain, held.measurements(measured)
         room = _MOST_REUSED if sum(len(m.values) for m in measured) <= _MOST_REUSED else 0
-        earlier = usable(curator.earlier, [total, *measured], domain, min(_MOST_CELLS, room), room=room)
+        earlier = usable(
+            held.measurements(curator.earlier), [total, *measured], domain, min(_MOST_CELLS, room), room=room
+        )
         earlier = light(domain, measured, earlier)
         rows = best_total([total, *combined(measured, earlier)])
         own, measured = measured, sharpened(domain, measured, earlier)
         less = max(after.stddev / before.stddev for after, before in zip(measured, own, strict=True))
-        noise = less * self.largest_noise(domain, workload, neighbours, shares[-1][1], rows)
-        points, origin = self.points_of(domain, measured, curator.prior, rows, noise, seed)
+        noise = less * self.largest_noise(asked, workload, neighbours, shares[-1][1], rows)
+        points, origin = self.points_of(domain, measured, held.known(curator.prior).prior, rows, noise, seed)
         answers = [m for m in measured if m.clique in set(workload.needed)]
         facts = statistics(domain, points, answers, rows, merge=self.objective == "max")
         progress.stage("solving the linear program")
@@ -263,7 +268,7 @@ class ReducedSpace(Mechanism):
                 f"{found.error:.3g} of the noisy ones, no density on these points has less than {found.bound:.3g}; "
                 "ask for fewer points or more seconds"
             )
-        return Outcome(SupportModel(domain, points, found.weights, rows, self.bootstrap), report)
+        return Outcome(held.model(SupportModel(domain, points, found.weights, rows, self.bootstrap)), report)
 
     def refuse_without(self, prior: Prior | None) -> None:
         """Refuse a request whose space needs a prior that is not there, before any question."""

@@ -49,6 +49,7 @@ from dpsql.mechanisms.base import (
     plan_total,
     register,
 )
+from dpsql.mechanisms.occupied import Occupied, occupied
 from dpsql.mechanisms.pseudo import reused, usable
 from dpsql.mechanisms.support import satisfying
 from dpsql.neighbours import Neighbours
@@ -163,20 +164,21 @@ class PGM(Mechanism):
         total = curator.total(rho * _TOTAL_SHARE)
         adapt = {"workload": self._measure_workload, "mst": self._measure_tree, "aim": self._measure_rounds}
         measured, start = adapt[self.selection](curator, workload, total, progress)
-        domain = curator.domain
-        cliques = [m.clique for m in measured]
-        held = maximal(domain, cliques)
+        domain, cliques, cells = curator.domain, [m.clique for m in measured], sum(len(m.values) for m in measured)
+        held = occupied(domain, measured) if start is None else Occupied.all_of(domain)  # a fit that goes on has all
+        domain, measured = held.domain, held.measurements(measured)
+        largest, earlier = maximal(domain, cliques), held.measurements(curator.earlier)
         free = [
             m
-            for m in usable(curator.earlier, [total, *measured], domain, self.max_cells)
-            if m.cells is None and any(set(m.clique) <= set(clique) for clique in held)
+            for m in usable(earlier, [total, *measured], domain, self.max_cells)
+            if m.cells is None and any(set(m.clique) <= set(clique) for clique in largest)
         ]
         best = best_total([total, *measured, *free])
         fit = fit_graph(domain, [*measured, *free], best, self.steps, progress, start)
         report: dict[str, Any] = {
             "selection": self.selection,
             "marginals": len(measured),
-            "cells": sum(len(m.values) for m in measured),
+            "cells": cells,
             "total": round(best),
             **reused(free),
             "fit": "graphical model",
@@ -189,7 +191,7 @@ class PGM(Mechanism):
             report["warning"] = f"the fit did not converge: its residual is {fit.residual:.2f}; ask for more steps"
         if self.selection != "workload":
             report["selected"] = [", ".join(clique) for clique in cliques[len(domain) :]]
-        return Outcome(GraphModel(fit.tree, best), report)
+        return Outcome(held.model(GraphModel(fit.tree, best)), report)
 
     # selection := 'workload'
 

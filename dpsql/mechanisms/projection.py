@@ -35,6 +35,7 @@ from dpsql.mechanisms.allocation import Allocation, allocate, noise, predicted_e
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, plan_total, register
 from dpsql.mechanisms.hdmm import optimised_shares
 from dpsql.mechanisms.leaning import fit_marginals_leaning
+from dpsql.mechanisms.occupied import occupied
 from dpsql.mechanisms.pseudo import combined, reused, usable
 from dpsql.mechanisms.rap import RAP, check_single_cells
 from dpsql.mechanisms.relaxed import RelaxedModel, fit_report
@@ -182,7 +183,8 @@ class Projection(Mechanism):
         """The most cells that may be measured for a workload."""
         sizes = [domain.size(clique) for clique in workload.closure()]
         if self.weights == "hdmm":
-            return sum(domain.size(c) for c, _ in optimised_shares(domain, workload, Fraction(1), self.max_cells))
+            shares = optimised_shares(domain.inner, workload, Fraction(1), self.max_cells)
+            return sum(domain.size(clique) for clique, _ in shares)
         return min(self.all_cells, domain.width + sum(size for size in sizes if size <= self.max_cells))
 
     def _cells_limit(self, domain: Domain) -> int:
@@ -205,7 +207,12 @@ class Projection(Mechanism):
     def allocation(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
     ) -> Allocation:
-        """What would be measured for a table of about `rows` rows, with ρ in all."""
+        """What would be measured for a table of about `rows` rows, with ρ in all.
+
+        It weighs marginals by their cells of declared values, because those outside are mostly empty and then left out
+        of the fit.
+        """
+        domain = domain.inner
         limit = self._cells_limit(domain)
         if self.weights == "hdmm":
             return Allocation(tuple(optimised_shares(domain, workload, rho, self.max_cells)), (), 0.0)
@@ -219,7 +226,7 @@ class Projection(Mechanism):
             return self._of_cells().plan(domain, workload, neighbours, rho, rows)
         planned, rho = plan_total(rho, neighbours, TOTAL_SHARE)
         found = self.allocation(domain, workload, neighbours, rho, rows)
-        foretold = predicted_errors(domain, found, neighbours, workload.needed, rows)
+        foretold = predicted_errors(domain.inner, found, neighbours, workload.needed, rows)
         for clique, share in found.shares:
             stddev, cells = noise(neighbours, share), domain.size(clique)
             planned.append(PlannedMeasurement(clique, cells, stddev, float(share), "measured", foretold.get(clique)))
@@ -231,27 +238,29 @@ class Projection(Mechanism):
         """See `Mechanism.run`."""
         if self.queries == "cells":
             return self._of_cells().run(curator, workload, rho, seed, progress)
-        domain = curator.domain
         total = curator.total(rho * TOTAL_SHARE)
         rough = max(1.0, float(total.values[0]))
-        allocation = self.allocation(domain, workload, curator.neighbours, curator.remaining, rough)
+        allocation = self.allocation(curator.domain, workload, curator.neighbours, curator.remaining, rough)
         measured = curator.measure(allocation.shares)
+        cells = sum(len(m.values) for m in measured)
+        held = occupied(curator.domain, measured)
+        domain, measured, facts = held.domain, held.measurements(measured), held.known(curator.prior)
         targets = tuple(sorted({*(m.clique for m in measured), *workload.needed}))
         room = self._cells_limit(domain)
-        earlier = usable(curator.earlier, [total, *measured], domain, self.max_cells, room)
+        earlier = usable(held.measurements(curator.earlier), [total, *measured], domain, self.max_cells, room)
         known = combined(measured, earlier)
         best = best_total([total, *known])
         report: dict[str, Any] = {
             "marginals": len(measured),
-            "cells": sum(len(m.values) for m in measured),
+            "cells": cells,
             "total": round(best),
             **reused(earlier),
             "fit": "relaxed table",
         }
         if allocation.drowned:
             report["fit"] = "product of the 1-way marginals: noise would drown every dependence"
-            if not earlier and curator.prior is None:
-                return Outcome(RelaxedModel(product_table(domain, measured, best), targets), report)
+            if not earlier and facts.prior is None:
+                return Outcome(held.model(RelaxedModel(product_table(domain, measured, best), targets)), report)
             report["fit"] = "relaxed table, from the prior and earlier measurements where noise drowns this one"
         settings = Settings(
             rows=self.relaxed_rows,
@@ -259,9 +268,9 @@ class Projection(Mechanism):
             strength=allocation.pull_strength,
             relaxation=self._relaxation,
         )
-        fit, leant = fit_marginals_leaning(curator, workload, known, best, settings, self.max_cells, seed, progress)
+        fit, leant = fit_marginals_leaning(facts, workload, known, best, settings, self.max_cells, seed, progress)
         report |= {**leant, **fit_report(fit)}
-        return Outcome(RelaxedModel(fit.model, targets), report)
+        return Outcome(held.model(RelaxedModel(fit.model, targets)), report)
 
 
 def product_table(domain: Domain, measured: Sequence[Measurement], total: float) -> RelaxedTable:

@@ -28,10 +28,12 @@ def tables(draw):
     attributes = []
     for index in range(draw(st.integers(2, 4))):
         size = draw(st.integers(1, 5))
-        other = "-1" if draw(st.booleans()) else None
+        rest = draw(st.sampled_from(["other", "outside", "none"]))
         values = tuple(str(10 * value) for value in range(size))
+        other, outside = "-1" if rest == "other" else None, rest == "outside"
+        nullable = draw(st.booleans())
         attributes.append(
-            Attribute(f"c{index}", "INTEGER", "values", values, nullable=draw(st.booleans()), other=other)
+            Attribute(f"c{index}", "INTEGER", "values", values, nullable=nullable, other=other, outside=outside)
         )
     value = st.one_of(st.none(), st.sampled_from([0, 10, 20, 30, 40, 7, -5]))
     rows = draw(st.lists(st.tuples(*[value] * len(attributes)), max_size=40))
@@ -40,9 +42,11 @@ def tables(draw):
 
 def code(attribute: Attribute, value: int | None) -> int | None:
     """What the README says of a value's code."""
-    if value is None:
+    if value is None and attribute.nullable:
         return attribute.null_code
-    return attribute.values.index(str(value)) if str(value) in attribute.values else attribute.other_code
+    if str(value) in attribute.values:
+        return attribute.values.index(str(value))
+    return attribute.outside_code if attribute.other is None else attribute.other_code
 
 
 @settings(max_examples=150, deadline=None)
