@@ -125,7 +125,7 @@ def _alone(statement: str) -> str:
 
 
 def _synthesize(options: argparse.Namespace) -> None:
-    from dpsql.report import outside_words
+    from dpsql.report import warnings_of
 
     names = ("delta", "workload", "mechanism", "prior", "rows", "release")
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
@@ -140,7 +140,7 @@ def _synthesize(options: argparse.Namespace) -> None:
         release = db.synthesize(options.table, options.epsilon, **given)
         release.write(options.output)
         print(f"{release.entry.rows} rows in {options.output}: {release.entry.guarantee}")
-        for words in outside_words(release.entry):
+        for words in warnings_of(release.entry):
             print(f"dpsql: warning: {words}", file=sys.stderr)
 
 

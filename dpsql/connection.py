@@ -23,7 +23,7 @@ from dpsql.privacy.ledger import Account
 from dpsql.progress import automatic, breaking
 from dpsql.protection import constrain, declare, protect, unconstrain
 from dpsql.release import Request, Resolved, produce, resolve
-from dpsql.report import marginal_answers, marginal_errors, outside_words
+from dpsql.report import marginal_answers, marginal_errors, warnings_of
 from dpsql.udfs import functions
 from dpsql.udfs.extension import Instance
 from dpsql.udfs.extension import install as _install
@@ -97,7 +97,7 @@ class Release:
         self._database, self._resolved, self.entry = database, resolved, entry
 
     def __repr__(self) -> str:
-        said = [f"{self.entry.rows} rows, {self.entry.guarantee}", *outside_words(self.entry)]
+        said = [f"{self.entry.rows} rows, {self.entry.guarantee}", *warnings_of(self.entry)]
         return f"<Release {self.entry.number} of {self.entry.source}: {'; '.join(said)}>"
 
     def _select(self) -> str:
@@ -127,6 +127,11 @@ class Release:
         query: exp.Select = exp.maybe_parse(self._select(), dialect="duckdb")
         copy = exp.Copy(this=query.subquery(), kind=False, files=[exp.Literal.string(str(path))])
         self._database.connection.execute(copy.sql(dialect="duckdb"))
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a reader should know: a fit that did not converge, rows lost in noise or outside the domains."""
+        return warnings_of(self.entry)
 
     @property
     def outside(self) -> dict[str, float]:

@@ -41,6 +41,7 @@ from dpsql.mechanisms.auto import AUTO, Facts, choose
 from dpsql.mechanisms.base import Mechanism, Model, PlannedMeasurement, explicit_options
 from dpsql.mechanisms.occupied import occupied
 from dpsql.mechanisms.pseudo import consistent
+from dpsql.memory import machine_memory
 from dpsql.neighbours import Neighbours
 from dpsql.prior import Prior
 from dpsql.privacy.accounting import Budget, check_delta, check_epsilon
@@ -58,6 +59,8 @@ LONGEST_NAME: Final = 1000
 """Characters of a release's name."""
 _MOST_QUESTIONS: Final = 10**6  # that share a charge equally, with noise that can still be drawn
 _MOST_ROWS: Final = 200_000_000
+_MOST_DROWNED: Final = 100_000  # rows of a release whose number of rows is lost in noise
+_COPIES: Final = 8  # of a row's codes that are there at once while a table is drawn and stored
 
 
 @dataclass(frozen=True)
@@ -187,6 +190,7 @@ def resolve(cursor: duckdb.DuckDBPyConnection, request: Request, *, to_charge: b
     account = account_of(books, source)
     delta = asked_delta(account, request.epsilon, request.delta)
     domain = domain_of(books, source, request.columns)
+    _check_rows_fit(request.rows, domain)
     tables = Tables(cursor, request.search_path, source)
     workload = parse_workload(request.workload, source.parts, domain, tables).ordered()
     order = max((len(clique) for clique in workload.cliques), default=0)
@@ -237,6 +241,13 @@ def asked_delta(account: Account, epsilon: float, delta: float | None) -> float:
 def _check_rows(rows: int | None) -> None:
     if rows is not None and not 0 <= rows <= _MOST_ROWS:
         raise InvalidArgument(f"rows is {rows}: give 0 to {_MOST_ROWS}, or leave it out for the measured total")
+
+
+def _check_rows_fit(rows: int | None, domain: Domain) -> None:
+    """Refuse more rows than the machine's memory holds, before the charge."""
+    most = _rows_that_fit(domain)
+    if rows is not None and rows > most:
+        raise InvalidArgument(f"rows is {rows}, but the memory of this machine holds about {most} of them: give fewer")
 
 
 def _canonical(
@@ -356,6 +367,24 @@ def _check_public_rows(cursor: duckdb.DuckDBPyConnection, books: Books, resolved
         rows = int(counter.marginal(()).counts[0])
         counter.close()
         resolved.mechanism.check_public_rows(resolved.domain, resolved.workload, neighbours, resolved.budget.rho, rows)
+        _check_resolved_rows(resolved, rows)
+
+
+def _check_resolved_rows(resolved: Resolved, rows: int) -> None:
+    """Refuse a release of which every count would be noise, where the number of rows is public.
+
+    Raises:
+        InvalidArgument: the least noise of a count is larger than the table.
+    """
+    rho, neighbours = resolved.budget.rho, resolved.account.neighbours
+    planned = resolved.mechanism.plan(resolved.domain, resolved.workload, neighbours, rho, max(1, rows))
+    least = min((m.stddev for m in planned if m.stddev), default=0.0)
+    if least > rows > 0:
+        raise InvalidArgument(
+            f"epsilon is {resolved.request.epsilon:g}, too small for the {rows} rows of {resolved.source.name!r}: the "
+            f"noise of every count would have a standard deviation of {least:.3g} rows or more; dp_plan shows it, and "
+            "max_error there finds the epsilon that is enough"
+        )
 
 
 def check_not_failed(entry: Entry) -> None:
@@ -436,15 +465,51 @@ def _make(
     allowed = find_allowed(resolved.source, entry.domain, books.constraints(entry.source))
     if not np.isfinite(outcome.model.total):
         raise DpsqlError("the fit gave no finite total; the same call tries again from the stored measurements, free")
-    rows = resolved.request.rows if resolved.request.rows is not None else _total(entry, told, outcome.model)
+    rows = resolved.request.rows
+    if rows is None:
+        rows, report["rows"] = _rows_to_draw(entry, told, outcome.model)
+        report = {name: value for name, value in report.items() if value is not None}
     generator = np.random.default_rng()
-    codes = outcome.model.sample(min(max(0, rows), _MOST_ROWS), generator, progress, held.restricted(allowed))
+    codes = outcome.model.sample(rows, generator, progress, held.restricted(allowed))
     progress.stage("storing")
     codes = codes[generator.permutation(len(codes))]  # a LIMIT then shows all kinds of rows
     columns = [column.name for column in resolved.source.columns if column.name in entry.columns]
     frame = _frame(entry.domain, codes, generator)
     settle_bins(resolved.source, entry.domain, allowed, codes, frame, generator)
     return books.publish(entry, resolved.source, columns, frame, report)
+
+
+def _rows_to_draw(entry: Entry, told: Sequence[Measurement], model: Model) -> tuple[int, str | None]:
+    """How many rows a release gets whose request does not say it; and what is to be said of that, None if nothing is.
+
+    Noise may be larger than the table. Then the number of rows is noise too, and of any size.
+    """
+    measured = _total(entry, told, model)
+    stddev = _total_noise(told)
+    most, reason = _rows_that_fit(entry.domain), "the memory of this machine holds no more"
+    if measured < 2 * stddev:
+        most, reason = min(most, _MOST_DROWNED), "more would be noise"
+    rows = min(max(0, measured), most)
+    words = []
+    if rows < measured:
+        words.append(f"{rows} rows were drawn of {measured}: {reason}")
+    if measured < 2 * stddev:
+        words.append(
+            f"the number of rows is lost in noise: {measured} were measured, with a standard deviation of "
+            f"{stddev:.3g}; ask with a larger epsilon, or give rows := … for a table of that size"
+        )
+    return rows, "; ".join(words) or None
+
+
+def _total_noise(told: Sequence[Measurement]) -> float:
+    """The standard deviation (rows) of the number of rows that whole marginals tell together; 0 where it is public."""
+    known = [float(m.variance) * len(m.values) for m in told if m.cells is None and m.least is None]
+    return 0.0 if not known or 0.0 in known else 1 / math.sqrt(sum(1 / variance for variance in known))
+
+
+def _rows_that_fit(domain: Domain) -> int:
+    """How many synthetic rows the memory holds while they are drawn, decoded and stored."""
+    return min(_MOST_ROWS, machine_memory() // (_COPIES * 8 * (len(domain) + 1)))
 
 
 def _total(entry: Entry, told: Sequence[Measurement], model: Model) -> int:
