@@ -37,10 +37,11 @@ from dpsql.database.store import Books, Entry
 from dpsql.domain import Domain, decimal_scale
 from dpsql.errors import DomainTooLarge, DpsqlError, InvalidArgument, InvalidQuery
 from dpsql.intervals import Noisy, plain, ratio, reach_of
-from dpsql.privacy.accounting import Budget, exact, make_budget, pure_budget
+from dpsql.privacy.accounting import Budget
 from dpsql.privacy.curator import linear_scales, linear_variances
 from dpsql.privacy.ledger import Account
 from dpsql.privacy.noise import Entropy, check_scale, system_entropy
+from dpsql.privacy.pricing import Part, Questions, price
 from dpsql.process import deep_recursion
 from dpsql.progress import Progress, breaking
 from dpsql.protection import account_of, domain_of
@@ -144,7 +145,9 @@ def resolve_query(cursor: duckdb.DuckDBPyConnection, request: QueryRequest, *, t
     delta = asked_delta(account, 1.0 if free else request.epsilon, request.delta)
     _check_units(account, query)
     domain = _domain_of(books, source, query)
-    budget = Budget(0.0, delta, Fraction(0), Fraction(0)) if free else _budget(request, delta)
+    budget = (
+        Budget(0.0, delta, Fraction(0), Fraction(0)) if free else price(_questions(request), request.epsilon, delta)
+    )
     dimensions = [load(cursor, dimension) for dimension in query.scope.dimensions]
     evaluated, result = _understood(source, domain, query, dimensions)
     canonical = _canonical(request, source, account, domain, query, budget, dimensions)
@@ -249,10 +252,11 @@ def smallest(error: Callable[[float], float], most: float) -> float:
     return math.ceil(round(high * 10.0**digits, 4)) / 10.0**digits
 
 
-def _budget(request: QueryRequest, delta: float) -> Budget:
+def _questions(request: QueryRequest) -> Questions:
+    """All of ρ goes to one question with Gaussian noise, or all of ε to one with Laplace noise."""
     if request.mechanism == "gaussian":
-        return make_budget(request.epsilon, delta, "gaussian")
-    return pure_budget(request.epsilon, exact(request.epsilon) ** 2 / 2)
+        return Questions.of("gaussian")
+    return Questions.pure(Part("laplace", 1, Fraction(1)))
 
 
 def _domain_of(books: Books, source: Source, query: Query) -> Domain:
@@ -455,7 +459,9 @@ def _measure(
     needed = replace(linear.domain, attributes=tuple(a for a in linear.domain if a.name in linear.clique))
     bound = books.bound(entry.source) if resolved.account.unit_column else None
     counter = DuckDBCounter(cursor, resolved.source, needed, bound, once=True)
-    curator = curator_of(books, entry, resolved.budget, counter, needed, progress, entropy)
+    curator = curator_of(
+        books, entry, resolved.budget, counter, needed, progress, entropy, _questions(resolved.request)
+    )
     noise: Any = resolved.request.mechanism
     pure = curator.remaining_pure
     rho = curator.remaining if pure is None else min(curator.remaining, pure**2 / 2)

@@ -38,7 +38,7 @@ from dpsql.domain import Domain
 from dpsql.errors import DpsqlError, Interrupted, InvalidArgument
 from dpsql.marginal import Measurement
 from dpsql.mechanisms.auto import AUTO, Facts, choose
-from dpsql.mechanisms.base import Mechanism, Model, PlannedMeasurement, explicit_options
+from dpsql.mechanisms.base import Mechanism, Model, PlannedMeasurement, explicit_options, name_of
 from dpsql.mechanisms.occupied import occupied
 from dpsql.mechanisms.pseudo import consistent
 from dpsql.memory import machine_memory
@@ -48,6 +48,7 @@ from dpsql.privacy.accounting import Budget, check_delta, check_epsilon
 from dpsql.privacy.curator import Answer, Curator
 from dpsql.privacy.ledger import Account
 from dpsql.privacy.noise import Entropy, check_scale, system_entropy
+from dpsql.privacy.pricing import Questions, declared, price
 from dpsql.progress import Progress, breaking, polling, should_stop
 from dpsql.protection import account_of, domain_of
 from dpsql.workload import Workload, parse_workload
@@ -109,7 +110,8 @@ class Resolved:
         domain: of the columns asked for.
         workload: parsed.
         mechanism: with its options.
-        budget: what it will cost.
+        questions: that it declares.
+        budget: what they cost.
         entry: the release, if it was charged before.
         choice: why `auto` chose the mechanism; empty where the request names it.
     """
@@ -122,6 +124,7 @@ class Resolved:
     domain: Domain
     workload: Workload
     mechanism: Mechanism
+    questions: Questions
     budget: Budget
     entry: Entry | None
     choice: str = ""
@@ -148,9 +151,14 @@ class Resolved:
         Raises:
             DpsqlError: nothing was charged or read for it.
         """
-        then = (self.key, self.source, self.account.source, self.account.neighbours, self.budget, self.columns)
-        if then != (now.key, now.source, now.account.source, now.account.neighbours, now.budget, now.columns):
+        if self._settled != now._settled:
             raise DpsqlError("the table or its protection changed since the statement was bound: run it again")
+
+    @property
+    def _settled(self) -> tuple[object, ...]:
+        """What must not change between bind and charge."""
+        account = self.account
+        return (self.key, self.source, account.source, account.neighbours, self.questions, self.budget, self.columns)
 
     def guarantee(self) -> str:
         """The promise in words."""
@@ -196,7 +204,8 @@ def resolve(cursor: duckdb.DuckDBPyConnection, request: Request, *, to_charge: b
     order = max((len(clique) for clique in workload.cliques), default=0)
     facts = Facts(account.pure, request.epsilon, request.prior is not None, bool(workload.thresholds), order)
     mechanism, choice = choose(request.mechanism, request.options, facts)
-    budget = mechanism.budget(request.epsilon, delta, domain, workload, account.neighbours)
+    questions = declared(mechanism.questions(domain, workload, account.neighbours))
+    budget = price(questions, request.epsilon, delta)
     catalog, schema = current_schema(cursor, request.search_path)
     prior = None if request.prior is None else (catalog, schema, request.prior)[catalog == source.catalog :]
     canonical = _canonical(request, source, account, budget, domain, workload, mechanism, prior)
@@ -213,8 +222,10 @@ def resolve(cursor: duckdb.DuckDBPyConnection, request: Request, *, to_charge: b
         account.check_kind(budget)
     if entry is None and to_charge:
         books.check_writable()
-        account.require(budget, mechanism.conversion)
-    return Resolved(request, key, canonical, source, account, domain, workload, mechanism, budget, entry, choice)
+        account.require(budget, questions.conversion)
+    return Resolved(
+        request, key, canonical, source, account, domain, workload, mechanism, questions, budget, entry, choice
+    )
 
 
 def check_name(release: str) -> None:
@@ -272,12 +283,12 @@ def _canonical(
             "delta": repr(budget.delta),
             "workload": hashlib.sha256(cliques).hexdigest(),
             "marginals": len(workload),
-            "mechanism": mechanism.name,
+            "mechanism": name_of(mechanism),
             "options": explicit_options(mechanism),
             "rows": request.rows,
             "columns": None if request.columns is None else [a.name for a in (*domain, *domain.excluded)],
             "prior": prior,
-            "reuse": request.reuse and mechanism.uses_earlier,
+            "reuse": bool(request.reuse and mechanism.uses_earlier),
             "release": request.release,
         },
         ensure_ascii=False,
@@ -347,7 +358,7 @@ def produce(cursors: Cursors, resolved: Resolved, progress: Progress, entropy: E
         if known is None:
             _check_public_rows(cursor, books, now)
         entry = known or books.charge(
-            now.key, now.source.key, now.canonical, now.domain, now.mechanism.name, now.guarantee(), now.budget
+            now.key, now.source.key, now.canonical, now.domain, name_of(now.mechanism), now.guarantee(), now.budget
         )
         return entry if entry.state == "published" else _make(cursor, books, entry, now, progress, entropy)
 
@@ -408,10 +419,14 @@ def curator_of(
     domain: Domain,
     progress: Progress,
     entropy: Entropy,
+    questions: Questions,
     prior: Prior | None = None,
     earlier: Sequence[Measurement] = (),
+    failure: float = 0.0,
+    *,
+    for_mechanism: bool = False,
 ) -> Curator:
-    """A curator of what a release was charged, whose answers go to the books."""
+    """A curator of what a release was charged, whose answers go to the books; see `Curator`."""
     return Curator(
         counter,
         domain,
@@ -424,6 +439,9 @@ def curator_of(
         pure=budget.exact_epsilon if budget.pure else None,
         prior=prior,
         earlier=earlier,
+        kinds=questions.kinds,
+        failure=failure,
+        for_mechanism=for_mechanism,
     )
 
 
@@ -447,8 +465,10 @@ def _make(
         entry.domain,
         progress,
         entropy,
+        resolved.questions,
         prior=_prior(cursor, resolved.request, resolved.source, entry.domain),
         earlier=books.measurements_for(entry) if json.loads(entry.request).get("reuse") else (),
+        for_mechanism=True,
     )
     seed = int(entry.key[:15], 16)
     outcome = resolved.mechanism.run(curator, resolved.workload, entry.rho, seed, progress)
@@ -621,5 +641,21 @@ def plan(cursor: duckdb.DuckDBPyConnection, request: Request, rows: float) -> Pl
     """
     resolved = resolve(cursor, request, to_charge=False)
     rho: Fraction = resolved.budget.rho
-    questions = resolved.mechanism.plan(resolved.domain, resolved.workload, resolved.account.neighbours, rho, rows)
-    return Plan(resolved, questions, rows)
+    planned = resolved.mechanism.plan(resolved.domain, resolved.workload, resolved.account.neighbours, rho, rows)
+    _check_planned(planned, resolved)
+    return Plan(resolved, planned, rows)
+
+
+def _check_planned(planned: Sequence[PlannedMeasurement], resolved: Resolved) -> None:
+    """Refuse to show a plan that is not what would be charged: its ρ come from the mechanism.
+
+    Raises:
+        DpsqlError: they are no numbers, or more than the charge.
+    """
+    costs = [measurement.rho for measurement in planned]
+    plain = all(type(cost) in (int, float) and 0 <= cost < math.inf for cost in costs)
+    if not plain or sum(costs) > float(resolved.budget.rho) * (1 + 1e-6):
+        raise DpsqlError(
+            f"mechanism {name_of(resolved.mechanism)!r} plans questions that are not within its charge of rho = "
+            f"{float(resolved.budget.rho):.6g}: its plan(…) must say what its run(…) asks"
+        )

@@ -18,6 +18,7 @@ from dpsql.answering import (
     smallest,
 )
 from dpsql.errors import InvalidArgument
+from dpsql.mechanisms.base import name_of
 from dpsql.release import DEFAULT_MECHANISM, plan
 
 from .bridge import Call, Parameter, Relation, TableFunction
@@ -105,7 +106,7 @@ class DpPlan(TableFunction):
         resolved = found.resolved
         after = resolved.account if resolved.entry is not None else resolved.account.after(resolved.budget)
         memory = resolved.mechanism.footprint(resolved.domain, resolved.workload) / 1e6
-        chosen = resolved.mechanism.name, resolved.choice or None
+        chosen = name_of(resolved.mechanism), resolved.choice or None
         seconds = resolved.mechanism.duration(resolved.domain, resolved.workload, found.rows)
         cost = (
             *chosen,

@@ -19,6 +19,7 @@ from dpsql.mechanisms.base import explicit_options, make, registered
 from dpsql.neighbours import Neighbours
 from dpsql.prior import Prior
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.pricing import price
 from dpsql.progress import Quiet
 from dpsql.workload import Workload
 
@@ -123,7 +124,7 @@ def test_a_pure_promise_adds_up(name, neighbours):
     domain, epsilon = domain_of(3), 1.5
     workload = Workload((domain.names[:2],))
     mechanism = make(name, FAST[name])
-    budget = mechanism.budget(epsilon, 1e-6, domain, workload, neighbours)
+    budget = price(mechanism.questions(domain, workload, neighbours), epsilon, 1e-6)
     if not budget.pure:
         assert budget.delta == 1e-6
         return
