@@ -99,7 +99,7 @@ def declared(questions: object) -> Questions:
     if sum(part.count * part.share for part in parts) > 1:
         raise InvalidArgument("the parts of epsilon of the questions add up to more than 1: give smaller shares")
     if conversion == "gaussian" and set(kinds) != {"gaussian"}:
-        raise InvalidArgument(f"conversion is 'gaussian', but kinds is {kinds}: leave conversion out")
+        raise InvalidArgument(f"conversion of the questions is 'gaussian', but kinds is {kinds}: leave it out")
     return Questions(kinds, parts, conversion)
 
 
