@@ -493,7 +493,7 @@ def test_the_guarantee_is_pure(people, name):
 
 
 def test_make_takes_options_as_text():
-    assert make("lp", {"points": 30, "noise": "gaussian"}).conversion == "gaussian"
-    assert make("lp", {}).conversion == "tight"
+    assert make("lp", {"points": 30, "noise": "gaussian"}).noise == "gaussian"
+    assert make("lp", {}).noise == "laplace"
     assert make("lp", {"space": "prior"}).needs_prior
     assert not make("lp", {}).needs_prior
