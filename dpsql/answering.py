@@ -411,6 +411,8 @@ def produce_answers(
         if entry is not None:
             check_not_failed(entry)
             books.resume(entry)
+        if entry is None:
+            books.mark(resolved.source)
         entry = entry or books.charge(
             resolved.key,
             resolved.source.key,

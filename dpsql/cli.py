@@ -64,13 +64,15 @@ def build_parser() -> argparse.ArgumentParser:
     verify.add_argument("database", help="the DuckDB file")
     accept = actions.add_parser("accept", help="go on with a ledger that does not fit together, as it is")
     accept.add_argument("database", help="the DuckDB file")
+    settle = actions.add_parser("settle", help="no table but those of the accounts holds private rows")
+    settle.add_argument("database", help="the DuckDB file")
     for name, what in _CHANGES.items():
         change = actions.add_parser(name, help=what)
         change.add_argument("database", help="the DuckDB file")
         change.add_argument("table", help="the protected table")
         if name == "raise":
             change.add_argument("--epsilon", type=float, required=True, help="the new one, above the present")
-    for action in (accept, *(actions.choices[name] for name in _CHANGES)):
+    for action in (accept, settle, *(actions.choices[name] for name in _CHANGES)):
         action.add_argument("--reason", required=True, help="why; the ledger keeps it")
 
     commands.add_parser("doctor", help="what dpsql runs on: versions, extension, device")
@@ -164,6 +166,10 @@ def _ledger(options: argparse.Namespace) -> None:
         print(_found(options.database, options.reason))
         return
     with _open(options.database) as db:
+        if options.action == "settle":
+            db.settle(options.reason)
+            print(f"{options.database}: every table that is not protected is taken for public")
+            return
         if options.action == "raise":
             account = db.raise_budget(options.table, options.epsilon, options.reason)
         else:

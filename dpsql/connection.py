@@ -10,7 +10,7 @@ import duckdb
 import pandas as pd
 from sqlglot import exp
 
-from dpsql.database.catalog import Source, find_source
+from dpsql.database.catalog import Source, current_schema, find_source
 from dpsql.database.constraints import parse_predicate
 from dpsql.database.scratch import stopped_by
 from dpsql.database.store import Books, Entry, check_all, rows_table
@@ -18,7 +18,7 @@ from dpsql.discovery import DiscoveryRequest, discover, resolve_discovery
 from dpsql.domain import Attribute
 from dpsql.errors import InvalidArgument
 from dpsql.mechanisms.base import checked
-from dpsql.ownership import raise_budget, reset, retire
+from dpsql.ownership import raise_budget, reset, retire, settle
 from dpsql.privacy.ledger import Account
 from dpsql.progress import automatic, breaking
 from dpsql.protection import constrain, declare, protect, unconstrain
@@ -276,6 +276,11 @@ class Database:
         """Let nothing more of a table be charged; what was published stays."""
         with self.instance.cursor() as cursor:
             return retire(cursor, self._source(cursor, table), reason)
+
+    def settle(self, reason: str) -> None:
+        """No table of the current database but those of its accounts holds private rows; see `dpsql ledger settle`."""
+        with self.instance.cursor() as cursor:
+            settle(cursor, current_schema(cursor, self._search_path)[0], reason)
 
     def domain(self, table: str, column: str, **how: Any) -> None:
         """Declare the public domain of a column; the keywords are those of `dp_domain` in SQL."""

@@ -239,6 +239,8 @@ def discover(cursors: Cursors, resolved: Discovery, progress: Progress, entropy:
             books.resume(now.entry)
         words = promise(now.budget, now.account.neighbours, now.failure)
         kind = "discover (values)" if now.whole is None else "discover (bins)"
+        if now.entry is None:
+            books.mark(now.source)
         entry = now.entry or books.charge(
             now.key, now.source.key, now.canonical, Domain(()), kind, words, now.budget, now.failure
         )

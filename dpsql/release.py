@@ -356,6 +356,7 @@ def produce(cursors: Cursors, resolved: Resolved, progress: Progress, entropy: E
             check_not_failed(known)
             books.resume(known)
         if known is None:
+            books.mark(now.source)
             _check_public_rows(cursor, books, now)
         entry = known or books.charge(
             now.key, now.source.key, now.canonical, now.domain, name_of(now.mechanism), now.guarantee(), now.budget
