@@ -1,40 +1,41 @@
 """Which tables are public: those that are surely no table of an account, under whatever name they are now.
 
 See `dpsql.database.marks` for how the tables of an account are known. Where the books of a database are lost, nobody
-knows its accounts, and no table is surely public. That there were books is told by the head of the ledger, outside the
-database; of a database in memory, this process knows it.
+knows its accounts, and none of its tables is surely public. That there were books is told by the head of the ledger,
+outside the database; of a database in memory, this process knows it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 
 import duckdb
 
 from dpsql.database import heads
 from dpsql.database.catalog import Source
-from dpsql.database.marks import Standing, list_tables, seen_by
+from dpsql.database.marks import Listed, Standing, list_tables, seen_by
 from dpsql.database.store import Books
 from dpsql.errors import InvalidArgument
 from dpsql.names import fold
 
-_DATABASES = """
-    SELECT database_name, database_oid, CASE WHEN type = 'duckdb' THEN path END FROM duckdb_databases()
-    WHERE NOT internal
+_DATABASE = """
+    SELECT database_oid, CASE WHEN type = 'duckdb' THEN path END FROM duckdb_databases() WHERE database_name = ?
 """
 
 
 def protected_tables(cursor: duckdb.DuckDBPyConnection) -> set[tuple[str, str]]:
-    """Database and key of every table that is not surely public, in lower case; and of the accounts.
+    """Database and key of every table that is not surely public, in lower case.
 
     Raises:
-        InvalidArgument: the books of a database are lost, so no table is surely public.
+        InvalidArgument: the books of a database are lost, so none of its tables is surely public.
     """
     keys = set()
-    for catalog, (books, standing) in _standings(cursor).items():
-        keys |= {(fold(catalog), fold(account.source)) for account in books.accounts()}
-        keys |= {(fold(catalog), fold(table.key)) for table in (*standing.held, *standing.suspects)}
+    tables = list_tables(cursor)
+    for catalog in {table.catalog for table in tables}:
+        _, standing = _standing(cursor, catalog, tables)
+        found = [table.key for table in (*standing.held, *standing.suspects)]
+        keys |= {(fold(catalog), fold(key)) for key in (*found, *standing.doubtful)}
     return keys
 
 
@@ -42,14 +43,12 @@ def is_protected(cursor: duckdb.DuckDBPyConnection, source: Source) -> bool:
     """Whether a table is one of an account.
 
     Raises:
-        InvalidArgument: it cannot be told, for a table of an account is not found, and it might be that one.
+        InvalidArgument: it cannot be told: the books of its database are lost, or it might be a table of an account
+            that is not found.
     """
-    standings = _standings(cursor)
-    if source.catalog not in standings:
-        return True  # detached meanwhile
-    _, standing = standings[source.catalog]
+    _, standing = _standing(cursor, source.catalog, list_tables(cursor))
     _check_no_suspect(source, standing)
-    return any(table.identity == source.identity for table in standing.held)
+    return not any(table.identity == source.identity for table in standing.others)
 
 
 def check_unclaimed(cursor: duckdb.DuckDBPyConnection, source: Source) -> None:
@@ -58,7 +57,7 @@ def check_unclaimed(cursor: duckdb.DuckDBPyConnection, source: Source) -> None:
     Raises:
         InvalidArgument: it bears the mark of another account, or might be a table of one.
     """
-    books, standing = _standings(cursor)[source.catalog]
+    books, standing = _standing(cursor, source.catalog, list_tables(cursor))
     _check_no_suspect(source, standing)
     holder = books.holder(source)
     if holder is not None and holder != source.key:
@@ -90,19 +89,16 @@ def _check_no_suspect(source: Source, standing: Standing) -> None:
         )
 
 
-def _standings(cursor: duckdb.DuckDBPyConnection) -> Mapping[str, tuple[Books, Standing]]:
-    """Of each attached database.
+def _standing(cursor: duckdb.DuckDBPyConnection, catalog: str, tables: Sequence[Listed]) -> tuple[Books, Standing]:
+    """The books of a database, and which of its tables are protected.
 
     Raises:
-        InvalidArgument: the books of one are lost.
+        InvalidArgument: the books are lost.
     """
-    tables = list_tables(cursor)
-    found = {}
-    for catalog, oid, path in cursor.execute(_DATABASES).fetchall():
-        books = Books(cursor, catalog)
+    books = Books(cursor, catalog)
+    for oid, path in cursor.execute(_DATABASE, [catalog]).fetchall():
         _check_not_lost(cursor, books, oid, path)
-        found[catalog] = books, books.standing(tables)
-    return found
+    return books, books.standing(tables)
 
 
 def _check_not_lost(cursor: duckdb.DuckDBPyConnection, books: Books, oid: int, path: str | None) -> None:
@@ -116,6 +112,6 @@ def _check_not_lost(cursor: duckdb.DuckDBPyConnection, books: Books, oid: int, p
         lost = [] if head is None else sorted(set(head.accounts) - known)
     if lost:
         raise InvalidArgument(
-            f"the books of database {books.catalog!r} have lost accounts ({', '.join(lost)}), so no table is surely "
-            "public: restore a copy of the database; dpsql ledger verify <file> tells more"
+            f"the books of database {books.catalog!r} have lost accounts ({', '.join(lost)}), so none of its tables is "
+            "surely public: restore a copy of the database; dpsql ledger verify <file> tells more"
         )

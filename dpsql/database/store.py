@@ -586,17 +586,17 @@ class Books:
         """Which tables of the database are protected; of all `tables` of the instance, if they were listed already."""
         listed = list_tables(self._cursor) if tables is None else tables
         mine = [table for table in listed if table.catalog == self.catalog]
-        there = any((table.schema, table.name) == (SCHEMA, "account") for table in mine)
-        known = self._known() if there else Known(there=False)
+        own = {table.name for table in mine if table.schema == SCHEMA}  # to ask for one in vain ends a transaction
+        known = self._known(listed="known_table" in own) if "account" in own else Known(there=False)
         seen = seen_by(self._cursor) or Seen()
         return standing_of([table for table in mine if table.schema != SCHEMA], known, seen)
 
-    def _known(self) -> Known:
-        """What the books know of the tables of their database."""
+    def _known(self, *, listed: bool = True) -> Known:
+        """What the books know of the tables of their database; those of an earlier version may have no list yet."""
         accounts = [account.source for account in self.accounts()]
         try:
-            rows = self._run("SELECT name, token FROM dpsql.known_table")
-        except duckdb.CatalogException:  # no books, or those of an earlier version that have no list yet
+            rows = self._run("SELECT name, token FROM dpsql.known_table") if listed else []
+        except duckdb.CatalogException:
             rows = []
         tokens = {token: name for name, token in rows if token is not None}
         return Known(accounts, tokens, {fold(name) for name, token in rows if token is None})
