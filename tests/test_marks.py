@@ -225,6 +225,19 @@ def test_names_in_schemas_attached_databases_and_quotes(db, schema):
     assert db.budget().releases.sum() == 1
 
 
+def test_a_table_that_is_altered_meanwhile_is_marked_another_time(memory):
+    """And until then known by its name, and in this process by its object id."""
+    memory.sql(SWAP)
+    with memory.connection.cursor() as other:
+        other.execute("BEGIN; ALTER TABLE people RENAME name TO title")
+        ask(memory)
+        other.execute("ROLLBACK")
+    said = "SELECT comment FROM duckdb_tables() WHERE table_name = 'people'"
+    assert memory.sql(said).fetchall() == [(None,)]
+    ask(memory, release="b")
+    assert "dpsql" in memory.sql(said).fetchall()[0][0]
+
+
 # --- copies -----------------------------------------------------------------------------------------------------------
 
 COPIED = "are a copy of those of another one"
@@ -384,9 +397,11 @@ def test_books_of_an_earlier_version_go_by_name_until_then(earlier):
 
 def test_what_is_public_can_be_asked_inside_a_transaction(earlier):
     """On DuckDB 2.0 a statement that names what is not there ends a transaction; books may be of an earlier version."""
-    with dpsql.connect(earlier, read_only=True) as db, db.instance.cursor() as cursor:
-        db.sql("ATTACH ':memory:' AS empty")
+    with dpsql.connect() as db, db.instance.cursor() as cursor:
+        db.sql(f"ATTACH '{earlier}' AS bank (READ_ONLY); CREATE TABLE t AS SELECT 1 AS id")
         cursor.execute("BEGIN")
         assert protected_tables(cursor) == {("bank", "people"), ("bank", "visits")}
+        assert is_protected(cursor, find_source(cursor, "bank.people"))
         assert not is_protected(cursor, find_source(cursor, "bank.wards"))
+        assert not is_protected(cursor, find_source(cursor, "memory.main.t"))
         cursor.execute("COMMIT")

@@ -3,7 +3,9 @@ r"""Marks: how an account knows its tables under whatever name they are now.
 A mark is a token at the end of a table's comment: `Patients [dpsql:9f86…]`. DuckDB 1.5 and 2.0 keep the comment
 through RENAME and every other ALTER, CHECKPOINT, a crash, a reopened file and COPY FROM DATABASE. A mark is lost with
 its table (DROP, CREATE OR REPLACE), by EXPORT and IMPORT, or by another COMMENT ON TABLE. Each table has its own
-token, which the books list. So the loss of one is noticed, even where a newer load under the same name is marked.
+token, which the books list. So the loss of one is noticed, even where a newer load under the same name is marked. Each
+table is marked once, for COMMENT is an ALTER: on DuckDB 2.0 another transaction that wrote to the table and is still
+open fails at its COMMIT.
 
 The object id (`table_oid`) is kept by the same ALTERs, and nobody can take it off. But it ends with the process: a file
 that is opened or attached again gets new ones. So it serves within one process; see `Seen`.
