@@ -63,6 +63,7 @@ MOST_SHOWN: Final = 100_000
 """Groups of which expressions of a user's are made, as constants."""
 _KEPT: Final = 64
 _KEPT_CELLS: Final = 200_000
+_SILENT: Final = 3.0  # standard deviations of noise that hide a group of NULL
 
 
 @dataclass(frozen=True)
@@ -394,7 +395,9 @@ def _try_out(query: Query, evaluated: Evaluated, result: Result) -> None:
         )
     zeros = np.zeros(sum(evaluated.linear.groups), np.int64)
     silent = [Noisy(zeros, 1.0, "gaussian") for _ in range(evaluated.linear.aggregates)]
-    result.rows(as_text(result, _frame(query, evaluated, silent, {})), non_negative=False)
+    result.rows(
+        as_text(result, _frame(query, evaluated, silent, {}, np.concatenate(evaluated.present))), non_negative=False
+    )
 
 
 def as_text(result: Result, frame: pd.DataFrame) -> pd.DataFrame:
@@ -536,12 +539,31 @@ def answers_frame(
 ) -> pd.DataFrame:
     """All groups of all grouping sets: keys as text, values as whole steps or floats, errors.
 
+    Groups of NULL are left out whose answers are all within three standard deviations of 0: most columns that may hold
+    NULL hold none, and the noise of such a group says nothing.
+
     Args:
         resolved: the query.
         noisy: for each weight its answers, of one grouping set after the other.
         covariances: of pairs of weights, where they are not 0.
     """
-    return _frame(resolved.query, resolved.evaluated, noisy, covariances or {})
+    shown = np.concatenate(resolved.evaluated.present) & ~_silent(resolved.query, resolved.evaluated, noisy)
+    return _frame(resolved.query, resolved.evaluated, noisy, covariances or {}, shown)
+
+
+def _silent(query: Query, evaluated: Evaluated, noisy: Sequence[Noisy]) -> npt.NDArray[np.bool_]:
+    """The groups in which a key is NULL, of columns that may hold NULL, and noise is all that the answers show."""
+    nullable = {attribute.name for attribute in evaluated.linear.domain if attribute.nullable}
+    may_be_null = [not nullable.isdisjoint(columns_read(tree)) for tree in query.keys]
+    parts = []
+    for keys, alive in zip(evaluated.keys, evaluated.present, strict=True):
+        null = np.zeros(len(alive), bool)
+        for known, may_be in zip(keys, may_be_null, strict=True):
+            if known is not None and may_be:
+                null |= pd.isna(known)
+        parts.append(null)
+    quiet = [np.abs(answers.values) <= _SILENT * np.asarray(answers.stddev) for answers in noisy]
+    return np.concatenate(parts) & np.logical_and.reduce(quiet)
 
 
 def _range(evaluated: Evaluated, made_of: Sequence[int]) -> tuple[float, float]:
@@ -552,9 +574,12 @@ def _range(evaluated: Evaluated, made_of: Sequence[int]) -> tuple[float, float]:
 
 
 def _frame(
-    query: Query, evaluated: Evaluated, noisy: Sequence[Noisy], covariances: Mapping[tuple[int, int], Any]
+    query: Query,
+    evaluated: Evaluated,
+    noisy: Sequence[Noisy],
+    covariances: Mapping[tuple[int, int], Any],
+    kept: npt.NDArray[np.bool_],
 ) -> pd.DataFrame:
-    kept = np.concatenate(evaluated.present)
     columns: dict[str, Any] = {}
     for number in range(len(query.keys)):
         parts: list[npt.NDArray[Any]] = []
