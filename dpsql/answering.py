@@ -563,7 +563,7 @@ def _silent(query: Query, evaluated: Evaluated, noisy: Sequence[Noisy]) -> npt.N
                 null |= pd.isna(known)
         parts.append(null)
     quiet = [np.abs(answers.values) <= _SILENT * np.asarray(answers.stddev) for answers in noisy]
-    return np.concatenate(parts) & np.logical_and.reduce(quiet)
+    return np.asarray(np.concatenate(parts) & np.logical_and.reduce(quiet), bool)
 
 
 def _range(evaluated: Evaluated, made_of: Sequence[int]) -> tuple[float, float]:
