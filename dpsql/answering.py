@@ -56,6 +56,7 @@ from dpsql.release import (
     curator_of,
     guarded,
     promise,
+    retrying,
 )
 
 _MECHANISMS: Final = ("gaussian", "laplace")
@@ -471,6 +472,7 @@ def produce_answers(
         if entry is not None:
             check_not_failed(entry)
             books.resume(entry)
+        before = retrying(books, entry)
         if entry is None:
             books.mark(resolved.source)
         entry = entry or books.charge(
@@ -482,7 +484,7 @@ def produce_answers(
             promise(resolved.budget, resolved.account.neighbours),
             resolved.budget,
         )
-        return _measure(cursor, books, entry, resolved, progress, entropy)
+        return _measure(cursor, books, entry, resolved, progress, entropy, before)
 
 
 def _check_same(cursor: duckdb.DuckDBPyConnection, books: Books, then: ResolvedQuery) -> None:
@@ -508,6 +510,7 @@ def _measure(
     resolved: ResolvedQuery,
     progress: Progress,
     entropy: Entropy,
+    before: Callable[[], None] | None,
 ) -> Entry:
     """Measure and publish a charged query, within what the books say was charged."""
     check_unchanged(entry, resolved.source)
@@ -520,7 +523,7 @@ def _measure(
     progress.stage(f"counting {resolved.source.name}")
     needed = replace(linear.domain, attributes=tuple(a for a in linear.domain if a.name in linear.clique))
     bound = books.bound(entry.source) if resolved.account.unit_column else None
-    counter = DuckDBCounter(cursor, resolved.source, needed, bound, once=True)
+    counter = DuckDBCounter(cursor, resolved.source, needed, bound, once=True, before=before)
     curator = curator_of(
         books, entry, resolved.budget, counter, needed, progress, entropy, _questions(resolved.request)
     )

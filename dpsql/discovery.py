@@ -39,7 +39,7 @@ from dpsql.privacy.noise import Entropy, system_entropy
 from dpsql.privacy.pricing import Questions, price
 from dpsql.progress import Progress
 from dpsql.protection import account_of, check_stored
-from dpsql.release import Cursors, alone, curator_of, guarded, promise
+from dpsql.release import Cursors, alone, curator_of, guarded, promise, retrying
 
 Ticks = tuple[int | float, ...]
 _QUESTIONS: Final = Questions.of("gaussian")
@@ -246,7 +246,8 @@ def discover(cursors: Cursors, resolved: Discovery, progress: Progress, entropy:
         )
         progress.stage(f"counting {now.source.name}")
         bound = books.bound(now.source.key)
-        counter = DuckDBCounter(cursor, now.source, Domain(()), bound, once=True)
+        before = retrying(books, now.entry)
+        counter = DuckDBCounter(cursor, now.source, Domain(()), bound, once=True, before=before)
         curator = curator_of(
             books, entry, now.budget, counter, Domain(()), progress, entropy, _QUESTIONS, failure=now.failure
         )

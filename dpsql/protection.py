@@ -16,7 +16,7 @@ from dpsql.database.public import check_unclaimed, elsewhere, is_protected
 from dpsql.database.store import Books
 from dpsql.domain import Attribute, Domain, can_be_binned
 from dpsql.errors import InvalidArgument, NotDeclared, NotProtected
-from dpsql.names import fold, quote
+from dpsql.names import quote
 from dpsql.neighbours import Neighbours
 from dpsql.privacy.accounting import account_budget
 from dpsql.privacy.ledger import Account
@@ -74,14 +74,18 @@ def _unit_column(source: Source, privacy_unit: str | None, max_rows: int | None)
     column = source.column(privacy_unit)
     if column.generated:
         raise InvalidArgument(f"privacy_unit is {column.name!r}, a generated column: name one that is stored")
-    _check_rowid(source)
+    _check_collation(source, column)
     return column
 
 
-def _check_rowid(source: Source) -> None:
-    hidden = [other.name for other in source.columns if fold(other.name) == "rowid"]
-    if hidden:
-        raise InvalidArgument(f"column {hidden[0]!r} hides DuckDB's own rowid, by which rows are chosen: rename it")
+def _check_collation(source: Source, unit: Column) -> None:
+    """Refuse a unit's column with a collation, by which one unit is written in several ways: bytes tell units apart."""
+    if unit.collated:
+        raise InvalidArgument(
+            f"privacy_unit is {unit.name!r}, a column with a collation, but units are told apart by their bytes: write "
+            f"each unit in one way first, as in ALTER TABLE {quote(source.name)} ALTER {quote(unit.name)} TYPE VARCHAR "
+            f"USING lower({quote(unit.name)})"
+        )
 
 
 _GENERATED = (
@@ -113,7 +117,7 @@ def account_of(books: Books, source: Source) -> Account:
                 f"column {account.unit_column!r} of {source.name!r}, which tells whose row it is, is not what it was "
                 "when the table was protected: change it back"
             )
-        _check_rowid(source)
+        _check_collation(source, found[0])
     return account
 
 

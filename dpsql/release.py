@@ -33,7 +33,7 @@ from dpsql.database.counting import DuckDBCounter
 from dpsql.database.lineage import Tables
 from dpsql.database.priors import find_prior, load_prior
 from dpsql.database.scratch import stopped_by
-from dpsql.database.store import Books, Entry, rows_table
+from dpsql.database.store import MOST_RETRIES, Books, Entry, rows_table
 from dpsql.domain import Domain
 from dpsql.errors import DpsqlError, Interrupted, InvalidArgument
 from dpsql.marginal import Measurement
@@ -62,6 +62,11 @@ _MOST_QUESTIONS: Final = 10**6  # that share a charge equally, with noise that c
 _MOST_ROWS: Final = 200_000_000
 _MOST_DROWNED: Final = 100_000  # rows of a release whose number of rows is lost in noise
 _COPIES: Final = 8  # of a row's codes that are there at once while a table is drawn and stored
+_STOPPED: Final = (
+    "the work was stopped by the database, perhaps for lack of memory or disk; what was charged is kept. The same call "
+    f"goes on from it, and may read rows {MOST_RETRIES} times more before a new answer is stored: give it more memory "
+    "or disk first, or ask for fewer or smaller marginals in another release"
+)
 
 
 @dataclass(frozen=True)
@@ -412,6 +417,11 @@ def check_not_failed(entry: Entry) -> None:
         )
 
 
+def retrying(books: Books, entry: Entry | None) -> Callable[[], None] | None:
+    """What is done before rows are read for a release that was charged earlier; nothing for one that is new."""
+    return None if entry is None else lambda: books.retry(entry)
+
+
 def curator_of(
     books: Books,
     entry: Entry,
@@ -457,7 +467,8 @@ def _make(
     """Measure, fit, draw and publish a charged release: within what the books say was charged, for that domain."""
     check_unchanged(entry, resolved.source)
     progress.stage(f"counting {resolved.source.name}")
-    counter = DuckDBCounter(cursor, resolved.source, entry.domain, books.bound(entry.source))
+    before = retrying(books, resolved.entry)
+    counter = DuckDBCounter(cursor, resolved.source, entry.domain, books.bound(entry.source), before=before)
     curator = curator_of(
         books,
         entry,
@@ -586,7 +597,7 @@ def _frame(domain: Domain, codes: np.ndarray[Any, Any], generator: np.random.Gen
 def guarded(progress: Progress, *cursors: duckdb.DuckDBPyConnection) -> Iterator[None]:
     """While inside, statements on `cursors` are interrupted when `progress` says so, and no error of DuckDB leaves.
 
-    The text of DuckDB's error could hold a private value; its class says enough: out of memory, disk full, …
+    The text of DuckDB's error could hold a private value, and its class tell how much was read: one text for all.
     """
 
     def interrupt() -> None:
@@ -598,16 +609,8 @@ def guarded(progress: Progress, *cursors: duckdb.DuckDBPyConnection) -> Iterator
             yield
     except duckdb.InterruptException:
         raise Interrupted from None
-    except duckdb.Error as error:
-        raise DpsqlError(
-            f"DuckDB stopped the release ({type(error).__name__}); what was charged is kept, the same call goes on "
-            "from it"
-        ) from None
-    except MemoryError:
-        raise DpsqlError(
-            "there is not enough memory for the work; what was charged is kept: ask for fewer or smaller marginals "
-            "in another release, or the same call goes on from it on a larger machine"
-        ) from None
+    except (duckdb.Error, MemoryError):
+        raise DpsqlError(_STOPPED) from None
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ import pandas as pd
 
 from dpsql.database.catalog import SEAL, current_schema
 from dpsql.database.marks import Seen, share
+from dpsql.database.settings import owned, remember, seal
 from dpsql.errors import DpsqlError, InternalError, Interrupted
 from dpsql.names import quote
 
@@ -58,6 +59,7 @@ class Instance:
         self._idle: list[duckdb.DuckDBPyConnection] = []
         self._numbers: list[int] = []
         self._seen = Seen()
+        self._owned: dict[str, str] = {}
         self.interrupts = 0
         self.connections: bridge.Connections | None = None
 
@@ -88,6 +90,7 @@ class Instance:
             raise InternalError("the dpsql extension is loaded here already, but not by this process' dpsql")
         with connection.cursor() as cursor:
             self.connections.home = ".".join(map(quote, current_schema(cursor, "")))
+            self._owned = owned(cursor)
 
     def use(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Let `connection` keep the instance: until it is closed, our connections stay open."""
@@ -127,6 +130,7 @@ class Instance:
         """A connection of its own to the instance, for the work of one call."""
         cursor = self._open_cursor()
         try:
+            remember(cursor, self._owned)
             yield cursor
         finally:
             cursor.close()
@@ -166,7 +170,8 @@ class Instance:
                 except duckdb.ConnectionException:
                     pass
                 else:
-                    cursor.execute(_SEALED)
+                    cursor.execute(SEAL)
+                    seal(cursor)
                     share(cursor, self._seen)
                     return cursor
             with suppress(ValueError):  # another thread was faster
@@ -175,11 +180,6 @@ class Instance:
 
 
 _MOST_IDLE: Final = 4
-_SEALED: Final = f"""
-    {SEAL};
-    SET SESSION TimeZone = 'UTC'; SET SESSION integer_division = false; SET SESSION default_order = 'ASC';
-"""
-"""What others define or set for all changes no count; but for a collation, whose equals are then one unit, too."""
 _instances: list[Instance] = []
 
 

@@ -29,12 +29,14 @@ class Column:
         type: its DuckDB type, as text.
         nullable: whether it may hold NULL.
         generated: computed by an expression of other columns, which would run on private rows and may fail on some.
+        collated: texts of other bytes may be equal.
     """
 
     name: str
     type: str
     nullable: bool
     generated: bool = False
+    collated: bool = False
 
 
 def key_of(schema: str, name: str) -> str:
@@ -232,20 +234,33 @@ def _lookup(cursor: duckdb.DuckDBPyConnection, catalog: str, schema: str, name: 
         columns = cursor.execute(shown.sql(dialect="duckdb")).fetchall()
     except duckdb.CatalogException:  # dropped meanwhile
         return None
-    generated = _generated(definition, [column[0] for column in columns])
-    listed = (Column(column, kind, null == "YES", column in generated) for column, kind, null, *_ in columns)
+    names = [column[0] for column in columns]
+    generated, collated = _generated(definition, names), _collated(definition, names)
+    listed = (
+        Column(name, kind, null == "YES", name in generated, name in collated) for name, kind, null, *_ in columns
+    )
     return Source(database, owner, table, tuple(listed), (home, oid), comment)
 
 
 def _generated(definition: str, names: Sequence[str]) -> set[str]:
     """The generated columns of a table, from its definition; all, if it has some and cannot be parsed."""
-    if "GENERATED ALWAYS" not in definition.upper():
+    kind = exp.GeneratedAsIdentityColumnConstraint | exp.ComputedColumnConstraint
+    return _constrained(definition, names, "GENERATED ALWAYS", kind)
+
+
+def _collated(definition: str, names: Sequence[str]) -> set[str]:
+    """The columns of a table that have a collation; all, if it has some and cannot be parsed."""
+    return _constrained(definition, names, "COLLATE", exp.CollateColumnConstraint)
+
+
+def _constrained(definition: str, names: Sequence[str], words: str, kind: Any) -> set[str]:
+    """The columns whose definition has a constraint of that kind, which is written with those words."""
+    if words not in definition.upper():
         return set()
     try:
         tree = sqlglot.parse_one(definition, read="duckdb")
     except SqlglotError:
         return set(names)
-    kind = exp.GeneratedAsIdentityColumnConstraint | exp.ComputedColumnConstraint
     return {
         column.name
         for column in tree.find_all(exp.ColumnDef)

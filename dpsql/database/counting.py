@@ -19,7 +19,7 @@ table with privacy units: the same, the source being the rows that count (see `d
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -32,12 +32,12 @@ from sqlglot import exp
 
 from dpsql.database.catalog import Source
 from dpsql.database.encoding import data_type, encode, encode_steps
-from dpsql.database.units import Bound
+from dpsql.database.settings import check_owned
+from dpsql.database.units import Bound, unused
 from dpsql.domain import INTEGER_TYPES, Attribute, Clique, Domain
 from dpsql.errors import DpsqlError
 from dpsql.linear import Moment
 from dpsql.marginal import Marginal, Presence
-from dpsql.names import fold
 
 _numbers = itertools.count(1)
 _SAMPLE: Final = 100_000
@@ -70,7 +70,8 @@ def _sum(column: str) -> exp.Expr:
 class DuckDBCounter:
     """A curator's `Counter` of a DuckDB table, on a connection of its own, where codes are a temporary table.
 
-    With `once` each marginal is counted from the rows themselves: for a single one, that is quicker.
+    With `once` each marginal is counted from the rows themselves: for a single one, that is quicker. What `before` does
+    is done once, when rows are about to be read for the first time.
     """
 
     def __init__(
@@ -81,8 +82,9 @@ class DuckDBCounter:
         bound: Bound | None = None,
         *,
         once: bool = False,
+        before: Callable[[], object] | None = None,
     ) -> None:
-        self._once, self._bound = once, bound
+        self._once, self._bound, self._before = once, bound, before
         self._cursor, self._source, self._domain = cursor, source, domain
         self._names = [f"c{place}" for place in range(len(domain))]
         self._rows_seen: int | None = None
@@ -92,6 +94,7 @@ class DuckDBCounter:
 
     def among(self, places: np.ndarray[tuple[int], np.dtype[np.int64]]) -> DuckDBCounter:
         """A counter of the rows at these places only, from 0 on, of the order in which the table is read."""
+        self._about_to_read()
         sample = DuckDBCounter(self._cursor, self._source, self._domain)
         number = self._unused("dpsql_place")
         every_row = exp.alias_(exp.Window(this=exp.RowNumber()), number)
@@ -138,9 +141,9 @@ class DuckDBCounter:
     def presence(self, clique: Clique) -> Presence:
         """Which privacy units have a row in which cells of a clique."""
         assert self._bound is not None
-        unit = exp.column(self._bound.column, quoted=True)
         named = self._unused("dpsql_unit")
-        codes = self._encoded(columns=(self._bound.column,)).select(exp.alias_(unit, named)).subquery("codes")
+        unit = exp.alias_(self._bound.key(), named)
+        codes = self._encoded(columns=(self._bound.column,)).select(unit).subquery("codes")
         key, inside = self._key(clique)
         pairs = exp.select(exp.alias_(exp.column(named), "unit"), exp.alias_(key, "cell")).from_(codes).where(*inside)
         order = exp.Order(expressions=[exp.column("unit")])
@@ -161,6 +164,7 @@ class DuckDBCounter:
 
     def bins(self, attribute: Attribute) -> Marginal:
         """The exact counts of the bins of one column, whatever its domain."""
+        self._about_to_read()
         alone = DuckDBCounter(self._cursor, self._source, Domain((attribute,)), self._bound, once=True)
         return alone.marginal((attribute.name,))
 
@@ -171,17 +175,16 @@ class DuckDBCounter:
         listed: list[exp.Expr] = [exp.alias_(text, "dpsql_text")]
         if self._bound is not None:
             columns.append(self._bound.column)
-            listed.append(exp.alias_(exp.column(self._bound.column, quoted=True), "dpsql_unit"))
+            listed.append(exp.alias_(self._bound.key(), "dpsql_unit"))
         there = exp.Not(this=exp.Is(this=value.copy(), expression=exp.null()))
         rows = exp.select(*listed).from_(self._rows(columns)).where(there)
-        if (
-            self._bound is not None
-        ):  # units are what GROUP BY takes as one, which count(DISTINCT …) of DuckDB 1.5 is not
+        if self._bound is not None:
             rows = rows.group_by("dpsql_text", "dpsql_unit")
         counted = exp.Count(this=exp.Star())
         found = exp.select("dpsql_text", exp.alias_(counted, "dpsql_units")).from_(rows.subquery("held"))
         many = exp.GTE(this=counted.copy(), expression=exp.Literal.number(2))
         found = found.group_by("dpsql_text").having(many).order_by("dpsql_text")
+        self._about_to_read()
         fetched = self._cursor.execute(found.sql(dialect="duckdb")).fetchall()
         return [text.decode() for text, _ in fetched], np.array([count for _, count in fetched], np.int64)
 
@@ -196,7 +199,14 @@ class DuckDBCounter:
             self._cursor.execute(f"DROP TABLE {self._table.sql(dialect='duckdb')}")
             self._table = None
 
+    def _about_to_read(self) -> None:
+        check_owned(self._cursor)
+        if self._before is not None:
+            before, self._before = self._before, None
+            before()
+
     def _fetch(self, query: exp.Select) -> dict[str, np.ndarray[tuple[int], np.dtype[np.int64]]]:
+        self._about_to_read()
         found = self._cursor.execute(query.sql(dialect="duckdb")).fetchnumpy()
         return {name: np.asarray(values, dtype=np.int64) for name, values in found.items()}
 
@@ -224,6 +234,7 @@ class DuckDBCounter:
     def _tuples(self) -> exp.Table:
         """The table of codes, or of distinct codes with weights; made at the first use, of one state of the source."""
         if self._table is None:
+            self._about_to_read()  # before the transaction, for it may record something in one of its own
             self._cursor.execute("BEGIN")
             try:
                 self._make_tuples()
@@ -253,6 +264,7 @@ class DuckDBCounter:
 
     def _create(self, query: exp.Select) -> exp.Table:
         """A temporary table of a query's rows."""
+        self._about_to_read()
         table = exp.table_(f"dpsql_codes_{next(_numbers)}", db="main", catalog="temp")
         temporary = exp.Properties(expressions=[exp.TemporaryProperty()])
         create = exp.Create(this=table, kind="TABLE", expression=query, properties=temporary)
@@ -261,9 +273,7 @@ class DuckDBCounter:
 
     def _unused(self, name: str) -> str:
         """A name that no column of the table has."""
-        while name in {fold(column.name) for column in self._source.columns}:
-            name = f"_{name}"
-        return name
+        return unused(self._source, name)
 
     def _grouped(self, encoded: exp.Select) -> exp.Select:
         """The distinct codes with their weights; of the distinct rows only, where those are few already."""

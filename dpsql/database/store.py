@@ -42,8 +42,9 @@ from dpsql.database.marks import (
     tokens_in,
     write_mark,
 )
+from dpsql.database.settings import check_owned
 from dpsql.database.statements import SCHEMA, qualified, read
-from dpsql.database.units import Bound
+from dpsql.database.units import Bound, secret_of
 from dpsql.domain import Attribute, Domain, attribute_from, decimal_scale, fields_of
 from dpsql.errors import BooksError, DpsqlError, InsufficientBudget, InvalidArgument
 from dpsql.marginal import Measurement
@@ -55,6 +56,8 @@ from dpsql.privacy.ledger import Account, sums_delta
 
 Result = TypeVar("Result")
 _ATTEMPTS: Final = 200
+MOST_RETRIES: Final = 3
+"""How often rows are read again for a release that was stopped, before it has a new answer."""
 _BESIDE: Final = ", beside what earlier releases told, whose measurements it may use"
 _MARKING_ATTEMPTS: Final = 5
 _MOST_EARLIER: Final = 5_000_000  # cells of earlier releases that one reads
@@ -723,10 +726,10 @@ class Books:
     def bound(self, source: str) -> Bound | None:
         """Which rows of a source count; None if all do."""
         rows = self._run(
-            "SELECT unit_column, unit_rows, unit_secret FROM dpsql.account WHERE source = $source", {"source": source}
+            "SELECT unit_column, unit_type, unit_rows FROM dpsql.account WHERE source = $source", {"source": source}
         )
-        column, count, secret = rows[0]
-        return None if column is None else Bound(column, count, secret)
+        column, kind, count = rows[0]
+        return None if column is None else Bound(column, kind, count, secret_of(self.catalog, source))
 
     def declare(self, source: str, attribute: Attribute) -> None:
         """Record a column's domain, in place of an earlier one."""
@@ -810,7 +813,9 @@ class Books:
         Raises:
             InsufficientBudget: the account has less than `budget` left, or of δ; nothing was changed.
             BooksError: the database is read-only, or the ledger, an account and the head do not fit together.
+            DpsqlError: a setting that is the owner's is not what it was; see `dpsql.database.settings`.
         """
+        check_owned(self._cursor)
         self.check_writable()
         self.check_place()
         with _advised():
@@ -1237,6 +1242,33 @@ class Books:
         )
         if self._run(sql, {"number": entry.number, "key": entry.key}) == [("publish",)]:
             raise BooksError(f"release {entry.number} was told already, but its answers are lost; {_ADVICE}")
+
+    def retry(self, entry: Entry) -> None:
+        """Record, before rows are read again for a release that was stopped, that they are: only so many times.
+
+        Whether a run ends for lack of memory or disk depends on the rows, so free runs without end would tell of them.
+
+        Raises:
+            DpsqlError: rows were read as often as they may be since its last answer was stored; it has failed.
+        """
+
+        def work() -> bool:
+            accounts = self._look()
+            last, _ = self._journal(entry.key)
+            before = [told for told in chain.told(self._run, "retry", entry.key) if told["answers"] == last]
+            if len(before) >= MOST_RETRIES:
+                return False
+            told = {"release": entry.number, "key": entry.key, "answers": last}
+            self._event("retry", entry.source, accounts=accounts, **told)
+            return True
+
+        if not self._transaction(work):
+            reason = f"it was stopped {MOST_RETRIES + 1} times before it had stored a new answer"
+            self.fail(entry, reason)
+            raise DpsqlError(
+                f"release {entry.number} failed: {reason}; its charge is kept. Ask with more memory or disk, or for "
+                "fewer or smaller marginals, under another name, release := '…', which is charged anew"
+            )
 
     def fail(self, entry: Entry, reason: str) -> None:
         """Record that a release cannot be completed, and why, in words of released values only; its charge is kept."""

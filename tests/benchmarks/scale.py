@@ -50,8 +50,8 @@ def main() -> None:
     lines: list[list[str]] = []
     for kind in ("random", "repeated"):
         folder = Path(tempfile.mkdtemp())
-        with dpsql.connect(folder / "scale.duckdb") as db:
-            db.sql(f"SET memory_limit = '{options.memory}'; SET temp_directory = '{folder}/spill'")
+        limits = {"memory_limit": options.memory, "temp_directory": str(folder / "spill")}
+        with dpsql.connect(folder / "scale.duckdb", config=limits) as db:
             prepare(db, int(options.rows), kind)
             lines += report(db, kind, int(options.rows), options.memory)
         for file in folder.iterdir():

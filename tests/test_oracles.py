@@ -1,0 +1,181 @@
+"""What a failure tells: a caller who can make a release fail for lack of memory or disk learns nothing of the rows."""
+
+from __future__ import annotations
+
+import duckdb
+import pytest
+
+import dpsql
+from dpsql.database.counting import DuckDBCounter
+from dpsql.database.store import Books
+
+ASKED = "FROM dp_query('SELECT v, count(*) AS n FROM t GROUP BY v', epsilon := 1)"
+
+
+@pytest.fixture
+def table(db):
+    """A protected table `t` of 100 rows."""
+    db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS v FROM range(100) r(i)")
+    db.protect("t", epsilon=9.0, delta=1e-6)
+    return db
+
+
+CALLS = {
+    "dp_query": ASKED,
+    "dp_synthesize": "FROM dp_synthesize('t', epsilon := 1, mechanism := 'direct')",
+    "dp_domain": "CALL dp_domain('t', 'w', discover := true, epsilon := 1)",
+}
+
+
+@pytest.fixture
+def stopping(monkeypatch):
+    """Every statement that reads rows fails when it has run, as one does for lack of memory: runs, error, mend."""
+    runs: list[BaseException] = []
+    failing = {"error": duckdb.OutOfMemoryException("could not allocate 41 rows")}
+
+    def then_fail(read):
+        def reading(*arguments):
+            read(*arguments)
+            runs.append(failing["error"])
+            raise failing["error"]
+
+        return reading
+
+    for name in ("_fetch", "values"):
+        monkeypatch.setattr(DuckDBCounter, name, then_fail(getattr(DuckDBCounter, name)))
+    return runs, failing, monkeypatch.undo
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_only_so_many_free_retries_read_rows(table, stopping, call):
+    """Four runs in all read rows; then the release has failed, and another name is charged anew."""
+    table.sql("ALTER TABLE t ADD COLUMN w VARCHAR DEFAULT 'x'")
+    if call == "dp_synthesize":
+        table.domain("t", "w", exclude=True)
+    runs, _, mend = stopping
+    for _ in range(4):
+        with pytest.raises(duckdb.Error, match="stopped by the database"):
+            table.sql(CALLS[call]).fetchall()
+    for _ in range(3):
+        with pytest.raises(duckdb.Error, match="stopped 4 times before"):
+            table.sql(CALLS[call]).fetchall()
+    assert len(runs) == 4
+    mend()
+    with pytest.raises(duckdb.Error, match="stopped 4 times before"):
+        table.sql(CALLS[call]).fetchall()
+    assert table.sql("SELECT releases FROM dp_budget()").fetchall() == [(1,)]
+    if call != "dp_domain":
+        again = CALLS[call].replace("epsilon := 1", "epsilon := 1, release := 'again'")
+        assert table.sql(again).fetchall()
+        assert table.sql("SELECT releases FROM dp_budget()").fetchall() == [(2,)]
+
+
+def test_a_retry_is_recorded_before_rows_are_read(tmp_path, stopping):
+    """It counts also where the process ends at once, or the disk is too full to record how the run ended."""
+    runs, _, mend = stopping
+    path = tmp_path / "bank.duckdb"
+    with dpsql.connect(path) as db:
+        db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS v FROM range(100) r(i)")
+        db.protect("t", epsilon=9.0, delta=1e-6)
+    for _ in range(4):
+        with dpsql.connect(path) as db, pytest.raises(duckdb.Error, match="stopped by the database"):
+            db.sql(ASKED).fetchall()
+    mend()
+    with dpsql.connect(path) as db:
+        with pytest.raises(duckdb.Error, match="stopped 4 times before"):
+            db.sql(ASKED).fetchall()
+        kinds = [kind for (kind,) in db.sql("SELECT kind FROM dp_ledger() ORDER BY number").fetchall()]
+    assert kinds == ["protect", "charge", "retry", "retry", "retry", "fail"]
+    assert len(runs) == 4
+
+
+def test_a_retry_that_stores_an_answer_is_followed_by_as_many(table, stopping):
+    """Long work that is stopped again and again comes to its end, as long as it comes nearer."""
+    runs, _, mend = stopping
+    for _ in range(3):
+        with pytest.raises(duckdb.Error):
+            table.sql(ASKED).fetchall()
+    mend()
+    assert table.sql(ASKED).fetchall()
+    assert len(runs) == 3
+
+
+ERRORS = [
+    duckdb.OutOfMemoryException("failed to allocate 7 rows"),
+    duckdb.IOException("disk full after 7 rows"),
+    duckdb.ConversionException("7"),
+    duckdb.FatalException("7"),
+    MemoryError("7"),
+]
+
+
+def test_all_failures_read_alike(table, stopping):
+    """Neither the class nor the text of the error is told."""
+    _, failing, _ = stopping
+    told = set()
+    for number, error in enumerate(ERRORS):
+        failing["error"] = error
+        with pytest.raises(duckdb.Error) as raised:
+            table.sql(ASKED.replace("epsilon := 1", f"epsilon := 1, release := '{number}'")).fetchall()
+        told.add(str(raised.value))
+    (text,) = told
+    assert not any(word in text for word in ("Exception", "OutOf", "IO", "MemoryError", "7"))
+
+
+LIMITS = {
+    "memory_limit": "'500MB'",
+    "max_memory": "'500MB'",
+    "temp_directory": "'{}'",
+    "max_temp_directory_size": "'1MB'",
+    "block_allocator_memory": "'1GB'",
+    "fsync_mode": "'NONE'",
+}
+
+
+@pytest.mark.parametrize("setting", LIMITS)
+def test_what_bounds_memory_and_disk_is_the_owners(table, tmp_path, setting):
+    """Refused before the charge; the error's own statement mends it."""
+    if not table.sql("SELECT 1 FROM duckdb_settings() WHERE name = ?", [setting]).fetchall():
+        pytest.skip(f"this version of DuckDB has no {setting}")
+    table.sql(f"SET GLOBAL {setting} = {LIMITS[setting].format(tmp_path)}")
+    for call in (ASKED, CALLS["dp_synthesize"]):
+        with pytest.raises(duckdb.Error, match="when dpsql was installed: say SET GLOBAL") as refused:
+            table.sql(call).fetchall()
+    assert table.sql("SELECT releases FROM dp_budget()").fetchall() == [(0,)]
+    if setting != "block_allocator_memory":  # which DuckDB lets nobody make smaller
+        table.sql(str(refused.value).split("say ")[1].split(". To have")[0])
+        assert table.sql(ASKED).fetchall()
+
+
+def test_a_limit_set_while_a_release_runs_stops_it_before_it_reads(table, monkeypatch):
+    """It was charged by then; set back, the same call goes on from there."""
+    charge = Books.charge
+    before = table.sql("SELECT current_setting('memory_limit')").fetchall()[0][0]
+
+    def charge_and_set(*arguments, **named):
+        entry = charge(*arguments, **named)
+        table.connection.cursor().execute("SET GLOBAL memory_limit = '500MB'")
+        return entry
+
+    monkeypatch.setattr(Books, "charge", charge_and_set)
+    with pytest.raises(duckdb.Error, match="setting memory_limit is"):
+        table.sql(ASKED).fetchall()
+    table.sql(f"SET GLOBAL memory_limit = '{before}'")
+    assert table.sql(ASKED).fetchall()
+    assert table.sql("SELECT releases FROM dp_budget()").fetchall() == [(1,)]
+
+
+@pytest.mark.slow
+def test_too_little_memory_is_no_free_oracle(tmp_path):
+    """Really too little: a window over 400,000 rows in 60 MB, and no disk to spill to; the owner's own setting."""
+    path = tmp_path / "bank.duckdb"
+    with dpsql.connect(path) as db:
+        db.sql("CREATE TABLE t AS SELECT 'patient number ' || i AS who, i % 3 = 0 AS v FROM range(400_000) r(i)")
+        db.protect("t", epsilon=9.0, delta=1e-6, privacy_unit="who", max_rows=2)
+    for place in range(5):
+        with dpsql.connect(path, config={"memory_limit": "60MB", "max_temp_directory_size": "0KB", "threads": 2}) as db:
+            with pytest.raises(duckdb.Error, match="stopped by" if place < 4 else "stopped 4 times") as stopped:
+                db.sql(ASKED).fetchall()
+            assert "Memory" not in str(stopped.value)
+    with dpsql.connect(path) as db, pytest.raises(duckdb.Error, match="stopped 4 times"):
+        db.sql(ASKED).fetchall()
