@@ -11,7 +11,7 @@ from sqlglot import exp
 from dpsql.constraint import Constraint, components
 from dpsql.database.catalog import Column, Source, find_source, split_name
 from dpsql.database.constraints import check_tuples, find_allowed
-from dpsql.database.encoding import automatic, can_not_be_listed, declare_bins, declare_values
+from dpsql.database.encoding import automatic, can_not_be_listed, check_range, declare_bins, declare_values
 from dpsql.database.public import check_unclaimed, elsewhere, is_protected
 from dpsql.database.store import Books
 from dpsql.domain import Attribute, Domain, can_be_binned
@@ -292,6 +292,7 @@ def domain_of(books: Books, source: Source, columns: Sequence[str] | None = None
         elif attribute.kind == "excluded":
             excluded.append(attribute)
         else:
+            check_range(attribute.name, attribute.type, attribute.ticks)  # an earlier version declared wider ones
             attributes.append(attribute.closed(never_null=not column.nullable))
     if missing:
         raise NotDeclared(_missing(source, missing))

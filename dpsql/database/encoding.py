@@ -26,6 +26,7 @@ from dpsql.errors import InvalidArgument
 from dpsql.linear import Moment
 
 _LARGEST_TICK: Final = 2**62
+_MOST_TICKS: Final = 2**62  # between the bounds, so that differences of two, and steps into a bin, are exact in 64 bits
 _LARGEST_FLOAT: Final = 1e307  # the width of the whole range is finite too
 _MOST_CODES: Final = 100_000
 _MOST_SEARCHED: Final = 64
@@ -278,9 +279,23 @@ def declare_bins(
             raise InvalidArgument(f"bins is {bins}, more than {column.type} can tell apart between lower and upper")
     if len(ticks) > _MOST_CODES:
         raise InvalidArgument(f"edges has {len(ticks)} entries, more than {_MOST_CODES}")
+    check_range(column.name, column.type, ticks)
     other_text = None if other is None else canonical(cursor, [other], column.type, "other")[0]
     texts = edge_texts(cursor, ticks, column.type)
     return Attribute(column.name, column.type, "bins", (), ticks, texts, nullable, other_text)
+
+
+def check_range(name: str, type_name: str, ticks: Sequence[int | float]) -> None:
+    """Refuse bins over so many steps that 64 bits do not hold their number.
+
+    Raises:
+        InvalidArgument: they are.
+    """
+    if ticks and type_name not in FLOAT_TYPES and ticks[-1] - ticks[0] > _MOST_TICKS:
+        raise InvalidArgument(
+            f"column {name!r}: from the lowest to the highest bound are {ticks[-1] - ticks[0]} steps of {type_name}, "
+            "more than 2^62: declare nearer bounds; what lies beyond them counts as outside the domain"
+        )
 
 
 # --- encoding: private values to codes --------------------------------------------------------------------------------

@@ -49,8 +49,10 @@ SEALED: Final[Mapping[str, str]] = {
 
 
 OWNED: Final = ("memory_limit", "temp_directory", "max_temp_directory_size", "block_allocator_memory", "fsync_mode")
-"""What memory and disk there is for counting, and whether a charge is on the disk: for all of an instance alike. Who sets
-it low could tell from a failure how many rows there are, so it stays what it was when dpsql was installed.
+"""What memory and disk there is for counting, and whether a charge is on the disk: for all of an instance alike.
+
+Who sets a limit low could tell from a failure how many rows there are, so each stays what it was when dpsql was
+installed.
 """
 _NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
 _installed: Final[WeakKeyDictionary[duckdb.DuckDBPyConnection, Mapping[str, str]]] = WeakKeyDictionary()

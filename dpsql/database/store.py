@@ -1258,8 +1258,7 @@ class Books:
             before = [told for told in chain.told(self._run, "retry", entry.key) if told["answers"] == last]
             if len(before) >= MOST_RETRIES:
                 return False
-            told = {"release": entry.number, "key": entry.key, "answers": last}
-            self._event("retry", entry.source, accounts=accounts, **told)
+            self._event("retry", entry.source, accounts=accounts, release=entry.number, key=entry.key, answers=last)
             return True
 
         if not self._transaction(work):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from functools import cache
 from pathlib import Path
 
 import duckdb
@@ -163,6 +164,12 @@ def tried(db, name: str) -> list[tuple[str, str]]:
     return found
 
 
+@cache
+def without(db, *, marginals: bool) -> list:
+    """The answers as they are by default."""
+    return answers(db, "without", marginals=marginals)
+
+
 def compare(db, statements: list[tuple[str, str]], *, marginals: bool = True) -> None:
     """The answers with some settings are those without, to the last digit."""
     try:
@@ -172,24 +179,16 @@ def compare(db, statements: list[tuple[str, str]], *, marginals: bool = True) ->
     finally:
         for _, back in statements:
             db.connection.execute(back)
-    assert found == answers(db, "without", marginals=marginals), statements
+    assert found == without(db, marginals=marginals), statements
+
+
+TRIED = [name for kind in ("sealed", "inert") for name in named(kind) if name not in NOT_TRIED and "PRAGMA" not in name]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in named("sealed") if name not in NOT_TRIED])
-def test_a_sealed_setting_changes_nothing(base, silent, name):
-    """Set for all, and in the caller's session."""
-    for statement in tried(base, name):
-        compare(base, [statement])
-
-
-INERT = [name for name in named("inert") if "PRAGMA" not in name and name not in NOT_TRIED]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("names", [INERT[place::10] for place in range(10)], ids=range(10))
-def test_inert_settings_change_nothing(base, silent, names):
-    """Some at a time: all their first values, all their second, …"""
+@pytest.mark.parametrize("names", [TRIED[place::10] for place in range(10)], ids=range(10))
+def test_settings_change_nothing(base, silent, names):
+    """Sealed and inert ones, some at a time: all their first values, all their second, …; for all, and the caller's."""
     statements = [tried(base, name) for name in names]
     for place in range(max(map(len, statements))):
         compare(base, [known[place] for known in statements if place < len(known)])
@@ -205,7 +204,7 @@ def test_a_pragma_changes_nothing(base, silent, pragma):
     caller.execute(pragma)
     found = answers(base, pragma, marginals=False)
     caller.close()
-    assert found == answers(base, "without", marginals=False)
+    assert found == without(base, marginals=False)
 
 
 @pytest.mark.parametrize("setting", ["default_collation", "integer_division", "TimeZone", "default_null_order"])
