@@ -44,7 +44,7 @@ from dpsql.privacy.noise import Entropy, check_scale, system_entropy
 from dpsql.privacy.pricing import Part, Questions, price
 from dpsql.process import deep_recursion
 from dpsql.progress import Progress, breaking
-from dpsql.protection import account_of, domain_of
+from dpsql.protection import account_of, as_released, domain_of
 from dpsql.query import Aggregate, Query, columns_read, parse_query, refuse, sql_of
 from dpsql.release import (
     Cursors,
@@ -147,6 +147,7 @@ def resolve_query(cursor: duckdb.DuckDBPyConnection, request: QueryRequest, *, t
     delta = asked_delta(account, 1.0 if free else request.epsilon, request.delta)
     _check_units(account, query)
     domain = _domain_of(books, source, query)
+    source = as_released(source, domain)
     budget = (
         Budget(0.0, delta, Fraction(0), Fraction(0)) if free else price(_questions(request), request.epsilon, delta)
     )
@@ -496,9 +497,9 @@ def _check_same(cursor: duckdb.DuckDBPyConnection, books: Books, then: ResolvedQ
     source = find_parts(cursor, then.source.parts, *then.source.parts[:2])
     account = account_of(books, source)
     joined = [load(cursor, dimension) for dimension in then.query.scope.dimensions]
-    now = _canonical(
-        then.request, source, account, _domain_of(books, source, then.query), then.query, then.budget, joined
-    )
+    domain = _domain_of(books, source, then.query)
+    source = as_released(source, domain)
+    now = _canonical(then.request, source, account, domain, then.query, then.budget, joined)
     if (source, account.neighbours, now) != (then.source, then.account.neighbours, then.canonical):
         raise DpsqlError("the table or its protection changed since the statement was bound: run it again")
 

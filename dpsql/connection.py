@@ -270,11 +270,14 @@ class Database:
         neighbours: str = "add_remove",
         privacy_unit: str | None = None,
         max_rows: int | None = None,
+        *,
+        enums: bool = False,
     ) -> Account:
         """Give a table a privacy budget, once: all its releases together will be (ε, δ)-DP. See `dp_protect`.
 
         The promise is for tables that differ by one row; with `privacy_unit` by all rows of one unit, of which at most
-        `max_rows` count.
+        `max_rows` count. `enums=True` is the owner's word that the members of the table's ENUM types are public,
+        whatever rows there are.
 
         >>> with connect() as db:
         ...     _ = db.sql("CREATE TABLE t (sick BOOLEAN NOT NULL)")
@@ -283,7 +286,7 @@ class Database:
         """
         with self.instance.cursor() as cursor:
             source = self._source(cursor, table)
-            return protect(cursor, source, epsilon, delta, neighbours, privacy_unit, max_rows)
+            return protect(cursor, source, epsilon, delta, neighbours, privacy_unit, max_rows, enums=enums)
 
     def raise_budget(self, table: str, epsilon: float, reason: str) -> Account:
         """Promise a larger ε of all releases of a table, at the same δ; the ledger keeps the reason.
@@ -314,7 +317,7 @@ class Database:
 
     def domain(self, table: str, column: str, **how: Any) -> None:
         """Declare the public domain of a column; the keywords are those of `dp_domain` in SQL."""
-        known = {"values", "lower", "upper", "bins", "edges", "reference", "exclude", "nulls", "other"}
+        known = {"values", "lower", "upper", "bins", "edges", "reference", "type", "exclude", "nulls", "other"}
         unknown = sorted(set(how) - known)
         if unknown:
             raise InvalidArgument(f"{unknown[0]} is no way to declare a domain; there are {', '.join(sorted(known))}")

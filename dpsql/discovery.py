@@ -26,11 +26,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import isotonic_regression
 
-from dpsql.database.catalog import Column, Source, find_source
+from dpsql.database.catalog import Column, Source, enum_values, find_source
 from dpsql.database.counting import DuckDBCounter
 from dpsql.database.encoding import automatic, can_not_be_listed, canonical, declare_bins, declare_values, edge_texts
 from dpsql.database.store import Books, Entry
-from dpsql.domain import Attribute, Domain, attribute_from, equal_width
+from dpsql.domain import Attribute, Domain, attribute_from, equal_width, kind_of, public_type
 from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.privacy.accounting import Budget, check_delta
 from dpsql.privacy.curator import Curator
@@ -130,6 +130,8 @@ def resolve_discovery(cursor: duckdb.DuckDBPyConnection, request: DiscoveryReque
     account = account_of(books, source)
     column = source.column(request.column)
     check_stored(source, column)
+    if enum_values(column.type) is not None:  # whose members need not be public
+        column = replace(column, type=public_type(column.type))
     nullable = column.nullable if request.nulls is None else request.nulls
     whole = _whole(cursor, request, column, nullable=nullable)
     if whole is None:
@@ -189,7 +191,7 @@ def _check_listed(account: Account, column: Column, bins: int | None) -> None:
         raise InvalidArgument(f"bins is {bins}: give lower and upper too, the public bounds between which edges lie")
     if can_not_be_listed(column.type):
         raise InvalidArgument(
-            f"column {column.name!r} is of type {column.type}, which can have no domain: say "
+            f"column {column.name!r} is of type {kind_of(column.type)}, which can have no domain: say "
             f"dp_domain(…, {column.name!r}, exclude := true)"
         )
     if column.name == account.unit_column:

@@ -53,6 +53,30 @@ def decimal_scale(type_name: str) -> int | None:
     return int(found.group(2)) if found else None
 
 
+_TELLING: Final = re.compile(r"\b(ENUM|STRUCT|UNION)\(")
+
+
+def public_type(type_name: str) -> str:
+    """The type in which a column comes out unless its owner says that the members of its own type are public.
+
+    The members of an ENUM, the fields of a STRUCT and the tags of a UNION may have been made from the rows.
+
+    >>> public_type("ENUM('Ann', 'Bob')"), public_type("STRUCT(ann INTEGER)[]"), public_type("DATE")
+    ('VARCHAR', 'VARCHAR', 'DATE')
+    """
+    return "VARCHAR" if _TELLING.search(type_name) else type_name
+
+
+def kind_of(type_name: str) -> str:
+    """A type for people, without what its own text may tell of rows.
+
+    >>> kind_of("ENUM('Ann', 'Bob')"), kind_of("STRUCT(ann INTEGER)[]"), kind_of("DECIMAL(9,2)")
+    ('ENUM', 'STRUCT', 'DECIMAL(9,2)')
+    """
+    found = _TELLING.search(type_name)
+    return found[1] if found else type_name
+
+
 def can_be_binned(type_name: str) -> bool:
     """Whether a type has an order with ticks, so that bins can be declared."""
     scale = decimal_scale(type_name)
@@ -67,14 +91,15 @@ class Attribute:
 
     Attributes:
         name: the column's name.
-        type: the column's DuckDB type.
+        type: the DuckDB type in which its values come out: the column's, or VARCHAR for a type that tells values.
         kind: `values`, `bins`, or `excluded` (no domain: the column is NULL in every synthetic row).
         values: for `values`, each as DuckDB writes it (`CAST(value AS VARCHAR)`), in the order of the codes.
         ticks: for `bins`, the edges, one more than there are bins.
         edges: for `bins`, the lower edge of each bin and the largest value of the last one, as DuckDB writes them.
         nullable: NULL has a code of its own.
         other: the value, as DuckDB writes it, that stands for all others; None without OTHER.
-        origin: how the domain became known: `declared`, `type` (ENUM, BOOLEAN), `reference`, `discovered`.
+        origin: how the domain became known: `declared`, `type` (BOOLEAN; ENUM by the owner's word), `reference`,
+            `discovered`.
         outside: values that have no other code have one of their own.
     """
 
@@ -88,6 +113,11 @@ class Attribute:
     other: str | None = None
     origin: str = "declared"
     outside: bool = False
+
+    @property
+    def released_type(self) -> str:
+        """Its type; of books from before the owner was asked, without members that the owner did not say are public."""
+        return self.type if self.origin == "type" else public_type(self.type)
 
     @property
     def regular(self) -> int:

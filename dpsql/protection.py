@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import duckdb
 from sqlglot import exp
 
 from dpsql.constraint import Constraint, components
-from dpsql.database.catalog import Column, Source, find_source, split_name
+from dpsql.database.catalog import Column, Source, enum_values, find_source, split_name
 from dpsql.database.constraints import check_tuples, find_allowed
-from dpsql.database.encoding import automatic, can_not_be_listed, check_range, declare_bins, declare_values
-from dpsql.database.public import check_unclaimed, elsewhere, is_protected
+from dpsql.database.encoding import (
+    automatic,
+    can_not_be_listed,
+    check_range,
+    declare_bins,
+    declare_members,
+    declare_values,
+)
+from dpsql.database.public import check_unclaimed, elsewhere
+from dpsql.database.reads import is_public, snapshot
 from dpsql.database.store import Books
-from dpsql.domain import Attribute, Domain, can_be_binned
+from dpsql.domain import Attribute, Domain, can_be_binned, public_type
 from dpsql.errors import InvalidArgument, NotDeclared, NotProtected
 from dpsql.names import quote
 from dpsql.neighbours import Neighbours
@@ -32,6 +41,8 @@ def protect(
     neighbours: str = "add_remove",
     privacy_unit: str | None = None,
     max_rows: int | None = None,
+    *,
+    enums: bool = False,
 ) -> Account:
     """Give a table a privacy budget, once: all its releases together will be (ε, δ)-DP.
 
@@ -43,6 +54,7 @@ def protect(
         neighbours: `add_remove` (n is private) or `replace_one` (n is public).
         privacy_unit: the column that tells whose row it is, where one person, client or firm has several.
         max_rows: how many rows of one unit count; of more, so many are chosen at random, once for all releases.
+        enums: the owner's word that the members of all its ENUM types are public, whatever rows there are.
 
     Raises:
         InvalidArgument: ε, δ, neighbours, privacy_unit or max_rows.
@@ -54,8 +66,19 @@ def protect(
     relation = Neighbours(neighbours, max_rows)
     budget = account_budget(epsilon, delta)
     books = Books(cursor, source.catalog)
-    excluded = None if unit is None else Attribute(unit.name, unit.type, "excluded")
-    return books.open_account(source.key, budget, relation, excluded)
+    excluded = None if unit is None else Attribute(unit.name, public_type(unit.type), "excluded")
+    account = books.open_account(source.key, budget, relation, excluded)
+    if enums:
+        declared = books.declared(source.key)
+        for column in enum_columns(source):
+            if column.name not in declared:
+                books.declare(source.key, declare_members(column, nullable=column.nullable))
+    return account
+
+
+def enum_columns(source: Source) -> list[Column]:
+    """The columns whose members an owner can say are public."""
+    return [column for column in source.columns if enum_values(column.type) is not None and not column.generated]
 
 
 def _unit_column(source: Source, privacy_unit: str | None, max_rows: int | None) -> Column | None:
@@ -112,7 +135,7 @@ def account_of(books: Books, source: Source) -> Account:
         )
     if account.unit_column is not None:
         found = [column for column in source.columns if column.name == account.unit_column]
-        if not found or found[0].type != account.unit_type or found[0].generated:
+        if not found or public_type(found[0].type) != public_type(str(account.unit_type)) or found[0].generated:
             raise InvalidArgument(
                 f"column {account.unit_column!r} of {source.name!r}, which tells whose row it is, is not what it was "
                 "when the table was protected: change it back"
@@ -151,6 +174,7 @@ def declaration(
     edges: Sequence[Any] | None = None,
     reference: str | None = None,
     exclude: bool = False,
+    type: bool = False,
     nulls: bool | None = None,
     other: Any = None,
     search_path: str = "",
@@ -173,18 +197,24 @@ def declaration(
         "edges": edges is not None,
         "reference": reference is not None,
         "exclude": exclude,
+        "type": type,
     }
     chosen = [way for way, given in ways.items() if given]
     if len(chosen) != 1:
         raise InvalidArgument(
             f"column {column.name!r}: say one of values := […], lower := … with upper := … and bins := …, "
-            f"edges := […], reference := 'table.column', exclude := true; got {' and '.join(chosen) or 'none'}"
+            "edges := […], reference := 'table.column', type := true, exclude := true; got "
+            f"{' and '.join(chosen) or 'none'}"
         )
     if bins is not None and chosen != ["lower and upper"]:
         raise InvalidArgument(f"bins goes with lower and upper, not with {chosen[0]}")
     nullable = column.nullable if nulls is None else nulls
     if exclude:
-        return Attribute(column.name, column.type, "excluded")
+        return Attribute(column.name, public_type(column.type), "excluded")
+    if type:
+        if other is not None:
+            raise InvalidArgument(f"other is {other!r}, but with type := true all members have cells: leave it out")
+        return declare_members(column, nullable=nullable)
     if values is not None or reference is not None:
         origin = "declared" if values is not None else "reference"
         listed = values if values is not None else _reference_values(cursor, books, str(reference), search_path)
@@ -263,18 +293,28 @@ def _reference_values(cursor: duckdb.DuckDBPyConnection, books: Books, reference
     parts = split_name(reference)
     if parts is None or len(parts) < 2:
         raise InvalidArgument(f"reference is {reference!r}: say 'table.column' of a public table")
-    table = find_source(cursor, ".".join(quote(part) for part in parts[:-1]), search_path)
-    if is_protected(cursor, table):
-        raise InvalidArgument(f"reference table {table.name!r} is protected, so its values are private")
-    column = exp.column(exp.to_identifier(table.column(parts[-1]).name, quoted=True))
+    with snapshot(cursor):
+        table = find_source(cursor, ".".join(quote(part) for part in parts[:-1]), search_path)
+        if not is_public(cursor, table):
+            raise InvalidArgument(f"reference table {table.name!r} is protected, so its values are private")
+        return _distinct(cursor, table, parts[-1])
+
+
+def _distinct(cursor: duckdb.DuckDBPyConnection, table: Source, name: str) -> list[str]:
+    column = exp.column(exp.to_identifier(table.column(name).name, quoted=True))
     text = exp.cast(column, "VARCHAR", dialect="duckdb")
     found = exp.Not(this=exp.Is(this=column.copy(), expression=exp.null()))
-    query = exp.select(text).distinct().from_(table.table()).where(found).order_by("1")
-    return [value for (value,) in cursor.execute(query.sql(dialect="duckdb")).fetchall()]
+    query = exp.select(text).distinct().from_(table.table()).where(found).order_by("1").sql(dialect="duckdb")
+    try:
+        return [value for (value,) in cursor.execute(query).fetchall()]
+    except duckdb.InterruptException:
+        raise
+    except duckdb.Error:
+        raise InvalidArgument(f"reference {table.name!r} cannot be read: memory is short, or a column fails") from None
 
 
 def domain_of(books: Books, source: Source, columns: Sequence[str] | None = None) -> Domain:
-    """The domain of a source, or of some of its columns: declared, or told by their types.
+    """The domain of a source, or of some of its columns: declared, or BOOLEAN.
 
     Raises:
         NotDeclared: a column has no domain, or its type changed since; names the call that mends it.
@@ -282,24 +322,47 @@ def domain_of(books: Books, source: Source, columns: Sequence[str] | None = None
     """
     declared = books.declared(source.key)
     wanted = source.columns if columns is None else _columns_named(source, columns)
-    attributes, excluded, missing = [], [], []
+    attributes: list[Attribute] = []
+    excluded: list[Attribute] = []
+    missing: list[Column] = []
     for column in wanted:
-        attribute = declared.get(column.name) or automatic(column)
+        attribute = declared.get(column.name) or automatic(column) or _known_members(books, source, column)
         if column.generated and (attribute is None or attribute.kind != "excluded"):
             raise NotDeclared(_GENERATED.format(source.name, column.name))
-        if attribute is None or attribute.type != column.type:
+        if attribute is None or not _fits(attribute, column):
             missing.append(column)
-        elif attribute.kind == "excluded":
-            excluded.append(attribute)
         else:
             check_range(attribute.name, attribute.type, attribute.ticks)  # an earlier version declared wider ones
-            attributes.append(attribute.closed(never_null=not column.nullable))
+            attribute = replace(attribute, type=attribute.released_type).closed(never_null=not column.nullable)
+            (excluded if attribute.kind == "excluded" else attributes).append(attribute)
     if missing:
         raise NotDeclared(_missing(source, missing))
     if not attributes:
         what = "every column" if columns is None else ", ".join(attribute.name for attribute in excluded)
         raise NotDeclared(f"{what} of {source.name!r} is excluded: declare the domain of at least one")
     return Domain(tuple(attributes), tuple(excluded))
+
+
+def _known_members(books: Books, source: Source, column: Column) -> Attribute | None:
+    """The domain of an ENUM whose members are in a release of books from before owners were asked; else None."""
+    if enum_values(column.type) is None or column.type not in books.released_types(source.key):
+        return None
+    return declare_members(column, nullable=column.nullable)
+
+
+def _fits(attribute: Attribute, column: Column) -> bool:
+    """Whether a column is still of the type of which its domain was declared."""
+    if attribute.type == column.type:
+        return True
+    hidden = attribute.kind == "excluded" or enum_values(column.type) is not None
+    return hidden and attribute.type == public_type(column.type)
+
+
+def as_released(source: Source, domain: Domain) -> Source:
+    """A source whose columns have the types in which they come out."""
+    types = {attribute.name: attribute.type for attribute in (*domain, *domain.excluded)}
+    columns = (replace(column, type=types.get(column.name, column.type)) for column in source.columns)
+    return replace(source, columns=tuple(columns))
 
 
 def _columns_named(source: Source, columns: Sequence[str]) -> list[Column]:
@@ -311,12 +374,17 @@ def _columns_named(source: Source, columns: Sequence[str]) -> list[Column]:
 
 def _missing(source: Source, missing: Sequence[Column]) -> str:
     names = ", ".join(column.name for column in missing[:5]) + (", …" if len(missing) > 5 else "")
-    first = missing[0]
-    if can_be_binned(first.type):
+    first, instead = missing[0], ""
+    if enum_values(first.type) is not None:
+        how, instead = (
+            "type := true",
+            ' if the members of its ENUM type are public whatever the rows are, else "values" := […]',
+        )
+    elif can_be_binned(first.type):
         how = "lower := …, upper := …, bins := …"
     else:
         how = "exclude := true" if can_not_be_listed(first.type) else "\"values\" := ['…', '…']"
     return (
         f"no public domain is declared for {names} of {source.name!r} (or the type changed since): the owner says "
-        f"CALL dp_domain('{source.name}', '{first.name}', {how}), or exclude := true to leave a column NULL"
+        f"CALL dp_domain('{source.name}', '{first.name}', {how}){instead}, or exclude := true to leave a column NULL"
     )

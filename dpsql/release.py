@@ -30,11 +30,12 @@ import dpsql.mechanisms  # noqa: F401 - registers them
 from dpsql.database.catalog import Source, current_schema, find_source
 from dpsql.database.constraints import find_allowed, settle_bins
 from dpsql.database.counting import DuckDBCounter
+from dpsql.database.encoding import released_columns
 from dpsql.database.lineage import Tables
 from dpsql.database.priors import find_prior, load_prior
 from dpsql.database.scratch import stopped_by
 from dpsql.database.store import MOST_RETRIES, Books, Entry, rows_table
-from dpsql.domain import Domain
+from dpsql.domain import Domain, public_type
 from dpsql.errors import DpsqlError, Interrupted, InvalidArgument
 from dpsql.marginal import Measurement
 from dpsql.mechanisms.auto import AUTO, Facts, choose
@@ -50,7 +51,7 @@ from dpsql.privacy.ledger import Account
 from dpsql.privacy.noise import Entropy, check_scale, system_entropy
 from dpsql.privacy.pricing import Questions, declared, price
 from dpsql.progress import Progress, breaking, polling, should_stop
-from dpsql.protection import account_of, domain_of
+from dpsql.protection import account_of, as_released, domain_of
 from dpsql.workload import Workload, parse_workload
 
 Cursors = Callable[[], AbstractContextManager[duckdb.DuckDBPyConnection]]
@@ -135,6 +136,11 @@ class Resolved:
     choice: str = ""
 
     @property
+    def is_published(self) -> bool:
+        """Whether the release was made before."""
+        return self.entry is not None and self.entry.state == "published"
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The columns of the synthetic table, in the source's order: those that it was charged for."""
         excluded = (attribute.name for attribute in self.domain.excluded)
@@ -145,8 +151,8 @@ class Resolved:
         """A SELECT with the columns of the synthetic table."""
         if self.entry is not None and self.entry.state == "published":
             return exp.select("*").from_(rows_table(self.source.catalog, self.entry)).limit(0)
-        columns = [exp.column(exp.to_identifier(name, quoted=True)) for name in self.columns]
-        return exp.select(*columns).from_(self.source.table()).limit(0)
+        domain = self.domain if self.entry is None else self.entry.domain
+        return released_columns(self.source, self.columns, (*domain, *domain.excluded))
 
     def check_same(self, now: Resolved) -> None:
         """Refuse to go on with a request whose names mean something else by now.
@@ -204,6 +210,7 @@ def resolve(cursor: duckdb.DuckDBPyConnection, request: Request, *, to_charge: b
     delta = asked_delta(account, request.epsilon, request.delta)
     domain = domain_of(books, source, request.columns)
     _check_rows_fit(request.rows, domain)
+    source = as_released(source, domain)
     tables = Tables(cursor, request.search_path, source)
     workload = parse_workload(request.workload, source.parts, domain, tables).ordered()
     order = max((len(clique) for clique in workload.cliques), default=0)
@@ -220,7 +227,8 @@ def resolve(cursor: duckdb.DuckDBPyConnection, request: Request, *, to_charge: b
         mechanism.check(domain, workload, account.neighbours)
         mechanism.check_unit(account.unit_column)
         mechanism.check_prior(given=request.prior is not None)
-        _prior(cursor, request, source, domain)
+        if request.prior is not None:
+            find_prior(cursor, request.prior, request.search_path, source, domain)
         find_allowed(source, domain, books.constraints(source.key))  # refuses what nothing could satisfy
     check_scale(account.neighbours.cell * math.sqrt(_MOST_QUESTIONS / (2 * budget.rho)))
     if entry is None:
@@ -353,10 +361,13 @@ def produce(cursors: Cursors, resolved: Resolved, progress: Progress, entropy: E
     with alone(resolved.key, progress), cursors() as cursor, guarded(progress, cursor):
         with stopped_by(progress), breaking(progress):
             now = resolve(cursor, resolved.request)
-        if now.entry is None or now.entry.state != "published":
+        if not now.is_published:
             resolved.check_same(now)
         books = Books(cursor, now.source.catalog)
         known = _whole(books, now.entry)
+        prior = None
+        if known is None or known.state != "published":  # before the charge: what does not fit costs nothing
+            prior = _prior(cursor, now, known)
         if known is not None and known.state != "published":
             check_not_failed(known)
             books.resume(known)
@@ -366,7 +377,7 @@ def produce(cursors: Cursors, resolved: Resolved, progress: Progress, entropy: E
         entry = known or books.charge(
             now.key, now.source.key, now.canonical, now.domain, name_of(now.mechanism), now.guarantee(), now.budget
         )
-        return entry if entry.state == "published" else _make(cursor, books, entry, now, progress, entropy)
+        return entry if entry.state == "published" else _make(cursor, books, entry, now, prior, progress, entropy)
 
 
 def _whole(books: Books, entry: Entry | None) -> Entry | None:
@@ -461,6 +472,7 @@ def _make(
     books: Books,
     entry: Entry,
     resolved: Resolved,
+    prior: Prior | None,
     progress: Progress,
     entropy: Entropy,
 ) -> Entry:
@@ -478,7 +490,7 @@ def _make(
         progress,
         entropy,
         resolved.questions,
-        prior=_prior(cursor, resolved.request, resolved.source, entry.domain),
+        prior=prior,
         earlier=books.measurements_for(entry) if json.loads(entry.request).get("reuse") else (),
         for_mechanism=True,
     )
@@ -563,18 +575,20 @@ def _contradicted(told: Sequence[Measurement], earlier: Sequence[Measurement]) -
     return {"earlier": "what earlier releases measured contradicts this one, so the table changed: left out"}
 
 
-def _prior(cursor: duckdb.DuckDBPyConnection, request: Request, source: Source, domain: Domain) -> Prior | None:
-    """The public rows that a request names, checked."""
+def _prior(cursor: duckdb.DuckDBPyConnection, resolved: Resolved, entry: Entry | None) -> Prior | None:
+    """The public rows that a request names, checked, in the codes of the domain that it is or will be charged for."""
+    request = resolved.request
     if request.prior is None:
         return None
-    return load_prior(cursor, find_prior(cursor, request.prior, request.search_path, source, domain))
+    domain = resolved.domain if entry is None else entry.domain
+    return load_prior(cursor, request.prior, request.search_path, resolved.source, domain)
 
 
 def check_unchanged(entry: Entry, source: Source) -> None:
     """Refuse to count a table whose columns are not those that the release was charged for; tells no value."""
-    types = {column.name: column.type for column in source.columns if not column.generated}
+    types = {column.name: public_type(column.type) for column in source.columns if not column.generated}
     names = {column.name for column in source.columns}
-    changed = [a.name for a in entry.domain if types.get(a.name) != a.type]
+    changed = [a.name for a in entry.domain if types.get(a.name) != public_type(a.type)]
     changed += [a.name for a in entry.domain.excluded if a.name not in names]
     if changed:
         raise DpsqlError(

@@ -68,7 +68,7 @@ PEOPLE = """
 def people(db: dpsql.Database) -> dpsql.Database:
     """A small protected table `people` with all domains declared and a budget of epsilon 3."""
     db.sql(PEOPLE)
-    db.protect("people", epsilon=3.0, delta=1e-6)
+    db.protect("people", epsilon=3.0, delta=1e-6, enums=True)
     db.domain("people", "age", lower=18, upper=77, bins=6)
     db.domain("people", "sex", values=["F", "M"])
     return db

@@ -68,7 +68,7 @@ def declared():
     with dpsql.connect() as db:
         db.sql(TABLES)
         for table in ("people", 'shop."Odd Table"'):
-            db.protect(table, epsilon=1000.0, delta=1e-9)
+            db.protect(table, epsilon=1000.0, delta=1e-9, enums=True)
         db.domain("people", "age", lower=18, upper=77, bins=60)
         db.domain("people", "sex", values=["F", "M", "X"])
         db.domain("people", "hours", lower=0, upper=79, bins=8)
@@ -229,7 +229,7 @@ def noisy():
     """The same tables with noise, and one synthetic release of the columns sex, mood and hours."""
     with dpsql.connect() as db:
         db.sql(TABLES)
-        db.protect("people", epsilon=50.0, delta=1e-9)
+        db.protect("people", epsilon=50.0, delta=1e-9, enums=True)
         db.domain("people", "sex", values=["F", "M"])
         db.domain("people", "hours", lower=0, upper=79)
         db.synthesize("people", 5.0, columns=["sex", "mood", "hours"], relaxed_rows=16, steps=20)
@@ -332,7 +332,7 @@ def test_the_plan_of_a_query(noisy):
     assert f"{(found.n_high - found.n_low).iloc[0] / 2:.4g}" in planned[0][5]
     assert noisy.budget().epsilon_left.iloc[0] == pytest.approx(planned[0][4], rel=1e-4)
     noisy.sql("CREATE TABLE copy AS FROM people LIMIT 0")
-    noisy.protect("copy", epsilon=50.0, delta=1e-9)
+    noisy.protect("copy", epsilon=50.0, delta=1e-9, enums=True)
     for name, how in {
         "sex": {"values": ["F", "M"]},
         "hours": {"lower": 0, "upper": 79},

@@ -102,7 +102,7 @@ class Grammar:
 def tables():
     with dpsql.connect() as db:
         db.sql(TABLES)
-        db.protect("people", epsilon=1000.0, delta=1e-9)
+        db.protect("people", epsilon=1000.0, delta=1e-9, enums=True)
         db.domain("people", "age", lower=18, upper=77, bins=60)
         db.domain("people", "sex", values=["F", "M", "X"])
         db.domain("people", "hours", lower=0, upper=79, bins=8)

@@ -28,6 +28,14 @@ COLUMNS = {
     "other": "VARCHAR",
     "origin": "VARCHAR",
     "outside": "DOUBLE",
+    "public_because": "VARCHAR",
+}
+
+_BECAUSE = {
+    "declared": "the owner says that these values are public",
+    "type": "the owner says that the members of its type are public, whatever the rows are",
+    "reference": "these are values of a public table",
+    "discovered": "they were found with noise, which was charged",
 }
 
 
@@ -48,6 +56,7 @@ class DpDomain(TableFunction):
         Parameter("bins", "BIGINT", default=None, help="intervals of equal width; by default at most 100"),
         Parameter("edges", "ANY", default=None, help="a list of increasing edges, the last one exclusive"),
         Parameter("reference", "VARCHAR", default=None, help="'table.column' of a public table that has the values"),
+        Parameter("type", "BOOLEAN", default=False, help="the members of its ENUM type are public, whatever the rows"),
         Parameter("exclude", "BOOLEAN", default=False, help="leave the column NULL in every synthetic row"),
         Parameter("nulls", "BOOLEAN", default=None, help="whether NULL has a cell; by default unless NOT NULL"),
         Parameter("other", "ANY", default=None, help="the value that stands for all that is not in the domain"),
@@ -96,6 +105,8 @@ class DpDomain(TableFunction):
                 raise InvalidArgument(f"{name} is given, but discover := true finds the domain: leave one of them out")
         if call["exclude"]:
             raise InvalidArgument("exclude := true leaves nothing to discover: leave one of them out")
+        if call["type"]:
+            raise InvalidArgument("type := true tells the domain: leave it out, or discover := true")
         if call["epsilon"] is None:
             raise InvalidArgument("discover := true reads private rows: say epsilon too, what it may cost, such as 0.1")
         names = ("table", "column", "epsilon", "delta", "lower", "upper", "bins", "nulls", "other")
@@ -117,5 +128,6 @@ _OF_DISCOVERY = ("discover", "epsilon", "delta")
 
 def _row(cursor: duckdb.DuckDBPyConnection, source: Source, attribute: Attribute) -> tuple[object, ...]:
     kind = (attribute.name, attribute.type, attribute.kind, attribute.size, attribute.labels())
+    because = "nothing of it is used" if attribute.kind == "excluded" else _BECAUSE[attribute.origin]
     outside = outside_share(Books(cursor, source.catalog), source.key, attribute)
-    return (source.key, *kind, attribute.nullable, attribute.other, attribute.origin, outside)
+    return (source.key, *kind, attribute.nullable, attribute.other, attribute.origin, outside, because)

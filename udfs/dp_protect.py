@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from dpsql.database.catalog import find_source
+from dpsql.database.store import Books
+from dpsql.domain import Attribute
 from dpsql.privacy.accounting import account_budget
 from dpsql.protection import protect
 
@@ -20,6 +24,7 @@ COLUMNS = {
     "rho": "DOUBLE",
     "gdp": "DOUBLE",
     "composition": "VARCHAR",
+    "enums": "VARCHAR",
 }
 
 
@@ -47,6 +52,9 @@ class DpProtect(TableFunction):
         ),
         Parameter("privacy_unit", "VARCHAR", default=None, help="the column that tells whose row it is"),
         Parameter("max_rows", "BIGINT", default=None, help="how many rows of one unit count; noise grows with it"),
+        Parameter(
+            "enums", "BOOLEAN", default=False, help="the members of its ENUM types are public, whatever the rows"
+        ),
     )
 
     def __init__(self, instance: Instance) -> None:
@@ -61,11 +69,20 @@ class DpProtect(TableFunction):
         def record() -> list[tuple[object, ...]]:
             with self._instance.cursor() as cursor:
                 how = call["neighbours"], call["privacy_unit"], call["max_rows"]
-                account = protect(cursor, source, call["epsilon"], call["delta"], *how)
+                account = protect(cursor, source, call["epsilon"], call["delta"], *how, enums=call["enums"])
+                said = _word(Books(cursor, source.catalog).declared(source.key).values())
             neighbours = account.neighbours
             values = (account.source, account.epsilon, account.delta, str(neighbours))
             units = (account.unit_column, neighbours.unit_rows)
             added = PURE_COMPOSITION if account.pure else COMPOSITION
-            return [(*values, *units, float(account.rho_budget), float(account.gdp_budget), added)]
+            return [(*values, *units, float(account.rho_budget), float(account.gdp_budget), added, said)]
 
         return Computed(COLUMNS, record)
+
+
+def _word(declared: Iterable[Attribute]) -> str | None:
+    """What the owner said of ENUM columns; None if nothing."""
+    names = [a.name for a in declared if a.origin == "type" and a.type != "BOOLEAN"]
+    if not names:
+        return None
+    return f"the owner says that the members of the types of {', '.join(names)} are public, whatever the rows are"

@@ -13,7 +13,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from dpsql.errors import InvalidArgument, UnknownName
+from dpsql.errors import DpsqlError, InvalidArgument, UnknownName
 from dpsql.names import fold, pick, quote
 
 _PART = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^".\s](?:[^".]*[^".\s])?))\s*(\.|$)')
@@ -172,6 +172,8 @@ def find_parts(
     )
 
 
+DUCKDB: Final = "duckdb"
+"""The type of databases that `duckdb_databases()` tells of DuckDB's own, in files and in memory."""
 SEAL: Final = "SET SESSION search_path = 'temp.main'"
 """So that no macro of a database, such as one named `sum` or `+`, stands for DuckDB's own function of that name."""
 
@@ -220,12 +222,18 @@ def spelled(cursor: duckdb.DuckDBPyConnection, wanted: tuple[str, str, str]) -> 
 
 def _lookup(cursor: duckdb.DuckDBPyConnection, catalog: str, schema: str, name: str) -> Source | None:
     wanted = (catalog, schema, name)
-    found = spelled(cursor, wanted)  # most are, and it is found sooner
+    _refuse_foreign(cursor, wanted)
+    try:
+        found = spelled(cursor, wanted)  # most are, and it is found sooner
+        rows = [] if found else cursor.execute(_FOLDED, wanted).fetchall()
+        views = [] if found else cursor.execute(_VIEW, wanted).fetchall()
+    except duckdb.InterruptException:
+        raise
+    except duckdb.Error:  # its text may quote the connection string of a database that does not answer
+        raise DpsqlError("an attached database does not list its tables: DETACH it, or mend the connection") from None
+    found += [row for row in rows if all(fold(a) == fold(b) for a, b in zip(row, wanted, strict=False))]
     if not found:
-        rows = cursor.execute(_FOLDED, wanted).fetchall()
-        found = [row for row in rows if all(fold(a) == fold(b) for a, b in zip(row, wanted, strict=False))]
-    if not found:
-        for *view, definition in cursor.execute(_VIEW, [catalog, schema, name]).fetchall():
+        for *view, definition in views:
             raise FoundView((view[0], view[1], view[2]), definition)
         return None
     database, owner, table, definition, home, oid, comment = found[0]
@@ -240,6 +248,26 @@ def _lookup(cursor: duckdb.DuckDBPyConnection, catalog: str, schema: str, name: 
         Column(name, kind, null == "YES", name in generated, name in collated) for name, kind, null, *_ in columns
     )
     return Source(database, owner, table, tuple(listed), (home, oid), comment)
+
+
+_KINDS: Final = "SELECT database_name, type, path, readonly FROM duckdb_databases() WHERE NOT internal"
+
+
+def _refuse_foreign(cursor: duckdb.DuckDBPyConnection, parts: tuple[str, str, str]) -> None:
+    """Refuse a table of a database that is no DuckDB database: one of Postgres, SQLite, MySQL, DuckLake, Iceberg, ….
+
+    Its books would be written there, without DuckDB's transactions; its path is a connection string with a password.
+
+    Raises:
+        InvalidArgument: it is one; says what will work.
+    """
+    for catalog, kind, *_ in cursor.execute(_KINDS).fetchall():
+        if fold(catalog) == fold(parts[0]) and kind != DUCKDB:
+            shown = ".".join(part if part.isidentifier() else quote(part) for part in (catalog, *parts[1:]))
+            raise InvalidArgument(
+                f"{shown} is in {catalog!r}, a database of type {kind}, and dpsql works on tables of DuckDB databases: "
+                f"copy it into one, CREATE TABLE … AS FROM {shown}, and name the copy"
+            )
 
 
 def _generated(definition: str, names: Sequence[str]) -> set[str]:
@@ -281,8 +309,10 @@ def enum_values(type_name: str) -> tuple[str, ...] | None:
 
 
 def place(cursor: duckdb.DuckDBPyConnection, catalog: str) -> tuple[Path | None, bool]:
-    """The file of a database, None for one in memory, and whether it is read-only."""
-    sql = "SELECT path, readonly FROM duckdb_databases() WHERE database_name = ?"
-    rows = cursor.execute(sql, [catalog]).fetchall()
-    path, read_only = rows[0] if rows else (None, False)
-    return Path(path) if path else None, bool(read_only)
+    """The file of a database, None for one that is in no file here, and whether it is read-only."""
+    found = [row for row in cursor.execute(_KINDS).fetchall() if row[0] == catalog]
+    if not found:
+        return None, False
+    _, kind, path, read_only = found[0]
+    is_file = path and kind == DUCKDB and "://" not in path  # else a connection string, or an address with a token
+    return Path(path) if is_file else None, bool(read_only)

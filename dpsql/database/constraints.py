@@ -217,16 +217,15 @@ def _holds(
     columns: dict[str, npt.NDArray[Any]],
 ) -> npt.NDArray[np.bool_]:
     """For each row of codes, whether all predicates hold of its decoded values."""
-    types = {column.name: column.type for column in source.columns}
     prefix = "dpsql_"  # of no column of the source
-    while any(fold(name).startswith(prefix) for name in types):
+    while any(fold(column.name).startswith(prefix) for column in source.columns):
         prefix = "_" + prefix
     frame = pd.DataFrame({prefix + name: values for name, values in columns.items()})
     frame[prefix + "row"] = np.arange(len(frame))
     values: list[exp.Expr] = [exp.column(prefix + "row")]
     for number, attribute in enumerate(attributes):
         value = decode(attribute, f"{prefix}c{number}", f"{prefix}t{number}")
-        typed = exp.cast(value, exp.DataType.build(types[attribute.name], dialect="duckdb"))
+        typed = exp.cast(value, exp.DataType.build(attribute.released_type, dialect="duckdb"))
         values.append(exp.alias_(typed, attribute.name, quoted=True))
     decoded = (
         exp.select(*values).from_(exp.to_table(prefix + "frame")).subquery(exp.to_identifier(source.name, quoted=True))

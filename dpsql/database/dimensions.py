@@ -1,7 +1,7 @@
 """Public tables that a query joins: read in full, checked to have one row for each key, and put beside the domain.
 
-They are read without noise, so they must be public; what is read of them takes part in the release's key, for another
-content is another question.
+They are read without noise, so they must be public: that is asked in the snapshot in which they are read. They are read
+while a statement is bound, because what is read takes part in the release's key: another content is another question.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import pandas as pd
 from sqlglot import exp
 
 from dpsql.database.encoding import data_type
+from dpsql.database.reads import is_public, snapshot
 from dpsql.errors import InvalidQuery
 from dpsql.query import Dimension
 
@@ -53,18 +54,27 @@ def load(cursor: duckdb.DuckDBPyConnection, dimension: Dimension) -> Loaded:
     """Read a public table.
 
     Raises:
-        InvalidQuery: it is too large, or two of its rows have the same key.
+        InvalidQuery: it is not public (any more), too large, or two of its rows have the same key.
     """
-    table = dimension.origin.table()
     texts = [
         exp.alias_(
             exp.cast(exp.column(exp.to_identifier(name, quoted=True)), "VARCHAR", dialect="duckdb"), f"dpsql_d{number}"
         )
         for number, (name, _) in enumerate(dimension.columns)
     ]
-    query = exp.select(*texts).from_(table).limit(_MOST_ROWS + 1)
-    rows = cursor.execute(query.sql(dialect="duckdb")).fetchall()
     name = dimension.origin.name
+    query = exp.select(*texts).from_(dimension.origin.table()).limit(_MOST_ROWS + 1)
+    try:
+        with snapshot(cursor):
+            rows = (
+                cursor.execute(query.sql(dialect="duckdb")).fetchall() if is_public(cursor, dimension.origin) else None
+            )
+    except duckdb.InterruptException:
+        raise
+    except duckdb.Error:
+        raise InvalidQuery(f"query: {name!r} cannot be read: it was changed meanwhile, or memory is short") from None
+    if rows is None:
+        raise InvalidQuery(f"query: {name!r} is not a public table: it is protected, or no plain table any more")
     if len(rows) > _MOST_ROWS:
         raise InvalidQuery(f"query: {name!r} has more than {_MOST_ROWS} rows, too many to join: join a smaller table")
     keys = [tuple(row[key] for key in dimension.keys) for row in rows]

@@ -8,7 +8,7 @@ where the attribute has neither, NULL.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
@@ -19,9 +19,18 @@ import pandas as pd
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from dpsql.database.catalog import Column, enum_values
+from dpsql.database.catalog import Column, Source, enum_values
 from dpsql.database.formulas import sql_of_formula
-from dpsql.domain import FLOAT_TYPES, INTEGER_TYPES, Attribute, can_be_binned, decimal_scale, equal_width
+from dpsql.domain import (
+    FLOAT_TYPES,
+    INTEGER_TYPES,
+    Attribute,
+    can_be_binned,
+    decimal_scale,
+    equal_width,
+    kind_of,
+    public_type,
+)
 from dpsql.errors import InvalidArgument
 from dpsql.linear import Moment
 
@@ -194,11 +203,26 @@ def can_not_be_listed(type_name: str) -> bool:
 
 
 def automatic(column: Column) -> Attribute | None:
-    """The domain that a column's type declares by itself (ENUM, BOOLEAN), else None."""
+    """The domain that a column's type declares by itself (BOOLEAN), else None.
+
+    ENUM does not: its members may be the values that some table held when the type was made.
+    """
+    return declare_members(column, nullable=column.nullable) if column.type == "BOOLEAN" else None
+
+
+def declare_members(column: Column, *, nullable: bool) -> Attribute:
+    """The domain of an ENUM's members, or of both BOOLEANs.
+
+    Raises:
+        InvalidArgument: another type, which has no members.
+    """
     values = ("false", "true") if column.type == "BOOLEAN" else enum_values(column.type)
     if values is None:
-        return None
-    return Attribute(column.name, column.type, "values", values, nullable=column.nullable, origin="type")
+        raise InvalidArgument(
+            f"column {column.name!r} is of type {kind_of(column.type)}, which lists no members: type := true is for "
+            "ENUM columns; give values := […], or lower, upper and bins"
+        )
+    return Attribute(column.name, column.type, "values", values, nullable=nullable, origin="type")
 
 
 def declare_values(
@@ -217,11 +241,12 @@ def declare_values(
     """
     if can_not_be_listed(column.type):
         raise InvalidArgument(
-            f"column {column.name!r} is of type {column.type}, which can have no domain: say "
+            f"column {column.name!r} is of type {kind_of(column.type)}, which can have no domain: say "
             f"dp_domain(…, {column.name!r}, exclude := true)"
         )
-    texts = canonical(cursor, values, column.type, "values")
-    other_text = None if other is None else canonical(cursor, [other], column.type, "other")[0]
+    kind = public_type(column.type)
+    texts = canonical(cursor, values, kind, "values")
+    other_text = None if other is None else canonical(cursor, [other], kind, "other")[0]
     if not texts:
         raise InvalidArgument("values is empty: give at least one")
     if len(texts) > _MOST_CODES:
@@ -231,9 +256,7 @@ def declare_values(
         raise InvalidArgument(f"values repeats {sorted(repeated)[0]!r}: give each once")
     if other_text in texts:
         raise InvalidArgument(f"other is {other_text!r}, which is one of values: choose another text")
-    return Attribute(
-        column.name, column.type, "values", tuple(texts), nullable=nullable, other=other_text, origin=origin
-    )
+    return Attribute(column.name, kind, "values", tuple(texts), nullable=nullable, other=other_text, origin=origin)
 
 
 def declare_bins(
@@ -254,7 +277,8 @@ def declare_bins(
     """
     if not can_be_binned(column.type):
         raise InvalidArgument(
-            f"column {column.name!r} is of type {column.type}, which has no bins: give values := […] or exclude := true"
+            f"column {column.name!r} is of type {kind_of(column.type)}, which has no bins: give values := […] or "
+            "exclude := true"
         )
     is_float = column.type in FLOAT_TYPES
     if edges is not None:
@@ -405,6 +429,14 @@ def _search(column: exp.Column, attribute: Attribute, low: int, high: int) -> ex
 # --- decoding: released codes to values -------------------------------------------------------------------------------
 
 
+def released_columns(source: Source, names: Sequence[str], attributes: Iterable[Attribute]) -> exp.Select:
+    """A SELECT of no row, with the columns of a synthetic table in the types in which they come out."""
+    as_text = {attribute.name for attribute in attributes if attribute.released_type == "VARCHAR"}
+    columns = [_identifier(name) for name in names]
+    typed = [exp.alias_(_text(c), c.name, quoted=True) if c.name in as_text else c for c in columns]
+    return exp.select(*typed).from_(source.table()).limit(0)
+
+
 def decode(attribute: Attribute, code: str, ticks: str) -> exp.Expr:
     """The value of a code, from the columns `code` and (for bins) `ticks` of a released frame."""
     index = exp.column(code)
@@ -419,7 +451,7 @@ def decode(attribute: Attribute, code: str, ticks: str) -> exp.Expr:
             exp.Add(this=index, expression=exp.Literal.number(1)),
             dialect="duckdb",
         )
-        return exp.cast(listed, data_type(attribute.type), dialect="duckdb")
+        return exp.cast(listed, data_type(attribute.released_type), dialect="duckdb")
     regular = exp.LT(this=index, expression=exp.Literal.number(attribute.regular))
     value = exp.case().when(regular, from_tick(exp.column(ticks), attribute.type))
     if attribute.other is not None:

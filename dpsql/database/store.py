@@ -28,7 +28,7 @@ from dpsql.database import chain, heads
 from dpsql.database.answers import COLUMNS, Cells, answers_from, cells_of, digest, row_of
 from dpsql.database.catalog import Source, place
 from dpsql.database.chain import Link
-from dpsql.database.encoding import data_type, decode, from_tick
+from dpsql.database.encoding import data_type, decode, from_tick, released_columns
 from dpsql.database.marks import (
     Known,
     Listed,
@@ -751,6 +751,11 @@ class Books:
             self.secure()
         return {attribute.name: attribute for attribute in attributes}
 
+    def released_types(self, source: str) -> set[str]:
+        """The types of which a source's releases were charged for every member, so that those are known."""
+        rows = self._run("SELECT domain FROM dpsql.release WHERE source = $source", {"source": source})
+        return {a.type for (text,) in rows for a in Domain.from_json(text) if a.origin == "type"}
+
     def constrain(self, source: str, constraint: Constraint, *, remove: bool = False) -> None:
         """Record a fact about a source's rows, or take it back; doing it twice is harmless."""
         self.check_writable()
@@ -1074,14 +1079,14 @@ class Books:
 
         Args:
             entry: the release.
-            source: whose column types the rows get.
+            source: whose column types the rows get, as far as those are public.
             columns: of the synthetic table, in order.
             frame: for attribute number i, its codes as `c<i>` and for bins ticks as `t<i>`.
             report: what the fit says of itself; from released values only.
         """
         attributes = {a.name: (f"c{i}", f"t{i}", a) for i, a in enumerate(entry.domain)}
         excluded = {a.name: a for a in entry.domain.excluded}
-        schema = exp.select(*map(_quoted, columns)).from_(source.table()).limit(0)
+        schema = released_columns(source, columns, (*entry.domain, *entry.domain.excluded))
         values = []
         for name in columns:
             code, ticks, attribute = attributes[name] if name in attributes else ("", "", excluded[name])
@@ -1404,9 +1409,10 @@ def _is_conflict(error: BaseException) -> bool:
 
 
 def catalogs_with_books(cursor: duckdb.DuckDBPyConnection) -> list[str]:
-    """The attached databases that have books."""
+    """The attached databases that have books, of DuckDB's own kind."""
     rows = cursor.execute(
-        "SELECT database_name FROM duckdb_tables() WHERE schema_name = 'dpsql' AND table_name = 'account' ORDER BY 1"
+        "SELECT database_name FROM duckdb_tables() WHERE schema_name = 'dpsql' AND table_name = 'account' "
+        "AND database_name IN (SELECT database_name FROM duckdb_databases() WHERE type = 'duckdb') ORDER BY 1"
     ).fetchall()
     return [name for (name,) in rows]
 
@@ -1418,8 +1424,8 @@ def check_all(cursor: duckdb.DuckDBPyConnection) -> None:
         BooksError: those of one do not fit together, or are lost; see `Books.check`.
     """
     with_books = set(catalogs_with_books(cursor))
-    sql = "SELECT database_name FROM duckdb_databases() WHERE NOT internal AND NOT readonly ORDER BY 1"
-    for (catalog,) in cursor.execute(sql).fetchall():
+    sql = "SELECT database_name FROM duckdb_databases() WHERE type = 'duckdb' AND NOT internal AND NOT readonly"
+    for (catalog,) in sorted(cursor.execute(sql).fetchall()):
         books = Books(cursor, catalog)
         if catalog in with_books:
             books.check()

@@ -142,7 +142,7 @@ def _tables(db: dpsql.Database) -> None:
     db.sql(
         f"CREATE TABLE people AS SELECT '{CANARY}' AS city, 'F' AS sex, i AS age, i % 2 = 0 AS sick FROM range(99) r(i)"
     )
-    db.protect("people", epsilon=3.0, delta=1e-6)
+    db.protect("people", epsilon=3.0, delta=1e-6, enums=True)
     db.domain("people", "age", lower=0, upper=98)
     db.domain("people", "sex", values=["F", "M"])
     db.domain("people", "city", values=["Rome", "Paris"])

@@ -169,10 +169,10 @@ def test_encoding_never_fails_on_a_value(db):
         assert {code for (code,) in codes} <= {None, *range(12)}
 
 
-def test_enum_and_boolean_declare_themselves(db):
+def test_boolean_declares_itself_and_enum_by_the_owners_word(db):
     db.sql("CREATE TYPE size AS ENUM ('s', 'm', 'it''s')")
     db.sql("CREATE TABLE t (a size, b BOOLEAN NOT NULL)")
-    db.protect("t", epsilon=1, delta=1e-6)
+    db.protect("t", epsilon=1, delta=1e-6, enums=True)
     from dpsql.database.store import Books
 
     source = find_source(db.connection, "t")
