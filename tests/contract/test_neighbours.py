@@ -291,7 +291,7 @@ def synthesize(tables, name: str, bases, release: str, **options) -> None:
     for base in bases:
         tables.db.synthesize(
             f"t{base}",
-            0.5,
+            5.0,
             mechanism=name,
             columns=("a", "s", "x"),
             reuse=False,
@@ -329,8 +329,11 @@ def test_a_weight_that_is_doubled_is_noticed(tables, found, monkeypatch):
         found.check(EACH, 0.0)
 
 
-@pytest.mark.parametrize("tables", ["replaced", "units"], indirect=True)
-@pytest.mark.parametrize("name", ["direct", "mwem", "fem"])
+@pytest.mark.parametrize(
+    ("tables", "name"),
+    [("replaced", "direct"), ("replaced", "mwem"), ("units", "direct"), ("units", "mwem"), ("units", "fem")],
+    indirect=["tables"],
+)
 def test_a_sensitivity_of_one_row_is_noticed(tables, found, monkeypatch, name):
     for claimed in ("cell", "marginal_l1", "marginal_l2_squared"):
         monkeypatch.setattr(Neighbours, claimed, property(lambda neighbours: 1))
