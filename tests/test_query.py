@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import dpsql
+from dpsql.errors import DpsqlError
 from dpsql.process import deep_recursion
 
 FIXTURES = Path(__file__).parent / "fixtures" / "workload"
@@ -440,7 +441,7 @@ def test_another_domain_is_another_question(noisy):
 
 
 def test_free_answers_leave_out_what_would_be_biased(db):
-    """A marginal whose other column has values without a cell lost their rows; one of an older table is of other rows."""
+    """Rows with a value outside another column's domain are not left out; a marginal of an older table is, of other rows."""
     db.sql(
         "CREATE TABLE t AS SELECT (i % 3)::TINYINT AS g, CASE WHEN i % 2 = 0 THEN 'x' ELSE 'y' END AS b FROM range(3000) r(i)"
     )
@@ -449,8 +450,7 @@ def test_free_answers_leave_out_what_would_be_biased(db):
     db.domain("t", "b", values=["x"])
     db.synthesize("t", 5.0, mechanism="direct", workload="SELECT g, b, count(*) FROM t GROUP BY ALL", steps=10)
     sql = "SELECT g, count(*) AS n FROM t GROUP BY g"
-    with pytest.raises(duckdb.Error, match="no earlier release measured g together"):
-        db.query(sql, 0)
+    assert abs(db.query(sql, 0).n.iloc[0] - 1000) < 50  # rows outside the domain of b have a cell of their own
     db.synthesize("t", 5.0, mechanism="direct", workload=sql, steps=10)
     assert abs(db.query(sql, 0).n.iloc[0] - 1000) < 50
     db.sql("INSERT INTO t SELECT 0, 'x' FROM range(5000)")
@@ -475,7 +475,7 @@ def test_what_differs_inside_a_bin_is_refused(wide, condition, answered):
     if answered:
         assert abs(wide.query(sql, 60.0).n.iloc[0] - expected) <= 6
     else:
-        with pytest.raises(duckdb.Error, match="is not known to be the same|is no constant"):
+        with pytest.raises(DpsqlError, match="is not known to be the same|is no constant"):
             wide.query(sql, 60.0)
 
 

@@ -22,7 +22,7 @@ import math
 import string
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import AbstractContextManager
@@ -71,10 +71,8 @@ def load_mbi() -> Any:
 
 def _wide_numbers() -> AbstractContextManager[Any]:
     """64-bit numbers, in this thread only."""
-    enable: Callable[[bool], AbstractContextManager[Any]] | None = getattr(jax, "enable_x64", None)
-    if enable is None:  # JAX before 0.8
-        enable = importlib.import_module("jax.experimental").enable_x64
-    return enable(True)
+    wide: AbstractContextManager[Any] = jax.enable_x64(True)
+    return wide
 
 
 def maximal(domain: Domain, cliques: Sequence[Clique]) -> list[Clique]:
