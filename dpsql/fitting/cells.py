@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.constraint import Allowed
-from dpsql.fitting.compilation import keep_programs
+from dpsql.fitting.compilation import MOST_PROGRAMS, keep_programs, own_program
 from dpsql.fitting.relaxation import Blocks, Codes, Floats, RelaxedTable
 from dpsql.fitting.rounding import draw_each, groups_of
 from dpsql.progress import Progress
@@ -66,7 +66,7 @@ def sparsemax(values: jax.Array, blocks: Sequence[tuple[int, int]], steps: int =
 def random_start(blocks: Blocks, rows: int, seed: int) -> Floats:
     """SparseMax of uniform numbers in [−1, 1], shape (T, n′)."""
     start = np.random.default_rng(seed).uniform(-1, 1, size=(blocks.width, rows)).astype(np.float32)
-    return np.asarray(sparsemax(jnp.asarray(start), places_of(blocks)))
+    return np.asarray(_sparsemax_program(places_of(blocks), rows)(start))
 
 
 def fit_cells(
@@ -110,42 +110,36 @@ def fit_cells(
         codes = np.unravel_index(cell, [blocks.sizes[place] for place in places])
         index[number, : len(places)] = [blocks.offsets[p] + int(code) for p, code in zip(places, codes, strict=True)]
     weight[: len(queries)], target[: len(queries)] = 1, targets
-    advance = _program(places_of(blocks), relaxation)
-    d = jnp.asarray(start if relaxation == "sparsemax" else np.log(start + _SMALLEST))
-    zero = jnp.zeros_like(d)
-    state = _State(d, zero, zero, jnp.int32(0), jnp.float32(np.inf), d, jnp.int32(0))
-    constants = (
-        jnp.asarray(index),
-        jnp.asarray(least),
-        jnp.asarray(weight),
-        jnp.asarray(target),
-        jnp.float32(rate),
-        jnp.float32(tolerance),
-    )
+    advance = _program(places_of(blocks), relaxation, start.shape[1], index.shape)
+    d = (start if relaxation == "sparsemax" else np.log(start + _SMALLEST)).astype(np.float32)
+    zero = np.zeros_like(d)
+    state = _State(d, zero, zero, np.int32(0), np.float32(np.inf), d, np.int32(0))
+    constants = (index, least, weight, target, np.float32(rate), np.float32(tolerance))
     chunk = 1
     progress.stage("projecting", steps)
     while int(state.done) < steps and int(state.waited) < _PATIENCE[relaxation]:
         begin, before = time.monotonic(), int(state.done)
-        state = advance(state, constants, jnp.int32(min(steps, before + chunk)))
+        state = advance(state, constants, np.int32(min(steps, before + chunk)))
         taken = int(state.done) - before
         seconds = time.monotonic() - begin
         progress.advance(taken, f"loss {float(state.least):.3g}")
         if before > 0:
             chunk = max(1, min(2 * chunk, int(chunk * _CHUNK_SECONDS / max(seconds, 1e-6))))
-    table = state.best if relaxation == "sparsemax" else _softmax(state.best, places_of(blocks))
+    finish = _softmax_program(places_of(blocks), start.shape[1])
+    table = state.best if relaxation == "sparsemax" else finish(state.best)
     return np.asarray(table), int(state.done)
 
 
 class _State(NamedTuple):
     """Where Adam is: D′ or its logarithms, its two moments, the steps taken; the least loss, its D′, steps since."""
 
-    table: jax.Array
-    first: jax.Array
-    second: jax.Array
-    done: jax.Array
-    least: jax.Array
-    best: jax.Array
-    waited: jax.Array
+    table: Any
+    first: Any
+    second: Any
+    done: Any
+    least: Any
+    best: Any
+    waited: Any
 
 
 def places_of(blocks: Blocks) -> tuple[tuple[int, int], ...]:
@@ -167,8 +161,18 @@ def _answers(padded: jax.Array, index: jax.Array, least: jax.Array) -> jax.Array
     return jnp.take_along_axis(jnp.stack(tail).mean(axis=2), least[None, :], axis=0)[0]
 
 
-@lru_cache(maxsize=8)
-def _program(places: tuple[tuple[int, int], ...], relaxation: str) -> Any:
+@lru_cache(maxsize=MOST_PROGRAMS)
+def _sparsemax_program(places: tuple[tuple[int, int], ...], rows: int) -> Any:
+    return own_program(lambda values: sparsemax(values, places))
+
+
+@lru_cache(maxsize=MOST_PROGRAMS)
+def _softmax_program(places: tuple[tuple[int, int], ...], rows: int) -> Any:
+    return own_program(lambda theta: _softmax(theta, places))
+
+
+@lru_cache(maxsize=MOST_PROGRAMS)
+def _program(places: tuple[tuple[int, int], ...], relaxation: str, rows: int, questions: tuple[int, ...]) -> Any:
     def advance(state: _State, constants: Any, until: jax.Array) -> _State:
         index, least, weight, target, rate, tolerance = constants
 
@@ -200,7 +204,7 @@ def _program(places: tuple[tuple[int, int], ...], relaxation: str) -> Any:
         patience = _PATIENCE[relaxation]
         return jax.lax.while_loop(lambda at: (at.done < until) & (at.waited < patience), step, state)
 
-    return jax.jit(advance)
+    return own_program(advance)
 
 
 def draw_rows(model: RelaxedTable, rows: int, generator: np.random.Generator, allowed: Sequence[Allowed] = ()) -> Codes:

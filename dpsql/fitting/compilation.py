@@ -1,20 +1,42 @@
-"""Compiled programs are kept between processes, in the user's cache folder.
+"""Compiled programs: how many a process keeps in memory, and where they are kept between processes.
 
-A program depends on shapes only (sizes of domains, n′, numbers of tiles), never on counts or rows. A cache folder that
-the user has set for JAX (`JAX_COMPILATION_CACHE_DIR`) is left as it is; `DPSQL_CACHE=0` keeps nothing.
+A program depends on shapes only (sizes of domains, n′, numbers of tiles), never on counts or rows. A program takes some
+three megabytes, and JAX keeps what it compiled for a function as long as the function lives. So each shape gets a
+function of its own (`own_program`), and a cache of a few of them forgets the one that was used least recently: a service
+that runs for months stays as large as it is. For the same reason nothing is computed by JAX outside such a program.
+
+Between processes they are kept in the user's cache folder. A cache folder that the user has set for JAX
+(`JAX_COMPILATION_CACHE_DIR`) is left as it is; `DPSQL_CACHE=0` keeps nothing.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import jax
 import platformdirs
 
+MOST_PROGRAMS: Final = 16
+"""Shapes of one kind whose programs a process keeps."""
 _WORTH_KEEPING: Final = 0.2  # seconds of compilation
+
+
+def own_program(function: Callable[..., Any], **options: Any) -> Any:
+    """A function as JAX compiles it, with compiled programs of its own: they are freed when it is.
+
+    Args:
+        function: what to compile.
+        **options: of `jax.jit`.
+    """
+
+    def own(*arrays: Any) -> Any:  # JAX knows programs by the function's identity
+        return function(*arrays)
+
+    return jax.jit(own, **options)
 
 
 @lru_cache(maxsize=1)

@@ -27,16 +27,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
 from dpsql.domain import Clique, Domain
-from dpsql.fitting.compilation import keep_programs
+from dpsql.fitting.compilation import MOST_PROGRAMS, keep_programs, own_program
 from dpsql.marginal import Measurement
 from dpsql.progress import Progress, Quiet
 
@@ -354,11 +353,9 @@ class _Descent:
         return Fit(tree, residual, self.taken, converged)
 
     def _marginals(self, theta: Potentials) -> dict[Clique, Table]:
-        domain = _mbi_domain(self._mbi, self._domain)
-        arrays = {c: self._mbi.Factor(domain.project(c), jnp.asarray(theta[c])) for c in self._cliques}
-        potentials = self._mbi.CliqueVector(domain, self._cliques, arrays)
-        found = self._mbi.marginal_oracles.message_passing_fast(potentials, 1.0)
-        return {clique: np.asarray(found[clique].values) for clique in self._cliques}
+        sizes = tuple(zip(self._domain.names, self._domain.shape(self._domain.names), strict=True))
+        found = _marginals_program(sizes, tuple(self._cliques))([theta[clique] for clique in self._cliques])
+        return {clique: np.asarray(table) for clique, table in zip(self._cliques, found, strict=True)}
 
     def _descend(self, steps: int) -> tuple[float, bool]:
         marginals = self._marginals(self._theta)
@@ -383,6 +380,21 @@ class _Descent:
                 converged = watched - value <= _ENOUGH * value
                 watched = value
         return float(np.sqrt(2 * value / self._loss.cells)), converged
+
+
+@lru_cache(maxsize=MOST_PROGRAMS)
+def _marginals_program(sizes: tuple[tuple[str, int], ...], cliques: tuple[Clique, ...]) -> Any:
+    """The compiled function from potentials to marginals, both one table for each clique."""
+    mbi = load_mbi()
+    domain = mbi.Domain(*zip(*sizes, strict=True))
+
+    def marginals(theta: Sequence[Any]) -> list[Any]:
+        arrays = {c: mbi.Factor(domain.project(c), table) for c, table in zip(cliques, theta, strict=True)}
+        potentials = mbi.CliqueVector(domain, list(cliques), arrays)
+        found = mbi.marginal_oracles.message_passing_fast(potentials, 1.0)
+        return [found[clique].values for clique in cliques]
+
+    return own_program(marginals)
 
 
 class _Loss:

@@ -45,7 +45,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from dpsql.domain import Domain
 from dpsql.errors import DpsqlError
-from dpsql.fitting.compilation import keep_programs
+from dpsql.fitting.compilation import MOST_PROGRAMS, keep_programs, own_program
 from dpsql.fitting.relaxation import Blocks, RelaxedTable, simplex_projection
 from dpsql.marginal import Measurement
 from dpsql.progress import Progress
@@ -337,7 +337,8 @@ class _Program:
         self._block = np.repeat(np.arange(len(sizes)), sizes)
         self._membership = np.eye(len(sizes), dtype=self._kind)[:, self._block]
         self._mesh, self._shared = mesh, mesh.size > 1
-        self._advance = jax.jit(self._spread(self._steps) if self._shared else self._steps, donate_argnums=0)
+        self._advance = own_program(self._spread(self._steps) if self._shared else self._steps, donate_argnums=0)
+        self._finish = own_program(self._table)
 
     def _spread(self, steps: Any) -> Any:
         """The same steps, each device with its relaxed rows and its tiles."""
@@ -374,20 +375,20 @@ class _Program:
         }
         theta = theta.astype(real)
         state = tuple(jax.device_put(array, by_row) for array in (theta, 0 * theta, 0 * theta))
-        constants = (tiles, jnp.asarray(log_prior, real), real(pull), real(self._first_rate(rate)))
+        constants = (tiles, log_prior.astype(real), real(pull), real(self._first_rate(rate)))
         progress.stage("fitting", steps)
         done, chunk, loss = 0, 1, real(0)
         while done < steps:
             chunk = min(chunk, steps - done)
             begin = time.monotonic()
-            state, loss = self._advance(state, constants, jnp.int32(done), jnp.int32(chunk), real(steps))
+            state, loss = self._advance(state, constants, np.int32(done), np.int32(chunk), real(steps))
             loss.block_until_ready()
             seconds = time.monotonic() - begin
             done += chunk
             progress.advance(chunk, f"loss {float(loss):.4g}")
             if done > 1:  # the first chunk includes the compilation
                 chunk = max(1, min(2 * chunk, int(chunk * _CHUNK_SECONDS / max(seconds, 1e-6))))
-        return np.asarray(state[0]), np.asarray(self._table(state[0])), float(loss)
+        return np.asarray(state[0]), np.asarray(self._finish(state[0])), float(loss)
 
     def _first_rate(self, rate: float) -> float:
         return rate if self._relaxation == "softmax" else rate * _SPARSEMAX_RATE
@@ -489,7 +490,7 @@ def _product(factors: Sequence[jax.Array], rows: int, p: jax.Array) -> jax.Array
     return result
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=MOST_PROGRAMS)
 def _program(
     sizes: tuple[int, ...],
     rows: int,

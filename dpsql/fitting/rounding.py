@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from dpsql.constraint import Allowed
 from dpsql.domain import Clique
-from dpsql.fitting.compilation import keep_programs
+from dpsql.fitting.compilation import MOST_PROGRAMS, keep_programs, own_program
 from dpsql.fitting.relaxation import Blocks, Codes, RelaxedTable, draw_codes
 from dpsql.progress import Progress
 
@@ -39,6 +39,7 @@ MOST_TARGET_CELLS: Final = 8_000_000
 MOST_OFFERS: Final = 1_500_000  # of one attribute: with more rows, drawing alone comes near enough
 _BATCHES_PER_SWEEP: Final = 1500  # of one attribute: larger batches decide on older distances
 _BATCHES_AT_ONCE: Final = 1024
+_LEAST_PLACES: Final = 1024
 _WEIGHTS_AT_ONCE: Final = 20_000_000
 
 
@@ -153,7 +154,11 @@ def draw_each(model: RelaxedTable, groups: Sequence[Group], parents: Codes, gene
 
 
 class _Swaps:
-    """The rows under change, with the distance of every target cell."""
+    """The rows under change, with the distance of every target cell.
+
+    The number of rows is noisy, so each release has another one. All arrays are padded to one of a few lengths: then the
+    next release finds the program that an earlier one compiled.
+    """
 
     def __init__(
         self, model: RelaxedTable, targets: Sequence[Clique], groups: Sequence[Group], rows: int, codes: Codes
@@ -182,22 +187,22 @@ class _Swaps:
             padded[number, : len(numbers)] = strides[numbers]
             starts[number, : len(numbers)] = offsets[numbers]
         padding = (1 << max(0, cell).bit_length()) - cell
-        self._error = jnp.asarray(np.concatenate([*parts, np.zeros(padding)]), jnp.float32)
-        self._codes = jnp.asarray(codes, jnp.int32)
-        self._batch = -(-min(rows, MOST_OFFERS) // _BATCHES_PER_SWEEP)
+        self._error = jax.device_put(np.concatenate([*parts, np.zeros(padding)]).astype(np.float32))
+        self._rows, self._codes = rows, jax.device_put(_padded(codes))
+        self._batch = -(-min(_places_for(rows), MOST_OFFERS) // _BATCHES_PER_SWEEP)
         self._groups = len(groups)
-        self._geometry = (jnp.asarray(padded), jnp.asarray(starts), jnp.asarray(moved))
+        self._geometry = tuple(jax.device_put(array) for array in (padded, starts, moved))
 
     def sweep(self, chosen: Codes, proposals: Codes, generator: np.random.Generator, progress: Progress) -> None:
         """Offer each of the chosen rows a swap of every group once, in random order."""
         rows, batch = len(chosen), self._batch
-        offered, ids = jnp.asarray(proposals, jnp.int32), jnp.asarray(chosen, jnp.int32)
+        offered, ids = jax.device_put(_padded(proposals)), jax.device_put(_padded(chosen))
         orders = np.stack([generator.permutation(rows) for _ in range(self._groups)]).astype(np.int32)
         usable = rows // batch * batch
         batches = orders[:, :usable].reshape(-1, batch)
         owners = np.repeat(np.arange(self._groups, dtype=np.int32), usable // batch)
         mixed = generator.permutation(len(owners))
-        run = _compiled()
+        run = _program(self._codes.shape, offered.shape, batch, self._error.shape, self._geometry[0].shape)
         for begin in range(0, len(mixed), _BATCHES_AT_ONCE):
             part = mixed[begin : begin + _BATCHES_AT_ONCE]
             padded = np.resize(part, _BATCHES_AT_ONCE)
@@ -206,9 +211,9 @@ class _Swaps:
                 self._error,
                 ids,
                 offered,
-                jnp.asarray(batches[padded]),
-                jnp.asarray(owners[padded]),
-                jnp.int32(len(part)),
+                batches[padded],
+                owners[padded],
+                np.int32(len(part)),
                 *self._geometry,
             )
             self._error.block_until_ready()
@@ -216,12 +221,30 @@ class _Swaps:
 
     def codes(self) -> Codes:
         """The rows as they are now."""
-        return np.asarray(self._codes, np.int64)
+        return np.asarray(self._codes, np.int64)[: self._rows]
 
 
-@lru_cache(maxsize=1)
-def _compiled() -> Any:
-    return jax.jit(_run_batches, donate_argnums=(0, 1))
+def _places_for(rows: int) -> int:
+    """How many rows there is room for: at most an eighth more than `rows`, or 1024.
+
+    >>> _places_for(5), _places_for(5000), _places_for(5020), _places_for(100_000)
+    (1024, 5120, 5120, 106496)
+    """
+    step = max(_LEAST_PLACES, 1 << max(0, rows.bit_length() - 4))
+    return -(-rows // step) * step
+
+
+def _padded(codes: Codes) -> npt.NDArray[np.int32]:
+    """Codes with zeros after the last row, in 32 bits."""
+    padded = np.zeros((_places_for(len(codes)), *codes.shape[1:]), np.int32)
+    padded[: len(codes)] = codes
+    return padded
+
+
+@lru_cache(maxsize=MOST_PROGRAMS)
+def _program(*shapes: Any) -> Any:
+    """The compiled sweep of these shapes."""
+    return own_program(_run_batches, donate_argnums=(0, 1))
 
 
 def _run_batches(
