@@ -2,8 +2,8 @@
 
 A program depends on shapes only (sizes of domains, n′, numbers of tiles), never on counts or rows. A program takes some
 three megabytes, and JAX keeps what it compiled for a function as long as the function lives. So each shape gets a
-function of its own (`own_program`), and a cache of a few of them forgets the one that was used least recently: a service
-that runs for months stays as large as it is. For the same reason nothing is computed by JAX outside such a program.
+function of its own (`own_program`), and a cache of a few of them forgets the one that was used least recently. A
+service that runs for months then stays as large as it is. Nothing is computed by JAX outside such a program.
 
 Between processes they are kept in the user's cache folder. A cache folder that the user has set for JAX
 (`JAX_COMPILATION_CACHE_DIR`) is left as it is; `DPSQL_CACHE=0` keeps nothing.

@@ -156,8 +156,8 @@ def draw_each(model: RelaxedTable, groups: Sequence[Group], parents: Codes, gene
 class _Swaps:
     """The rows under change, with the distance of every target cell.
 
-    The number of rows is noisy, so each release has another one. All arrays are padded to one of a few lengths: then the
-    next release finds the program that an earlier one compiled.
+    The number of rows is noisy, so each release has another one. All arrays are padded to one of a few lengths: then
+    the next release finds the program that an earlier one compiled.
     """
 
     def __init__(

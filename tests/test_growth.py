@@ -1,0 +1,80 @@
+"""A process that makes releases for months: it compiles nothing again, and does not grow."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import jax
+import pytest
+
+import dpsql
+
+QUICK = {"relaxed_rows": 16, "steps": 20}
+
+
+def make_table(db: dpsql.Database) -> None:
+    """5,000 rows of five columns."""
+    db.sql(
+        "CREATE TABLE t AS SELECT i * 7 % 20 AS a, i % 3 AS b, i % 4 = 0 AS c, i % 5 = 0 AS d, i % 6 AS e "
+        "FROM range(5000) r(i)"
+    )
+    db.protect("t", epsilon=1000, delta=1e-6)
+    for column, values in (("a", 20), ("b", 3), ("e", 6)):
+        db.domain("t", column, lower=0, upper=values - 1)
+
+
+def test_a_second_release_compiles_nothing(db):
+    """The number of rows is noisy, so the second release has another one: no array's shape may depend on it."""
+    compiled: list[str] = []
+
+    def note(name: str, _: float, **__: object) -> None:
+        if name == "/jax/core/compile/backend_compile_duration":
+            compiled.append(name)
+
+    make_table(db)
+    db.synthesize("t", 1.0, release="first", reuse=False, **QUICK)
+    jax.monitoring.register_event_duration_secs_listener(note)
+    try:
+        rows = {db.synthesize("t", 1.0, release=f"{k}", reuse=False, **QUICK).entry.rows for k in range(3)}
+    finally:
+        jax.monitoring.unregister_event_duration_listener(note)
+    assert len(rows) > 1 or rows != {5000}
+    assert compiled == []
+
+
+def megabytes() -> float:
+    """What the process holds, after everything that is free was given back."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096 / 1e6
+
+
+def growth(releases: int, *, many: bool) -> float:
+    """Megabytes that the process grows by after the first ten releases."""
+    before, db = 0.0, dpsql.connect()
+    make_table(db)
+    for number in range(releases):
+        if number == 10:
+            before = megabytes()
+        if many:
+            db.close()
+            db = dpsql.connect()
+            make_table(db)
+        db.synthesize("t", 1.0, release=str(number), reuse=False, **QUICK)
+        db.query("SELECT b, count(*) AS n FROM t GROUP BY b", epsilon=0.1, release=str(number))
+    return megabytes() - before
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("many", [False, True], ids=["on one connection", "on a connection each"])
+def test_sixty_releases_do_not_make_the_process_grow(many):
+    """In a process of its own. A database in memory keeps its releases there, some 0.4 megabytes each."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        grown = pool.submit(growth, 60, many=many).result()
+    assert grown < (12 if many else 40)
