@@ -5,6 +5,7 @@ Long work calls `Progress.advance` at least twice a second; that is where an int
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import math
 import os
@@ -85,6 +86,9 @@ class _Look:
 class _Watcher:
     """Looks twenty times a second, on one thread that is kept: to start one takes a core's time.
 
+    A thread that still runs when Python exits keeps all modules alive, and every connection that they hold; DuckDB then
+    prints dozens of lines about them. So the thread is ended at exit.
+
     Attributes:
         lock: held while it looks.
     """
@@ -92,26 +96,33 @@ class _Watcher:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self._looks: list[_Look] = []
-        self._some = threading.Event()
+        self._some, self._ended = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
+        atexit.register(self._end)
 
     def add(self, look: _Look) -> None:
-        """From now on it is done, until it is over."""
+        """From now on it is done, until it is over; at exit no more."""
         with self.lock:
             self._looks.append(look)
-            if self._thread is None or not self._thread.is_alive():
+            if not self._ended.is_set() and (self._thread is None or not self._thread.is_alive()):
                 self._thread = threading.Thread(target=self._watch, daemon=True, name="dpsql-watcher")
                 self._thread.start()
         self._some.set()
 
+    def _end(self) -> None:
+        with self.lock:
+            self._ended.set()
+            self._some.set()
+        if self._thread is not None:
+            self._thread.join()
+
     def _watch(self) -> None:
-        while self._some.wait():
-            time.sleep(0.05)
+        while self._some.wait() and not self._ended.wait(0.05):
             with self.lock:
                 self._looks = [look for look in self._looks if not look.over]
                 for look in self._looks:
                     self._look(look)
-                if not self._looks:
+                if not self._looks and not self._ended.is_set():
                     self._some.clear()
 
     def _look(self, look: _Look) -> None:

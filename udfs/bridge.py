@@ -25,10 +25,11 @@ from __future__ import annotations
 import ctypes as C
 import itertools
 import os
+import sys
 import threading
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
@@ -327,10 +328,17 @@ def _hold(value: Any) -> int:
 
 
 @capi.delete_callback
-def _delete(number: int) -> None:
-    value = _objects.pop(number, None)
-    if isinstance(value, Scan):
+def _delete(
+    number: int, take: Callable[..., Any] = _objects.pop, is_ending: Callable[[], bool] = sys.is_finalizing
+) -> None:
+    value = take(number, None)
+    if not is_ending() and isinstance(value, Scan):
         value.close()
+
+
+# A connection that nobody closed may end after the modules of Python: DuckDB calls then, too. So the callback is never
+# freed, and when Python ends it uses no name of a module.
+C.pythonapi.Py_IncRef(C.py_object(_delete))
 
 
 def held() -> int:

@@ -2,7 +2,8 @@
 
 An instance must end when its user closes the last connection, so that the file is free again. Our C connections would
 keep it alive; they are closed when every connection that dpsql was installed on is closed. DuckDB does not tell, but it
-drops the Python objects registered on a connection then, and one of them is our guard.
+drops the Python functions that were created on a connection then, and one of them is our guard. The guard is created in
+a transaction that is rolled back: so no catalog lists it and no statement can call it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import duckdb
-import pandas as pd
 
 from dpsql.database.catalog import SEAL, current_schema
 from dpsql.database.marks import Seen, share
@@ -27,10 +27,13 @@ from dpsql.names import quote
 from . import bridge, capi
 
 PATH = Path(__file__).parent / "native" / "dpsql.duckdb_extension"
-GUARD = "__dpsql_guard"
+_GUARD: Final = "dpsql_guard"
 _CLOSED = (
     "the connection that dpsql was installed on was closed while others stayed open, and it cannot be loaded twice: "
     "close all connections to this database and open it again"
+)
+_BUSY: Final = (
+    "a transaction is open on this connection: COMMIT it or ROLLBACK, then call dpsql.install(connection) again"
 )
 _lock = threading.RLock()
 
@@ -46,6 +49,13 @@ class InstanceNumber(bridge.TableFunction):
     def bind(self, call: bridge.Call) -> bridge.Relation:
         """See `TableFunction.bind`."""
         return bridge.Query(f"SELECT {self._number:d}::BIGINT AS number")
+
+
+class _Guard:
+    """A function that a connection holds until it is closed, and that nobody calls."""
+
+    def __call__(self) -> int:
+        return 0
 
 
 class Instance:
@@ -96,10 +106,17 @@ class Instance:
         """Let `connection` keep the instance: until it is closed, our connections stay open."""
         if any(user() is connection for user in self._users):
             return
-        guard = pd.DataFrame({"dpsql": [1]})
+        guard = _Guard()
+        try:
+            connection.begin()
+        except duckdb.TransactionException:
+            raise DpsqlError(_BUSY) from None
+        try:
+            connection.create_function(_GUARD, guard, [], "BIGINT")
+        finally:
+            connection.rollback()
         weakref.finalize(guard, self._dropped)
         self._guards += 1
-        connection.register(GUARD, guard)
         self._users.append(weakref.ref(connection))
 
     def _dropped(self) -> None:

@@ -12,7 +12,7 @@ import pytest
 from dpsql.udfs import bridge, extension
 from dpsql.udfs.bridge import Call, Parameter, Query, Relation, TableFunction
 
-from dpsql.errors import InvalidArgument
+from dpsql.errors import DpsqlError, InvalidArgument
 
 EVERY_TYPE = """
     SELECT * REPLACE (coalesce(varchar, 'x') AS varchar) FROM test_all_types()
@@ -313,6 +313,32 @@ def test_closing_the_connection_ends_the_instance(tmp_path):
     assert cursor.execute("SELECT count(*) FROM squares(5)").fetchall() == [(5,)]
     connection.close()
     duckdb.connect(path).close()  # another configuration: refused while the first instance lives
+
+
+def test_nothing_of_ours_is_listed_among_the_users_objects(con):
+    """The guard that tells when a connection is closed is in no catalog."""
+    con.execute("CREATE TABLE mine AS SELECT 1 AS a")
+    assert con.execute("SHOW ALL TABLES").fetchall()[0][2] == "mine"
+    assert con.execute("SHOW TABLES").fetchall() == [("mine",)]
+    assert con.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall() == []
+    assert (
+        con.execute("SELECT function_name FROM duckdb_functions() WHERE function_name ILIKE '%guard%'").fetchall() == []
+    )
+
+
+def test_a_rolled_back_transaction_does_not_end_the_instance():
+    """A guard that was made in the user's transaction would go with it."""
+    own = duckdb.connect(config={"allow_unsigned_extensions": "true"})
+    own.begin()
+    with pytest.raises(DpsqlError, match="a transaction is open on this connection"):
+        extension.install(own, lambda instance: [Squares()])
+    own.rollback()
+    extension.install(own, lambda instance: [Squares()])
+    own.begin()
+    extension.install(own, lambda instance: [Squares()])
+    own.rollback()
+    assert own.execute("SELECT count(*) FROM squares(5)").fetchall() == [(5,)]
+    own.close()
 
 
 def test_two_instances(con):

@@ -1,0 +1,113 @@
+"""How a process ends: nothing on standard error but what went wrong, whatever was left open."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dpsql
+
+QUICK = "relaxed_rows=16, steps=20"
+BEGIN = f"""
+import dpsql
+db = dpsql.connect(*PATH)
+db.sql("CREATE TABLE t AS SELECT i % 2 = 0 AS a, i % 3 = 0 AS b FROM range(300) r(i)")
+db.protect("t", epsilon=2, delta=1e-6)
+release = db.synthesize("t", 1.0, {QUICK})
+answers = db.query("SELECT a, count(*) AS n FROM t GROUP BY a", epsilon=0.1)
+"""
+SCRIPTS = {
+    "closed": "db.close()",
+    "a connection that is never closed": "",
+    "cursors, results and relations that are open": """
+cursor = db.connection.cursor()
+open_result = cursor.execute("FROM dp_synthesize('t', epsilon := 1.0, relaxed_rows := 16, steps := 20)")
+relation = db.connection.sql("FROM dp_budget()")
+db.sql("PREPARE later AS FROM dp_budget()")
+""",
+    "a connection that outlives the modules": "import sys; sys.kept = db.connection; db.sql('PREPARE p AS FROM dp_budget()')",
+    "a second database": "other = dpsql.connect(); other.sql('FROM dp_budget()').fetchall(); db.close()",
+    "a connection of one's own": """
+import duckdb
+own = duckdb.connect(config={"allow_unsigned_extensions": "true"})
+dpsql.install(own); dpsql.install(own.cursor())
+""",
+    "work at exit": "import atexit; atexit.register(lambda: db.query('SELECT b, count(*) AS n FROM t GROUP BY b', epsilon=0.1))",
+    "an interrupted statement": """
+import threading
+def press(ended=threading.Event()):
+    while not ended.wait(0.5):
+        db.interrupt()
+threading.Thread(target=press, daemon=False).start()
+try:
+    db.sql("FROM dp_synthesize('t', epsilon := 0.5, steps := 100000, relaxed_rows := 512)").fetchall()
+except Exception as error:
+    press.__defaults__[0].set()
+    assert "interrupted" in str(error).lower(), error
+""",
+}
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Python in a process of its own."""
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False, timeout=300)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", SCRIPTS)
+def test_a_script_ends_in_silence(tmp_path, end):
+    script = tmp_path / "script.py"
+    script.write_text(BEGIN.replace("*PATH", repr(str(tmp_path / "bank.duckdb"))) + SCRIPTS[end])
+    done = run(str(script))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_exception_prints_its_traceback_alone(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(BEGIN.replace("*PATH", "") + "kept = [db.connection.cursor()]\n1 / 0\n")
+    done = run(str(script))
+    assert done.returncode == 1
+    assert re.fullmatch(
+        r'Traceback \(most recent call last\):\n  File ".*script.py", line \d+, in <module>\n    1 / 0\n'
+        r"(    [~^]+\n)?ZeroDivisionError: division by zero\n",
+        done.stderr,
+    )
+
+
+@pytest.mark.slow
+def test_commands_end_in_silence(tmp_path):
+    bank, output = str(tmp_path / "bank.duckdb"), str(tmp_path / "out.csv")
+    with dpsql.connect(bank) as db:
+        db.sql("CREATE TABLE t AS SELECT i % 2 = 0 AS a, i % 3 = 0 AS b FROM range(300) r(i)")
+        db.protect("t", epsilon=2, delta=1e-6)
+        db.sql(f"COPY (SELECT a, b FROM t LIMIT 200) TO '{tmp_path}/own.csv'")
+    quick = ["--option", "relaxed_rows=16", "--option", "steps=20"]
+    for command in (
+        ["synthesize", bank, "t", "--epsilon", "1", "--output", output, *quick],
+        ["sql", bank, "SELECT a, n FROM dp_query('SELECT a, count(*) AS n FROM t GROUP BY a', epsilon := 0.1)"],
+        ["sql", bank, "FROM dp_plan('t', epsilon := 0.5)"],
+        ["budget", bank],
+        ["ledger", "verify", bank],
+        ["doctor"],
+        ["demo", "--input", str(tmp_path / "own.csv"), "--database", str(tmp_path / "demo.duckdb")],
+    ):
+        done = run("-m", "dpsql", *command)
+        assert (done.returncode, done.stderr) == (0, ""), command
+        assert done.stdout, command
+
+
+@pytest.mark.slow
+def test_the_first_example_ends_in_silence(tmp_path):
+    """README's first example as a script: a connection at module level, which nobody closes."""
+    text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    opened, statements = re.findall(r"```(?:python|sql)\n(.*?)```", text, re.DOTALL)[:2]
+    assert "dpsql.connect(" in opened
+    assert "dp_synthesize(" in statements
+    script = tmp_path / "script.py"
+    script.write_text(f"import os\nos.chdir({str(tmp_path)!r})\n{opened}\ndb.sql({statements!r})\n", encoding="utf-8")
+    done = run(str(script))
+    assert (done.returncode, done.stderr) == (0, "")
