@@ -54,6 +54,7 @@ class DpProtect(TableFunction):
 
     def bind(self, call: Call) -> Relation:
         """See `TableFunction.bind`."""
+        self._instance.check_owner(self.name)
         account_budget(call["epsilon"], call["delta"])
         with self._instance.lookup() as cursor:
             source = find_source(cursor, call["table"], call.search_path)
@@ -68,4 +69,4 @@ class DpProtect(TableFunction):
             added = PURE_COMPOSITION if account.pure else COMPOSITION
             return [(*values, *units, float(account.rho_budget), float(account.gdp_budget), added)]
 
-        return Computed(COLUMNS, record)
+        return Computed(COLUMNS, self._instance.for_owner(self.name, record))
