@@ -57,10 +57,13 @@ def forge_head(path: Path, number: int, digest: str, accounts: dict[str, Any], *
     file.write_text(json.dumps(known | {"number": number, "hash": digest, "accounts": accounts, "course": told}))
 
 
-def extend(con: duckdb.DuckDBPyConnection, source: str, count: int) -> None:
+def extend(con: duckdb.DuckDBPyConnection, source: str, count: int) -> tuple[int, str, dict[str, Any]]:
     """Add charges and publications of a source to its ledger, `count` events, as quickly as they can be written.
 
     Each charge costs one unit of 2^-96. The last event must have been a publication.
+
+    Returns:
+        Number and hash of the newest event, and the account after it.
     """
     last = events_of_source(con, source)
     number, before = con.execute("SELECT number, hash FROM dpsql.event ORDER BY number DESC LIMIT 1").fetchall()[0]
@@ -96,6 +99,7 @@ def extend(con: duckdb.DuckDBPyConnection, source: str, count: int) -> None:
             "source": source,
         },
     )
+    return number, before, account
 
 
 def events_of_source(con: duckdb.DuckDBPyConnection, source: str) -> dict[str, Any]:

@@ -201,6 +201,40 @@ def test_what_was_told_is_not_measured_again_without_a_word_of_the_register(db):
         ask(db, "one")
 
 
+def test_what_is_resumed_was_charged_as_much_as_it_spends(db, monkeypatch):
+    """A charge that was made cheaper after it was paid, in the ledger and the account alike, and is right in itself."""
+    import dpsql.answering
+
+    db.sql("CREATE TABLE t AS SELECT i % 2 = 0 AS a FROM range(100) r(i)")
+    db.protect("t", epsilon=2.0, delta=1e-6)
+    with monkeypatch.context() as patched:
+        patched.setattr(dpsql.answering, "DuckDBCounter", None)
+        with pytest.raises(duckdb.Error):
+            ask(db, "one")
+    contents = ledgers.events(db.connection)
+    cheap = {"rho": "1", "gdp": "1"}
+    contents[-1] |= cheap | {"account": contents[-1]["account"] | {"rho_spent": "1", "gdp_spent": "1"}}
+    ledgers.rewrite(db.connection, contents)
+    db.sql("UPDATE dpsql.account SET rho_spent = 1, gdp_spent = 1")
+    with pytest.raises(duckdb.Error, match="release 2 is not what was charged"):
+        ask(db, "one")
+    assert db.sql("SELECT count(*) FROM dpsql.answer").fetchall() == [(0,)]
+
+
+def test_a_published_release_was_charged_as_much_as_it_was_granted(bank, capsys):
+    with duckdb.connect(str(bank)) as con:
+        contents = ledgers.events(con)
+        less = {"rho_spent": "1", "gdp_spent": "1"}
+        contents[1] |= {"rho": "1", "gdp": "1"}
+        for content in contents[1:]:
+            content["account"] |= less
+        number, digest = ledgers.rewrite(con, contents)
+        con.execute("UPDATE dpsql.account SET rho_spent = 1, gdp_spent = 1")
+    ledgers.forge_head(bank, number, digest, {"t": contents[-1]["account"]})
+    assert main(["ledger", "verify", str(bank)]) == 1
+    assert "release 2 is not what was charged: it was granted more" in capsys.readouterr().err
+
+
 def test_the_register_of_requests_is_verified(bank, capsys):
     with duckdb.connect(str(bank)) as con:
         con.execute("DELETE FROM dpsql.request")

@@ -284,8 +284,9 @@ def check_withdrawn(run: Run) -> None:
     """
     for again in told(run, "withdraw"):
         before = [event for event in told(run, "publish", again["key"]) if event["number"] < again["number"]]
-        paid = [event["paid"] for event in told(run, "charge", again["key"])]
-        if not before or before[-1]["answers"] != again["answers"] or again["paid"] not in paid:
+        names = ("paid", "rho", "gdp")
+        charged = [[event[name] for name in names] for event in told(run, "charge", again["key"])]
+        if not before or before[-1]["answers"] != again["answers"] or [again[name] for name in names] not in charged:
             raise BooksError(
                 f"event {again['number']} of the ledger does not follow from those before it: it takes back what was "
                 "not published"

@@ -87,6 +87,15 @@ _REQUESTS: Final = """
 """The requests that were charged since the ledger was last accepted, and the events that did."""
 
 
+_GRANTED_MORE: Final = """
+    SELECT r.number FROM dpsql.release AS r JOIN dpsql.event AS e ON e.number = r.number
+    WHERE r.number > $anchor AND (e.content->>'$.kind' <> 'charge' OR r.rho > CAST(e.content->>'$.rho' AS HUGEINT)
+      OR r.gdp > CAST(e.content->>'$.gdp' AS HUGEINT))
+    ORDER BY r.number LIMIT 1
+"""
+"""A release that may have spent more than was charged for it."""
+
+
 class _TooDear(Exception):
     """The account cannot pay."""
 
@@ -255,6 +264,9 @@ class Books:
             keys.check_key(self._key, state.key, self._head_path)
         chain.check_accounts(state, self._states())
         chain.check_withdrawn(self._run)
+        more = self._run(_GRANTED_MORE, {"anchor": state.anchor})
+        if more:
+            raise BooksError(f"release {more[0][0]} is not what was charged: it was granted more than the ledger says")
         if self._version() == _VERSION:
             known = f"SELECT r.key FROM dpsql.request AS r FULL JOIN ({_REQUESTS}) AS e ON e.key = r.key"  # noqa: S608
             other = self._run(f"{known} WHERE r.number IS DISTINCT FROM e.number LIMIT 1", {"anchor": state.anchor})
@@ -1264,6 +1276,8 @@ class Books:
                 release=entry.number,
                 key=entry.key,
                 paid=_paid(entry),
+                rho=str(units(entry.rho)),
+                gdp=str(units(entry.gdp)),
                 answers=told,
                 reason=reason,
             )
@@ -1328,7 +1342,8 @@ class Books:
             raise BooksError(
                 f"release {entry.number} was told already, or ended otherwise, but its answers are lost; {_ADVICE}"
             )
-        if (paid.number, paid.source, paid.paid) != (entry.number, entry.source, _paid(entry)):
+        same = (paid.number, paid.source, paid.paid) == (entry.number, entry.source, _paid(entry))
+        if not (same and paid.covers(entry.rho, entry.gdp)):
             raise BooksError(f"release {entry.number} is not what was charged; {_ADVICE}")
         if paid.answers is not None and self._told_answers(entry.key) != paid.answers:
             raise BooksError(f"release {entry.number} was told already, but its answers are lost; {_ADVICE}")

@@ -50,13 +50,20 @@ class Unfinished:
         number: of the event that charged it.
         source: whose.
         paid: a digest of what it was charged for.
+        rho, gdp: what was charged, in units.
         answers: a digest of its answers, where it was published and taken back; the same must be published again.
     """
 
     number: int
     source: str
     paid: str
+    rho: int
+    gdp: int
     answers: str | None = None
+
+    def covers(self, rho: Fraction, gdp: Fraction) -> bool:
+        """Whether no more is spent than was charged."""
+        return rho <= self.rho * RHO_UNIT and gdp <= self.gdp * RHO_UNIT
 
 
 @dataclass(frozen=True)
@@ -253,7 +260,7 @@ def _charge(state: State, event: Mapping[str, Any]) -> State:
         "releases": str(int(facts["releases"]) + 1),
     }
     _check_paid(facts)
-    unfinished = {**state.unfinished, key: Unfinished(event["number"], source, event["paid"])}
+    unfinished = {**state.unfinished, key: Unfinished(event["number"], source, event["paid"], rho, gdp)}
     return _with(state, source, facts, unfinished=unfinished, charged=state.charged | {source})
 
 
@@ -354,7 +361,8 @@ def _withdraw(state: State, event: Mapping[str, Any]) -> State:
     source, count = _before(state, event)["source"], state.published.get(event["source"], 0)
     if event["key"] in state.unfinished or not count:
         raise _Wrong("it takes back a release that was not published")
-    again = Unfinished(int(event["release"]), source, event["paid"], event["answers"])
+    charged = int(event["release"]), source, event["paid"], _whole(event["rho"]), _whole(event["gdp"])
+    again = Unfinished(*charged, event["answers"])
     unfinished = {**state.unfinished, event["key"]: again}
     return replace(state, unfinished=unfinished, published={**state.published, source: count - 1})
 
