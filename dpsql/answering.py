@@ -31,16 +31,17 @@ from dpsql.database.dimensions import Loaded, load
 from dpsql.database.evaluation import Evaluated, columns_of, evaluate, weights_of
 from dpsql.database.lineage import Tables
 from dpsql.database.results import Result, steps_of_ten
-from dpsql.database.scratch import one_scratch
+from dpsql.database.scratch import check_syntax, one_scratch
 from dpsql.database.sizes import check_sizes
 from dpsql.database.store import Books, Entry
 from dpsql.domain import Domain, decimal_scale
 from dpsql.errors import DomainTooLarge, DpsqlError, InvalidArgument, InvalidQuery
-from dpsql.intervals import Noisy, plain, ratio, reach_of
-from dpsql.privacy.accounting import Budget, exact, make_budget, pure_budget
+from dpsql.intervals import Noisy, least_count, plain, ratio, reach_of
+from dpsql.privacy.accounting import Budget
 from dpsql.privacy.curator import linear_scales, linear_variances
 from dpsql.privacy.ledger import Account
 from dpsql.privacy.noise import Entropy, check_scale, system_entropy
+from dpsql.privacy.pricing import Part, Questions, price
 from dpsql.process import deep_recursion
 from dpsql.progress import Progress, breaking
 from dpsql.protection import account_of, domain_of
@@ -62,6 +63,7 @@ MOST_SHOWN: Final = 100_000
 """Groups of which expressions of a user's are made, as constants."""
 _KEPT: Final = 64
 _KEPT_CELLS: Final = 200_000
+_SILENT: Final = 3.0  # standard deviations of noise that hide a group of NULL
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,7 @@ def resolve_query(cursor: duckdb.DuckDBPyConnection, request: QueryRequest, *, t
             f"mechanism is {request.mechanism!r}: a query takes {' or '.join(map(repr, _MECHANISMS))} noise"
         )
     check_name(request.release)
-    query = parse_query(request.sql, Tables(cursor, request.search_path))
+    query = _parsed(cursor, request)
     check_sizes(query.trees)  # at once: the rest of what is checked of expressions takes longer
     source: Source = query.scope.origin
     books = Books(cursor, source.catalog)
@@ -144,7 +146,9 @@ def resolve_query(cursor: duckdb.DuckDBPyConnection, request: QueryRequest, *, t
     delta = asked_delta(account, 1.0 if free else request.epsilon, request.delta)
     _check_units(account, query)
     domain = _domain_of(books, source, query)
-    budget = Budget(0.0, delta, Fraction(0), Fraction(0)) if free else _budget(request, delta)
+    budget = (
+        Budget(0.0, delta, Fraction(0), Fraction(0)) if free else price(_questions(request), request.epsilon, delta)
+    )
     dimensions = [load(cursor, dimension) for dimension in query.scope.dimensions]
     evaluated, result = _understood(source, domain, query, dimensions)
     canonical = _canonical(request, source, account, domain, query, budget, dimensions)
@@ -158,6 +162,20 @@ def resolve_query(cursor: duckdb.DuckDBPyConnection, request: QueryRequest, *, t
     if entry is None and to_charge and not free:
         account.require(budget, "gaussian" if request.mechanism == "gaussian" else None)
     return resolved
+
+
+def _parsed(cursor: duckdb.DuckDBPyConnection, request: QueryRequest) -> Query:
+    """The query taken apart; what DuckDB cannot parse either is refused in DuckDB's words.
+
+    Raises:
+        InvalidQuery: see `parse_query`.
+        UnknownName: likewise.
+    """
+    try:
+        return parse_query(request.sql, Tables(cursor, request.search_path))
+    except InvalidQuery:
+        check_syntax(request.sql)
+        raise
 
 
 def _check_noise(resolved: ResolvedQuery) -> None:
@@ -176,18 +194,26 @@ class PlannedAnswer:
 
     Attributes:
         aggregate: the query's own text.
-        stddev: of the noise of each group, in the aggregate's unit; None for an average, whose error depends on counts.
-        reach: half the 95 % interval; None likewise.
+        stddev: of the noise of each group, in the aggregate's unit; of an average its standard error, which depends
+            on the groups' sizes.
+        reach: half the 95 % interval. An average has none where the noise leaves it NULL.
+        note: what the two are, for people.
     """
 
     aggregate: str
     stddev: float | None
     reach: float | None
+    note: str
 
 
 @deep_recursion()
-def plan_answers(resolved: ResolvedQuery) -> list[PlannedAnswer]:
-    """How noisy the answers of a query would be; reads no private row."""
+def plan_answers(resolved: ResolvedQuery, assume_rows: int) -> list[PlannedAnswer]:
+    """How noisy the answers of a query would be; reads no private row.
+
+    Args:
+        resolved: the query.
+        assume_rows: about how many rows the table has, spread evenly over the groups: averages depend on that.
+    """
     linear, query, evaluated = resolved.evaluated.linear, resolved.query, resolved.evaluated
     neighbours, laplace = resolved.account.neighbours, resolved.request.mechanism == "laplace"
     if laplace:
@@ -195,13 +221,42 @@ def plan_answers(resolved: ResolvedQuery) -> list[PlannedAnswer]:
     else:
         spread = [math.sqrt(v) for v in linear_variances(linear, resolved.budget.rho, neighbours)]
     _, made_of = weights_of(query.aggregates)
+    groups = max(int(alive.sum()) for alive in evaluated.present)  # of the finest grouping set
     planned = []
     for aggregate, parts in zip(query.aggregates, made_of, strict=True):
-        stddev = None if aggregate.kind == "avg" else spread[parts[0]] * float(evaluated.units[parts[0]])
-        known = Noisy(np.zeros(1, np.int64), spread[parts[0]], resolved.request.mechanism)
-        reach = None if stddev is None else float(reach_of(known, float(evaluated.units[parts[0]])))
-        planned.append(PlannedAnswer(_text_of(aggregate), stddev, reach))
+        known = [Noisy(np.zeros(1, np.int64), spread[part], resolved.request.mechanism) for part in parts]
+        unit, text = float(evaluated.units[parts[0]]), _text_of(aggregate)
+        if aggregate.kind == "avg":
+            rows = max(1, round(assume_rows / max(1, groups)))
+            planned.append(_planned_average(text, known, unit, _range(evaluated, parts), rows))
+        else:
+            reach = float(reach_of(known[0], unit))
+            planned.append(PlannedAnswer(text, spread[parts[0]] * unit, reach, f"95 % interval ± {reach:.4g}"))
     return planned
+
+
+def _planned_average(
+    text: str, known: Sequence[Noisy], unit: float, bounds: tuple[float, float], rows: int
+) -> PlannedAnswer:
+    """An average of groups of so many rows whose values are the farthest from 0, where its error is the largest."""
+    farthest = max(bounds, key=abs)
+    over = replace(known[0], values=np.full(1, rows * farthest / unit))
+    under = replace(known[1], values=np.full(1, rows))
+    found = ratio(over, under, unit, (-math.inf, math.inf))
+    reach = float((found.high - found.low)[0] / 2)
+    null = (
+        f"NULL where it is as wide as {bounds[0]:.4g} to {bounds[1]:.4g} or the count is below {least_count(under):.4g}"
+    )
+    if not reach < (bounds[1] - bounds[0]) / 2 and bounds[0] < bounds[1]:
+        return PlannedAnswer(
+            text,
+            None,
+            None,
+            f"nothing is known at {rows} rows a group; {null}: give more epsilon, or ask for fewer groups",
+        )
+    return PlannedAnswer(
+        text, float(found.stderr[0]), reach, f"95 % interval ± {reach:.4g} at {rows} rows a group; {null}"
+    )
 
 
 def _text_of(aggregate: Aggregate) -> str:
@@ -211,21 +266,27 @@ def _text_of(aggregate: Aggregate) -> str:
     return f"{kind}({argument})" + (f" WHERE {where}" if where else "")
 
 
-def least_epsilon(cursor: duckdb.DuckDBPyConnection, request: QueryRequest, max_error: float) -> float:
-    """The smallest ε, rounded up to three digits, at which no 95 % interval of a count or sum exceeds ± max_error.
+def least_epsilon(
+    cursor: duckdb.DuckDBPyConnection, request: QueryRequest, max_error: float, assume_rows: int
+) -> float:
+    """The smallest ε, rounded up to three digits, at which no 95 % interval exceeds ± max_error.
+
+    Args:
+        cursor: a connection of its own.
+        request: the query; its epsilon is not used.
+        max_error: in the unit of each aggregate.
+        assume_rows: see `plan_answers`.
 
     Raises:
-        InvalidArgument: it is not positive, the query has averages only, or no ε is enough.
+        InvalidArgument: it is not positive, or no ε is enough.
     """
     if not 0 < max_error < math.inf:
-        raise InvalidArgument(f"max_error is {max_error:g}: give half the width of the intervals wanted, in rows")
+        raise InvalidArgument(f"max_error is {max_error:g}: give half the width of the intervals wanted")
 
     def off(epsilon: float) -> float:
-        planned = plan_answers(resolve_query(cursor, replace(request, epsilon=epsilon), to_charge=False))
-        known = [answer.reach for answer in planned if answer.reach is not None]
-        if not known:
-            raise InvalidArgument("max_error is about counts and sums, and the query has none: ask for count(*) too")
-        return max(known)
+        resolved = resolve_query(cursor, replace(request, epsilon=epsilon), to_charge=False)
+        planned = plan_answers(resolved, assume_rows)
+        return max(math.inf if answer.reach is None else answer.reach for answer in planned)
 
     return smallest(off, max_error)
 
@@ -249,10 +310,11 @@ def smallest(error: Callable[[float], float], most: float) -> float:
     return math.ceil(round(high * 10.0**digits, 4)) / 10.0**digits
 
 
-def _budget(request: QueryRequest, delta: float) -> Budget:
+def _questions(request: QueryRequest) -> Questions:
+    """All of ρ goes to one question with Gaussian noise, or all of ε to one with Laplace noise."""
     if request.mechanism == "gaussian":
-        return make_budget(request.epsilon, delta, "gaussian")
-    return pure_budget(request.epsilon, exact(request.epsilon) ** 2 / 2)
+        return Questions.of("gaussian")
+    return Questions.pure(Part("laplace", 1, Fraction(1)))
 
 
 def _domain_of(books: Books, source: Source, query: Query) -> Domain:
@@ -333,7 +395,9 @@ def _try_out(query: Query, evaluated: Evaluated, result: Result) -> None:
         )
     zeros = np.zeros(sum(evaluated.linear.groups), np.int64)
     silent = [Noisy(zeros, 1.0, "gaussian") for _ in range(evaluated.linear.aggregates)]
-    result.rows(as_text(result, _frame(query, evaluated, silent, {})), non_negative=False)
+    result.rows(
+        as_text(result, _frame(query, evaluated, silent, {}, np.concatenate(evaluated.present))), non_negative=False
+    )
 
 
 def as_text(result: Result, frame: pd.DataFrame) -> pd.DataFrame:
@@ -406,6 +470,8 @@ def produce_answers(
         if entry is not None:
             check_not_failed(entry)
             books.resume(entry)
+        if entry is None:
+            books.mark(resolved.source)
         entry = entry or books.charge(
             resolved.key,
             resolved.source.key,
@@ -454,7 +520,9 @@ def _measure(
     needed = replace(linear.domain, attributes=tuple(a for a in linear.domain if a.name in linear.clique))
     bound = books.bound(entry.source) if resolved.account.unit_column else None
     counter = DuckDBCounter(cursor, resolved.source, needed, bound, once=True)
-    curator = curator_of(books, entry, resolved.budget, counter, needed, progress, entropy)
+    curator = curator_of(
+        books, entry, resolved.budget, counter, needed, progress, entropy, _questions(resolved.request)
+    )
     noise: Any = resolved.request.mechanism
     pure = curator.remaining_pure
     rho = curator.remaining if pure is None else min(curator.remaining, pure**2 / 2)
@@ -470,18 +538,47 @@ def answers_frame(
 ) -> pd.DataFrame:
     """All groups of all grouping sets: keys as text, values as whole steps or floats, errors.
 
+    Groups of NULL are left out whose answers are all within three standard deviations of 0: most columns that may hold
+    NULL hold none, and the noise of such a group says nothing.
+
     Args:
         resolved: the query.
         noisy: for each weight its answers, of one grouping set after the other.
         covariances: of pairs of weights, where they are not 0.
     """
-    return _frame(resolved.query, resolved.evaluated, noisy, covariances or {})
+    shown = np.concatenate(resolved.evaluated.present) & ~_silent(resolved.query, resolved.evaluated, noisy)
+    return _frame(resolved.query, resolved.evaluated, noisy, covariances or {}, shown)
+
+
+def _silent(query: Query, evaluated: Evaluated, noisy: Sequence[Noisy]) -> npt.NDArray[np.bool_]:
+    """The groups in which a key is NULL, of columns that may hold NULL, and noise is all that the answers show."""
+    nullable = {attribute.name for attribute in evaluated.linear.domain if attribute.nullable}
+    may_be_null = [not nullable.isdisjoint(columns_read(tree)) for tree in query.keys]
+    parts = []
+    for keys, alive in zip(evaluated.keys, evaluated.present, strict=True):
+        null = np.zeros(len(alive), bool)
+        for known, may_be in zip(keys, may_be_null, strict=True):
+            if known is not None and may_be:
+                null |= pd.isna(known)
+        parts.append(null)
+    quiet = [np.abs(answers.values) <= _SILENT * np.asarray(answers.stddev) for answers in noisy]
+    return np.asarray(np.concatenate(parts) & np.logical_and.reduce(quiet), bool)
+
+
+def _range(evaluated: Evaluated, made_of: Sequence[int]) -> tuple[float, float]:
+    """The bounds of an average, in its unit."""
+    over, under = made_of
+    low, high = evaluated.linear.average_bounds(over, under)
+    return low * float(evaluated.units[over]), high * float(evaluated.units[over])
 
 
 def _frame(
-    query: Query, evaluated: Evaluated, noisy: Sequence[Noisy], covariances: Mapping[tuple[int, int], Any]
+    query: Query,
+    evaluated: Evaluated,
+    noisy: Sequence[Noisy],
+    covariances: Mapping[tuple[int, int], Any],
+    kept: npt.NDArray[np.bool_],
 ) -> pd.DataFrame:
-    kept = np.concatenate(evaluated.present)
     columns: dict[str, Any] = {}
     for number in range(len(query.keys)):
         parts: list[npt.NDArray[Any]] = []
@@ -494,10 +591,8 @@ def _frame(
         unit = evaluated.units[parts_of[0]]
         if aggregate.kind == "avg":
             over, under = parts_of
-            bounds = evaluated.linear.bounds(over)
             together = covariances.get((over, under), 0.0)
-            reach = bounds[0] * float(unit), bounds[1] * float(unit)
-            answers = ratio(noisy[over], noisy[under], float(unit), reach, together)
+            answers = ratio(noisy[over], noisy[under], float(unit), _range(evaluated, parts_of), together)
         else:
             answers = plain(noisy[parts_of[0]], float(unit), whole=steps_of_ten(unit) is not None)
         columns[f"a{number}"] = answers.values[kept]

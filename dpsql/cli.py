@@ -68,13 +68,15 @@ def build_parser() -> argparse.ArgumentParser:
     accept.add_argument("database", help="the DuckDB file")
     key = actions.add_parser("key", help="make the ledger from now on with the key that is there: see DPSQL_LEDGER_KEY")
     key.add_argument("database", help="the DuckDB file")
+    settle = actions.add_parser("settle", help="no table but those of the accounts holds private rows")
+    settle.add_argument("database", help="the DuckDB file")
     for name, what in _CHANGES.items():
         change = actions.add_parser(name, help=what)
         change.add_argument("database", help="the DuckDB file")
         change.add_argument("table", help="the protected table")
         if name == "raise":
             change.add_argument("--epsilon", type=float, required=True, help="the new one, above the present")
-    for action in (accept, key, *(actions.choices[name] for name in _CHANGES)):
+    for action in (accept, key, settle, *(actions.choices[name] for name in _CHANGES)):
         action.add_argument("--reason", required=True, help="why; the ledger keeps it")
 
     commands.add_parser("doctor", help="what dpsql runs on: versions, extension, device")
@@ -129,7 +131,7 @@ def _alone(statement: str) -> str:
 
 
 def _synthesize(options: argparse.Namespace) -> None:
-    from dpsql.report import outside_words
+    from dpsql.report import warnings_of
 
     names = ("delta", "workload", "mechanism", "prior", "rows", "release")
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
@@ -144,7 +146,7 @@ def _synthesize(options: argparse.Namespace) -> None:
         release = db.synthesize(options.table, options.epsilon, **given)
         release.write(options.output)
         print(f"{release.entry.rows} rows in {options.output}: {release.entry.guarantee}")
-        for words in outside_words(release.entry):
+        for words in warnings_of(release.entry):
             print(f"dpsql: warning: {words}", file=sys.stderr)
 
 
@@ -174,6 +176,10 @@ def _ledger(options: argparse.Namespace) -> None:
         if options.action == "unprotect":
             db.unprotect(options.table, options.reason)
             print(f"{options.table}: no longer protected")
+            return
+        if options.action == "settle":
+            db.settle(options.reason)
+            print(f"{options.database}: every table that is not protected is taken for public")
             return
         if options.action == "raise":
             account = db.raise_budget(options.table, options.epsilon, options.reason)

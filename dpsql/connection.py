@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import importlib.util
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import duckdb
 import pandas as pd
 from sqlglot import exp
 
-from dpsql.database.catalog import Source, find_source
+from dpsql.database.catalog import Source, current_schema, find_source
 from dpsql.database.constraints import parse_predicate
 from dpsql.database.scratch import stopped_by
 from dpsql.database.store import Books, Entry, check_all, rows_table
 from dpsql.discovery import DiscoveryRequest, discover, resolve_discovery
 from dpsql.domain import Attribute
-from dpsql.errors import InvalidArgument
-from dpsql.mechanisms.base import checked
-from dpsql.ownership import raise_budget, reset, retire, unprotect
+from dpsql.errors import DpsqlError, InvalidArgument
+from dpsql.mechanisms.base import checked, checked_names
+from dpsql.ownership import raise_budget, reset, retire, settle, unprotect
 from dpsql.privacy.ledger import Account
 from dpsql.progress import automatic, breaking
 from dpsql.protection import constrain, declare, protect, unconstrain
 from dpsql.release import Request, Resolved, produce, resolve
-from dpsql.report import marginal_answers, marginal_errors, outside_words
+from dpsql.report import marginal_answers, marginal_errors, warnings_of
 from dpsql.udfs import functions
+from dpsql.udfs.bridge import REQUIRED, Call, TableFunction
+from dpsql.udfs.dp_budget import DpBudget
+from dpsql.udfs.dp_ledger import DpLedger
+from dpsql.udfs.dp_measurements import DpMeasurements
+from dpsql.udfs.dp_plan import DpPlan
+from dpsql.udfs.dp_query import DpQuery
+from dpsql.udfs.dp_releases import DpReleases
 from dpsql.udfs.extension import Instance
 from dpsql.udfs.extension import install as _install
 
@@ -32,6 +41,8 @@ from dpsql.udfs.extension import install as _install
 _LEDGER_OF_ONE = (
     "CREATE OR REPLACE TEMP MACRO dp_ledger(source := '') AS TABLE FROM system.main.dp_ledger(source := source)"
 )
+
+_KINDS: Final[dict[str, type[Any]]] = {"BOOLEAN": bool, "BIGINT": int, "DOUBLE": float, "VARCHAR": str}
 
 
 def connect(
@@ -107,7 +118,7 @@ class Release:
         self._database, self._resolved, self.entry = database, resolved, entry
 
     def __repr__(self) -> str:
-        said = [f"{self.entry.rows} rows, {self.entry.guarantee}", *outside_words(self.entry)]
+        said = [f"{self.entry.rows} rows, {self.entry.guarantee}", *warnings_of(self.entry)]
         return f"<Release {self.entry.number} of {self.entry.source}: {'; '.join(said)}>"
 
     def _select(self) -> str:
@@ -116,27 +127,49 @@ class Release:
 
     def df(self) -> pd.DataFrame:
         """The synthetic rows as a pandas data frame."""
-        return self._database.connection.execute(self._select()).df()
+        with own_errors():
+            return self._database.connection.execute(self._select()).df()
 
     def arrow(self) -> Any:
-        """The synthetic rows as an Arrow table (needs pyarrow)."""
-        return self._database.connection.sql(self._select()).to_arrow_table()
+        """The synthetic rows as an Arrow table.
+
+        Raises:
+            DpsqlError: pyarrow is not installed.
+        """
+        if importlib.util.find_spec("pyarrow") is None:
+            raise DpsqlError("arrow() needs pyarrow, which is not installed: run pip install pyarrow, or use df()")
+        with own_errors():
+            return self._database.connection.sql(self._select()).to_arrow_table()
 
     def to_table(self, name: str) -> None:
         """Copy the synthetic rows into a new table.
 
         Args:
             name: of the table, quoted as needed; it must not exist.
+
+        Raises:
+            DpsqlError: it exists, or cannot be made; with DuckDB's reason.
         """
         target = exp.table_(name, quoted=True)
         tree = exp.Create(this=target, kind="TABLE", expression=exp.maybe_parse(self._select(), dialect="duckdb"))
-        self._database.connection.execute(tree.sql(dialect="duckdb"))
+        with own_errors():
+            self._database.connection.execute(tree.sql(dialect="duckdb"))
 
     def write(self, path: str | Path) -> None:
-        """Write the synthetic rows to a file, CSV or Parquet by its suffix."""
+        """Write the synthetic rows to a file, CSV or Parquet by its suffix.
+
+        Raises:
+            DpsqlError: it cannot be written; with DuckDB's reason.
+        """
         query: exp.Select = exp.maybe_parse(self._select(), dialect="duckdb")
         copy = exp.Copy(this=query.subquery(), kind=False, files=[exp.Literal.string(str(path))])
-        self._database.connection.execute(copy.sql(dialect="duckdb"))
+        with own_errors():
+            self._database.connection.execute(copy.sql(dialect="duckdb"))
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a reader should know: a fit that did not converge, rows lost in noise or outside the domains."""
+        return warnings_of(self.entry)
 
     @property
     def outside(self) -> dict[str, float]:
@@ -155,8 +188,7 @@ class Release:
     @property
     def measurements(self) -> pd.DataFrame:
         """The noisy counts that the release is made from: see `dp_measurements` in SQL."""
-        sql = "FROM dp_measurements(?)"
-        return self._database.connection.execute(sql, [self.entry.key]).df()
+        return self._database.call(DpMeasurements, release=self.entry.key)
 
     @property
     def errors(self) -> pd.DataFrame:
@@ -192,6 +224,9 @@ class Release:
 
 class Database:
     """A DuckDB connection with dpsql in it. A context manager: leaving it closes the connection.
+
+    Its methods raise `DpsqlError`, or a child that says what kind of error it is. `sql` alone raises DuckDB's errors,
+    which for the functions of dpsql hold the same text.
 
     Attributes:
         connection: the DuckDB connection, for everything else.
@@ -300,6 +335,12 @@ class Database:
         with self.instance.cursor() as cursor:
             unprotect(cursor, self._source(cursor, table), reason)
 
+    def settle(self, reason: str) -> None:
+        """No table of the current database but those of its accounts holds private rows; see `dpsql ledger settle`."""
+        self.instance.check_owner("settle")
+        with self.instance.cursor() as cursor:
+            settle(cursor, current_schema(cursor, self._search_path)[0], reason)
+
     def domain(self, table: str, column: str, **how: Any) -> None:
         """Declare the public domain of a column; the keywords are those of `dp_domain` in SQL."""
         self.instance.check_owner("domain")
@@ -308,7 +349,8 @@ class Database:
         if unknown:
             raise InvalidArgument(f"{unknown[0]} is no way to declare a domain; there are {', '.join(sorted(known))}")
         with self.instance.cursor() as cursor:
-            declare(cursor, self._source(cursor, table), column, **how)
+            path = self._search_path
+            declare(cursor, find_source(cursor, table, path), column, search_path=path, **how)
 
     def discover(self, table: str, column: str, epsilon: float, **how: Any) -> Attribute:
         """Find the domain of a column in its private rows, with noise: charged. See `dp_domain` in SQL.
@@ -372,7 +414,7 @@ class Database:
             name: checked(name, how.pop(name), kind) for name, kind in kinds.items() if how.get(name) is not None
         }
         if how.get("columns") is not None:
-            given["columns"] = tuple(checked("columns", name, str) for name in how.pop("columns"))
+            given["columns"] = checked_names("columns", how.pop("columns"))
         how = {name: value for name, value in how.items() if value is not None}
         epsilon = checked("epsilon", epsilon, float)
         return Request(checked("table", table, str), epsilon, options=how, search_path=self._search_path, **given)
@@ -413,7 +455,8 @@ class Database:
             The query's own columns, and for each noisy column x also x_stderr, x_low and x_high.
 
         Raises:
-            duckdb.Error: with the reason; nothing was charged.
+            DpsqlError: a child says what is wrong; nothing was charged.
+            Interrupted: by `interrupt`; what was charged is kept, the same call goes on from it.
 
         >>> with connect() as db:
         ...     _ = db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS sick FROM range(1000) r(i)")
@@ -421,27 +464,67 @@ class Database:
         ...     list(db.query("SELECT sick, count(*) AS n FROM t GROUP BY sick", epsilon=1.0))
         ['sick', 'n', 'n_stderr', 'n_low', 'n_high']
         """
-        arguments = {"epsilon": epsilon, **{name: value for name, value in how.items() if value is not None}}
-        return self._call("dp_query", sql, arguments)
+        return self.call(DpQuery, sql=sql, epsilon=epsilon, **how)
 
-    def _call(self, function: str, first: str, arguments: dict[str, Any]) -> pd.DataFrame:
-        listed = ", ".join(f"{exp.to_identifier(name).sql(dialect='duckdb')} := ?" for name in arguments)
-        return self.connection.execute(f"FROM {function}(?, {listed})", [first, *arguments.values()]).df()
+    def call(self, function: type[TableFunction], **arguments: Any) -> pd.DataFrame:
+        """The rows of one of the SQL functions, with the errors of Python.
 
-    def plan(self, table: str, epsilon: float, assume_rows: int | None = None, **how: Any) -> pd.DataFrame:
-        """What `synthesize` would measure and how noisily; spends nothing. See `dp_plan`."""
-        named = {"epsilon": epsilon, **how, "assume_rows": assume_rows}
-        arguments = {name: value for name, value in named.items() if value is not None}
-        return self._call("dp_plan", table, arguments)
+        Args:
+            function: its class.
+            **arguments: its parameters; None for their defaults.
+
+        Raises:
+            DpsqlError: a child with the text that is DuckDB's error in SQL.
+        """
+        parameters = {parameter.name: parameter for parameter in function.parameters}
+        unknown = sorted(set(arguments) - set(parameters))
+        if unknown:
+            raise InvalidArgument(f"{unknown[0]} is no parameter of {function.name}; there are {', '.join(parameters)}")
+        given = {name: parameter.default for name, parameter in parameters.items()}
+        for name, value in arguments.items():
+            if value is not None:
+                kind = _KINDS.get(parameters[name].type)
+                listed = parameters[name].type == "VARCHAR[]"
+                given[name] = list(checked_names(name, value)) if listed else value
+                given[name] = given[name] if kind is None else checked(name, value, kind)
+        missing = [name for name, value in given.items() if value is REQUIRED]
+        if missing:
+            raise InvalidArgument(f"{missing[0]} is missing: say {missing[0]}=…")
+        relation = function(self.instance).bind(Call(function.name, given, self._search_path))  # type: ignore[call-arg]
+        rows = relation.run()
+        with self.instance.cursor() as cursor, own_errors():
+            return cursor.execute(rows).df()
+
+    def plan(self, table: str, epsilon: float | None = None, **how: Any) -> pd.DataFrame:
+        """What `synthesize` or `query` would measure and how noisily; spends nothing. See `dp_plan`.
+
+        Args:
+            table: the table, or a query.
+            epsilon: what it would cost; None with `max_error`.
+            **how: the parameters of `dp_plan` in SQL.
+
+        Raises:
+            DpsqlError: a child says what is wrong.
+        """
+        return self.call(DpPlan, table=table, epsilon=epsilon, **how)
 
     def budget(self) -> pd.DataFrame:
         """What is spent and left of each protected table. See `dp_budget`."""
-        return self.connection.execute("FROM dp_budget()").df()
+        return self.call(DpBudget)
 
     def ledger(self) -> pd.DataFrame:
         """Every charge, in order. See `dp_ledger`."""
-        return self.connection.execute("FROM dp_ledger()").df()
+        return self.call(DpLedger)
 
     def releases(self) -> pd.DataFrame:
         """Every release. See `dp_releases`."""
-        return self.connection.execute("FROM dp_releases()").df()
+        return self.call(DpReleases)
+
+
+@contextmanager
+def own_errors() -> Iterator[None]:
+    """DuckDB's errors as dpsql's, with the same text: what runs inside reads released rows only."""
+    try:
+        yield
+    except duckdb.Error as error:
+        raise DpsqlError(str(error)) from None

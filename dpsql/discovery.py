@@ -32,15 +32,17 @@ from dpsql.database.encoding import automatic, can_not_be_listed, canonical, dec
 from dpsql.database.store import Books, Entry
 from dpsql.domain import Attribute, Domain, attribute_from, equal_width
 from dpsql.errors import DpsqlError, InvalidArgument
-from dpsql.privacy.accounting import Budget, check_delta, make_budget
+from dpsql.privacy.accounting import Budget, check_delta
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.ledger import Account
 from dpsql.privacy.noise import Entropy, system_entropy
+from dpsql.privacy.pricing import Questions, price
 from dpsql.progress import Progress
 from dpsql.protection import account_of, check_stored
 from dpsql.release import Cursors, alone, curator_of, guarded, promise
 
 Ticks = tuple[int | float, ...]
+_QUESTIONS: Final = Questions.of("gaussian")
 _FIRST: Final = 64
 _SPLIT: Final = 16
 _ROUNDS: Final = 3
@@ -204,9 +206,9 @@ def _cost(request: DiscoveryRequest, account: Account, *, of_values: bool) -> tu
             "\"values\" := […], lower := … and upper := …, or reference := 'table.column'"
         )
     if not of_values:
-        return make_budget(request.epsilon, account.delta if request.delta is None else request.delta, "gaussian"), 0.0
+        return price(_QUESTIONS, request.epsilon, account.delta if request.delta is None else request.delta), 0.0
     delta = check_delta(account.delta / _DEFAULT_PART if request.delta is None else request.delta)
-    return replace(make_budget(request.epsilon, delta / 2, "gaussian"), delta=delta), delta / 2
+    return replace(price(_QUESTIONS, request.epsilon, delta / 2), delta=delta), delta / 2
 
 
 def discover(cursors: Cursors, resolved: Discovery, progress: Progress, entropy: Entropy = system_entropy) -> Attribute:
@@ -237,13 +239,17 @@ def discover(cursors: Cursors, resolved: Discovery, progress: Progress, entropy:
             books.resume(now.entry)
         words = promise(now.budget, now.account.neighbours, now.failure)
         kind = "discover (values)" if now.whole is None else "discover (bins)"
+        if now.entry is None:
+            books.mark(now.source)
         entry = now.entry or books.charge(
             now.key, now.source.key, now.canonical, Domain(()), kind, words, now.budget, now.failure
         )
         progress.stage(f"counting {now.source.name}")
         bound = books.bound(now.source.key)
         counter = DuckDBCounter(cursor, now.source, Domain(()), bound, once=True)
-        curator = curator_of(books, entry, now.budget, counter, Domain(()), progress, entropy)
+        curator = curator_of(
+            books, entry, now.budget, counter, Domain(()), progress, entropy, _QUESTIONS, failure=now.failure
+        )
         try:
             found = _values(cursor, curator, now) if now.whole is None else _bins(cursor, curator, now, now.whole)
         except _NothingFound as nothing:

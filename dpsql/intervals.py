@@ -4,7 +4,8 @@ r"""Noisy sums, counts and averages with standard errors and 95 % intervals.
     an average s/c   Gaussian: Fieller's interval, all r with (s − r·c)² ≤ z²·(σ_s² − 2r·σ_sc + r²·σ_c²)
                      else: all r that s and c allow, each within an interval of 97.5 %
 
-An average lies within the bounds of its argument on the declared domain; where c may be 0 they are all that is known.
+An average lies within the bounds of its argument on the declared domain. Where c may be 0, or the interval is as wide
+as these bounds, nothing else is known: then the average and its error are NaN, and the interval is the bounds.
 
 Source: Fieller 1954.
 """
@@ -51,8 +52,8 @@ class Answers:
     """Noisy answers in their own unit, one for each group.
 
     Attributes:
-        values: the answers; NaN where an average has no positive count.
-        stderr: their standard errors.
+        values: the answers; NaN where an average is not known better than its bounds.
+        stderr: their standard errors; NaN likewise.
         low: lower ends of 95 % intervals.
         high: upper ends.
     """
@@ -85,7 +86,7 @@ def plain(noisy: Noisy, unit: float, *, whole: bool) -> Answers:
 
 
 def ratio(over: Noisy, under: Noisy, unit: float, bounds: tuple[float, float], covariance: Any = 0.0) -> Answers:
-    """An average: a noisy sum over a noisy count.
+    """An average: a noisy sum over a noisy count. One that says no more than its bounds is NaN, and so is its error.
 
     Args:
         over: the sums, in steps.
@@ -105,12 +106,20 @@ def ratio(over: Noisy, under: Noisy, unit: float, bounds: tuple[float, float], c
         variance = spread**2 - 2 * average * together + (average * wide) ** 2
         stderr = np.sqrt(np.maximum(variance, 0)) / np.abs(count)
     least, most = bounds
+    if least < most:
+        unknown = unknown | ((low <= least) & (high >= most))
     return Answers(
-        np.where(count > 0, np.clip(average, least, most), np.nan),
-        np.where(unknown, most - least, np.minimum(stderr, most - least)),
+        np.where(unknown, np.nan, np.clip(average, least, most)),
+        np.where(unknown, np.nan, np.minimum(stderr, most - least)),
         np.where(unknown, least, np.clip(low, least, most)),
         np.where(unknown, most, np.clip(high, least, most)),
     )
+
+
+def least_count(under: Noisy) -> float:
+    """The noisy count up to which an average is not known at all."""
+    reach = REACH["gaussian"] if under.noise == "gaussian" else _EACH_OF_TWO.get(under.noise, _EACH_OF_TWO["mixed"])
+    return reach * float(np.max(under.stddev))
 
 
 def _fieller(total: Any, count: Any, spread: Any, wide: Any, together: Any) -> tuple[Any, Any, Any]:

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.domain import Clique, Domain
+from dpsql.formula import COLUMN, Formula
 from dpsql.marginal import Marginal, Presence
 from dpsql.neighbours import Neighbours
 
@@ -48,13 +49,16 @@ class Part:
 
 @dataclass(frozen=True)
 class Moment:
-    """What a row adds to a sum instead of 1: its value in a column, in steps, between two public bounds.
+    """What a row adds to a sum instead of 1: a formula of its value in a column, in steps, between two public bounds.
 
     Attributes:
         column: of numbers.
         multiplier: how many steps are 1; values are rounded to steps.
-        low, high: the least and the largest number of steps.
+        low, high: the least and the largest number of steps of a row whose weight is not 0. Every row is clamped to
+            them.
         outside: the steps of a value outside the column's bins.
+        formula: of the value; the value itself by default.
+        missing: the steps of NULL.
     """
 
     column: str
@@ -62,6 +66,8 @@ class Moment:
     low: int
     high: int
     outside: int = 0
+    formula: Formula = COLUMN
+    missing: int = 0
 
 
 @dataclass(frozen=True)
@@ -170,6 +176,18 @@ class LinearQuery:
             ends = min(0, int(factors.min(initial=0))), max(0, int(factors.max(initial=0)))
             products = [x * y for x in (low, high) for y in ends]
             low, high = min(0, *products), max(0, *products)
+        return low, high
+
+    def average_bounds(self, over: int, under: int) -> tuple[int, int]:
+        """The least and the largest mean of weights: of the sum `over` among the rows that `under` counts."""
+        if over in self.moments:
+            return self.moments[over].low, self.moments[over].high
+        low, high = 1, 1
+        for part in self.parts:
+            values = part.factors[over][part.factors[under] != 0]
+            if len(values):
+                products = [x * y for x in (low, high) for y in (int(values.min()), int(values.max()))]
+                low, high = min(products), max(products)
         return low, high
 
     def cell_weights(self, cells: Integers) -> tuple[Integers, Integers]:

@@ -65,6 +65,22 @@ def unprotect(cursor: duckdb.DuckDBPyConnection, source: Source, reason: str) ->
     _checked(cursor, source, reason).unprotect(source.key, reason)
 
 
+def settle(cursor: duckdb.DuckDBPyConnection, catalog: str, reason: str) -> None:
+    """No table of a database but those of its accounts holds private rows, on the owner's word.
+
+    For where a protected table was dropped, replaced or renamed while dpsql did not see it: then tables that were not
+    there before are refused, because one could be it.
+
+    Raises:
+        InvalidArgument: no reason is given.
+        BooksError: the ledger does not fit together, or the database is read-only.
+    """
+    _check_reason(reason)
+    books = Books(cursor, catalog)
+    books.check()
+    books.settle(reason)
+
+
 def _checked(cursor: duckdb.DuckDBPyConnection, source: Source, reason: str) -> Books:
     _check_reason(reason)
     books = Books(cursor, source.catalog)

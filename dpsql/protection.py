@@ -12,7 +12,7 @@ from dpsql.constraint import Constraint, components
 from dpsql.database.catalog import Column, Source, find_source, split_name
 from dpsql.database.constraints import check_tuples, find_allowed
 from dpsql.database.encoding import automatic, can_not_be_listed, declare_bins, declare_values
-from dpsql.database.public import is_protected
+from dpsql.database.public import check_unclaimed, elsewhere, is_protected
 from dpsql.database.store import Books
 from dpsql.domain import Attribute, Domain, can_be_binned
 from dpsql.errors import InvalidArgument, NotDeclared, NotProtected
@@ -49,6 +49,7 @@ def protect(
         UnknownName: no such column.
         BooksError: read-only database, or protected already with another budget.
     """
+    check_unclaimed(cursor, source)
     unit = _unit_column(source, privacy_unit, max_rows)
     relation = Neighbours(neighbours, max_rows)
     budget = account_budget(epsilon, delta)
@@ -93,9 +94,12 @@ def account_of(books: Books, source: Source) -> Account:
     """The account of a protected table.
 
     Raises:
-        NotProtected: it has none.
+        NotProtected: it has none, or belongs to that of another name.
         InvalidArgument: its privacy unit's column is not what it was.
     """
+    holder = books.holder(source)
+    if holder is not None and holder != source.key:
+        raise NotProtected(elsewhere(source, holder))
     account = books.account(source.key)
     if account is None:
         raise NotProtected(

@@ -38,15 +38,17 @@ from dpsql.domain import Domain
 from dpsql.errors import DpsqlError, Interrupted, InvalidArgument
 from dpsql.marginal import Measurement
 from dpsql.mechanisms.auto import AUTO, Facts, choose
-from dpsql.mechanisms.base import Mechanism, Model, PlannedMeasurement, explicit_options
+from dpsql.mechanisms.base import Mechanism, Model, PlannedMeasurement, explicit_options, name_of
 from dpsql.mechanisms.occupied import occupied
 from dpsql.mechanisms.pseudo import consistent
+from dpsql.memory import machine_memory
 from dpsql.neighbours import Neighbours
 from dpsql.prior import Prior
 from dpsql.privacy.accounting import Budget, check_delta, check_epsilon
 from dpsql.privacy.curator import Answer, Curator
 from dpsql.privacy.ledger import Account
 from dpsql.privacy.noise import Entropy, check_scale, system_entropy
+from dpsql.privacy.pricing import Questions, declared, price
 from dpsql.progress import Progress, breaking, polling, should_stop
 from dpsql.protection import account_of, domain_of
 from dpsql.workload import Workload, parse_workload
@@ -58,6 +60,8 @@ LONGEST_NAME: Final = 1000
 """Characters of a release's name."""
 _MOST_QUESTIONS: Final = 10**6  # that share a charge equally, with noise that can still be drawn
 _MOST_ROWS: Final = 200_000_000
+_MOST_DROWNED: Final = 100_000  # rows of a release whose number of rows is lost in noise
+_COPIES: Final = 8  # of a row's codes that are there at once while a table is drawn and stored
 
 
 @dataclass(frozen=True)
@@ -106,7 +110,8 @@ class Resolved:
         domain: of the columns asked for.
         workload: parsed.
         mechanism: with its options.
-        budget: what it will cost.
+        questions: that it declares.
+        budget: what they cost.
         entry: the release, if it was charged before.
         choice: why `auto` chose the mechanism; empty where the request names it.
     """
@@ -119,6 +124,7 @@ class Resolved:
     domain: Domain
     workload: Workload
     mechanism: Mechanism
+    questions: Questions
     budget: Budget
     entry: Entry | None
     choice: str = ""
@@ -145,9 +151,14 @@ class Resolved:
         Raises:
             DpsqlError: nothing was charged or read for it.
         """
-        then = (self.key, self.source, self.account.source, self.account.neighbours, self.budget, self.columns)
-        if then != (now.key, now.source, now.account.source, now.account.neighbours, now.budget, now.columns):
+        if self._settled != now._settled:
             raise DpsqlError("the table or its protection changed since the statement was bound: run it again")
+
+    @property
+    def _settled(self) -> tuple[object, ...]:
+        """What must not change between bind and charge."""
+        account = self.account
+        return (self.key, self.source, account.source, account.neighbours, self.questions, self.budget, self.columns)
 
     def guarantee(self) -> str:
         """The promise in words."""
@@ -187,12 +198,14 @@ def resolve(cursor: duckdb.DuckDBPyConnection, request: Request, *, to_charge: b
     account = account_of(books, source)
     delta = asked_delta(account, request.epsilon, request.delta)
     domain = domain_of(books, source, request.columns)
+    _check_rows_fit(request.rows, domain)
     tables = Tables(cursor, request.search_path, source)
     workload = parse_workload(request.workload, source.parts, domain, tables).ordered()
     order = max((len(clique) for clique in workload.cliques), default=0)
     facts = Facts(account.pure, request.epsilon, request.prior is not None, bool(workload.thresholds), order)
     mechanism, choice = choose(request.mechanism, request.options, facts)
-    budget = mechanism.budget(request.epsilon, delta, domain, workload, account.neighbours)
+    questions = declared(mechanism.questions(domain, workload, account.neighbours))
+    budget = price(questions, request.epsilon, delta)
     catalog, schema = current_schema(cursor, request.search_path)
     prior = None if request.prior is None else (catalog, schema, request.prior)[catalog == source.catalog :]
     canonical = _canonical(request, source, account, budget, domain, workload, mechanism, prior)
@@ -209,8 +222,10 @@ def resolve(cursor: duckdb.DuckDBPyConnection, request: Request, *, to_charge: b
         account.check_kind(budget)
     if entry is None and to_charge:
         books.check_writable()
-        account.require(budget, mechanism.conversion)
-    return Resolved(request, key, canonical, source, account, domain, workload, mechanism, budget, entry, choice)
+        account.require(budget, questions.conversion)
+    return Resolved(
+        request, key, canonical, source, account, domain, workload, mechanism, questions, budget, entry, choice
+    )
 
 
 def check_name(release: str) -> None:
@@ -239,6 +254,13 @@ def _check_rows(rows: int | None) -> None:
         raise InvalidArgument(f"rows is {rows}: give 0 to {_MOST_ROWS}, or leave it out for the measured total")
 
 
+def _check_rows_fit(rows: int | None, domain: Domain) -> None:
+    """Refuse more rows than the machine's memory holds, before the charge."""
+    most = _rows_that_fit(domain)
+    if rows is not None and rows > most:
+        raise InvalidArgument(f"rows is {rows}, but the memory of this machine holds about {most} of them: give fewer")
+
+
 def _canonical(
     request: Request,
     source: Source,
@@ -261,12 +283,12 @@ def _canonical(
             "delta": repr(budget.delta),
             "workload": hashlib.sha256(cliques).hexdigest(),
             "marginals": len(workload),
-            "mechanism": mechanism.name,
+            "mechanism": name_of(mechanism),
             "options": explicit_options(mechanism),
             "rows": request.rows,
             "columns": None if request.columns is None else [a.name for a in (*domain, *domain.excluded)],
             "prior": prior,
-            "reuse": request.reuse and mechanism.uses_earlier,
+            "reuse": bool(request.reuse and mechanism.uses_earlier),
             "release": request.release,
         },
         ensure_ascii=False,
@@ -334,9 +356,10 @@ def produce(cursors: Cursors, resolved: Resolved, progress: Progress, entropy: E
             check_not_failed(known)
             books.resume(known)
         if known is None:
+            books.mark(now.source)
             _check_public_rows(cursor, books, now)
         entry = known or books.charge(
-            now.key, now.source.key, now.canonical, now.domain, now.mechanism.name, now.guarantee(), now.budget
+            now.key, now.source.key, now.canonical, now.domain, name_of(now.mechanism), now.guarantee(), now.budget
         )
         return entry if entry.state == "published" else _make(cursor, books, entry, now, progress, entropy)
 
@@ -356,6 +379,24 @@ def _check_public_rows(cursor: duckdb.DuckDBPyConnection, books: Books, resolved
         rows = int(counter.marginal(()).counts[0])
         counter.close()
         resolved.mechanism.check_public_rows(resolved.domain, resolved.workload, neighbours, resolved.budget.rho, rows)
+        _check_resolved_rows(resolved, rows)
+
+
+def _check_resolved_rows(resolved: Resolved, rows: int) -> None:
+    """Refuse a release of which every count would be noise, where the number of rows is public.
+
+    Raises:
+        InvalidArgument: the least noise of a count is larger than the table.
+    """
+    rho, neighbours = resolved.budget.rho, resolved.account.neighbours
+    planned = resolved.mechanism.plan(resolved.domain, resolved.workload, neighbours, rho, max(1, rows))
+    least = min((m.stddev for m in planned if m.stddev), default=0.0)
+    if least > rows > 0:
+        raise InvalidArgument(
+            f"epsilon is {resolved.request.epsilon:g}, too small for the {rows} rows of {resolved.source.name!r}: the "
+            f"noise of every count would have a standard deviation of {least:.3g} rows or more; dp_plan shows it, and "
+            "max_error there finds the epsilon that is enough"
+        )
 
 
 def check_not_failed(entry: Entry) -> None:
@@ -379,10 +420,14 @@ def curator_of(
     domain: Domain,
     progress: Progress,
     entropy: Entropy,
+    questions: Questions,
     prior: Prior | None = None,
     earlier: Sequence[Measurement] = (),
+    failure: float = 0.0,
+    *,
+    for_mechanism: bool = False,
 ) -> Curator:
-    """A curator of what a release was charged, whose answers go to the books."""
+    """A curator of what a release was charged, whose answers go to the books; see `Curator`."""
     return Curator(
         counter,
         domain,
@@ -395,6 +440,9 @@ def curator_of(
         pure=budget.exact_epsilon if budget.pure else None,
         prior=prior,
         earlier=earlier,
+        kinds=questions.kinds,
+        failure=failure,
+        for_mechanism=for_mechanism,
     )
 
 
@@ -418,8 +466,10 @@ def _make(
         entry.domain,
         progress,
         entropy,
+        resolved.questions,
         prior=_prior(cursor, resolved.request, resolved.source, entry.domain),
         earlier=books.measurements_for(entry) if json.loads(entry.request).get("reuse") else (),
+        for_mechanism=True,
     )
     seed = int(entry.key[:15], 16)
     outcome = resolved.mechanism.run(curator, resolved.workload, entry.rho, seed, progress)
@@ -436,15 +486,51 @@ def _make(
     allowed = find_allowed(resolved.source, entry.domain, books.constraints(entry.source))
     if not np.isfinite(outcome.model.total):
         raise DpsqlError("the fit gave no finite total; the same call tries again from the stored measurements, free")
-    rows = resolved.request.rows if resolved.request.rows is not None else _total(entry, told, outcome.model)
+    rows = resolved.request.rows
+    if rows is None:
+        rows, report["rows"] = _rows_to_draw(entry, told, outcome.model)
+        report = {name: value for name, value in report.items() if value is not None}
     generator = np.random.default_rng()
-    codes = outcome.model.sample(min(max(0, rows), _MOST_ROWS), generator, progress, held.restricted(allowed))
+    codes = outcome.model.sample(rows, generator, progress, held.restricted(allowed))
     progress.stage("storing")
     codes = codes[generator.permutation(len(codes))]  # a LIMIT then shows all kinds of rows
     columns = [column.name for column in resolved.source.columns if column.name in entry.columns]
     frame = _frame(entry.domain, codes, generator)
     settle_bins(resolved.source, entry.domain, allowed, codes, frame, generator)
     return books.publish(entry, resolved.source, columns, frame, report)
+
+
+def _rows_to_draw(entry: Entry, told: Sequence[Measurement], model: Model) -> tuple[int, str | None]:
+    """How many rows a release gets whose request does not say it; and what is to be said of that, None if nothing is.
+
+    Noise may be larger than the table. Then the number of rows is noise too, and of any size.
+    """
+    measured = _total(entry, told, model)
+    stddev = _total_noise(told)
+    most, reason = _rows_that_fit(entry.domain), "the memory of this machine holds no more"
+    if measured < 2 * stddev:
+        most, reason = min(most, _MOST_DROWNED), "more would be noise"
+    rows = min(max(0, measured), most)
+    words = []
+    if rows < measured:
+        words.append(f"{rows} rows were drawn of {measured}: {reason}")
+    if measured < 2 * stddev:
+        words.append(
+            f"the number of rows is lost in noise: {measured} were measured, with a standard deviation of "
+            f"{stddev:.3g}; ask with a larger epsilon, or give rows := … for a table of that size"
+        )
+    return rows, "; ".join(words) or None
+
+
+def _total_noise(told: Sequence[Measurement]) -> float:
+    """The standard deviation (rows) of the number of rows that whole marginals tell together; 0 where it is public."""
+    known = [float(m.variance) * len(m.values) for m in told if m.cells is None and m.least is None]
+    return 0.0 if not known or 0.0 in known else 1 / math.sqrt(sum(1 / variance for variance in known))
+
+
+def _rows_that_fit(domain: Domain) -> int:
+    """How many synthetic rows the memory holds while they are drawn, decoded and stored."""
+    return min(_MOST_ROWS, machine_memory() // (_COPIES * 8 * (len(domain) + 1)))
 
 
 def _total(entry: Entry, told: Sequence[Measurement], model: Model) -> int:
@@ -556,5 +642,21 @@ def plan(cursor: duckdb.DuckDBPyConnection, request: Request, rows: float) -> Pl
     """
     resolved = resolve(cursor, request, to_charge=False)
     rho: Fraction = resolved.budget.rho
-    questions = resolved.mechanism.plan(resolved.domain, resolved.workload, resolved.account.neighbours, rho, rows)
-    return Plan(resolved, questions, rows)
+    planned = resolved.mechanism.plan(resolved.domain, resolved.workload, resolved.account.neighbours, rho, rows)
+    _check_planned(planned, resolved)
+    return Plan(resolved, planned, rows)
+
+
+def _check_planned(planned: Sequence[PlannedMeasurement], resolved: Resolved) -> None:
+    """Refuse to show a plan that is not what would be charged: its ρ come from the mechanism.
+
+    Raises:
+        DpsqlError: they are no numbers, or more than the charge.
+    """
+    costs = [measurement.rho for measurement in planned]
+    plain = all(type(cost) in (int, float) and 0 <= cost < math.inf for cost in costs)
+    if not plain or sum(costs) > float(resolved.budget.rho) * (1 + 1e-6):
+        raise DpsqlError(
+            f"mechanism {name_of(resolved.mechanism)!r} plans questions that are not within its charge of rho = "
+            f"{float(resolved.budget.rho):.6g}: its plan(…) must say what its run(…) asks"
+        )

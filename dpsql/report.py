@@ -99,10 +99,10 @@ def _joined(table: npt.NDArray[np.int64], axis: int) -> npt.NDArray[np.int64]:
     return np.concatenate([first, last], axis=axis)
 
 
-def outside_words(entry: Entry) -> list[str]:
-    """What a release says of rows outside the declared domains, a sentence for each column that has some."""
+def warnings_of(entry: Entry) -> list[str]:
+    """What a reader of a release should know: of its number of rows, of its fit, of rows outside declared domains."""
     shares = entry.report.get("outside", {})
-    return [
+    return [entry.report[name] for name in ("rows", "warning") if name in entry.report] + [
         f"about {share:.0%} of the rows have a value of {name!r} outside its declared domain, which is NULL here: "
         "declare it with dp_domain, or an other := '…' for the rest"
         for name, share in shares.items()

@@ -9,6 +9,7 @@ from dpsql.fitting.projection import one_way_prior
 from dpsql.fitting.relaxation import Blocks, RelaxedTable
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, register
 from dpsql.mechanisms.relaxed import RelaxedModel
+from dpsql.privacy.pricing import Questions
 
 
 @register("independent")
@@ -18,6 +19,9 @@ class Independent(Mechanism):
 
     Privacy: ρ-zCDP, ρ the charge: one `measure` of every 1-way marginal with an equal share.
     """
+
+    def questions(self, domain, workload, neighbours):
+        return Questions.of("gaussian")
 
     def plan(self, domain, workload, neighbours, rho, rows):
         share = rho / len(domain)

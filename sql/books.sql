@@ -28,6 +28,12 @@ CREATE TABLE IF NOT EXISTS dpsql.account (
   retired     BOOLEAN NOT NULL     -- whether nothing more may be charged
 );
 
+-- How a table is known under whatever name it is now (see dpsql/database/marks.py).
+CREATE TABLE IF NOT EXISTS dpsql.known_table (
+  name  VARCHAR NOT NULL, -- the account that it belongs to, or the name of one that was there and belongs to none
+  token VARCHAR           -- of the mark in its comment; none where it belongs to no account
+);
+
 -- The public domain of each column, as its owner declared it (a JSON object; see dpsql/domain.py).
 CREATE TABLE IF NOT EXISTS dpsql.domain (
   source VARCHAR NOT NULL,

@@ -128,7 +128,9 @@ def told(rows, runs, rho, failure, neighbours=Neighbours.ADD_REMOVE):
     found = 0
     table = Rows(DOMAIN, rows)
     for run in range(runs):
-        curator = Curator(table, DOMAIN, neighbours, rho, Journal(), Quiet(), seeded_entropy(f"told {run}"))
+        curator = Curator(
+            table, DOMAIN, neighbours, rho, Journal(), Quiet(), seeded_entropy(f"told {run}"), failure=failure
+        )
         found += bool(curator.discover_values("a", rho, failure))
     return found
 

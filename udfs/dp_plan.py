@@ -10,14 +10,15 @@ from typing import Any
 import duckdb
 
 from dpsql.answering import (
-    PlannedAnswer,
     QueryRequest,
     least_epsilon,
     plan_answers,
     resolve_query,
     smallest,
 )
-from dpsql.errors import InvalidArgument
+from dpsql.database.scratch import check_syntax
+from dpsql.errors import DpsqlError, InvalidArgument
+from dpsql.mechanisms.base import name_of
 from dpsql.release import DEFAULT_MECHANISM, plan
 
 from .bridge import Call, Parameter, Relation, TableFunction
@@ -49,6 +50,7 @@ _OF_QUERIES = frozenset({"table", "epsilon", "delta", "mechanism", "release"})
 
 
 _QUERY = re.compile(r"\s*\(*\s*(select|from|with)\s", re.IGNORECASE)
+_WORDS = re.compile(r"\s*\w+\s+\S")
 _PARAMETERS = tuple(
     replace(p, default=None, help="what it would cost; none with max_error") if p.name == "epsilon" else p
     for p in REQUEST_PARAMETERS
@@ -66,7 +68,8 @@ class DpPlan(TableFunction):
     takes on two cores of a processor (NULL where that is not known).
 
     Of a query: one row for each aggregate. `marginal` are the columns that are counted together, `cells` the groups,
-    `stddev` is in the aggregate's unit, `note` says the 95 % interval.
+    `stddev` is in the aggregate's unit, `note` says the 95 % interval. Those of an average are for groups that share
+    `assume_rows` evenly; where the noise leaves it NULL, `stddev` is NULL and `note` says why.
     """
 
     name = "dp_plan"
@@ -84,8 +87,17 @@ class DpPlan(TableFunction):
         if (call["epsilon"] is None) == (call["max_error"] is None):
             raise InvalidArgument("give epsilon := 1.0, or max_error := … to find the smallest epsilon that is enough")
         with looking_up(self._instance) as cursor:
-            rows = self._of_query(cursor, call) if _QUERY.match(call["table"]) else self._of_table(cursor, call)
+            rows = self._of_query(cursor, call) if _QUERY.match(call["table"]) else self._of_name(cursor, call)
         return Computed(COLUMNS, lambda: rows, len(rows))
+
+    def _of_name(self, cursor: duckdb.DuckDBPyConnection, call: Call) -> list[tuple[Any, ...]]:
+        """Of a table; where there is none of that name, the text may be a query whose first word is misspelt."""
+        try:
+            return self._of_table(cursor, call)
+        except DpsqlError:
+            if _WORDS.match(call["table"]):
+                check_syntax(call["table"])
+            raise
 
     def _of_table(self, cursor: duckdb.DuckDBPyConnection, call: Call) -> list[tuple[Any, ...]]:
         assumed, most = float(max(1, call["assume_rows"])), call["max_error"]
@@ -105,7 +117,7 @@ class DpPlan(TableFunction):
         resolved = found.resolved
         after = resolved.account if resolved.entry is not None else resolved.account.after(resolved.budget)
         memory = resolved.mechanism.footprint(resolved.domain, resolved.workload) / 1e6
-        chosen = resolved.mechanism.name, resolved.choice or None
+        chosen = name_of(resolved.mechanism), resolved.choice or None
         seconds = resolved.mechanism.duration(resolved.domain, resolved.workload, found.rows)
         cost = (
             *chosen,
@@ -144,16 +156,17 @@ class DpPlan(TableFunction):
             release=call["release"],
             search_path=call.search_path,
         )
+        assumed = max(1, call["assume_rows"])
         if call["max_error"] is not None:
-            request = replace(request, epsilon=least_epsilon(cursor, request, call["max_error"]))
+            request = replace(request, epsilon=least_epsilon(cursor, request, call["max_error"], assumed))
         resolved = resolve_query(cursor, request, to_charge=False)
         linear, budget = resolved.evaluated.linear, resolved.budget
         after = resolved.account if resolved.entry is not None else resolved.account.after(budget)
         groups = sum(int(alive.sum()) for alive in resolved.evaluated.present)
         memory = 8e-6 * (sum(linear.groups) * (1 + 4 * linear.aggregates) + sum(p.factors.size for p in linear.parts))
-        planned = plan_answers(resolved)
+        planned = plan_answers(resolved, assumed)
         chosen = (f"query ({mechanism})", None, budget.epsilon, budget.delta, after.epsilon_left, memory, None)
-        seconds = _A_QUERY + _A_ROW * max(1, call["assume_rows"])
+        seconds = _A_QUERY + _A_ROW * assumed
         share = float(budget.rho) / len(planned)
         return [
             (
@@ -163,15 +176,9 @@ class DpPlan(TableFunction):
                 None,
                 share,
                 None,
-                f"{answer.aggregate}: {_interval(answer)}",
+                f"{answer.aggregate}: {answer.note}",
                 *chosen,
                 seconds,
             )
             for answer in planned
         ]
-
-
-def _interval(answer: PlannedAnswer) -> str:
-    if answer.reach is None:
-        return "a ratio, whose interval depends on the counts"
-    return f"95 % interval ± {answer.reach:.4g}"

@@ -19,6 +19,7 @@ import duckdb
 import pandas as pd
 
 from dpsql.database.catalog import SEAL, current_schema
+from dpsql.database.marks import Seen, share
 from dpsql.errors import DpsqlError, InternalError, Interrupted, InvalidArgument, NotOwner
 from dpsql.names import quote
 
@@ -57,6 +58,7 @@ class Instance:
         self._drops = 0
         self._idle: list[duckdb.DuckDBPyConnection] = []
         self._numbers: list[int] = []
+        self._seen = Seen()
         self.interrupts = 0
         self.owner = True
         self.connections: bridge.Connections | None = None
@@ -202,6 +204,7 @@ class Instance:
                     pass
                 else:
                     cursor.execute(_SEALED)
+                    share(cursor, self._seen)
                     return cursor
             with suppress(ValueError):  # another thread was faster
                 self._users.remove(reference)

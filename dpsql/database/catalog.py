@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,20 +37,34 @@ class Column:
     generated: bool = False
 
 
+def key_of(schema: str, name: str) -> str:
+    """What the books call a table: its name, after its schema's unless that is main."""
+    parts = [name] if schema == "main" else [schema, name]
+    return ".".join(quote(part) if set(part) & {".", '"'} else part for part in parts)
+
+
 @dataclass(frozen=True)
 class Source:
-    """A table as the catalogue spells it."""
+    """A table as the catalogue spells it.
+
+    Attributes:
+        catalog, schema, name: where it is.
+        columns: of it.
+        identity: object ids of its database and of itself, the same under whatever name until the database is closed.
+        comment: what COMMENT ON TABLE said.
+    """
 
     catalog: str
     schema: str
     name: str
     columns: tuple[Column, ...]
+    identity: tuple[int, int] = field(default=(0, 0), compare=False)
+    comment: str = field(default="", compare=False)
 
     @property
     def key(self) -> str:
         """What the books of its database call it: its name, after its schema's unless that is main."""
-        parts = [self.name] if self.schema == "main" else [self.schema, self.name]
-        return ".".join(quote(part) if set(part) & {".", '"'} else part for part in parts)
+        return key_of(self.schema, self.name)
 
     @property
     def parts(self) -> tuple[str, str, str]:
@@ -183,8 +197,8 @@ def _looking_in(search_path: str) -> str:
 
 
 _TABLES: Final = """
-    SELECT database_name, schema_name, table_name, sql FROM duckdb_tables()
-    WHERE NOT internal AND NOT temporary AND schema_name <> 'dpsql' AND
+    SELECT database_name, schema_name, table_name, sql, database_oid, table_oid, coalesce(comment, '')
+    FROM duckdb_tables() WHERE NOT internal AND NOT temporary AND schema_name <> 'dpsql' AND
 """
 _SPELLED: Final = _TABLES + "database_name = ? AND schema_name = ? AND table_name = ?"
 _FOLDED: Final = (
@@ -212,7 +226,7 @@ def _lookup(cursor: duckdb.DuckDBPyConnection, catalog: str, schema: str, name: 
         for *view, definition in cursor.execute(_VIEW, [catalog, schema, name]).fetchall():
             raise FoundView((view[0], view[1], view[2]), definition)
         return None
-    database, owner, table, definition = found[0]
+    database, owner, table, definition, home, oid, comment = found[0]
     shown = exp.Describe(this=exp.table_(table, db=owner, catalog=database, quoted=True))
     try:  # quicker than duckdb_columns(), which lists those of every table and of every release
         columns = cursor.execute(shown.sql(dialect="duckdb")).fetchall()
@@ -220,7 +234,7 @@ def _lookup(cursor: duckdb.DuckDBPyConnection, catalog: str, schema: str, name: 
         return None
     generated = _generated(definition, [column[0] for column in columns])
     listed = (Column(column, kind, null == "YES", column in generated) for column, kind, null, *_ in columns)
-    return Source(database, owner, table, tuple(listed))
+    return Source(database, owner, table, tuple(listed), (home, oid), comment)
 
 
 def _generated(definition: str, names: Sequence[str]) -> set[str]:

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, Final
 
 import duckdb
@@ -27,9 +28,11 @@ from sqlglot import exp
 from dpsql.database.catalog import Source
 from dpsql.database.dimensions import Loaded
 from dpsql.database.encoding import data_type, decode, edge_texts, tick
+from dpsql.database.formulas import formula_of, is_there
 from dpsql.database.scratch import check_expressions, scratch
 from dpsql.domain import FLOAT_TYPES, INTEGER_TYPES, Attribute, Domain, decimal_scale
 from dpsql.errors import DomainTooLarge, DpsqlError, InvalidQuery
+from dpsql.formula import COLUMN, Formula, Spans, values_of
 from dpsql.linear import Integers, LinearQuery, Moment, Part
 from dpsql.names import fold
 from dpsql.query import Aggregate, Query, columns_read
@@ -41,6 +44,7 @@ _TOO_MANY_GROUPS: Final = (
     "fewer or coarser columns"
 )
 _MOST_STEPS: Final = 200_000  # of one column, taken value by value
+_MOST_CUTS: Final = 2_000  # edges that are not evenly spaced, added to a column's own
 _LARGEST_WEIGHT: Final = 2**32  # so that a thousand million rows of it can be added in 64 bits
 _FINEST: Final = 2**30  # steps into which the largest weight of a DOUBLE is divided
 _COMPARES: Final = (
@@ -76,7 +80,9 @@ _ORDERED: Final = (
 )
 _SMALLEST_SUMMED, _LARGEST_SUMMED = Fraction(1, 10**100), Fraction(10**100)
 _FARTHEST: Final = 1000
-_HOUR_TICKS: Final = {"TIMESTAMP": 3_600_000_000, "TIMESTAMP_MS": 3_600_000, "TIMESTAMP_S": 3600}
+_SECOND: Final = {"TIME": 1_000_000, "TIMESTAMP": 1_000_000, "TIMESTAMP_MS": 1000, "TIMESTAMP_S": 1}  # in ticks
+_PERIODS: Final = (86_400, 3600, 60, 1)  # seconds: a day, an hour, a minute, a second
+_CLOCK_PARTS: Final = {"hour": 3600, "minute": 60, "second": 1}
 _DATE_PARTS: Final = frozenset(
     {"year", "quarter", "month", "monthname", "week", "weekofyear", "yearweek", "isoyear", "day", "dayofmonth", "dow"}
     | {"dayofweek", "dayofweekiso", "isodow", "weekday", "dayname", "dayofyear", "doy", "decade", "century"}
@@ -120,70 +126,113 @@ def weights_of(aggregates: Sequence[Aggregate]) -> tuple[list[_Weight], list[tup
             parts.append(_Weight(aggregate.argument, aggregate.filters))
         if aggregate.kind == "avg":
             assert aggregate.argument is not None
-            parts.append(_Weight(None, (*aggregate.filters, _is_there(aggregate.argument))))
+            there = is_there(aggregate.argument)
+            always = isinstance(there, exp.Boolean) and there.this
+            parts.append(_Weight(None, aggregate.filters if always else (*aggregate.filters, there)))
         if aggregate.kind in ("count", "units"):
             parts.append(_Weight(None, aggregate.filters, aggregate.kind == "units"))
         made_of.append(tuple(found.setdefault(part, len(found)) for part in parts))
     return list(found), made_of
 
 
-def _is_there(argument: exp.Expr) -> exp.Expr:
-    """Whether an argument is not NULL."""
-    return exp.Not(this=exp.Is(this=exp.Paren(this=_uncast(argument).copy()), expression=exp.null()))
+@dataclass(frozen=True)
+class _Summed:
+    """The argument of a sum that is a formula of one column's own values."""
+
+    column: str
+    formula: Formula
+    kind: str
 
 
-def _uncast(argument: exp.Expr) -> exp.Expr:
-    """An argument without parentheses and casts to DOUBLE, which change no number and no NULL."""
-    while isinstance(argument, exp.Paren) or (type(argument) is exp.Cast and argument.to.is_type("DOUBLE")):
-        argument = argument.this
-    return argument
+def _stretches(attribute: Attribute, breaks: Iterable[float]) -> tuple[Integers, Spans]:
+    """The values of a column in bins, cut at the bins' edges and at `breaks`: the code of each stretch, and its ends.
+
+    After those come OTHER and NULL, where there are such codes.
+    """
+    ticks = np.array(attribute.ticks, np.float64 if attribute.is_float else np.int64)
+    scale = 10 ** (decimal_scale(attribute.type) or 0)
+    cuts: list[Any] = []
+    for value in breaks:
+        if attribute.is_float:
+            cuts += [value, float(np.nextafter(value, np.inf))]
+        elif abs(value) * scale < 2.0**62:
+            cuts += [math.ceil(Fraction(value) * scale), math.floor(Fraction(value) * scale) + 1]
+    inside = [cut for cut in cuts if ticks[0] < cut < ticks[-1] or (attribute.is_float and cut == ticks[-1])]
+    starts = np.unique(np.concatenate([ticks[:-1], np.array(inside, ticks.dtype)]))
+    last = ticks[-1] if attribute.is_float else ticks[-1] - 1
+    before = np.nextafter(starts[1:], -np.inf) if attribute.is_float else starts[1:] - 1
+    codes = np.minimum(np.searchsorted(ticks, starts, side="right") - 1, attribute.regular - 1)
+    low, high = (ends.astype(np.float64) / scale for ends in (starts, np.append(before, last)))
+    more = [(attribute.other_code, attribute.other), (attribute.null_code, None)]
+    known = [(code, float("nan") if text is None else float(text)) for code, text in more if code is not None]
+    codes = np.append(codes, np.array([code for code, _ in known], np.int64))
+    low, high = (np.append(ends, [value for _, value in known]) for ends in (low, high))
+    none = codes == (-1 if attribute.null_code is None else attribute.null_code)
+    return codes, Spans.of(low, high, ~none, none)
 
 
-def _moments(
-    weights: Sequence[tuple[exp.Expr | None, Sequence[exp.Expr]]], attributes: Sequence[Attribute]
-) -> dict[int, tuple[Moment, Fraction]]:
-    """The weights that are a column's own values in wide bins, as steps, and the value of a step."""
-    wide = {a.name: a for a in attributes if a.kind == "bins" and not a.has_single_values and a.is_number}
-    found = {}
-    for number, (argument, _) in enumerate(weights):
-        column = None if argument is None else _uncast(argument)
-        if isinstance(column, exp.Column) and not column.table and column.name in wide:
-            found[number] = _moment(wide[column.name])
-    return found
+def _moment(
+    attribute: Attribute, summed: _Summed, possible: npt.NDArray[np.bool_]
+) -> tuple[Moment, Fraction, npt.NDArray[np.bool_]]:
+    """What rows add to a sum, in steps; the value of a step; and in which codes there is anything to add.
 
-
-def _moment(attribute: Attribute) -> tuple[Moment, Fraction]:
-    """A column's values in steps: of its type, or coarser so that none has more than 2^32, or 2^30 of floats."""
-    ends = [Fraction(attribute.ticks[0]), Fraction(attribute.ticks[-1]) - (not attribute.is_float)]
-    scale = Fraction(10) ** (decimal_scale(attribute.type) or 0)
-    ends = [end / scale for end in ends]
-    within = max(map(abs, ends))
-    if attribute.is_float and not _SMALLEST_SUMMED <= within <= _LARGEST_SUMMED:
+    The bounds are those of the formula in the codes that the conditions leave possible: the weight of a row in another
+    one is 0. Steps are those of the sum's type, or coarser so that no row has more than 2^32, or 2^30 of floats.
+    """
+    name = summed.column
+    codes, column = _stretches(attribute, summed.formula.breaks())
+    values = values_of(summed.formula, column)
+    there = np.zeros(attribute.size, bool)
+    there[codes[values.some]] = True
+    asked = possible[codes]
+    regular = asked & (codes < attribute.regular)
+    counted = regular & values.some
+    if not (np.isfinite(values.low[counted]).all() and np.isfinite(values.high[counted]).all()):
+        raise InvalidQuery(f"query: a sum of {name!r} is not finite for some values of the declared domain")
+    low, high = _hull(values, counted)
+    if (regular & values.none & there[codes]).any():  # such rows add nothing
+        low, high = min(low, Fraction(0)), max(high, Fraction(0))
+    within = max(abs(low), abs(high))
+    unit = _unit_of(summed.kind) or Fraction(0)
+    if not unit and within and not _SMALLEST_SUMMED <= within <= _LARGEST_SUMMED:
         raise InvalidQuery(
-            f"query: the values of {attribute.name!r} are up to {float(within):.3g}, too large or too small to be "
+            f"query: the values of {name!r} are up to {float(within):.3g}, too large or too small to be "
             "summed: declare other bounds"
         )
-    outside = _stands_for_others(attribute, within)
-    largest = within if outside is None else max(within, abs(outside))
-    most = _FINEST if attribute.is_float else _LARGEST_WEIGHT
-    unit = Fraction(0) if attribute.is_float else 1 / scale
+    apart = {"outside": attribute.other_code, "missing": attribute.null_code}
+    alone = {
+        which: _of_code(values, codes == code, attribute, within)
+        for which, code in apart.items()
+        if code is not None and possible[code] and there[code]
+    }
+    if alone and not counted.any():
+        low = high = next(iter(alone.values()))
+    low, high = min(low, *alone.values(), low), max(high, *alone.values(), high)
+    largest, most = max(abs(low), abs(high)), _LARGEST_WEIGHT if unit else _FINEST
+    unit = unit or (Fraction(2) ** (math.floor(math.log2(largest)) - most.bit_length()) if largest else Fraction(1))
     while largest > unit * most:
-        unit = unit * 2 or Fraction(2) ** (math.floor(math.log2(largest)) - most.bit_length())
-    low, high = math.floor(ends[0] / unit), math.ceil(ends[1] / unit)
-    steps = 0 if outside is None else round(outside / unit)
-    return Moment(attribute.name, float(1 / unit), min(low, steps), max(high, steps), steps), unit
+        unit *= 2
+    bounds = math.floor(low / unit), math.ceil(high / unit)
+    steps = {which: min(max(round(alone.get(which, Fraction(0)) / unit), bounds[0]), bounds[1]) for which in apart}
+    return Moment(name, float(1 / unit), *bounds, formula=summed.formula, **steps), unit, there
 
 
-def _stands_for_others(attribute: Attribute, within: Fraction) -> Fraction | None:
-    """OTHER's value, if there is one that can be summed beside the values in the bins."""
-    if attribute.other is None:
-        return None
-    if not math.isfinite(float(attribute.other)) or abs(Fraction(attribute.other)) > _FARTHEST * within:
+def _hull(values: Spans, chosen: npt.NDArray[np.bool_]) -> tuple[Fraction, Fraction]:
+    """The ends of some spans together; 0 of none."""
+    if not chosen.any():
+        return Fraction(0), Fraction(0)
+    return Fraction(float(values.low[chosen].min())), Fraction(float(values.high[chosen].max()))
+
+
+def _of_code(values: Spans, chosen: npt.NDArray[np.bool_], attribute: Attribute, within: Fraction) -> Fraction:
+    """What OTHER or NULL adds, if it can be summed beside what the values in the bins add."""
+    value = float(values.low[chosen][0])
+    if not math.isfinite(value) or (within and abs(Fraction(value)) > _FARTHEST * within):
         raise InvalidQuery(
             f"query: {attribute.name!r} has other := {attribute.other}, too far from its bins to be summed with them: "
             "declare another one"
         )
-    return Fraction(attribute.other)
+    return Fraction(value)
 
 
 def evaluate(source: Source, domain: Domain, query: Query, dimensions: Sequence[Loaded] = ()) -> Evaluated:
@@ -359,20 +408,44 @@ class _Piece:
             for weight in weights
         ]
         attributes = [domain.by_name[name] for name in names]
-        self.moments: dict[int, tuple[Moment, Fraction]] = {}
-        self._sum_values_of([attribute for attribute in attributes if not _all_tried(attribute)])
+        self.moments: dict[int, Moment] = {}
+        self._summed: dict[int, _Summed] = {}
+        self._sum_values_of([attribute for attribute in attributes if not _all_tried(attribute)], plain=True)
         try:
             self._evaluate(attributes)
         except _Varies as varies:
             self._refine(attributes, varies)
-        for number, (_, unit) in self.moments.items():
-            self.units[number] = unit
+        for number, summed in self._summed.items():
+            self._sum(number, summed)
+
+    def _sum(self, number: int, summed: _Summed) -> None:
+        """Make a weight, which is whether its filters hold, a sum of values, within what they leave of the column."""
+        place = self.names.index(summed.column)
+        shape = [attribute.size for attribute in self.attributes]
+        codes = np.unravel_index(np.arange(math.prod(shape)), shape)[place]
+        possible = np.zeros(shape[place], bool)
+        possible[codes[self.factors[number] != 0]] = True
+        found = _moment(self.attributes[place], summed, possible)
+        self.moments[number], self.units[number], there = found
+        self.factors[number] = self.factors[number] * there[codes]
 
     def _refine(self, attributes: list[Attribute], varies: _Varies) -> None:
-        """Evaluate on single values in place of bins; or, where those are too many, sum a column's own values."""
-        tried = [attributes]
-        for hours in (24, 1):
-            finer = [_finest(attribute, hours) for attribute in attributes]
+        """Evaluate on finer bins, or sum a column's own values, or both: the first that leaves nothing unknown."""
+        if self._fits(attributes, [attributes]):
+            return
+        if not self._sum_values_of(attributes):
+            raise varies.refusal()
+        try:
+            self._evaluate(attributes)
+        except _Varies as still:
+            if not self._fits(attributes, [attributes]):
+                raise still.refusal() from None
+
+    def _fits(self, attributes: list[Attribute], tried: list[list[Attribute]]) -> bool:
+        """Evaluate on finer bins: single values, days or hours; those cut at the constants of comparisons."""
+        finest = [[_finest(attribute, period) for attribute in attributes] for period in _PERIODS]
+        cut = ([_cut(a, self._constants(a)) for a in finer] for finer in [attributes, *finest])
+        for finer in itertools.chain(finest, cut):
             if finer in tried:
                 continue
             tried.append(finer)
@@ -380,23 +453,56 @@ class _Piece:
                 self._evaluate(finer)
             except (_Varies, DomainTooLarge):
                 continue
-            return
-        if not self._sum_values_of(attributes):
-            raise varies.refusal()
-        try:
-            self._evaluate(attributes)
-        except _Varies as still:
-            raise still.refusal() from None
+            return True
+        return False
 
-    def _sum_values_of(self, attributes: Sequence[Attribute]) -> bool:
-        """Make moments of the weights that are one of these columns; whether there are any."""
-        found = _moments(self._weights, attributes)
-        for number in found:
-            argument, filters = self._weights[number]
-            assert argument is not None
-            self._weights[number] = None, [*filters, _is_there(argument)]
-        self.moments |= found
+    def _sum_values_of(self, attributes: Sequence[Attribute], *, plain: bool = False) -> bool:
+        """Sum the rows' own values where an argument is a formula of one of these columns; whether there is any.
+
+        Args:
+            attributes: of which those of numbers in wide bins are looked at.
+            plain: only where the argument is the column itself.
+        """
+        wide = {a.name: a for a in attributes if a.kind == "bins" and not a.has_single_values and a.is_number}
+        found = {}
+        for number, (argument, filters) in enumerate(self._weights):
+            names: set[str] = set() if argument is None else columns_read(argument)
+            if argument is None or len(names) != 1 or not names <= set(wide):
+                continue
+            attribute = wide[names.pop()]
+            formula = formula_of(argument, attribute.name, partial(self._number, attribute))
+            if formula is None or (plain and formula != COLUMN):
+                continue
+            kind = attribute.type if formula == COLUMN else self._kind(argument)
+            found[number] = _Summed(attribute.name, formula, kind)
+            self._weights[number] = None, filters
+        self._summed |= found
         return bool(found)
+
+    def _number(self, attribute: Attribute, tree: exp.Expr) -> float | None:
+        """A constant of a formula, in the type of its column if that is FLOAT."""
+        typed: exp.Expr = exp.Paren(this=tree.copy())
+        for kind in ("FLOAT", "DOUBLE") if attribute.type == "FLOAT" else ("DOUBLE",):
+            typed = exp.cast(typed, kind, dialect="duckdb")
+        found = self._asked(exp.select(typed))[0][0]
+        return None if found is None else float(found)
+
+    def _kind(self, argument: exp.Expr) -> str:
+        """The type of an argument."""
+        types = {column.name: column.type for column in self._source.columns}
+        nulls = [
+            exp.alias_(exp.cast(exp.null(), data_type(types[name])), name, quoted=True)
+            for name in columns_read(argument)
+        ]
+        select = exp.select(exp.func("typeof", exp.Paren(this=argument.copy()), dialect="duckdb"))
+        return str(self._asked(select.from_(exp.select(*nulls).subquery("dpsql_typed")))[0][0])
+
+    def _asked(self, select: exp.Select) -> list[tuple[Any, ...]]:
+        """The rows of a statement of constants."""
+        try:
+            return self._empty.execute(_sql(select)).fetchall()
+        except duckdb.Error as error:  # of public values only, so its text may be shown
+            raise InvalidQuery(f"query: {str(error).splitlines()[0]}") from None
 
     def _evaluate(self, attributes: list[Attribute]) -> None:
         self.attributes = tuple(attributes)
@@ -482,6 +588,8 @@ class _Piece:
         masked = np.ma.asarray(values)
         unit = self._units[name]
         plain = np.ma.filled(masked.astype(np.float64), 0.0)
+        if not all(map(_all_tried, self.attributes)):
+            self._constant(plain, tree)  # what differs inside a bin may yet be summed value by value
         if not np.isfinite(plain).all():
             raise InvalidQuery(f"query: {_sql(tree)} is not finite for some values of the declared domain")
         if np.abs(plain).max(initial=0.0) > _LARGEST_WEIGHT:
@@ -592,23 +700,23 @@ def _told_by_ends(tree: exp.Expr, attribute: Attribute) -> bool:
 
 
 def _in_calendar(column: exp.Column, attribute: Attribute) -> bool:
-    """Whether a column stands in a function of its date or its hour, and each bin lies within a day, or an hour."""
-    unit = _HOUR_TICKS.get(attribute.type)
+    """Whether a column stands in a function of its date or its clock, and each bin lies within a day, an hour, …."""
+    second = _SECOND.get(attribute.type)
     node = column.parent
-    while isinstance(node, exp.Paren) or (type(node) is exp.Cast and node.to.is_type("DATE", "TIMESTAMP")):
+    while isinstance(node, exp.Paren) or (type(node) is exp.Cast and node.to.is_type("DATE", "TIMESTAMP", "TIME")):
         node = node.parent
-    if unit is None or node is None:
+    if second is None or node is None:
         return False
     name = (node.name if isinstance(node, exp.Anonymous) else node.key).lower()
     if name in ("date_part", "datepart"):
         name = node.expressions[0].name.lower() if isinstance(node.expressions[0], exp.Literal) else ""
     elif name == "extract":
         name = node.name.lower()
-    hours = 1 if name == "hour" else 24 if name in _DATE_PARTS else 0
-    if not hours:
+    period = _PERIODS[0] if name in _DATE_PARTS else _CLOCK_PARTS.get(name, 0)
+    if not period:
         return False
     ticks = np.array(attribute.ticks, np.int64)
-    return bool((ticks[:-1] // (hours * unit) == (ticks[1:] - 1) // (hours * unit)).all())
+    return bool((ticks[:-1] // (period * second) == (ticks[1:] - 1) // (period * second)).all())
 
 
 def _operands(column: exp.Column) -> list[exp.Expr] | None:
@@ -649,20 +757,44 @@ def _in_monotone(column: exp.Column, tree: exp.Expr) -> bool:
     return True
 
 
-def _finest(attribute: Attribute, hours: int) -> Attribute:
-    """The same bounds with a bin for each value, or for each day or hour, where there are few enough."""
-    unit = _HOUR_TICKS.get(attribute.type, 0) * hours
+def _finest(attribute: Attribute, period: int) -> Attribute:
+    """The same bounds with a bin for each value, or for each period of so many seconds, where there are few enough."""
+    unit = _SECOND.get(attribute.type, 0) * period
     if attribute.kind != "bins" or (not _all_tried(attribute) and not unit) or attribute.has_single_values:
         return attribute
     low, high = int(attribute.ticks[0]), int(attribute.ticks[-1])
     if _all_tried(attribute):
-        ticks = tuple(range(low, high + 1))
-    elif (high - low) // unit > _MOST_STEPS:
+        return _with_ticks(attribute, range(low, high + 1))
+    uneven = any(edge % unit for edge in attribute.ticks[1:-1])  # a search tree of the edges is parsed for seconds
+    if (high - low) // unit > (_MOST_CUTS if uneven else _MOST_STEPS):
         return attribute
-    else:
-        ticks = tuple(sorted({*map(int, attribute.ticks), *range(-(-low // unit) * unit, high, unit)}))
+    return _with_ticks(attribute, {*map(int, attribute.ticks), *range(-(-low // unit) * unit, high, unit)})
+
+
+def _cut(attribute: Attribute, constants: Iterable[int | float]) -> Attribute:
+    """The same bounds with each of some constants, as ticks, in a bin of its own."""
+    if attribute.kind != "bins" or _all_tried(attribute):
+        return attribute
+    lowest, last = attribute.ticks[0], attribute.ticks[-1]
+    cuts: set[int | float] = set()
+    for constant in constants:
+        if attribute.is_float:
+            near = (np.float32 if attribute.type == "FLOAT" else np.float64)(constant)
+            cuts |= {float(near), float(np.nextafter(near, near.dtype.type(np.inf)))}
+        else:
+            cuts |= {int(constant), int(constant) + 1}
+    if len(cuts) > _MOST_CUTS:
+        return attribute
+    return _with_ticks(attribute, {*attribute.ticks, *(cut for cut in cuts if lowest < cut < last)})
+
+
+def _with_ticks(attribute: Attribute, ticks: Iterable[int | float]) -> Attribute:
+    """The same with other edges."""
+    ordered = tuple(sorted(ticks))
+    if ordered == attribute.ticks:
+        return attribute
     with scratch() as empty:
-        return replace(attribute, ticks=ticks, edges=edge_texts(empty, ticks, attribute.type))
+        return replace(attribute, ticks=ordered, edges=edge_texts(empty, ordered, attribute.type))
 
 
 def _sql(tree: exp.Expr) -> str:
@@ -723,7 +855,7 @@ def _joined(domain: Domain, query: Query, weights: Sequence[_Weight], pieces: Se
         groups = np.stack([groups for groups, _ in by_set])
         parts.append(Part(piece.names, np.stack(piece.factors), groups, counts))
     units_of = frozenset(number for number, weight in enumerate(weights) if weight.of_units)
-    moments = {number: moment for piece in pieces for number, (moment, _) in piece.moments.items()}
+    moments = {number: moment for piece in pieces for number, moment in piece.moments.items()}
     linear = LinearQuery(refined, tuple(parts), units_of, moments)
     if sum(linear.groups) > _MOST_GROUPS:
         raise DomainTooLarge(_TOO_MANY_GROUPS.format(sum(linear.groups)))

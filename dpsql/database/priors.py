@@ -18,7 +18,7 @@ from sqlglot.errors import SqlglotError
 
 from dpsql.database.catalog import FoundView, Source, find_source, split_name
 from dpsql.database.encoding import encode
-from dpsql.database.public import protected_tables
+from dpsql.database.public import is_protected, protected_tables
 from dpsql.database.store import Books, rows_table
 from dpsql.domain import Attribute, Domain
 from dpsql.errors import InvalidArgument, UnknownName
@@ -88,7 +88,7 @@ def _find(cursor: duckdb.DuckDBPyConnection, text: str, search_path: str, source
                 f"prior {text!r} is no public table or view, and no number or name of one published release"
             ) from None
         return rows_table(source.catalog, releases[0])
-    if (fold(found.catalog), fold(found.key)) in protected:
+    if is_protected(cursor, found):
         raise InvalidArgument(
             f"prior {text!r} is a protected table: a prior is read without noise, so it must be public"
         )

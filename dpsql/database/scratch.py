@@ -30,6 +30,7 @@ _BARE_WORDS: Final = frozenset(
 _NOT_PLAIN: Final = LAVISH | {  # they look around; DuckDB says not
     *("age", "current_setting", "getvariable", "current_localtime", "current_localtimestamp")
 }
+_LONGEST_PARSED, _DEEPEST_PARSED = 20_000, 500  # characters, and parentheses
 _LONGEST: Final = 30.0  # seconds that the expressions of one query may take
 _BEFORE_PARENTHESES: Final = frozenset(  # words that are no functions
     """and any array as between case cast coalesce date decimal distinct else end escape extract from ilike in interval
@@ -112,6 +113,21 @@ def one_scratch() -> Iterator[None]:
 
 
 _thread: Final = threading.local()
+
+
+def check_syntax(text: str) -> None:
+    """Refuse a text that DuckDB cannot parse, in DuckDB's words, which point to the place. It is parsed, never run.
+
+    Raises:
+        InvalidQuery: with the message of DuckDB's parser.
+    """
+    if len(text) > _LONGEST_PARSED or text.count("(") > _DEEPEST_PARSED:  # so that no parser runs out of room
+        return
+    with scratch() as empty:
+        try:
+            empty.extract_statements(text)
+        except duckdb.ParserException as error:
+            raise InvalidQuery(f"query: {error}") from None
 
 
 @lru_cache(maxsize=1)

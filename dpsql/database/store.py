@@ -29,11 +29,25 @@ from dpsql.database.answers import COLUMNS, Cells, answers_from, cells_of, diges
 from dpsql.database.catalog import Source, place
 from dpsql.database.chain import Link, Point
 from dpsql.database.encoding import data_type, decode, from_tick
-from dpsql.database.statements import qualified, read
+from dpsql.database.marks import (
+    Known,
+    Listed,
+    Seen,
+    Standing,
+    holder_of,
+    list_tables,
+    new_token,
+    seen_by,
+    standing_of,
+    tokens_in,
+    write_mark,
+)
+from dpsql.database.statements import SCHEMA, qualified, read
 from dpsql.database.units import Bound
 from dpsql.domain import Attribute, Domain, attribute_from, decimal_scale, fields_of
 from dpsql.errors import BooksError, DpsqlError, InsufficientBudget, InvalidArgument, NotProtected
 from dpsql.marginal import Measurement
+from dpsql.names import fold
 from dpsql.neighbours import Neighbours
 from dpsql.privacy import course
 from dpsql.privacy.accounting import RHO_UNIT, Budget, account_budget, exact, units
@@ -43,6 +57,7 @@ from dpsql.privacy.ledger import Account, sums_delta
 Result = TypeVar("Result")
 _ATTEMPTS: Final = 200
 _BESIDE: Final = ", beside what earlier releases told, whose measurements it may use"
+_MARKING_ATTEMPTS: Final = 5
 _MOST_EARLIER: Final = 5_000_000  # cells of earlier releases that one reads
 _MOST_EARLIER_RELEASES: Final = 1000  # the newest
 _VERSION: Final = 2  # of the tables of the books
@@ -167,8 +182,8 @@ class Books:
         cursor = self._cursor.execute(qualified(sql, self.catalog), dict(parameters) if parameters else None)
         return cursor.fetchall()
 
-    def _transaction(self, work: Callable[[], Result], *, advance: bool = True) -> Result:
-        for attempt in range(_ATTEMPTS):
+    def _transaction(self, work: Callable[[], Result], *, advance: bool = True, attempts: int = _ATTEMPTS) -> Result:
+        for attempt in range(attempts):
             self._recorded, self._inside, self._looked = None, True, None
             self._cursor.execute("BEGIN")
             try:
@@ -178,7 +193,7 @@ class Books:
             except BaseException as error:
                 self._rollback()
                 self._recorded = None
-                if attempt == _ATTEMPTS - 1 or not _is_conflict(error):
+                if attempt == attempts - 1 or not _is_conflict(error):
                     raise
                 time.sleep(secrets.randbelow(1000) / 1000 * min(0.05, 0.001 * 2**attempt))
             finally:
@@ -504,6 +519,42 @@ class Books:
                 "restored from an older copy. If it is another database at the same place, remove that file"
             )
 
+    def check_place(self) -> None:
+        """Refuse books that were copied here with the rows, whose budget is spent where they come from.
+
+        Raises:
+            BooksError: they were: into memory, or to a file whose ledger is attached twice.
+        """
+        copied = (
+            f"the books of database {self.catalog!r} are a copy of those of another one, and rows have one budget: "
+        )
+        path = self._head_path
+        if path is None:
+            seen, books = seen_by(self._cursor), self._id()
+            if seen is not None and books is not None and seen.homes.get(self._oid) != books:
+                raise BooksError(f"{copied}release from the database that they were copied from")
+            return
+        mine = heads.read_head(path)
+        sql = "SELECT path FROM duckdb_databases() WHERE path IS NOT NULL AND type = 'duckdb' AND database_oid <> $oid"
+        others = [Path(other) for (other,) in self._cursor.execute(sql, {"oid": self._oid}).fetchall()]
+        for other in others:
+            if mine is not None and _id_beside(other) == mine.books:
+                raise BooksError(f"{copied}detach the one that is the copy, this or {str(other)!r}")
+
+    @cached_property
+    def _oid(self) -> int:
+        """The object id of the database in this instance."""
+        sql = "SELECT database_oid FROM duckdb_databases() WHERE database_name = $name"
+        return int(self._cursor.execute(sql, {"name": self.catalog}).fetchall()[0][0])
+
+    def _id(self) -> str | None:
+        """The id that the books were given when they were opened; None if there are none."""
+        try:
+            rows = self._run("SELECT content->>'$.books' FROM dpsql.event WHERE number = 1")
+        except duckdb.CatalogException:
+            return None
+        return None if not rows else str(rows[0][0])
+
     def _open_books(self) -> str:
         """The id of new books; before anything of them is committed a head that knows none, so that none is missing."""
         self.check_no_others()
@@ -641,8 +692,11 @@ class Books:
             BooksError: the table has another budget or other neighbours already.
         """
         self.check_writable()
+        self.check_place()
+        opened_here = False
 
         def work() -> Account:
+            nonlocal opened_here
             self._make_tables()
             known = self.account(source)
             if known is not None:
@@ -650,7 +704,8 @@ class Books:
             self._look()
             assert self._looked is not None
             since = self._looked.link.number + 1
-            books = self._open_books() if since == 1 else None
+            opened_here = since == 1
+            books = self._open_books() if opened_here else None
             self._run(
                 "INSERT INTO dpsql.account VALUES ($source, $epsilon, $delta, $neighbours, $unit_column, $unit_type, "
                 "$unit_rows, $unit_secret, 0, 0, $rho, 0, $gdp, 0, $currency, 0, 0, $since, false)",
@@ -679,6 +734,10 @@ class Books:
             return opened
 
         account = self._transaction(work)
+        seen, books = seen_by(self._cursor), self._id()
+        if opened_here and seen is not None and books is not None:
+            seen.homes[self._oid] = books
+        self.mark_tables()
         known = (account.epsilon, account.delta, account.neighbours, account.unit_column)
         if known != (budget.epsilon, budget.delta, neighbours, None if unit is None else unit.name):
             shown = f", privacy_unit {account.unit_column!r}, max_rows {account.neighbours.unit_rows}"
@@ -687,6 +746,80 @@ class Books:
                 f"neighbours {account.neighbours}{shown if account.unit_column else ''}: a budget is set once"
             )
         return account
+
+    # --- tables under other names: see dpsql.database.marks -----------------------------------------------------------
+
+    def holder(self, source: Source) -> str | None:
+        """The account that a table belongs to by its mark, its object id or its name; see `marks.holder_of`."""
+        seen = seen_by(self._cursor) or Seen()
+        return holder_of(tokens_in(source.comment), source.key, source.identity, self._known(), seen)
+
+    def standing(self, tables: Sequence[Listed] | None = None) -> Standing:
+        """Which tables of the database are protected; of all `tables` of the instance, if they were listed already."""
+        listed = list_tables(self._cursor) if tables is None else tables
+        mine = [table for table in listed if table.catalog == self.catalog]
+        own = {table.name for table in mine if table.schema == SCHEMA}  # to ask for one in vain ends a transaction
+        known = self._known(listed="known_table" in own) if "account" in own else Known(there=False)
+        seen = seen_by(self._cursor) or Seen()
+        return standing_of([table for table in mine if table.schema != SCHEMA], known, seen)
+
+    def _known(self, *, listed: bool = True) -> Known:
+        """What the books know of the tables of their database; those of an earlier version may have no list yet."""
+        accounts = [account.source for account in self.accounts()]
+        try:
+            rows = self._run("SELECT name, token FROM dpsql.known_table") if listed else []
+        except duckdb.CatalogException:
+            rows = []
+        tokens = {token: name for name, token in rows if token is not None}
+        return Known(accounts, tokens, {fold(name) for name, token in rows if token is None})
+
+    def mark(self, source: Source) -> None:
+        """Mark a table that is about to be released from, if it is a new one under its account's name."""
+        if not tokens_in(source.comment):
+            self.mark_tables()
+
+    def mark_tables(self) -> None:
+        """Mark what an account holds and has no mark yet, and list the tables that are public, as far as is sure.
+
+        A table that somebody alters in an open transaction is marked another time.
+        """
+        if not self._place[1]:
+            with suppress(duckdb.TransactionException):
+                self._transaction(self._mark, attempts=_MARKING_ATTEMPTS)
+
+    def settle(self, reason: str) -> None:
+        """Nothing else is a table of an account, on the owner's word; see `dpsql.ownership.settle`."""
+
+        def work() -> None:
+            self._look()
+            self._mark(trusted=True)
+            self._event("settle", reason=reason)
+
+        self._transaction(work)
+
+    def _mark(self, *, trusted: bool = False) -> None:
+        """Inside a transaction: see `mark_tables`; where the owner says so, all is sure."""
+        for statement in read("books"):  # those of an earlier version have no list
+            self._run(statement)
+        standing, known = self.standing(), self._known()
+        sure = trusted or not standing.suspects
+        tokens = {} if sure else dict(known.tokens)
+        for table, source in standing.held.items():
+            here = [token for token in table.tokens if known.tokens.get(token) == source]
+            if source and not here and (sure or source not in standing.doubtful):
+                seen = (seen_by(self._cursor) or Seen()).held.get(table.identity)
+                here = [seen[1] if seen and seen[1] else new_token()]
+                write_mark(self._cursor, table, here[0])
+            tokens |= dict.fromkeys(here, source)
+        free = [table.key for table in (*standing.others, *standing.suspects)]
+        public = free if sure else known.public
+        if tokens != known.tokens or set(map(fold, public)) != set(known.public):
+            self._run("DELETE FROM dpsql.known_table")
+            for name, token in [
+                *((source, token) for token, source in tokens.items()),
+                *((name, None) for name in public),
+            ]:
+                self._run("INSERT INTO dpsql.known_table VALUES ($name, $token)", {"name": name, "token": token})
 
     def raise_account(self, source: str, epsilon: float, reason: str) -> Account:
         """Promise a larger ε at the same δ."""
@@ -895,6 +1028,7 @@ class Books:
             BooksError: the database is read-only, or the ledger, an account and the head do not fit together.
         """
         self.check_writable()
+        self.check_place()
         with _advised():
             self.migrate()
             self.advance()
@@ -1332,6 +1466,7 @@ class Books:
         Raises:
             BooksError: it is not, or it was published before.
         """
+        self.check_place()
         self.check_writable()
         with _advised():
             self.migrate()
@@ -1427,6 +1562,15 @@ def stored_as_text(cursor: duckdb.DuckDBPyConnection, table: exp.Table, names: S
     return pd.DataFrame(rows, columns=list(names), dtype=object)
 
 
+def _id_beside(database: Path) -> str | None:
+    """The id of the books of a database file, as their head says; None if there is no readable one."""
+    try:
+        head = heads.read_head(heads.file_beside(database))
+    except BooksError:
+        return None
+    return None if head is None else head.books
+
+
 def rows_table(catalog: str, entry: Entry) -> exp.Table:
     """The table that holds a release's rows."""
     return exp.table_(f"release_{entry.number}", db="dpsql", catalog=catalog, quoted=True)
@@ -1493,5 +1637,6 @@ def check_all(cursor: duckdb.DuckDBPyConnection) -> None:
         books = Books(cursor, catalog)
         if catalog in with_books:
             books.check()
+            books.mark_tables()
         else:
             books.check_no_others()

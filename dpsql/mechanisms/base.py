@@ -1,8 +1,9 @@
 """What a mechanism is, and the register of all by name.
 
-A mechanism is one frozen dataclass in one file. Its fields are its options, named in SQL as they are named here; `run`
-gets a curator and asks it questions. It never sees a count, so it cannot break the guarantee; see
-`dpsql.privacy.curator`.
+A mechanism is one frozen dataclass in one file. Its fields are its options, named in SQL as they are named here.
+`questions` declares which kinds of questions it asks, from which `dpsql.privacy.pricing` derives the guarantee: a
+mechanism states none. `run` gets a curator and asks it those questions. It never sees a count, and is stopped where it
+asks otherwise, so it cannot break the guarantee; see `dpsql.privacy.curator`.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from dpsql.constraint import Allowed
 from dpsql.domain import Clique, Domain
 from dpsql.errors import InvalidArgument, UnknownName
 from dpsql.neighbours import Neighbours
-from dpsql.privacy.accounting import Budget, gaussian_variance, make_budget
+from dpsql.privacy.accounting import gaussian_variance
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.pricing import Questions
 from dpsql.progress import Progress
 from dpsql.workload import Workload
 
@@ -84,8 +86,6 @@ class Mechanism(ABC):
     """A way to turn a workload and a privacy budget into a model."""
 
     name: ClassVar[str]
-    conversion: str = "tight"
-    """How ε and δ become ρ: a key of `accounting.CONVERSIONS`."""
     takes_prior: bool = False
     """Whether it makes use of a public prior; not a field, unless an option decides."""
     uses_earlier: bool = False
@@ -93,15 +93,15 @@ class Mechanism(ABC):
     needs_prior: bool = False
     """Whether it cannot do without a prior."""
 
-    def budget(
-        self, epsilon: float, delta: float, domain: Domain, workload: Workload, neighbours: Neighbours
-    ) -> Budget:
-        """What a release at ε and δ costs: (ε, δ)-DP by the conversion, unless the mechanism promises otherwise.
+    @abstractmethod
+    def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
+        """Which questions `run` asks, and with which parts of ε where it promises pure ε; from public facts.
+
+        What they cost and what is promised of them the kernel derives from it: see `dpsql.privacy.pricing`.
 
         Raises:
-            InvalidArgument: ε or δ.
+            InvalidArgument: there is nothing that it could ask.
         """
-        return make_budget(epsilon, delta, self.conversion)
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:  # noqa: B027 - may be empty
         """Refuse what cannot work, from public facts, before anything is charged."""
@@ -163,9 +163,15 @@ Checked = TypeVar("Checked")
 
 
 def register(name: str) -> Callable[[Registered], Registered]:
-    """Class decorator: make a mechanism known as `mechanism := 'name'`."""
+    """Class decorator: make a mechanism known as `mechanism := 'name'`.
+
+    Raises:
+        InvalidArgument: the class leaves out a method that every mechanism has.
+    """
 
     def decorate(mechanism: Registered) -> Registered:
+        if missing := sorted(mechanism.__abstractmethods__):
+            raise InvalidArgument(f"mechanism {name!r} has no {missing[0]}(…): define it, see dpsql.mechanisms.base")
         mechanism.name = name
         _registry[name] = mechanism
         return mechanism
@@ -176,6 +182,11 @@ def register(name: str) -> Callable[[Registered], Registered]:
 def registered() -> Mapping[str, type[Mechanism]]:
     """All mechanisms by name."""
     return dict(_registry)
+
+
+def name_of(mechanism: Mechanism) -> str:
+    """The name that a mechanism is registered by, whatever it says itself."""
+    return next(name for name, cls in _registry.items() if cls is type(mechanism))
 
 
 def options() -> dict[str, str]:

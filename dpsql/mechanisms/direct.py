@@ -39,8 +39,9 @@ from dpsql.mechanisms.pseudo import combined, light, public_total, reused, usabl
 from dpsql.mechanisms.relaxed import RelaxedModel, fit_report
 from dpsql.memory import in_words, machine_memory
 from dpsql.neighbours import Neighbours
-from dpsql.privacy.accounting import Budget, exact, gaussian_variance, make_budget, pure_budget
+from dpsql.privacy.accounting import gaussian_variance
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.pricing import Part, Questions
 from dpsql.progress import Progress
 from dpsql.workload import Workload
 
@@ -78,14 +79,12 @@ class Direct(Mechanism):
         check_range("relaxed_rows", self.relaxed_rows, 1, 100_000)
         check_range("steps", self.steps, 1, 100_000)
 
-    def budget(
-        self, epsilon: float, delta: float, domain: Domain, workload: Workload, neighbours: Neighbours
-    ) -> Budget:
-        """See `Mechanism.budget`: pure ε with Laplace noise, δ is not used then."""
+    def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
+        """See `Mechanism.questions`: Laplace noise shares ε, Gaussian noise ρ."""
         if self.noise == "gaussian":
-            return make_budget(epsilon, delta, "gaussian")
+            return Questions.of("gaussian")
         self._refuse_thresholds(workload)  # there may be no marginals to share ε
-        return pure_budget(epsilon, exact(epsilon) ** 2 / (2 * len(workload.cliques)))
+        return Questions.pure(Part("laplace", len(workload.cliques), Fraction(1, len(workload.cliques))))
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""

@@ -53,6 +53,7 @@ from dpsql.neighbours import Neighbours
 from dpsql.prior import packed
 from dpsql.privacy.accounting import simple_epsilon, zcdp_epsilon
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.pricing import Kind, Questions
 from dpsql.progress import Progress
 from dpsql.workload import Workload
 
@@ -167,6 +168,11 @@ class DualQuery(Mechanism):
                 raise InvalidArgument(f"sample_rows is {self.sample_rows}, of what sample? Say subsample := true too")
         check_search(self.search)
         check_range("seconds", self.seconds, 0.01, 3600)
+
+    def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
+        """See `Mechanism.questions`."""
+        kinds: list[Kind] = ["selection"] if neighbours.total_is_public else ["gaussian", "selection"]
+        return Questions.of(*kinds)
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""

@@ -35,6 +35,7 @@ from dpsql.mechanisms.support import SupportModel
 from dpsql.neighbours import Neighbours
 from dpsql.prior import project_rows
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.pricing import Kind, Questions
 from dpsql.progress import Progress
 from dpsql.workload import Workload
 
@@ -71,6 +72,11 @@ class FEM(Mechanism):
         check_range("rounds", self.rounds, 1, 10_000)
         check_range("samples", self.samples, 1, 10_000)
         check_range("noise", self.noise, 0, 1e6)
+
+    def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
+        """See `Mechanism.questions`."""
+        kinds: list[Kind] = ["selection"] if neighbours.total_is_public else ["gaussian", "selection"]
+        return Questions.of(*kinds)
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""

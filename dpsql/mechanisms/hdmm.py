@@ -39,6 +39,7 @@ from dpsql.mechanisms.relaxed import RelaxedModel, fit_report
 from dpsql.neighbours import Neighbours
 from dpsql.privacy.accounting import gaussian_variance
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.pricing import Questions
 from dpsql.progress import Progress
 from dpsql.workload import Workload
 
@@ -66,7 +67,6 @@ class HDMM(Mechanism):
         InvalidArgument: an option is out of its range.
     """
 
-    conversion = "gaussian"  # it asks for Gaussian noise only
     takes_prior = True
     uses_earlier = True
     reconstruct: str = "projection"
@@ -80,6 +80,10 @@ class HDMM(Mechanism):
         check_range("max_cells", self.max_cells, 2, 10_000_000)
         check_range("relaxed_rows", self.relaxed_rows, 1, 100_000)
         check_range("steps", self.steps, 1, 100_000)
+
+    def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
+        """See `Mechanism.questions`."""
+        return Questions.of("gaussian")
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""

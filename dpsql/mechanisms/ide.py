@@ -55,16 +55,9 @@ from dpsql.mechanisms.pseudo import reused, telling, usable
 from dpsql.mechanisms.support import SupportModel, systematic
 from dpsql.neighbours import Neighbours
 from dpsql.prior import Prior, packed
-from dpsql.privacy.accounting import (
-    Budget,
-    check_epsilon,
-    exact,
-    gaussian_variance,
-    make_budget,
-    pure_budget,
-    selection_rate,
-)
+from dpsql.privacy.accounting import gaussian_variance, selection_rate
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.pricing import Part, Questions
 from dpsql.progress import Progress
 from dpsql.workload import Workload
 
@@ -160,22 +153,14 @@ class IDE(Mechanism):
         """See `Mechanism.uses_earlier`: not inside regions or groups, of which nothing was measured before."""
         return self.region is None and self.group_by is None
 
-    @property
-    def conversion(self) -> str:  # type: ignore[override]
-        """See `Mechanism.conversion`."""
-        return "gaussian" if self.noise == "gaussian" else "tight"
-
-    def budget(
-        self, epsilon: float, delta: float, domain: Domain, workload: Workload, neighbours: Neighbours
-    ) -> Budget:
-        """See `Mechanism.budget`: pure ε-DP, unless the noise is Gaussian."""
+    def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
+        """See `Mechanism.questions`: Laplace noise shares ε, Gaussian noise ρ."""
         if self.noise == "gaussian":
-            return make_budget(epsilon, delta, "gaussian")
-        check_epsilon(epsilon)
-        if any(part.count == 0 for part in self.parts(domain, workload, neighbours)):
+            return Questions.of("gaussian")
+        parts = self.parts(domain, workload, neighbours)
+        if any(part.count == 0 for part in parts):
             self.check(domain, workload, neighbours)  # says what is too large
-        rates = sum((part.count * self._rate(part) for part in self.parts(domain, workload, neighbours)), Fraction(0))
-        return pure_budget(epsilon, exact(epsilon) ** 2 / 2 * rates)
+        return Questions.pure(*(Part("laplace", part.count, part.share / part.count) for part in parts))
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """Refuse columns that there are not, and marginals that are too large, from public facts."""

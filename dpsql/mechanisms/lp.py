@@ -46,8 +46,9 @@ from dpsql.mechanisms.pseudo import combined, light, reused, sharpened, usable
 from dpsql.mechanisms.support import SupportModel
 from dpsql.neighbours import Neighbours
 from dpsql.prior import Prior
-from dpsql.privacy.accounting import Budget, check_epsilon, exact, gaussian_variance, make_budget, pure_budget
+from dpsql.privacy.accounting import gaussian_variance
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.pricing import Part, Questions
 from dpsql.progress import Progress
 from dpsql.workload import Workload
 
@@ -82,8 +83,6 @@ class ReducedSpace(Mechanism):
         check_word("objective", self.objective, OBJECTIVES)
         check_range("seconds", self.seconds, 0.1, _LONGEST_SECONDS)
         check_range("gamma", self.gamma, 1e-9, 0.2499)
-        # all noise is of one kind, so the conversion follows from it
-        object.__setattr__(self, "conversion", "gaussian" if self.noise == "gaussian" else "tight")
 
     @property
     def _noise(self) -> NoiseName:
@@ -143,14 +142,12 @@ class ReducedSpace(Mechanism):
         each = {part: rho * part**2 / squares for part in {part for _, part in parts}}
         return [(clique, each[part]) for clique, part in parts]
 
-    def budget(
-        self, epsilon: float, delta: float, domain: Domain, workload: Workload, neighbours: Neighbours
-    ) -> Budget:
-        """Pure ε-DP for Laplace noise; (ε, δ)-DP for Gaussian noise."""
+    def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
+        """See `Mechanism.questions`: Laplace noise shares ε, Gaussian noise ρ."""
         if self.noise == "gaussian":
-            return make_budget(epsilon, delta, "gaussian")
-        squares = _squares(self.parts(domain, workload, neighbours))
-        return pure_budget(epsilon, squares * exact(check_epsilon(epsilon)) ** 2 / 2)
+            return Questions.of("gaussian")
+        counted = Counter(part for _, part in self.parts(domain, workload, neighbours))  # most parts are equal
+        return Questions.pure(*(Part("laplace", count, part) for part, count in counted.items()))
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """Refuse what the noise or the linear program cannot hold; says what would."""

@@ -50,8 +50,9 @@ from dpsql.mechanisms.base import (
 from dpsql.mechanisms.mixture import MixtureModel
 from dpsql.mechanisms.pseudo import combined, consistent, reused, telling, usable
 from dpsql.neighbours import Neighbours
-from dpsql.privacy.accounting import Budget, exact, gaussian_variance, make_budget, pure_budget
+from dpsql.privacy.accounting import gaussian_variance
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.pricing import Part, Questions
 from dpsql.progress import Progress
 from dpsql.threshold import Family, clique_of
 from dpsql.workload import Workload
@@ -176,15 +177,14 @@ class MWEM(Mechanism):
         check_range("passes", self.passes, 1, 10_000)
         check_range("max_cells", self.max_cells, 2, 50_000_000)
 
-    def budget(
-        self, epsilon: float, delta: float, domain: Domain, workload: Workload, neighbours: Neighbours
-    ) -> Budget:
-        """See `Mechanism.budget`: pure ε with Laplace noise, δ is not used then."""
+    def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
+        """See `Mechanism.questions`: with Laplace noise they share ε, with Gaussian noise ρ."""
         if self.noise == "gaussian":
-            return make_budget(epsilon, delta, self.conversion)
-        private = not neighbours.total_is_public
-        cost, _ = _pure_cost(self._rounds(domain), private=private)
-        return pure_budget(epsilon, exact(epsilon) ** 2 * cost)
+            return Questions.of("gaussian", "selection")
+        rounds, private = self._rounds(domain), not neighbours.total_is_public
+        _, step = _pure_cost(rounds, private=private)
+        total = Part("laplace", int(private), _TOTAL_PART)
+        return Questions.pure(total, Part("selection", rounds, step), Part("laplace", rounds, step))
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""

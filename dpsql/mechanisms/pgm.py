@@ -54,6 +54,7 @@ from dpsql.mechanisms.pseudo import reused, usable
 from dpsql.mechanisms.support import satisfying
 from dpsql.neighbours import Neighbours
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.pricing import Questions
 from dpsql.progress import Progress
 from dpsql.workload import Workload
 
@@ -104,8 +105,10 @@ class PGM(Mechanism):
         check_range("model_mb", self.model_mb, 1, 100_000)
         check_range("max_cells", self.max_cells, 2, 10_000_000)
         check_range("steps", self.steps, 1, 100_000)
-        if self.selection == "workload":  # all of its noise is Gaussian
-            object.__setattr__(self, "conversion", "gaussian")
+
+    def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
+        """See `Mechanism.questions`."""
+        return Questions.of("gaussian") if self.selection == "workload" else Questions.of("gaussian", "selection")
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """Refuse what cannot be fitted; see `Mechanism.check`."""

@@ -44,6 +44,7 @@ from dpsql.neighbours import Neighbours
 from dpsql.prior import Prior
 from dpsql.privacy.accounting import gaussian_variance
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.pricing import Questions
 from dpsql.progress import Progress
 from dpsql.workload import Workload
 
@@ -83,6 +84,10 @@ class PMWPub(Mechanism):
         check_rounds(self.rounds)
         check_range("passes", self.passes, 1, 10_000)
         check_range("copies", self.copies, 1, 1_000)
+
+    def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
+        """See `Mechanism.questions`."""
+        return Questions.of("gaussian", "selection")
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""

@@ -42,6 +42,7 @@ from dpsql.mechanisms.relaxed import RelaxedModel, fit_report
 from dpsql.memory import in_words, machine_memory, parse_size
 from dpsql.neighbours import Neighbours
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.pricing import Questions
 from dpsql.progress import Progress
 from dpsql.workload import Workload
 
@@ -77,7 +78,6 @@ class Projection(Mechanism):
         InvalidArgument: an option is out of its range.
     """
 
-    conversion = "gaussian"  # it asks for Gaussian noise only
     uses_earlier = True
     relaxed_rows: int = 512
     max_cells: int = 60_000
@@ -138,6 +138,10 @@ class Projection(Mechanism):
             raise InvalidArgument(
                 "queries is 'cells', which makes no use of a prior: say queries := 'marginals', or leave the prior out"
             )
+
+    def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
+        """See `Mechanism.questions`."""
+        return Questions.of("gaussian")
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """Refuse what does not fit in memory; says what would."""

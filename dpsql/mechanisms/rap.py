@@ -35,6 +35,7 @@ from dpsql.mechanisms.relaxed import RelaxedModel
 from dpsql.neighbours import Neighbours
 from dpsql.privacy.accounting import gaussian_variance
 from dpsql.privacy.curator import Curator, Query
+from dpsql.privacy.pricing import Conversion, Questions
 from dpsql.progress import Progress
 from dpsql.threshold import clique_of
 from dpsql.workload import Workload
@@ -90,6 +91,13 @@ class RAP(Mechanism):
         check_range("steps", self.steps, 1, 1_000_000)
         check_word("relaxation", self.relaxation, ("sparsemax", "softmax"))
         check_word("conversion", self.conversion, _CONVERSIONS)  # 'gaussian' has no room for selections
+
+    def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
+        """See `Mechanism.questions`."""
+        conversion: Conversion = "simple" if self.conversion == "simple" else "tight"
+        if self.rounds == 1:
+            return Questions.of("gaussian", conversion=conversion)
+        return Questions.of("gaussian", "selection", conversion=conversion)
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""

@@ -310,6 +310,19 @@ def selection_rate(rho: Fraction, sensitivity: int) -> Fraction:
     return Fraction(isqrt(scaled.numerator // scaled.denominator), 1 << RHO_BITS) / sensitivity
 
 
+def plain_fraction(name: str, value: object) -> Fraction:
+    """A copy of a positive fraction that comes from a mechanism; refuses anything else, a subclass too.
+
+    Raises:
+        InvalidArgument: it is none.
+    """
+    if type(value) is Fraction:
+        above, below = value.numerator, value.denominator
+        if type(above) is int and type(below) is int and above > 0 and below > 0:
+            return Fraction(above, below)
+    raise InvalidArgument(f"{name} is {value!r}: give a positive Fraction")
+
+
 def round_down(rho: Fraction) -> Fraction:
     """To a multiple of 2⁻⁹⁶, for what may be spent."""
     return Fraction(rho.numerator * (1 << RHO_BITS) // rho.denominator, 1 << RHO_BITS)

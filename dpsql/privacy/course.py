@@ -375,6 +375,13 @@ def _without(state: State, key: str) -> dict[str, Unfinished]:
     return {other: charged for other, charged in state.unfinished.items() if other != key}
 
 
+def _settle(state: State, event: Mapping[str, Any]) -> State:
+    """What the owner says of other tables changes no account."""
+    if "source" in event:
+        raise _Wrong("it is about no account")
+    return state
+
+
 def _key(state: State, event: Mapping[str, Any]) -> State:
     if state.key is not None:
         raise _Wrong("the ledger has a key already")
@@ -413,4 +420,5 @@ _RULES: Final[Mapping[str, Callable[[State, Mapping[str, Any]], State]]] = {
     "unprotect": _unprotect,
     "accept": _accept,
     "key": _key,
+    "settle": _settle,
 }

@@ -1,9 +1,10 @@
 """The trusted kernel: the only part that sees private counts.
 
-A mechanism holds a `Curator` and asks it questions, each with a share of the ρ that was charged. The curator debits the
-share, then counts, adds exact noise, writes the answer to the journal, and only then returns it. So the privacy proof
-of a mechanism is the list of its questions: their ρ and their g (see `dpsql.privacy.accounting`) add up to at most the
-charge.
+A mechanism holds a `Curator` and asks it questions, each with a share of the ρ that was charged, of the kinds that it
+declared (see `dpsql.privacy.pricing`). What it hands over is copied to plain numbers first, for it is not believed. The
+curator debits the share, then counts, adds exact noise, writes the answer to the journal, and only then returns it. So
+the privacy proof of a mechanism is the list of its questions: their ρ and their g (see `dpsql.privacy.accounting`) add
+up to at most the charge.
 
 Answers already in the journal (of a run that was interrupted or killed) are returned again, at no cost, as long as the
 mechanism asks the same questions in the same order. Nothing that was not journalled has been seen by anyone, so asking
@@ -14,21 +15,28 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, Literal, Protocol
+from typing import Final, Protocol, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
 from dpsql.domain import Attribute, Clique, Domain
-from dpsql.errors import DpsqlError, InsufficientBudget, InvalidArgument
+from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.linear import LinearQuery, Moment
 from dpsql.marginal import Marginal, Measurement, NoiseName, Presence
 from dpsql.neighbours import Neighbours
 from dpsql.prior import Prior
-from dpsql.privacy.accounting import OTHER_PRICE, discovery_threshold, gaussian_variance, selection_rate
+from dpsql.privacy.accounting import (
+    OTHER_PRICE,
+    discovery_threshold,
+    gaussian_variance,
+    plain_fraction,
+    selection_rate,
+)
 from dpsql.privacy.noise import (
     Entropy,
     Integers,
@@ -39,11 +47,14 @@ from dpsql.privacy.noise import (
     system_entropy,
     uniform_subset,
 )
+from dpsql.privacy.pricing import KINDS, Kind
+from dpsql.privacy.purse import Purse
 from dpsql.progress import Progress
 from dpsql.threshold import Family, Threshold, clique_of, threshold_counts
 
 _LARGEST_ANSWER: Final = 2.0**52
 _LARGEST_SCORE: Final = 2.0**61
+_LARGEST_WEIGHT: Final = 10**6  # of a score; times a count it stays a 64-bit number
 Query = tuple[Family, int]
 """One cell of a clique's marginal, or of a family of thresholds, by its row-major index."""
 
@@ -108,11 +119,6 @@ class Curator:
     """Answers questions about one protected table with noise, within one charge.
 
     Attributes:
-        domain: the table's public domain.
-        neighbours: of the guarantee.
-        remaining: ρ of the charge not yet debited, exact.
-        remaining_gdp: g of the charge not yet debited, exact.
-        remaining_pure: ε of a charge for pure ε-DP not yet debited, exact; None for one by ρ and g only.
         prior: a public table, if the request names one.
         earlier: measurements that earlier releases of the table paid for; free.
     """
@@ -130,18 +136,64 @@ class Curator:
         pure: Fraction | None = None,
         prior: Prior | None = None,
         earlier: Sequence[Measurement] = (),
+        kinds: Sequence[Kind] = KINDS,
+        failure: float = 0.0,
+        *,
+        for_mechanism: bool = False,
     ) -> None:
-        self.domain: Final = domain
-        self.neighbours: Final = neighbours
-        self.remaining = rho
-        self.remaining_gdp = rho * OTHER_PRICE if gdp is None else gdp
-        self.remaining_pure = pure
+        """One charge and what it is spent on.
+
+        Args:
+            counter: where exact counts come from.
+            domain: see the property.
+            neighbours: see the property.
+            rho: of the charge.
+            journal: where answers are kept.
+            progress: told of each step.
+            entropy: of the noise.
+            gdp: g of the charge; None for the most that ρ can cost.
+            pure: ε of a charge for pure ε-DP; None for one by ρ and g only.
+            prior: see the attribute.
+            earlier: see the attribute.
+            kinds: of the questions that the charge was made for.
+            failure: the probability that a discovery of values may fail with; 0 where none was charged.
+            for_mechanism: whether a mechanism holds it, which asks for no queries and no discoveries: what those take
+                for true of a `LinearQuery` or an `Attribute` only the code that makes them ensures.
+        """
+        self._domain, self._neighbours = domain, neighbours
         self.prior: Final = prior
         self.earlier: Final = tuple(earlier)
+        self._purse = Purse(rho, rho * OTHER_PRICE if gdp is None else gdp, pure, kinds, failure)
+        self._for_mechanism = for_mechanism
         self._counter, self._journal, self._progress, self._entropy = counter, journal, progress, entropy
         self._recorded = list(journal.recorded())
         self._exact: dict[tuple[Family, int | None], Marginal] = {}
         self._samples: dict[int, Counter] = {}
+
+    @property
+    def domain(self) -> Domain:
+        """The table's public domain."""
+        return self._domain
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """Of the guarantee."""
+        return self._neighbours
+
+    @property
+    def remaining(self) -> Fraction:
+        """The ρ of the charge not yet debited, exact."""
+        return self._purse.rho
+
+    @property
+    def remaining_gdp(self) -> Fraction:
+        """The g of the charge not yet debited, exact."""
+        return self._purse.gdp
+
+    @property
+    def remaining_pure(self) -> Fraction | None:
+        """The ε of a charge for pure ε-DP not yet debited, exact; None for one by ρ and g only."""
+        return self._purse.pure
 
     def total(self, rho: Fraction, noise: NoiseName = "gaussian") -> Measurement:
         """The number of rows, with noise N_Z(0, c²/2ρ + 1/8); exact and free where it is public (replace_one).
@@ -173,10 +225,11 @@ class Curator:
             InsufficientBudget: the shares exceed what remains; nothing was counted.
             DomainTooLarge: a marginal has too many cells.
         """
+        requests = [(clique, _share(rho)) for clique, rho in requests]
         for clique, _ in requests:
             self.domain.check_countable(clique)
         questions = [_question("measure", clique, rho, noise) for clique, rho in requests]
-        self._debit([rho for _, rho in requests], noise)
+        self._purse.take(noise, [rho for _, rho in requests])
         answers = self._replay(questions)
         fresh = []
         self._progress.stage("measuring", len(requests))
@@ -201,12 +254,12 @@ class Curator:
             rho: of each one.
             noise: `gaussian` or `laplace`.
         """
-        grouped: dict[Family, list[int]] = {}
+        rho, grouped = _share(rho), dict[Family, list[int]]()
         for family, cell in queries:
-            grouped.setdefault(family, []).append(cell)
+            grouped.setdefault(family, []).append(operator.index(cell))
         kind = "cells" if noise == "gaussian" else f"cells {noise}"
         questions = [_question(kind, family, rho, ",".join(map(str, cells))) for family, cells in grouped.items()]
-        self._debit([rho] * len(queries), noise)
+        self._purse.take(noise, [rho] * sum(map(len, grouped.values())))
         answers = self._replay(questions)
         fresh = []
         for question, (family, cells) in list(zip(questions, grouped.items(), strict=True))[len(answers) :]:
@@ -239,11 +292,13 @@ class Curator:
             For each aggregate its noisy answers, of one grouping set after the other; `shape` holds their numbers of
             groups.
         """
+        self._check_may_ask("a query")
         query.domain.check_countable(query.clique)
+        rho = _share(rho)
         share = rho / query.aggregates
         told = hashlib.sha256(repr((noise, query.fingerprint)).encode()).hexdigest()
         questions = [_question("query", query.clique, share, f"{a}: {told}") for a in range(query.aggregates)]
-        self._debit([rho], noise)
+        self._purse.take(noise, [rho])
         answers = self._replay(questions)
         if not answers:
             exact = exact_answers(self._counter, query)
@@ -265,9 +320,11 @@ class Curator:
 
         Privacy: as a marginal in `measure`, ρ-zCDP and Gaussian DP of g = ρ.
         """
+        self._check_may_ask("other bins of a column")
+        rho = _share(rho)
         told = hashlib.sha256(repr((attribute.type, attribute.ticks)).encode()).hexdigest()
         question = _question("bins", (attribute.name,), rho, told)
-        self._debit([rho], "gaussian")
+        self._purse.take("gaussian", [rho])
         answers = self._replay([question])
         if not answers:
             exact = self._counter.bins(attribute)
@@ -293,10 +350,12 @@ class Curator:
         Args:
             column: its name.
             rho: of it all.
-            failure: δ′.
+            failure: δ′, of what the charge allows for.
         """
+        self._check_may_ask("the values of a column")
+        rho, failure = _share(rho), float(failure)
         question = _question("values", (column,), rho, f"but for {failure!r}")
-        self._debit([rho], "gaussian")
+        self._purse.take("gaussian", [rho], failure)
         answers = self._replay([question])
         if not answers:
             values, units = self._counter.values(column)
@@ -331,6 +390,7 @@ class Curator:
             rho: of each selection.
             exclude: cells that are no candidates.
         """
+        rho, count = _share(rho), _whole("count", count)
         question = _question("select", (), rho, f"{count} of {len(families)}")
         return self._selection(question, rho, count, lambda: self._select(families, answers, count, rho, exclude))
 
@@ -358,6 +418,13 @@ class Curator:
             penalties: taken from each score (rows), such as the noise that measuring would bring.
             weights: of the scores, positive; 1 by default.
         """
+        rho, count, cliques = _share(rho), _whole("count", count), tuple(cliques)
+        factors = [1] * len(cliques) if weights is None else [_whole("weight", w, _LARGEST_WEIGHT) for w in weights]
+        dues = [0.0] * len(cliques) if penalties is None else np.nan_to_num(np.array(penalties, np.float64)).tolist()
+        if not len(cliques) == len(factors) == len(dues):
+            raise InvalidArgument(
+                f"{len(cliques)} marginals have {len(factors)} weights, {len(dues)} penalties: give one each"
+            )
         question = _question("select marginals", (), rho, f"{count} of {len(cliques)}")
 
         def choose() -> list[Query]:
@@ -365,14 +432,14 @@ class Curator:
                 raise InvalidArgument(f"{count} marginals cannot be selected from {len(cliques)}: ask for fewer")
             self._progress.stage("selecting", len(cliques))
             scores = np.empty(len(cliques), np.int64)
-            heaviest = 1 if weights is None else max(weights)
-            for place, clique in enumerate(cliques):
+            heaviest = max(factors)
+            for place, (clique, factor, due) in enumerate(zip(cliques, factors, dues, strict=True)):
                 most = min(_LARGEST_ANSWER, _LARGEST_SCORE / (self.domain.size(clique) * heaviest))  # of each cell
                 errors = self._whole_answers(clique, answers(clique), most)
                 exact = self._marginal(clique)
                 errors[exact.cells] -= exact.counts
-                penalty = 0 if penalties is None else round(min(max(penalties[place], 0.0), _LARGEST_SCORE / heaviest))
-                scores[place] = (int(np.abs(errors).sum()) - penalty) * (1 if weights is None else weights[place])
+                penalty = round(min(max(due, 0.0), _LARGEST_SCORE / heaviest))
+                scores[place] = (int(np.abs(errors).sum()) - penalty) * factor
                 self._progress.advance(1)
             sensitivity = self.neighbours.marginal_l1 * heaviest
             winners = exponential_mechanism(scores, selection_rate(rho, sensitivity), count, self._entropy)
@@ -410,6 +477,9 @@ class Curator:
         """
         if sample is not None and self.neighbours.unit_rows is not None:
             raise InvalidArgument("a sample of rows is no sample of privacy units: leave subsample out")
+        rho, count, cliques = _share(rho), _whole("count", count), tuple(cliques)
+        factor = _whole("factor", factor, _LARGEST_WEIGHT)
+        sample = None if sample is None else _whole("sample", sample)
         among = "" if sample is None else f" among {sample} rows"
         question = _question("sample", (), rho, f"{count} of {len(cliques)} with factor {factor}{among}")
 
@@ -439,7 +509,7 @@ class Curator:
 
     def _selection(self, question: str, rho: Fraction, count: int, choose: Callable[[], list[Query]]) -> list[Query]:
         """Debit, then the recorded choice, or a new one, recorded before it is returned."""
-        self._debit([rho] * count, "selection")
+        self._purse.take("selection", [rho] * count)
         recorded = self._replay([question])
         if not recorded:
             recorded = [Answer(question, count * rho, selection=tuple(choose()))]
@@ -484,36 +554,18 @@ class Curator:
         self, clique: Clique, answers: npt.NDArray[np.float64], most: float = _LARGEST_ANSWER
     ) -> Integers:
         """A model's answers as whole rows, so bounded that no score can overflow, whatever the model says."""
-        if answers.shape != (self.domain.size(clique),):
+        given = np.array(answers, np.float64)  # an array of our own, whatever kind the mechanism's is
+        if given.shape != (self.domain.size(clique),):
             raise InvalidArgument(
-                f"the model has {answers.shape} answers to a marginal of {self.domain.size(clique)} cells"
+                f"the model has {given.shape} answers to a marginal of {self.domain.size(clique)} cells"
             )
-        finite = np.nan_to_num(answers.astype(np.float64), nan=0.0, posinf=most, neginf=-most)
+        finite = np.nan_to_num(given, nan=0.0, posinf=most, neginf=-most)
         return np.rint(np.clip(finite, -most, most)).astype(np.int64)
 
-    def _debit(self, shares: Sequence[Fraction], kind: NoiseName | Literal["selection"]) -> None:
-        """Take the shares of answers of one kind off what remains, or refuse them all."""
-        if not all(isinstance(rho, Fraction) and rho > 0 for rho in shares):
-            raise InvalidArgument("a share of the budget must be a positive Fraction")
-        asked = sum(shares, Fraction(0))
-        dear = asked if kind == "gaussian" else asked * OTHER_PRICE
-        accounts = [("ρ", asked, self.remaining), ("g", dear, self.remaining_gdp)]
-        pure = Fraction(0)
-        if self.remaining_pure is not None:
-            if kind == "gaussian":
-                raise InvalidArgument("Gaussian noise proves no pure epsilon: ask for Laplace noise")
-            each = 2 if kind == "selection" else 1  # a selection's range is twice its rate times Δ
-            pure = sum((each * selection_rate(rho, 1) for rho in shares), Fraction(0))
-            accounts.append(("ε", pure, self.remaining_pure))
-        for name, cost, left in accounts:
-            if cost > left:
-                raise InsufficientBudget(
-                    f"the mechanism asks for {name} = {float(cost):.6g}, of its charge {float(left):.6g} is left"
-                )
-        self.remaining -= asked
-        self.remaining_gdp -= dear
-        if self.remaining_pure is not None:
-            self.remaining_pure -= pure
+    def _check_may_ask(self, what: str) -> None:
+        """Refuse a question that is not for mechanisms."""
+        if self._for_mechanism:
+            raise InvalidArgument(f"a mechanism asks for {what}: it may ask for marginals, cells and selections")
 
     def _replay(self, questions: Sequence[str]) -> list[Answer]:
         """The recorded answers to the first of these questions; refuses a run that asks otherwise than recorded."""
@@ -588,6 +640,26 @@ def linear_scales(query: LinearQuery, rho: Fraction, neighbours: Neighbours) -> 
     """b_a = s_a·Δ₁/ε, ε ≤ √(2ρ), of each aggregate's discrete Laplace noise; see `Curator.measure_linear`."""
     change = Fraction(query.sensitivity(1, neighbours))
     return [scale * change / selection_rate(rho, 1) for scale in query.scales]
+
+
+def _share(rho: Fraction) -> Fraction:
+    """A share of the budget that a mechanism gives, checked."""
+    return plain_fraction("a share of the budget", rho)
+
+
+def _whole(name: str, value: SupportsIndex, most: int | None = None) -> int:
+    """A number that a mechanism gives, as a plain one from 1 on.
+
+    Raises:
+        InvalidArgument: it is none, or larger than `most`.
+    """
+    try:
+        found = operator.index(value)
+    except TypeError:
+        found = 0
+    if found < 1 or (most is not None and found > most):
+        raise InvalidArgument(f"{name} is {value!r}: give a whole number from 1{'' if most is None else f' to {most}'}")
+    return found
 
 
 def _question(kind: str, family: Family, rho: Fraction, detail: str) -> str:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import json
+import math
+from collections import Counter
 from fractions import Fraction
 from importlib.util import find_spec
 
@@ -19,6 +22,7 @@ from dpsql.mechanisms.base import explicit_options, make, registered
 from dpsql.neighbours import Neighbours
 from dpsql.prior import Prior
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.pricing import price
 from dpsql.progress import Quiet
 from dpsql.workload import Workload
 
@@ -123,7 +127,7 @@ def test_a_pure_promise_adds_up(name, neighbours):
     domain, epsilon = domain_of(3), 1.5
     workload = Workload((domain.names[:2],))
     mechanism = make(name, FAST[name])
-    budget = mechanism.budget(epsilon, 1e-6, domain, workload, neighbours)
+    budget = price(mechanism.questions(domain, workload, neighbours), epsilon, 1e-6)
     if not budget.pure:
         assert budget.delta == 1e-6
         return
@@ -137,6 +141,76 @@ def test_a_pure_promise_adds_up(name, neighbours):
     curator = Curator(rows, domain, neighbours, budget.rho, Journal(), Quiet(), pure=less, prior=prior)
     with pytest.raises(InsufficientBudget):
         mechanism.run(curator, workload, budget.rho, 7, Quiet())
+
+
+OTHERWISE = {
+    "barak": [{"noise": "gaussian"}],
+    "direct": [{"noise": "laplace"}],
+    "ide": [{"noise": "gaussian"}, {"region": "c2"}, {"region": "c2", "group_by": ("c1",)}],
+    "lp": [{"noise": "gaussian"}],
+    "mwem": [{"noise": "gaussian"}, {"queries": "marginals"}, {"queries": "marginals", "noise": "gaussian"}],
+    "pgm": [{"selection": "mst"}, {"selection": "aim"}],
+    "projection": [{"queries": "cells"}],
+    "rap": [{"rounds": 1, "queries_per_round": 1}, {"conversion": "tight"}],
+}
+"""Options that change what is asked, beside those of FAST."""
+
+
+def asked_by(journal: Journal) -> list[tuple[str, float]]:
+    """The kind and the ε of each question that has an answer: √(2ρ) of Laplace noise, 2√(2ρ) of a selection."""
+    found = []
+    for answer in journal.answers:
+        question = json.loads(answer.question)
+        if answer.selection is not None:
+            found += [("selection", 2 * math.sqrt(2 * answer.rho / len(answer.selection)))] * len(answer.selection)
+        elif answer.measurement.noise != "none":
+            cells = len(answer.measurement.cells or (0,))
+            assert ("laplace" in (question["ask"] + question["detail"])) == (answer.measurement.noise == "laplace")
+            found += [(answer.measurement.noise, math.sqrt(2 * answer.rho / cells))] * cells
+    return found
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_asked_is_what_was_declared(name, neighbours):
+    """Each kind, and of a pure promise as many questions of each share; a kind less is refused by the curator."""
+    domain, epsilon = domain_of(3), 1.5
+    workload = Workload((domain.names[:2],))
+    table = np.random.default_rng(1).integers(0, 3, size=(60, 3))
+    for options in ({}, *OTHERWISE.get(name, [])):
+        mechanism = make(name, {**FAST[name], **options})
+        questions = mechanism.questions(domain, workload, neighbours)
+        budget = price(questions, epsilon, 1e-6)
+
+        def ask(kinds, mechanism=mechanism, budget=budget):
+            journal, prior = Journal(), prior_of(domain)
+            pure = budget.exact_epsilon if budget.pure else None
+            curator = Curator(
+                Rows(domain, table),
+                domain,
+                neighbours,
+                budget.rho,
+                journal,
+                Quiet(),
+                gdp=budget.gdp,
+                pure=pure,
+                prior=prior,
+                kinds=kinds,
+                for_mechanism=True,
+            )
+            mechanism.run(curator, workload, budget.rho, 7, Quiet())
+            return asked_by(journal)
+
+        asked = ask(questions.kinds)
+        assert {kind for kind, _ in asked} == set(questions.kinds)
+        if questions.parts:
+            parts = Counter()
+            for part in questions.parts:
+                parts[part.kind, round(float(part.share) * epsilon, 9)] += part.count
+            assert Counter((kind, round(each, 9)) for kind, each in asked) == parts
+        for missing in questions.kinds:
+            with pytest.raises(DpsqlError, match=f"kind {missing!r}"):
+                ask([kind for kind in questions.kinds if kind != missing])
 
 
 @pytest.mark.parametrize("name", NAMES)

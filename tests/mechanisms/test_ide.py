@@ -30,6 +30,7 @@ from dpsql.neighbours import Neighbours
 from dpsql.prior import Prior, packed, project_rows
 from dpsql.privacy.accounting import exact
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.pricing import price
 from dpsql.progress import Quiet
 from dpsql.workload import Workload
 
@@ -302,7 +303,7 @@ def run(epsilon, options, *, domain=None, neighbours=Neighbours.ADD_REMOVE, prio
     workload = workload or Workload(tuple((a, b) for a in domain.names for b in domain.names if a < b))
     mechanism = make("ide", options)
     mechanism.check(domain, workload, neighbours)
-    budget = mechanism.budget(epsilon, 1e-9, domain, workload, neighbours)
+    budget = price(mechanism.questions(domain, workload, neighbours), epsilon, 1e-9)
     journal, entropy = Journal(), seeded_entropy("ide")
     pure = budget.exact_epsilon if budget.pure else None
     curator = Curator(
@@ -374,7 +375,7 @@ class TestBudget:
     def test_the_plan_costs_the_charge(self, options):
         domain, mechanism = table_domain(), make("ide", options)
         workload = Workload((("c0", "c1"), ("c1", "c2"), ("c0", "c3"), ("c2", "c3"), ("c0", "c2")))
-        budget = mechanism.budget(1.0, 1e-9, domain, workload, Neighbours.ADD_REMOVE)
+        budget = price(mechanism.questions(domain, workload, Neighbours.ADD_REMOVE), 1.0, 1e-9)
         planned = mechanism.plan(domain, workload, Neighbours.ADD_REMOVE, budget.rho, 1000.0)
         assert sum(part.rho for part in planned) == pytest.approx(float(budget.rho))
 

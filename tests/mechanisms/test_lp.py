@@ -24,6 +24,7 @@ from dpsql.neighbours import Neighbours
 from dpsql.prior import Prior, packed
 from dpsql.privacy.accounting import exact
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.pricing import price
 from dpsql.progress import Quiet
 from dpsql.workload import Workload
 
@@ -209,7 +210,7 @@ WORKLOAD = Workload((("c0", "c1"), ("c1", "c2"), ("c3",)))
 def test_its_epsilons_add_up(mechanism, neighbours, epsilon):
     """Of ε-DP, all of it to 25 digits and not a digit more; the ledger's ρ is spent exactly."""
     domain = domain_of(3, 4, 5, 2)
-    budget = mechanism.budget(epsilon, 1e-6, domain, WORKLOAD, neighbours)
+    budget = price(mechanism.questions(domain, WORKLOAD, neighbours), epsilon, 1e-6)
     assert budget.pure
     curator, journal = held(domain, table(domain), budget.rho, neighbours, budget.exact_epsilon)
     mechanism.run(curator, WORKLOAD, budget.rho, 0, Quiet())
@@ -229,7 +230,7 @@ def test_its_epsilons_add_up(mechanism, neighbours, epsilon):
 
 def test_gaussian_noise_is_gaussian_dp_and_never_pure():
     domain, mechanism = domain_of(3, 4, 5, 2), LP(points=20, noise="gaussian")
-    budget = mechanism.budget(1.0, 1e-6, domain, WORKLOAD, Neighbours.ADD_REMOVE)
+    budget = price(mechanism.questions(domain, WORKLOAD, Neighbours.ADD_REMOVE), 1.0, 1e-6)
     assert budget.delta == 1e-6
     assert budget.gdp == budget.rho
     curator, journal = held(domain, table(domain), budget.rho)
@@ -251,7 +252,7 @@ def test_a_twin_with_too_little_noise_is_refused():
 
     domain = domain_of(3, 4, 5, 2)
     mechanism = Greedy(points=20)
-    budget = mechanism.budget(1.0, 1e-6, domain, WORKLOAD, Neighbours.ADD_REMOVE)
+    budget = price(mechanism.questions(domain, WORKLOAD, Neighbours.ADD_REMOVE), 1.0, 1e-6)
     curator, journal = held(domain, table(domain), budget.rho, pure=Fraction(1))
     with pytest.raises(InsufficientBudget):
         mechanism.run(curator, WORKLOAD, budget.rho, 0, Quiet())
@@ -304,7 +305,7 @@ def test_the_plan_states_the_theorem():
     workload = Workload((("c0", "c1"), ("c2",)))
     assert points <= 2**18
     mechanism = LP(points=points, space="uniform", gamma=gamma)
-    rho = mechanism.budget(epsilon, 1e-6, domain, workload, Neighbours.REPLACE_ONE).rho
+    rho = price(mechanism.questions(domain, workload, Neighbours.REPLACE_ONE), epsilon, 1e-6).rho
     promise = mechanism.plan(domain, workload, Neighbours.REPLACE_ONE, rho, rows)[-1].note
     assert f"|F| = 7, gamma = 0.05, m = {points}, delta = 0.04" in promise
     assert f"8 delta = {8 * delta:.3g} with probability 0.8" in promise
@@ -328,7 +329,7 @@ def test_the_plan_states_the_conditions():
 
     def notes(neighbours=Neighbours.REPLACE_ONE, **options):
         mechanism = LP(**{"points": points, "gamma": gamma, **options})
-        budget = mechanism.budget(epsilon, 1e-6, domain, workload, neighbours)
+        budget = price(mechanism.questions(domain, workload, neighbours), epsilon, 1e-6)
         plan = mechanism.plan(domain, workload, neighbours, budget.rho, rows)
         return [line.note for line in plan if line.clique == ("(promise)",)]
 
@@ -360,7 +361,7 @@ def test_accuracy_of_theorem_2_3():
     domain, chances, points, count, epsilon, delta, gamma = theorem()
     workload = Workload((("c0", "c1"), ("c2",)))
     mechanism = LP(points=points, space="uniform", gamma=gamma, bootstrap=True)
-    rho = mechanism.budget(epsilon, 1e-6, domain, workload, Neighbours.REPLACE_ONE).rho
+    rho = price(mechanism.questions(domain, workload, Neighbours.REPLACE_ONE), epsilon, 1e-6).rho
     errors = []
     for seed in range(4):
         rows = (np.random.default_rng(seed).random((count, len(chances))) < chances).astype(np.int64)
@@ -492,7 +493,7 @@ def test_the_guarantee_is_pure(people, name):
 
 
 def test_make_takes_options_as_text():
-    assert make("lp", {"points": 30, "noise": "gaussian"}).conversion == "gaussian"
-    assert make("lp", {}).conversion == "tight"
+    assert make("lp", {"points": 30, "noise": "gaussian"}).noise == "gaussian"
+    assert make("lp", {}).noise == "laplace"
     assert make("lp", {"space": "prior"}).needs_prior
     assert not make("lp", {}).needs_prior

@@ -19,6 +19,7 @@ from dpsql.marginal import Marginal, Measurement
 from dpsql.mechanisms.base import make
 from dpsql.neighbours import Neighbours
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.pricing import price
 from dpsql.progress import Quiet
 from dpsql.workload import Workload
 
@@ -155,7 +156,7 @@ def test_the_private_bound():
     workload = Workload(tuple(c for size in (5, 6, 7) for c in itertools.combinations(domain.names, size)))
     queries = sum(domain.size(clique) for clique in workload.cliques)
     mechanism = make("mwem", {"rounds": rounds})
-    budget = mechanism.budget(epsilon, 1e-9, domain, workload, Neighbours.REPLACE_ONE)
+    budget = price(mechanism.questions(domain, workload, Neighbours.REPLACE_ONE), epsilon, 1e-9)
     bound = 2 * count * math.sqrt(math.log(2**8) / rounds) + 10 * rounds * math.log(queries) / epsilon
     assert bound < 0.6 * count
 
@@ -175,7 +176,7 @@ def test_the_output_is_the_average_before_the_last_update():
     domain, rows = cube(4), skewed(cube(4), 300)
     workload = Workload((domain.names[:2], domain.names[2:]))
     mechanism = make("mwem", {"rounds": 3})
-    budget = mechanism.budget(1.0, 1e-9, domain, workload, Neighbours.REPLACE_ONE)
+    budget = price(mechanism.questions(domain, workload, Neighbours.REPLACE_ONE), 1.0, 1e-9)
     journal = Journal()
     curator = curator_of(domain, rows, budget, "average")
     curator._journal = journal
@@ -194,7 +195,9 @@ def test_the_output_is_the_average_before_the_last_update():
 def test_the_budget_is_the_sum_of_its_steps():
     """ε/2T for each of 2T steps: T·((ε/2T)²/8 + (ε/2T)²/2) of zCDP where n is public."""
     domain = cube(3)
-    budget = make("mwem", {"rounds": 5}).budget(2.0, 1e-9, domain, Workload((domain.names,)), Neighbours.REPLACE_ONE)
+    budget = price(
+        make("mwem", {"rounds": 5}).questions(domain, Workload((domain.names,)), Neighbours.REPLACE_ONE), 2.0, 1e-9
+    )
     assert budget.pure
     assert float(budget.rho) == pytest.approx(5 * (0.2**2 / 8 + 0.2**2 / 2))
 

@@ -17,6 +17,7 @@ from dpsql.marginal import Measurement
 from dpsql.mechanisms.base import make
 from dpsql.neighbours import Neighbours
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.pricing import price
 from dpsql.progress import Quiet
 from dpsql.workload import Workload
 
@@ -156,8 +157,9 @@ def test_the_gaussian_conversion_is_for_gaussian_noise_only():
     domain, workload = domain_of(2, 2), Workload((("c0", "c1"),))
     for selection in SELECTIONS:
         mechanism = make("pgm", {"selection": selection})
-        budget = mechanism.budget(1.0, 1e-9, domain, workload, Neighbours.ADD_REMOVE)
-        assert (budget.gdp == budget.rho) == (selection == "workload") == (mechanism.conversion == "gaussian")
+        questions = mechanism.questions(domain, workload, Neighbours.ADD_REMOVE)
+        budget = price(questions, 1.0, 1e-9)
+        assert (budget.gdp == budget.rho) == (selection == "workload") == (questions.kinds == ("gaussian",))
 
 
 @needs_mbi

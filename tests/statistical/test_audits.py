@@ -25,6 +25,7 @@ from dpsql.neighbours import Neighbours
 from dpsql.prior import Prior
 from dpsql.privacy.accounting import discovery_threshold, gaussian_variance
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.pricing import price
 from dpsql.progress import Quiet
 from dpsql.threshold import clique_of
 from dpsql.workload import Workload
@@ -165,7 +166,7 @@ class _Ending(Journal):
 def facts(name: str, neighbours: Neighbours) -> tuple:
     """What is public: mechanism, workload, and the budget of ε = 2."""
     mechanism, workload = make(name, FAST[name]), Workload((("a", "b"), ("b", "c")))
-    return mechanism, workload, mechanism.budget(2.0, 1e-6, CUBE, workload, neighbours)
+    return mechanism, workload, price(mechanism.questions(CUBE, workload, neighbours), 2.0, 1e-6)
 
 
 def told(name: str, table: Rows, neighbours: Neighbours, most: int) -> list:

@@ -27,6 +27,7 @@ from dpsql.mechanisms.base import make, registered
 from dpsql.neighbours import Neighbours
 from dpsql.prior import Prior
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.pricing import price
 from dpsql.progress import Quiet
 from dpsql.threshold import clique_of
 from dpsql.workload import Workload
@@ -198,7 +199,7 @@ class Run:
         """What is public: domain, workload, mechanism, (ρ, ε of a pure budget), and the prior if it needs one."""
         domain, workload = self.pair.domain, Workload(self.pair.cliques)
         mechanism = make(self.name, dict(self.options))
-        budget = mechanism.budget(EPSILON, 1e-6, domain, workload, Neighbours.REPLACE_ONE)
+        budget = price(mechanism.questions(domain, workload, Neighbours.REPLACE_ONE), EPSILON, 1e-6)
         paid = (budget.rho, budget.exact_epsilon) if budget.pure else (self.rho, None)
         codes = np.array(list(itertools.product((0, 1), repeat=len(domain))))
         prior = Prior(domain.names, codes, np.ones(len(codes))) if registered()[self.name].needs_prior else None

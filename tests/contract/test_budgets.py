@@ -1,0 +1,157 @@
+"""What every registered mechanism costs, word for word as it was at commit 37ab9f7: ρ, g, ε, δ, promise and key.
+
+A key that changes charges people again for what they have; a ρ that changes is another guarantee. To record anew, on
+purpose: `python -m tests.contract.test_budgets`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dpsql
+from dpsql.answering import QueryRequest, resolve_query
+from dpsql.discovery import DiscoveryRequest, resolve_discovery
+from dpsql.mechanisms.base import registered
+from dpsql.release import Request, promise, resolve
+
+RECORDED = Path(__file__).parents[1] / "fixtures" / "budgets.json"
+TABLES = ("added", "replaced", "units")
+LOSSES = ((0.1, 1e-9), (7.5, 1e-3))
+OPTIONS: dict[str, list[dict[str, Any]]] = {
+    "auto": [{}, {"prior": "public_rows"}],
+    "barak": [{}, {"noise": "gaussian"}],
+    "direct": [{}, {"noise": "laplace"}],
+    "dualquery": [{}, {"rounds": 3, "samples": 2}, {"alpha": 0.9}],
+    "fem": [{}],
+    "hdmm": [{}],
+    "ide": [
+        {"prior": "public_rows"},
+        {"prior": "public_rows", "noise": "gaussian"},
+        {"prior": "public_rows", "marginals": 2},
+        {"prior": "public_rows", "region": "c"},
+        {"prior": "public_rows", "region": "c", "group_by": "b", "noise": "gaussian"},
+        {"prior": "public_rows", "group_by": "c", "group_marginals": 2},
+    ],
+    "lp": [{}, {"noise": "gaussian"}, {"space": "uniform"}],
+    "mwem": [{}, {"rounds": 7}, {"queries": "marginals"}, {"noise": "gaussian"}, {"noise": "gaussian", "rounds": 3}],
+    "pgm": [{}, {"selection": "mst"}, {"selection": "aim"}],
+    "pmwpub": [{"prior": "public_rows"}],
+    "projection": [{}, {"queries": "cells"}],
+    "rap": [
+        {"rounds": 2, "queries_per_round": 2},
+        {"rounds": 2, "queries_per_round": 2, "conversion": "tight"},
+        {"rounds": 1},
+    ],
+}
+
+
+def opened() -> dpsql.Database:
+    """Three protected tables of the same rows, one for each kind of neighbours, and public rows."""
+    db = dpsql.connect()
+    db.sql("CREATE TABLE public_rows AS SELECT i % 2 = 0 AS a, i % 3 = 0 AS b, 'v' || i % 3 AS c FROM range(9) r(i)")
+    for table, how in zip(
+        TABLES, ({}, {"neighbours": "replace_one"}, {"privacy_unit": "who", "max_rows": 3}), strict=True
+    ):
+        db.sql(f"CREATE TABLE {table} AS SELECT *, row_number() OVER () % 5 AS who FROM public_rows")
+        db.protect(table, epsilon=20.0, delta=1e-6, **how)
+        db.domain(table, "c", values=["v0", "v1", "v2"])
+        if table != "units":
+            db.domain(table, "who", exclude=True)
+    return db
+
+
+@pytest.fixture(scope="module")
+def tables() -> Iterator[dpsql.Database]:
+    with opened() as db:
+        yield db
+
+
+def cases(name: str) -> list[tuple[str, str, float, float | None, str | None]]:
+    """A mechanism's options, on each table at one ε, and at each ε on one table; another workload on that one."""
+    found = []
+    for options in OPTIONS[name]:
+        given = json.dumps(options, sort_keys=True)
+        found += [(given, table, 1.0, None, None) for table in TABLES]
+        found += [(given, TABLES[0], epsilon, delta, None) for epsilon, delta in LOSSES]
+        found.append((given, TABLES[0], 1.0, None, f"SELECT a, b, count(*) FROM {TABLES[0]} GROUP BY a, b"))
+    return found
+
+
+def told(resolved: Any) -> dict[str, Any]:
+    """What a request costs and says."""
+    budget = resolved.budget
+    return {
+        "key": resolved.key,
+        "epsilon": repr(budget.epsilon),
+        "delta": repr(budget.delta),
+        "rho": str(budget.rho),
+        "gdp": str(budget.gdp),
+        "pure": budget.pure,
+        "currency": budget.currency,
+        "guarantee": promise(budget, resolved.account.neighbours),
+    }
+
+
+def of_tables(db: dpsql.Database, name: str) -> dict[str, Any]:
+    """What the synthetic tables of a mechanism cost; a refusal is kept as its text."""
+    found: dict[str, Any] = {}
+    with db.connection.cursor() as cursor:
+        for given, table, epsilon, delta, workload in cases(name):
+            options = json.loads(given)
+            prior = options.pop("prior", None)
+            request = Request(table, epsilon, delta, workload, name, prior=prior, options=options)
+            case = " ".join(map(str, (name, given, table, epsilon, delta, "pair" if workload else "all")))
+            try:
+                found[case] = told(resolve(cursor, request, to_charge=False))
+            except dpsql.DpsqlError as refused:
+                found[case] = str(refused)
+    return found
+
+
+def of_others(db: dpsql.Database) -> dict[str, Any]:
+    """What queries and discoveries cost."""
+    found: dict[str, Any] = {}
+    with db.connection.cursor() as cursor:
+        for table in TABLES:
+            for noise in ("gaussian", "laplace"):
+                query = QueryRequest(f"SELECT a, count(*) FROM {table} GROUP BY a", 0.5, mechanism=noise)
+                found[f"query {noise} {table}"] = told(resolve_query(cursor, query, to_charge=False))
+            found[f"discover {table}"] = told(resolve_discovery(cursor, DiscoveryRequest(table, "c", 0.5)))
+    return found
+
+
+def known() -> dict[str, Any]:
+    return dict(json.loads(RECORDED.read_text()))
+
+
+def test_every_mechanism_is_recorded():
+    assert {case.split()[0] for case in known()} == {*registered(), "auto", "query", "discover"}
+
+
+@pytest.mark.parametrize("name", sorted(OPTIONS))
+def test_the_budget_promise_and_key_of_a_table_are_what_they_were(tables, name):
+    if name == "pgm":
+        pytest.importorskip("mbi")
+    then = known()
+    now = of_tables(tables, name)
+    assert {case for case in then if case.split()[0] == name} == set(now)
+    for case, value in now.items():
+        assert value == then[case], case
+
+
+def test_the_budget_promise_and_key_of_a_query_are_what_they_were(tables):
+    now, then = of_others(tables), known()
+    assert now == {case: value for case, value in then.items() if case.split()[0] in ("query", "discover")}
+
+
+if __name__ == "__main__":
+    with opened() as db:
+        told_now = of_others(db)
+        for each in OPTIONS:
+            told_now |= of_tables(db, each)
+    RECORDED.write_text(json.dumps(told_now, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
