@@ -463,7 +463,6 @@ def produce_answers(
         Interrupted: what was charged is kept.
     """
     with alone(resolved.key, progress), cursors() as brief, cursors() as cursor, guarded(progress, brief, cursor):
-        brief.execute("PRAGMA disable_optimizer")  # it takes longer than statements on the few rows of the books
         books = Books(brief, resolved.source.catalog)
         entry = books.release(resolved.key)
         if entry is not None and entry.state == "published":

@@ -21,6 +21,7 @@ _CHANGES = {
     "raise": "promise a larger epsilon",
     "reset": "begin anew, for rows about other people",
     "retire": "let nothing more be charged",
+    "unprotect": "take back a protection that was never charged",
 }
 
 
@@ -39,6 +40,7 @@ def build_parser() -> argparse.ArgumentParser:
     sql = commands.add_parser("sql", help="run SQL on a database file with dpsql in it")
     sql.add_argument("database", help="the DuckDB file, or :memory:")
     sql.add_argument("statement", help="SQL, or - to read it from standard input")
+    sql.add_argument("--no-owner", action="store_true", help="refuse dp_protect, dp_domain and dp_constraint")
 
     synthesize = commands.add_parser("synthesize", help="write a synthetic table to a CSV or Parquet file")
     synthesize.add_argument("database", help="the DuckDB file")
@@ -64,6 +66,8 @@ def build_parser() -> argparse.ArgumentParser:
     verify.add_argument("database", help="the DuckDB file")
     accept = actions.add_parser("accept", help="go on with a ledger that does not fit together, as it is")
     accept.add_argument("database", help="the DuckDB file")
+    key = actions.add_parser("key", help="make the ledger from now on with the key that is there: see DPSQL_LEDGER_KEY")
+    key.add_argument("database", help="the DuckDB file")
     settle = actions.add_parser("settle", help="no table but those of the accounts holds private rows")
     settle.add_argument("database", help="the DuckDB file")
     for name, what in _CHANGES.items():
@@ -72,7 +76,7 @@ def build_parser() -> argparse.ArgumentParser:
         change.add_argument("table", help="the protected table")
         if name == "raise":
             change.add_argument("--epsilon", type=float, required=True, help="the new one, above the present")
-    for action in (accept, settle, *(actions.choices[name] for name in _CHANGES)):
+    for action in (accept, key, settle, *(actions.choices[name] for name in _CHANGES)):
         action.add_argument("--reason", required=True, help="why; the ledger keeps it")
 
     commands.add_parser("doctor", help="what dpsql runs on: versions, extension, device")
@@ -93,12 +97,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _open(path: str) -> Database:
+def _open(path: str, *, owner: bool = True) -> Database:
     from dpsql.connection import connect
 
     if path != ":memory:" and not Path(path).exists():
         raise DpsqlError(f"there is no database file {path!r}")
-    return connect(path)
+    return connect(path, owner=owner)
 
 
 def _demo(options: argparse.Namespace) -> None:
@@ -110,7 +114,7 @@ def _demo(options: argparse.Namespace) -> None:
 
 def _sql(options: argparse.Namespace) -> None:
     statement = sys.stdin.read() if options.statement == "-" else options.statement
-    with _open(options.database) as db:
+    with _open(options.database, owner=not options.no_owner) as db:
         for part in duckdb.extract_statements(statement):
             if part.type in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):
                 db.connection.sql(_alone(part.query)).show()
@@ -165,7 +169,14 @@ def _ledger(options: argparse.Namespace) -> None:
     if options.action == "accept":
         print(_found(options.database, options.reason))
         return
+    if options.action == "key":
+        print(_take_key(options.database, options.reason))
+        return
     with _open(options.database) as db:
+        if options.action == "unprotect":
+            db.unprotect(options.table, options.reason)
+            print(f"{options.table}: no longer protected")
+            return
         if options.action == "settle":
             db.settle(options.reason)
             print(f"{options.database}: every table that is not protected is taken for public")
@@ -175,6 +186,18 @@ def _ledger(options: argparse.Namespace) -> None:
         else:
             account = (db.reset if options.action == "reset" else db.retire)(options.table, options.reason)
         print(f"{account.source}: epsilon {account.epsilon:g}, spent {account.epsilon_spent:.4g}")
+
+
+def _take_key(path: str, reason: str) -> str:
+    """Make a database's ledger with the key that is there."""
+    from dpsql import ownership
+
+    if not Path(path).exists():
+        raise DpsqlError(f"there is no database file {path!r}")
+    with duckdb.connect(path) as connection:
+        catalog = connection.execute("SELECT current_database()").fetchall()[0][0]
+        fingerprint = ownership.take_key(connection, catalog, reason)
+    return f"{path}: from now on the ledger is made with the key of fingerprint {fingerprint}"
 
 
 def _found(path: str, reason: str | None) -> str:

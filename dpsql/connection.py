@@ -20,7 +20,7 @@ from dpsql.discovery import DiscoveryRequest, discover, resolve_discovery
 from dpsql.domain import Attribute
 from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.mechanisms.base import checked, checked_names
-from dpsql.ownership import raise_budget, reset, retire, settle
+from dpsql.ownership import raise_budget, reset, retire, settle, unprotect
 from dpsql.privacy.ledger import Account
 from dpsql.progress import automatic, breaking
 from dpsql.protection import constrain, declare, protect, unconstrain
@@ -46,7 +46,11 @@ _KINDS: Final[dict[str, type[Any]]] = {"BOOLEAN": bool, "BIGINT": int, "DOUBLE":
 
 
 def connect(
-    path: str | Path = ":memory:", *, read_only: bool = False, config: dict[str, Any] | None = None
+    path: str | Path = ":memory:",
+    *,
+    read_only: bool = False,
+    config: dict[str, Any] | None = None,
+    owner: bool | None = None,
 ) -> Database:
     """Open a DuckDB database with dpsql in it.
 
@@ -54,9 +58,10 @@ def connect(
         path: of the file; in memory by default.
         read_only: open for reading; stored releases can be read, nothing can be charged.
         config: further settings of DuckDB.
+        owner: see `install`.
 
     Raises:
-        InvalidArgument: path is none; a connection that is open is for `install`.
+        InvalidArgument: path is none (a connection that is open is for `install`), or see `install`.
         DpsqlError: the extension cannot be loaded.
         BooksError: the ledger is not what was recorded, or older than its head: see `dpsql ledger verify`.
         duckdb.Error: the file cannot be opened; another process may have it.
@@ -73,25 +78,30 @@ def connect(
     settings = {"allow_unsigned_extensions": "true", **(config or {})}
     connection = duckdb.connect(str(path), read_only=read_only, config=settings)
     try:
-        return install(connection)
+        return install(connection, owner=owner)
     except BaseException:
         connection.close()
         raise
 
 
-def install(connection: duckdb.DuckDBPyConnection) -> Database:
+def install(connection: duckdb.DuckDBPyConnection, *, owner: bool | None = None) -> Database:
     """Put the SQL functions of dpsql into the database of a connection; doing it twice is harmless.
 
     All connections to that database can call them, as long as one that was given to `install` is open.
 
     Args:
         connection: opened with `config={"allow_unsigned_extensions": "true"}`.
+        owner: whether the owner's functions can be called: `dp_protect`, `dp_domain`, `dp_constraint`, and in Python
+            `protect`, `domain`, `discover`, `constraint`, `raise_budget`, `reset`, `retire` and `unprotect`. False
+            switches them off for all connections to the database, until the last of them is closed. By default as it
+            is; they can where dpsql is new to the database.
 
     Raises:
+        InvalidArgument: owner is True, and they were switched off.
         DpsqlError: the connection does not allow it, or the extension was not built.
         BooksError: the ledger of a database that can be written is not what was recorded, or older than its head.
     """
-    database = Database(connection, _install(connection, functions))
+    database = Database(connection, _install(connection, functions, owner=owner))
     with database.instance.cursor() as cursor:
         check_all(cursor)
     return database
@@ -284,6 +294,7 @@ class Database:
         ...     db.protect("t", epsilon=3.0, delta=1e-9).epsilon_left
         3.0
         """
+        self.instance.check_owner("protect")
         with self.instance.cursor() as cursor:
             source = self._source(cursor, table)
             return protect(cursor, source, epsilon, delta, neighbours, privacy_unit, max_rows, enums=enums)
@@ -297,26 +308,45 @@ class Database:
         ...     db.raise_budget("t", epsilon=2.0, reason="the board agreed on 3 May").epsilon
         2.0
         """
+        self.instance.check_owner("raise_budget")
         with self.instance.cursor() as cursor:
             return raise_budget(cursor, self._source(cursor, table), epsilon, reason)
 
     def reset(self, table: str, reason: str) -> Account:
         """Begin the account of a table anew, for rows about other people; about the same it breaks the promise."""
+        self.instance.check_owner("reset")
         with self.instance.cursor() as cursor:
             return reset(cursor, self._source(cursor, table), reason)
 
     def retire(self, table: str, reason: str) -> Account:
         """Let nothing more of a table be charged; what was published stays."""
+        self.instance.check_owner("retire")
         with self.instance.cursor() as cursor:
             return retire(cursor, self._source(cursor, table), reason)
 
+    def unprotect(self, table: str, reason: str) -> None:
+        """Take back the protection of a table to which nothing was ever charged, with its domains and constraints.
+
+        >>> with connect() as db:
+        ...     _ = db.sql("CREATE TABLE wards (name VARCHAR)")
+        ...     _ = db.protect("wards", epsilon=1.0, delta=1e-9)
+        ...     db.unprotect("wards", reason="a look-up table, protected by mistake")
+        ...     len(db.budget())
+        0
+        """
+        self.instance.check_owner("unprotect")
+        with self.instance.cursor() as cursor:
+            unprotect(cursor, self._source(cursor, table), reason)
+
     def settle(self, reason: str) -> None:
         """No table of the current database but those of its accounts holds private rows; see `dpsql ledger settle`."""
+        self.instance.check_owner("settle")
         with self.instance.cursor() as cursor:
             settle(cursor, current_schema(cursor, self._search_path)[0], reason)
 
     def domain(self, table: str, column: str, **how: Any) -> None:
         """Declare the public domain of a column; the keywords are those of `dp_domain` in SQL."""
+        self.instance.check_owner("domain")
         known = {"values", "lower", "upper", "bins", "edges", "reference", "type", "exclude", "nulls", "other"}
         unknown = sorted(set(how) - known)
         if unknown:
@@ -338,6 +368,7 @@ class Database:
         ...     db.discover("t", "ward", epsilon=1.0).values
         ('ward 0', 'ward 1', 'ward 2')
         """
+        self.instance.check_owner("discover")
         known = {"delta", "lower", "upper", "bins", "nulls", "other"}
         unknown = sorted(set(how) - known)
         if unknown:
@@ -363,6 +394,7 @@ class Database:
         ...     int(db.synthesize("t", epsilon=1.0).df().eval("fever == True and sick == False").sum())
         0
         """
+        self.instance.check_owner("constraint")
         with self.instance.cursor() as cursor:
             source = self._source(cursor, table)
             if remove:

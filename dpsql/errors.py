@@ -19,6 +19,10 @@ class NotProtected(DpsqlError):
     """The table has no privacy budget: its owner calls `dp_protect` first."""
 
 
+class NotOwner(DpsqlError):
+    """A function of the owner's, where those are switched off: see `dpsql.install`. Nothing was changed."""
+
+
 class NotDeclared(DpsqlError):
     """A column has no public domain: its owner calls `dp_domain` first."""
 

@@ -1,4 +1,5 @@
-"""What a table's owner may do later, each with a reason that the ledger keeps: raise, reset or retire its account.
+"""What a table's owner may do later, each with a reason that the ledger keeps: raise, reset or retire its account, or
+take back a protection that was never charged.
 
 And what the owner of a database does when its ledger does not fit together: look at it, and accept it as it is.
 """
@@ -50,6 +51,18 @@ def retire(cursor: duckdb.DuckDBPyConnection, source: Source, reason: str) -> Ac
         BooksError: the ledger does not fit together, or the database is read-only.
     """
     return _checked(cursor, source, reason).retire_account(source.key, reason)
+
+
+def unprotect(cursor: duckdb.DuckDBPyConnection, source: Source, reason: str) -> None:
+    """Take back a protection under which nothing was ever charged; the table is public again, and its owner may protect
+    it anew.
+
+    Raises:
+        InvalidArgument: something was charged, or no reason is given.
+        NotProtected: the table has no account.
+        BooksError: the ledger does not fit together, or the database is read-only.
+    """
+    _checked(cursor, source, reason).unprotect(source.key, reason)
 
 
 def settle(cursor: duckdb.DuckDBPyConnection, catalog: str, reason: str) -> None:
@@ -111,6 +124,20 @@ def inspect(cursor: duckdb.DuckDBPyConnection, catalog: str) -> Finding:
     except duckdb.Error as error:
         flaw = f"a table of the books is missing or was changed ({type(error).__name__})"
     return Finding(books.events, accounts, flaw)
+
+
+def take_key(cursor: duckdb.DuckDBPyConnection, catalog: str, reason: str) -> str:
+    """Make the ledger of a database from now on with the key that is there; returns the fingerprint of the key.
+
+    Raises:
+        InvalidArgument: there is no key, the ledger has it already, or no reason is given.
+        BooksError: there are no books, or they do not fit together.
+    """
+    _check_reason(reason)
+    books = Books(cursor, catalog)
+    if not books.events:
+        raise BooksError("the database has no ledger yet: the first dp_protect makes it with the key that is there")
+    return books.take_key(reason)
 
 
 def accept(cursor: duckdb.DuckDBPyConnection, catalog: str, reason: str) -> Finding:

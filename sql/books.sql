@@ -58,6 +58,19 @@ CREATE TABLE IF NOT EXISTS dpsql.event (
   basis   VARCHAR           -- instead of the hash before, where the owner accepted what was there: a digest of it all
 );
 
+-- Which event charged a request, since the ledger was last accepted: so that one whose record is lost is not charged
+-- again. The ledger says the same; this is to find it by, however long that is.
+CREATE TABLE IF NOT EXISTS dpsql.request (
+  key    VARCHAR PRIMARY KEY, -- SHA-256 of the request
+  number BIGINT NOT NULL
+);
+
+-- One row: the version of these tables. Books without it are of version 1, and get what they lack when they are opened
+-- for writing.
+CREATE TABLE IF NOT EXISTS dpsql.books (
+  version INTEGER PRIMARY KEY
+);
+
 -- One row per release. state: reserved (paid; measured, once there are answers), then published or failed.
 CREATE TABLE IF NOT EXISTS dpsql.release (
   key        VARCHAR PRIMARY KEY, -- SHA-256 of the request

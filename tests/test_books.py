@@ -485,7 +485,7 @@ def test_an_event_that_was_rolled_back_is_never_in_the_head(bank):
 
         def fails() -> None:
             books._look()
-            books._event("raise", "t", reason="x")
+            books._event("fail", "t", release=2, key="none", reason="x")
             raise duckdb.IOException("disk full")
 
         with pytest.raises(duckdb.IOException):

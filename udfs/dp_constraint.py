@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from dpsql.database.catalog import Source, find_source
 from dpsql.database.constraints import parse_predicate
 from dpsql.database.scratch import stopped_by
@@ -41,10 +43,12 @@ class DpConstraint(TableFunction):
 
     def bind(self, call: Call) -> Relation:
         """See `TableFunction.bind`."""
+        self._instance.check_owner(self.name)
         with looking_up(self._instance) as cursor:
             source = find_source(cursor, call["table"], call.search_path)
             if call["remove"]:
-                return Computed(COLUMNS, lambda: self._remove(source, call["predicate"]))
+                remove = partial(self._remove, source, call["predicate"])
+                return Computed(COLUMNS, self._instance.for_owner(self.name, remove))
             stated = parse_predicate(source, call["predicate"])
             tried_on(Books(cursor, source.catalog), source, stated)  # what it would refuse, with a caret
 
@@ -53,7 +57,7 @@ class DpConstraint(TableFunction):
                 tuples, allowed = constrain(cursor, source, stated)
             return [(source.key, stated.predicate, list(stated.columns), tuples, allowed)]
 
-        return Computed(COLUMNS, record)
+        return Computed(COLUMNS, self._instance.for_owner(self.name, record))
 
     def _remove(self, source: Source, predicate: str) -> list[tuple[object, ...]]:
         with self._instance.cursor() as cursor:

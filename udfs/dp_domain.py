@@ -70,6 +70,7 @@ class DpDomain(TableFunction):
 
     def bind(self, call: Call) -> Relation:
         """See `TableFunction.bind`."""
+        self._instance.check_owner(self.name)
         with self._instance.lookup() as cursor:
             source = find_source(cursor, call["table"], call.search_path)
             source.column(call["column"])
@@ -96,7 +97,7 @@ class DpDomain(TableFunction):
                 record(cursor, source, attribute)
                 return [_row(cursor, source, attribute)]
 
-        return Computed(COLUMNS, written)
+        return Computed(COLUMNS, self._instance.for_owner(self.name, written))
 
     def _discovery(self, call: Call) -> Relation:
         """The domain from the private rows, charged when it is executed."""
@@ -120,7 +121,7 @@ class DpDomain(TableFunction):
             with self._instance.cursor() as cursor:
                 return [_row(cursor, resolved.source, attribute)]
 
-        return Computed(COLUMNS, record)
+        return Computed(COLUMNS, self._instance.for_owner(self.name, record))
 
 
 _OF_DISCOVERY = ("discover", "epsilon", "delta")

@@ -62,6 +62,7 @@ class DpProtect(TableFunction):
 
     def bind(self, call: Call) -> Relation:
         """See `TableFunction.bind`."""
+        self._instance.check_owner(self.name)
         account_budget(call["epsilon"], call["delta"])
         with self._instance.lookup() as cursor:
             source = find_source(cursor, call["table"], call.search_path)
@@ -77,7 +78,7 @@ class DpProtect(TableFunction):
             added = PURE_COMPOSITION if account.pure else COMPOSITION
             return [(*values, *units, float(account.rho_budget), float(account.gdp_budget), added, said)]
 
-        return Computed(COLUMNS, record)
+        return Computed(COLUMNS, self._instance.for_owner(self.name, record))
 
 
 def _word(declared: Iterable[Attribute]) -> str | None:

@@ -21,11 +21,12 @@ import duckdb
 from dpsql.database.catalog import SEAL, current_schema
 from dpsql.database.marks import Seen, share
 from dpsql.database.settings import owned, remember, seal
-from dpsql.errors import DpsqlError, InternalError, Interrupted
+from dpsql.errors import DpsqlError, InternalError, Interrupted, InvalidArgument, NotOwner
 from dpsql.names import quote
 
 from . import bridge, capi
 
+Rows = Sequence[Sequence[Any]]
 PATH = Path(__file__).parent / "native" / "dpsql.duckdb_extension"
 _GUARD: Final = "dpsql_guard"
 _CLOSED = (
@@ -71,6 +72,7 @@ class Instance:
         self._seen = Seen()
         self._owned: dict[str, str] = {}
         self.interrupts = 0
+        self.owner = True
         self.connections: bridge.Connections | None = None
 
     def load(self, connection: duckdb.DuckDBPyConnection) -> None:
@@ -138,6 +140,41 @@ class Instance:
         """The schema in which a connection finds a bare name, unless it says otherwise."""
         return "" if self.connections is None else self.connections.home
 
+    def allow_owner(self, *, owner: bool | None) -> None:
+        """Switch the owner's functions off, for good; None leaves them as they are.
+
+        Raises:
+            InvalidArgument: they are off, and asked for.
+        """
+        if owner and not self.owner:
+            raise InvalidArgument(
+                "owner is True, but dpsql was installed in this database with owner=False, which holds for all its "
+                "connections: close all of them, and open it again with dpsql.connect(path)"
+            )
+        self.owner = self.owner if owner is None else owner
+
+    def check_owner(self, name: str) -> None:
+        """Refuse a call of the owner's where those are switched off.
+
+        Raises:
+            NotOwner: they are.
+        """
+        if not self.owner:
+            raise NotOwner(
+                f"{name} is for the owner of the tables, and dpsql was installed here with owner=False: the owner "
+                "calls it from a process of their own, with dpsql.connect(path), while no other has the database open"
+            )
+
+    def for_owner(self, name: str, compute: Callable[[], Rows]) -> Callable[[], Rows]:
+        """What a function of the owner's computes; refused when it is bound, and when it runs, which may be later."""
+        self.check_owner(name)
+
+        def checked() -> Rows:
+            self.check_owner(name)
+            return compute()
+
+        return checked
+
     def interrupt(self) -> None:
         """Stop the work of every table function that runs now on this instance, within a second."""
         self.interrupts += 1
@@ -201,11 +238,15 @@ _instances: list[Instance] = []
 
 
 def install(
-    connection: duckdb.DuckDBPyConnection, make_functions: Callable[[Instance], Sequence[bridge.TableFunction]]
+    connection: duckdb.DuckDBPyConnection,
+    make_functions: Callable[[Instance], Sequence[bridge.TableFunction]],
+    *,
+    owner: bool | None = None,
 ) -> Instance:
     """Load the extension into the instance of `connection`, once, and let the connection use it.
 
     Raises:
+        InvalidArgument: see `Instance.allow_owner`.
         DpsqlError: the connection was opened without `allow_unsigned_extensions`, or the extension was not built.
     """
     with _lock:
@@ -215,6 +256,7 @@ def install(
             instance = Instance(make_functions)
             instance.load(connection)
             _instances.append(instance)
+        instance.allow_owner(owner=owner)
         instance.use(connection)
         return instance
 

@@ -1,10 +1,12 @@
 r"""The head of a ledger, in a file outside its database: what must not be forgotten if the database is.
 
-    {"books": id, "number": n, "hash": hash_n, "accounts": {table: what was spent, …}}
+    {"books": id, "number": n, "hash": hash_n, "accounts": {table: what was spent, …}, "course": …, "seal": …}
 
 It is written with fsync after each event is committed and before anything that it paid for is told. A database that
 does not contain that event was damaged, or restored from an older copy. A database may be ahead of its head by what was
-committed when the machine stopped: nothing of that was told.
+committed when the machine stopped: nothing of that was told. `course` is what else the ledger says up to that event
+(`dpsql.privacy.course.State`), so that a charge need not read what is older. Where the ledger has a key, `seal` is an
+HMAC of the rest, and nobody else can write a head.
 
 By default the file is `<database>.dpsql-head` beside the database; the environment variable `DPSQL_HEADS` names another
 folder, best on another disk, where its name holds a digest of the database's path too. Databases in memory have none.
@@ -23,7 +25,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from dpsql.database.chain import Link
 from dpsql.errors import BooksError
 
 SUFFIX: Final = ".dpsql-head"
@@ -39,17 +40,21 @@ class Head:
         books: the id of the books.
         number, hash: of the newest event that it knows.
         accounts: each table's account at that time.
+        course: what else the ledger says then; None of a head of the first format.
+        seal: an HMAC of all this, where the ledger has a key.
     """
 
     books: str
     number: int = 0
     hash: str = ""
     accounts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    course: Mapping[str, Any] | None = None
+    seal: str | None = None
 
     @property
-    def link(self) -> Link:
-        """The event."""
-        return Link(self.number, self.hash)
+    def sealed(self) -> dict[str, Any]:
+        """All but the seal."""
+        return {name: value for name, value in asdict(self).items() if name != "seal"}
 
 
 def file_beside(database: Path) -> Path:
@@ -78,7 +83,8 @@ def read_head(path: Path) -> Head | None:
         if known is not None and known[0] == version:
             return known[1]
         data = json.loads(path.read_text(encoding="utf-8"))
-        head = Head(str(data["books"]), int(data["number"]), str(data["hash"]), dict(data["accounts"]))
+        newest = str(data["books"]), int(data["number"]), str(data["hash"]), dict(data["accounts"])
+        head = Head(*newest, data.get("course"), data.get("seal"))
         _read[path] = version, head
         return head
     except FileNotFoundError:

@@ -89,10 +89,19 @@ def list_tables(cursor: duckdb.DuckDBPyConnection) -> list[Listed]:
 
 def write_mark(cursor: duckdb.DuckDBPyConnection, table: Listed, token: str) -> None:
     """Put a mark into a table's comment, after what is said there."""
-    said = f"{_MARK.sub('', table.comment)} [dpsql:{token}]".strip()
+    _say(cursor, table, f"{_MARK.sub('', table.comment)} [dpsql:{token}]".strip())
+
+
+def remove_marks(cursor: duckdb.DuckDBPyConnection, table: Listed) -> None:
+    """Take the marks out of a table's comment."""
+    _say(cursor, table, _MARK.sub("", table.comment).strip())
+
+
+def _say(cursor: duckdb.DuckDBPyConnection, table: Listed, words: str) -> None:
+    """Give a table a comment, none where there are no words."""
     target = exp.table_(table.name, db=table.schema, catalog=table.catalog, quoted=True)
-    comment = exp.Comment(this=target, kind="TABLE", expression=exp.Literal.string(said))
-    cursor.execute(comment.sql(dialect="duckdb"))
+    said = exp.Literal.string(words) if words else exp.null()
+    cursor.execute(exp.Comment(this=target, kind="TABLE", expression=said).sql(dialect="duckdb"))
 
 
 @dataclass

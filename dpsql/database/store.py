@@ -24,10 +24,10 @@ import pandas as pd
 from sqlglot import exp
 
 from dpsql.constraint import Constraint
-from dpsql.database import chain, heads
+from dpsql.database import chain, heads, keys
 from dpsql.database.answers import COLUMNS, Cells, answers_from, cells_of, digest, row_of
 from dpsql.database.catalog import Source, place
-from dpsql.database.chain import Link
+from dpsql.database.chain import Link, Point
 from dpsql.database.encoding import data_type, decode, from_tick, released_columns
 from dpsql.database.marks import (
     Known,
@@ -37,6 +37,7 @@ from dpsql.database.marks import (
     holder_of,
     list_tables,
     new_token,
+    remove_marks,
     seen_by,
     standing_of,
     tokens_in,
@@ -46,10 +47,11 @@ from dpsql.database.settings import check_owned
 from dpsql.database.statements import SCHEMA, qualified, read
 from dpsql.database.units import Bound, secret_of
 from dpsql.domain import Attribute, Domain, attribute_from, decimal_scale, fields_of
-from dpsql.errors import BooksError, DpsqlError, InsufficientBudget, InvalidArgument
+from dpsql.errors import BooksError, DpsqlError, InsufficientBudget, InvalidArgument, NotProtected
 from dpsql.marginal import Measurement
 from dpsql.names import fold
 from dpsql.neighbours import Neighbours
+from dpsql.privacy import course
 from dpsql.privacy.accounting import RHO_UNIT, Budget, account_budget, exact, units
 from dpsql.privacy.curator import Answer
 from dpsql.privacy.ledger import Account, sums_delta
@@ -61,6 +63,8 @@ MOST_RETRIES: Final = 3
 _BESIDE: Final = ", beside what earlier releases told, whose measurements it may use"
 _MARKING_ATTEMPTS: Final = 5
 _MOST_EARLIER: Final = 5_000_000  # cells of earlier releases that one reads
+_MOST_EARLIER_RELEASES: Final = 1000  # the newest
+_VERSION: Final = 2  # of the tables of the books
 
 
 _ACCOUNT: Final = (
@@ -95,11 +99,20 @@ _ROWS: Final = """
     )
 """
 """A digest of all rows of a table, in whatever order; in parts, for one text of millions of rows would be large."""
-_BEFORE: Final = """
-    SELECT (SELECT count(*) FROM dpsql.release WHERE key = $key),
-      (SELECT count(*) FROM dpsql.event WHERE contains(content, $key))
+_REQUESTS: Final = """
+    SELECT content->>'$.key' AS key, max(number) AS number FROM dpsql.event
+    WHERE (content->>'$.kind') = 'charge' AND number > $anchor GROUP BY 1
 """
-"""Whether a request has a record, and whether the ledger knows of it."""
+"""The requests that were charged since the ledger was last accepted, and the events that did."""
+
+
+_GRANTED_MORE: Final = """
+    SELECT r.number FROM dpsql.release AS r JOIN dpsql.event AS e ON e.number = r.number
+    WHERE r.number > $anchor AND (e.content->>'$.kind' <> 'charge' OR r.rho > CAST(e.content->>'$.rho' AS HUGEINT)
+      OR r.gdp > CAST(e.content->>'$.gdp' AS HUGEINT))
+    ORDER BY r.number LIMIT 1
+"""
+"""A release that may have spent more than was charged for it."""
 
 
 class _TooDear(Exception):
@@ -111,6 +124,8 @@ def _advised() -> Iterator[None]:
     """Says beside what does not fit together what its owner can do."""
     try:
         yield
+    except keys.KeyMissing:
+        raise
     except BooksError as error:
         raise BooksError(f"{error}; {_ADVICE}") from None
 
@@ -159,9 +174,11 @@ class Books:
 
     def __init__(self, cursor: duckdb.DuckDBPyConnection, catalog: str) -> None:
         self._cursor, self.catalog = cursor, catalog
-        self._recorded: tuple[Link, Link] | None = None  # the newest event before the transaction, and after it
+        self._recorded: tuple[Link, Point] | None = None  # the newest event before the transaction, and after it
         self._inside = False  # a transaction
-        self._looked: tuple[Link, chain.States] | None = None  # what it found the newest event and the accounts to be
+        self._looked: Point | None = None  # what it found the newest event and the accounts to be
+        self._takes_key = False  # the ledger gets its key now
+        self._name = ""  # see `_ledger`
 
     # --- statements ---------------------------------------------------------------------------------------------------
 
@@ -233,26 +250,47 @@ class Books:
     def check(self) -> None:
         """Refuse to charge where the ledger, an account, or the head outside the database do not fit together.
 
+        Of events that the head knows, the newest 50,000 are looked at; `verify` looks at all.
+
         Raises:
-            BooksError: they do not, or the database is read-only.
+            BooksError: they do not, or the database is read-only, or a newer version of dpsql wrote it.
         """
         self.check_writable()
         with _advised():
-            self._snapshot(lambda: chain.verify(self._run, self._states()))
+            self._snapshot(self._check_links)
+            self.migrate()
             self.advance()
 
+    def _check_links(self) -> None:
+        chain.check_links(self._run, self._checked(), self._key)
+
     def verify(self) -> None:
-        """The same as `check`, of a database that may be read-only: nothing is written. And that no answer was changed.
+        """The same of all events, and that no answer was changed. The database may be read-only: nothing is written.
 
         Raises:
             BooksError: the ledger, an account, the answers that were told and the head do not fit together.
         """
-        self._snapshot(lambda: chain.verify(self._run, self._states()))
-        self._snapshot(lambda: chain.check_course(self._run))
+        self._snapshot(self._check_all)
         path = self._head_path
         if path is not None:
             self._snapshot(lambda: self._compare(path))
         self._snapshot(self._check_told)
+
+    def _check_all(self) -> None:
+        """Look at every event; at the accounts, and at what is kept of requests to find them by."""
+        with self._naming_key():
+            state = chain.everything_follows(self._run, self._key).state
+            keys.check_key(self._key, state.key, self._head_path)
+        chain.check_accounts(state, self._states())
+        chain.check_withdrawn(self._run)
+        more = self._run(_GRANTED_MORE, {"anchor": state.anchor})
+        if more:
+            raise BooksError(f"release {more[0][0]} is not what was charged: it was granted more than the ledger says")
+        if self._version() == _VERSION:
+            known = f"SELECT r.key FROM dpsql.request AS r FULL JOIN ({_REQUESTS}) AS e ON e.key = r.key"  # noqa: S608
+            other = self._run(f"{known} WHERE r.number IS DISTINCT FROM e.number LIMIT 1", {"anchor": state.anchor})
+            if other:
+                raise BooksError("the requests that the books know are not those that the ledger says were charged")
 
     def _check_told(self) -> None:
         """Refuse releases that are not those whose digests the ledger has: of what was paid for, and what was told."""
@@ -300,25 +338,84 @@ class Books:
                 f"the head of the ledger is missing: {str(path)!r} does not exist (it was moved, or the environment "
                 "variable DPSQL_HEADS is another one)"
             )
-        newest = chain.newest(self._run)
-        if newest == known.link:
+        newest = chain.newest(self._run, known.number)
+        if newest == Link(known.number, known.hash) and known.course is not None:
             return None
-        if known.number and chain.at(self._run, known.number) != known.link:
+        if known.number and chain.at(self._run, known.number) != Link(known.number, known.hash):
             raise BooksError(
                 f"the database is older than the head of its ledger, or damaged: {str(path)!r} knows event "
                 f"{known.number}, which is not in the ledger of {newest.number} events"
             )
-        link, states = chain.verify(self._run, self._states(), whole=False)
-        return heads.Head(known.books, link.number, link.hash, states)
+        return self._head_at(known.books, self._checked())
 
-    def _look(self, *, whole: bool = False) -> chain.States:
-        """Inside a transaction, before it records an event: the accounts, which must be what the ledger says.
+    def _head_at(self, books: str, point: Point) -> heads.Head:
+        """What a head says that knows all up to a point, sealed if the ledger has a key."""
+        state = point.state
+        head = heads.Head(books, point.link.number, point.link.hash, state.accounts, state.to_json())
+        return replace(head, seal=keys.seal_of(head.sealed, self._key if state.key else None))
 
-        Args:
-            whole: look at all events; else at those that this process did not look at before.
+    def _known_point(self) -> Point | None:
+        """The point that the head knows, if it says what a charge needs to know.
+
+        Raises:
+            KeyMissing: the head is sealed with a key that is not there, or by who does not have it.
         """
-        self._looked = chain.verify(self._run, self._states(), whole=whole)
-        return self._looked[1]
+        head = None if self._head_path is None else heads.read_head(self._head_path)
+        if head is None or head.course is None:
+            return None
+        try:
+            state = course.state_from(head.accounts, head.course)
+        except (KeyError, TypeError, ValueError):
+            raise BooksError(f"the head of the ledger in {str(self._head_path)!r} is damaged") from None
+        if state.key is not None:
+            keys.check_key(self._key, state.key, self._head_path)
+            if head.seal != keys.seal_of(head.sealed, self._key):
+                raise BooksError(
+                    f"the head of the ledger in {str(self._head_path)!r} was not written by who has its key"
+                )
+        return Point(Link(head.number, head.hash), state)
+
+    @cached_property
+    def _key(self) -> keys.LedgerKey | None:
+        """The key that is there for this ledger."""
+        return keys.find_key(self._head_path)
+
+    @property
+    def _ledger(self) -> str:
+        """Which ledger this is, to the memory of the process: by its file, in memory by its first event."""
+        if self._place[0] is not None:
+            return str(self._place[0])
+        if not self._name:
+            first = chain.at(self._run, 1)
+            self._name = "" if first is None else first.hash
+        return self._name
+
+    @contextmanager
+    def _naming_key(self) -> Iterator[None]:
+        """Says what to do where the key of an event is not there."""
+        try:
+            yield
+        except chain.WrongKey as wrong:
+            keys.check_key(self._key, wrong.wanted, self._head_path)
+
+    def _point(self) -> Point:
+        """The newest point of the ledger, from the last that was verified."""
+        with self._naming_key():
+            point = chain.look(self._run, self._ledger, self._key, self._known_point())
+            if point.link.number and not self._takes_key:
+                keys.check_key(self._key, point.state.key, self._head_path)
+        return point
+
+    def _checked(self) -> Point:
+        """The newest point, at which the accounts are what the ledger says."""
+        point = self._point()
+        chain.check_accounts(point.state, self._states())
+        return point
+
+    def _look(self) -> chain.States:
+        """Inside a transaction, before it records an event: the accounts, which must be what the ledger says."""
+        self._looked = self._checked()
+        return self._looked.state.accounts
 
     def advance(self) -> None:
         """Bring the head up to the newest event, if it is one that the ledger has.
@@ -339,10 +436,9 @@ class Books:
         """The head after the transaction that this session committed last, if that follows the one in the file."""
         recorded, self._recorded = self._recorded, None
         known = heads.read_head(path)
-        if recorded is None or known is None or known.link != recorded[0]:
+        if recorded is None or known is None or Link(known.number, known.hash) != recorded[0]:
             return None
-        states = chain.recall(recorded[1].hash)
-        return None if states is None else heads.Head(known.books, recorded[1].number, recorded[1].hash, states)
+        return self._head_at(known.books, recorded[1])
 
     def secure(self) -> None:
         """After something was read, and before it is told: see to it that the head knows it.
@@ -352,7 +448,8 @@ class Books:
         """
         if self._inside or self._head_path is None:
             return
-        known, newest = heads.read_head(self._head_path), chain.newest(self._run)
+        known = heads.read_head(self._head_path)
+        newest = chain.newest(self._run, 0 if known is None else known.number)
         if known is None or newest.number > known.number:
             if not self.is_writable:
                 raise BooksError(
@@ -365,6 +462,43 @@ class Books:
         """The number of the newest event that the head knows."""
         known = None if self._head_path is None else heads.read_head(self._head_path)
         return chain.newest(self._run).number if known is None else known.number
+
+    # --- the version of the books -------------------------------------------------------------------------------------
+
+    def _version(self) -> int:
+        """Of the tables of the books: 1 where none is written down.
+
+        Raises:
+            BooksError: a newer version of dpsql wrote them.
+        """
+        try:
+            found = self._run("SELECT max(version) FROM dpsql.books")[0][0]
+        except duckdb.CatalogException:
+            found = None
+        if found is not None and found > _VERSION:
+            raise BooksError(
+                f"the books of database {self.catalog!r} are of version {found}, which a newer dpsql wrote: open it "
+                "with that one"
+            )
+        return 1 if found is None else int(found)
+
+    def migrate(self) -> None:
+        """Bring older books to this version, in one transaction; doing it twice is harmless.
+
+        Raises:
+            BooksError: a newer version of dpsql wrote them.
+        """
+        if self._version() < _VERSION:
+            self._transaction(self._make_tables, advance=False)
+
+    def _make_tables(self) -> None:
+        """Inside a transaction: the tables of this version, those that are there already left as they are."""
+        for statement in read("books"):
+            self._run(statement)
+        if self._version() < _VERSION:
+            self._run("INSERT INTO dpsql.books VALUES ($version)", {"version": _VERSION})
+            anchor = int(self._run("SELECT coalesce(max(number), 0) FROM dpsql.event WHERE basis IS NOT NULL")[0][0])
+            self._run(f"INSERT INTO dpsql.request {_REQUESTS}", {"anchor": anchor})
 
     @cached_property
     def _place(self) -> tuple[Path | None, bool]:
@@ -443,8 +577,7 @@ class Books:
                 known = None
 
             def work() -> None:
-                for statement in read("books"):  # a table may be missing
-                    self._run(statement)
+                self._make_tables()  # one may be missing
                 told = [known.accounts if known else {}, chain.recorded(self._run), self._states()]
                 number = 1 + max(chain.newest(self._run).number, known.number if known else 0, self._largest_release())
                 for source in sorted({source for states in told for source in states}):
@@ -452,16 +585,55 @@ class Books:
                 failed = json.dumps({"failed": "it may have been told before the ledger was damaged"})
                 sql = "UPDATE dpsql.release SET state = 'failed', report = $report WHERE state <> 'published'"
                 self._run(sql, {"report": failed})
+                self._run("DELETE FROM dpsql.request")  # what was charged before may be charged again
                 basis = chain.everything(self._run, number)
-                self._event("accept", basis=basis, number=number, reason=reason, flaw=flaw)
+                self._looked = Point()
+                self._event("accept", basis=basis, number=number, reason=reason, flaw=flaw, hmac=self._fingerprint)
                 for source in self._states():
                     self._event("accept", source, reason=reason)
 
             self._transaction(work, advance=False)
-            link, states = self._snapshot(lambda: chain.verify(self._run, self._states()))
+            self._snapshot(self._check_all)
+            point = self._snapshot(lambda: chain.everything_follows(self._run, self._key))
             if self._head_path is not None:
                 books = known.books if known else secrets.token_hex(16)
-                heads.write_head(self._head_path, heads.Head(books, link.number, link.hash, states))
+                heads.write_head(self._head_path, self._head_at(books, point))
+
+    @property
+    def _fingerprint(self) -> str | None:
+        """Of the key that is there."""
+        return None if self._key is None else self._key.fingerprint
+
+    def take_key(self, reason: str) -> str:
+        """Make the ledger from now on with the key that is there; returns its fingerprint.
+
+        Raises:
+            InvalidArgument: there is no key, or the ledger has it already.
+            BooksError: the ledger does not fit together, or is made with another key.
+        """
+        self.check_writable()
+        fingerprint = self._fingerprint
+        if fingerprint is None:
+            raise InvalidArgument(f"there is no key: set the environment variable {keys.VARIABLE} to it")
+
+        def work() -> None:
+            self._look()
+            assert self._looked is not None
+            if self._looked.state.key is not None:
+                keys.check_key(self._key, self._looked.state.key, self._head_path)
+                raise InvalidArgument("the ledger is made with this key already: there is nothing to do")
+            self._event("key", hmac=fingerprint, reason=reason)
+
+        self._takes_key = True
+        try:
+            with _advised():
+                self._snapshot(self._check_links)
+            self.migrate()
+            self.advance()
+            self._transaction(work)
+        finally:
+            self._takes_key = False
+        return fingerprint
 
     def _largest_release(self) -> int:
         return int(self._run("SELECT coalesce(max(number), 0) FROM dpsql.release")[0][0])
@@ -529,16 +701,15 @@ class Books:
 
         def work() -> Account:
             nonlocal opened_here
-            for statement in read("books"):
-                self._run(statement)
+            self._make_tables()
             known = self.account(source)
             if known is not None:
                 return known
-            since = chain.newest(self._run).number + 1
+            self._look()
+            assert self._looked is not None
+            since = self._looked.link.number + 1
             opened_here = since == 1
             books = self._open_books() if opened_here else None
-            if books is None:
-                self._look()
             self._run(
                 "INSERT INTO dpsql.account VALUES ($source, $epsilon, $delta, $neighbours, $unit_column, $unit_type, "
                 "$unit_rows, $unit_secret, 0, 0, $rho, 0, $gdp, 0, $currency, 0, 0, $since, false)",
@@ -559,7 +730,9 @@ class Books:
             )
             if unit is not None:
                 self._record_domain(source, unit)
-            self._event("protect", source, books=books, epsilon=budget.epsilon, delta=budget.delta, rho="0", gdp="0")
+            hmac = self._fingerprint if books is not None else None
+            told: dict[str, Any] = {"epsilon": budget.epsilon, "delta": budget.delta, "rho": "0", "gdp": "0"}
+            self._event("protect", source, books=books, hmac=hmac, **told)
             opened = self.account(source)
             assert opened is not None
             return opened
@@ -630,8 +803,7 @@ class Books:
 
     def _mark(self, *, trusted: bool = False) -> None:
         """Inside a transaction: see `mark_tables`; where the owner says so, all is sure."""
-        for statement in read("books"):  # those of an earlier version have no list
-            self._run(statement)
+        self._make_tables()  # books of an earlier version have no list
         standing, known = self.standing(), self._known()
         sure = trusted or not standing.suspects
         tokens = {} if sure else dict(known.tokens)
@@ -662,7 +834,7 @@ class Books:
             row = {"epsilon": epsilon, "rho": _floor_units(budget.rho), "gdp": _floor_units(budget.gdp)}
             return "epsilon = $epsilon, rho_budget = $rho, gdp_budget = $gdp", row
 
-        return self._change(source, "raise", reason, raised)
+        return self._change(source, "raise", reason, raised, epsilon=float(epsilon))
 
     def reset_account(self, source: str, reason: str) -> Account:
         """Nothing is spent any more; earlier releases belong to what was before, those that are not published fail."""
@@ -679,7 +851,8 @@ class Books:
                 "unit_secret = $secret, since = $since"
             )
             exact = {"rho": _floor_units(budget.rho), "gdp": _floor_units(budget.gdp)}
-            return changed, {**exact, "secret": secrets.token_hex(32), "since": chain.newest(self._run).number + 1}
+            assert self._looked is not None
+            return changed, {**exact, "secret": secrets.token_hex(32), "since": self._looked.link.number + 1}
 
         return self._change(source, "reset", reason, anew)
 
@@ -687,23 +860,71 @@ class Books:
         """Nothing more is charged."""
         return self._change(source, "retire", reason, lambda _: ("retired = true", {}))
 
+    def unprotect(self, source: str, reason: str) -> None:
+        """Take back the protection of a table to which nothing was ever charged: its account, domains and constraints.
+
+        Raises:
+            InvalidArgument: something was charged.
+            NotProtected: it has no account.
+        """
+
+        def work() -> list[Listed]:
+            self._look()
+            assert self._looked is not None
+            state = self._looked.state
+            if source not in state.accounts:
+                raise NotProtected(f"table {source!r} is not protected: there is nothing to take back")
+            if source in state.charged:
+                raise InvalidArgument(
+                    f"releases of {source!r} were charged, or its account was accepted, so its protection stays: let "
+                    "nothing more be charged with dpsql ledger retire, or db.retire(table, reason)"
+                )
+            held = [table for table, owner in self.standing().held.items() if owner == source]
+            for mine in held:
+                if mine.tokens:
+                    remove_marks(self._cursor, mine)
+            self._run("DELETE FROM dpsql.known_table WHERE name = $name AND token IS NOT NULL", {"name": source})
+            for table in ("account", "domain", "constraint"):
+                self._run(f"DELETE FROM dpsql.{table} WHERE source = $source", {"source": source})  # noqa: S608
+            self._event("unprotect", source, reason=reason)
+            return held
+
+        self.check_writable()
+        freed = self._transaction(work)
+        for table in freed:
+            (seen_by(self._cursor) or Seen()).held.pop(table.identity, None)
+        self.mark_tables()
+
     def _change(
-        self, source: str, kind: str, reason: str, how: Callable[[Account], tuple[str, Mapping[str, Any]]]
+        self,
+        source: str,
+        kind: str,
+        reason: str,
+        how: Callable[[Account], tuple[str, Mapping[str, Any]]],
+        **content: Any,
     ) -> Account:
         """Change an account, and record it with the reason; `how` tells what is set, from the account as it is."""
 
         def work() -> Account:
             self._look()
-            before = self.account(source)
-            assert before is not None
+            before = self._account_now(source)
             changed, row = how(before)
             self._run(f"UPDATE dpsql.account SET {changed} WHERE source = $source", {**row, "source": source})  # noqa: S608
-            self._event(kind, source, reason=reason)
-            after = self.account(source)
-            assert after is not None
-            return after
+            self._event(kind, source, reason=reason, **content)
+            return self._account_now(source)
 
         return self._transaction(work)
+
+    def _account_now(self, source: str) -> Account:
+        """The account of a source that had one.
+
+        Raises:
+            NotProtected: its owner took it back meanwhile.
+        """
+        account = self.account(source)
+        if account is None:
+            raise NotProtected(f"the protection of {source!r} was taken back: its owner says dp_protect again")
+        return account
 
     def account(self, source: str) -> Account | None:
         """The account of a source, None if it has none."""
@@ -785,15 +1006,17 @@ class Books:
         **content: Any,
     ) -> int:
         """Record what happened, inside a transaction; with the account as it is then, as `accounts` say if given."""
-        known = {name: value for name, value in content.items() if value is not None}
+        known: dict[str, Any] = {name: value for name, value in content.items() if value is not None}
         if source is not None:
             accounts = self._states() if accounts is None else accounts
             known |= {"source": source, "account": accounts.get(source)}
-        known |= {"kind": kind, "at": datetime.now(UTC).replace(tzinfo=None).isoformat(sep=" ")}
-        before = self._looked[0] if self._looked else chain.newest(self._run)
-        added = chain.append(self._run, known, before, basis, number)
-        self._recorded, self._looked = (self._recorded[0] if self._recorded else before, added), None
-        return added.number
+        at = datetime.now(UTC).replace(tzinfo=None).isoformat(sep=" ")
+        known |= {"kind": kind, "at": at, "version": course.VERSION}
+        before = self._looked or self._point()
+        added = chain.append(self._run, known, before, self._key, basis, number)
+        self._recorded, self._looked = (self._recorded[0] if self._recorded else before.link, added), added
+        chain.remember(self._ledger, added)
+        return added.link.number
 
     def _states(self) -> dict[str, dict[str, Any]]:
         """Every account as its row says, for the ledger and its head."""
@@ -810,7 +1033,9 @@ class Books:
         budget: Budget,
         failure: float | None = None,
     ) -> Entry:
-        """Charge a new release: account, event and release in one transaction, after a look at the whole ledger.
+        """Charge a new release: account, event and release in one transaction, after a look at the newest events.
+
+        What is older was looked at before, by this process or by the one that wrote the head.
 
         A release of that key that is there already is returned as it is, free. `failure` is of a discovery: the
         probability but for which the budget holds (see `Account.reserve`).
@@ -824,18 +1049,19 @@ class Books:
         self.check_writable()
         self.check_place()
         with _advised():
+            self.migrate()
             self.advance()
 
         def work() -> Entry:
             with _advised():
-                promised = self._look(whole=True)[source]
-            is_there, charged_before = self._run(_BEFORE, {"key": key})[0]
-            if is_there:
-                known = self.release(key)
-                assert known is not None
+                self._look()
+            assert self._looked is not None
+            before = self._looked
+            promised = self._account_now(source)
+            known = self.release(key)
+            if known is not None:
                 return known
-            if charged_before:
-                self._refuse_lost(key)
+            self._refuse_lost(key, before.state.anchor)
             if failure is not None:
                 self._fail(source, failure)
             charged = self._run(
@@ -844,7 +1070,7 @@ class Books:
                     "rho": units(budget.rho),
                     "gdp": units(budget.gdp),
                     "pure": units(budget.exact_epsilon) if budget.pure else None,
-                    "pure_budget": _floor_units(exact(float(promised["epsilon"]))),
+                    "pure_budget": _floor_units(exact(promised.epsilon)),
                     "currency": budget.currency,
                     "source": source,
                 },
@@ -853,7 +1079,8 @@ class Books:
                 raise _TooDear
             account = _account(charged[0][: len(_ACCOUNT)])
             asked = json.loads(request)
-            earlier = self._published_keys(source) if asked.get("reuse") else []
+            # a number stands for all that were published up to it, so that the request does not grow with them
+            earlier = before.link.number if asked.get("reuse") and before.state.published.get(source) else 0
             recorded = json.dumps({**asked, "earlier": earlier}, ensure_ascii=False, sort_keys=True)
             promise = guarantee + (_BESIDE if earlier and asked.get("reuse") else "")
             rho, gdp = _floor_units(budget.rho), _floor_units(budget.gdp)
@@ -870,7 +1097,10 @@ class Books:
                 delta=budget.delta,
                 rho=str(units(budget.rho)),
                 gdp=str(units(budget.gdp)),
+                pure=str(units(budget.exact_epsilon)) if budget.pure else None,
+                failure=failure,
             )
+            self._run("INSERT INTO dpsql.request VALUES ($key, $number)", {"key": key, "number": number})
             self._run(
                 "INSERT INTO dpsql.release VALUES ($key, $number, $source, $request, $domain, $mechanism, $rho, $gdp, "
                 "$neighbours, $unit_rows, $guarantee, 'reserved', NULL, NULL, NULL)",
@@ -893,26 +1123,24 @@ class Books:
         try:
             return self._transaction(work)
         except _TooDear:
-            poor = self.account(source)
-            assert poor is not None
-            poor.require(budget)
+            self._account_now(source).require(budget)
             raise InsufficientBudget(f"the budget of {source} was spent meanwhile") from None
 
-    def _refuse_lost(self, key: str) -> None:
+    def _refuse_lost(self, key: str, anchor: int) -> None:
         """Refuse to charge again what was charged since the ledger was last accepted, and whose record is gone.
 
         Raises:
             BooksError: it was.
         """
-        lost = [content["number"] for content in chain.told(self._run, "charge", key)]
-        if lost:
-            raise BooksError(f"this request was charged before, as release {lost[0]}, whose record is lost; {_ADVICE}")
+        lost = self._run("SELECT number FROM dpsql.request WHERE key = $key", {"key": key})
+        if lost and lost[0][0] > anchor:
+            raise BooksError(
+                f"this request was charged before, as release {lost[0][0]}, whose record is lost; {_ADVICE}"
+            )
 
     def _fail(self, source: str, failure: float) -> None:
         """Take δ′ off what an account keeps for it."""
-        account = self.account(source)
-        assert account is not None
-        after = account.reserve(failure)
+        after = self._account_now(source).reserve(failure)
         self._run(
             "UPDATE dpsql.account SET delta_reserved = $reserved, delta_spent = $spent, rho_budget = $rho, "
             "gdp_budget = $gdp WHERE source = $source",
@@ -1058,7 +1286,7 @@ class Books:
         Which releases those are was fixed when it was charged, so that a release that is resumed asks the same again.
         """
         found: list[Measurement] = []
-        for key in reversed(json.loads(entry.request).get("earlier", ())):  # newer ones first
+        for key in self._earlier(entry):
             other = self.release(key)
             if other is None or sum(len(measured.values) for measured in found) > _MOST_EARLIER:
                 continue
@@ -1069,6 +1297,19 @@ class Books:
                 if all(other.domain.by_name.get(name) == entry.domain.by_name.get(name) for name in measured.clique):
                     found.append(measured)
         return found
+
+    def _earlier(self, entry: Entry) -> list[str]:
+        """The keys of the releases that one may use, newer ones first; the request says up to which event."""
+        known = json.loads(entry.request).get("earlier") or 0
+        if isinstance(known, list):  # as the first format has them
+            return known[::-1][:_MOST_EARLIER_RELEASES]
+        sql = (
+            "SELECT r.key FROM dpsql.release AS r JOIN dpsql.account AS a ON a.source = r.source "
+            "WHERE r.source = $source AND r.state = 'published' AND r.told <= $known AND r.number > a.since "
+            "ORDER BY r.number DESC LIMIT $most"
+        )
+        row = {"source": entry.source, "known": known, "most": _MOST_EARLIER_RELEASES}
+        return [key for (key,) in self._run(sql, row)]
 
     # --- publication --------------------------------------------------------------------------------------------------
 
@@ -1171,6 +1412,11 @@ class Books:
 
         def work() -> None:
             accounts = self._look()
+            sql = (
+                "SELECT e.content->>'$.answers' FROM dpsql.release AS r JOIN dpsql.event AS e ON e.number = r.told "
+                "WHERE r.key = $key"
+            )
+            told = self._run(sql, {"key": entry.key})[0][0]
             self._cursor.execute(f"DROP TABLE IF EXISTS {rows_table(self.catalog, entry).sql(dialect='duckdb')}")
             self._run(
                 "UPDATE dpsql.release SET state = 'reserved', rows = NULL, report = NULL, told = NULL WHERE key = $key",
@@ -1182,6 +1428,10 @@ class Books:
                 accounts=accounts,
                 release=entry.number,
                 key=entry.key,
+                paid=_paid(entry),
+                rho=str(units(entry.rho)),
+                gdp=str(units(entry.gdp)),
+                answers=told,
                 reason=reason,
             )
 
@@ -1236,16 +1486,20 @@ class Books:
             BooksError: it is not, or it was published before.
         """
         self.check_place()
-        self.check()
-        rows = self._run("SELECT content FROM dpsql.event WHERE number = $number", {"number": entry.number})
-        told = json.loads(rows[0][0]) if rows else {}
-        if (told.get("kind"), told.get("paid")) != ("charge", _paid(entry)):
+        self.check_writable()
+        with _advised():
+            self.migrate()
+            self.advance()
+            state = self._snapshot(self._checked).state
+        paid = state.unfinished.get(entry.key)
+        if paid is None:
+            raise BooksError(
+                f"release {entry.number} was told already, or ended otherwise, but its answers are lost; {_ADVICE}"
+            )
+        same = (paid.number, paid.source, paid.paid) == (entry.number, entry.source, _paid(entry))
+        if not (same and paid.covers(entry.rho, entry.gdp)):
             raise BooksError(f"release {entry.number} is not what was charged; {_ADVICE}")
-        sql = (
-            "SELECT arg_max(content->>'$.kind', number) FROM dpsql.event WHERE number > $number "
-            "AND (content->>'$.kind') IN ('publish', 'withdraw') AND (content->>'$.key') = $key"
-        )
-        if self._run(sql, {"number": entry.number, "key": entry.key}) == [("publish",)]:
+        if paid.answers is not None and self._told_answers(entry.key) != paid.answers:
             raise BooksError(f"release {entry.number} was told already, but its answers are lost; {_ADVICE}")
 
     def retry(self, entry: Entry) -> None:
