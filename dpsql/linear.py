@@ -142,7 +142,7 @@ class LinearQuery:
         return max(1.0, scaled + units)
 
     def _replaced(self, power: int) -> float:
-        apart = 2 * self._row(power) if max(self.groups, default=1) > 1 else 0.0
+        apart = 2 * (self._row(power) + len(self.units) * len(self.groups)) if max(self.groups, default=1) > 1 else 0.0
         return max(apart, len(self.groups) * self._same_group(power))
 
     def _row(self, power: int) -> float:

@@ -36,6 +36,7 @@ from .attacks import Hits, bounds, replace_slow_fits, threshold
 from .twins import choices_at, noise_of
 
 pytestmark = pytest.mark.slow
+audit = pytest.mark.audit
 
 # --- one run, many canaries -------------------------------------------------------------------------------------------
 
@@ -216,6 +217,7 @@ def audited(name: str, pair: str, runs: int | None = None) -> Hits:
     return Hits(*hits, runs, claimed, claimed * float(budget.gdp / budget.rho), pure)
 
 
+@audit
 @pytest.mark.parametrize("pair", list(PAIRS))
 @pytest.mark.parametrize("name", sorted(registered()))
 def test_no_mechanism_tells_more_than_it_claims(name, pair):
@@ -229,6 +231,7 @@ def test_no_mechanism_tells_more_than_it_claims(name, pair):
 CHOOSING = ["fem"]  # of dualquery, whose total is noisy too, 800 runs bound at most 1.8 of 2
 
 
+@audit
 @pytest.mark.parametrize("name", ["direct", "projection", "pgm"])
 def test_noise_too_small_by_the_root_of_two_is_caught(name):
     """Twice the g that is claimed, of noise that is Gaussian alone."""
@@ -242,6 +245,7 @@ LARGE = (Neighbours("add_remove", 30), BASE, [*BASE, *[(1, 1, 1)] * 30])
 """A unit that is most of the table."""
 
 
+@audit
 @pytest.mark.parametrize("name", CHOOSING)
 @pytest.mark.parametrize("times", [1, 60])
 def test_choices_with_too_little_noise_are_caught(name, times, monkeypatch):
@@ -253,6 +257,7 @@ def test_choices_with_too_little_noise_are_caught(name, times, monkeypatch):
     assert (found.rho > found.claimed_rho) == (times > 1)
 
 
+@audit
 @pytest.mark.parametrize("name", ["direct", "projection"])
 def test_a_unit_cap_that_is_ignored_is_caught(name):
     """Noise for one row, where a unit has three."""
@@ -282,12 +287,14 @@ def discovery_attack(runs: int = 20_000) -> Hits:
     return Hits(*hits, runs, float(rho), float(rho))
 
 
+@audit
 def test_a_discovery_tells_no_more_than_it_claims():
     found = discovery_attack()
     assert found.rho <= found.claimed_rho
     assert found.gdp <= found.claimed_gdp
 
 
+@audit
 def test_a_discovery_with_too_little_noise_is_caught():
     """Too little by √2."""
     with noise_of(math.sqrt(1 / 2)):

@@ -3,7 +3,10 @@
 The attacker knows both tables and everything but the noise. Of every registered mechanism, with NULLs and with a unit
 that has more rows than count; of some without units; and of discoveries. What is claimed is read from the ledger: zCDP of ρ, Gaussian DP of g = μ²/2, and ε where δ
 is 0. Each ε is so small that releases that told everything would be caught. Thresholds are chosen on runs of their own;
-bounds are Clopper–Pearson at a false-alarm rate of 1e-6 each.
+bounds are Clopper–Pearson at a false-alarm rate of 1e-6 each. An attack ends as soon as the releases that are left cannot
+change what it finds, so that rate stays what it is.
+
+CI runs those without the mark `audit`: three mechanisms, and of each broken twin one.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from .attacks import Hits, threshold
 from .twins import noise_of
 
 pytestmark = pytest.mark.slow
+audit = pytest.mark.audit
 
 RUNS, CALIBRATED, EACH = 100, 20, 30  # EACH: releases of one database, whose ledger is verified at each charge
 WORKLOAD = "SELECT a, b, count(*) FROM t GROUP BY a, b; SELECT b, c, count(*) FROM t GROUP BY b, c"
@@ -49,7 +53,6 @@ class Attacked:
         self._most = self._how.get("max_rows", 100)
         self._rows = self._tables[which]
         self._left, self._db = 0, None
-        self.claimed = (0.0, 0.0, 0.0)
 
     def _open(self):
         db = dpsql.connect()
@@ -79,10 +82,16 @@ class Attacked:
         told = self._db.sql(
             f"SELECT columns, cell, value, stddev, noise FROM dp_measurements('r{self._left}')"
         ).fetchall()
-        if not self._left:
-            charge = "SELECT rho, gdp, CASE WHEN delta = 0 THEN epsilon ELSE 'inf' END FROM dp_ledger() WHERE kind = 'charge'"
-            (self.claimed,) = set(self._db.sql(charge).fetchall())
         return self._likelihood(told) + sum(row[:2] == (True, True) and row[2] is not False for row in rows)
+
+    @property
+    def claimed(self) -> tuple[float, float, float]:
+        """ρ, g and ε of each release, as the ledger has them."""
+        charge = (
+            "SELECT rho, gdp, CASE WHEN delta = 0 THEN epsilon ELSE 'inf' END FROM dp_ledger() WHERE kind = 'charge'"
+        )
+        (found,) = set(self._db.sql(charge).fetchall())
+        return found
 
     def _likelihood(self, told) -> float:
         """log P(what was measured | second table) − log P(… | first table), with the noise as it is stated."""
@@ -108,8 +117,35 @@ def attack(name: str, pair: str, epsilon: float = 10.0, runs: int = RUNS) -> Hit
     tables = [Attacked(name, pair, which, epsilon) for which in (0, 1)]
     tried = [np.array([table.release() for _ in range(CALIBRATED)]) for table in tables]
     best = threshold(*tried)
-    hits = [sum(table.release() > best for _ in range(runs)) for table in tables]
-    return Hits(hits[0], hits[1], runs, *tables[0].claimed)
+    hits, claimed = [0, 0], tables[0].claimed
+    for done in range(1, runs + 1):
+        hits = [hit + int(table.release() > best) for hit, table in zip(hits, tables, strict=True)]
+        left = runs - done
+        least, most = Hits(hits[0] + left, hits[1], runs, *claimed), Hits(hits[0], hits[1] + left, runs, *claimed)
+        if exceeds(least) or not exceeds(most):
+            break
+    assert {table.claimed for table in tables} == {claimed}
+    return least if exceeds(least) else most
+
+
+def exceeds(found: Hits) -> bool:
+    """Whether more was found than is claimed."""
+    return found.rho > found.claimed_rho or found.gdp > found.claimed_gdp or found.epsilon > found.claimed_epsilon
+
+
+IN_CI = ("direct", "mwem", "rap")
+"""One with Gaussian noise, one with Laplace noise and choices, one with Gaussian noise and choices."""
+OTHERS = sorted({*registered()} - {*IN_CI})
+
+
+def marks_of(name: str) -> list:
+    """Whether a mechanism needs a package that there may not be."""
+    return [mark for one in NAMES if hasattr(one, "marks") and name in one.values for mark in one.marks]
+
+
+def marked(*names: str) -> list:
+    """Mechanisms that are audited before a release."""
+    return [pytest.param(name, marks=[audit, *marks_of(name)]) for name in names]
 
 
 PURE = {"barak", "ide", "lp", "mwem"}
@@ -118,12 +154,12 @@ ALL_TOLD = Hits(0, RUNS, RUNS)
 """What releases that tell everything would prove."""
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*IN_CI, *marked(*OTHERS)])
 def test_no_release_tells_more_than_the_ledger_says(name):
     keeps_its_promise(name, "a unit with NULL and more rows than count")
 
 
-@pytest.mark.parametrize("name", ["barak", "direct", "projection"])
+@pytest.mark.parametrize("name", ["direct", *marked("barak", "projection")])
 def test_no_release_without_units_tells_more_than_the_ledger_says(name):
     keeps_its_promise(name, "a row with NULL in an empty cell")
 
@@ -134,31 +170,29 @@ def keeps_its_promise(name: str, pair: str) -> None:
     print(f"{name}, {pair}: {found}")
     assert found.claimed_gdp < ALL_TOLD.gdp / 2
     assert found.claimed_rho < ALL_TOLD.rho
-    assert found.rho <= found.claimed_rho
-    assert found.gdp <= found.claimed_gdp
-    assert found.epsilon <= found.claimed_epsilon
+    assert not exceeds(found)
     assert math.isinf(found.claimed_epsilon) == (name not in PURE)
 
 
-@pytest.mark.parametrize("name", ["direct", "projection"])
+@pytest.mark.parametrize("name", ["direct", *marked("projection")])
 def test_too_little_noise_is_caught_from_outside(name):
     """A third of the standard deviation; of 100 releases, one time in a hundred that would not be seen."""
     with noise_of(1 / 3):
         found = attack(name, "a row with NULL in an empty cell", runs=150)
     print(f"{name}, a third of the noise: {found}")
-    assert found.gdp > found.claimed_gdp
+    assert exceeds(found)
 
 
-@pytest.mark.parametrize("name", ["barak", "lp"])
+@pytest.mark.parametrize("name", ["barak", *marked("lp")])
 def test_too_little_laplace_noise_is_caught_from_outside(name):
     """A tenth of the scale: ten times the ε that is claimed."""
     with noise_of(1 / 10):
         found = attack(name, "a row with NULL in an empty cell", 1.0, runs=200)
     print(f"{name}, a tenth of the noise: {found}")
-    assert found.epsilon > found.claimed_epsilon
+    assert exceeds(found)
 
 
-@pytest.mark.parametrize("name", ["direct", "projection"])
+@pytest.mark.parametrize("name", ["direct", *marked("projection")])
 def test_a_cap_that_the_count_ignores_is_caught_from_outside(name, monkeypatch):
     """Noise for 3 rows of a unit, where all 30 are counted."""
     begin = DuckDBCounter.__init__
@@ -170,7 +204,7 @@ def test_a_cap_that_the_count_ignores_is_caught_from_outside(name, monkeypatch):
     monkeypatch.setattr(Attacked, "_count", lambda self, rows, columns, cell: uncapped(self, rows, columns, cell))
     found = attack(name, "30 rows")
     print(f"{name}, cap ignored: {found}")
-    assert found.gdp > found.claimed_gdp
+    assert exceeds(found)
 
 
 _capped = Attacked._count
@@ -196,7 +230,7 @@ def test_cells_left_without_noise_are_caught_from_outside(broken, monkeypatch):
     monkeypatch.setattr(Attacked, "_likelihood", the_empty_cell)
     found = attack("direct", "a row with NULL in an empty cell", epsilon=1.0)
     print(f"empty cells without noise: {found}")
-    assert (found.gdp > found.claimed_gdp) == broken
+    assert exceeds(found) == broken
 
 
 def the_empty_cell(attacked: Attacked, told) -> float:
@@ -274,6 +308,7 @@ def at_the_threshold() -> int:
     return discovery_threshold(gaussian_variance(rho, 1), FAILURE / 2, 1) - 1
 
 
+@audit
 @pytest.mark.parametrize("broken", [False, True])
 def test_discovered_values_tell_what_the_ledger_says(broken):
     """And a third of the noise is caught."""
@@ -284,6 +319,7 @@ def test_discovered_values_tell_what_the_ledger_says(broken):
     assert broken or 0.02 < found.second / found.runs < 0.999  # near the threshold
 
 
+@audit
 @pytest.mark.parametrize("broken", [False, True])
 def test_a_value_of_one_row_stays_untold(broken, monkeypatch):
     """A second row with it changes nothing that is seen; without a threshold it does."""
@@ -295,6 +331,7 @@ def test_a_value_of_one_row_stays_untold(broken, monkeypatch):
     assert broken or found.second == 0
 
 
+@audit
 @pytest.mark.parametrize("broken", [False, True])
 def test_discovered_edges_tell_what_the_ledger_says(broken):
     """Two bins meet at 1 where more rows are at 0 than above 1: a tie, and one row more. A tenth of the noise is caught."""

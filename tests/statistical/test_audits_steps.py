@@ -38,7 +38,7 @@ from .attacks import Hits, replace_slow_fits, threshold
 from .test_audits import _Done, log_likelihood_ratio
 from .twins import choices_at, noise_of
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.audit]
 
 CALIBRATED = 300
 SQUARE = Domain(tuple(Attribute(name, "BOOLEAN", "values", ("false", "true")) for name in "abcd"))
