@@ -3,8 +3,13 @@ from __future__ import annotations
 import gzip
 import hashlib
 import itertools
+import resource
+import runpy
+import subprocess
+import sys
 import threading
-from collections.abc import Callable, Iterator
+import types
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
@@ -13,7 +18,104 @@ import pytest
 
 import dpsql
 
+TIERS = {"medium": 10.0, "unmarked": 1.0}
+"""Seconds of CPU time that a test of each tier may take; `slow` ones may take any."""
+FAR = 3
+"""A test that takes so many times what its tier allows is named at the end of every run: times vary by half."""
 DATA = Path(__file__).parents[2] / "shared" / "data"
+
+
+# --- which tests are which -------------------------------------------------------------------------------------------
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`pytest --tiers` lists every test that takes more CPU time than its tier allows."""
+    parser.addoption("--tiers", action="store_true", help="list the tests that are above their tier of CPU time")
+
+
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Mark what touches DuckDB, found out from the code of each test, its fixtures and what they name."""
+    known: dict[int, bool] = {}
+    for item in items:
+        if not isinstance(item, pytest.Function):
+            used = [*getattr(item, "dtest").globs.values()]  # noqa: B009 - a doctest
+        else:
+            fixtures = [one.func for found in item._fixtureinfo.name2fixturedefs.values() for one in found]
+            params = item.callspec.params.values() if hasattr(item, "callspec") else ()
+            inner = getattr(getattr(item.function, "hypothesis", None), "inner_test", None)
+            used = [item.function, inner, *fixtures, *params, *(vars(item.cls).values() if item.cls else ())]
+        if any(_touches_duckdb(one, known) for one in used):
+            item.add_marker("duckdb")
+
+
+DOORS = (duckdb, dpsql, subprocess, runpy)
+"""Modules through which a test reaches DuckDB: itself, this package's front, other processes and examples."""
+
+
+def _touches_duckdb(value: object, known: dict[int, bool]) -> bool:
+    """Whether it is a door, or code that names one, or anything of a module of this package that imports DuckDB."""
+    if isinstance(value, types.ModuleType):
+        return value in DOORS
+    home = getattr(sys.modules.get(getattr(value, "__module__", None) or ""), "__dict__", {})
+    if home.get("__name__", "").startswith("dpsql"):
+        return "duckdb" in home
+    code = getattr(value, "__code__", None)
+    if code is None or not isinstance(value, types.FunctionType):
+        return False
+    if id(value) not in known:
+        known[id(value)] = False  # while it is looked at: it may name itself
+        named = (value.__globals__.get(name) for name in _names(code))
+        known[id(value)] = any(_touches_duckdb(one, known) for one in named)
+    return known[id(value)]
+
+
+def _names(code: types.CodeType) -> set[str]:
+    """All that a function names, and the functions inside it."""
+    inside = [one for one in code.co_consts if isinstance(one, types.CodeType)]
+    return {*code.co_names, *(name for one in inside for name in _names(one))}
+
+
+def _cpu_seconds() -> float:
+    """Of this process and of those that it has waited for."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+_began = pytest.StashKey[float]()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """Note when a test begins, before its fixtures."""
+    item.stash[_began] = _cpu_seconds()
+    return (yield)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """Its CPU time travels with the report, from a worker's process to the one that prints."""
+    if call.when == "teardown":
+        item.user_properties.append(("cpu", _cpu_seconds() - item.stash[_began]))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Name tests that are above their tier: all on request, else those that are far above it."""
+    allowed_times = 1 if config.getoption("--tiers") else FAR
+    above = []
+    for report in (one for reports in terminalreporter.stats.values() for one in reports):
+        if not isinstance(report, pytest.TestReport) or report.when != "teardown" or "slow" in report.keywords:
+            continue
+        tier = "medium" if "medium" in report.keywords else "unmarked"
+        used = dict(report.user_properties).get("cpu", 0.0)
+        if used > allowed_times * TIERS[tier]:
+            above.append((used, f"{used:6.1f} s of {TIERS[tier]:g} ({tier}) {report.nodeid}"))
+    if above:
+        terminalreporter.section("above their tier of CPU time: make them cheaper, or mark them")
+        for _, line in sorted(above, reverse=True):
+            terminalreporter.write_line(line)
+
+
+# --- fixtures --------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -74,7 +74,7 @@ class Hits:
     @property
     def epsilon(self) -> float:
         """A lower bound of ε of pure DP: true ≤ e^ε·false."""
-        return max(0.0, *(math.log(true / false) for true, false in self._rates if true > 0))
+        return max([0.0, *(math.log(true / false) for true, false in self._rates if true > 0)])
 
     def __str__(self) -> str:
         return (
