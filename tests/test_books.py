@@ -6,8 +6,7 @@ import hashlib
 import json
 import re
 import shutil
-import subprocess
-import sys
+import signal
 from pathlib import Path
 
 import duckdb
@@ -19,6 +18,8 @@ from dpsql.cli import main
 from dpsql.database import heads
 from dpsql.database.store import Books
 from dpsql.errors import BooksError, InsufficientBudget, InvalidArgument
+
+from .processes import run_and_die
 
 QUERY = "SELECT n FROM dp_query('SELECT a, count(*) AS n FROM t GROUP BY a', epsilon := {}, release := '{}')"
 
@@ -306,7 +307,7 @@ db = dpsql.connect({str(path)!r})
 {statements}
 os.kill(os.getpid(), signal.SIGKILL)
 """
-    subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+    assert run_and_die(script) == -signal.SIGKILL
 
 
 def test_a_damaged_write_ahead_log_is_noticed(bank, tmp_path):

@@ -22,6 +22,8 @@ from dpsql.errors import Interrupted, InvalidArgument
 from dpsql.process import uncollected
 from dpsql.progress import Quiet, breaking
 
+from .processes import run_and_die
+
 OPTIONS = "relaxed_rows := 16, steps := 20"
 CALL = f"FROM dp_synthesize('t', epsilon := 1.0, {OPTIONS})"
 
@@ -40,8 +42,7 @@ def die(*_, **__): os.kill(os.getpid(), signal.SIGKILL)
 setattr(importlib.import_module({module!r}), {name!r}, die)
 dpsql.connect({str(path)!r}).sql({call!r}).fetchall()
 """
-    killed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert run_and_die(script) == -signal.SIGKILL
 
 
 QUERY = "FROM dp_query('SELECT a, count(*) AS n, avg(b::INT) AS share FROM t GROUP BY a', epsilon := 1.0)"
@@ -102,8 +103,7 @@ import os, signal, dpsql, dpsql.database.store as store
 store.Books.charge = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
 dpsql.connect({str(path)!r}).sql({CALL!r}).fetchall()
 """
-    killed = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
-    assert killed.returncode == -signal.SIGKILL
+    assert run_and_die(script) == -signal.SIGKILL
     with dpsql.connect(path) as db:
         assert db.sql("SELECT epsilon_spent, releases FROM dp_budget()").fetchall() == [(0.0, 0)]
 

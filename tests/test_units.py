@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 
 import duckdb
 import numpy as np
@@ -18,6 +16,8 @@ from dpsql.database.counting import DuckDBCounter
 from dpsql.database.store import Books
 from dpsql.database.units import Bound
 from dpsql.domain import Attribute, Domain
+
+from .processes import run_and_die
 
 VISITS = """
     CREATE TABLE visits AS
@@ -115,8 +115,7 @@ dpsql.connect({str(path)!r}).sql({call!r}).fetchall()
 """
     with dpsql.connect(path) as db:
         protect(db, 2)
-    killed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert run_and_die(script) == -signal.SIGKILL
     with dpsql.connect(path) as db:
         ((key,),) = db.sql("SELECT key FROM dp_releases()").fetchall()
         books = Books(db.connection.cursor(), "bank")
