@@ -9,6 +9,7 @@ import dpsql
 CALL = "FROM dp_synthesize('adult', epsilon := 1.0)"
 
 
+@pytest.mark.slow
 def test_adult_end_to_end(load_adult, tmp_path):
     with dpsql.connect(tmp_path / "adult.duckdb") as db:
         load_adult(db)

@@ -243,6 +243,7 @@ def test_no_error_tells_a_private_value(bank):
     assert not any(CANARY in text for text in texts)
 
 
+@pytest.mark.medium
 @pytest.mark.usefixtures("nothing_logged")
 def test_no_refused_query_tells_a_private_value(bank):
     """Canaries in every row, inside and outside the domain, and in a table that is open only to its owner."""

@@ -310,6 +310,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert run_and_die(script) == -signal.SIGKILL
 
 
+@pytest.mark.medium
 def test_a_damaged_write_ahead_log_is_noticed(bank, tmp_path):
     """Cut at 60 places, deleted, or with flipped bytes: each time refused, or all is there; nothing is paid once, told twice."""
     crash(bank, "db.sql(" + repr(QUERY.format(0.3, "three")) + ").fetchall()")
@@ -643,6 +644,7 @@ def test_a_protected_table_is_not_public_under_another_name(db):
     assert db.budget().releases.tolist() == [0, 0]
 
 
+@pytest.mark.medium
 def test_a_macro_does_not_stand_for_a_function_of_the_engine(db):
     """Nor does a setting of others: the same noise, and the same counts."""
     db.sql("CREATE TABLE t AS SELECT CASE WHEN i % 2 = 0 THEN 'a' ELSE 'A' END AS v FROM range(1000) r(i)")

@@ -301,6 +301,7 @@ def test_closing_while_threads_work(tmp_path):
     duckdb.connect(str(path)).close()
 
 
+@pytest.mark.medium
 def test_the_same_workload_in_another_order_is_the_same_release(db, monkeypatch):
     """A killed run is completed by the same request however its statements are ordered."""
     from dpsql.mechanisms import leaning

@@ -76,6 +76,7 @@ def test_help_names_every_command():
     assert all(command in text for command in ("demo", "sql", "synthesize", "budget", "doctor"))
 
 
+@pytest.mark.slow
 def test_demo(tmp_path, capsys):
     path = tmp_path / "demo.duckdb"
     assert main(["demo", "--database", str(path)]) == 0
@@ -84,6 +85,7 @@ def test_demo(tmp_path, capsys):
     assert main(["demo", "--database", str(path)]) == 1
 
 
+@pytest.mark.medium
 def test_demo_with_a_file_of_ones_own(tmp_path, capsys):
     with dpsql.connect() as db:
         db.sql(
@@ -97,6 +99,7 @@ def test_demo_with_a_file_of_ones_own(tmp_path, capsys):
     assert "simulated" not in text.split("6. The same questions")[1]
 
 
+@pytest.mark.medium
 def test_python_m_dpsql():
     done = subprocess.run([sys.executable, "-m", "dpsql", "--help"], capture_output=True, text=True, check=True)
     assert "demo" in done.stdout

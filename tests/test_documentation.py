@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.medium
 def test_every_sql_block_of_the_readme_runs(db):
     blocks = re.findall(r"```sql\n(.*?)```", README, re.DOTALL)
     assert len(blocks) >= 8
@@ -69,6 +70,7 @@ def test_functions_are_listed_by_duckdb(db):
     assert {function.name for function in FUNCTIONS} <= listed
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
 def test_examples_run(example, tmp_path):
     done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, check=False, cwd=tmp_path)

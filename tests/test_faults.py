@@ -247,6 +247,7 @@ def test_garbage_is_collected_where_some_thread_always_works():
     assert gc.isenabled()
 
 
+@pytest.mark.medium
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_control_c(tmp_path):
     """A real SIGINT while SQL runs: the statement ends within a second, the books are consistent, the process lives."""

@@ -157,10 +157,11 @@ def check(db, sql: str) -> str:
     return "same"
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("seed", [1])
 def test_some_random_statements(tables, seed):
-    outcomes = Counter(check(tables, Grammar(seed * 1_000_000 + n).statement()) for n in range(60))
-    assert outcomes["same"] > 15
+    outcomes = Counter(check(tables, Grammar(seed * 1_000_000 + n).statement()) for n in range(20))
+    assert outcomes["same"] > 4
     assert set(outcomes) - {"same", "DuckDB fails on the rows"} <= {"InvalidQuery", "UnknownName", "DomainTooLarge"}
 
 

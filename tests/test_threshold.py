@@ -116,6 +116,7 @@ def test_a_threshold_is_the_same_as_its_conditions(db, monkeypatch):
     assert tried > 30
 
 
+@pytest.mark.medium
 def test_the_polynomial_is_the_exact_count_on_one_hot_rows():
     """For all t ≤ k ≤ 5: the recursion that is differentiated, the table's answers, and the rows counted one by one."""
     sizes = (2, 3, 2, 2, 2)

@@ -86,6 +86,7 @@ def test_closure():
     assert len(closure) == len(set(closure))
 
 
+@pytest.mark.medium
 def test_deep_nesting_and_long_texts():
     for sql, expected in (
         ("SELECT sex, count(*) FROM people GROUP BY " + "(" * 200 + "sex" + ")" * 200, ("sex",)),
@@ -131,6 +132,7 @@ WORDS = [
 ]
 
 
+@pytest.mark.medium
 @settings(max_examples=2000, deadline=None)
 @given(st.lists(st.sampled_from(WORDS), max_size=14).map(" ".join))
 def test_random_statements_are_accepted_or_refused(sql):

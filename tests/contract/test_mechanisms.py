@@ -88,6 +88,7 @@ def with_prior(db, name, table):
     return {"prior": "public_rows"}
 
 
+@pytest.mark.medium
 def test_what_each_was_told_is_what_the_ledger_has(tmp_path):
     """Measurements, cells, selections and values are read back as they were written: `dpsql ledger verify` compares."""
     path = tmp_path / "t.duckdb"
@@ -321,6 +322,7 @@ def test_refuses_a_huge_domain_before_the_charge(db, name):
     assert db.budget().epsilon_spent.tolist() == [0.0]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("name", NAMES)
 def test_through_sql(people, name):
     options = {**FAST[name], **with_prior(people, name, "people")}

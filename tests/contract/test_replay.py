@@ -393,6 +393,7 @@ def replayed_by_sql(call: str, monkeypatch: pytest.MonkeyPatch) -> bool:
             return told(other, call) == first
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_only_the_answers_reach_what_is_published(call, monkeypatch):
     assert replayed_by_sql(call, monkeypatch)

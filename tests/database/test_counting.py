@@ -49,6 +49,7 @@ def code(attribute: Attribute, value: int | None) -> int | None:
     return attribute.outside_code if attribute.other is None else attribute.other_code
 
 
+@pytest.mark.medium
 @settings(max_examples=150, deadline=None)
 @given(tables())
 def test_duckdb_counts_equal_numpy_counts_and_one_hot_answers(table):
@@ -75,6 +76,7 @@ def test_duckdb_counts_equal_numpy_counts_and_one_hot_answers(table):
                     np.testing.assert_allclose(relaxed.project(clique) * len(inside), dense, atol=1e-4)
 
 
+@pytest.mark.medium
 @settings(max_examples=60, deadline=None)
 @given(tables(), st.data())
 def test_a_sample_counts_only_its_rows(table, data):
@@ -110,6 +112,7 @@ def one_hot(domain: Domain, clique, rows) -> RelaxedTable:
     return RelaxedTable(blocks, p, float(len(rows)))
 
 
+@pytest.mark.medium
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_the_compiled_answers_equal_numpy(seed):

@@ -151,6 +151,7 @@ def test_sparsemax_is_the_simplex_projection_of_each_block():
             np.testing.assert_allclose(projected[offset : offset + size, column], expected, atol=1e-5)
 
 
+@pytest.mark.medium
 def test_cells_are_fitted_as_in_the_paper():
     blocks = Blocks.of(DOMAIN)
     queries = [(("c0", "c1"), 2), (("c2", "c3"), 7), (("c1", "c2", "c3"), 11)]
@@ -213,6 +214,7 @@ print(fit.residual)
 """
 
 
+@pytest.mark.medium
 def test_eight_devices_give_the_same_fit(tmp_path):
     """Rows × cliques over 8 simulated devices: answers as on one, but for the order of sums."""
     out = str(tmp_path / "p.npy")

@@ -101,6 +101,7 @@ def census(people):
     return people
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(("epsilon", "chosen"), [(0.1, "ide"), (0.2, "projection")])
 def test_a_prior_and_a_small_epsilon_choose_another_and_say_why(census, epsilon, chosen):
     how = f"epsilon := {epsilon}, prior := 'p', workload := 'all 2-way'"
@@ -115,6 +116,7 @@ def test_a_prior_and_a_small_epsilon_choose_another_and_say_why(census, epsilon,
 THRESHOLDS = "SELECT count(*) FROM pure GROUP BY at_least(1, sex, mood)"
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     ("how", "chosen"),
     [({}, "direct"), ({"prior": "p"}, "ide"), ({"workload": THRESHOLDS}, "lp")],

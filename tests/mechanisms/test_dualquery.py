@@ -190,6 +190,7 @@ def test_a_time_limit_still_gives_a_record():
     assert ((found >= 0) & (found < 10)).all()
 
 
+@pytest.mark.medium
 def test_error_at_alpha():
     """200,000 rows, all 2-way marginals of 3 Boolean columns, α = 0.6, β = 0.05, at what the paper's parameters cost.
 
@@ -416,6 +417,7 @@ def test_the_check_by_renyi_divergence_would_see_half_of_rho():
     assert sum(5 * renyi(*coins(gap, -gap / 2), 2.0) for gap in gaps) > 2.0 * float(found.cost) / 2
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("delta", [1e-4, 1e-6, 1e-9])
 @pytest.mark.parametrize("shift", [0.0, -1.0, 1.0])
 def test_epsilon_against_the_numerical_composition_of_the_draws(delta, shift):

@@ -172,6 +172,7 @@ SHARES = arrays(np.float64, (3, 6), elements=st.sampled_from([0.0, 0.01, 0.1, 1.
 
 
 class TestNearest:
+    @pytest.mark.medium
     @given(ANSWERS, SHARES, st.booleans())
     @settings(max_examples=150, deadline=None)
     def test_is_l1_closest(self, noisy, shares, covers):
@@ -242,6 +243,7 @@ def small_case(seed, noise):
 class TestTwoStages:
     """The exact reference: the least L1 distance by linprog, then the least relative entropy with those answers."""
 
+    @pytest.mark.medium
     @pytest.mark.parametrize("seed", range(3))
     @pytest.mark.parametrize("ties", ["prior", "threshold"])
     def test_without_noise_it_is_exact(self, seed, ties):
@@ -253,6 +255,7 @@ class TestTwoStages:
         assert np.abs(matrix @ q - np.concatenate(noisy)).sum() < 1e-3
         assert kl(q, p) == pytest.approx(kl(exact, p), abs=1e-3)
 
+    @pytest.mark.medium
     def test_with_noise_it_comes_close(self):
         """40 cases: at least 0.9 of the way from the prior's L1 loss to the least possible, 1.15 times it on average.
 

@@ -352,6 +352,7 @@ def test_the_plan_states_the_conditions():
     assert len(notes(space="uniform", noise="gaussian")) == 1
 
 
+@pytest.mark.medium
 def test_accuracy_of_theorem_2_3():
     """8δ-accurate with probability 1 − 4γ on Boolean data with κ = 2^p·Σφ² known, μ uniform, k = n independent rows.
 

@@ -60,6 +60,7 @@ def test_subsets_are_counted_where_cells_are_few(db, options):
     assert db.budget().epsilon_spent.tolist() == [0.0]
 
 
+@pytest.mark.medium
 def test_a_prior_is_not_compared_in_all_parts_of_many_columns(db):
     """A marginal of twelve columns has 4,095 parts; it is fitted as it was measured."""
     workload = asked(db, 12)

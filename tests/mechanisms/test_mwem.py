@@ -143,6 +143,7 @@ def curator_of(domain, rows, budget, seed, table=None):
     )
 
 
+@pytest.mark.medium
 def test_the_private_bound():
     """Claim 3 of the lecture: it fails with probability at most 2T/|Q|; false-alarm rate 1e-6 over 6 runs.
 
@@ -224,6 +225,7 @@ def test_factored_and_weighted_are_the_dense_histogram(data):
     np.testing.assert_allclose(weighted.weights, dense, rtol=1e-9)
 
 
+@pytest.mark.medium
 def test_stronger_variants_are_nearer():
     """On 5,000 rows at ρ = 0.05: whole marginals with past measurements against the lecture's cells."""
     domain, rows = cube(8), skewed(cube(8), 5000)

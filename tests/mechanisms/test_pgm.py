@@ -252,6 +252,7 @@ def test_a_fit_can_be_interrupted_at_once():
         fit_graph(domain, known, 500.0, 10**6, Quiet(lambda: next(asked) > 3))
 
 
+@pytest.mark.medium
 @needs_mbi
 def test_numbers_elsewhere_stay_as_wide_as_they_were():
     """mbi turns 64-bit numbers on for all of JAX; the other fits are not to change with it."""

@@ -31,6 +31,7 @@ def report(db, number=None):
     return json.loads(row.report), json.loads(row.request)
 
 
+@pytest.mark.medium
 def test_a_table_a_view_and_a_release_are_priors(census):
     census.sql("CREATE VIEW seen AS SELECT age, mood FROM public_people")
     census.synthesize("people", 0.5, release="first", **FAST)
@@ -157,6 +158,7 @@ def test_a_prior_of_the_table_itself_helps_where_noise_is_large(db, data):
     assert errors["p"] < 0.8 * errors[None]
 
 
+@pytest.mark.medium
 def test_reuse(people):
     """A fit uses what earlier releases measured, free; one that says reuse := false does not."""
     workload = "SELECT sex, sick, count(*) FROM people GROUP BY ALL"
@@ -173,6 +175,7 @@ def test_reuse(people):
     assert "reused" not in alone.entry.report
 
 
+@pytest.mark.medium
 def test_reuse_leaves_out_other_domains(people):
     workload = "SELECT age, count(*) FROM people GROUP BY ALL"
     people.synthesize("people", 1.0, workload=workload, columns=["age"], **FAST)
@@ -192,6 +195,7 @@ def test_reuse_leaves_out_what_the_table_contradicts(people):
     assert later.entry.rows == pytest.approx(3600, abs=200)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     ("options", "used"),
     [
@@ -219,6 +223,7 @@ def test_what_is_said_to_be_reused_is(census, options, used):
     assert ("earlier releases" in later.entry.guarantee) == used
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     "options",
     [
@@ -249,6 +254,7 @@ def test_what_was_measured_well_before_makes_a_release_better(db, options):
     assert errors[0] < 0.1 < sum(errors[1:]) / 3, errors
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     "options",
     [
@@ -276,6 +282,7 @@ def test_what_asks_for_little_starts_from_what_was_measured_before(db, options):
     assert errors[0] < 0.05 < errors[1] - 0.05, errors
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     "options",
     [
@@ -317,6 +324,7 @@ def test_mwem_leaves_noise_alone(db):
     assert sum(abs(cells.get((a, b), 0) - 0.25) for a in (False, True) for b in (False, True)) < 0.1
 
 
+@pytest.mark.medium
 def test_mwem_uses_what_its_last_question_brings_together(db):
     """A pair that was measured well is used though only the marginal of three columns that holds it is asked for."""
     db.sql("CREATE TABLE t AS SELECT i % 2 = 0 AS a, i % 2 = 0 AS b, i % 3 = 0 AS c FROM range(3000) r(i)")

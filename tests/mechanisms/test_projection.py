@@ -82,6 +82,7 @@ def test_defaults_written_out_are_the_same_request():
     )
 
 
+@pytest.mark.medium
 def test_steps_reach_the_fit_of_cells(people):
     release = people.synthesize("people", 1.0, queries="cells", steps=3, workload="all 1-way")
     assert release.entry.report["steps"] <= 3

@@ -128,6 +128,7 @@ def discrete_profile(variances: list[float], epsilon: float) -> float:
 SHARES = [[1.0], [0.5, 0.5], [0.7, 0.3], [0.6, 0.3, 0.1]]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("gdp", [0.02, 0.1, 0.5, 2.0, 8.0, 40.0])
 @pytest.mark.parametrize("shares", SHARES, ids=str)
 def test_discrete_gaussians_together_stay_below_the_gaussian_profile(gdp, shares):

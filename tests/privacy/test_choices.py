@@ -61,6 +61,7 @@ def l1(clique) -> float:
     return float(np.abs(Rows(DOMAIN, TABLE).marginal(clique).dense() - 2).sum())
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("neighbours", RELATIONS)
 def test_marginals_are_chosen_by_the_exponential_mechanism(neighbours):
     """λ = √(2ρ)/Δ with Δ = 1 (add_remove), 2 (replace_one) or 3 (units of 3 rows); half or twice it is noticed."""

@@ -82,6 +82,7 @@ def test_no_row_changes_more_than_the_sensitivity(query, power, neighbours):
     assert largest(query, power, neighbours) <= query.sensitivity(power, neighbours) * (1 + 1e-9)
 
 
+@pytest.mark.medium
 @settings(max_examples=100, deadline=None)
 @given(queries(of_units=True), st.sampled_from([1, 2]), st.integers(1, 3))
 def test_no_unit_changes_more_than_the_sensitivity(query, power, rows):

@@ -84,6 +84,7 @@ def test_a_wrong_scale_of_laplace_noise_is_rejected(factor, scale):
     assert p_value(draws, laplace_pmf(float(scale) * factor, int(40 * scale))) < FALSE_ALARM
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("word", [1, 3, 8])
 def test_short_words_are_refined_to_the_same_distribution(word):
     """With so few leading bits nearly every draw is refined, so the refinement itself is under test."""

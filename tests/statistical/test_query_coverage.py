@@ -1,4 +1,7 @@
-"""Intervals of `dp_query` on Adult: of 2,000 answers' releases 93 to 97 % hold the true counts, in every group alike."""
+"""Intervals of `dp_query` on Adult: of the answers of many releases 93 to 97 % hold the true counts, in every group alike.
+
+600 releases have 6,000 answers, whose share has a standard deviation of 0.3 %: a false alarm is rarer than one in a million.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +13,17 @@ import dpsql
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 QUERY = "SELECT sex, race, count(*) AS n FROM adult GROUP BY ALL ORDER BY ALL"
-RUNS = 2_000
 
 
-def test_intervals_cover(load_adult):
+@pytest.mark.parametrize("releases", [600, pytest.param(2_000, marks=pytest.mark.audit)])
+def test_intervals_cover(load_adult, releases):
     """A 2-way marginal at ε = 0.1. Half the width, a broken twin, covers 67 %."""
     hits, near, runs = 0, 0, 0
     for part in range(10):  # a database keeps each release: many are slow to list
         with dpsql.connect() as db:
             load_adult(db)
             true = {(sex, race): n for sex, race, n in db.sql(QUERY).fetchall()}
-            for run in range(RUNS // 10):
+            for run in range(releases // 10):
                 shown = "SELECT sex, race, n, n_low, n_high FROM dp_query(?, epsilon := 0.1, release := ?)"
                 rows = db.sql(shown, [QUERY, f"{part} {run}"]).fetchall()
                 known = np.array([true.get((sex, race), 0) for sex, race, *_ in rows])
