@@ -192,7 +192,8 @@ def outcome_of(case: Case, make: Callable[[], Mechanism], counter: Any, journal:
     prior = prior_of(DOMAIN) if case.prior or registered()[case.name].needs_prior else None
     earlier = copy.deepcopy(earlier_measurements()) if case.earlier else ()
     rho, neighbours = Fraction(1), case.neighbours
-    curator = Curator(counter, DOMAIN, neighbours, rho, journal, Quiet(), entropy, prior=prior, earlier=earlier)
+    facts = {"prior": prior, "earlier": earlier, "for_mechanism": True}
+    curator = Curator(counter, DOMAIN, neighbours, rho, journal, Quiet(), entropy, **facts)
     mechanism = make()
     mechanism.check(DOMAIN, case.workload, neighbours)
     made = mechanism.run(curator, case.workload, rho, 7, Quiet())

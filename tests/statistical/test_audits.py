@@ -281,7 +281,7 @@ def discovery_attack(runs: int = 20_000) -> Hits:
     for count in (many, many + 1):
         table, told = Rows(domain, [(1,)] * count), 0
         for _ in range(runs):
-            curator = Curator(table, domain, Neighbours.ADD_REMOVE, rho, Journal(), Quiet())
+            curator = Curator(table, domain, Neighbours.ADD_REMOVE, rho, Journal(), Quiet(), failure=failure)
             told += "1" in curator.discover_values("a", rho, failure)
         hits.append(told)
     return Hits(*hits, runs, float(rho), float(rho))

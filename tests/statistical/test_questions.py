@@ -78,7 +78,7 @@ def neighbouring(neighbours: Neighbours) -> tuple[np.ndarray, np.ndarray]:
 
 
 def ask(counter, domain: Domain, neighbours: Neighbours, rho: Fraction) -> Curator:
-    return Curator(counter, domain, neighbours, rho, Journal(), Quiet(), ENTROPY)
+    return Curator(counter, domain, neighbours, rho, Journal(), Quiet(), ENTROPY, failure=FAILURE)
 
 
 ENTROPY = seeded_entropy("questions")
