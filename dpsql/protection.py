@@ -285,7 +285,7 @@ def tried_on(books: Books, source: Source, constraint: Constraint) -> tuple[Doma
     component = next(part for part in components([constraint, *others]) if constraint in part)
     domain = domain_of(books, source, sorted({name for part in component for name in part.columns}))
     check_tuples(source, domain, component)
-    return domain, component
+    return domain.inner, component
 
 
 def _reference_values(cursor: duckdb.DuckDBPyConnection, books: Books, reference: str, search_path: str) -> list[str]:

@@ -28,7 +28,7 @@ from sqlglot import exp
 
 import dpsql.mechanisms  # noqa: F401 - registers them
 from dpsql.database.catalog import Source, current_schema, find_source
-from dpsql.database.constraints import find_allowed, settle_bins
+from dpsql.database.constraints import find_allowed, refuse_impossible, settle_bins
 from dpsql.database.counting import DuckDBCounter
 from dpsql.database.encoding import released_columns
 from dpsql.database.lineage import Tables
@@ -229,7 +229,7 @@ def resolve(cursor: duckdb.DuckDBPyConnection, request: Request, *, to_charge: b
         mechanism.check_prior(given=request.prior is not None)
         if request.prior is not None:
             find_prior(cursor, request.prior, request.search_path, source, domain)
-        find_allowed(source, domain, books.constraints(source.key))  # refuses what nothing could satisfy
+        refuse_impossible(source, domain, books.constraints(source.key))
     check_scale(account.neighbours.cell * math.sqrt(_MOST_QUESTIONS / (2 * budget.rho)))
     if entry is None:
         account.check_kind(budget)

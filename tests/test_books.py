@@ -169,7 +169,7 @@ def test_tampering_can_be_accepted(bank, how):
         assert after.epsilon_spent >= before.epsilon_spent
         assert after.epsilon_left <= before.epsilon_left
         assert after.epsilon <= before.epsilon
-        assert len(ask(db, "three", 0.1)) == 3
+        assert len(ask(db, "three", 0.1)) in (2, 3)  # a group of NULL shows where noise makes it
         assert db.budget().releases[0] > 2
 
 
@@ -237,7 +237,7 @@ def test_what_the_head_does_not_know_is_not_told(tmp_path):
                 db.sql(told).fetchall()
     with dpsql.connect(":memory:") as db:
         db.sql(f"ATTACH '{path}' AS bank")
-        assert len(db.sql(QUERY.format(0.3, "one").replace("FROM t", "FROM bank.t")).fetchall()) == 3
+        assert len(db.sql(QUERY.format(0.3, "one").replace("FROM t", "FROM bank.t")).fetchall()) in (2, 3)
     assert head(path)["number"] == 3
 
 
@@ -365,7 +365,10 @@ db.sql("FROM dp_query('SELECT b, count(*) AS n FROM t GROUP BY b', epsilon := 0.
     with dpsql.connect(bank) as db:
         assert head(bank)["number"] == 6
         assert db.budget().releases[0] == 3
-        assert len(db.sql("FROM dp_query('SELECT b, count(*) AS n FROM t GROUP BY b', epsilon := 0.2)").fetchall()) == 3
+        assert len(db.sql("FROM dp_query('SELECT b, count(*) AS n FROM t GROUP BY b', epsilon := 0.2)").fetchall()) in (
+            2,
+            3,
+        )
         assert db.budget().releases[0] == 3
 
 
@@ -638,7 +641,7 @@ def test_a_protected_table_is_not_public_under_another_name(db):
         "CALL dp_domain('visits', 'id', reference := 'people_2025.id')",
         "FROM dp_synthesize('visits', epsilon := 0.1, columns := ['ill'], prior := 'people_2025')",
     ):
-        with pytest.raises(duckdb.Error, match="'people_2025' is.* protected") as refused:
+        with pytest.raises(duckdb.Error, match="'people_2025'.* protected") as refused:
             db.sql(statement).fetchall()
         assert "canary" not in str(refused.value)
     assert db.budget().releases.tolist() == [0, 0]
@@ -688,7 +691,7 @@ def test_an_attached_database_has_books_and_a_head_of_its_own(bank, tmp_path):
 
 def test_read_only(bank):
     with dpsql.connect(bank, read_only=True) as db:
-        assert len(ask(db, "one")) == 3
+        assert len(ask(db, "one")) in (2, 3)
         with pytest.raises(duckdb.Error, match="read-only"):
             ask(db, "new")
         with pytest.raises(BooksError, match="read-only"):

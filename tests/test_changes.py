@@ -115,9 +115,10 @@ def test_errors_of_duckdb_stay_inside(db, monkeypatch):
         raise duckdb.ConversionException("canary: a private value")
 
     monkeypatch.setattr("dpsql.database.counting.DuckDBCounter.marginal", fail)
-    with pytest.raises(DpsqlError, match="ConversionException") as caught:
+    with pytest.raises(DpsqlError, match="was stopped by the database") as caught:
         db.synthesize("t", 0.5, **OPTIONS)
     assert "canary" not in str(caught.value)
+    assert "Conversion" not in str(caught.value)
     assert caught.value.__cause__ is None
 
 
@@ -175,7 +176,7 @@ def test_a_collation_does_not_make_a_renamed_table_public(tmp_path):
     db.protect("other", epsilon=1.0, delta=1e-6)
     db.sql('ALTER TABLE "café" RENAME TO x')
     db.sql("SET GLOBAL default_collation = 'NOACCENT'")
-    with pytest.raises(DpsqlError, match="'x' is a protected table"):
+    with pytest.raises(DpsqlError, match="reads 'x', which is protected"):
         db.synthesize("other", 0.5, prior="x", mechanism="ide")
     db.close()
 

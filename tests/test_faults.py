@@ -61,7 +61,7 @@ def test_a_query_killed_between_charge_and_publication(tmp_path, module, name):
         spent = db.sql("SELECT epsilon_spent, releases FROM dp_budget()").fetchall()
         told = db.sql("SELECT answer, cell, value FROM dpsql.cell ORDER BY ALL").fetchall()
         rows = db.sql(QUERY).fetchall()
-        assert len(rows) == 3
+        assert len(rows) in (2, 3)  # a group of NULL shows where noise makes it
         assert db.sql("SELECT epsilon_spent, releases FROM dp_budget()").fetchall() == spent
         assert db.sql("SELECT state FROM dp_releases()").fetchall() == [("published",)]
         assert set(told) <= set(db.sql("SELECT answer, cell, value FROM dpsql.cell").fetchall())

@@ -111,8 +111,7 @@ def find_allowed(source: Source, domain: Domain, constraints: Sequence[Constrain
     Raises:
         InvalidArgument: a predicate fails on the domain, nothing is allowed, or there are too many tuples to try.
     """
-    known = {*domain.names, *(attribute.name for attribute in domain.excluded)}
-    applicable = [constraint for constraint in constraints if known.issuperset(constraint.columns)]
+    applicable = _applicable(domain, constraints)
     if not applicable:  # a scratch database takes longer to open than all the rest
         return []
     parts = components(applicable)
@@ -120,6 +119,25 @@ def find_allowed(source: Source, domain: Domain, constraints: Sequence[Constrain
         check_tuples(source, domain, part)
     with scratch() as empty:
         return [_allowed(empty, source, domain, part) for part in parts]
+
+
+def _applicable(domain: Domain, constraints: Sequence[Constraint]) -> list[Constraint]:
+    """Those that name no column that is left out of the domain."""
+    known = {*domain.names, *(attribute.name for attribute in domain.excluded)}
+    return [constraint for constraint in constraints if known.issuperset(constraint.columns)]
+
+
+def refuse_impossible(source: Source, domain: Domain, constraints: Sequence[Constraint]) -> None:
+    """Refuse, before a charge, constraints that no declared value satisfies, or that span too many tuples of values.
+
+    A value outside the domain is NULL, of which hardly any predicate is FALSE. So it does not count here.
+
+    Raises:
+        InvalidArgument: see `find_allowed`.
+    """
+    for part in components(_applicable(domain, constraints)):
+        check_tuples(source, domain, part)
+    find_allowed(source, domain.inner, constraints)
 
 
 def check_tuples(source: Source, domain: Domain, part: Sequence[Constraint]) -> None:
