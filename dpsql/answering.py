@@ -565,7 +565,7 @@ def _silent(query: Query, evaluated: Evaluated, noisy: Sequence[Noisy]) -> npt.N
             if known is not None and may_be:
                 null |= pd.isna(known)
         parts.append(null)
-    quiet = [np.abs(answers.values) <= _SILENT * np.asarray(answers.stddev) for answers in noisy]
+    quiet = [np.abs(answers.values) < _SILENT * np.asarray(answers.stddev) for answers in noisy]
     return np.asarray(np.concatenate(parts) & np.logical_and.reduce(quiet), bool)
 
 

@@ -291,7 +291,7 @@ def test_the_owners_word_makes_members_public(db):
     assert set(synthetic.name.dropna()) <= {"Ann", SECRET}
     query = "FROM dp_query('SELECT name, count(*) FROM t GROUP BY name', epsilon := 1.0)"
     assert db.sql(f"DESCRIBE {query}").fetchall()[0][1].startswith("ENUM(")
-    assert len(db.sql(query).fetchall()) == 3
+    assert len(db.sql(query).fetchall()) in (2, 3)  # a group of NULL shows where noise makes it
 
 
 def test_the_owners_word_for_all_enums_of_a_table(db):

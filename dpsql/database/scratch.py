@@ -127,7 +127,8 @@ def check_syntax(text: str) -> None:
         try:
             empty.extract_statements(text)
         except duckdb.ParserException as error:
-            raise InvalidQuery(f"query: {error}") from None
+            deep = "expression depth" in str(error)  # whose advice is a setting, which dpsql does not follow
+            raise InvalidQuery("query: nested too deeply" if deep else f"query: {error}") from None
 
 
 @lru_cache(maxsize=1)

@@ -31,7 +31,7 @@ from dpsql.database.catalog import Source
 from dpsql.domain import FLOAT_TYPES, INTEGER_TYPES
 from dpsql.names import fold
 
-_EQUAL_IF_SAME: Final = INTEGER_TYPES | {"BOOLEAN", "DATE", "UUID", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"}
+_EQUAL_IF_SAME: Final = INTEGER_TYPES | {"BOOLEAN", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"}
 """Types whose values are equal, by any setting, only where their bytes are."""
 
 

@@ -123,7 +123,7 @@ THRESHOLDS = "SELECT count(*) FROM pure GROUP BY at_least(1, sex, mood)"
 )
 def test_a_pure_account_gets_a_mechanism_that_answers_it(census, how, chosen):
     census.sql("CREATE TABLE pure AS FROM people")
-    census.protect("pure", epsilon=5.0, delta=0.0)
+    census.protect("pure", epsilon=5.0, delta=0.0, enums=True)
     census.domain("pure", "age", lower=18, upper=77, bins=6)
     census.domain("pure", "sex", values=["F", "M"])
     release = census.synthesize("pure", 0.5, **how)

@@ -122,7 +122,7 @@ def test_the_estimate_has_the_variance_that_it_claims():
 @pytest.mark.parametrize("name", ["direct", "hdmm", "projection"])
 def test_much_budget_gives_the_table(people, name):
     people.sql("CREATE TABLE t AS SELECT sex, mood, sick FROM people WHERE sex IS NOT NULL")
-    people.protect("t", epsilon=1000, delta=1e-6)
+    people.protect("t", epsilon=1000, delta=1e-6, enums=True)
     people.domain("t", "sex", values=["F", "M"], nulls=False)
     rows = people.synthesize("t", 500.0, mechanism=name, workload="all 2-way").df()
     for columns in itertools.combinations(["sex", "mood", "sick"], 2):
@@ -187,7 +187,7 @@ def test_a_public_number_of_rows_is_exact(people, options):
     """Where it is public it costs nothing: the synthetic table has as many rows, at an ε that would be 40 rows off."""
     people.sql("CREATE TABLE t AS SELECT sex, mood, sick FROM people WHERE sex IS NOT NULL LIMIT 443")
     people.sql("CREATE TABLE public_t AS SELECT 'M' AS sex, mood, sick FROM people WHERE sex IS NOT NULL LIMIT 99")
-    people.protect("t", epsilon=1000, delta=1e-6, neighbours="replace_one")
+    people.protect("t", epsilon=1000, delta=1e-6, enums=True, neighbours="replace_one")
     people.domain("t", "sex", values=["F", "M"], nulls=False)
     how = {**options, **({"prior": "public_t"} if "prior" in options else {})}
     release = people.synthesize("t", 0.1, workload="all 2-way", **how)
@@ -200,7 +200,7 @@ def test_a_public_number_of_rows_is_exact(people, options):
 def test_a_public_number_of_no_rows_gives_none(people, mechanism):
     people.sql("CREATE TABLE t AS SELECT sex, mood, sick FROM people LIMIT 0")
     people.sql("CREATE TABLE public_t AS SELECT 'M' AS sex, mood, sick FROM people LIMIT 99")
-    people.protect("t", epsilon=1000, delta=1e-6, neighbours="replace_one")
+    people.protect("t", epsilon=1000, delta=1e-6, enums=True, neighbours="replace_one")
     people.domain("t", "sex", values=["F", "M"], nulls=False)
     prior = {"prior": "public_t"} if mechanism in ("pmwpub", "ide") else {}
     quick = {"rounds": 3} if mechanism == "fem" else {}
@@ -226,7 +226,7 @@ def test_a_prior_helps_where_noise_is_large(people, options):
         "CREATE TABLE t AS SELECT (i % 7 = 0)::INT AS a, (i % 7 < 2)::INT AS b, i % 90 AS c FROM range(30000) r(i)"
     )
     people.sql("CREATE TABLE p AS FROM t LIMIT 630")
-    people.protect("t", epsilon=1000, delta=1e-6)
+    people.protect("t", epsilon=1000, delta=1e-6, enums=True)
     for name, top in (("a", 1), ("b", 1), ("c", 89)):
         people.domain("t", name, lower=0, upper=top, bins=top + 1, nulls=False)
     true = people.sql("SELECT a, b, c, count(*) / 30000 AS n FROM t GROUP BY ALL").df().set_index(["a", "b", "c"]).n

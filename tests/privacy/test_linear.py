@@ -265,9 +265,8 @@ def test_an_average_of_hardly_any_rows_knows_its_bounds_only():
     found = ratio(noisy([50, -5], 9.0, "gaussian"), noisy([2, -3], 3.0, "gaussian"), 1.0, (0.0, 10.0))
     assert found.low.tolist() == [0, 0]
     assert found.high.tolist() == [10, 10]
-    assert found.stderr.tolist() == [10, 10]
-    assert found.values[0] == 10
-    assert math.isnan(found.values[1])
+    assert np.isnan(found.stderr).all()
+    assert np.isnan(found.values).all()
 
 
 def test_normal_quantile():
