@@ -170,7 +170,7 @@ def test_huge_domains_are_refused_before_the_charge(db):
     sql = f"FROM dp_synthesize('wide', epsilon := 1.0, workload := 'SELECT {names}, count(*) FROM wide GROUP BY ALL')"
     with pytest.raises(duckdb.Error, match=r"has 3\.1e\+20 cells"):
         db.sql(sql)
-    with pytest.raises(duckdb.Error, match=r"has 2\.44e\+20 cells"):
+    with pytest.raises(duckdb.Error, match=r"has 3\.1e\+20 cells"):
         db.sql("FROM dp_synthesize('wide', epsilon := 1.0, workload := 'all 12-way')")
     assert db.sql("SELECT epsilon_spent FROM dp_budget()").fetchall() == [(0.0,)]
     few = "dp_synthesize('wide', epsilon := 1.0, workload := 'all 1-way', relaxed_rows := 8, steps := 5)"
