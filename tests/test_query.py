@@ -328,7 +328,7 @@ def test_the_plan_of_a_query(noisy):
     assert [row[0] for row in planned] == [["age", "sex", "hours"]] * 3
     assert planned[0][5].startswith("count(*) WHERE ") is False
     found = noisy.query(ADULT_QUERY, 0.5)
-    assert planned[0][1] == len(found)
+    assert len(found) <= planned[0][1] <= len(found) + 1  # the group of NULL is hidden where it may be noise
     assert found.n_stderr.tolist() == pytest.approx([planned[0][2]] * len(found), rel=1e-9)
     assert found.h_stderr.tolist() == pytest.approx([planned[1][2]] * len(found), rel=1e-9)
     assert "NULL where it is as wide as 0 to 79" in planned[2][5]
