@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ import dpsql
 from dpsql.cli import main
 from dpsql.domain import Attribute, Domain
 from dpsql.marginal import Measurement
-from dpsql.mechanisms.occupied import occupied
+from dpsql.mechanisms.occupied import Occupied, occupied
 
 QUICK = {"relaxed_rows": 64, "steps": 60}
 ROWS = 40_000
@@ -36,10 +38,11 @@ def test_the_table_has_the_measured_rows_and_shares(mixed, mechanism):
     table = release.df()
     assert abs(len(table) - ROWS) < 400
     assert abs(table["a"].isna().sum() - 3 * ROWS / 4) < 1500  # the fit is a quick one
-    assert table["b"].isna().sum() == 0
+    assert table["b"].isna().sum() < 400  # none but in 3 of 100,000 releases, and then as many as noise
     assert abs(table["c"].isna().sum() - ROWS / 10) < 1500
-    assert list(release.outside) == ["a"]
-    assert abs(release.outside["a"] - 0.75) < 0.02
+    shares = release.outside
+    assert abs(shares.pop("a") - 0.75) < 0.02
+    assert all(share < 0.01 for share in shares.values())
 
 
 def test_all_marginals_have_the_same_total(mixed):
@@ -61,10 +64,9 @@ def test_how_much_lies_outside_is_said(mixed, tmp_path, capsys):
     assert before == [(None,)]
     release = mixed.synthesize("t", 1.0, **QUICK)
     assert "about 75% of the rows have a value of 'a' outside its declared domain" in repr(release)
-    assert "'b'" not in repr(release)
     ((share,),) = mixed.sql("SELECT outside FROM dp_domain('t', 'a', \"values\" := [0])").fetchall()
     assert share == release.outside["a"]
-    assert mixed.sql("SELECT outside FROM dp_domain('t', 'b', lower := 0, upper := 4)").fetchall() == [(0.0,)]
+    assert mixed.sql("SELECT outside < 0.01 FROM dp_domain('t', 'b', lower := 0, upper := 4)").fetchall() == [(True,)]
     assert mixed.sql("SELECT outside FROM dp_domain('t', 'a', \"values\" := [0, 1])").fetchall() == [(None,)]
     path = tmp_path / "t.duckdb"
     with dpsql.connect(path) as db:
@@ -131,29 +133,28 @@ def measured(generator, *, nulls: int, outside: int, stddev: int = 20) -> list[M
 
 
 def test_what_noise_hides_is_left_out():
-    """Of 2,000 tables without a NULL or a strange value at most 1 % keep the code (0.13 % expected: 2.6 ± 1.6)."""
+    """Of 2,000 tables without a NULL or a strange value at most 5 keep a code: 0.06 are expected, 6 in 10⁻¹⁰ of tests."""
     generator = np.random.default_rng(7)
     kept = [occupied(DOMAIN, measured(generator, nulls=0, outside=0)) for _ in range(2000)]
-    assert sum(held.domain.by_name["a"].nullable for held in kept) <= 20
-    assert sum(held.domain.by_name["a"].outside for held in kept) <= 20
-    assert sum(held.domain.by_name["b"].outside for held in kept) <= 20
+    assert sum(held.domain.by_name["a"].nullable for held in kept) <= 5
+    assert sum(held.domain.by_name["a"].outside for held in kept) <= 5
+    assert sum(held.domain.by_name["b"].outside for held in kept) <= 5
 
 
 def test_what_stands_out_of_noise_is_kept():
-    """200 rows are eleven deviations of what two marginals tell together, eight above the limit."""
+    """200 rows are eleven deviations of what two marginals tell together, seven above the limit."""
     generator = np.random.default_rng(8)
     for _ in range(500):
         held = occupied(DOMAIN, measured(generator, nulls=200, outside=200))
         assert held.domain.by_name["a"].nullable
         assert held.domain.by_name["a"].outside
-        assert not held.domain.by_name["b"].outside
         assert abs(held.outside["a"] - 200 / 1200) < 0.15
 
 
 def test_a_smaller_marginal_is_the_part_that_is_left():
     generator = np.random.default_rng(9)
     whole = measured(generator, nulls=0, outside=300)
-    held = occupied(DOMAIN, whole)
+    held = Occupied(DOMAIN, Domain((replace(DOMAIN.attributes[0], nullable=False), DOMAIN.attributes[1].inner)), {})
     assert held.codes["a"].tolist() == [0, 1, 3]
     assert held.codes["b"].tolist() == [0, 1, 2]
     part = held.measurements(whole)[1]

@@ -1,13 +1,12 @@
 r"""Which of the cells for NULL and for values outside the domain hold rows, as far as noisy counts tell.
 
     N_c = Σ_S w_S·Σ_{cells of S with code c} y_S / Σ_S w_S,   w_S = 1/(σ_S²·cells)   the rows with code c of a column
-    c is occupied where N_c ≥ 3/√(Σ_S w_S), or where one measured cell with code c is ≥ 4σ
+    c is occupied where N_c ≥ 4/√(Σ_S w_S), or where one measured cell with code c is ≥ 4σ
 
 over the whole marginals S that were measured and hold the column. Where there are none NULL counts as occupied and
 OUTSIDE does not, because the owner declared which values there are. A code that is not occupied is left out of the fit:
 noise on its cells would else become synthetic rows, and a column without a single NULL would get some. What is left out
-for good is at most what the noise of a count hides. A code that one in three deviations of noise makes occupied costs
-no more than to fit its cells, as all other cells are fitted.
+for good is at most what the noise of a count hides. Noise makes a code occupied in 3 of 100,000 cases.
 
 It looks at noisy counts only, so it costs no privacy. Codes of declared values are never left out.
 """
@@ -31,7 +30,7 @@ from dpsql.mechanisms.base import Codes, Model
 from dpsql.prior import Prior
 from dpsql.progress import Progress
 
-_DEVIATIONS: Final = 3.0
+_DEVIATIONS: Final = 4.0
 _OF_A_CELL: Final = 4.0
 
 
