@@ -69,12 +69,21 @@ def marginal_answers(
         raise InvalidArgument(f"release {entry.number} measured no marginal of {', '.join(clique)}; it has: {listed}")
     best = min(found, key=lambda m: m.variance)
     counter = _synthetic(cursor, books, entry)
-    counts = counter.marginal(clique).dense()
+    counts, values = _as_shown(entry.domain, best, counter.marginal(clique).dense())
     counter.close()
-    labels = [entry.domain.by_name[name].labels() for name in clique]
+    labels = [_labels_shown(entry.domain.by_name[name]) for name in clique]
     index = pd.MultiIndex.from_product(labels, names=list(clique))
-    frame = pd.DataFrame({"measured": best.values, "stddev": best.stddev, "synthetic": counts}, index=index)
-    return frame.reset_index()
+    cells = _as_shown(entry.domain, best, np.ones_like(best.values))[0]  # how many measured ones are added up
+    stddev = best.stddev * np.sqrt(cells)
+    return pd.DataFrame({"measured": values, "stddev": stddev, "synthetic": counts}, index=index).reset_index()
+
+
+def _labels_shown(attribute: Attribute) -> list[str]:
+    """The labels of the cells that synthetic rows tell apart; see `_as_shown`."""
+    labels = attribute.labels()
+    if attribute.outside and attribute.nullable:
+        return [*labels[:-2], f"{labels[-2]} or {labels[-1]}"]
+    return labels
 
 
 def _as_shown(
@@ -117,7 +126,9 @@ def outside_share(books: Books, source: str, attribute: Attribute) -> float | No
     """
     for entry in reversed(books.published(source)):
         held = entry.domain.by_name.get(attribute.name)
-        if held is not None and held.inner == attribute.inner and entry.rows is not None and not _is_query(entry):
+        if held is None or held.inner != attribute.inner or entry.rows is None or _is_query(entry):
+            continue
+        if held.outside or not attribute.closed(never_null=not held.nullable).outside:  # else it had no such cell yet
             return float(entry.report.get("outside", {}).get(attribute.name, 0.0))
     return None
 

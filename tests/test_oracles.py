@@ -179,3 +179,28 @@ def test_too_little_memory_is_no_free_oracle(tmp_path):
             assert "Memory" not in str(stopped.value)
     with dpsql.connect(path) as db, pytest.raises(duckdb.Error, match="stopped 4 times"):
         db.sql(ASKED).fetchall()
+
+
+@pytest.mark.medium
+def test_a_spill_to_disk_is_no_change_of_a_setting(tmp_path):
+    """DuckDB turns the share of the disk that it may use into bytes when it writes there first."""
+    with dpsql.connect(tmp_path / "t.duckdb", config={"memory_limit": "100MB", "threads": 1}) as db:
+        db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS a FROM range(500) r(i)")
+        db.protect("t", epsilon=3.0, delta=1e-9)
+        db.sql(
+            "CREATE TEMP TABLE sorted AS SELECT i, repeat(hash(i)::VARCHAR, 8) AS h FROM range(800_000) r(i) ORDER BY h"
+        )
+        assert db.sql("SELECT count(*) > 0 FROM duckdb_temporary_files()").fetchall() == [(True,)]
+        assert len(db.sql("FROM dp_query('SELECT count(*) AS n FROM t WHERE a', epsilon := 0.5)").fetchall()) == 1
+
+
+def test_a_transaction_that_is_open_is_refused_before_anything_is_loaded(tmp_path):
+    """The connection can be closed then, the file opened again, and dpsql installed."""
+    path = str(tmp_path / "t.duckdb")
+    con = duckdb.connect(path, config={"allow_unsigned_extensions": "true"})
+    con.begin()
+    with pytest.raises(dpsql.DpsqlError, match="transaction"):
+        dpsql.install(con)
+    con.rollback()
+    dpsql.install(con).close()
+    duckdb.connect(path, read_only=True).close()

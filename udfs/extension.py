@@ -20,7 +20,7 @@ import duckdb
 
 from dpsql.database.catalog import SEAL, current_schema
 from dpsql.database.marks import Seen, share
-from dpsql.database.settings import owned, remember, seal
+from dpsql.database.settings import owned, pin, remember, seal
 from dpsql.errors import DpsqlError, InternalError, Interrupted, InvalidArgument, NotOwner
 from dpsql.names import quote
 
@@ -102,6 +102,7 @@ class Instance:
             raise InternalError("the dpsql extension is loaded here already, but not by this process' dpsql")
         with connection.cursor() as cursor:
             self.connections.home = ".".join(map(quote, current_schema(cursor, "")))
+            pin(cursor)
             self._owned = owned(cursor)
 
     def use(self, connection: duckdb.DuckDBPyConnection) -> None:
@@ -109,10 +110,8 @@ class Instance:
         if any(user() is connection for user in self._users):
             return
         guard = _Guard()
-        try:
-            connection.begin()
-        except duckdb.TransactionException:
-            raise DpsqlError(_BUSY) from None
+        _check_not_busy(connection)
+        connection.begin()
         try:
             connection.create_function(_GUARD, guard, [], "BIGINT")
         finally:
@@ -253,11 +252,12 @@ def install(
         instance = _find(connection)
         if instance is None:
             _check(connection)
+            _check_not_busy(connection)
             instance = Instance(make_functions)
             instance.load(connection)
             _instances.append(instance)
-        instance.allow_owner(owner=owner)
         instance.use(connection)
+        instance.allow_owner(owner=owner)
         return instance
 
 
@@ -271,6 +271,15 @@ def _find(connection: duckdb.DuckDBPyConnection) -> Instance | None:
     except duckdb.Error:
         raise DpsqlError(_CLOSED) from None
     return next(instance for instance in _instances if id(instance) == number)
+
+
+def _check_not_busy(connection: duckdb.DuckDBPyConnection) -> None:
+    """Refuse a connection with an open transaction, before anything is loaded that only its close would end."""
+    try:
+        connection.begin()
+    except duckdb.TransactionException:
+        raise DpsqlError(_BUSY) from None
+    connection.rollback()
 
 
 def _check(connection: duckdb.DuckDBPyConnection) -> None:

@@ -214,6 +214,8 @@ def _moment(
         unit *= 2
     bounds = math.floor(low / unit), math.ceil(high / unit)
     steps = {which: min(max(round(alone.get(which, Fraction(0)) / unit), bounds[0]), bounds[1]) for which in apart}
+    if attribute.null_code is None:  # a NULL counts as what is outside, and so adds what that adds
+        steps["missing"] = steps["outside"]
     return Moment(name, float(1 / unit), *bounds, formula=summed.formula, **steps), unit, there
 
 
@@ -228,6 +230,11 @@ def _of_code(values: Spans, chosen: npt.NDArray[np.bool_], attribute: Attribute,
     """What OTHER or NULL adds, if it can be summed beside what the values in the bins add."""
     value = float(values.low[chosen][0])
     if not math.isfinite(value) or (within and abs(Fraction(value)) > _FARTHEST * within):
+        if attribute.other is None:
+            raise InvalidQuery(
+                f"query: what is added for a NULL of {attribute.name!r} is too far from its bins to be summed with "
+                "them: say a constant nearer to them"
+            )
         raise InvalidQuery(
             f"query: {attribute.name!r} has other := {attribute.other}, too far from its bins to be summed with them: "
             "declare another one"

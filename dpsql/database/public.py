@@ -109,7 +109,11 @@ def _check_not_lost(cursor: duckdb.DuckDBPyConnection, books: Books, oid: int, p
     else:
         head = heads.read_head(heads.file_beside(Path(path)))
         # to ask for books in vain ends a transaction
-        lost = [] if head is None else sorted(set(head.accounts) - {account.source for account in books.accounts()})
+        lost = (
+            []
+            if head is None or not head.accounts
+            else sorted(set(head.accounts) - {account.source for account in books.accounts()})
+        )
     if lost:
         raise InvalidArgument(
             f"the books of database {books.catalog!r} have lost accounts ({', '.join(lost)}), so none of its tables is "

@@ -7,8 +7,11 @@ for a setting that it does not know.
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -63,6 +66,21 @@ def owned(cursor: duckdb.DuckDBPyConnection) -> dict[str, str]:
     names = [name for name in OWNED if name in _known()]
     values = cursor.execute("SELECT " + ", ".join(f"system.main.current_setting('{name}')" for name in names))
     return dict(zip(names, map(str, values.fetchall()[0]), strict=True))
+
+
+def pin(cursor: duckdb.DuckDBPyConnection) -> None:
+    """Give the temporary directory a size in bytes where it is a share of the disk.
+
+    DuckDB turns the share into bytes when it writes there first, so `check_owned` would take that for a change.
+    """
+    sql = "SELECT system.main.current_setting('max_temp_directory_size'), system.main.current_setting('temp_directory')"
+    size, folder = cursor.execute(sql).fetchall()[0]
+    if str(size).endswith("of available disk space") and folder:
+        place = Path(folder).absolute()
+        there = next(path for path in (place, *place.parents) if path.exists())
+        free = shutil.disk_usage(there).free * int(str(size).split("%")[0]) // 100
+        with suppress(duckdb.Error):  # the configuration is locked: then nobody else sets it either
+            cursor.execute(f"SET GLOBAL max_temp_directory_size = '{free} bytes'")
 
 
 def remember(cursor: duckdb.DuckDBPyConnection, installed: Mapping[str, str]) -> None:

@@ -737,7 +737,10 @@ class Books:
             assert opened is not None
             return opened
 
-        account = self._transaction(work)
+        with (
+            heads.lock
+        ):  # two first accounts at once would each take the head of the other for one of books that are lost
+            account = self._transaction(work)
         seen, books = seen_by(self._cursor), self._id()
         if opened_here and seen is not None and books is not None:
             seen.homes[self._oid] = books

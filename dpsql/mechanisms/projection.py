@@ -185,11 +185,12 @@ class Projection(Mechanism):
 
     def _most_cells(self, domain: Domain, workload: Workload) -> int:
         """The most cells that may be measured for a workload."""
-        sizes = [domain.size(clique) for clique in workload.closure()]
         if self.weights == "hdmm":
             shares = optimised_shares(domain.inner, workload, Fraction(1), self.max_cells)
             return sum(domain.size(clique) for clique, _ in shares)
-        return min(self.all_cells, domain.width + sum(size for size in sizes if size <= self.max_cells))
+        kept = [clique for clique in workload.closure() if domain.inner.size(clique) <= self.max_cells]
+        whole, inner = (sum(of.size(clique) for clique in kept) for of in (domain, domain.inner))
+        return domain.width + min(whole, self.all_cells * whole // max(1, inner))  # chosen by declared values alone
 
     def _cells_limit(self, domain: Domain) -> int:
         """`all_cells`, or fewer where `memory` was given: it is part of the request, the machine is not."""

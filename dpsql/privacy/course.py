@@ -412,7 +412,7 @@ def _accept(state: State, event: Mapping[str, Any]) -> State:
     if min(amounts) < 0 or account.delta_spent < 0 or facts["source"] != source:
         raise _Wrong("it accepts what is no account")
     facts = {**facts, **_budgets(account.epsilon, account.delta_of_sums, event)}
-    published = {**state.published, source: int(account.releases > 0)}  # perhaps: its releases are not looked at
+    published = {**state.published, source: account.releases}  # at most: its releases are not looked at
     return _with(state, source, facts, published=published, charged=state.charged | {source})
 
 

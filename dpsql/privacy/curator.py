@@ -225,6 +225,7 @@ class Curator:
             InsufficientBudget: the shares exceed what remains; nothing was counted.
             DomainTooLarge: a marginal has too many cells.
         """
+        _check_noise(noise)
         requests = [(clique, _share(rho)) for clique, rho in requests]
         for clique, _ in requests:
             self.domain.check_countable(clique)
@@ -254,6 +255,7 @@ class Curator:
             rho: of each one.
             noise: `gaussian` or `laplace`.
         """
+        _check_noise(noise)
         rho, grouped = _share(rho), dict[Family, list[int]]()
         for family, cell in queries:
             grouped.setdefault(family, []).append(operator.index(cell))
@@ -293,6 +295,7 @@ class Curator:
             groups.
         """
         self._check_may_ask("a query")
+        _check_noise(noise)
         query.domain.check_countable(query.clique)
         rho = _share(rho)
         share = rho / query.aggregates
@@ -619,6 +622,7 @@ class Curator:
         if noise == "laplace":
             scale = 1 / selection_rate(rho, l1)  # Δ₁/ε with ε ≤ √(2ρ)
             return discrete_laplace(scale, count, self._entropy), 2 * scale**2
+        _check_noise(noise)
         variance = gaussian_variance(rho, l2_squared)
         return discrete_gaussian(variance, count, self._entropy), variance
 
@@ -645,6 +649,16 @@ def linear_scales(query: LinearQuery, rho: Fraction, neighbours: Neighbours) -> 
 def _share(rho: Fraction) -> Fraction:
     """A share of the budget that a mechanism gives, checked."""
     return plain_fraction("a share of the budget", rho)
+
+
+def _check_noise(noise: str) -> None:
+    """Refuse a word that names no noise: a declared kind of question, such as a selection, is none.
+
+    Raises:
+        InvalidArgument: it names none.
+    """
+    if type(noise) is not str or noise not in ("gaussian", "laplace"):
+        raise InvalidArgument(f"noise of a measurement is {noise!r}: say 'gaussian' or 'laplace'")
 
 
 def _whole(name: str, value: SupportsIndex, most: int | None = None) -> int:

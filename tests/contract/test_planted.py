@@ -348,6 +348,8 @@ SELECTIONS = {
     "a weight between": lambda curator, rho: curator.select_marginals([("a",)], zeros, 1, rho / 4, weights=[0.5]),
     "too few weights": lambda curator, rho: curator.select_marginals([("a",), ("v",)], zeros, 1, rho / 4, weights=[1]),
     "a weight beyond 64 bits": lambda curator, rho: curator.sample_cells([("a",)], zeros, 2**62, 1, rho / 4),
+    "a selection for noise": lambda curator, rho: curator.measure([(("a",), rho / 4)], "selection"),
+    "a selection for noise of cells": lambda curator, rho: curator.measure_cells([(("a",), 0)], rho / 4, "selection"),
     "a negative factor": lambda curator, rho: curator.sample_cells([("a",)], zeros, -(10**3), 1, rho / 4),
 }
 
