@@ -205,6 +205,16 @@ class Connections:
             raise DpsqlError("dpsql was closed on this database: close all its connections and open it again")
         return self._all[0]
 
+    def run(self, statements: Sequence[str]) -> None:
+        """Run statements on every connection, such as those that seal its settings."""
+        for handle in self._all:
+            for sql in statements:
+                statement = Statement(handle, sql)
+                try:
+                    statement.execute(stream=False)
+                finally:
+                    statement.close()
+
     def acquire(self) -> C.c_void_p | None:
         """A connection to stream on, given back by `release`; None if all are in use."""
         with self._lock:

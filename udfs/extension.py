@@ -20,7 +20,7 @@ import duckdb
 
 from dpsql.database.catalog import SEAL, current_schema
 from dpsql.database.marks import Seen, share
-from dpsql.database.settings import owned, pin, remember, seal
+from dpsql.database.settings import owned, pin, remember, seal, statements
 from dpsql.errors import DpsqlError, InternalError, Interrupted, InvalidArgument, NotOwner
 from dpsql.names import quote
 
@@ -102,6 +102,7 @@ class Instance:
             raise InternalError("the dpsql extension is loaded here already, but not by this process' dpsql")
         with connection.cursor() as cursor:
             self.connections.home = ".".join(map(quote, current_schema(cursor, "")))
+            self.connections.run(statements())
             pin(cursor)
             self._owned = owned(cursor)
 

@@ -116,7 +116,7 @@ def _alike(value: str, other: str) -> bool:
 
 def seal(cursor: duckdb.DuckDBPyConnection) -> None:
     """Give a connection of its own the sealed settings, whatever others set for all."""
-    cursor.execute(_statements())
+    cursor.execute("; ".join(statements()))
 
 
 @cache
@@ -127,8 +127,9 @@ def _known() -> Mapping[str, str]:
 
 
 @cache
-def _statements() -> str:
+def statements() -> tuple[str, ...]:
+    """What gives a connection the sealed settings, one SET each."""
     known, values = _known(), dict(SEALED)
     if known.get("preserve_identifier_case") == "VARCHAR":
         values["preserve_identifier_case"] = "'preserve_case'"
-    return "; ".join(f"SET SESSION {name} = {value}" for name, value in values.items() if name in known)
+    return tuple(f"SET SESSION {name} = {value}" for name, value in values.items() if name in known)
