@@ -315,7 +315,7 @@ def test_questions_of_mechanisms_differ_by_no_more_than_the_noise_was_made_for(t
 @pytest.mark.parametrize("tables", ["units"], indirect=True)
 def test_a_cap_on_rows_that_is_ignored_is_noticed(tables, found, monkeypatch):
     capped = Bound.apply
-    monkeypatch.setattr(Bound, "apply", lambda bound, *given: capped(replace(bound, rows=10**6), *given))
+    monkeypatch.setattr(Bound, "apply", lambda bound, *given: capped(replace(bound, rows=10**5), *given))
     ask(tables, SHAPES["count"], range(1), "no cap")
     with pytest.raises(AssertionError):
         found.check(EACH, 0.0)
