@@ -498,11 +498,12 @@ def _make(
     outcome = resolved.mechanism.run(curator, resolved.workload, entry.rho, seed, progress)
     report = dict(outcome.report)
     told = [answer.measurement for answer in books.answers(entry.key) if answer.measurement is not None]
+    agreeing = _agreeing(told, curator.earlier)
     if curator.earlier:
-        report = {"reused": 0, **report, **_contradicted(told, curator.earlier)}
+        report = {"reused": 0, **report, **_contradicted(agreeing)}
     if resolved.choice:
         report["choice"] = resolved.choice
-    held = occupied(entry.domain, [*told, *_agreeing(told, curator.earlier)])
+    held = occupied(entry.domain, [*told, *agreeing])
     if held.outside:
         report["outside"] = {name: round(share, 4) for name, share in held.outside.items()}
     counter.close()
@@ -568,9 +569,9 @@ def _agreeing(told: Sequence[Measurement], earlier: Sequence[Measurement]) -> Se
     return earlier if consistent(told, earlier) else ()
 
 
-def _contradicted(told: Sequence[Measurement], earlier: Sequence[Measurement]) -> dict[str, Any]:
-    """What a release says of earlier measurements that it could not use; how many it used its mechanism says."""
-    if _agreeing(told, earlier):
+def _contradicted(agreeing: Sequence[Measurement]) -> dict[str, Any]:
+    """What a release says where no earlier measurement agrees with it; how many it used its mechanism says."""
+    if agreeing:
         return {}
     return {"earlier": "what earlier releases measured contradicts this one, so the table changed: left out"}
 
