@@ -12,12 +12,27 @@ gives a valid bound, so the numerical minimum can only be too large.
     discrete Gaussian noise of σ² = 1/2ρ + 1/8 on a count of sensitivity 1     ρ of zCDP    g = ρ
     exponential mechanism of range η = √(8ρ), Laplace noise of ε = √(2ρ)       ρ of zCDP    g ≤ (π/2)·ρ
 
-The first: with F the distribution function of N_Z(0, σ²), the trade-off function of N_Z(0, σ²) against N_Z(1, σ²) is
-piecewise linear between the points (F(t − 1), 1 − F(t)), so it lies above G_μ as soon as those points do, that is if
-Φ⁻¹(F(t)) − Φ⁻¹(F(t − 1)) ≤ μ for every integer t. The largest difference is at t = 0 (seen on a grid of σ, not proven),
-and it is (1 + 1/24σ² + …)/σ: a little more than the continuous Gaussian's, for which the 1/8 makes up. The second: such
-an answer's loss lies in an interval of length η, and the worst two-point distribution there has
-μ = 2Φ⁻¹(½ + ½tanh(η/4)) ≤ √(2π)·η/4.
+The second line: such an answer's loss lies in an interval of length η, and the worst two-point distribution there has
+μ = 2Φ⁻¹(½ + ½tanh(η/4)) ≤ √(2π)·η/4. The first line, for every σ² > 1/8:
+
+Let p be the probabilities of N_Z(0, σ²), F their sums, z(t) = Φ⁻¹(F(t)) and d(t) = z(t) − z(t − 1). The trade-off
+function of N_Z(0, σ²) against N_Z(1, σ²) is piecewise linear between the points (F(t − 1), 1 − F(t)). G_μ is convex, so
+it lies below as soon as it does in those points, that is if d(t) ≤ μ = 1/√(σ² − 1/8) for every integer t.
+
+1. Let D = sup d(t). By Mills' ratio z(t) = (t + 1)/σ + O(ln t / t), so d(t) → 1/σ < μ: D is harmless or D = d(m).
+2. The intervals (z(t − 1), z(t)] touch and hold the mass p(t) of the normal distribution. Let A be that of m, whose
+   length is D. Those beside it are no longer, so they lie in A + D and in A − D, and by p(t) ∝ e^(−t²/2σ²)
+       e^(1/σ²) = p(m)² / (p(m − 1)·p(m + 1)) ≥ Φ(A)² / (Φ(A − D)·Φ(A + D)) = e^(D²) / (E e^(Dx) · E e^(−Dx)),
+   where x is normal, given that it is in A.
+3. Among the densities ∝ e^(κx) on A one, r, has the same mean of e^(−Dx). The logarithm of the normal density is
+   concave, so it is above r between two points of A and below outside. As a function of e^(−Dx), e^(Dx) is convex: it is
+   below the chord through the two points between them, above outside. So its mean is at most that of r.
+4. With q = D²/2, y = κD/2 and S(y) = sinh(y)/y, the product of both means of r is S(y + q)·S(y − q)/S(y)². It is at
+   most S(q)²: by sinh(y + q)·sinh(y − q) = sinh²y − sinh²q that says that 1/y² − 1/sinh²y falls for y > 0, which is
+   cosh y ≤ (sinh y / y)³, Lazarević's inequality. So 1/σ² ≥ D² − 2 ln S(q).
+5. ln S(q) ≤ q²/(4 + q): for q ≤ 2 by ln S(q) ≤ q²/6; for q ≥ 3/2 by ln S(q) < q − ln 2q, where ln 2q − 4q/(4 + q) grows,
+   its derivative being (q − 4)²/(q(4 + q)²), and is positive at 3/2, ln 3 > 12/11.
+6. So 1/σ² ≥ D² − 2q²/(4 + q) = D²/(1 + D²/8), which is D ≤ 1/√(σ² − 1/8).
 
 ρ and g are kept as exact rationals, multiples of 2⁻⁹⁶: budgets are rounded down to it, charges up.
 """

@@ -157,6 +157,49 @@ def test_trade_off_points_of_the_discrete_gaussian(gdp):
         assert steps.max() >= math.sqrt(2 * gdp) * (1 - 1 / (20 * variance))
 
 
+def largest_step(variance: float) -> float:
+    """The largest difference of Φ⁻¹(F(t)) and Φ⁻¹(F(t − 1)) of the discrete Gaussian, its D in the proof."""
+    edge = math.ceil(12 * math.sqrt(variance)) + 2
+    t = np.arange(-edge, 1)
+    log_p = -(t**2) / (2 * variance)
+    log_p -= np.logaddexp(special.logsumexp(log_p), special.logsumexp(log_p[:-1]))
+    z = special.ndtri_exp(np.logaddexp.accumulate(log_p))
+    return float(np.append(np.diff(z[-edge // 2 :]), -2 * z[-2]).max())
+
+
+VARIANCES = 1 / 8 + np.geomspace(1e-4, 1e3, 400)
+ROUNDING = 1e-12
+
+
+def test_each_step_of_the_proof_of_the_gaussian_price():
+    """Steps 4, 5 and 6 of the module's docstring, over σ² from 1/8 + 10⁻⁴ to 1,000."""
+    for variance in VARIANCES:
+        step = largest_step(variance)
+        q = step**2 / 2
+        log_s = math.log(math.sinh(q) / q) if q < 300 else q - math.log(2 * q)
+        assert 1 / variance >= (step**2 - 2 * log_s) * (1 - ROUNDING)
+        assert log_s <= q * q / (4 + q)
+        assert step <= (1 + ROUNDING) / math.sqrt(variance - 1 / 8)
+
+
+def test_the_proof_is_tight_enough_to_fail_where_it_is_weakened():
+    """With half of step 4's allowance, or with less than 1/12 in place of the 1/8, the same checks fail."""
+    large = [variance for variance in VARIANCES if variance > 10]
+    for variance in large:
+        step = largest_step(variance)
+        q = step**2 / 2
+        assert 1 / variance < (step**2 - math.log(math.sinh(q) / q)) * (1 - ROUNDING)
+        assert step > (1 + ROUNDING) / math.sqrt(variance - 1 / 13)
+
+
+def test_the_largest_step_is_the_middle_one():
+    """So the price of one answer is best bounded there; the proof does not need it."""
+    for variance in VARIANCES:
+        log_p = -(np.arange(1, 60 + int(12 * variance**0.5)) ** 2) / (2 * variance)
+        middle = 1 / (1 + 2 * np.exp(log_p).sum())
+        assert largest_step(variance) == pytest.approx(2 * special.ndtri(0.5 + middle / 2), rel=1e-9)
+
+
 @pytest.mark.parametrize("epsilon", [1e-12, 1e-9, 1e-6, 1e-3])
 @pytest.mark.parametrize("delta", [1e-30, 1e-20, 1e-9])
 def test_tiny_epsilon_and_delta_against_many_digits(epsilon, delta):
