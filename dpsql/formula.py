@@ -38,6 +38,17 @@ class Formula:
     parts: tuple[Formula, ...] = ()
     constant: float = 0.0
 
+    @property
+    def identity(self) -> str:
+        """Tells formulas apart: a format of its own, because journals hash it. It must never change.
+
+        >>> Formula("add", (COLUMN, Formula("constant", (), 2.0))).identity
+        'add(column, constant[2.0])'
+        """
+        number = f"[{self.constant!r}]" if self.constant else ""
+        parts = f"({', '.join(part.identity for part in self.parts)})" if self.parts else ""
+        return f"{self.operation}{number}{parts}"
+
     def nodes(self) -> Iterator[Formula]:
         """The formula and all that it is made of."""
         waiting = [self]

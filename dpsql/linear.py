@@ -69,6 +69,20 @@ class Moment:
     formula: Formula = COLUMN
     missing: int = 0
 
+    @property
+    def identity(self) -> str:
+        """Tells moments apart: a format of its own, because journals hash it. It must never change.
+
+        >>> Moment("age", 1.0, 0, 90).identity
+        "Moment(column='age', multiplier=1.0, low=0, high=90, outside=0)"
+        """
+        told = [f"{name}={getattr(self, name)!r}" for name in ("column", "multiplier", "low", "high", "outside")]
+        if self.formula != COLUMN:
+            told.append(f"formula={self.formula.identity}")
+        if self.missing:
+            told.append(f"missing={self.missing!r}")
+        return f"Moment({', '.join(told)})"
+
 
 @dataclass(frozen=True)
 class LinearQuery:
@@ -105,7 +119,8 @@ class LinearQuery:
     def fingerprint(self) -> str:
         """Tells queries apart."""
         digest = hashlib.sha256(self.domain.to_json().encode())
-        digest.update(repr((sorted(self.units), sorted(self.moments.items(), key=lambda item: item[0]))).encode())
+        moments = ", ".join(f"({number}, {moment.identity})" for number, moment in sorted(self.moments.items()))
+        digest.update(f"({sorted(self.units)}, [{moments}])".encode())
         for part in self.parts:
             for piece in (repr((part.clique, part.keys)).encode(), part.factors.tobytes(), part.groups.tobytes()):
                 digest.update(piece)

@@ -52,6 +52,7 @@ from dpsql.privacy.noise import Entropy, check_scale, system_entropy
 from dpsql.privacy.pricing import Questions, declared, price
 from dpsql.progress import Progress, breaking, polling, should_stop
 from dpsql.protection import account_of, as_released, domain_of
+from dpsql.threshold import identity_of
 from dpsql.workload import Workload, parse_workload
 
 Cursors = Callable[[], AbstractContextManager[duckdb.DuckDBPyConnection]]
@@ -286,7 +287,7 @@ def _canonical(
 ) -> str:
     asked: list[Any] = sorted(workload.cliques)
     asked += sorted([threshold.least, *threshold.clique] for threshold in workload.thresholds)
-    asked += [[repr(part), weight] for part, weight in workload.weights]
+    asked += [[identity_of(part), weight] for part, weight in workload.weights]
     cliques = json.dumps(asked, ensure_ascii=False).encode()
     return json.dumps(
         {

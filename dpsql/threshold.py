@@ -40,6 +40,15 @@ class Threshold:
     clique: Clique
     least: int
 
+    @property
+    def identity(self) -> str:
+        """Tells families apart: a format of its own, because keys of requests hash it. It must never change.
+
+        >>> Threshold(("a", "b"), 2).identity
+        "Threshold(clique=('a', 'b'), least=2)"
+        """
+        return f"Threshold(clique={self.clique!r}, least={self.least!r})"
+
 
 Family = Clique | Threshold
 """What single cells belong to: the marginal of a clique, or a family of thresholds."""
@@ -48,6 +57,15 @@ Family = Clique | Threshold
 def clique_of(family: Family) -> Clique:
     """The columns of a family."""
     return family.clique if isinstance(family, Threshold) else family
+
+
+def identity_of(family: Family) -> str:
+    """Tells a marginal or a family of thresholds apart, as keys of requests have it.
+
+    >>> identity_of(("a", "b"))
+    "('a', 'b')"
+    """
+    return family.identity if isinstance(family, Threshold) else repr(family)
 
 
 def threshold_counts(values: npt.NDArray[np.float64], shape: tuple[int, ...], least: int) -> npt.NDArray[np.float64]:

@@ -29,7 +29,7 @@ from dpsql.errors import DomainTooLarge, InvalidQuery, InvalidWorkload, UnknownN
 from dpsql.names import ends_with, shorten
 from dpsql.process import deep_recursion
 from dpsql.query import INSTEAD, Catalog, Scope, analyse, columns_read, first_line
-from dpsql.threshold import Family, Threshold, clique_of
+from dpsql.threshold import Family, Threshold, clique_of, identity_of
 
 _ALL = re.compile(r"\s*all\s+(\d+)-way\s*", re.IGNORECASE)
 _RANDOM = re.compile(r"\s*(\d+)\s+random\s+(\d+)-way\s+seed\s+(\d+)\s*", re.IGNORECASE)
@@ -108,7 +108,7 @@ class Workload:
     def ordered(self) -> Workload:
         """The same workload in one order, whatever order it was written in: equal requests then ask equal questions."""
         thresholds = sorted(self.thresholds, key=lambda threshold: (threshold.clique, threshold.least))
-        weights = sorted(self.weights, key=lambda part: repr(part[0]))
+        weights = sorted(self.weights, key=lambda part: identity_of(part[0]))
         return Workload(tuple(sorted(self.cliques)), tuple(thresholds), tuple(weights))
 
     def __len__(self) -> int:

@@ -25,13 +25,13 @@ it lies below as soon as it does in those points, that is if d(t) ≤ μ = 1/√
        e^(1/σ²) = p(m)² / (p(m − 1)·p(m + 1)) ≥ Φ(A)² / (Φ(A − D)·Φ(A + D)) = e^(D²) / (E e^(Dx) · E e^(−Dx)),
    where x is normal, given that it is in A.
 3. Among the densities ∝ e^(κx) on A one, r, has the same mean of e^(−Dx). The logarithm of the normal density is
-   concave, so it is above r between two points of A and below outside. As a function of e^(−Dx), e^(Dx) is convex: it is
-   below the chord through the two points between them, above outside. So its mean is at most that of r.
+   concave, so it is above r between two points of A and below outside. As a function of e^(−Dx), e^(Dx) is convex: it
+   is below the chord through the two points between them, above outside. So its mean is at most that of r.
 4. With q = D²/2, y = κD/2 and S(y) = sinh(y)/y, the product of both means of r is S(y + q)·S(y − q)/S(y)². It is at
    most S(q)²: by sinh(y + q)·sinh(y − q) = sinh²y − sinh²q that says that 1/y² − 1/sinh²y falls for y > 0, which is
    cosh y ≤ (sinh y / y)³, Lazarević's inequality. So 1/σ² ≥ D² − 2 ln S(q).
-5. ln S(q) ≤ q²/(4 + q): for q ≤ 2 by ln S(q) ≤ q²/6; for q ≥ 3/2 by ln S(q) < q − ln 2q, where ln 2q − 4q/(4 + q) grows,
-   its derivative being (q − 4)²/(q(4 + q)²), and is positive at 3/2, ln 3 > 12/11.
+5. ln S(q) ≤ q²/(4 + q): for q ≤ 2 by ln S(q) ≤ q²/6; for q ≥ 3/2 by ln S(q) < q − ln 2q, because ln 2q − 4q/(4 + q)
+   has the derivative (q − 4)²/(q(4 + q)²) ≥ 0, and is positive at 3/2: ln 3 > 12/11.
 6. So 1/σ² ≥ D² − 2q²/(4 + q) = D²/(1 + D²/8), which is D ≤ 1/√(σ² − 1/8).
 
 ρ and g are kept as exact rationals, multiples of 2⁻⁹⁶: budgets are rounded down to it, charges up.
