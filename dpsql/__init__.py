@@ -7,14 +7,29 @@ db.sql("FROM dp_synthesize('clients', epsilon := 1.0)").df()
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 # In a checkout `udfs/` and `sql/` are beside this package, in a wheel inside it.
 if not (Path(__file__).parent / "udfs").is_dir():
     __path__.append(str(Path(__file__).parents[1]))
 
-from dpsql.connection import Database, Release, connect, install
 from dpsql.errors import DpsqlError
 from dpsql.version import __version__
 
 __all__ = ["Database", "DpsqlError", "Release", "__version__", "connect", "install"]
+
+if TYPE_CHECKING:
+    from dpsql.connection import Database, Release, connect, install
+else:
+
+    def __getattr__(name: str) -> Any:
+        """The rest on first use: `dpsql --help` needs none of what it loads (DuckDB, NumPy, SciPy, sqlglot)."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module("dpsql.connection"), name)
+
+    def __dir__() -> list[str]:
+        """The names that are there and those that come on first use."""
+        return sorted({*globals(), *__all__})

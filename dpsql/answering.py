@@ -23,12 +23,12 @@ from typing import Any, Final
 import duckdb
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from dpsql.database.catalog import Source, find_parts
 from dpsql.database.counting import DuckDBCounter
 from dpsql.database.dimensions import Loaded, load
 from dpsql.database.evaluation import Evaluated, columns_of, evaluate, weights_of
+from dpsql.database.frames import Columns, length
 from dpsql.database.lineage import Tables
 from dpsql.database.results import Result, steps_of_ten
 from dpsql.database.scratch import check_syntax, one_scratch
@@ -402,17 +402,19 @@ def _try_out(query: Query, evaluated: Evaluated, result: Result) -> None:
     )
 
 
-def as_text(result: Result, frame: pd.DataFrame) -> pd.DataFrame:
+def as_text(result: Result, frame: Columns) -> Columns:
     """Answers as text, None for NULL; whole steps of a DECIMAL as its values."""
     columns = {}
     for name, kind in result.stored.items():
         scale = decimal_scale(kind) if name.startswith("a") else None
-        columns[name] = [None if _is_null(v) else _decimal(round(v), scale) if scale else str(v) for v in frame[name]]
-    return pd.DataFrame(columns, dtype=object)
+        columns[name] = np.array([_text(value, scale) for value in frame[name].tolist()], object)
+    return columns
 
 
-def _is_null(value: Any) -> bool:
-    return value is None or bool(value != value)
+def _text(value: Any, scale: int | None) -> str | None:
+    if value is None or value != value:
+        return None
+    return _decimal(round(value), scale) if scale else str(value)
 
 
 def _decimal(steps: int, scale: int) -> str:
@@ -533,13 +535,13 @@ def _measure(
     measured = curator.measure_linear(linear, rho, noise)
     counter.close()
     frame = answers_frame(resolved, [Noisy.of(m) for m in measured])
-    report = {"groups": len(frame), "stddev": [m.stddev for m in measured]}
+    report = {"groups": length(frame), "stddev": [m.stddev for m in measured]}
     return books.publish_answers(entry, frame, resolved.result.stored, report)
 
 
 def answers_frame(
     resolved: ResolvedQuery, noisy: Sequence[Noisy], covariances: Mapping[tuple[int, int], Any] | None = None
-) -> pd.DataFrame:
+) -> Columns:
     """All groups of all grouping sets: keys as text, values as whole steps or floats, errors.
 
     Groups of NULL are left out whose answers are all within three standard deviations of 0: most columns that may hold
@@ -563,7 +565,7 @@ def _silent(query: Query, evaluated: Evaluated, noisy: Sequence[Noisy]) -> npt.N
         null = np.zeros(len(alive), bool)
         for known, may_be in zip(keys, may_be_null, strict=True):
             if known is not None and may_be:
-                null |= pd.isna(known)
+                null |= np.array([key is None for key in known], bool)
         parts.append(null)
     quiet = [np.abs(answers.values) < _SILENT * np.asarray(answers.stddev) for answers in noisy]
     return np.asarray(np.concatenate(parts) & np.logical_and.reduce(quiet), bool)
@@ -582,7 +584,7 @@ def _frame(
     noisy: Sequence[Noisy],
     covariances: Mapping[tuple[int, int], Any],
     kept: npt.NDArray[np.bool_],
-) -> pd.DataFrame:
+) -> Columns:
     columns: dict[str, Any] = {}
     for number in range(len(query.keys)):
         parts: list[npt.NDArray[Any]] = []
@@ -602,4 +604,4 @@ def _frame(
         columns[f"a{number}"] = answers.values[kept]
         columns[f"a{number}_stderr"] = answers.stderr[kept]
         columns[f"a{number}_low"], columns[f"a{number}_high"] = answers.low[kept], answers.high[kept]
-    return pd.DataFrame(columns)
+    return columns

@@ -6,10 +6,9 @@ import importlib.util
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
-import pandas as pd
 from sqlglot import exp
 
 from dpsql.database.catalog import Source, current_schema, find_source
@@ -36,6 +35,9 @@ from dpsql.udfs.dp_query import DpQuery
 from dpsql.udfs.dp_releases import DpReleases
 from dpsql.udfs.extension import Instance
 from dpsql.udfs.extension import install as _install
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # A table function's parameters are either positional or named; a macro's are both, so dp_ledger('adult') works too.
 _LEDGER_OF_ONE = (

@@ -18,10 +18,10 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from dpsql.answering import ResolvedQuery, answers_frame
 from dpsql.database.evaluation import weights_of
+from dpsql.database.frames import Columns
 from dpsql.database.store import Books
 from dpsql.domain import Attribute, Clique
 from dpsql.errors import InvalidArgument
@@ -32,7 +32,7 @@ from dpsql.mechanisms.pseudo import consistent
 _MOST_CELLS: Final = 20_000_000
 
 
-def derive(books: Books, resolved: ResolvedQuery) -> pd.DataFrame:
+def derive(books: Books, resolved: ResolvedQuery) -> Columns:
     """The answers of a query from stored measurements.
 
     Raises:

@@ -6,10 +6,10 @@ import platform
 from collections import Counter
 
 import duckdb
-import jax
 
 from dpsql.connection import connect
 from dpsql.fitting.compilation import keep_programs
+from dpsql.fitting.loading import jax
 from dpsql.udfs.extension import PATH
 from dpsql.version import __version__
 

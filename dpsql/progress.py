@@ -22,9 +22,11 @@ from tqdm import tqdm
 from dpsql.errors import Interrupted
 from dpsql.process import uncollected
 
-__all__ = ["Bar", "Interrupted", "Progress", "Quiet", "automatic", "breaking", "polling", "should_stop"]
+__all__ = ["Bar", "Interrupted", "Progress", "Quiet", "automatic", "breaking", "polling", "should_stop", "unbreakable"]
 
 Stop = Callable[[], bool]
+unbreakable: Final = threading.Lock()
+"""While a thread holds it, no exception is thrown into any by `breaking`: for what must not be left half done."""
 
 
 @contextmanager
@@ -69,10 +71,15 @@ class _Work:
 
     def throw(self) -> None:
         """Break it off if it should stop; again where that was lost, but not while it is on its way."""
-        if should_stop(self.progress) and time.monotonic() - self.thrown > 1:
-            self.thrown = time.monotonic()
-            throw = ctypes.pythonapi.PyThreadState_SetAsyncExc
-            throw(ctypes.c_ulong(self.thread), ctypes.py_object(Interrupted))
+        if not should_stop(self.progress) or time.monotonic() - self.thrown <= 1:
+            return
+        if unbreakable.acquire(blocking=False):  # else at the next look
+            try:
+                self.thrown = time.monotonic()
+                throw = ctypes.pythonapi.PyThreadState_SetAsyncExc
+                throw(ctypes.c_ulong(self.thread), ctypes.py_object(Interrupted))
+            finally:
+                unbreakable.release()
 
 
 @dataclass(eq=False)

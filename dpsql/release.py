@@ -23,7 +23,6 @@ from typing import Any, Final
 
 import duckdb
 import numpy as np
-import pandas as pd
 from sqlglot import exp
 
 import dpsql.mechanisms  # noqa: F401 - registers them
@@ -599,14 +598,16 @@ def check_unchanged(entry: Entry, source: Source) -> None:
         )
 
 
-def _frame(domain: Domain, codes: np.ndarray[Any, Any], generator: np.random.Generator) -> pd.DataFrame:
+def _frame(
+    domain: Domain, codes: np.ndarray[Any, Any], generator: np.random.Generator
+) -> dict[str, np.ndarray[Any, Any]]:
     """Codes, and for bins ticks drawn uniformly inside them, as `Books.publish` wants them."""
-    columns: dict[str, Any] = {}
+    columns: dict[str, np.ndarray[Any, Any]] = {}
     for place, attribute in enumerate(domain):
         columns[f"c{place}"] = codes[:, place]
         if attribute.kind == "bins":
             columns[f"t{place}"] = attribute.draw_ticks(codes[:, place], generator.random(len(codes)))
-    return pd.DataFrame(columns)
+    return columns
 
 
 @contextmanager

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from dpsql.database.catalog import Column, Source
 from dpsql.database.counting import DuckDBCounter
@@ -19,6 +18,9 @@ from dpsql.domain import Attribute, Domain
 from dpsql.errors import InvalidArgument
 from dpsql.marginal import Measurement
 
+if TYPE_CHECKING:  # it takes a quarter of a second to load, so the functions that return data frames import it
+    import pandas as pd
+
 
 def marginal_errors(cursor: duckdb.DuckDBPyConnection, books: Books, entry: Entry) -> pd.DataFrame:
     """The distance of a release's synthetic table from each of its noisy marginals.
@@ -26,6 +28,8 @@ def marginal_errors(cursor: duckdb.DuckDBPyConnection, books: Books, entry: Entr
     Columns: `columns`, `cells`, `stddev` (rows), `distance_l1` = Σ|synthetic − measured|/total and `noise_l1` =
     √(2/π)·σ·cells/total, what the noise alone is expected to make up.
     """
+    import pandas as pd
+
     counter = _synthetic(cursor, books, entry)
     total = max(1, entry.rows or 1)
     rows: list[dict[str, Any]] = []
@@ -57,6 +61,8 @@ def marginal_answers(
     Raises:
         InvalidArgument: the release measured no such marginal whole; lists those that it did.
     """
+    import pandas as pd
+
     clique = entry.domain.clique(names)
     measured = [
         answer.measurement

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 import dpsql
-from dpsql.fitting.projection import one_way_prior
 from dpsql.fitting.relaxation import Blocks, RelaxedTable
+from dpsql.fitting.settings import one_way_prior
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, register
 from dpsql.mechanisms.relaxed import RelaxedModel
 from dpsql.privacy.pricing import Questions

@@ -305,13 +305,12 @@ def test_closing_while_threads_work(tmp_path):
 @pytest.mark.medium
 def test_the_same_workload_in_another_order_is_the_same_release(db, monkeypatch):
     """A killed run is completed by the same request however its statements are ordered."""
-    from dpsql.mechanisms import leaning
 
     db.sql("CREATE TABLE four AS SELECT i % 2 = 0 a, i % 3 = 0 b, i % 5 = 0 c, i % 7 = 0 d FROM range(300) r(i)")
     db.protect("four", epsilon=10.0, delta=1e-6)
     parts = ["SELECT count(*) FROM four GROUP BY a, b", "SELECT count(*) FROM four GROUP BY c, d"]
     with monkeypatch.context() as patch, pytest.raises(Interrupted):
-        patch.setattr(leaning, "fit_marginals", lambda *_: (_ for _ in ()).throw(Interrupted))
+        patch.setattr("dpsql.fitting.projection.fit_marginals", lambda *_: (_ for _ in ()).throw(Interrupted))
         db.synthesize("four", 1.0, workload=";".join(parts))
     spent = db.budget().epsilon_spent[0]
     release = db.synthesize("four", 1.0, workload=";".join(parts[::-1]), steps=500)

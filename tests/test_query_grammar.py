@@ -16,6 +16,7 @@ import pytest
 import dpsql
 from dpsql.answering import QueryRequest, answers_frame, resolve_query
 from dpsql.database.counting import DuckDBCounter
+from dpsql.database.frames import shown_as
 from dpsql.database.store import typed_answers
 from dpsql.errors import DpsqlError
 from dpsql.intervals import Noisy
@@ -122,9 +123,9 @@ def without_noise(db, sql: str) -> list[tuple]:
         exact = exact_answers(DuckDBCounter(cursor, resolved.source, needed, once=True), linear)
         noisy = [Noisy(np.concatenate([part[a] for part in exact]), 0.0, "gaussian") for a in range(linear.aggregates)]
         frame = answers_frame(resolved, noisy)
-        cursor.register("found", frame)
         stored = typed_answers(resolved.result.stored).from_("found").subquery("stored")
-        rows = cursor.execute(resolved.result.select(stored).sql(dialect="duckdb")).fetchall()
+        with shown_as(cursor, "found", frame):
+            rows = cursor.execute(resolved.result.select(stored).sql(dialect="duckdb")).fetchall()
     own, place = [], 0
     for number in resolved.query.noisy:
         own.append(place)

@@ -12,6 +12,7 @@ from dpsql.answering import (
     produce_answers,
     resolve_query,
 )
+from dpsql.database.frames import length
 from dpsql.database.store import Books, rows_table, stored_as_text
 from dpsql.derived import derive
 from dpsql.errors import DomainTooLarge
@@ -95,7 +96,6 @@ class Answers(Relation):
                 return result.select(table, non_negative=non_negative).sql(dialect="duckdb")
             with self.instance.cursor() as cursor:
                 known = stored_as_text(cursor, table, list(result.stored))
-        if len(known) > MOST_SHOWN:
-            raise DomainTooLarge(f"the query has {len(known)} groups, more than {MOST_SHOWN}: ask for fewer")
-        shown = result.rows(known, non_negative=non_negative)
-        return rows_query(dict(result.shown()), shown.to_numpy().tolist())
+        if length(known) > MOST_SHOWN:
+            raise DomainTooLarge(f"the query has {length(known)} groups, more than {MOST_SHOWN}: ask for fewer")
+        return rows_query(dict(result.shown()), result.rows(known, non_negative=non_negative))

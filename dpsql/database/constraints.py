@@ -17,7 +17,6 @@ from typing import Any, Final
 import duckdb
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -25,6 +24,7 @@ from sqlglot.errors import SqlglotError
 from dpsql.constraint import MOST_TUPLES, Allowed, Constraint, components
 from dpsql.database.catalog import Source
 from dpsql.database.encoding import decode
+from dpsql.database.frames import length
 from dpsql.database.scratch import foreign_word, scratch
 from dpsql.database.sizes import check_sizes
 from dpsql.domain import Attribute, Domain
@@ -238,8 +238,8 @@ def _holds(
     prefix = "dpsql_"  # of no column of the source
     while any(fold(column.name).startswith(prefix) for column in source.columns):
         prefix = "_" + prefix
-    frame = pd.DataFrame({prefix + name: values for name, values in columns.items()})
-    frame[prefix + "row"] = np.arange(len(frame))
+    rows = length(columns)
+    frame = {prefix + name: values for name, values in columns.items()} | {prefix + "row": np.arange(rows)}
     values: list[exp.Expr] = [exp.column(prefix + "row")]
     for number, attribute in enumerate(attributes):
         value = decode(attribute, f"{prefix}c{number}", f"{prefix}t{number}")
@@ -261,7 +261,7 @@ def _holds(
         ) from None
     finally:
         empty.unregister(prefix + "frame")
-    holds = np.zeros(len(frame), bool)
+    holds = np.zeros(rows, bool)
     holds[np.asarray(numbers, np.int64)] = True
     return holds
 
@@ -271,7 +271,7 @@ def settle_bins(
     domain: Domain,
     allowed: Sequence[Allowed],
     codes: npt.NDArray[np.int64],
-    frame: pd.DataFrame,
+    frame: dict[str, npt.NDArray[Any]],
     generator: np.random.Generator,
 ) -> None:
     """Redraw values inside bins where a fact does not hold yet; at last take the place where it was seen to hold.
@@ -298,17 +298,17 @@ def _settle(
     domain: Domain,
     part: Allowed,
     codes: npt.NDArray[np.int64],
-    frame: pd.DataFrame,
+    frame: dict[str, npt.NDArray[Any]],
     generator: np.random.Generator,
 ) -> None:
     places = [domain.names.index(name) for name in part.clique]
     attributes: list[Attribute] = [domain.attributes[place] for place in places]
     excluded = [a for a in domain.excluded if a.name in part.columns]
     ticks = {f"t{number}": f"t{place}" for number, place in enumerate(places) if f"t{place}" in frame}
-    left = np.arange(len(frame))
+    left = np.arange(len(codes))
     for attempt in range(_REDRAWS + 1):
         columns = {f"c{number}": codes[left, place] for number, place in enumerate(places)}
-        columns |= {mine: frame[theirs].to_numpy()[left] for mine, theirs in ticks.items()}
+        columns |= {mine: frame[theirs][left] for mine, theirs in ticks.items()}
         left = left[~_holds(empty, source, [*attributes, *excluded], part.predicates, columns)]
         if not len(left):
             return
@@ -317,9 +317,7 @@ def _settle(
             drawn = part.places[_found(part, codes[left][:, places], attributes)]
         for number, attribute in enumerate(attributes):
             if f"t{number}" in ticks:
-                values = frame[ticks[f"t{number}"]].to_numpy(copy=True)
-                values[left] = attribute.draw_ticks(codes[left, places[number]], drawn[:, number])
-                frame[ticks[f"t{number}"]] = values
+                frame[ticks[f"t{number}"]][left] = attribute.draw_ticks(codes[left, places[number]], drawn[:, number])
     raise DpsqlError(
         f"{_listed(part.predicates)} does not hold of the drawn rows: it depends on more than their values; "
         f"{_back(source, part.predicates)[3:]}; then the same call completes the release, free"

@@ -27,7 +27,6 @@ from typing import Final
 
 import duckdb
 import numpy as np
-import pandas as pd
 from sqlglot import exp
 
 from dpsql.database.catalog import Source
@@ -100,7 +99,7 @@ class DuckDBCounter:
         every_row = exp.alias_(exp.Window(this=exp.RowNumber()), number)
         rows = exp.select("*", every_row).from_(self._source.table()).subquery("rows")
         drawn = exp.select("place").from_("dpsql_drawn")
-        self._cursor.register("dpsql_drawn", pd.DataFrame({"place": places + 1}))
+        self._cursor.register("dpsql_drawn", {"place": places + 1})
         try:
             sample._table = self._create(self._encoded(rows).where(exp.column(number).isin(query=drawn)))
         finally:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import duckdb
-import pandas as pd
 from sqlglot import exp
 
 from dpsql.database.encoding import data_type
+from dpsql.database.frames import Columns, from_rows, shown_as
 from dpsql.database.reads import is_public, snapshot
 from dpsql.errors import InvalidQuery
 from dpsql.query import Dimension
@@ -33,7 +33,7 @@ class Loaded:
     """
 
     dimension: Dimension
-    rows: pd.DataFrame
+    rows: Columns
     digest: str
 
     def create(self, empty: duckdb.DuckDBPyConnection) -> None:
@@ -43,11 +43,8 @@ class Loaded:
             for number, (_, kind) in enumerate(self.dimension.columns)
         ]
         query = exp.select(*columns).from_("dpsql_rows").sql(dialect="duckdb")
-        empty.register("dpsql_rows", self.rows)
-        try:
+        with shown_as(empty, "dpsql_rows", self.rows):
             empty.execute(f"CREATE TEMP TABLE {self.dimension.name} AS {query}")
-        finally:
-            empty.unregister("dpsql_rows")
 
 
 def load(cursor: duckdb.DuckDBPyConnection, dimension: Dimension) -> Loaded:
@@ -87,4 +84,4 @@ def load(cursor: duckdb.DuckDBPyConnection, dimension: Dimension) -> Loaded:
         )
     digest = hashlib.sha256(repr((dimension.columns, dimension.keys, sorted(map(repr, rows)))).encode()).hexdigest()
     names = [f"dpsql_d{number}" for number in range(len(dimension.columns))]
-    return Loaded(dimension, pd.DataFrame(rows, columns=names, dtype=object), digest)
+    return Loaded(dimension, from_rows(rows, names), digest)

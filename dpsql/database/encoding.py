@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import duckdb
 import numpy as np
-import pandas as pd
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
@@ -190,7 +189,7 @@ def edge_texts(cursor: duckdb.DuckDBPyConnection, ticks: Sequence[int | float], 
         return tuple(map(repr, shown))
     value = from_tick(exp.column("tick"), type_name)
     sql = exp.select(_text(value)).from_("dpsql_ticks").order_by("number").sql(dialect="duckdb")
-    cursor.register("dpsql_ticks", pd.DataFrame({"number": np.arange(len(shown)), "tick": np.array(shown, np.int64)}))
+    cursor.register("dpsql_ticks", {"number": np.arange(len(shown)), "tick": np.array(shown, np.int64)})
     try:
         return tuple(text for (text,) in cursor.execute(sql).fetchall())
     finally:

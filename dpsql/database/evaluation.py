@@ -22,7 +22,6 @@ from typing import Any, Final
 import duckdb
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 from sqlglot import exp
 
 from dpsql.database.catalog import Source
@@ -553,7 +552,7 @@ class _Piece:
             wanted |= {f"g{number}_{place}": _holds(tree) for place, tree in enumerate(filters)}
         listed = [exp.alias_(tree, name) for name, tree in wanted.items()]
         evaluated = exp.select(point, *listed).from_(decoded)
-        self._empty.register("dpsql_points", pd.DataFrame(frame))
+        self._empty.register("dpsql_points", frame)
         try:
             kinds = {row[0]: row[1] for row in self._empty.execute(f"DESCRIBE {_sql(evaluated)}").fetchall()}
             self._units = {name: _unit_of(kinds[name]) for name in wanted if name.startswith("w")}

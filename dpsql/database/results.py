@@ -17,12 +17,12 @@ from functools import cached_property
 from typing import Final
 
 import duckdb
-import pandas as pd
 from sqlglot import exp
 
 from dpsql.database.catalog import Source
 from dpsql.database.encoding import data_type
 from dpsql.database.evaluation import Evaluated, weights_of, without_lookups
+from dpsql.database.frames import Columns, shown_as
 from dpsql.database.scratch import check_expressions, scratch
 from dpsql.errors import InvalidQuery
 from dpsql.names import fold
@@ -116,7 +116,7 @@ class Result:
         shown = [tree.this if isinstance(tree, exp.Cast) and noisy is not None else tree for tree, noisy in pairs]
         return all(isinstance(tree, exp.Column) for tree in shown)
 
-    def rows(self, answers: pd.DataFrame, *, non_negative: bool) -> pd.DataFrame:
+    def rows(self, answers: Columns, *, non_negative: bool) -> list[tuple[str | None, ...]]:
         """The result's rows as text, made in a database of its own.
 
         Args:
@@ -133,12 +133,11 @@ class Result:
         texts = [exp.cast(name, "VARCHAR", dialect="duckdb") for name in names]
         text = exp.select(*texts).from_(made.subquery("dpsql_result")).sql(dialect="duckdb")
         with scratch() as empty:
-            empty.register("dpsql_known", answers)
             try:
-                found = empty.execute(text).fetchall()
+                with shown_as(empty, "dpsql_known", answers):
+                    return empty.execute(text).fetchall()
             except duckdb.Error as error:  # of released values and public keys only
                 raise InvalidQuery(f"query: {str(error).splitlines()[0]}") from None
-        return pd.DataFrame(found, columns=[name for name, _ in self.shown()], dtype=object)
 
     def _check(self, empty: duckdb.DuckDBPyConnection) -> None:
         query = self.query

@@ -20,7 +20,6 @@ from typing import Any, Final, TypeVar
 
 import duckdb
 import numpy as np
-import pandas as pd
 from sqlglot import exp
 
 from dpsql.constraint import Constraint
@@ -29,6 +28,7 @@ from dpsql.database.answers import COLUMNS, Cells, answers_from, cells_of, diges
 from dpsql.database.catalog import Source, place
 from dpsql.database.chain import Link, Point
 from dpsql.database.encoding import data_type, decode, from_tick, released_columns
+from dpsql.database.frames import Columns, from_rows, length, shown_as
 from dpsql.database.marks import (
     Known,
     Listed,
@@ -1317,7 +1317,7 @@ class Books:
     # --- publication --------------------------------------------------------------------------------------------------
 
     def publish(
-        self, entry: Entry, source: Source, columns: Sequence[str], frame: pd.DataFrame, report: Mapping[str, Any]
+        self, entry: Entry, source: Source, columns: Sequence[str], frame: Columns, report: Mapping[str, Any]
     ) -> Entry:
         """Store the synthetic rows, decoded into the source's types; returns the release, published.
 
@@ -1345,7 +1345,7 @@ class Books:
         filled: Sequence[str],
         schema: exp.Select | None,
         name: str,
-        frame: pd.DataFrame,
+        frame: Columns,
         report: Mapping[str, Any],
     ) -> Entry:
         """Write the rows of a release, read back what was committed, and publish it; returns it, published.
@@ -1362,9 +1362,8 @@ class Books:
         Raises:
             BooksError: what was read back is not what was written; nothing is lost, the same call goes on.
         """
-        drawn = drawn.from_(name)
-        self._cursor.register(name, frame)
-        try:
+        drawn, rows = drawn.from_(name), length(frame)
+        with shown_as(self._cursor, name, frame):
             written = fingerprint(self._cursor, drawn.subquery("dpsql_drawn"), drawn.named_selects, filled)
             self._write(entry, drawn, schema)
 
@@ -1373,12 +1372,10 @@ class Books:
                 table = rows_table(self.catalog, entry)
                 if fingerprint(self._cursor, table, drawn.named_selects, filled) != written:
                     raise BooksError(_NOT_READ_BACK.format("rows", entry.number))
-                self._end(entry, accounts, report, len(frame))
+                self._end(entry, accounts, report, rows)
 
             self._transaction(work)
-        finally:
-            self._cursor.unregister(name)
-        return replace(entry, state="published", rows=len(frame), report=dict(report))
+        return replace(entry, state="published", rows=rows, report=dict(report))
 
     def _write(self, entry: Entry, drawn: exp.Select, schema: exp.Select | None) -> None:
         """Make the table of a release, in place of what a run that was killed may have left there.
@@ -1545,7 +1542,7 @@ class Books:
         self._transaction(work)
 
     def publish_answers(
-        self, entry: Entry, frame: pd.DataFrame, types: Mapping[str, str], report: Mapping[str, Any]
+        self, entry: Entry, frame: Columns, types: Mapping[str, str], report: Mapping[str, Any]
     ) -> Entry:
         """Store the answers of a query; returns the release, published.
 
@@ -1603,11 +1600,11 @@ def typed_answers(types: Mapping[str, str]) -> exp.Select:
     return exp.select(*values)
 
 
-def stored_as_text(cursor: duckdb.DuckDBPyConnection, table: exp.Table, names: Sequence[str]) -> pd.DataFrame:
+def stored_as_text(cursor: duckdb.DuckDBPyConnection, table: exp.Table, names: Sequence[str]) -> Columns:
     """The stored answers of a query as text, None for NULL."""
     texts = [exp.alias_(exp.cast(exp.column(name), "VARCHAR", dialect="duckdb"), name) for name in names]
     rows = cursor.execute(exp.select(*texts).from_(table).sql(dialect="duckdb")).fetchall()
-    return pd.DataFrame(rows, columns=list(names), dtype=object)
+    return from_rows(rows, names)
 
 
 def _id_beside(database: Path) -> str | None:

@@ -20,13 +20,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
 from dpsql.constraint import Allowed
 from dpsql.fitting.compilation import MOST_PROGRAMS, keep_programs, own_program
+from dpsql.fitting.loading import jax, jnp
 from dpsql.fitting.relaxation import Blocks, Codes, Floats, RelaxedTable
 from dpsql.fitting.rounding import draw_each, groups_of
 from dpsql.progress import Progress

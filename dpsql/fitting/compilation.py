@@ -17,7 +17,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-import jax
 import platformdirs
 
 MOST_PROGRAMS: Final = 16
@@ -32,6 +31,7 @@ def own_program(function: Callable[..., Any], **options: Any) -> Any:
         function: what to compile.
         **options: of `jax.jit`.
     """
+    from dpsql.fitting.loading import jax
 
     def own(*arrays: Any) -> Any:  # JAX knows programs by the function's identity
         return function(*arrays)
@@ -44,6 +44,8 @@ def keep_programs() -> Path | None:
     """Turn the cache on, once; returns its folder, None if there is none."""
     if os.environ.get("DPSQL_CACHE") == "0":
         return None
+    from dpsql.fitting.loading import jax
+
     known = getattr(jax.config, "jax_compilation_cache_dir", None)
     if known:
         return Path(known)

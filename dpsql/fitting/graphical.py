@@ -30,7 +30,6 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
-import jax
 import numpy as np
 import numpy.typing as npt
 
@@ -58,6 +57,8 @@ def load_mbi() -> Any:
     Raises:
         ImportError: it is not installed.
     """
+    from dpsql.fitting.loading import jax
+
     before = jax.config.jax_enable_x64  # type: ignore[attr-defined]
     try:
         with warnings.catch_warnings():  # mbi 2 gives advice on JAX's settings, which are ours
@@ -70,6 +71,8 @@ def load_mbi() -> Any:
 
 def _wide_numbers() -> AbstractContextManager[Any]:
     """64-bit numbers, in this thread only."""
+    from dpsql.fitting.loading import jax
+
     wide: AbstractContextManager[Any] = jax.enable_x64(True)
     return wide
 

@@ -32,29 +32,26 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, Final
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from dpsql.domain import Domain
 from dpsql.errors import DpsqlError
 from dpsql.fitting.compilation import MOST_PROGRAMS, keep_programs, own_program
-from dpsql.fitting.relaxation import Blocks, RelaxedTable, simplex_projection
+from dpsql.fitting.loading import Mesh, NamedSharding, PartitionSpec, jax, jnp
+from dpsql.fitting.relaxation import Blocks, RelaxedTable
+from dpsql.fitting.settings import TILE_ROWS, Fit, Settings, one_way_prior
 from dpsql.marginal import Measurement
 from dpsql.progress import Progress
 
 _LEVELS: Final = (8, 16, 32, 64, 104, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
 _CHUNK_SECONDS: Final = 0.3
 _ATTEMPTS: Final = 4
-_TILE_ROWS: Final = 512
-_BASE_BYTES: Final = 400_000_000  # Python, DuckDB and JAX themselves
 _WEAKER: Final = 4.0
 _ONLY_NOISE: Final = 1.05
 _FLOOR: Final = 1e-30
@@ -63,53 +60,6 @@ _MICHELOT_STEPS: Final = 12
 _ROWS, _CLIQUES = "rows", "cliques"  # the axes of a grid of devices
 _BETA1: Final = 0.9
 _BETA2: Final = 0.99
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How to fit. The defaults are one rule for every table and ε.
-
-    Attributes:
-        rows: n′, relaxed rows.
-        steps: Adam steps.
-        rate: Adam's first learning rate, decaying to 0 by a cosine.
-        spread: standard deviation of the noise on θ that the rows start from.
-        pull: Λ; None for the rule.
-        strength: of the rule's Λ, a factor.
-        relaxation: `softmax`, of parameters θ; or `sparsemax`, steps on P itself projected after each, as in the paper.
-        kind: `float32`, or `float64` to check it.
-    """
-
-    rows: int = 512
-    steps: int = 500
-    rate: float = 0.4
-    spread: float = 0.3
-    pull: float | None = None
-    strength: float = 1.0
-    relaxation: str = "softmax"
-    kind: str = "float32"
-
-
-RELAXATIONS: Final = ("softmax", "sparsemax")
-
-
-@dataclass(frozen=True)
-class Fit:
-    """A fitted model and how well it meets the measurements.
-
-    Attributes:
-        model: the relaxed table.
-        residual: mean over cells of (answer − measurement)²/σ²; about 1 when only noise is left.
-        steps: steps taken.
-        pull: Λ used.
-        converged: whether the residual is at most what noise explains.
-    """
-
-    model: RelaxedTable
-    residual: float
-    steps: int
-    pull: float
-    converged: bool
 
 
 @dataclass
@@ -129,23 +79,6 @@ def pull_rule(measurements: Sequence[Measurement], total: float, attributes: int
     rho = sum(float(m.rho) for m in measurements if m.clique)
     order = sum(float(m.rho) * len(m.clique) for m in measurements) / rho
     return float(3.5 * (total * math.sqrt(2 * rho * order / attributes)) ** (2 / 3))
-
-
-def best_total(measurements: Iterable[Measurement]) -> float:
-    """The number of rows: the sums of all whole marginals, weighted by the inverse of their variances; at least 1.
-
-    A marginal of c cells sums to the total with variance c·σ².
-    """
-    weights = total = 0.0
-    for measurement in measurements:
-        if measurement.cells is not None:
-            continue
-        variance = float(measurement.variance) * len(measurement.values)
-        if variance == 0:
-            return max(1.0, float(measurement.values.sum()))
-        total += float(measurement.values.sum()) / variance
-        weights += 1 / variance
-    return max(1.0, total / weights) if weights else 1.0
 
 
 def fit_marginals(
@@ -214,24 +147,6 @@ def _start(blocks: Blocks, prior: npt.NDArray[np.float64], settings: Settings, s
     return np.asarray(exponential / np.repeat(sums, blocks.sizes, axis=0))
 
 
-def fitting_bytes(domain: Domain, rows: int, cells: int) -> int:
-    """About how many bytes a fit takes: parameters and their averages, one tile at a time, the cells themselves.
-
-    Args:
-        domain: the columns.
-        rows: n′.
-        cells: measured in all.
-    """
-    parameters = 12 * domain.width * rows * 4
-    tile = 12 * _TILE_ROWS * rows * 4  # as on a CPU: a request means the same on every machine
-    return _BASE_BYTES + parameters + tile + 80 * cells  # a cell: noise, counts, padded tiles, and rounding's distances
-
-
-def fitting_seconds(domain: Domain, relaxed_rows: int, rows: float) -> float:
-    """About how long counting, fitting and drawing take on two cores: fitted to `tests/benchmarks/growth.py`."""
-    return 5 + len(domain) * (0.45 + 0.0009 * relaxed_rows) + 1e-5 * rows
-
-
 def device_grid(rows: int) -> Mesh:
     """All devices as a grid of rows × cliques; as many along the rows as divide n′, up to half when there are four."""
     devices = np.array(jax.devices())
@@ -241,26 +156,8 @@ def device_grid(rows: int) -> Mesh:
     return Mesh(devices.reshape(along, -1), (_ROWS, _CLIQUES))
 
 
-def one_way_prior(domain: Domain, measurements: Sequence[Measurement], total: float) -> npt.NDArray[np.float64]:
-    """p1: each attribute's measured 1-way marginal as a positive probability vector; uniform if not measured.
-
-    Shape (T,).
-    """
-    by_clique = {m.clique: m for m in measurements if len(m.clique) == 1}
-    parts = []
-    for attribute in domain:
-        measured = by_clique.get((attribute.name,))
-        if measured is None:
-            parts.append(np.full(attribute.size, 1 / attribute.size))
-            continue
-        share = simplex_projection(measured.values / total)
-        floor = 0.1 / max(total, 10.0)
-        parts.append((share + floor) / (1 + floor * attribute.size))
-    return np.concatenate(parts)
-
-
 def _tile_rows() -> int:
-    return _TILE_ROWS if jax.default_backend() == "cpu" else 8192
+    return TILE_ROWS if jax.default_backend() == "cpu" else 8192
 
 
 def _layout(

@@ -22,14 +22,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
 from dpsql.constraint import Allowed
 from dpsql.domain import Clique
 from dpsql.fitting.compilation import MOST_PROGRAMS, keep_programs, own_program
+from dpsql.fitting.loading import jax, jnp
 from dpsql.fitting.relaxation import Blocks, Codes, RelaxedTable, draw_codes
 from dpsql.progress import Progress
 

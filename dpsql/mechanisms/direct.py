@@ -22,7 +22,7 @@ import numpy as np
 from dpsql.domain import Clique, Domain
 from dpsql.errors import DomainTooLarge
 from dpsql.fitting.consistency import MOST_ADDED, Estimate, additions, least_squares
-from dpsql.fitting.projection import Fit, Settings, best_total, fit_marginals, fitting_bytes, fitting_seconds
+from dpsql.fitting.settings import Fit, Settings, best_total, fitting_bytes, fitting_seconds
 from dpsql.marginal import Measurement
 from dpsql.mechanisms.base import (
     Mechanism,
@@ -182,6 +182,8 @@ def fit_consistent(
     Returns:
         The fit, and what to report of the prior.
     """
+    from dpsql.fitting.projection import fit_marginals  # loads JAX
+
     domain, cliques = facts.domain, workload.closure()
     wanted = [clique for clique in cliques if len(clique) == 1 or clique in workload.cliques]
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 from dpsql.domain import Clique, Domain
 from dpsql.errors import DomainTooLarge
 from dpsql.fitting.consistency import best_strategy
-from dpsql.fitting.projection import Settings, best_total
+from dpsql.fitting.settings import Settings, best_total
 from dpsql.mechanisms.base import (
     Mechanism,
     Outcome,

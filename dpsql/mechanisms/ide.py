@@ -46,7 +46,7 @@ from scipy.sparse import csr_matrix
 from dpsql.domain import Clique, Domain
 from dpsql.errors import InvalidArgument
 from dpsql.fitting.estimation import TIES, Partial, estimate, nearest_by_threshold
-from dpsql.fitting.projection import best_total
+from dpsql.fitting.settings import best_total
 from dpsql.marginal import Measurement, NoiseName
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, checked_names, register
 from dpsql.mechanisms.dependence import Noise, dependent_cliques, independent_columns, mutual_information

@@ -51,8 +51,8 @@ import numpy.typing as npt
 
 from dpsql.domain import Clique, Domain
 from dpsql.fitting.consistency import Estimate, centred, least_squares, subsets
-from dpsql.fitting.projection import Fit, Settings, fit_marginals
 from dpsql.fitting.relaxation import RelaxedTable
+from dpsql.fitting.settings import Fit, Settings
 from dpsql.marginal import Measurement
 from dpsql.mechanisms.occupied import Known
 from dpsql.prior import Prior
@@ -148,6 +148,7 @@ def fit_marginals_leaning(
     progress: Progress,
 ) -> tuple[Fit, dict[str, Any]]:
     """A relaxed table nearest to marginals as they were measured, leaning on a prior: see `fit_leaning`."""
+    from dpsql.fitting.projection import fit_marginals  # loads JAX
 
     def fitted(marginals: Sequence[Measurement]) -> Fit:
         return fit_marginals(facts.domain, marginals, total, settings, seed, progress)

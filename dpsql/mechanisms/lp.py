@@ -37,8 +37,8 @@ import numpy.typing as npt
 
 from dpsql.domain import Clique, Domain
 from dpsql.errors import DomainTooLarge, InvalidArgument
-from dpsql.fitting.projection import best_total, one_way_prior
 from dpsql.fitting.reduced import OBJECTIVES, Codes, nearest_density, statistics
+from dpsql.fitting.settings import best_total, one_way_prior
 from dpsql.marginal import Measurement, NoiseName
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, register
 from dpsql.mechanisms.occupied import occupied

@@ -35,7 +35,7 @@ import numpy as np
 from dpsql.domain import Clique, Domain
 from dpsql.errors import DomainTooLarge
 from dpsql.fitting.multiplicative import Factored, absorb
-from dpsql.fitting.projection import best_total
+from dpsql.fitting.settings import best_total
 from dpsql.marginal import Measurement
 from dpsql.mechanisms.base import (
     Mechanism,

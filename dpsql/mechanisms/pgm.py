@@ -35,8 +35,8 @@ from dpsql.constraint import Allowed
 from dpsql.domain import Clique, Domain
 from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.fitting.graphical import Fit, Tree, fit_graph, load_mbi, maximal, model_megabytes
-from dpsql.fitting.projection import best_total, one_way_prior
 from dpsql.fitting.relaxation import Blocks
+from dpsql.fitting.settings import best_total, one_way_prior
 from dpsql.marginal import Measurement
 from dpsql.mechanisms.allocation import allocate, noise
 from dpsql.mechanisms.base import (

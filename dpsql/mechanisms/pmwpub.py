@@ -27,7 +27,7 @@ import numpy.typing as npt
 from dpsql.domain import Clique, Domain
 from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.fitting.multiplicative import Codes, Weighted, absorb
-from dpsql.fitting.projection import best_total
+from dpsql.fitting.settings import best_total
 from dpsql.marginal import Measurement
 from dpsql.mechanisms.base import (
     Mechanism,

@@ -21,7 +21,8 @@ import numpy as np
 
 from dpsql.domain import Domain
 from dpsql.errors import DomainTooLarge, InvalidArgument
-from dpsql.fitting.projection import (
+from dpsql.fitting.relaxation import Blocks, RelaxedTable
+from dpsql.fitting.settings import (
     RELAXATIONS,
     Settings,
     best_total,
@@ -29,7 +30,6 @@ from dpsql.fitting.projection import (
     fitting_seconds,
     one_way_prior,
 )
-from dpsql.fitting.relaxation import Blocks, RelaxedTable
 from dpsql.marginal import Measurement
 from dpsql.mechanisms.allocation import Allocation, allocate, noise, predicted_errors
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, plan_total, register

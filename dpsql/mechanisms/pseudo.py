@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Final
 
 import numpy as np
-from scipy import stats
+from scipy.special import chdtrc, ndtr
 
 from dpsql.domain import Clique, Domain
 from dpsql.fitting.consistency import MOST_ADDED, additions, least_squares
@@ -104,7 +104,7 @@ def _chance(now: Measurement, other: Measurement) -> float:
     """At most this is the chance of gaps as wide as those between a measurement and an earlier whole marginal."""
     gaps = now.values - (other.values if now.cells is None else other.values[list(now.cells)])
     if "laplace" not in (now.noise, other.noise):
-        return float(stats.chi2.sf(float(np.sum(gaps**2)) / float(now.variance + other.variance), len(gaps)))
+        return float(chdtrc(len(gaps), float(np.sum(gaps**2)) / float(now.variance + other.variance)))  # of χ²
     noisy = [m for m in (now, other) if m.variance > 0]
     half = float(np.abs(gaps).max(initial=0)) / len(noisy)
     return float(len(gaps) * sum(_tail(m, half) for m in noisy))
@@ -114,7 +114,7 @@ def _tail(measured: Measurement, reach: float) -> float:
     """At most this is the chance that the noise of one cell is `reach` or more, to either side."""
     if measured.noise == "laplace":
         return 2 * math.exp(-reach / math.sqrt(float(measured.variance) / 2))
-    return float(2 * stats.norm.sf((reach - 0.5) / math.sqrt(measured.variance)))  # whole rows
+    return float(2 * ndtr(-(reach - 0.5) / math.sqrt(measured.variance)))  # whole rows
 
 
 def combined(measured: Sequence[Measurement], earlier: Iterable[Measurement]) -> list[Measurement]:

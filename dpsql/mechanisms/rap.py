@@ -25,9 +25,8 @@ import numpy as np
 
 from dpsql.domain import Domain
 from dpsql.errors import InvalidArgument
-from dpsql.fitting.cells import fit_cells, random_start
-from dpsql.fitting.projection import Settings, best_total, fit_marginals
 from dpsql.fitting.relaxation import Blocks, RelaxedTable
+from dpsql.fitting.settings import Settings, best_total
 from dpsql.marginal import Measurement
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, register
 from dpsql.mechanisms.pseudo import combined, consistent, reused, usable
@@ -172,6 +171,9 @@ class RAP(Mechanism):
             seed: of the random one.
             progress: may raise `Interrupted`.
         """
+        from dpsql.fitting.cells import random_start  # loads JAX
+        from dpsql.fitting.projection import fit_marginals
+
         earlier = usable(curator.earlier, measured, curator.domain, _MOST_REUSED, room=_MOST_REUSED)
         total = max(1.0, best_total([measured[0], *earlier]))
         if not earlier:
@@ -208,6 +210,8 @@ class RAP(Mechanism):
         self, start: RelaxedTable, measured: Sequence[Measurement], capacity: int, progress: Progress
     ) -> tuple[RelaxedTable, int]:
         """The relaxed table near another one that answers single cells, and the steps to it."""
+        from dpsql.fitting.cells import fit_cells  # loads JAX
+
         queries = [(m.family, cell) for m in measured for cell in m.cells or ()]
         targets = np.concatenate([m.values for m in measured]) / start.total
         rate = self.learning_rate * (1 if self.relaxation == "sparsemax" else _SOFTMAX_RATE)

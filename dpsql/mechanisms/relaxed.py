@@ -11,10 +11,8 @@ import numpy.typing as npt
 
 from dpsql.constraint import Allowed
 from dpsql.domain import Clique
-from dpsql.fitting.cells import draw_rows
-from dpsql.fitting.projection import Fit
 from dpsql.fitting.relaxation import Codes, RelaxedTable
-from dpsql.fitting.rounding import round_table
+from dpsql.fitting.settings import Fit
 from dpsql.progress import Progress
 
 
@@ -43,6 +41,9 @@ class RelaxedModel:
         self, rows: int, generator: np.random.Generator, progress: Progress, allowed: Sequence[Allowed] = ()
     ) -> Codes:
         """See `Model.sample`."""
+        from dpsql.fitting.cells import draw_rows  # loads JAX
+        from dpsql.fitting.rounding import round_table
+
         if self.targets is not None:
             return round_table(self.table, rows, self.targets, generator, progress, allowed)
         progress.stage("rounding", 1)

@@ -15,9 +15,10 @@ import pytest
 from dpsql.domain import Attribute, Domain
 from dpsql.errors import DpsqlError
 from dpsql.fitting.cells import draw_rows, fit_cells, random_start, sparsemax
-from dpsql.fitting.projection import Settings, best_total, fit_marginals
+from dpsql.fitting.projection import fit_marginals
 from dpsql.fitting.relaxation import Blocks, RelaxedTable, simplex_projection
 from dpsql.fitting.rounding import round_table
+from dpsql.fitting.settings import Settings, best_total
 from dpsql.marginal import Measurement
 from dpsql.progress import Quiet
 
@@ -204,7 +205,8 @@ def test_a_fit_that_cannot_meet_the_measurements_says_so():
 EIGHT = """
 import sys; sys.path.insert(0, {folder!r})
 import jax, numpy as np, test_projection as t
-from dpsql.fitting.projection import Settings, device_grid, fit_marginals
+from dpsql.fitting.projection import device_grid, fit_marginals
+from dpsql.fitting.settings import Settings
 from dpsql.progress import Quiet
 assert len(jax.devices()) == 8, jax.devices()
 print(dict(device_grid(64).shape), dict(device_grid(6).shape))

@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 from dpsql.domain import Domain
-from dpsql.mechanisms import hdmm, rap
+from dpsql.mechanisms import hdmm
 
 FALSE_ALARM = 1e-6
 
@@ -101,6 +101,6 @@ def replace_slow_fits(patch: pytest.MonkeyPatch, domain: Domain) -> None:
     Plans of public facts are made once.
     """
     start = np.full((sum(domain.shape(domain.names)), 4), 0.5, np.float32)
-    patch.setattr(rap, "fit_cells", lambda *a, **k: (start, 1))
-    patch.setattr(rap, "random_start", lambda *a, **k: start)
+    patch.setattr("dpsql.fitting.cells.fit_cells", lambda *a, **k: (start, 1))
+    patch.setattr("dpsql.fitting.cells.random_start", lambda *a, **k: start)
     patch.setattr(hdmm, "optimised_shares", lru_cache(hdmm.optimised_shares))

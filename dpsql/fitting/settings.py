@@ -1,0 +1,119 @@
+"""What the fits of a relaxed table take and give, and what is known of one before it begins: all without JAX.
+
+Plans, checks and the mechanisms that fit nothing else read this module alone, because JAX takes half a second to load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.domain import Domain
+from dpsql.fitting.relaxation import RelaxedTable, simplex_projection
+from dpsql.marginal import Measurement
+
+TILE_ROWS: Final = 512
+"""Rows of a tile on a CPU; see `dpsql.fitting.projection`."""
+RELAXATIONS: Final = ("softmax", "sparsemax")
+_BASE_BYTES: Final = 400_000_000  # Python, DuckDB and JAX themselves
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to fit. The defaults are one rule for every table and ε.
+
+    Attributes:
+        rows: n′, relaxed rows.
+        steps: Adam steps.
+        rate: Adam's first learning rate, decaying to 0 by a cosine.
+        spread: standard deviation of the noise on θ that the rows start from.
+        pull: Λ; None for the rule.
+        strength: of the rule's Λ, a factor.
+        relaxation: `softmax`, of parameters θ; or `sparsemax`, steps on P itself projected after each, as in the paper.
+        kind: `float32`, or `float64` to check it.
+    """
+
+    rows: int = 512
+    steps: int = 500
+    rate: float = 0.4
+    spread: float = 0.3
+    pull: float | None = None
+    strength: float = 1.0
+    relaxation: str = "softmax"
+    kind: str = "float32"
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fitted model and how well it meets the measurements.
+
+    Attributes:
+        model: the relaxed table.
+        residual: mean over cells of (answer − measurement)²/σ²; about 1 when only noise is left.
+        steps: steps taken.
+        pull: Λ used.
+        converged: whether the residual is at most what noise explains.
+    """
+
+    model: RelaxedTable
+    residual: float
+    steps: int
+    pull: float
+    converged: bool
+
+
+def best_total(measurements: Iterable[Measurement]) -> float:
+    """The number of rows: the sums of all whole marginals, weighted by the inverse of their variances; at least 1.
+
+    A marginal of c cells sums to the total with variance c·σ².
+    """
+    weights = total = 0.0
+    for measurement in measurements:
+        if measurement.cells is not None:
+            continue
+        variance = float(measurement.variance) * len(measurement.values)
+        if variance == 0:
+            return max(1.0, float(measurement.values.sum()))
+        total += float(measurement.values.sum()) / variance
+        weights += 1 / variance
+    return max(1.0, total / weights) if weights else 1.0
+
+
+def one_way_prior(domain: Domain, measurements: Sequence[Measurement], total: float) -> npt.NDArray[np.float64]:
+    """p1: each attribute's measured 1-way marginal as a positive probability vector; uniform if not measured.
+
+    Shape (T,).
+    """
+    by_clique = {m.clique: m for m in measurements if len(m.clique) == 1}
+    parts = []
+    for attribute in domain:
+        measured = by_clique.get((attribute.name,))
+        if measured is None:
+            parts.append(np.full(attribute.size, 1 / attribute.size))
+            continue
+        share = simplex_projection(measured.values / total)
+        floor = 0.1 / max(total, 10.0)
+        parts.append((share + floor) / (1 + floor * attribute.size))
+    return np.concatenate(parts)
+
+
+def fitting_bytes(domain: Domain, rows: int, cells: int) -> int:
+    """About how many bytes a fit takes: parameters and their averages, one tile at a time, the cells themselves.
+
+    Args:
+        domain: the columns.
+        rows: n′.
+        cells: measured in all.
+    """
+    parameters = 12 * domain.width * rows * 4
+    tile = 12 * TILE_ROWS * rows * 4  # as on a CPU: a request means the same on every machine
+    return _BASE_BYTES + parameters + tile + 80 * cells  # a cell: noise, counts, padded tiles, and rounding's distances
+
+
+def fitting_seconds(domain: Domain, relaxed_rows: int, rows: float) -> float:
+    """About how long counting, fitting and drawing take on two cores: fitted to `tests/benchmarks/growth.py`."""
+    return 5 + len(domain) * (0.45 + 0.0009 * relaxed_rows) + 1e-5 * rows
