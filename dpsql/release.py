@@ -33,10 +33,10 @@ from dpsql.database.counting import DuckDBCounter
 from dpsql.database.encoding import released_columns
 from dpsql.database.lineage import Tables
 from dpsql.database.priors import find_prior, load_prior
-from dpsql.database.scratch import stopped_by
+from dpsql.database.scratch import check_syntax, stopped_by
 from dpsql.database.store import MOST_RETRIES, Books, Entry, rows_table
 from dpsql.domain import Domain, public_type
-from dpsql.errors import DpsqlError, Interrupted, InvalidArgument
+from dpsql.errors import DpsqlError, Interrupted, InvalidArgument, InvalidWorkload
 from dpsql.marginal import Measurement
 from dpsql.mechanisms.auto import AUTO, Facts, choose
 from dpsql.mechanisms.base import Mechanism, Model, PlannedMeasurement, explicit_options, name_of
@@ -53,7 +53,7 @@ from dpsql.privacy.pricing import Questions, declared, price
 from dpsql.progress import Progress, breaking, polling, should_stop
 from dpsql.protection import account_of, as_released, domain_of
 from dpsql.threshold import identity_of
-from dpsql.workload import Workload, parse_workload
+from dpsql.workload import EXPECTED, Workload, parse_workload
 
 Cursors = Callable[[], AbstractContextManager[duckdb.DuckDBPyConnection]]
 """Opens a connection of its own to the instance, for the time of a `with`."""
@@ -213,7 +213,7 @@ def resolve(cursor: duckdb.DuckDBPyConnection, request: Request, *, to_charge: b
     _check_rows_fit(request.rows, domain)
     source = as_released(source, domain)
     tables = Tables(cursor, request.search_path, source)
-    workload = parse_workload(request.workload, source.parts, domain, tables).ordered()
+    workload = _workload_of(request, source, domain, tables).ordered()
     order = max((len(clique) for clique in workload.cliques), default=0)
     facts = Facts(account.pure, request.epsilon, request.prior is not None, bool(workload.thresholds), order)
     mechanism, choice = choose(request.mechanism, request.options, facts)
@@ -240,6 +240,20 @@ def resolve(cursor: duckdb.DuckDBPyConnection, request: Request, *, to_charge: b
     return Resolved(
         request, key, canonical, source, account, domain, workload, mechanism, questions, budget, entry, choice
     )
+
+
+def _workload_of(request: Request, source: Source, domain: Domain, tables: Tables) -> Workload:
+    """What a request's workload asks for; what DuckDB cannot parse either is refused in DuckDB's words, as a query is.
+
+    Raises:
+        InvalidWorkload: see `parse_workload`.
+    """
+    try:
+        return parse_workload(request.workload, source.parts, domain, tables)
+    except InvalidWorkload:
+        if request.workload:
+            check_syntax(request.workload, "workload", InvalidWorkload, EXPECTED)
+        raise
 
 
 def check_name(release: str) -> None:

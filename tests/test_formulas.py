@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 
 import duckdb
 import numpy as np
@@ -367,7 +368,15 @@ def test_clock_parts_of_times(db):
         assert [row for row in found if row[1]] == db.sql(sql).fetchall()
 
 
-@pytest.mark.parametrize("call", ["dp_query(?, epsilon := 0.1)", "dp_plan(?, epsilon := 0.1)"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "dp_query(?, epsilon := 0.1)",
+        "dp_plan(?, epsilon := 0.1)",
+        "dp_synthesize('t', epsilon := 0.1, workload := ?)",
+        "dp_plan('t', epsilon := 0.1, workload := ?)",
+    ],
+)
 @pytest.mark.parametrize(
     ("sql", "near"),
     [
@@ -381,6 +390,8 @@ def test_a_misspelt_keyword_gets_duckdbs_message(wide, call, sql, near):
     before = len(wide.ledger())
     with pytest.raises(duckdb.Error) as caught:
         wide.sql(f"FROM {call}", [sql])
-    assert f"query: Parser Error: syntax error at or near {near}" in str(caught.value)
+    assert re.search(f"(query|workload): Parser Error: syntax error at or near {re.escape(near)}", str(caught.value))
+    if "workload" in call:
+        assert "say 'all 3-way'" in str(caught.value)
     assert f"LINE 1: {sql}" in str(caught.value)
     assert len(wide.ledger()) == before
