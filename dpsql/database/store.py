@@ -60,6 +60,11 @@ Result = TypeVar("Result")
 _ATTEMPTS: Final = 200
 MOST_RETRIES: Final = 3
 """How often rows are read again for a release that was stopped, before it has a new answer."""
+MOST_STOPPED: Final = 32
+"""How many releases of a table may be charged and not published before no more is charged.
+
+Whether a release is stopped may depend on the rows, and its charge, however small, does not pay for that.
+"""
 _BESIDE: Final = ", beside what earlier releases told, whose measurements it may use"
 _MARKING_ATTEMPTS: Final = 5
 _MOST_EARLIER: Final = 5_000_000  # cells of earlier releases that one reads
@@ -863,6 +868,16 @@ class Books:
         """Nothing more is charged."""
         return self._change(source, "retire", reason, lambda _: ("retired = true", {}))
 
+    def forgive(self, source: str, reason: str) -> Account:
+        """Releases that were stopped until now no longer count; what they cost stays spent."""
+
+        def work() -> Account:
+            self._look()
+            self._event("forgive", source, reason=reason)
+            return self._account_now(source)
+
+        return self._transaction(work)
+
     def unprotect(self, source: str, reason: str) -> None:
         """Take back the protection of a table to which nothing was ever charged: its account, domains and constraints.
 
@@ -1046,7 +1061,8 @@ class Books:
         Raises:
             InsufficientBudget: the account has less than `budget` left, or of δ; nothing was changed.
             BooksError: the database is read-only, or the ledger, an account and the head do not fit together.
-            DpsqlError: a setting that is the owner's is not what it was; see `dpsql.database.settings`.
+            DpsqlError: a setting that is the owner's is not what it was, see `dpsql.database.settings`; or too many
+                releases of the source were stopped.
         """
         check_owned(self._cursor)
         self.check_writable()
@@ -1065,6 +1081,7 @@ class Books:
             if known is not None:
                 return known
             self._refuse_lost(key, before.state.anchor)
+            _refuse_stopped(source, before.state)
             if failure is not None:
                 self._fail(source, failure)
             charged = self._run(
@@ -1630,6 +1647,21 @@ def _account(row: Sequence[Any]) -> Account:
     for name in _IN_UNITS:
         known[name] = None if known[name] is None else known[name] * RHO_UNIT
     return Account(neighbours=neighbours, **known)
+
+
+def _refuse_stopped(source: str, state: course.State) -> None:
+    """Refuse to charge where many releases are not published.
+
+    Raises:
+        DpsqlError: as many as may be.
+    """
+    if state.stopped(source) >= MOST_STOPPED:
+        raise DpsqlError(
+            f"{MOST_STOPPED} releases of {source!r} were charged and are not published: they are under way, were "
+            "stopped, or failed. What stops a release may depend on the rows, so nothing more is charged. Ask for "
+            "those again as they were asked for, free (FROM dp_releases() WHERE state <> 'published'); or the owner "
+            f"says dpsql ledger forgive <file> {source} --reason '…', in Python db.forgive('{source}', reason)"
+        )
 
 
 def _told(rows: Sequence[Sequence[Any]]) -> dict[str, dict[str, Any]]:
