@@ -379,10 +379,12 @@ def produce(cursors: Cursors, resolved: Resolved, progress: Progress, entropy: E
         if not now.is_published:
             resolved.check_same(now)
         books = Books(cursor, now.source.catalog)
-        known = _whole(books, now.entry)
-        prior = None
-        if known is None or known.state != "published":  # before the charge: what does not fit costs nothing
+        known, prior = now.entry, None
+        hollow = known is not None and books.is_hollow(known) and books.is_writable
+        if known is None or known.state != "published" or hollow:  # before a change: what does not fit costs nothing
             prior = _prior(cursor, now, known)
+        if known is not None and hollow:
+            known = books.withdraw(known, "it was published without its rows, by a defect of DuckDB 2.0.0")
         if known is not None and known.state != "published":
             check_not_failed(known)
             books.resume(known)
@@ -393,13 +395,6 @@ def produce(cursors: Cursors, resolved: Resolved, progress: Progress, entropy: E
             now.key, now.source.key, now.canonical, now.domain, name_of(now.mechanism), now.guarantee(), now.budget
         )
         return entry if entry.state == "published" else _make(cursor, books, entry, now, prior, progress, entropy)
-
-
-def _whole(books: Books, entry: Entry | None) -> Entry | None:
-    """A release as the books know it; one that was published without its rows is withdrawn, to be made again, free."""
-    if entry is None or not books.is_hollow(entry) or not books.is_writable:
-        return entry
-    return books.withdraw(entry, "it was published without its rows, by a defect of DuckDB 2.0.0")
 
 
 def _check_public_rows(cursor: duckdb.DuckDBPyConnection, books: Books, resolved: Resolved) -> None:

@@ -120,6 +120,13 @@ _GRANTED_MORE: Final = """
 """A release that may have spent more than was charged for it."""
 
 
+_WITHDRAWN: Final = """
+    SELECT content->>'$.key' FROM dpsql.event
+    WHERE number > $known AND (content->>'$.kind') = 'withdraw' AND CAST(content->>'$.told' AS BIGINT) <= $known
+"""
+"""The releases that had been published at an event and were taken back later; their answers stay the same."""
+
+
 class _TooDear(Exception):
     """The account cannot pay."""
 
@@ -1323,11 +1330,12 @@ class Books:
         known = json.loads(entry.request).get("earlier") or 0
         if isinstance(known, list):  # as the first format has them
             return known[::-1][:_MOST_EARLIER_RELEASES]
-        sql = (
-            "SELECT r.key FROM dpsql.release AS r JOIN dpsql.account AS a ON a.source = r.source "
-            "WHERE r.source = $source AND r.state = 'published' AND r.told <= $known AND r.number > a.since "
-            "ORDER BY r.number DESC LIMIT $most"
-        )
+        sql = f"""
+            SELECT r.key FROM dpsql.release AS r JOIN dpsql.account AS a ON a.source = r.source
+            WHERE r.source = $source AND r.number > a.since
+              AND ((r.state = 'published' AND r.told <= $known) OR r.key IN ({_WITHDRAWN}))
+            ORDER BY r.number DESC LIMIT $most
+        """  # noqa: S608
         row = {"source": entry.source, "known": known, "most": _MOST_EARLIER_RELEASES}
         return [key for (key,) in self._run(sql, row)]
 
@@ -1433,10 +1441,10 @@ class Books:
         def work() -> None:
             accounts = self._look()
             sql = (
-                "SELECT e.content->>'$.answers' FROM dpsql.release AS r JOIN dpsql.event AS e ON e.number = r.told "
-                "WHERE r.key = $key"
+                "SELECT r.told, e.content->>'$.answers' FROM dpsql.release AS r "
+                "JOIN dpsql.event AS e ON e.number = r.told WHERE r.key = $key"
             )
-            told = self._run(sql, {"key": entry.key})[0][0]
+            told, answers = self._run(sql, {"key": entry.key})[0]
             self._cursor.execute(f"DROP TABLE IF EXISTS {rows_table(self.catalog, entry).sql(dialect='duckdb')}")
             self._run(
                 "UPDATE dpsql.release SET state = 'reserved', rows = NULL, report = NULL, told = NULL WHERE key = $key",
@@ -1451,7 +1459,8 @@ class Books:
                 paid=_paid(entry),
                 rho=str(units(entry.rho)),
                 gdp=str(units(entry.gdp)),
-                answers=told,
+                answers=answers,
+                told=told,
                 reason=reason,
             )
 
