@@ -21,6 +21,7 @@ _CHANGES = {
     "raise": "promise a larger epsilon",
     "reset": "begin anew, for rows about other people",
     "retire": "let nothing more be charged",
+    "forgive": "let releases be charged again of which too many were stopped",
     "unprotect": "take back a protection that was never charged",
 }
 
@@ -184,7 +185,8 @@ def _ledger(options: argparse.Namespace) -> None:
         if options.action == "raise":
             account = db.raise_budget(options.table, options.epsilon, options.reason)
         else:
-            account = (db.reset if options.action == "reset" else db.retire)(options.table, options.reason)
+            change = {"reset": db.reset, "retire": db.retire, "forgive": db.forgive}[options.action]
+            account = change(options.table, options.reason)
         print(f"{account.source}: epsilon {account.epsilon:g}, spent {account.epsilon_spent:.4g}")
 
 

@@ -19,7 +19,7 @@ from dpsql.discovery import DiscoveryRequest, discover, resolve_discovery
 from dpsql.domain import Attribute
 from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.mechanisms.base import checked, checked_names
-from dpsql.ownership import raise_budget, reset, retire, settle, unprotect
+from dpsql.ownership import forgive, raise_budget, reset, retire, settle, unprotect
 from dpsql.privacy.ledger import Account
 from dpsql.progress import automatic, breaking
 from dpsql.protection import constrain, declare, protect, unconstrain
@@ -325,6 +325,12 @@ class Database:
         self.instance.check_owner("retire")
         with self.instance.cursor() as cursor:
             return retire(cursor, self._source(cursor, table), reason)
+
+    def forgive(self, table: str, reason: str) -> Account:
+        """Let releases of a table be charged again of which too many were stopped; what those cost stays spent."""
+        self.instance.check_owner("forgive")
+        with self.instance.cursor() as cursor:
+            return forgive(cursor, self._source(cursor, table), reason)
 
     def unprotect(self, table: str, reason: str) -> None:
         """Take back the protection of a table to which nothing was ever charged, with its domains and constraints.

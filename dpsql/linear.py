@@ -7,14 +7,15 @@ weights and the group of a cell are put together from its coordinates in the par
 A group is one value of each part's key; with several grouping sets a cell has a group in each of them.
 
 Beside such sums there are sums of a column's own values, where its bins hold several (a `Moment`: w_a is the row's
-value in whole steps instead of 1), and numbers of privacy units, those with at least one row of weight 1 in the group.
+value in whole steps instead of 1; or a `Choice`: the moment that the cell picks), and numbers of privacy units, those
+with at least one row of weight 1 in the group.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -85,6 +86,46 @@ class Moment:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """One of several moments, which the cell of a row decides: a CASE whose conditions read other columns.
+
+    Attributes:
+        moments: with the same steps.
+        clique: of the cells.
+        picks: for each cell 1 plus the number of its moment, in one byte; 0 where there is nothing to add.
+    """
+
+    moments: tuple[Moment, ...]
+    clique: Clique
+    picks: bytes
+
+    @property
+    def identity(self) -> str:
+        """Tells choices apart: a format of its own, because journals hash it. It must never change.
+
+        >>> Choice((Moment("age", 1.0, 0, 90),), ("sex",), b"12").identity[:73]
+        "Choice([Moment(column='age', multiplier=1.0, low=0, high=90, outside=0)],"
+        """
+        moments = ", ".join(moment.identity for moment in self.moments)
+        return f"Choice([{moments}], {self.clique!r}, {hashlib.sha256(self.picks).hexdigest()})"
+
+    @property
+    def column(self) -> str:
+        """The first moment's."""
+        return self.moments[0].column
+
+    @property
+    def low(self) -> int:
+        """The least that a row adds."""
+        return min(moment.low for moment in self.moments)
+
+    @property
+    def high(self) -> int:
+        """The most that a row adds."""
+        return max(moment.high for moment in self.moments)
+
+
+@dataclass(frozen=True)
 class LinearQuery:
     """Weighted counts in groups.
 
@@ -98,7 +139,7 @@ class LinearQuery:
     domain: Domain
     parts: tuple[Part, ...]
     units: frozenset[int] = frozenset()
-    moments: Mapping[int, Moment] = field(default_factory=dict)
+    moments: Mapping[int, Moment | Choice] = field(default_factory=dict)
 
     @property
     def clique(self) -> Clique:
@@ -207,17 +248,28 @@ class LinearQuery:
 
     def cell_weights(self, cells: Integers) -> tuple[Integers, Integers]:
         """The weights of cells of the clique, shape (aggregates, cells), and their groups, shape (sets, cells)."""
-        codes = np.unravel_index(cells, self.domain.shape(self.clique)) if self.clique else ()
-        place = dict(zip(self.clique, codes, strict=True))
         weights = np.ones((self.aggregates, len(cells)), np.int64)
         groups = np.zeros((len(self.groups), len(cells)), np.int64)
         for part in self.parts:
-            local = np.zeros(len(cells), np.int64)
-            if part.clique:
-                local = np.ravel_multi_index([place[name] for name in part.clique], self.domain.shape(part.clique))
+            local = self._within(part.clique, cells)
             weights *= part.factors[:, local]
             groups = groups * np.array(part.keys, np.int64)[:, None] + part.groups[:, local]
         return weights, groups
+
+    def _within(self, clique: Clique, cells: Integers) -> Integers:
+        """The cells of a part's clique in which cells of the whole clique lie."""
+        if not clique:
+            return np.zeros(len(cells), np.int64)
+        place = dict(zip(self.clique, np.unravel_index(cells, self.domain.shape(self.clique)), strict=True))
+        return np.ravel_multi_index([place[name] for name in clique], self.domain.shape(clique)).astype(np.int64)
+
+    def chosen(self, choice: Choice, sums: Sequence[Marginal]) -> Marginal:
+        """In each cell the sum of the moment that the cell picks, of the sums of all moments."""
+        picks = np.frombuffer(choice.picks, np.uint8)
+        kept = [picks[self._within(choice.clique, summed.cells)] == n for n, summed in enumerate(sums, start=1)]
+        cells = [summed.cells[keep] for summed, keep in zip(sums, kept, strict=True)]
+        counts = [summed.counts[keep] for summed, keep in zip(sums, kept, strict=True)]
+        return Marginal(self.clique, self.domain.size(self.clique), np.concatenate(cells), np.concatenate(counts))
 
     def answers(
         self, marginal: Marginal, presence: Presence | None = None, sums: Mapping[int, Marginal] | None = None

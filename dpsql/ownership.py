@@ -1,5 +1,5 @@
-"""What a table's owner may do later, each with a reason that the ledger keeps: raise, reset or retire its account, or
-take back a protection that was never charged.
+"""What a table's owner may do later, each with a reason that the ledger keeps: raise, reset or retire its account,
+forgive releases that were stopped, or take back a protection that was never charged.
 
 And what the owner of a database does when its ledger does not fit together: look at it, and accept it as it is.
 """
@@ -51,6 +51,18 @@ def retire(cursor: duckdb.DuckDBPyConnection, source: Source, reason: str) -> Ac
         BooksError: the ledger does not fit together, or the database is read-only.
     """
     return _checked(cursor, source, reason).retire_account(source.key, reason)
+
+
+def forgive(cursor: duckdb.DuckDBPyConnection, source: Source, reason: str) -> Account:
+    """Let releases of a table be charged again of which too many were stopped; what those cost stays spent.
+
+    Which releases were stopped may tell how many rows there are: the owner says that this is known, or does not matter.
+
+    Raises:
+        InvalidArgument: no reason is given.
+        BooksError: the ledger does not fit together, or the database is read-only.
+    """
+    return _checked(cursor, source, reason).forgive(source.key, reason)
 
 
 def unprotect(cursor: duckdb.DuckDBPyConnection, source: Source, reason: str) -> None:

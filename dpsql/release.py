@@ -32,10 +32,10 @@ from dpsql.database.counting import DuckDBCounter
 from dpsql.database.encoding import released_columns
 from dpsql.database.lineage import Tables
 from dpsql.database.priors import find_prior, load_prior
-from dpsql.database.scratch import stopped_by
+from dpsql.database.scratch import check_syntax, stopped_by
 from dpsql.database.store import MOST_RETRIES, Books, Entry, rows_table
 from dpsql.domain import Domain, public_type
-from dpsql.errors import DpsqlError, Interrupted, InvalidArgument
+from dpsql.errors import DpsqlError, Interrupted, InvalidArgument, InvalidWorkload
 from dpsql.marginal import Measurement
 from dpsql.mechanisms.auto import AUTO, Facts, choose
 from dpsql.mechanisms.base import Mechanism, Model, PlannedMeasurement, explicit_options, name_of
@@ -52,7 +52,7 @@ from dpsql.privacy.pricing import Questions, declared, price
 from dpsql.progress import Progress, breaking, polling, should_stop
 from dpsql.protection import account_of, as_released, domain_of
 from dpsql.threshold import identity_of
-from dpsql.workload import Workload, parse_workload
+from dpsql.workload import EXPECTED, Workload, parse_workload
 
 Cursors = Callable[[], AbstractContextManager[duckdb.DuckDBPyConnection]]
 """Opens a connection of its own to the instance, for the time of a `with`."""
@@ -212,7 +212,7 @@ def resolve(cursor: duckdb.DuckDBPyConnection, request: Request, *, to_charge: b
     _check_rows_fit(request.rows, domain)
     source = as_released(source, domain)
     tables = Tables(cursor, request.search_path, source)
-    workload = parse_workload(request.workload, source.parts, domain, tables).ordered()
+    workload = _workload_of(request, source, domain, tables).ordered()
     order = max((len(clique) for clique in workload.cliques), default=0)
     facts = Facts(account.pure, request.epsilon, request.prior is not None, bool(workload.thresholds), order)
     mechanism, choice = choose(request.mechanism, request.options, facts)
@@ -239,6 +239,20 @@ def resolve(cursor: duckdb.DuckDBPyConnection, request: Request, *, to_charge: b
     return Resolved(
         request, key, canonical, source, account, domain, workload, mechanism, questions, budget, entry, choice
     )
+
+
+def _workload_of(request: Request, source: Source, domain: Domain, tables: Tables) -> Workload:
+    """What a request's workload asks for; what DuckDB cannot parse either is refused in DuckDB's words, as a query is.
+
+    Raises:
+        InvalidWorkload: see `parse_workload`.
+    """
+    try:
+        return parse_workload(request.workload, source.parts, domain, tables)
+    except InvalidWorkload:
+        if request.workload:
+            check_syntax(request.workload, "workload", InvalidWorkload, EXPECTED)
+        raise
 
 
 def check_name(release: str) -> None:
@@ -364,10 +378,12 @@ def produce(cursors: Cursors, resolved: Resolved, progress: Progress, entropy: E
         if not now.is_published:
             resolved.check_same(now)
         books = Books(cursor, now.source.catalog)
-        known = _whole(books, now.entry)
-        prior = None
-        if known is None or known.state != "published":  # before the charge: what does not fit costs nothing
+        known, prior = now.entry, None
+        hollow = known is not None and books.is_hollow(known) and books.is_writable
+        if known is None or known.state != "published" or hollow:  # before a change: what does not fit costs nothing
             prior = _prior(cursor, now, known)
+        if known is not None and hollow:
+            known = books.withdraw(known, "it was published without its rows, by a defect of DuckDB 2.0.0")
         if known is not None and known.state != "published":
             check_not_failed(known)
             books.resume(known)
@@ -378,13 +394,6 @@ def produce(cursors: Cursors, resolved: Resolved, progress: Progress, entropy: E
             now.key, now.source.key, now.canonical, now.domain, name_of(now.mechanism), now.guarantee(), now.budget
         )
         return entry if entry.state == "published" else _make(cursor, books, entry, now, prior, progress, entropy)
-
-
-def _whole(books: Books, entry: Entry | None) -> Entry | None:
-    """A release as the books know it; one that was published without its rows is withdrawn, to be made again, free."""
-    if entry is None or not books.is_hollow(entry) or not books.is_writable:
-        return entry
-    return books.withdraw(entry, "it was published without its rows, by a defect of DuckDB 2.0.0")
 
 
 def _check_public_rows(cursor: duckdb.DuckDBPyConnection, books: Books, resolved: Resolved) -> None:

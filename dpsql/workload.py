@@ -168,11 +168,11 @@ def _parse(
         with deep_recursion():
             statements = sqlglot.parse(text, read="duckdb")
     except SqlglotError as error:
-        raise InvalidWorkload(f"workload: {first_line(error)}; {_EXPECTED}") from None
+        raise InvalidWorkload(f"workload: {first_line(error)}; {EXPECTED}") from None
     except RecursionError:
         raise InvalidWorkload("workload: nested too deeply") from None
     if not any(statements):
-        raise InvalidWorkload(f"the workload is empty; {_EXPECTED}")
+        raise InvalidWorkload(f"the workload is empty; {EXPECTED}")
     return [
         part
         for statement in statements
@@ -190,7 +190,7 @@ def _shorthand(text: str, domain: Domain) -> tuple[Clique, ...]:
     return _random(int(found[1]), int(found[2]), int(found[3]), domain)
 
 
-_EXPECTED: Final = (
+EXPECTED: Final = (
     "say 'all 3-way', '64 random 3-way seed 0', or SELECT a, b, count(*) FROM the_table GROUP BY a, b (several "
     "separated by ;)"
 )
@@ -283,7 +283,7 @@ def _cliques(
         with deep_recursion():
             query = analyse(statement, _Only(catalog, tuple(source)))
     except InvalidQuery as error:
-        raise InvalidWorkload(str(error).replace("query:", "workload:", 1).replace(INSTEAD, _EXPECTED)) from None
+        raise InvalidWorkload(str(error).replace("query:", "workload:", 1).replace(INSTEAD, EXPECTED)) from None
     if any(aggregate.kind == "units" for aggregate in query.aggregates):
         _refuse(statement, "DISTINCT inside an aggregate is not supported: a workload counts rows")
     everywhere = _read_by([*query.filters, *(tree for aggregate in query.aggregates for tree in aggregate.trees)])
@@ -393,4 +393,4 @@ def _column(expression: exp.Expr) -> str:
 
 def _refuse(expression: exp.Expr, reason: str) -> NoReturn:
     shown = shorten(expression.sql(dialect="duckdb"))
-    raise InvalidWorkload(f"workload: {reason}, in: {shown}; {_EXPECTED}")
+    raise InvalidWorkload(f"workload: {reason}, in: {shown}; {EXPECTED}")

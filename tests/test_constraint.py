@@ -6,6 +6,7 @@ import duckdb
 import pytest
 
 import dpsql
+from dpsql.database import constraints
 
 
 @pytest.fixture
@@ -267,3 +268,24 @@ def test_a_fact_about_columns_that_are_left_out_later(db):
     rows = db.sql(f"SELECT count(*), count(days) FROM dp_synthesize('visits', epsilon := 1.0, {quick})").fetchall()
     assert rows[0][0] > 2000
     assert rows[0][1] == 0
+
+
+def test_a_fact_is_evaluated_once_in_a_domain(monkeypatch):
+    """Not again when a request is bound, charged or planned; and at one place only where bins hold one value each."""
+    tried = []
+    holds = constraints._holds
+    monkeypatch.setattr(constraints, "_holds", lambda *given: tried.append(1) or holds(*given))
+    with dpsql.connect() as db:
+        db.sql("CREATE TABLE t AS SELECT i % 7 AS a, i % 9 AS b FROM range(300) r(i)")
+        db.protect("t", epsilon=3.0, delta=1e-6)
+        db.domain("t", "a", lower=0, upper=6)
+        db.domain("t", "b", lower=0, upper=8)
+        db.sql("CALL dp_constraint('t', 'a <= b')")
+        tried.clear()
+        constraints._known.cache_clear()
+        for epsilon in (0.5, 1.0, 2.0):
+            db.plan("t", epsilon, mechanism="direct")
+        assert len(tried) == 1
+        db.domain("t", "b", lower=0, upper=5)
+        db.plan("t", 1.0, mechanism="direct")
+        assert len(tried) == 2

@@ -6,8 +6,10 @@ import duckdb
 import pytest
 
 import dpsql
+from dpsql.cli import main
+from dpsql.database import store
 from dpsql.database.counting import DuckDBCounter
-from dpsql.database.store import Books
+from dpsql.database.store import MOST_STOPPED, Books
 
 ASKED = "FROM dp_query('SELECT v, count(*) AS n FROM t GROUP BY v', epsilon := 1)"
 
@@ -98,6 +100,75 @@ def test_a_retry_that_stores_an_answer_is_followed_by_as_many(table, stopping):
     mend()
     assert table.sql(ASKED).fetchall()
     assert len(runs) == 3
+
+
+def cheap(number) -> str:
+    return ASKED.replace("epsilon := 1", f"epsilon := 1e-6, release := '{number}'")
+
+
+@pytest.mark.medium
+def test_only_so_many_cheap_releases_may_be_stopped(tmp_path, stopping):
+    """Whether each is stopped would tell a bit of how many rows there are, for next to nothing of the budget."""
+    runs, _, mend = stopping
+    path = tmp_path / "bank.duckdb"
+    with dpsql.connect(path) as db:
+        db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS v FROM range(100) r(i); CREATE TABLE u AS FROM t")
+        for table in ("t", "u"):
+            db.protect(table, epsilon=9.0, delta=1e-6)
+        for number in range(MOST_STOPPED):
+            with pytest.raises(duckdb.Error, match="stopped by the database"):
+                db.sql(cheap(number)).fetchall()
+        for number in range(3):
+            with pytest.raises(duckdb.Error, match="32 releases of 't' were charged and are not published"):
+                db.sql(cheap(f"one more {number}")).fetchall()
+        assert len(runs) == MOST_STOPPED
+        assert db.sql("SELECT source, releases FROM dp_budget() ORDER BY 1").fetchall() == [("t", 32), ("u", 0)]
+        mend()
+    with dpsql.connect(path) as db:  # nothing that a process remembers: the ledger says it
+        with pytest.raises(duckdb.Error, match="32 releases of 't'"):
+            db.sql(cheap("another day")).fetchall()
+        assert db.sql(cheap("u").replace("FROM t", "FROM u")).fetchall()  # each table by itself
+        assert db.sql(cheap(3)).fetchall()  # what was charged is completed, and makes room for one
+        assert db.sql(cheap("in its place")).fetchall()
+        assert db.sql("SELECT releases FROM dp_budget() WHERE source = 't'").fetchall() == [(33,)]
+    assert main(["ledger", "verify", str(path)]) == 0
+
+
+def test_releases_that_were_stopped_count_until_the_owner_forgives(tmp_path, stopping, monkeypatch):
+    """Failed ones too. The owner's word is in the ledger, and changes nothing of what is spent; nor does a reset."""
+    monkeypatch.setattr(store, "MOST_STOPPED", 2)
+    _, _, mend = stopping
+    path = tmp_path / "bank.duckdb"
+    with dpsql.connect(path) as db:
+        db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS v FROM range(100) r(i)")
+        db.protect("t", epsilon=9.0, delta=1e-6)
+        for number in (0, 0, 0, 0, 1):
+            with pytest.raises(duckdb.Error, match="stopped by the database"):
+                db.sql(cheap(number)).fetchall()
+        with pytest.raises(duckdb.Error, match="stopped 4 times before"):
+            db.sql(cheap(0)).fetchall()
+        with pytest.raises(duckdb.Error, match="2 releases of 't'"):
+            db.sql(cheap(2)).fetchall()
+        spent = db.sql("SELECT epsilon_spent FROM dp_budget()").fetchall()
+    assert main(["ledger", "forgive", str(path), "t", "--reason", "the disk was full"]) == 0
+    with dpsql.connect(path) as db:
+        assert db.sql("SELECT epsilon_spent FROM dp_budget()").fetchall() == spent
+        for number in (2, 3):
+            with pytest.raises(duckdb.Error, match="stopped by the database"):
+                db.sql(cheap(number)).fetchall()
+        with pytest.raises(duckdb.Error, match="2 releases of 't'"):
+            db.sql(cheap(4)).fetchall()
+    mend()
+    with dpsql.connect(path, owner=False) as db, pytest.raises(dpsql.DpsqlError, match="owner"):
+        db.forgive("t", reason="I want to know")
+    monkeypatch.setattr(store, "MOST_STOPPED", 2)
+    with dpsql.connect(path) as db:
+        assert db.sql(cheap(1)).fetchall()  # one that was forgiven makes no room
+        with pytest.raises(duckdb.Error, match="2 releases of 't'"):
+            db.sql(cheap(4)).fetchall()
+        db.reset("t", reason="other people")
+        assert db.sql(cheap(4)).fetchall()
+    assert main(["ledger", "verify", str(path)]) == 0
 
 
 ERRORS = [

@@ -158,6 +158,16 @@ def test_a_smaller_marginal_is_the_part_that_is_left():
     assert held.codes["a"].tolist() == [0, 1, 3]
     assert held.codes["b"].tolist() == [0, 1, 2]
     part = held.measurements(whole)[1]
+
+    class Fitted:
+        total = 800.0
+
+        def project(self, clique):
+            return np.arange(held.domain.size(clique), dtype=np.float32)
+
+    widened = held.model(Fitted())
+    assert widened.project(()).tolist() == [0.0]  # the number of rows, which no column narrows
+    assert widened.project(("a",)).tolist() == [0.0, 1.0, 0.0, 2.0]
     assert part.shape == (3, 3)
     assert part.values.tolist() == whole[1].values.reshape(4, 4)[[0, 1, 3]][:, :3].ravel().tolist()
 

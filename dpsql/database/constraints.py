@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import duckdb
@@ -114,11 +115,20 @@ def find_allowed(source: Source, domain: Domain, constraints: Sequence[Constrain
     applicable = _applicable(domain, constraints)
     if not applicable:  # a scratch database takes longer to open than all the rest
         return []
-    parts = components(applicable)
+    return list(_known(source, domain, tuple(applicable)))
+
+
+@lru_cache(maxsize=8)  # a release asks several times: when it is bound, before its charge, and when it draws rows
+def _known(source: Source, domain: Domain, constraints: tuple[Constraint, ...]) -> tuple[Allowed, ...]:
+    """What constraints allow, which depends on nothing else; its arrays are for reading only."""
+    parts = components(constraints)
     for part in parts:
         check_tuples(source, domain, part)
     with scratch() as empty:
-        return [_allowed(empty, source, domain, part) for part in parts]
+        found = tuple(_allowed(empty, source, domain, part) for part in parts)
+    for allowed in found:
+        allowed.codes.flags.writeable = allowed.places.flags.writeable = False
+    return found
 
 
 def _applicable(domain: Domain, constraints: Sequence[Constraint]) -> list[Constraint]:
@@ -198,8 +208,11 @@ def _back(source: Source, predicates: Sequence[str]) -> str:
 
 
 def _places_to_try(attributes: Sequence[Attribute]) -> Iterator[npt.NDArray[np.float64]]:
-    """Places in the bins, for each column by itself: ends and middles together, then combined, then at random."""
-    binned = [number for number, attribute in enumerate(attributes) if attribute.kind == "bins"]
+    """Places in the bins, for each column by itself: ends and middles together, then combined, then at random.
+
+    One place only where each bin holds one value: then every place gives the same values.
+    """
+    binned = [number for number, a in enumerate(attributes) if a.kind == "bins" and not a.has_single_values]
     if not binned:
         yield np.zeros(len(attributes))
         return

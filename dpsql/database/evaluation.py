@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -27,13 +27,14 @@ from sqlglot import exp
 from dpsql.database.catalog import Source
 from dpsql.database.dimensions import Loaded
 from dpsql.database.encoding import data_type, decode, edge_texts, tick
-from dpsql.database.formulas import formula_of, is_there
+from dpsql.database.formulas import formula_of, is_there, numbered_case
+from dpsql.database.moments import FINEST, LARGEST_WEIGHT, Branch, moments_of, unit_of
 from dpsql.database.scratch import check_expressions, scratch
-from dpsql.domain import FLOAT_TYPES, INTEGER_TYPES, Attribute, Domain, decimal_scale
+from dpsql.domain import INTEGER_TYPES, Attribute, Domain, decimal_scale
 from dpsql.errors import DomainTooLarge, DpsqlError, InvalidQuery
-from dpsql.formula import COLUMN, Formula, Spans, values_of
-from dpsql.linear import Integers, LinearQuery, Moment, Part
-from dpsql.names import fold
+from dpsql.formula import COLUMN, Formula
+from dpsql.linear import Choice, Integers, LinearQuery, Moment, Part
+from dpsql.names import fold, quote
 from dpsql.query import Aggregate, Query, columns_read
 
 _MOST_POINTS: Final = 4_000_000
@@ -43,9 +44,8 @@ _TOO_MANY_GROUPS: Final = (
     "fewer or coarser columns"
 )
 _MOST_STEPS: Final = 200_000  # of one column, taken value by value
+_MOST_BRANCHES: Final = 64  # formulas in one sum, each of which is counted by itself
 _MOST_CUTS: Final = 2_000  # edges that are not evenly spaced, added to a column's own
-_LARGEST_WEIGHT: Final = 2**32  # so that a thousand million rows of it can be added in 64 bits
-_FINEST: Final = 2**30  # steps into which the largest weight of a DOUBLE is divided
 _COMPARES: Final = (
     exp.EQ,
     exp.NEQ,
@@ -77,9 +77,8 @@ _ORDERED: Final = (
     exp.DataType.Type.TIMESTAMP_S,
     exp.DataType.Type.TIMESTAMP_MS,
 )
-_SMALLEST_SUMMED, _LARGEST_SUMMED = Fraction(1, 10**100), Fraction(10**100)
-_FARTHEST: Final = 1000
 _SECOND: Final = {"TIME": 1_000_000, "TIMESTAMP": 1_000_000, "TIMESTAMP_MS": 1000, "TIMESTAMP_S": 1}  # in ticks
+_WRITTEN: Final = "dpsql_written"  # of an expression of ours: the user's
 _PERIODS: Final = (86_400, 3600, 60, 1)  # seconds: a day, an hour, a minute, a second
 _CLOCK_PARTS: Final = {"hour": 3600, "minute": 60, "second": 1}
 _DATE_PARTS: Final = frozenset(
@@ -132,113 +131,6 @@ def weights_of(aggregates: Sequence[Aggregate]) -> tuple[list[_Weight], list[tup
             parts.append(_Weight(None, aggregate.filters, aggregate.kind == "units"))
         made_of.append(tuple(found.setdefault(part, len(found)) for part in parts))
     return list(found), made_of
-
-
-@dataclass(frozen=True)
-class _Summed:
-    """The argument of a sum that is a formula of one column's own values."""
-
-    column: str
-    formula: Formula
-    kind: str
-
-
-def _stretches(attribute: Attribute, breaks: Iterable[float]) -> tuple[Integers, Spans]:
-    """The values of a column in bins, cut at the bins' edges and at `breaks`: the code of each stretch, and its ends.
-
-    After those come OTHER and NULL, where there are such codes.
-    """
-    ticks = np.array(attribute.ticks, np.float64 if attribute.is_float else np.int64)
-    scale = 10 ** (decimal_scale(attribute.type) or 0)
-    cuts: list[Any] = []
-    for value in breaks:
-        if attribute.is_float:
-            cuts += [value, float(np.nextafter(value, np.inf))]
-        elif abs(value) * scale < 2.0**62:
-            cuts += [math.ceil(Fraction(value) * scale), math.floor(Fraction(value) * scale) + 1]
-    inside = [cut for cut in cuts if ticks[0] < cut < ticks[-1] or (attribute.is_float and cut == ticks[-1])]
-    starts = np.unique(np.concatenate([ticks[:-1], np.array(inside, ticks.dtype)]))
-    last = ticks[-1] if attribute.is_float else ticks[-1] - 1
-    before = np.nextafter(starts[1:], -np.inf) if attribute.is_float else starts[1:] - 1
-    codes = np.minimum(np.searchsorted(ticks, starts, side="right") - 1, attribute.regular - 1)
-    low, high = (ends.astype(np.float64) / scale for ends in (starts, np.append(before, last)))
-    more = [(attribute.other_code, attribute.other), (attribute.null_code, None)]
-    known = [(code, float("nan") if text is None else float(text)) for code, text in more if code is not None]
-    codes = np.append(codes, np.array([code for code, _ in known], np.int64))
-    low, high = (np.append(ends, [value for _, value in known]) for ends in (low, high))
-    none = codes == (-1 if attribute.null_code is None else attribute.null_code)
-    return codes, Spans.of(low, high, ~none, none)
-
-
-def _moment(
-    attribute: Attribute, summed: _Summed, possible: npt.NDArray[np.bool_]
-) -> tuple[Moment, Fraction, npt.NDArray[np.bool_]]:
-    """What rows add to a sum, in steps; the value of a step; and in which codes there is anything to add.
-
-    The bounds are those of the formula in the codes that the conditions leave possible: the weight of a row in another
-    one is 0. Steps are those of the sum's type, or coarser so that no row has more than 2^32, or 2^30 of floats.
-    """
-    name = summed.column
-    codes, column = _stretches(attribute, summed.formula.breaks())
-    values = values_of(summed.formula, column)
-    there = np.zeros(attribute.size, bool)
-    there[codes[values.some]] = True
-    asked = possible[codes]
-    regular = asked & (codes < attribute.regular)
-    counted = regular & values.some
-    if not (np.isfinite(values.low[counted]).all() and np.isfinite(values.high[counted]).all()):
-        raise InvalidQuery(f"query: a sum of {name!r} is not finite for some values of the declared domain")
-    low, high = _hull(values, counted)
-    if (regular & values.none & there[codes]).any():  # such rows add nothing
-        low, high = min(low, Fraction(0)), max(high, Fraction(0))
-    within = max(abs(low), abs(high))
-    unit = _unit_of(summed.kind) or Fraction(0)
-    if not unit and within and not _SMALLEST_SUMMED <= within <= _LARGEST_SUMMED:
-        raise InvalidQuery(
-            f"query: the values of {name!r} are up to {float(within):.3g}, too large or too small to be "
-            "summed: declare other bounds"
-        )
-    apart = {"outside": attribute.other_code, "missing": attribute.null_code}
-    alone = {
-        which: _of_code(values, codes == code, attribute, within)
-        for which, code in apart.items()
-        if code is not None and possible[code] and there[code]
-    }
-    if alone and not counted.any():
-        low = high = next(iter(alone.values()))
-    low, high = min(low, *alone.values(), low), max(high, *alone.values(), high)
-    largest, most = max(abs(low), abs(high)), _LARGEST_WEIGHT if unit else _FINEST
-    unit = unit or (Fraction(2) ** (math.floor(math.log2(largest)) - most.bit_length()) if largest else Fraction(1))
-    while largest > unit * most:
-        unit *= 2
-    bounds = math.floor(low / unit), math.ceil(high / unit)
-    steps = {which: min(max(round(alone.get(which, Fraction(0)) / unit), bounds[0]), bounds[1]) for which in apart}
-    if attribute.null_code is None:  # a NULL counts as what is outside, and so adds what that adds
-        steps["missing"] = steps["outside"]
-    return Moment(name, float(1 / unit), *bounds, formula=summed.formula, **steps), unit, there
-
-
-def _hull(values: Spans, chosen: npt.NDArray[np.bool_]) -> tuple[Fraction, Fraction]:
-    """The ends of some spans together; 0 of none."""
-    if not chosen.any():
-        return Fraction(0), Fraction(0)
-    return Fraction(float(values.low[chosen].min())), Fraction(float(values.high[chosen].max()))
-
-
-def _of_code(values: Spans, chosen: npt.NDArray[np.bool_], attribute: Attribute, within: Fraction) -> Fraction:
-    """What OTHER or NULL adds, if it can be summed beside what the values in the bins add."""
-    value = float(values.low[chosen][0])
-    if not math.isfinite(value) or (within and abs(Fraction(value)) > _FARTHEST * within):
-        if attribute.other is None:
-            raise InvalidQuery(
-                f"query: what is added for a NULL of {attribute.name!r} is too far from its bins to be summed with "
-                "them: say a constant nearer to them"
-            )
-        raise InvalidQuery(
-            f"query: {attribute.name!r} has other := {attribute.other}, too far from its bins to be summed with them: "
-            "declare another one"
-        )
-    return Fraction(value)
 
 
 def evaluate(source: Source, domain: Domain, query: Query, dimensions: Sequence[Loaded] = ()) -> Evaluated:
@@ -324,6 +216,14 @@ def _components(domain: Domain, trees: Sequence[exp.Expr]) -> list[tuple[str, ..
     return sorted(found, key=lambda names: domain.names.index(names[0])) or [()]
 
 
+@dataclass(frozen=True)
+class _Summed:
+    """The argument of a sum of columns' own values: formulas of one column each, of which every cell takes one."""
+
+    branches: tuple[tuple[str, Formula], ...]
+    kind: str
+
+
 @dataclass
 class _Column:
     """The values of one attribute at which expressions are tried, sorted by code."""
@@ -333,9 +233,10 @@ class _Column:
     ticks: npt.NDArray[Any]
 
     @staticmethod
-    def of(attribute: Attribute, constants: Sequence[int | float]) -> _Column:
+    def of(attribute: Attribute, constants: Sequence[int | float], *, tried: bool) -> _Column:
+        """The lowest value of each code; where expressions read the column, others in its bins too."""
         codes, ticks = [np.arange(attribute.size)], [_lowest(attribute, np.arange(attribute.size))]
-        for more_codes, more_ticks in _inside(attribute, constants):
+        for more_codes, more_ticks in _inside(attribute, constants) if tried else ():
             codes.append(np.asarray(more_codes, np.int64))
             ticks.append(np.asarray(more_ticks))
         together = np.concatenate(codes)
@@ -414,33 +315,46 @@ class _Piece:
             for weight in weights
         ]
         attributes = [domain.by_name[name] for name in names]
-        self.moments: dict[int, Moment] = {}
+        self.moments: dict[int, Moment | Choice] = {}
         self._summed: dict[int, _Summed] = {}
         self._sum_values_of([attribute for attribute in attributes if not _all_tried(attribute)], plain=True)
         try:
             self._evaluate(attributes)
-        except _Varies as varies:
-            self._refine(attributes, varies)
+        except (_Varies, DomainTooLarge) as problem:
+            self._refine(attributes, problem)
         for number, summed in self._summed.items():
             self._sum(number, summed)
 
     def _sum(self, number: int, summed: _Summed) -> None:
-        """Make a weight, which is whether its filters hold, a sum of values, within what they leave of the column."""
-        place = self.names.index(summed.column)
-        shape = [attribute.size for attribute in self.attributes]
-        codes = np.unravel_index(np.arange(math.prod(shape)), shape)[place]
-        possible = np.zeros(shape[place], bool)
-        possible[codes[self.factors[number] != 0]] = True
-        found = _moment(self.attributes[place], summed, possible)
-        self.moments[number], self.units[number], there = found
-        self.factors[number] = self.factors[number] * there[codes]
+        """Make a weight, which is the branch that a cell takes and 0 where it does not count, a sum of values.
 
-    def _refine(self, attributes: list[Attribute], varies: _Varies) -> None:
+        Its bounds are those of the values that its filters and conditions leave of the columns.
+        """
+        picks, shape = self.factors[number], [attribute.size for attribute in self.attributes]
+        every = dict(zip(self.names, np.unravel_index(np.arange(math.prod(shape)), shape), strict=True))
+        columns = dict(zip(self.names, self.attributes, strict=True))
+        branches = []
+        for branch, (name, formula) in enumerate(summed.branches, start=1):
+            possible = np.zeros(columns[name].size, bool)
+            possible[every[name][picks == branch]] = True
+            branches.append(Branch(columns[name], formula, possible))
+        moments, self.units[number], there = moments_of(branches, summed.kind)
+        for branch, (of_codes, (name, _)) in enumerate(zip(there, summed.branches, strict=True), start=1):
+            picks = np.where((picks == branch) & ~of_codes[every[name]], 0, picks)
+        taken = np.unique(picks[picks > 0])
+        self.factors[number] = (picks > 0).astype(np.int64)
+        if len(taken) > 1:
+            self.moments[number] = Choice(moments, self.names, picks.astype(np.uint8).tobytes())
+        else:
+            self.moments[number] = moments[int(taken[0]) - 1 if len(taken) else 0]
+
+    def _refine(self, attributes: list[Attribute], problem: _Varies | DomainTooLarge) -> None:
         """Evaluate on finer bins, or sum a column's own values, or both: the first that leaves nothing unknown."""
-        if self._fits(attributes, [attributes]):
+        varies = isinstance(problem, _Varies)
+        if varies and self._fits(attributes, [attributes]):
             return
         if not self._sum_values_of(attributes):
-            raise varies.refusal()
+            raise problem.refusal() if isinstance(problem, _Varies) else problem
         try:
             self._evaluate(attributes)
         except _Varies as still:
@@ -469,21 +383,52 @@ class _Piece:
             attributes: of which those of numbers in wide bins are looked at.
             plain: only where the argument is the column itself.
         """
-        wide = {a.name: a for a in attributes if a.kind == "bins" and not a.has_single_values and a.is_number}
+        numbers = {a.name: a for a in attributes if a.kind == "bins" and a.is_number}
+        wide = {name for name, attribute in numbers.items() if not attribute.has_single_values}
         found = {}
         for number, (argument, filters) in enumerate(self._weights):
-            names: set[str] = set() if argument is None else columns_read(argument)
-            if argument is None or len(names) != 1 or not names <= set(wide):
+            if argument is None or wide.isdisjoint(columns_read(argument)):
                 continue
-            attribute = wide[names.pop()]
-            formula = formula_of(argument, attribute.name, partial(self._number, attribute))
-            if formula is None or (plain and formula != COLUMN):
+            pick: exp.Expr | None = None
+            branch = self._branch(argument, numbers)
+            if branch is not None and (branch[1] == COLUMN or not plain):
+                kind = numbers[branch[0]].type if branch[1] == COLUMN else self._kind(argument)
+                found[number] = _Summed((branch,), kind)
+            elif not plain:
+                branches, pick = self._branches(argument, numbers)
+                if not branches:
+                    continue
+                found[number] = _Summed(branches, self._kind(argument))
+            else:
                 continue
-            kind = attribute.type if formula == COLUMN else self._kind(argument)
-            found[number] = _Summed(attribute.name, formula, kind)
-            self._weights[number] = None, filters
+            self._weights[number] = pick, filters
         self._summed |= found
         return bool(found)
+
+    def _branch(self, tree: exp.Expr, columns: Mapping[str, Attribute]) -> tuple[str, Formula] | None:
+        """An expression of one of some columns, or of none, as a formula; None if it is no such thing."""
+        names = columns_read(tree) or set(itertools.islice(columns, 1))
+        if len(names) != 1 or not names <= set(columns):
+            return None
+        attribute = columns[names.pop()]
+        formula = formula_of(tree, attribute.name, partial(self._number, attribute))
+        return None if formula is None else (attribute.name, formula)
+
+    def _branches(
+        self, argument: exp.Expr, columns: Mapping[str, Attribute]
+    ) -> tuple[tuple[tuple[str, Formula], ...], exp.Expr | None]:
+        """The formulas in the branches of a CASE, and the CASE of their numbers from 1 on; none if it is none."""
+        found: dict[tuple[str, Formula], int] = {}
+
+        def number_of(tree: exp.Expr) -> int | None:
+            branch = self._branch(tree, columns)
+            return None if branch is None else found.setdefault(branch, len(found) + 1)
+
+        pick = numbered_case(argument, number_of)
+        if pick is None or len(found) > _MOST_BRANCHES:
+            return (), None
+        pick.meta[_WRITTEN] = argument
+        return tuple(found), pick
 
     def _number(self, attribute: Attribute, tree: exp.Expr) -> float | None:
         """A constant of a formula, in the type of its column if that is FLOAT."""
@@ -514,7 +459,8 @@ class _Piece:
         self.attributes = tuple(attributes)
         self.names = tuple(attribute.name for attribute in attributes)
         shape = [attribute.size for attribute in attributes]
-        columns = [_Column.of(a, list(self._constants(a))) for a in attributes]
+        read = set().union(*(columns_read(tree) for tree in self._trees))
+        columns = [_Column.of(a, list(self._constants(a)), tried=a.name in read) for a in attributes]
         points = math.prod(len(column.codes) for column in columns)
         _check_points(self.names, points)
         picked = np.unravel_index(np.arange(points), [len(c.codes) for c in columns]) if columns else ()
@@ -555,7 +501,7 @@ class _Piece:
         self._empty.register("dpsql_points", frame)
         try:
             kinds = {row[0]: row[1] for row in self._empty.execute(f"DESCRIBE {_sql(evaluated)}").fetchall()}
-            self._units = {name: _unit_of(kinds[name]) for name in wanted if name.startswith("w")}
+            self._units = {name: unit_of(kinds[name]) for name in wanted if name.startswith("w")}
             columns = [_whole_number(name, kinds[name]) if name in self._units else exp.column(name) for name in wanted]
             final = exp.select(point, *columns).from_(evaluated.subquery("dpsql_values")).order_by(point)
             return dict(self._empty.execute(_sql(final)).fetchnumpy())
@@ -595,10 +541,10 @@ class _Piece:
         unit = self._units[name]
         plain = np.ma.filled(masked.astype(np.float64), 0.0)
         if not all(map(_all_tried, self.attributes)):
-            self._constant(plain, tree)  # what differs inside a bin may yet be summed value by value
+            self._constant(plain, tree, summed=True)  # what differs inside a bin may yet be summed value by value
         if not np.isfinite(plain).all():
             raise InvalidQuery(f"query: {_sql(tree)} is not finite for some values of the declared domain")
-        if np.abs(plain).max(initial=0.0) > _LARGEST_WEIGHT:
+        if np.abs(plain).max(initial=0.0) > LARGEST_WEIGHT:
             raise InvalidQuery(
                 f"query: {_sql(tree)} is as large as {np.abs(plain).max():.3g} on the declared domain, more than 2^32 "
                 "steps of its type: divide it, or cast it to a coarser type"
@@ -609,31 +555,41 @@ class _Piece:
             whole, unit = plain.astype(np.int64), Fraction(1)
         else:
             exponent = math.ceil(math.log2(np.abs(plain).max()))
-            unit = Fraction(2) ** exponent / _FINEST
+            unit = Fraction(2) ** exponent / FINEST
             whole = np.rint(plain / float(unit)).astype(np.int64)
-        return self._constant(whole, tree), unit
+        return self._constant(whole, tree, summed=True), unit
 
-    def _constant(self, values: npt.NDArray[Any], tree: exp.Expr) -> Integers:
-        """The value in each cell, of the values at its points."""
+    def _constant(self, values: npt.NDArray[Any], tree: exp.Expr, *, summed: bool = False) -> Integers:
+        """The value in each cell, of the values at its points.
+
+        Args:
+            values: at all points.
+            tree: what they are of.
+            summed: whether it is the argument of a sum.
+        """
         if len(values) == len(self._starts):
             return values[self._order]
         ordered = values[self._order]
         low, high = np.minimum.reduceat(ordered, self._starts), np.maximum.reduceat(ordered, self._starts)
         differs = low != high
         if differs.any():
-            raise _Varies(tree, self.attributes, int(np.flatnonzero(differs)[0]))
+            raise _Varies(tree, self.attributes, int(np.flatnonzero(differs)[0]), summed=summed)
         for attribute in self.attributes:
             if not _all_tried(attribute) and not _told_by_ends(tree, attribute):
-                raise _Varies(tree, self.attributes, None)
+                raise _Varies(tree, self.attributes, None, summed=summed)
         return low
+
+    @property
+    def _trees(self) -> list[exp.Expr]:
+        """All expressions that are evaluated."""
+        arguments = [tree for argument, filters in self._weights for tree in (argument, *filters) if tree is not None]
+        return [*self._key_trees, *self._filters, *arguments]
 
     def _constants(self, attribute: Attribute) -> Iterator[int | float]:
         """The ticks of the constants in the part's expressions that are of the attribute's type."""
         if attribute.kind != "bins" or _all_tried(attribute):
             return
-        trees = [*self._key_trees, *self._filters]
-        trees += [tree for argument, filters in self._weights for tree in (argument, *filters) if tree is not None]
-        found = itertools.chain.from_iterable(tree.find_all(exp.Column) for tree in trees)
+        found = itertools.chain.from_iterable(tree.find_all(exp.Column) for tree in self._trees)
         compared = [column for column in found if column.name == attribute.name and not column.table]
         constants = itertools.chain.from_iterable(_operands(column) or () for column in compared)
         operands = {_sql(other): other for other in constants if not isinstance(other, exp.Null)}
@@ -663,8 +619,9 @@ class _Piece:
 class _Varies(Exception):
     """An expression is not the same in all of a bin."""
 
-    def __init__(self, tree: exp.Expr, attributes: Sequence[Attribute], cell: int | None) -> None:
-        self._tree, self._attributes, self._cell = tree, attributes, cell
+    def __init__(self, tree: exp.Expr, attributes: Sequence[Attribute], cell: int | None, *, summed: bool) -> None:
+        self._tree, self._attributes, self._cell = tree.meta.get(_WRITTEN, tree), attributes, cell
+        self._sums_several = summed and len(columns_read(self._tree)) > 1
 
     def refusal(self) -> InvalidQuery:
         """What to tell."""
@@ -677,10 +634,12 @@ class _Varies(Exception):
         ]
         attribute, code = wide[0]
         where = f"in the bin {attribute.labels()[code]} of" if code is not None else "in every bin of"
+        of_one = f"sum one column where a condition holds, as sum({quote(attribute.name)}) FILTER (WHERE …); or "
+        edges = f"{', '.join(attribute.edges[:12])}{', …' if len(attribute.edges) > 12 else ''}"
         return InvalidQuery(
-            f"query: {_sql(self._tree)} is not known to be the same {where} {attribute.name!r}: use the edges of its "
-            f"bins ({', '.join(attribute.edges[:12])}{', …' if len(attribute.edges) > 12 else ''}), or the owner "
-            f"declares edges where it changes with dp_domain(…, {attribute.name!r}, edges := […])"
+            f"query: {_sql(self._tree)} is not known to be the same {where} {attribute.name!r}: "
+            f"{of_one if self._sums_several else ''}use the edges of its bins ({edges}), or the owner declares edges "
+            f"where it changes with dp_domain(…, {attribute.name!r}, edges := […])"
         )
 
 
@@ -819,22 +778,6 @@ def _holds(tree: exp.Expr) -> exp.Expr:
     return exp.Coalesce(this=truth, expressions=[exp.false()])
 
 
-def _unit_of(kind: str) -> Fraction | None:
-    """The step of a summed type; None for floats.
-
-    Raises:
-        InvalidQuery: it cannot be summed.
-    """
-    if kind == "BOOLEAN" or kind in INTEGER_TYPES:
-        return Fraction(1)
-    scale = decimal_scale(kind)
-    if scale is not None:
-        return Fraction(1, 10**scale)
-    if kind in FLOAT_TYPES:
-        return None
-    raise InvalidQuery(f"query: sum and avg take numbers, not {kind}: cast the argument to one")
-
-
 def _whole_number(name: str, kind: str) -> exp.Expr:
     """A weight as a DOUBLE: of a DECIMAL in its steps, which stay exact up to 2^53."""
     value: exp.Expr = exp.column(name)
@@ -865,7 +808,7 @@ def _joined(domain: Domain, query: Query, weights: Sequence[_Weight], pieces: Se
     linear = LinearQuery(refined, tuple(parts), units_of, moments)
     if sum(linear.groups) > _MOST_GROUPS:
         raise DomainTooLarge(_TOO_MANY_GROUPS.format(sum(linear.groups)))
-    if max(linear.scales) > _LARGEST_WEIGHT:
+    if max(linear.scales) > LARGEST_WEIGHT:
         raise InvalidQuery("query: the weights are too large to be summed exactly: divide them")
     keys, present = [], []
     for number, chosen in enumerate(query.sets):

@@ -37,6 +37,32 @@ def formula_of(tree: exp.Expr, column: str, constant: Constant) -> Formula | Non
         return None
 
 
+def numbered_case(tree: exp.Expr, number: Callable[[exp.Expr], int | None], depth: int = 0) -> exp.Expr | None:
+    """A CASE, or CASEs in one another, with numbers in place of their values; None where a value has no number.
+
+    Args:
+        tree: any expression.
+        number: of a value.
+        depth: how many CASEs it is in.
+    """
+    found = number(tree)
+    if found is not None:
+        return exp.Literal.number(found)
+    tree = tree.unnest()
+    if not isinstance(tree, exp.Case | exp.If) or depth > _DEEPEST:
+        return None
+    name = "default" if isinstance(tree, exp.Case) else "false"
+    branches = tree.args["ifs"] if isinstance(tree, exp.Case) else [tree]
+    last = tree.args.get(name) or exp.null()
+    values = [numbered_case(value, number, depth + 1) for value in (*(b.args["true"] for b in branches), last)]
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return None
+    ifs = [exp.If(this=b.this.copy(), true=value) for b, value in zip(branches, known[:-1], strict=True)]
+    subject = tree.this.copy() if isinstance(tree, exp.Case) and tree.this is not None else None
+    return exp.Case(this=subject, ifs=ifs, default=known[-1])
+
+
 class _Reader:
     def __init__(self, column: str, constant: Constant) -> None:
         self._column, self._constant, self._nodes = column, constant, 0

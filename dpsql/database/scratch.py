@@ -115,11 +115,17 @@ def one_scratch() -> Iterator[None]:
 _thread: Final = threading.local()
 
 
-def check_syntax(text: str) -> None:
+def check_syntax(text: str, what: str = "query", error_of: type[DpsqlError] = InvalidQuery, instead: str = "") -> None:
     """Refuse a text that DuckDB cannot parse, in DuckDB's words, which point to the place. It is parsed, never run.
 
+    Args:
+        text: SQL.
+        what: it is.
+        error_of: the error's class.
+        instead: what is said below DuckDB's words.
+
     Raises:
-        InvalidQuery: with the message of DuckDB's parser.
+        DpsqlError: of that class, with the message of DuckDB's parser.
     """
     if len(text) > _LONGEST_PARSED or text.count("(") > _DEEPEST_PARSED:  # so that no parser runs out of room
         return
@@ -128,7 +134,8 @@ def check_syntax(text: str) -> None:
             empty.extract_statements(text)
         except duckdb.ParserException as error:
             deep = "expression depth" in str(error)  # whose advice is a setting, which dpsql does not follow
-            raise InvalidQuery("query: nested too deeply" if deep else f"query: {error}") from None
+            told = "nested too deeply" if deep else "\n\n".join(filter(None, (str(error).rstrip(), instead)))
+            raise error_of(f"{what}: {told}") from None
 
 
 @lru_cache(maxsize=1)

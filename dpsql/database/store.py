@@ -60,6 +60,11 @@ Result = TypeVar("Result")
 _ATTEMPTS: Final = 200
 MOST_RETRIES: Final = 3
 """How often rows are read again for a release that was stopped, before it has a new answer."""
+MOST_STOPPED: Final = 32
+"""How many releases of a table may be charged and not published before no more is charged.
+
+Whether a release is stopped may depend on the rows, and its charge, however small, does not pay for that.
+"""
 _BESIDE: Final = ", beside what earlier releases told, whose measurements it may use"
 _MARKING_ATTEMPTS: Final = 5
 _MOST_EARLIER: Final = 5_000_000  # cells of earlier releases that one reads
@@ -113,6 +118,13 @@ _GRANTED_MORE: Final = """
     ORDER BY r.number LIMIT 1
 """
 """A release that may have spent more than was charged for it."""
+
+
+_WITHDRAWN: Final = """
+    SELECT content->>'$.key' FROM dpsql.event
+    WHERE number > $known AND (content->>'$.kind') = 'withdraw' AND CAST(content->>'$.told' AS BIGINT) <= $known
+"""
+"""The releases that had been published at an event and were taken back later; their answers stay the same."""
 
 
 class _TooDear(Exception):
@@ -863,6 +875,16 @@ class Books:
         """Nothing more is charged."""
         return self._change(source, "retire", reason, lambda _: ("retired = true", {}))
 
+    def forgive(self, source: str, reason: str) -> Account:
+        """Releases that were stopped until now no longer count; what they cost stays spent."""
+
+        def work() -> Account:
+            self._look()
+            self._event("forgive", source, reason=reason)
+            return self._account_now(source)
+
+        return self._transaction(work)
+
     def unprotect(self, source: str, reason: str) -> None:
         """Take back the protection of a table to which nothing was ever charged: its account, domains and constraints.
 
@@ -1046,7 +1068,8 @@ class Books:
         Raises:
             InsufficientBudget: the account has less than `budget` left, or of δ; nothing was changed.
             BooksError: the database is read-only, or the ledger, an account and the head do not fit together.
-            DpsqlError: a setting that is the owner's is not what it was; see `dpsql.database.settings`.
+            DpsqlError: a setting that is the owner's is not what it was, see `dpsql.database.settings`; or too many
+                releases of the source were stopped.
         """
         check_owned(self._cursor)
         self.check_writable()
@@ -1065,6 +1088,7 @@ class Books:
             if known is not None:
                 return known
             self._refuse_lost(key, before.state.anchor)
+            _refuse_stopped(source, before.state)
             if failure is not None:
                 self._fail(source, failure)
             charged = self._run(
@@ -1306,11 +1330,12 @@ class Books:
         known = json.loads(entry.request).get("earlier") or 0
         if isinstance(known, list):  # as the first format has them
             return known[::-1][:_MOST_EARLIER_RELEASES]
-        sql = (
-            "SELECT r.key FROM dpsql.release AS r JOIN dpsql.account AS a ON a.source = r.source "
-            "WHERE r.source = $source AND r.state = 'published' AND r.told <= $known AND r.number > a.since "
-            "ORDER BY r.number DESC LIMIT $most"
-        )
+        sql = f"""
+            SELECT r.key FROM dpsql.release AS r JOIN dpsql.account AS a ON a.source = r.source
+            WHERE r.source = $source AND r.number > a.since
+              AND ((r.state = 'published' AND r.told <= $known) OR r.key IN ({_WITHDRAWN}))
+            ORDER BY r.number DESC LIMIT $most
+        """  # noqa: S608
         row = {"source": entry.source, "known": known, "most": _MOST_EARLIER_RELEASES}
         return [key for (key,) in self._run(sql, row)]
 
@@ -1413,10 +1438,10 @@ class Books:
         def work() -> None:
             accounts = self._look()
             sql = (
-                "SELECT e.content->>'$.answers' FROM dpsql.release AS r JOIN dpsql.event AS e ON e.number = r.told "
-                "WHERE r.key = $key"
+                "SELECT r.told, e.content->>'$.answers' FROM dpsql.release AS r "
+                "JOIN dpsql.event AS e ON e.number = r.told WHERE r.key = $key"
             )
-            told = self._run(sql, {"key": entry.key})[0][0]
+            told, answers = self._run(sql, {"key": entry.key})[0]
             self._cursor.execute(f"DROP TABLE IF EXISTS {rows_table(self.catalog, entry).sql(dialect='duckdb')}")
             self._run(
                 "UPDATE dpsql.release SET state = 'reserved', rows = NULL, report = NULL, told = NULL WHERE key = $key",
@@ -1431,7 +1456,8 @@ class Books:
                 paid=_paid(entry),
                 rho=str(units(entry.rho)),
                 gdp=str(units(entry.gdp)),
-                answers=told,
+                answers=answers,
+                told=told,
                 reason=reason,
             )
 
@@ -1627,6 +1653,21 @@ def _account(row: Sequence[Any]) -> Account:
     for name in _IN_UNITS:
         known[name] = None if known[name] is None else known[name] * RHO_UNIT
     return Account(neighbours=neighbours, **known)
+
+
+def _refuse_stopped(source: str, state: course.State) -> None:
+    """Refuse to charge where many releases are not published.
+
+    Raises:
+        DpsqlError: as many as may be.
+    """
+    if state.stopped(source) >= MOST_STOPPED:
+        raise DpsqlError(
+            f"{MOST_STOPPED} releases of {source!r} were charged and are not published: they are under way, were "
+            "stopped, or failed. What stops a release may depend on the rows, so nothing more is charged. Ask for "
+            "those again as they were asked for, free (FROM dp_releases() WHERE state <> 'published'); or the owner "
+            f"says dpsql ledger forgive <file> {source} --reason '…', in Python db.forgive('{source}', reason)"
+        )
 
 
 def _told(rows: Sequence[Sequence[Any]]) -> dict[str, dict[str, Any]]:

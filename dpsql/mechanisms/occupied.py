@@ -79,7 +79,7 @@ class Occupied:
 
     def places(self, clique: Clique) -> tuple[Any, ...]:
         """Of a marginal's table, the part with occupied codes."""
-        return np.ix_(*(self.codes[name] for name in clique)) if clique else (slice(None),)
+        return np.ix_(*(self.codes[name] for name in clique))
 
     def measurements(self, measured: Iterable[Measurement]) -> list[Measurement]:
         """Whole marginals without the cells that are left out; others as they are."""

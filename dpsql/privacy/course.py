@@ -75,6 +75,8 @@ class State:
         unfinished: releases that may still be measured, by the key of their request.
         published: of each source, how many releases were published since its account was opened or reset.
         charged: the sources that anything was ever charged to.
+        failed: of each source, how many releases failed since its account was opened or reset, or its owner forgave.
+        forgiven: of each source, the number of the event with which its owner last forgave.
         anchor: the number of the last event with which the chain began anew; 0 where it never did.
         accepting: whether all events since then were the accounts that were accepted with it.
         version: of the newest event.
@@ -85,10 +87,21 @@ class State:
     unfinished: Mapping[str, Unfinished] = field(default_factory=dict)
     published: Mapping[str, int] = field(default_factory=dict)
     charged: frozenset[str] = frozenset()
+    failed: Mapping[str, int] = field(default_factory=dict)
+    forgiven: Mapping[str, int] = field(default_factory=dict)
     anchor: int = 0
     accepting: bool = False
     version: int = 1
     key: str | None = None
+
+    def stopped(self, source: str) -> int:
+        """How many releases of a source were charged and are not published: under way, stopped or failed.
+
+        Those that the owner forgave do not count.
+        """
+        since = self.forgiven.get(source, 0)
+        begun = sum(one.source == source and one.number > since for one in self.unfinished.values())
+        return begun + self.failed.get(source, 0)
 
     def to_json(self) -> dict[str, Any]:
         """All but the accounts, for JSON."""
@@ -107,6 +120,8 @@ def state_from(accounts: Mapping[str, Facts], told: Mapping[str, Any]) -> State:
         unfinished={key: Unfinished(**charged) for key, charged in told["unfinished"].items()},
         published={source: int(count) for source, count in told["published"].items()},
         charged=frozenset(told["charged"]),
+        failed={source: int(count) for source, count in told.get("failed", {}).items()},
+        forgiven={source: int(number) for source, number in told.get("forgiven", {}).items()},
         anchor=int(told["anchor"]),
         accepting=bool(told["accepting"]),
         version=int(told["version"]),
@@ -330,7 +345,8 @@ def _reset(state: State, event: Mapping[str, Any]) -> State:
     anew = _opened(event, float(before["epsilon"]), float(before["delta"]))
     facts = {**before, **anew, "unit_choice": event["account"]["unit_choice"]}
     unfinished = {key: charged for key, charged in state.unfinished.items() if charged.source != source}
-    return _with(state, source, facts, unfinished=unfinished, published={**state.published, source: 0})
+    none = {**state.published, source: 0}, {**state.failed, source: 0}
+    return _with(state, source, facts, unfinished=unfinished, published=none[0], failed=none[1])
 
 
 def _retire(state: State, event: Mapping[str, Any]) -> State:
@@ -368,7 +384,17 @@ def _withdraw(state: State, event: Mapping[str, Any]) -> State:
 
 
 def _fail(state: State, event: Mapping[str, Any]) -> State:
-    return replace(state, unfinished=_without(state, event["key"]))
+    charged, source = state.unfinished.get(event["key"]), event["source"]
+    counts = charged is not None and charged.number > state.forgiven.get(source, 0)
+    failed = {**state.failed, source: state.failed.get(source, 0) + counts}
+    return replace(state, unfinished=_without(state, event["key"]), failed=failed)
+
+
+def _forgive(state: State, event: Mapping[str, Any]) -> State:
+    """Releases that were stopped until now no longer count; what they cost stays spent."""
+    source = _before(state, event)["source"]
+    none = {**state.failed, source: 0}
+    return replace(state, failed=none, forgiven={**state.forgiven, source: event["number"]})
 
 
 def _without(state: State, key: str) -> dict[str, Unfinished]:
@@ -422,6 +448,7 @@ _RULES: Final[Mapping[str, Callable[[State, Mapping[str, Any]], State]]] = {
     "publish": _publish,
     "withdraw": _withdraw,
     "fail": _fail,
+    "forgive": _forgive,
     "retry": _retry,
     "raise": _raise,
     "reset": _reset,

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from dpsql.domain import Attribute, Clique, Domain
 from dpsql.errors import DpsqlError, InvalidArgument
-from dpsql.linear import LinearQuery, Moment
+from dpsql.linear import Choice, LinearQuery, Moment
 from dpsql.marginal import Marginal, Measurement, NoiseName, Presence
 from dpsql.neighbours import Neighbours
 from dpsql.prior import Prior
@@ -630,8 +630,14 @@ class Curator:
 def exact_answers(counter: Counter, query: LinearQuery) -> list[Integers]:
     """The answers without noise, of each grouping set, shape (aggregates, groups): for the curator alone."""
     presence = counter.presence(query.clique) if query.units else None
-    sums = {a: counter.sums(query.clique, moment) for a, moment in query.moments.items()}
+    sums = {a: _summed(counter, query, moment) for a, moment in query.moments.items()}
     return query.answers(counter.marginal(query.clique), presence, sums)
+
+
+def _summed(counter: Counter, query: LinearQuery, moment: Moment | Choice) -> Marginal:
+    if isinstance(moment, Moment):
+        return counter.sums(query.clique, moment)
+    return query.chosen(moment, [counter.sums(query.clique, one) for one in moment.moments])
 
 
 def linear_variances(query: LinearQuery, rho: Fraction, neighbours: Neighbours) -> list[Fraction]:

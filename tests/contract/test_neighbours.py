@@ -27,6 +27,7 @@ import dpsql
 from dpsql import answering, release
 from dpsql.database.counting import DuckDBCounter
 from dpsql.database.units import Bound
+from dpsql.linear import Choice
 from dpsql.mechanisms.base import registered
 from dpsql.neighbours import Neighbours
 from dpsql.privacy import curator as curator_module
@@ -47,6 +48,7 @@ VALUES = {
     "m": ["'sad'", "'ok'", "NULL"],
     "x": ["0", "3", "3", "7", "9", "-5", "99", "NULL"],
     "d": ["DATE '2024-01-05'", "DATE '2024-02-09'", "DATE '1999-01-01'", "NULL"],
+    "w": ["2.5", "100", "-100", "-100", "1e6", "NULL"],
 }
 HOW = {
     "rows": {},
@@ -97,7 +99,7 @@ def prepared(kind: str) -> dpsql.Database:
         table, size = f"t{base}", int(generator.integers(8, 20))
         units = ["1", "1", "1", "1", "2", "3", "4", "NULL"] if kind == "units" else ["1"]
         listed = ", ".join(row(generator, str(generator.choice(units))) for _ in range(size))
-        db.sql(f"CREATE TABLE {table}(unit INTEGER, a BOOLEAN, s VARCHAR, m mood, x INTEGER, d DATE)")
+        db.sql(f"CREATE TABLE {table}(unit INTEGER, a BOOLEAN, s VARCHAR, m mood, x INTEGER, d DATE, w DOUBLE)")
         db.sql(f"INSERT INTO {table} VALUES {listed}")
         for other in range(EACH):
             db.sql(f"CREATE TABLE {table}_{other} AS FROM {table}")
@@ -109,6 +111,7 @@ def prepared(kind: str) -> dpsql.Database:
         db.domain(table, "m", values=["sad", "ok"])
         db.domain(table, "x", lower=0, upper=9, bins=5)
         db.domain(table, "d", lower="2024-01-01", upper="2024-03-01", bins=3)
+        db.domain(table, "w", lower=-100, upper=100, bins=4)
         if base:
             db.constraint(table, "a OR s = 'v0'")
     return db
@@ -255,6 +258,8 @@ SHAPES = {
     "groups": "SELECT s, count(*) FROM {t} WHERE x > 2 OR x IS NULL GROUP BY s",
     "filters": "SELECT a, count(*) FILTER (WHERE m = 'sad'), count_if(x > 5), count(x) FROM {t} GROUP BY a",
     "sums": "SELECT s, sum(x), sum(CASE WHEN a THEN 3 ELSE -2 END) FROM {t} GROUP BY s",
+    "cases": "SELECT s, sum(CASE WHEN a THEN w WHEN m = 'sad' THEN x ELSE -w END) FROM {t} GROUP BY s",
+    "averages of cases": "SELECT avg(CASE WHEN a THEN w END), avg(CASE WHEN x > 4 THEN w ELSE 50 END) FROM {t}",
     "averages": "SELECT m, avg(x), count(*) FROM {t} GROUP BY m",
     "cube": "SELECT s, a, count(*), sum(x) FROM {t} GROUP BY CUBE (s, a)",
     "grouping sets": "SELECT s, m, a, count(*) FROM {t} GROUP BY GROUPING SETS ((s), (m, a), ())",
@@ -325,6 +330,14 @@ def test_a_weight_that_is_doubled_is_noticed(tables, found, monkeypatch):
     right = curator_module.exact_answers
     monkeypatch.setattr(curator_module, "exact_answers", lambda *given: [2 * part for part in right(*given)])
     ask(tables, SHAPES["groups"], range(1), "doubled")
+    with pytest.raises(AssertionError):
+        found.check(EACH, 0.0)
+
+
+def test_a_case_of_which_too_small_bounds_are_claimed_is_noticed(tables, found, monkeypatch):
+    for end in ("low", "high"):
+        monkeypatch.setattr(Choice, end, property(lambda choice, end=end: getattr(choice.moments[0], end) // 4))
+    ask(tables, SHAPES["cases"], range(1), "too small")
     with pytest.raises(AssertionError):
         found.check(EACH, 0.0)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dpsql.database.catalog import find_source
 from dpsql.database.counting import DuckDBCounter
 from dpsql.database.encoding import declare_bins
-from dpsql.database.evaluation import _moment, _Summed
+from dpsql.database.moments import Branch, moments_of
 from dpsql.domain import Attribute, Domain
 from dpsql.errors import DomainTooLarge
 from dpsql.fitting.projection import _layout, _Program, device_grid  # the compiled query itself
@@ -190,8 +190,8 @@ def test_no_value_adds_more_than_its_bounds(kind, lower, upper, odd, other):
         )
         source = find_source(con, "t")
         attribute = declare_bins(con, source.column("x"), None, lower, upper, 3, nullable=True, other=other)
-        summed = _Summed("x", COLUMN, kind)
-        moment, unit, _ = _moment(attribute, summed, np.ones(attribute.size, bool))
+        every = Branch(attribute, COLUMN, np.ones(attribute.size, bool))
+        (moment,), unit, _ = moments_of([every], kind)
         inside = con.execute("SELECT sum(x::DOUBLE) FROM t").fetchall()[0][0]
         counter = DuckDBCounter(con.cursor(), source, Domain((attribute,)), once=True)
         steps = int(counter.sums(("x",), moment).counts.sum())

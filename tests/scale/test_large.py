@@ -10,6 +10,7 @@ import duckdb
 import pytest
 
 import dpsql
+from dpsql import release
 from dpsql.cli import main
 from dpsql.database import store
 from dpsql.database.store import Books
@@ -148,13 +149,13 @@ def test_answers_that_are_not_read_back_are_not_published(db):
     assert db.budget().releases.tolist() == [1]
 
 
-def hollow(path, monkeypatch) -> int:
+def hollow(path, monkeypatch, call=CALL) -> int:
     """A database with a release as dpsql 0.1.0 left it on DuckDB 2.0.0: published, and its digest that of no rows."""
     with dpsql.connect(path) as db:
         small(db)
         with monkeypatch.context() as patch:
             patch.setattr(Books, "_digest_of_rows", lambda self, entry: "")
-            rows = len(db.sql(CALL).fetchall())
+            rows = len(db.sql(call).fetchall())
         db.sql("DELETE FROM dpsql.release_2")
     return rows
 
@@ -175,6 +176,51 @@ def test_hollow_releases_are_found_and_made_again(tmp_path, monkeypatch, capsys)
         kinds = [kind for (kind,) in db.sql("SELECT kind FROM dp_ledger() ORDER BY number").fetchall()]
         assert kinds == ["protect", "charge", "publish", "withdraw", "publish"]
     assert main(["ledger", "verify", str(path)]) == 0
+
+
+def earlier_of(db, name: str) -> list[tuple]:
+    """What earlier releases measured that a release may use."""
+    with db.instance.cursor() as cursor:
+        books = Books(cursor, "t")
+        (entry,) = books.find_releases(name)
+        return [(m.clique, m.values.tolist()) for m in books.measurements_for(entry)]
+
+
+def test_what_a_release_may_use_stays_when_an_earlier_one_is_made_again(tmp_path, monkeypatch):
+    """It was charged while the earlier one was published; stopped, it goes on with the same questions."""
+    path = tmp_path / "t.duckdb"
+    hollow(path, monkeypatch)
+    later = CALL.replace("steps := 20", "steps := 20, release := 'later'")
+    with dpsql.connect(path) as db:
+        with monkeypatch.context() as patch:
+            patch.setattr(release, "_make", lambda *_: (_ for _ in ()).throw(dpsql.DpsqlError("stopped")))
+            with pytest.raises(duckdb.Error, match="stopped"):
+                db.sql(later).fetchall()
+            before = earlier_of(db, "later")
+            with pytest.raises(duckdb.Error, match="stopped"):  # taken back, not made again yet
+                db.sql(CALL).fetchall()
+            assert earlier_of(db, "later") == before
+        assert db.sql(CALL).fetchall()
+        assert earlier_of(db, "later") == before
+        assert len(before) > 0
+        assert db.sql(later).fetchall()
+    assert main(["ledger", "verify", str(path)]) == 0
+
+
+def test_a_release_stays_published_whose_prior_is_gone(tmp_path, monkeypatch):
+    """Nothing is taken back of what cannot be made again."""
+    path = tmp_path / "t.duckdb"
+    call = CALL.replace("'t'", "'t', prior := 'known'")
+    with dpsql.connect(path) as db:
+        db.sql("CREATE TABLE known AS SELECT true AS a, false AS b")
+    hollow(path, monkeypatch, call)
+    with dpsql.connect(path) as db:
+        db.sql("ALTER TABLE known RENAME TO away")
+        with pytest.raises(duckdb.Error, match="known"):
+            db.sql(call).fetchall()
+        assert db.sql("SELECT state FROM dp_releases()").fetchall() == [("published",)]
+        db.sql("ALTER TABLE away RENAME TO known")
+        assert len(db.sql(call).fetchall()) > 400
 
 
 def test_a_damaged_journal_is_no_answer(tmp_path):
