@@ -7,6 +7,7 @@ the work polls its count.
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 import duckdb
 
 from dpsql.database.scratch import stopped_by
+from dpsql.errors import Interrupted
 from dpsql.progress import Progress, automatic, breaking
 
 from .extension import Instance, shim
@@ -35,6 +37,39 @@ def watched(instance: Instance) -> Iterator[Progress]:
         progress.close()
         with _lock:
             library.dpsql_unwatch_interrupts()
+
+
+@contextmanager
+def pressed() -> Iterator[None]:
+    """For calls from Python: Ctrl-C that comes while inside stops the work, and is Python's once the work has ended.
+
+    Else Python would raise KeyboardInterrupt anywhere, also where DuckDB loses it: then the call would go on.
+
+    Raises:
+        KeyboardInterrupt: it was pressed, unless the caller has a handler of another kind.
+    """
+    library = shim()
+    with _lock:
+        library.dpsql_watch_interrupts()
+    before, words = library.dpsql_interrupts(), ""
+    try:
+        yield
+    except Interrupted as error:
+        words = str(error)
+        raise
+    finally:
+        with _lock:
+            library.dpsql_unwatch_interrupts()
+        if library.dpsql_interrupts() != before:
+            _hand_on(words)
+
+
+def _hand_on(words: str) -> None:
+    """Let Python's handler of SIGINT see it."""
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(words) from None
 
 
 @contextmanager

@@ -43,6 +43,7 @@ import numpy as np
 import numpy.typing as npt
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from dpsql.aside import aside
 from dpsql.domain import Domain
 from dpsql.errors import DpsqlError
 from dpsql.fitting.compilation import MOST_PROGRAMS, keep_programs, own_program
@@ -168,6 +169,12 @@ def fit_marginals(
         The fit; the same arguments give the same one on the same machine.
     """
     keep_programs()
+    return aside(progress, partial(_fit, domain, measurements, total, settings, seed))
+
+
+def _fit(
+    domain: Domain, measurements: Sequence[Measurement], total: float, settings: Settings, seed: int, progress: Progress
+) -> Fit:
     blocks = Blocks.of(domain)
     used = [m for m in measurements if m.clique and m.cells is None and m.variance > 0]
     prior = one_way_prior(domain, used, total)
