@@ -1,7 +1,7 @@
 """Work that cannot be broken off, as a compilation by JAX is, on a thread of its own: nobody has to wait for it.
 
 The thread is no daemon, because Python ends a daemon inside C++ at exit, which aborts the process. So Python waits at
-exit for a thread that was left. A process of our own, a command, ends without that: see `left`.
+exit for a thread that was left. A process of our own, a command that was interrupted, ends without that.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from dpsql.progress import Progress
 
 Result = TypeVar("Result")
 _POLL_SECONDS: Final = 0.05
-_left: Final[list[threading.Thread]] = []
 
 
 def aside(progress: Progress, work: Callable[[Progress], Result]) -> Result:
@@ -37,25 +36,23 @@ def aside(progress: Progress, work: Callable[[Progress], Result]) -> Result:
         while not task.ended.wait(_POLL_SECONDS):
             progress.check()
     finally:
-        task.leave(thread)
+        task.is_left = True
     return task.result()
 
 
-def left() -> bool:
-    """Whether work that was left still runs."""
-    _left[:] = [thread for thread in _left if thread.is_alive()]
-    return bool(_left)
-
-
 class _Task(Generic[Result]):
-    """Work with its outcome, and the progress that it is given."""
+    """Work with its outcome, and the progress that it is given.
+
+    Attributes:
+        ended: set when there is an outcome.
+        is_left: whether nobody waits for it any more.
+    """
 
     def __init__(self, progress: Progress, work: Callable[[Progress], Result]) -> None:
         self._progress, self._work = progress, work
         self._outcome: list[Result] = []
         self._error: BaseException | None = None
-        self._is_left = False
-        self.ended = threading.Event()
+        self.ended, self.is_left = threading.Event(), False
 
     def run(self) -> None:
         """Do the work, and keep what comes of it."""
@@ -64,13 +61,6 @@ class _Task(Generic[Result]):
         except BaseException as error:
             self._error = error
         self.ended.set()
-
-    def leave(self, thread: threading.Thread) -> None:
-        """Nobody waits for it any more."""
-        self._is_left = True
-        if not self.ended.is_set():
-            left()  # forgets those that have ended
-            _left.append(thread)
 
     def result(self) -> Result:
         """What came of it, also where that is an exception."""
@@ -98,5 +88,5 @@ class _Task(Generic[Result]):
         """See `Progress.close`; the caller closes its own."""
 
     def _check_left(self) -> None:
-        if self._is_left:
+        if self.is_left:
             raise Interrupted

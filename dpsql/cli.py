@@ -242,10 +242,12 @@ _COMMANDS = {
 
 
 def command() -> NoReturn:
-    """Run a command and end the process: at once, also while a compilation by JAX still runs that was interrupted."""
+    """Run a command and end the process.
+
+    One that was interrupted ends at once: its database is closed, and Python would wait for a compilation by JAX.
+    """
     status = main()
-    aside = sys.modules.get("dpsql.aside")
-    if aside is not None and aside.left():
+    if status == _INTERRUPTED:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)

@@ -27,10 +27,10 @@ _lock = threading.Lock()
 def watched(instance: Instance) -> Iterator[Progress]:
     """A progress that stops the work at Ctrl-C or `Instance.interrupt()`."""
     library = shim()
+    before, asked = library.dpsql_interrupts(), instance.interrupts  # read first: one that comes in between counts
     with _lock:
         library.dpsql_watch_interrupts()
-    pressed, asked = library.dpsql_interrupts(), instance.interrupts
-    progress = automatic(lambda: bool(library.dpsql_interrupts() != pressed or instance.interrupts != asked))
+    progress = automatic(lambda: bool(library.dpsql_interrupts() != before or instance.interrupts != asked))
     try:
         yield progress
     finally:
@@ -48,10 +48,10 @@ def pressed() -> Iterator[None]:
     Raises:
         KeyboardInterrupt: it was pressed, unless the caller has a handler of another kind.
     """
-    library = shim()
+    library, words = shim(), ""
+    before = library.dpsql_interrupts()  # read first: one that comes in between counts
     with _lock:
         library.dpsql_watch_interrupts()
-    before, words = library.dpsql_interrupts(), ""
     try:
         yield
     except Interrupted as error:
