@@ -1,7 +1,5 @@
 """`python -m dpsql`."""
 
-import sys
+from dpsql.cli import command
 
-from dpsql.cli import main
-
-sys.exit(main())
+command()

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import duckdb
 
-from dpsql.errors import DpsqlError
+from dpsql.errors import DpsqlError, Interrupted
 
 if TYPE_CHECKING:
     from dpsql.connection import Database
 
 
+_INTERRUPTED: Final = 130  # the status of a process that Ctrl-C ended, as shells have it
 _CHANGES = {
     "raise": "promise a larger epsilon",
     "reset": "begin anew, for rows about other people",
@@ -91,11 +93,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _COMMANDS[options.command](options)
     except (DpsqlError, duckdb.Error, OSError) as error:
         print(f"dpsql: {error}", file=sys.stderr)
-        return 1
+        return _INTERRUPTED if str(Interrupted()) in str(error) else 1
     except KeyboardInterrupt:
-        print("dpsql: interrupted; what was charged is kept, the same command goes on from it", file=sys.stderr)
-        return 130
+        return _say_interrupted()
+    except RuntimeError as error:
+        if str(error) != "Query interrupted":  # what DuckDB makes of Ctrl-C
+            raise
+        return _say_interrupted()
     return 0
+
+
+def _say_interrupted() -> int:
+    print("dpsql: interrupted; what was charged is kept, the same command goes on from it", file=sys.stderr)
+    return _INTERRUPTED
 
 
 def _open(path: str, *, owner: bool = True) -> Database:
@@ -232,5 +242,19 @@ _COMMANDS = {
     "ledger": _ledger,
 }
 
+
+def command() -> NoReturn:
+    """Run a command and end the process.
+
+    One that was interrupted ends at once: its database is closed, and Python would wait for a compilation by JAX.
+    """
+    status = main()
+    if status == _INTERRUPTED:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    command()

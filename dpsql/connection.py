@@ -21,7 +21,7 @@ from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.mechanisms.base import checked, checked_names
 from dpsql.ownership import forgive, raise_budget, reset, retire, settle, unprotect
 from dpsql.privacy.ledger import Account
-from dpsql.progress import automatic, breaking
+from dpsql.progress import breaking
 from dpsql.protection import constrain, declare, protect, unconstrain
 from dpsql.release import Request, Resolved, produce, resolve
 from dpsql.report import marginal_answers, marginal_errors, warnings_of
@@ -35,6 +35,7 @@ from dpsql.udfs.dp_query import DpQuery
 from dpsql.udfs.dp_releases import DpReleases
 from dpsql.udfs.extension import Instance
 from dpsql.udfs.extension import install as _install
+from dpsql.udfs.interrupts import pressed, watched
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -381,16 +382,13 @@ class Database:
         unknown = sorted(set(how) - known)
         if unknown:
             raise InvalidArgument(f"{unknown[0]} is no option of a discovery; there are {', '.join(sorted(known))}")
-        epsilon, asked = checked("epsilon", epsilon, float), self.instance.interrupts
-        with self.instance.cursor() as cursor:
-            resolved = resolve_discovery(
-                cursor, DiscoveryRequest(table, column, epsilon, search_path=self._search_path, **how)
-            )
-        progress = automatic(lambda: self.instance.interrupts != asked)
-        try:
+        epsilon = checked("epsilon", epsilon, float)
+        with pressed(), watched(self.instance) as progress:
+            with self.instance.cursor() as cursor:
+                resolved = resolve_discovery(
+                    cursor, DiscoveryRequest(table, column, epsilon, search_path=self._search_path, **how)
+                )
             return discover(self.instance.cursor, resolved, progress)
-        finally:
-            progress.close()
 
     def constraint(self, table: str, predicate: str, *, remove: bool = False) -> None:
         """State a public fact that every synthetic row must satisfy. See `dp_constraint` in SQL.
@@ -436,6 +434,7 @@ class Database:
         Raises:
             DpsqlError: a child says what is wrong; nothing was charged.
             Interrupted: by `interrupt`; what was charged is kept, the same call goes on from it.
+            KeyboardInterrupt: by Ctrl-C; so too.
 
         >>> with connect() as db:
         ...     _ = db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS sick FROM range(1000) r(i)")
@@ -444,14 +443,11 @@ class Database:
         ...     len(release.df()), release.entry.state
         (500, 'published')
         """
-        asked, request = self.instance.interrupts, self.request(table, epsilon, **how)
-        progress = automatic(lambda: self.instance.interrupts != asked)
-        try:
+        with pressed(), watched(self.instance) as progress:
+            request = self.request(table, epsilon, **how)
             with self.instance.cursor() as cursor, stopped_by(progress), breaking(progress):
                 resolved = resolve(cursor, request)
             entry = produce(self.instance.cursor, resolved, progress)
-        finally:
-            progress.close()
         return Release(self, resolved, entry)
 
     def query(self, sql: str, epsilon: float, **how: Any) -> pd.DataFrame:
@@ -468,6 +464,7 @@ class Database:
         Raises:
             DpsqlError: a child says what is wrong; nothing was charged.
             Interrupted: by `interrupt`; what was charged is kept, the same call goes on from it.
+            KeyboardInterrupt: by Ctrl-C; so too.
 
         >>> with connect() as db:
         ...     _ = db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS sick FROM range(1000) r(i)")
@@ -501,10 +498,11 @@ class Database:
         missing = [name for name, value in given.items() if value is REQUIRED]
         if missing:
             raise InvalidArgument(f"{missing[0]} is missing: say {missing[0]}=…")
-        relation = function(self.instance).bind(Call(function.name, given, self._search_path))  # type: ignore[call-arg]
-        rows = relation.run()
-        with self.instance.cursor() as cursor, own_errors():
-            return cursor.execute(rows).df()
+        with pressed():
+            relation = function(self.instance).bind(Call(function.name, given, self._search_path))  # type: ignore[call-arg]
+            rows = relation.run()
+            with self.instance.cursor() as cursor, own_errors():
+                return cursor.execute(rows).df()
 
     def plan(self, table: str, epsilon: float | None = None, **how: Any) -> pd.DataFrame:
         """What `synthesize` or `query` would measure and how noisily; spends nothing. See `dp_plan`.

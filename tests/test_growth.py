@@ -55,6 +55,58 @@ def megabytes() -> float:
         return int(file.read().split()[1]) * 4096 / 1e6
 
 
+def make_small_table(db: dpsql.Database) -> None:
+    """500 rows of two columns: a release of it is quick."""
+    db.sql("CREATE TABLE t AS SELECT i % 3 AS b, i % 4 = 0 AS c FROM range(500) r(i)")
+    db.protect("t", epsilon=1000, delta=1e-6)
+    db.domain("t", "b", lower=0, upper=2)
+
+
+def stored(db: dpsql.Database) -> float:
+    """Megabytes that DuckDB holds of tables, in memory or as a cache of a file, by its own account."""
+    return float(db.sql("SELECT coalesce(sum(memory_usage_bytes), 0) / 1e6 FROM duckdb_memory()").fetchall()[0][0])
+
+
+def growth_of_many(path: str, releases: int, *, many: bool) -> tuple[float, float]:
+    """Megabytes that the process grows by after the first ten releases of a small table; every fifth has a query too.
+
+    Returns:
+        Without what DuckDB holds of tables; and that.
+    """
+    before, tables, db = 0.0, 0.0, dpsql.connect(path)
+    make_small_table(db)
+    for number in range(releases):
+        if number == 10:
+            before, tables = megabytes(), stored(db)
+        if many:
+            db.close()
+            db = dpsql.connect(path)
+            if path == ":memory:":
+                make_small_table(db)
+        db.synthesize("t", 1.0, release=str(number), reuse=False, **QUICK)
+        if number % 5 == 0:
+            db.query("SELECT b, count(*) AS n FROM t GROUP BY b", epsilon=0.1, release=str(number))
+    tables = stored(db) - tables
+    return megabytes() - before - tables, tables
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("many", [False, True], ids=["on one connection", "on a connection each"])
+@pytest.mark.parametrize("kind", ["memory", "file"])
+def test_five_hundred_releases_do_not_make_the_process_grow(tmp_path, kind, many):
+    """A service runs for months.
+
+    DuckDB holds each stored table in a block of 256 kB at least: for good in memory, of a file up to `memory_limit`. That
+    is what the user keeps, so it counts by itself: no more than a block for each of the 588 tables after the first ten.
+    """
+    path = ":memory:" if kind == "memory" else str(tmp_path / "bank.duckdb")
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        grown, tables = pool.submit(growth_of_many, path, 500, many=many).result()
+    assert grown < 100
+    assert tables < 588 * 0.3
+
+
 def growth(releases: int, *, many: bool) -> float:
     """Megabytes that the process grows by after the first ten releases."""
     before, db = 0.0, dpsql.connect()

@@ -7,6 +7,7 @@ the work polls its count.
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 import duckdb
 
 from dpsql.database.scratch import stopped_by
+from dpsql.errors import Interrupted
 from dpsql.progress import Progress, automatic, breaking
 
 from .extension import Instance, shim
@@ -25,16 +27,49 @@ _lock = threading.Lock()
 def watched(instance: Instance) -> Iterator[Progress]:
     """A progress that stops the work at Ctrl-C or `Instance.interrupt()`."""
     library = shim()
+    before, asked = library.dpsql_interrupts(), instance.interrupts  # read first: one that comes in between counts
     with _lock:
         library.dpsql_watch_interrupts()
-    pressed, asked = library.dpsql_interrupts(), instance.interrupts
-    progress = automatic(lambda: bool(library.dpsql_interrupts() != pressed or instance.interrupts != asked))
+    progress = automatic(lambda: bool(library.dpsql_interrupts() != before or instance.interrupts != asked))
     try:
         yield progress
     finally:
         progress.close()
         with _lock:
             library.dpsql_unwatch_interrupts()
+
+
+@contextmanager
+def pressed() -> Iterator[None]:
+    """For calls from Python: Ctrl-C that comes while inside stops the work, and is Python's once the work has ended.
+
+    Else Python would raise KeyboardInterrupt anywhere, also where DuckDB loses it: then the call would go on.
+
+    Raises:
+        KeyboardInterrupt: it was pressed, unless the caller has a handler of another kind.
+    """
+    library, words = shim(), ""
+    before = library.dpsql_interrupts()  # read first: one that comes in between counts
+    with _lock:
+        library.dpsql_watch_interrupts()
+    try:
+        yield
+    except Interrupted as error:
+        words = str(error)
+        raise
+    finally:
+        with _lock:
+            library.dpsql_unwatch_interrupts()
+        if library.dpsql_interrupts() != before:
+            _hand_on(words)
+
+
+def _hand_on(words: str) -> None:
+    """Let Python's handler of SIGINT see it."""
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(words) from None
 
 
 @contextmanager

@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.aside import aside
 from dpsql.constraint import Allowed
 from dpsql.fitting.compilation import MOST_PROGRAMS, keep_programs, own_program
 from dpsql.fitting.loading import jax, jnp
@@ -109,11 +110,18 @@ def fit_cells(
         codes = np.unravel_index(cell, [blocks.sizes[place] for place in places])
         index[number, : len(places)] = [blocks.offsets[p] + int(code) for p, code in zip(places, codes, strict=True)]
     weight[: len(queries)], target[: len(queries)] = 1, targets
-    advance = _program(places_of(blocks), relaxation, start.shape[1], index.shape)
+    constants = (index, least, weight, target, np.float32(rate), np.float32(tolerance))
+    return aside(progress, partial(_descend, blocks, start, constants, steps, relaxation))
+
+
+def _descend(
+    blocks: Blocks, start: Floats, constants: tuple[Any, ...], steps: int, relaxation: str, progress: Progress
+) -> tuple[Floats, int]:
+    """Adam, in chunks short enough to be interrupted."""
+    advance = _program(places_of(blocks), relaxation, start.shape[1], constants[0].shape)
     d = (start if relaxation == "sparsemax" else np.log(start + _SMALLEST)).astype(np.float32)
     zero = np.zeros_like(d)
     state = _State(d, zero, zero, np.int32(0), np.float32(np.inf), d, np.int32(0))
-    constants = (index, least, weight, target, np.float32(rate), np.float32(tolerance))
     chunk = 1
     progress.stage("projecting", steps)
     while int(state.done) < steps and int(state.waited) < _PATIENCE[relaxation]:

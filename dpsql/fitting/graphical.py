@@ -20,19 +20,17 @@ from __future__ import annotations
 import importlib
 import math
 import string
-import threading
 import warnings
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as NotYet
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.aside import aside
 from dpsql.domain import Clique, Domain
 from dpsql.fitting.compilation import MOST_PROGRAMS, keep_programs, own_program
 from dpsql.marginal import Measurement
@@ -48,7 +46,6 @@ _GROWTH: Final = 1.3
 _WATCH: Final = 25  # steps between looks at the loss
 _ENOUGH: Final = 1e-3  # relative fall of the loss over that many steps at which the fit has converged
 _MOST_HALVINGS: Final = 60
-_POLL_SECONDS: Final = 0.1
 
 
 def load_mbi() -> Any:
@@ -319,27 +316,14 @@ def fit_graph(
     keep_programs()
     progress.stage("fitting", steps)
     descent = _Descent(domain, measurements, total, start)
-    pool = ThreadPoolExecutor(1)
-    try:
-        work: Future[Fit] = pool.submit(descent.run, steps)
-        shown = 0
-        while True:
-            try:
-                return work.result(_POLL_SECONDS)
-            except NotYet:
-                taken = descent.taken
-                progress.advance(taken - shown)
-                shown = taken
-    finally:
-        descent.stopped.set()
-        pool.shutdown(wait=False)
+    return aside(progress, partial(descent.run, steps))
 
 
 class _Descent:
-    """The fit, in a thread of its own: a compilation cannot be interrupted, but it need not be waited for."""
+    """The fit."""
 
     def __init__(self, domain: Domain, measurements: Sequence[Measurement], total: float, start: Tree | None) -> None:
-        self.stopped, self.taken = threading.Event(), 0
+        self._taken = 0
         self._domain, self._mbi = domain, load_mbi()
         self._cliques = maximal(domain, [m.clique for m in measurements])
         self._loss = _Loss(domain, self._cliques, measurements, total)
@@ -348,38 +332,40 @@ class _Descent:
             home = next(c for c in self._cliques if set(clique) <= set(c))
             self._theta[home] = self._theta[home] + _spread(table, clique, home)
 
-    def run(self, steps: int) -> Fit:
+    def run(self, steps: int, progress: Progress) -> Fit:
         """Descend, then calibrate the tree."""
         with _wide_numbers():
-            residual, converged = self._descend(steps)
+            residual, converged = self._descend(steps, progress)
         tree = calibrate(self._domain, self._theta, self._mbi)
-        return Fit(tree, residual, self.taken, converged)
+        return Fit(tree, residual, self._taken, converged)
 
     def _marginals(self, theta: Potentials) -> dict[Clique, Table]:
         sizes = tuple(zip(self._domain.names, self._domain.shape(self._domain.names), strict=True))
         found = _marginals_program(sizes, tuple(self._cliques))([theta[clique] for clique in self._cliques])
         return {clique: np.asarray(table) for clique, table in zip(self._cliques, found, strict=True)}
 
-    def _descend(self, steps: int) -> tuple[float, bool]:
+    def _descend(self, steps: int, progress: Progress) -> tuple[float, bool]:
         marginals = self._marginals(self._theta)
         value, slope = self._loss(marginals)
         rate, watched, converged = 4 / self._loss.largest, value, False
-        while self.taken < steps and not converged and not self.stopped.is_set():
+        while self._taken < steps and not converged:
             for _ in range(_MOST_HALVINGS):
                 theta = {c: self._theta[c] - rate * slope[c] for c in self._cliques}
                 moved = self._marginals(theta)
                 value_there, slope_there = self._loss(moved)
                 gain = sum(float(np.vdot(slope[c], marginals[c] - moved[c])) for c in self._cliques)
-                if value - value_there >= 0.5 * rate * gain or self.stopped.is_set():
+                if value - value_there >= 0.5 * rate * gain:
                     break
                 rate /= 2
+                progress.check()
             else:
                 converged = True
                 break
             self._theta, marginals, value, slope = theta, moved, value_there, slope_there
             rate *= _GROWTH
-            self.taken += 1
-            if self.taken % _WATCH == 0:
+            self._taken += 1
+            progress.advance()
+            if self._taken % _WATCH == 0:
                 converged = watched - value <= _ENOUGH * value
                 watched = value
         return float(np.sqrt(2 * value / self._loss.cells)), converged

@@ -40,6 +40,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.aside import aside
 from dpsql.domain import Domain
 from dpsql.errors import DpsqlError
 from dpsql.fitting.compilation import MOST_PROGRAMS, keep_programs, own_program
@@ -101,6 +102,12 @@ def fit_marginals(
         The fit; the same arguments give the same one on the same machine.
     """
     keep_programs()
+    return aside(progress, partial(_fit, domain, measurements, total, settings, seed))
+
+
+def _fit(
+    domain: Domain, measurements: Sequence[Measurement], total: float, settings: Settings, seed: int, progress: Progress
+) -> Fit:
     blocks = Blocks.of(domain)
     used = [m for m in measurements if m.clique and m.cells is None and m.variance > 0]
     prior = one_way_prior(domain, used, total)

@@ -22,7 +22,6 @@ Source: Boedihardjo, Strohmer, Vershynin 2022, Algorithm 1 (arXiv:2109.12381); w
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,6 +32,7 @@ import numpy.typing as npt
 from scipy.optimize import linprog
 from scipy.sparse import csr_array, hstack, vstack
 
+from dpsql.aside import aside
 from dpsql.domain import Domain
 from dpsql.marginal import Measurement
 from dpsql.prior import packed
@@ -41,7 +41,6 @@ from dpsql.progress import Progress
 Codes = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 OBJECTIVES: Final = ("max", "l1")
-_POLL_SECONDS: Final = 0.2
 _RELATIVE_GAP: Final = 1e-6
 _MOST_ROUNDS: Final = 200
 _ROWS_PER_POINT: Final = 2.0  # rows added at once
@@ -234,16 +233,5 @@ def _solve(program: dict[str, Any], deadline: float, progress: Progress) -> Floa
     left = deadline - time.monotonic()
     if left <= 0:
         return None
-    found: list[Any] = []
-
-    def work() -> None:
-        found.append(linprog(**program, method="highs", options={"time_limit": left}))
-
-    worker = threading.Thread(target=work, daemon=True, name="dpsql-linear-program")
-    worker.start()
-    while worker.is_alive():
-        worker.join(_POLL_SECONDS)
-        progress.advance(0)
-    if not found or found[0].x is None or found[0].status != 0:
-        return None
-    return np.asarray(found[0].x, np.float64)
+    found = aside(progress, lambda _: linprog(**program, method="highs", options={"time_limit": left}))
+    return None if found.x is None or found.status != 0 else np.asarray(found.x, np.float64)

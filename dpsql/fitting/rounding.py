@@ -25,6 +25,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.aside import aside
 from dpsql.constraint import Allowed
 from dpsql.domain import Clique
 from dpsql.fitting.compilation import MOST_PROGRAMS, keep_programs, own_program
@@ -73,12 +74,16 @@ def round_table(
     targets = _targets(model, cliques)
     if rows == 0 or not targets:
         return codes
-    swaps = _Swaps(model, targets, groups, rows, codes)
-    for _ in range(min(sweeps, max(1, MOST_OFFERS // rows))):
-        chosen = generator.permutation(rows)[:MOST_OFFERS]
-        swaps.sweep(chosen, draw_each(model, groups, parents[chosen], generator), generator, progress)
-        progress.advance()
-    return swaps.codes()
+
+    def swap(progress: Progress) -> Codes:
+        swaps = _Swaps(model, targets, groups, rows, codes)
+        for _ in range(min(sweeps, max(1, MOST_OFFERS // rows))):
+            chosen = generator.permutation(rows)[:MOST_OFFERS]
+            swaps.sweep(chosen, draw_each(model, groups, parents[chosen], generator), generator, progress)
+            progress.advance()
+        return swaps.codes()
+
+    return aside(progress, swap)
 
 
 @dataclass(frozen=True)

@@ -445,7 +445,9 @@ class Curator:
                 scores[place] = (int(np.abs(errors).sum()) - penalty) * factor
                 self._progress.advance(1)
             sensitivity = self.neighbours.marginal_l1 * heaviest
-            winners = exponential_mechanism(scores, selection_rate(rho, sensitivity), count, self._entropy)
+            winners = exponential_mechanism(
+                scores, selection_rate(rho, sensitivity), count, self._entropy, self._progress.check
+            )
             return [(cliques[winner], -1) for winner in winners]
 
         return [clique_of(clique) for clique, _ in self._selection(question, rho, count, choose)]
@@ -546,7 +548,8 @@ class Curator:
         if count > len(candidates):
             raise InvalidArgument(f"{count} cells cannot be selected from {len(candidates)}: ask for fewer")
         rate = selection_rate(rho, self.neighbours.cell)
-        winners = exponential_mechanism(np.concatenate(parts)[candidates], rate, count, self._entropy)
+        scored = np.concatenate(parts)[candidates]
+        winners = exponential_mechanism(scored, rate, count, self._entropy, self._progress.check)
         chosen = []
         for winner in candidates[winners]:
             number = int(np.searchsorted(starts, winner, side="right")) - 1

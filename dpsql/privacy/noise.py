@@ -305,7 +305,11 @@ def uniform_subset(size: int, count: int, entropy: Entropy = system_entropy) -> 
 
 
 def exponential_mechanism(
-    scores: Integers, rate: Fraction, count: int = 1, entropy: Entropy = system_entropy
+    scores: Integers,
+    rate: Fraction,
+    count: int = 1,
+    entropy: Entropy = system_entropy,
+    check: Callable[[], None] = lambda: None,
 ) -> list[int]:
     """Indices of `count` candidates, drawn one after the other without replacement with P(i) ∝ exp(λ·score_i).
 
@@ -317,11 +321,13 @@ def exponential_mechanism(
         rate: λ, positive.
         count: how many to draw, at most the number of candidates.
         entropy: source of random bytes; tests inject one, releases never do.
+        check: called before each draw; may raise `Interrupted`.
     """
     remaining = np.ones(len(scores), dtype=bool)
     values, counts = np.unique(scores, return_counts=True)
     chosen: list[int] = []
     for _ in range(count):
+        check()
         present = np.flatnonzero(counts)[::-1]
         gaps = [int(values[present[0]]) - int(values[k]) for k in present]
         table = Table(ScoreWeights(gaps, [int(counts[k]) for k in present], rate))
