@@ -21,14 +21,14 @@ from dpsql.version import __version__
 __all__ = ["Database", "DpsqlError", "Release", "__version__", "connect", "install"]
 
 if TYPE_CHECKING:
-    from dpsql.connection import Database, Release, connect, install
+    from dpsql.api.database import Database, Release, connect, install
 else:
 
     def __getattr__(name: str) -> Any:
         """The rest on first use: `dpsql --help` needs none of what it loads (DuckDB, NumPy, SciPy, sqlglot)."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module("dpsql.connection"), name)
+        return getattr(import_module("dpsql.api.database"), name)
 
     def __dir__() -> list[str]:
         """The names that are there and those that come on first use."""

@@ -1,5 +1,5 @@
 """`python -m dpsql`."""
 
-from dpsql.cli import command
+from dpsql.api.cli import command
 
 command()

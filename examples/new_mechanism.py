@@ -8,7 +8,7 @@ import dpsql
 from dpsql.fitting.relaxation import Blocks, RelaxedTable
 from dpsql.fitting.settings import one_way_prior
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, register
-from dpsql.mechanisms.relaxed import RelaxedModel
+from dpsql.models.relaxed import RelaxedModel
 from dpsql.privacy.pricing import Questions
 
 

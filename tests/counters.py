@@ -6,9 +6,9 @@ from collections import Counter
 
 import numpy as np
 
-from dpsql.domain import Domain
-from dpsql.marginal import Marginal
-from dpsql.neighbours import Neighbours
+from dpsql.core.domain import Domain
+from dpsql.core.marginal import Marginal
+from dpsql.core.neighbours import Neighbours
 
 
 class Rows:

@@ -11,13 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpsql
-from dpsql.domain import Attribute, Domain
+from dpsql.core.domain import Attribute, Domain
+from dpsql.core.neighbours import Neighbours
+from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InvalidArgument
-from dpsql.mechanisms.allocation import allocate
+from dpsql.language.workloads import default_workload
 from dpsql.mechanisms.projection import Projection
-from dpsql.memory import parse_size
-from dpsql.neighbours import Neighbours
-from dpsql.workload import Workload, default_workload
+from dpsql.runtime.memory import parse_size
+from dpsql.strategy.allocation import allocate
 
 
 def domain_of(sizes) -> Domain:

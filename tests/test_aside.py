@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import dpsql
-from dpsql.aside import aside
 from dpsql.errors import Interrupted
-from dpsql.progress import Quiet
+from dpsql.runtime.aside import aside
+from dpsql.runtime.progress import Quiet
 
 SAID = "interrupted; what was charged is kept, the same"
 BLOCKED = f"""
@@ -63,7 +63,7 @@ def charged(bank: Path) -> list[tuple[object, ...]]:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_ends_though_work_goes_on_for_ever(bank, tmp_path, command):
     script = """
-from dpsql import cli
+from dpsql.api import cli
 projection._fit = compile_for_ever
 cli.command()
 """

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import dpsql
-from dpsql.cli import main
-from dpsql.database import heads
-from dpsql.database.store import Books
+from dpsql.api.cli import main
+from dpsql.books import heads
+from dpsql.books.store import Books
 from dpsql.errors import BooksError, InsufficientBudget, InvalidArgument
 
 from .processes import run_and_die
@@ -179,8 +179,8 @@ def reserved(path: Path) -> None:
         pass
     crash(
         path,
-        "import dpsql.answering\n"
-        "dpsql.answering.DuckDBCounter = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "import dpsql.release.query_answers\n"
+        "dpsql.release.query_answers.DuckDBCounter = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)\n"
         f"db.sql({QUERY.format(0.3, 'one')!r}).fetchall()",
     )
 
@@ -223,7 +223,7 @@ def test_what_the_head_does_not_know_is_not_told(tmp_path):
         pass
     crash(
         path,
-        "from dpsql.database import heads\n"
+        "from dpsql.books import heads\n"
         "write = heads.write_head\n"
         "def dies(path, head):\n"
         "    write(path, head) if head.number < 3 else os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -252,7 +252,7 @@ def test_an_account_is_not_opened_on_books_that_do_not_fit(bank):
 def test_a_reset_ends_what_is_being_made(tmp_path, monkeypatch):
     """Charged before the reset, counted after it: not told."""
     with prepare(tmp_path / "bank.duckdb") as db:
-        import dpsql.answering as answering
+        import dpsql.release.query_answers as answering
 
         counter = answering.DuckDBCounter
 
@@ -356,7 +356,7 @@ def test_what_was_committed_when_the_machine_stopped_is_taken_over(bank):
     crash(
         bank,
         """
-from dpsql.database import heads
+from dpsql.books import heads
 heads.write_head = lambda *a: os.kill(os.getpid(), signal.SIGKILL)
 db.sql("FROM dp_query('SELECT b, count(*) AS n FROM t GROUP BY b', epsilon := 0.2)").fetchall()
 """,
@@ -562,8 +562,8 @@ def test_what_was_measured_and_lost_cannot_be_measured_again(tmp_path):
     crash(
         path,
         """
-import dpsql.answering
-dpsql.answering.DuckDBCounter = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
+import dpsql.release.query_answers
+dpsql.release.query_answers.DuckDBCounter = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
 db.sql("""
         + repr(QUERY.format(0.3, "one"))
         + """).fetchall()

@@ -33,7 +33,7 @@ def charge_only(db: dpsql.Database, monkeypatch, **how) -> None:
         raise ZeroDivisionError
 
     with monkeypatch.context() as patch:
-        patch.setattr("dpsql.release.DuckDBCounter", die)
+        patch.setattr("dpsql.release.synthesis.DuckDBCounter", die)
         with pytest.raises(ZeroDivisionError):
             db.synthesize("t", 0.5, **OPTIONS, **how)
 
@@ -114,7 +114,7 @@ def test_errors_of_duckdb_stay_inside(db, monkeypatch):
     def fail(*_, **__):
         raise duckdb.ConversionException("canary: a private value")
 
-    monkeypatch.setattr("dpsql.database.counting.DuckDBCounter.marginal", fail)
+    monkeypatch.setattr("dpsql.engines.duckdb.counting.DuckDBCounter.marginal", fail)
     with pytest.raises(DpsqlError, match="was stopped by the database") as caught:
         db.synthesize("t", 0.5, **OPTIONS)
     assert "canary" not in str(caught.value)

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import dpsql
-from dpsql.cli import build_parser, main
+from dpsql.api.cli import build_parser, main
 
 
 @pytest.fixture

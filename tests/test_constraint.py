@@ -6,7 +6,7 @@ import duckdb
 import pytest
 
 import dpsql
-from dpsql.database import constraints
+from dpsql.evaluation import constraints
 
 
 @pytest.fixture

@@ -11,13 +11,13 @@ import pytest
 from scipy import stats
 
 import dpsql
-from dpsql.domain import Attribute, Domain
+from dpsql.core.domain import Attribute, Domain
+from dpsql.core.neighbours import Neighbours
 from dpsql.errors import InsufficientBudget
-from dpsql.neighbours import Neighbours
 from dpsql.privacy import curator as curator_module
 from dpsql.privacy.accounting import account_budget, discovery_threshold, gaussian_variance
 from dpsql.privacy.curator import Curator
-from dpsql.progress import Quiet
+from dpsql.runtime.progress import Quiet
 
 from .conftest import seeded_entropy
 from .counters import Journal, Rows
@@ -281,7 +281,7 @@ def test_a_discovery_that_is_killed_goes_on(tmp_path, name):
     with dpsql.connect(path) as db:
         db.sql("CREATE TABLE t AS SELECT 'a' || i % 3 AS a FROM range(3000) r(i)")
         db.protect("t", epsilon=2.0, delta=DELTA)
-    kill_in("dpsql.discovery", name, path, call)
+    kill_in("dpsql.release.discovery", name, path, call)
     with dpsql.connect(path) as db:
         assert db.sql("SELECT state IN ('reserved', 'measured') FROM dp_releases()").fetchall() == [(True,)]
         spent = account(db)

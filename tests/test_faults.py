@@ -19,8 +19,8 @@ import pytest
 
 import dpsql
 from dpsql.errors import Interrupted, InvalidArgument
-from dpsql.process import uncollected
-from dpsql.progress import Quiet, breaking
+from dpsql.runtime.process_settings import uncollected
+from dpsql.runtime.progress import Quiet, breaking
 
 from .processes import run_and_die
 
@@ -49,7 +49,8 @@ QUERY = "FROM dp_query('SELECT a, count(*) AS n, avg(b::INT) AS share FROM t GRO
 
 
 @pytest.mark.parametrize(
-    ("module", "name"), [("dpsql.answering", "DuckDBCounter"), ("dpsql.answering", "answers_frame")]
+    ("module", "name"),
+    [("dpsql.release.query_answers", "DuckDBCounter"), ("dpsql.release.query_answers", "answers_frame")],
 )
 def test_a_query_killed_between_charge_and_publication(tmp_path, module, name):
     """kill -9 before and after the answer is journalled: the same query completes, charged once, with the same answer."""
@@ -69,9 +70,9 @@ def test_a_query_killed_between_charge_and_publication(tmp_path, module, name):
 
 
 KILL_AT = {
-    "after the charge": ("dpsql.release", "DuckDBCounter"),
+    "after the charge": ("dpsql.release.synthesis", "DuckDBCounter"),
     "after the first answer": ("dpsql.mechanisms.projection", "best_total"),
-    "before the rows are stored": ("dpsql.release", "_frame"),
+    "before the rows are stored": ("dpsql.release.synthesis", "_frame"),
 }
 
 
@@ -99,7 +100,7 @@ def test_killed_before_the_charge_costs_nothing(tmp_path):
     path = tmp_path / "bank.duckdb"
     prepare(path)
     script = f"""
-import os, signal, dpsql, dpsql.database.store as store
+import os, signal, dpsql, dpsql.books.store as store
 store.Books.charge = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
 dpsql.connect({str(path)!r}).sql({CALL!r}).fetchall()
 """

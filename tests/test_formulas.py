@@ -12,13 +12,13 @@ import pytest
 from sqlglot import exp
 
 import dpsql
-from dpsql.answering import QueryRequest, resolve_query
-from dpsql.database.counting import DuckDBCounter
-from dpsql.database.encoding import encode_steps
+from dpsql.core.formula import COLUMN, Formula, Spans, values_of
+from dpsql.core.neighbours import Neighbours
+from dpsql.engines.duckdb.counting import DuckDBCounter
+from dpsql.engines.duckdb.encoding import encode_steps
 from dpsql.errors import DpsqlError, InvalidQuery
-from dpsql.formula import COLUMN, Formula, Spans, values_of
-from dpsql.neighbours import Neighbours
 from dpsql.privacy.curator import exact_answers
+from dpsql.release.query_answers import QueryRequest, resolve_query
 
 from .test_query_grammar import without_noise
 

@@ -29,7 +29,7 @@ def make_table(db: dpsql.Database) -> None:
 
 def test_a_second_release_compiles_nothing(db, monkeypatch):
     """The number of rows is noisy, so the second release has another one: no array's shape may depend on it."""
-    monkeypatch.setattr("dpsql.mechanisms.occupied._DEVIATIONS", 9.0)  # the codes that are fitted never change by noise
+    monkeypatch.setattr("dpsql.evidence.occupied._DEVIATIONS", 9.0)  # the codes that are fitted never change by noise
     compiled: list[str] = []
 
     def note(name: str, _: float, **__: object) -> None:

@@ -46,8 +46,8 @@ def test_the_secret_of_units_is_in_no_log(tmp_path, quick, kind):
 
 def test_the_plan_of_what_bounds_shows_no_secret(tmp_path):
     """Nor does a profile of the statement, which the owner may take: the plan reads it from the books."""
-    from dpsql.database.catalog import find_source
-    from dpsql.database.store import Books
+    from dpsql.books.store import Books
+    from dpsql.engines.duckdb.catalog import find_source
 
     with dpsql.connect() as db:
         db.sql("CREATE TABLE t AS SELECT 'p' || i % 9 AS who, i % 2 = 0 AS v FROM range(90) r(i)")

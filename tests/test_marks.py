@@ -1,4 +1,4 @@
-"""Protection follows a table through RENAME, swaps, copies and lost books: see dpsql/database/marks.py."""
+"""Protection follows a table through RENAME, swaps, copies and lost books: see dpsql/books/marks.py."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import duckdb
 import pytest
 
 import dpsql
-from dpsql.cli import main
-from dpsql.database import heads
-from dpsql.database.catalog import find_source
-from dpsql.database.public import is_protected, protected_tables
+from dpsql.api.cli import main
+from dpsql.books import heads
+from dpsql.books.public import is_protected, protected_tables
+from dpsql.engines.duckdb.catalog import find_source
 from dpsql.errors import DpsqlError
 
 TABLES = """

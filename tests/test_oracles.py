@@ -6,10 +6,10 @@ import duckdb
 import pytest
 
 import dpsql
-from dpsql.cli import main
-from dpsql.database import store
-from dpsql.database.counting import DuckDBCounter
-from dpsql.database.store import MOST_STOPPED, Books
+from dpsql.api.cli import main
+from dpsql.books import store
+from dpsql.books.store import MOST_STOPPED, Books
+from dpsql.engines.duckdb.counting import DuckDBCounter
 
 ASKED = "FROM dp_query('SELECT v, count(*) AS n FROM t GROUP BY v', epsilon := 1)"
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import dpsql
-from dpsql.cli import main
-from dpsql.domain import Attribute, Domain
-from dpsql.marginal import Measurement
-from dpsql.mechanisms.occupied import Occupied, occupied
+from dpsql.api.cli import main
+from dpsql.core.domain import Attribute, Domain
+from dpsql.core.marginal import Measurement
+from dpsql.evidence.occupied import Occupied, occupied
 
 QUICK = {"relaxed_rows": 64, "steps": 60}
 ROWS = 40_000

@@ -9,11 +9,11 @@ import duckdb
 import pytest
 
 import dpsql
-from dpsql.database.catalog import find_source
-from dpsql.database.priors import load_prior
-from dpsql.database.store import Books
+from dpsql.books.priors import load_prior
+from dpsql.books.store import Books
+from dpsql.engines.duckdb.catalog import find_source
 from dpsql.errors import InvalidArgument, NotDeclared
-from dpsql.protection import domain_of
+from dpsql.owner.protect import domain_of
 
 SECRET = "Zachariah"
 """A name that one row of the private table has."""

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 import dpsql
-from dpsql.privacy import ledger
+from dpsql.privacy import account as ledger
 from dpsql.privacy.accounting import exact
 
 COUNT = "SELECT a, count(*) AS n FROM t GROUP BY a"
@@ -150,7 +150,7 @@ def test_an_owners_changes_leave_it_pure(tmp_path):
         db.sql("CREATE TABLE t AS SELECT i % 2 = 0 AS a FROM range(1000) r(i)")
         db.protect("t", epsilon=1.0, delta=0)
         ask(db, 1.0)
-    from dpsql.cli import main
+    from dpsql.api.cli import main
 
     assert main(["ledger", "raise", str(path), "t", "--epsilon", "1.5", "--reason", "asked"]) == 0
     with dpsql.connect(path) as db:

@@ -15,7 +15,7 @@ import pytest
 
 import dpsql
 from dpsql.errors import DpsqlError
-from dpsql.process import deep_recursion
+from dpsql.runtime.process_settings import deep_recursion
 
 FIXTURES = Path(__file__).parent / "fixtures" / "workload"
 TABLES = """
@@ -60,7 +60,9 @@ def quiet(declared, monkeypatch):
     """The tables with the noise switched off."""
     monkeypatch.setattr("dpsql.privacy.curator.discrete_gaussian", silent)
     monkeypatch.setattr("dpsql.privacy.curator.discrete_laplace", silent)
-    monkeypatch.setattr("dpsql.answering._SILENT", 0.0)  # no group of NULL is hidden, because nothing is noise
+    monkeypatch.setattr(
+        "dpsql.release.query_answers._SILENT", 0.0
+    )  # no group of NULL is hidden, because nothing is noise
     return declared
 
 

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 import dpsql
-from dpsql.answering import QueryRequest, answers_frame, resolve_query
-from dpsql.database.counting import DuckDBCounter
-from dpsql.database.frames import shown_as
-from dpsql.database.store import typed_answers
+from dpsql.books.store import typed_answers
+from dpsql.engines.duckdb.counting import DuckDBCounter
+from dpsql.engines.duckdb.frames import shown_as
 from dpsql.errors import DpsqlError
-from dpsql.intervals import Noisy
 from dpsql.privacy.curator import exact_answers
+from dpsql.release.intervals import Noisy
+from dpsql.release.query_answers import QueryRequest, answers_frame, resolve_query
 
 from .test_query import TABLES, plain
 

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpsql
-from dpsql.domain import OUTSIDE, Attribute, Domain
+from dpsql.core.domain import OUTSIDE, Attribute, Domain
+from dpsql.core.threshold import Threshold, threshold_counts
 from dpsql.fitting.cells import _answers
 from dpsql.fitting.relaxation import Blocks, RelaxedTable
-from dpsql.threshold import Threshold, threshold_counts
 
 
 def plain(rows: np.ndarray, sizes, least: int) -> np.ndarray:

@@ -11,11 +11,11 @@ from scipy import stats
 from sqlglot import exp
 
 import dpsql
-from dpsql.database.catalog import find_source
-from dpsql.database.counting import DuckDBCounter
-from dpsql.database.store import Books
-from dpsql.database.units import Bound
-from dpsql.domain import Attribute, Domain
+from dpsql.books.store import Books
+from dpsql.core.domain import Attribute, Domain
+from dpsql.engines.duckdb.catalog import find_source
+from dpsql.engines.duckdb.counting import DuckDBCounter
+from dpsql.engines.duckdb.units import Bound
 
 from .processes import run_and_die
 

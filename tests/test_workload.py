@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsql.domain import Attribute, Domain
+from dpsql.core.domain import Attribute, Domain
+from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, DpsqlError
-from dpsql.workload import Workload, default_workload, parse_workload
+from dpsql.language.workloads import default_workload, parse_workload
 
 FIXTURES = Path(__file__).parent / "fixtures" / "workload"
 SIZES = {"age": 6, "sex": 3, "mood": 4, "sick": 3}

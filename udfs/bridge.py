@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from dpsql.errors import DpsqlError, InternalError, InvalidArgument
-from dpsql.progress import Interrupted
+from dpsql.runtime.progress import Interrupted
 
 from . import capi
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dpsql.database.store import Books, catalogs_with_books
-from dpsql.privacy.ledger import Account
+from dpsql.books.store import Books, catalogs_with_books
+from dpsql.privacy.account import Account
 
 from .bridge import Call, Relation, TableFunction
 from .extension import Instance

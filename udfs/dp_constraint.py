@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from dpsql.database.catalog import Source, find_source
-from dpsql.database.constraints import parse_predicate
-from dpsql.database.scratch import stopped_by
-from dpsql.database.store import Books
-from dpsql.protection import constrain, tried_on, unconstrain
+from dpsql.books.store import Books
+from dpsql.engines.duckdb.catalog import Source, find_source
+from dpsql.evaluation.constraints import parse_predicate
+from dpsql.evaluation.sandbox import stopped_by
+from dpsql.owner.protect import constrain, tried_on, unconstrain
 
 from .bridge import Call, Parameter, Relation, TableFunction
 from .extension import Instance

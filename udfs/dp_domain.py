@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import duckdb
 
-from dpsql.database.catalog import Source, find_source
-from dpsql.database.store import Books
-from dpsql.discovery import DiscoveryRequest, discover, resolve_discovery
-from dpsql.domain import Attribute
+from dpsql.books.store import Books
+from dpsql.core.domain import Attribute
+from dpsql.engines.duckdb.catalog import Source, find_source
 from dpsql.errors import InvalidArgument
-from dpsql.protection import declaration, record
-from dpsql.report import outside_share
+from dpsql.owner.protect import declaration, record
+from dpsql.release.discovery import DiscoveryRequest, discover, resolve_discovery
+from dpsql.release.quality import outside_share
 
 from .bridge import Call, Parameter, Relation, TableFunction
 from .extension import Instance

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
-from dpsql.database.statements import qualified, read, with_constants
-from dpsql.database.store import Books, Entry, catalogs_with_books
+from dpsql.books.statements import qualified, read, with_constants
+from dpsql.books.store import Books, Entry, catalogs_with_books
+from dpsql.core.names import shorten
 from dpsql.errors import InvalidArgument, UnknownName
-from dpsql.names import shorten
-from dpsql.release import LONGEST_NAME
+from dpsql.release.synthesis import LONGEST_NAME
 
 from .bridge import Call, Parameter, Relation, TableFunction
 from .extension import Instance

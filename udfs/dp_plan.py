@@ -9,17 +9,17 @@ from typing import Any
 
 import duckdb
 
-from dpsql.answering import (
+from dpsql.errors import DpsqlError, InvalidArgument
+from dpsql.evaluation.sandbox import check_syntax
+from dpsql.mechanisms.base import name_of
+from dpsql.release.query_answers import (
     QueryRequest,
     least_epsilon,
     plan_answers,
     resolve_query,
     smallest,
 )
-from dpsql.database.scratch import check_syntax
-from dpsql.errors import DpsqlError, InvalidArgument
-from dpsql.mechanisms.base import name_of
-from dpsql.release import DEFAULT_MECHANISM, plan
+from dpsql.release.synthesis import DEFAULT_MECHANISM, plan
 
 from .bridge import Call, Parameter, Relation, TableFunction
 from .dp_synthesize import REQUEST_PARAMETERS, request_of

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dpsql.database.catalog import find_source
-from dpsql.database.store import Books
-from dpsql.domain import Attribute
+from dpsql.books.store import Books
+from dpsql.core.domain import Attribute
+from dpsql.engines.duckdb.catalog import find_source
+from dpsql.owner.protect import protect
 from dpsql.privacy.accounting import account_budget
-from dpsql.protection import protect
 
 from .bridge import Call, Parameter, Relation, TableFunction
 from .extension import Instance

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpsql.answering import (
+from dpsql.books.store import Books, rows_table, stored_as_text
+from dpsql.engines.duckdb.frames import length
+from dpsql.errors import DomainTooLarge
+from dpsql.release.free_answers import derive
+from dpsql.release.query_answers import (
     MOST_SHOWN,
     QueryRequest,
     ResolvedQuery,
@@ -12,11 +16,7 @@ from dpsql.answering import (
     produce_answers,
     resolve_query,
 )
-from dpsql.database.frames import length
-from dpsql.database.store import Books, rows_table, stored_as_text
-from dpsql.derived import derive
-from dpsql.errors import DomainTooLarge
-from dpsql.process import deep_recursion
+from dpsql.runtime.process_settings import deep_recursion
 
 from .bridge import Call, Parameter, Relation, TableFunction
 from .extension import Instance

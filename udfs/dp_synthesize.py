@@ -7,9 +7,9 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpsql.database.store import rows_table
+from dpsql.books.store import rows_table
 from dpsql.mechanisms.base import options, registered
-from dpsql.release import DEFAULT_MECHANISM, Request, Resolved, produce, resolve
+from dpsql.release.synthesis import DEFAULT_MECHANISM, Request, Resolved, produce, resolve
 
 from .bridge import Call, Parameter, Relation, TableFunction
 from .extension import Instance
@@ -76,7 +76,7 @@ class Synthesis(Relation):
     @property
     def schema(self) -> str:  # type: ignore[override]
         """See `Relation.schema`."""
-        return self.resolved.schema().sql(dialect="duckdb")
+        return self.resolved.schema()
 
     @property
     def cardinality(self) -> int | None:  # type: ignore[override]

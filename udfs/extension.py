@@ -18,11 +18,11 @@ from typing import Any, Final
 
 import duckdb
 
-from dpsql.database.catalog import SEAL, current_schema
-from dpsql.database.marks import Seen, share
-from dpsql.database.settings import owned, pin, remember, seal, statements
+from dpsql.books.marks import Seen, share
+from dpsql.core.names import quote
+from dpsql.engines.duckdb.catalog import SEAL, current_schema
+from dpsql.engines.duckdb.settings import owned, pin, remember, seal, statements
 from dpsql.errors import DpsqlError, InternalError, Interrupted, InvalidArgument, NotOwner
-from dpsql.names import quote
 
 from . import bridge, capi
 

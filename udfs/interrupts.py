@@ -14,9 +14,9 @@ from contextlib import contextmanager
 
 import duckdb
 
-from dpsql.database.scratch import stopped_by
 from dpsql.errors import Interrupted
-from dpsql.progress import Progress, automatic, breaking
+from dpsql.evaluation.sandbox import stopped_by
+from dpsql.runtime.progress import Progress, automatic, breaking
 
 from .extension import Instance, shim
 

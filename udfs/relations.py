@@ -10,9 +10,9 @@ from typing import Any
 import duckdb
 from sqlglot import exp
 
-from dpsql.database.catalog import current_schema
-from dpsql.database.statements import qualified, read, with_constants
-from dpsql.database.store import Books, catalogs_with_books
+from dpsql.books.statements import qualified, read, with_constants
+from dpsql.books.store import Books, catalogs_with_books
+from dpsql.engines.duckdb.catalog import current_schema
 
 from .bridge import Relation
 from .extension import Instance

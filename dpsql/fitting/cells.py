@@ -23,14 +23,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.aside import aside
-from dpsql.constraint import Allowed
+from dpsql.core.constraint import Allowed
+from dpsql.core.threshold import Family, Threshold, clique_of
 from dpsql.fitting.compilation import MOST_PROGRAMS, keep_programs, own_program
 from dpsql.fitting.loading import jax, jnp
 from dpsql.fitting.relaxation import Blocks, Codes, Floats, RelaxedTable
 from dpsql.fitting.rounding import draw_each, groups_of
-from dpsql.progress import Progress
-from dpsql.threshold import Family, Threshold, clique_of
+from dpsql.runtime.aside import aside
+from dpsql.runtime.progress import Progress
 
 _CHUNK_SECONDS: Final = 0.3
 _MICHELOT_STEPS: Final = 8  # after one Adam step of rate 0.001 the support hardly changes

@@ -30,8 +30,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from dpsql.domain import Clique, Domain
-from dpsql.marginal import Measurement
+from dpsql.core.domain import Clique, Domain
+from dpsql.core.marginal import Measurement
 
 Floats = npt.NDArray[np.float64]
 _STEPS: Final = 2000
@@ -90,7 +90,7 @@ class Estimate:
 def additions(domain: Domain, cliques: Iterable[Clique]) -> int:
     """How many numbers `least_squares` adds up for marginals of these cliques: each cell for each subset.
 
-    >>> from dpsql.domain import Attribute
+    >>> from dpsql.core.domain import Attribute
     >>> ages = Attribute("age", "INTEGER", "bins", ticks=(0, 20, 40, 60))
     >>> additions(Domain((ages,)), [("age",)])
     6

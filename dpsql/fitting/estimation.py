@@ -35,7 +35,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
-from dpsql.progress import Progress
+from dpsql.runtime.progress import Progress
 
 Codes = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -30,11 +30,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.aside import aside
-from dpsql.domain import Clique, Domain
+from dpsql.core.domain import Clique, Domain
+from dpsql.core.marginal import Measurement
 from dpsql.fitting.compilation import MOST_PROGRAMS, keep_programs, own_program
-from dpsql.marginal import Measurement
-from dpsql.progress import Progress, Quiet
+from dpsql.runtime.aside import aside
+from dpsql.runtime.progress import Progress, Quiet
 
 Table = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -77,7 +77,7 @@ def _wide_numbers() -> AbstractContextManager[Any]:
 def maximal(domain: Domain, cliques: Sequence[Clique]) -> list[Clique]:
     """The cliques that lie in no other, in the domain's order, with every column in one.
 
-    >>> from dpsql.domain import Attribute
+    >>> from dpsql.core.domain import Attribute
     >>> domain = Domain(tuple(Attribute(n, "BOOLEAN", "values", ("false", "true")) for n in "abc"))
     >>> maximal(domain, [("b", "a"), ("a",)])
     [('a', 'b'), ('c',)]

@@ -11,7 +11,7 @@ from contextlib import suppress
 from importlib import import_module
 from threading import Thread
 
-from dpsql.progress import unbreakable
+from dpsql.runtime.progress import unbreakable
 
 
 def _load() -> None:

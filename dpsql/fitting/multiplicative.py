@@ -24,10 +24,10 @@ from typing import Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.domain import Clique, Domain
-from dpsql.marginal import Measurement
-from dpsql.prior import packed
-from dpsql.progress import Progress
+from dpsql.core.domain import Clique, Domain
+from dpsql.core.marginal import Measurement
+from dpsql.core.prior import packed
+from dpsql.runtime.progress import Progress
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]

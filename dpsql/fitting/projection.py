@@ -40,15 +40,15 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.aside import aside
-from dpsql.domain import Domain
+from dpsql.core.domain import Domain
+from dpsql.core.marginal import Measurement
 from dpsql.errors import DpsqlError
 from dpsql.fitting.compilation import MOST_PROGRAMS, keep_programs, own_program
 from dpsql.fitting.loading import Mesh, NamedSharding, PartitionSpec, jax, jnp
 from dpsql.fitting.relaxation import Blocks, RelaxedTable
 from dpsql.fitting.settings import TILE_ROWS, Fit, Settings, one_way_prior
-from dpsql.marginal import Measurement
-from dpsql.progress import Progress
+from dpsql.runtime.aside import aside
+from dpsql.runtime.progress import Progress
 
 _LEVELS: Final = (8, 16, 32, 64, 104, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
 _CHUNK_SECONDS: Final = 0.3

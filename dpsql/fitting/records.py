@@ -27,9 +27,9 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from dpsql.domain import Clique, Domain
+from dpsql.core.domain import Clique, Domain
 from dpsql.errors import InvalidArgument
-from dpsql.progress import Progress
+from dpsql.runtime.progress import Progress
 
 Codes = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

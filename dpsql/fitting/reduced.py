@@ -32,11 +32,11 @@ import numpy.typing as npt
 from scipy.optimize import linprog
 from scipy.sparse import csr_array, hstack, vstack
 
-from dpsql.aside import aside
-from dpsql.domain import Domain
-from dpsql.marginal import Measurement
-from dpsql.prior import packed
-from dpsql.progress import Progress
+from dpsql.core.domain import Domain
+from dpsql.core.marginal import Measurement
+from dpsql.core.prior import packed
+from dpsql.runtime.aside import aside
+from dpsql.runtime.progress import Progress
 
 Codes = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

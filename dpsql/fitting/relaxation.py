@@ -21,8 +21,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.domain import Clique, Domain
-from dpsql.threshold import Family, Threshold, threshold_counts
+from dpsql.core.domain import Clique, Domain
+from dpsql.core.threshold import Family, Threshold, threshold_counts
 
 Floats = npt.NDArray[np.float32]
 Codes = npt.NDArray[np.int64]
@@ -106,7 +106,7 @@ class RelaxedTable:
         return found
 
     def threshold(self, clique: Clique, least: int) -> npt.NDArray[np.float64]:
-        """The answers to a family of thresholds in probabilities, shape (cells,); see `dpsql.threshold`.
+        """The answers to a family of thresholds in probabilities, shape (cells,); see `dpsql.core.threshold`.
 
         P(at least t of the events) is linear in the cells of the clique's marginal, also for each relaxed row.
         """

@@ -25,13 +25,13 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.aside import aside
-from dpsql.constraint import Allowed
-from dpsql.domain import Clique
+from dpsql.core.constraint import Allowed
+from dpsql.core.domain import Clique
 from dpsql.fitting.compilation import MOST_PROGRAMS, keep_programs, own_program
 from dpsql.fitting.loading import jax, jnp
 from dpsql.fitting.relaxation import Blocks, Codes, RelaxedTable, draw_codes
-from dpsql.progress import Progress
+from dpsql.runtime.aside import aside
+from dpsql.runtime.progress import Progress
 
 SWEEPS: Final = 6
 LARGEST_TARGET: Final = 200_000

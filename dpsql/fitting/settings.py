@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.domain import Domain
+from dpsql.core.domain import Domain
+from dpsql.core.marginal import Measurement
 from dpsql.fitting.relaxation import RelaxedTable, simplex_projection
-from dpsql.marginal import Measurement
 
 TILE_ROWS: Final = 512
 """Rows of a tile on a CPU; see `dpsql.fitting.projection`."""

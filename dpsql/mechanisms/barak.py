@@ -17,15 +17,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from dpsql.domain import Domain
+from dpsql.core.domain import Domain
+from dpsql.core.marginal import Measurement
+from dpsql.core.neighbours import Neighbours
+from dpsql.core.prior import Prior
+from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge
 from dpsql.fitting.reduced import Codes
-from dpsql.marginal import Measurement
 from dpsql.mechanisms.base import register
 from dpsql.mechanisms.lp import ReducedSpace, all_points, functions, whole_promise
-from dpsql.neighbours import Neighbours
-from dpsql.prior import Prior
-from dpsql.workload import Workload
 
 MOST_RECORDS: Final = 5_000
 

@@ -14,38 +14,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from fractions import Fraction
 from functools import cache
-from typing import Any, ClassVar, Final, Protocol, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Final, TypeVar, get_args, get_origin, get_type_hints
 
-import numpy as np
-import numpy.typing as npt
-
-from dpsql.constraint import Allowed
-from dpsql.domain import Clique, Domain
+from dpsql.core.domain import Clique, Domain
+from dpsql.core.neighbours import Neighbours
+from dpsql.core.workload import Workload
 from dpsql.errors import InvalidArgument, UnknownName
-from dpsql.neighbours import Neighbours
+from dpsql.models.model import Model
 from dpsql.privacy.accounting import gaussian_variance
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.pricing import Questions
-from dpsql.progress import Progress
-from dpsql.workload import Workload
-
-Codes = npt.NDArray[np.int64]
-
-
-class Model(Protocol):
-    """A distribution over rows, fitted to noisy answers."""
-
-    @property
-    def total(self) -> float:
-        """The number of rows that it stands for."""
-
-    def project(self, clique: Clique) -> npt.NDArray[np.float32]:
-        """The marginal of a clique in probabilities, flat, shape (cells,)."""
-
-    def sample(
-        self, rows: int, generator: np.random.Generator, progress: Progress, allowed: Sequence[Allowed] = ()
-    ) -> Codes:
-        """A table of codes, shape (rows, attributes), with only allowed tuples of each constraint's clique."""
+from dpsql.runtime.progress import Progress
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@ r"""Direct answers: noise on every marginal of the workload, made consistent and
 
     y_S = M_S(D) + noise, each of the k marginals with ρ/k (Gaussian) or ε/k (Laplace)
     consistent: the least-squares estimate from all of them (`dpsql.fitting.consistency`), leaning on a public prior as
-                far as it is near (`dpsql.mechanisms.leaning`)
+                far as it is near (`dpsql.evidence.public_prior`)
     non-negative: a relaxed table fitted to it, from which the rows are drawn
 
 What to compare the others with: no marginal is chosen, no budget goes to smaller ones. The noisy answers themselves are
@@ -19,11 +19,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from dpsql.domain import Clique, Domain
+from dpsql.core.domain import Clique, Domain
+from dpsql.core.marginal import Measurement
+from dpsql.core.neighbours import Neighbours
+from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge
+from dpsql.evidence.earlier_releases import combined, light, public_total, reused, usable
+from dpsql.evidence.occupied import Known, occupied
+from dpsql.evidence.public_prior import fit_leaning
 from dpsql.fitting.consistency import MOST_ADDED, Estimate, additions, least_squares
 from dpsql.fitting.settings import Fit, Settings, best_total, fitting_bytes, fitting_seconds
-from dpsql.marginal import Measurement
 from dpsql.mechanisms.base import (
     Mechanism,
     Outcome,
@@ -33,17 +38,12 @@ from dpsql.mechanisms.base import (
     refuse_thresholds,
     register,
 )
-from dpsql.mechanisms.leaning import fit_leaning
-from dpsql.mechanisms.occupied import Known, occupied
-from dpsql.mechanisms.pseudo import combined, light, public_total, reused, usable
-from dpsql.mechanisms.relaxed import RelaxedModel, fit_report
-from dpsql.memory import in_words, machine_memory
-from dpsql.neighbours import Neighbours
+from dpsql.models.relaxed import RelaxedModel, fit_report
 from dpsql.privacy.accounting import gaussian_variance
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.pricing import Part, Questions
-from dpsql.progress import Progress
-from dpsql.workload import Workload
+from dpsql.runtime.memory import in_words, machine_memory
+from dpsql.runtime.progress import Progress
 
 _MOST_CELLS: Final = 5_000_000
 _CLOSER: Final = 3.7  # times longer a fit to all answers takes than the projection's, on Adult

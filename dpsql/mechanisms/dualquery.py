@@ -36,7 +36,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.domain import Clique, Domain
+from dpsql.core.domain import Clique, Domain
+from dpsql.core.neighbours import Neighbours
+from dpsql.core.prior import packed
+from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.fitting.records import Goal, best_record, check_search
 from dpsql.mechanisms.base import (
@@ -48,14 +51,11 @@ from dpsql.mechanisms.base import (
     refuse_thresholds,
     register,
 )
-from dpsql.mechanisms.support import SupportModel
-from dpsql.neighbours import Neighbours
-from dpsql.prior import packed
+from dpsql.models.weighted_rows import SupportModel
 from dpsql.privacy.accounting import simple_epsilon, zcdp_epsilon
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.pricing import Kind, Questions
-from dpsql.progress import Progress
-from dpsql.workload import Workload
+from dpsql.runtime.progress import Progress
 
 _TOTAL_SHARE: Final = Fraction(1, 100)
 _MOST_CELLS: Final = 20_000_000

@@ -27,17 +27,17 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.domain import Clique, Domain
+from dpsql.core.domain import Clique, Domain
+from dpsql.core.neighbours import Neighbours
+from dpsql.core.prior import project_rows
+from dpsql.core.workload import Workload
 from dpsql.fitting.records import Goal, perturbed_leaders, random_records
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, plan_total, register
 from dpsql.mechanisms.dualquery import check_cells
-from dpsql.mechanisms.support import SupportModel
-from dpsql.neighbours import Neighbours
-from dpsql.prior import project_rows
+from dpsql.models.weighted_rows import SupportModel
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.pricing import Kind, Questions
-from dpsql.progress import Progress
-from dpsql.workload import Workload
+from dpsql.runtime.progress import Progress
 
 _TOTAL_SHARE: Final = Fraction(1, 100)
 

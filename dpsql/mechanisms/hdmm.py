@@ -18,8 +18,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from dpsql.domain import Clique, Domain
+from dpsql.core.domain import Clique, Domain
+from dpsql.core.neighbours import Neighbours
+from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge
+from dpsql.evidence.earlier_releases import combined, light, public_total, reused, usable
+from dpsql.evidence.occupied import occupied
+from dpsql.evidence.public_prior import fit_marginals_leaning
 from dpsql.fitting.consistency import best_strategy
 from dpsql.fitting.settings import Settings, best_total
 from dpsql.mechanisms.base import (
@@ -32,16 +37,11 @@ from dpsql.mechanisms.base import (
     register,
 )
 from dpsql.mechanisms.direct import check_additions, check_fit, fit_consistent, fit_duration
-from dpsql.mechanisms.leaning import fit_marginals_leaning
-from dpsql.mechanisms.occupied import occupied
-from dpsql.mechanisms.pseudo import combined, light, public_total, reused, usable
-from dpsql.mechanisms.relaxed import RelaxedModel, fit_report
-from dpsql.neighbours import Neighbours
+from dpsql.models.relaxed import RelaxedModel, fit_report
 from dpsql.privacy.accounting import gaussian_variance
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.pricing import Questions
-from dpsql.progress import Progress
-from dpsql.workload import Workload
+from dpsql.runtime.progress import Progress
 
 _DIGITS: Final = 10**6
 _MOST_CELLS: Final = 5_000_000

@@ -17,7 +17,7 @@ answers S in all regions at once, and the L1 sensitivity of a marginal is what p
 group_by there are regions only (ε_0 = ε/2); without a region the whole table is one.
 
 W_S are cliques of the graph of high mutual information of the prior, W_G nearly independent 1-way marginals
-(`dpsql.mechanisms.dependence`); how many is fixed by the request, for pure ε-DP is charged before the prior is read.
+(`dpsql.strategy.dependence`); how many is fixed by the request, for pure ε-DP is charged before the prior is read.
 
 Departs from the paper: in Algorithm 1 the total gets ε/20 instead of ε/2; the ñ_g of a region are moved to add up to
 its ñ_r, by the threshold that is L1-nearest, for else the many empty groups would gain rows, and the ñ_r to n where
@@ -43,23 +43,23 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
-from dpsql.domain import Clique, Domain
+from dpsql.core.domain import Clique, Domain
+from dpsql.core.marginal import Measurement, NoiseName
+from dpsql.core.neighbours import Neighbours
+from dpsql.core.prior import Prior, packed
+from dpsql.core.workload import Workload
 from dpsql.errors import InvalidArgument
+from dpsql.evidence.earlier_releases import reused, telling, usable
 from dpsql.fitting.estimation import TIES, Partial, estimate, nearest_by_threshold
 from dpsql.fitting.settings import best_total
-from dpsql.marginal import Measurement, NoiseName
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, checked_names, register
-from dpsql.mechanisms.dependence import Noise, dependent_cliques, independent_columns, mutual_information
-from dpsql.mechanisms.grouped import GroupedModel
-from dpsql.mechanisms.pseudo import reused, telling, usable
-from dpsql.mechanisms.support import SupportModel, systematic
-from dpsql.neighbours import Neighbours
-from dpsql.prior import Prior, packed
+from dpsql.models.grouped_rows import GroupedModel
+from dpsql.models.weighted_rows import SupportModel, systematic
 from dpsql.privacy.accounting import gaussian_variance, selection_rate
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.pricing import Part, Questions
-from dpsql.progress import Progress
-from dpsql.workload import Workload
+from dpsql.runtime.progress import Progress
+from dpsql.strategy.dependence import Noise, dependent_cliques, independent_columns, mutual_information
 
 Codes = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -35,22 +35,22 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.domain import Clique, Domain
+from dpsql.core.domain import Clique, Domain
+from dpsql.core.marginal import Measurement, NoiseName
+from dpsql.core.neighbours import Neighbours
+from dpsql.core.prior import Prior
+from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InvalidArgument
+from dpsql.evidence.earlier_releases import combined, light, reused, sharpened, usable
+from dpsql.evidence.occupied import occupied
 from dpsql.fitting.reduced import OBJECTIVES, Codes, nearest_density, statistics
 from dpsql.fitting.settings import best_total, one_way_prior
-from dpsql.marginal import Measurement, NoiseName
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, register
-from dpsql.mechanisms.occupied import occupied
-from dpsql.mechanisms.pseudo import combined, light, reused, sharpened, usable
-from dpsql.mechanisms.support import SupportModel
-from dpsql.neighbours import Neighbours
-from dpsql.prior import Prior
+from dpsql.models.weighted_rows import SupportModel
 from dpsql.privacy.accounting import gaussian_variance
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.pricing import Part, Questions
-from dpsql.progress import Progress
-from dpsql.workload import Workload
+from dpsql.runtime.progress import Progress
 
 TOTAL_SHARE: Final = Fraction(1, 20)
 ONE_WAY_SHARE: Final = Fraction(1, 10)

@@ -32,11 +32,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from dpsql.domain import Clique, Domain
+from dpsql.core.domain import Clique, Domain
+from dpsql.core.marginal import Measurement
+from dpsql.core.neighbours import Neighbours
+from dpsql.core.threshold import Family, clique_of
+from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge
+from dpsql.evidence.earlier_releases import combined, consistent, reused, telling, usable
 from dpsql.fitting.multiplicative import Factored, absorb
 from dpsql.fitting.settings import best_total
-from dpsql.marginal import Measurement
 from dpsql.mechanisms.base import (
     Mechanism,
     Outcome,
@@ -47,15 +51,11 @@ from dpsql.mechanisms.base import (
     refuse_thresholds,
     register,
 )
-from dpsql.mechanisms.mixture import MixtureModel
-from dpsql.mechanisms.pseudo import combined, consistent, reused, telling, usable
-from dpsql.neighbours import Neighbours
+from dpsql.models.mixture import MixtureModel
 from dpsql.privacy.accounting import gaussian_variance
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.pricing import Part, Questions
-from dpsql.progress import Progress
-from dpsql.threshold import Family, clique_of
-from dpsql.workload import Workload
+from dpsql.runtime.progress import Progress
 
 _MOST_SCORED: Final = 100_000_000
 _MOST_REUSED: Final = 100  # marginals, each of which moves all of a group many times

@@ -1,6 +1,6 @@
 r"""Private-PGM: measured marginals, fitted by a graphical model of largest entropy (`dpsql.fitting.graphical`).
 
-    workload   the marginals and shares of `dpsql.mechanisms.allocation`, of those that keep the junction tree small
+    workload   the marginals and shares of `dpsql.strategy.allocation`, of those that keep the junction tree small
     mst        a third of ρ: all 1-way marginals; a third: K − 1 edges of a spanning tree, one after the other, by
                score ‖M_e(D) − M_e(independent model)‖₁ among the pairs that join two components (Kruskal);
                a third: the pairs chosen
@@ -31,32 +31,24 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.constraint import Allowed
-from dpsql.domain import Clique, Domain
+from dpsql.core.constraint import Allowed
+from dpsql.core.domain import Clique, Domain
+from dpsql.core.marginal import Measurement
+from dpsql.core.neighbours import Neighbours
+from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InvalidArgument
+from dpsql.evidence.earlier_releases import reused, usable
+from dpsql.evidence.occupied import Occupied, occupied
 from dpsql.fitting.graphical import Fit, Tree, fit_graph, load_mbi, maximal, model_megabytes
 from dpsql.fitting.relaxation import Blocks
 from dpsql.fitting.settings import best_total, one_way_prior
-from dpsql.marginal import Measurement
-from dpsql.mechanisms.allocation import allocate, noise
-from dpsql.mechanisms.base import (
-    Codes,
-    Mechanism,
-    Outcome,
-    PlannedMeasurement,
-    check_range,
-    check_word,
-    plan_total,
-    register,
-)
-from dpsql.mechanisms.occupied import Occupied, occupied
-from dpsql.mechanisms.pseudo import reused, usable
-from dpsql.mechanisms.support import satisfying
-from dpsql.neighbours import Neighbours
+from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, plan_total, register
+from dpsql.models.model import Codes
+from dpsql.models.weighted_rows import satisfying
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.pricing import Questions
-from dpsql.progress import Progress
-from dpsql.workload import Workload
+from dpsql.runtime.progress import Progress
+from dpsql.strategy.allocation import allocate, noise
 
 _SELECTIONS: Final = ("workload", "mst", "aim")
 _TOTAL_SHARE: Final = Fraction(1, 100)

@@ -24,11 +24,15 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.domain import Clique, Domain
+from dpsql.core.domain import Clique, Domain
+from dpsql.core.marginal import Measurement
+from dpsql.core.neighbours import Neighbours
+from dpsql.core.prior import Prior
+from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InvalidArgument
+from dpsql.evidence.earlier_releases import public_total, reused, usable
 from dpsql.fitting.multiplicative import Codes, Weighted, absorb
 from dpsql.fitting.settings import best_total
-from dpsql.marginal import Measurement
 from dpsql.mechanisms.base import (
     Mechanism,
     Outcome,
@@ -38,15 +42,11 @@ from dpsql.mechanisms.base import (
     refuse_thresholds,
     register,
 )
-from dpsql.mechanisms.pseudo import public_total, reused, usable
-from dpsql.mechanisms.support import SupportModel
-from dpsql.neighbours import Neighbours
-from dpsql.prior import Prior
+from dpsql.models.weighted_rows import SupportModel
 from dpsql.privacy.accounting import gaussian_variance
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.pricing import Questions
-from dpsql.progress import Progress
-from dpsql.workload import Workload
+from dpsql.runtime.progress import Progress
 
 _FIRST: Final = Fraction(1, 5)  # of ρ, for the 1-way marginals
 _MIXTURES: Final = (0.0, 0.03, 0.1, 0.3, 1.0)

@@ -1,7 +1,7 @@
 r"""Relaxed projection: measure whole marginals once, project them with a relaxed table.
 
     total      with 1 % of ρ (free where n is public)
-    marginals  of the workload's closure, each with its share of the rest (`dpsql.mechanisms.allocation`)
+    marginals  of the workload's closure, each with its share of the rest (`dpsql.strategy.allocation`)
     fit        one relaxed table to all of them (`dpsql.fitting.projection`)
     rounding   stratified draws and swaps (`dpsql.fitting.rounding`)
 
@@ -19,8 +19,14 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from dpsql.domain import Domain
+from dpsql.core.domain import Domain
+from dpsql.core.marginal import Measurement
+from dpsql.core.neighbours import Neighbours
+from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InvalidArgument
+from dpsql.evidence.earlier_releases import combined, reused, usable
+from dpsql.evidence.occupied import occupied
+from dpsql.evidence.public_prior import fit_marginals_leaning
 from dpsql.fitting.relaxation import Blocks, RelaxedTable
 from dpsql.fitting.settings import (
     RELAXATIONS,
@@ -30,21 +36,15 @@ from dpsql.fitting.settings import (
     fitting_seconds,
     one_way_prior,
 )
-from dpsql.marginal import Measurement
-from dpsql.mechanisms.allocation import Allocation, allocate, noise, predicted_errors
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, plan_total, register
 from dpsql.mechanisms.hdmm import optimised_shares
-from dpsql.mechanisms.leaning import fit_marginals_leaning
-from dpsql.mechanisms.occupied import occupied
-from dpsql.mechanisms.pseudo import combined, reused, usable
 from dpsql.mechanisms.rap import RAP, check_single_cells
-from dpsql.mechanisms.relaxed import RelaxedModel, fit_report
-from dpsql.memory import in_words, machine_memory, parse_size
-from dpsql.neighbours import Neighbours
+from dpsql.models.relaxed import RelaxedModel, fit_report
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.pricing import Questions
-from dpsql.progress import Progress
-from dpsql.workload import Workload
+from dpsql.runtime.memory import in_words, machine_memory, parse_size
+from dpsql.runtime.progress import Progress
+from dpsql.strategy.allocation import Allocation, allocate, noise, predicted_errors
 
 TOTAL_SHARE: Final = Fraction(1, 100)
 _FEWEST_CELLS: Final = 1000
@@ -67,7 +67,7 @@ class Projection(Mechanism):
         all_cells: the most cells measured in all; bounds time and memory.
         steps: of the fit, 500 for none; of cells the most, 5,000 for none.
         relaxation: 'softmax', or 'sparsemax' as in the paper; none for softmax, of cells for sparsemax.
-        weights: which marginals, with what shares: by the 'rule' of `dpsql.mechanisms.allocation`, or those of 'hdmm',
+        weights: which marginals, with what shares: by the 'rule' of `dpsql.strategy.allocation`, or those of 'hdmm',
             which go with max_cells only.
         queries: 'marginals' measures them whole; 'cells' each cell of the workload by itself with ρ/m, as the paper's
             T = 1 does, with the options relaxed_rows, steps and relaxation, and no prior.

@@ -23,21 +23,21 @@ from typing import Any, Final
 
 import numpy as np
 
-from dpsql.domain import Domain
+from dpsql.core.domain import Domain
+from dpsql.core.marginal import Measurement
+from dpsql.core.neighbours import Neighbours
+from dpsql.core.threshold import clique_of
+from dpsql.core.workload import Workload
 from dpsql.errors import InvalidArgument
+from dpsql.evidence.earlier_releases import combined, consistent, reused, usable
 from dpsql.fitting.relaxation import Blocks, RelaxedTable
 from dpsql.fitting.settings import Settings, best_total
-from dpsql.marginal import Measurement
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, register
-from dpsql.mechanisms.pseudo import combined, consistent, reused, usable
-from dpsql.mechanisms.relaxed import RelaxedModel
-from dpsql.neighbours import Neighbours
+from dpsql.models.relaxed import RelaxedModel
 from dpsql.privacy.accounting import gaussian_variance
 from dpsql.privacy.curator import Curator, Query
 from dpsql.privacy.pricing import Conversion, Questions
-from dpsql.progress import Progress
-from dpsql.threshold import clique_of
-from dpsql.workload import Workload
+from dpsql.runtime.progress import Progress
 
 _MOST_QUERIES: Final = 20_000
 _SOFTMAX_RATE: Final = 100

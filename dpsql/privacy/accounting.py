@@ -1,7 +1,7 @@
 r"""What releases cost: two accounts that both add up.
 
 Every answer of the curator costs ρ of zero-concentrated DP and g = μ²/2 of Gaussian DP. Either sum alone can prove the
-promise; which of both does is fixed before the first answer (see `dpsql.privacy.ledger`). All conversions are tight:
+promise; which of both does is fixed before the first answer (see `dpsql.privacy.account`). All conversions are tight:
 
     zCDP      ε(ρ, δ) = inf over α > 1 of  ρα + [ln(1/δ) + (α − 1)·ln(1 − 1/α) − ln α] / (α − 1)
     Gaussian  δ(ε) = Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ),   μ = √(2g), the exact privacy profile

@@ -24,10 +24,10 @@ from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Final
 
+from dpsql.core.neighbours import Neighbours
 from dpsql.errors import BooksError, DpsqlError
-from dpsql.neighbours import Neighbours
+from dpsql.privacy.account import Account, sums_delta
 from dpsql.privacy.accounting import RHO_UNIT, account_budget, check_epsilon, exact, units
-from dpsql.privacy.ledger import Account, sums_delta
 
 VERSION: Final = 2
 """The format of the events that are written now."""

@@ -24,12 +24,13 @@ from typing import Final, Protocol, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.domain import Attribute, Clique, Domain
+from dpsql.core.domain import Attribute, Clique, Domain
+from dpsql.core.linear_query import Choice, LinearQuery, Moment
+from dpsql.core.marginal import Marginal, Measurement, NoiseName, Presence
+from dpsql.core.neighbours import Neighbours
+from dpsql.core.prior import Prior
+from dpsql.core.threshold import Family, Threshold, clique_of, threshold_counts
 from dpsql.errors import DpsqlError, InvalidArgument
-from dpsql.linear import Choice, LinearQuery, Moment
-from dpsql.marginal import Marginal, Measurement, NoiseName, Presence
-from dpsql.neighbours import Neighbours
-from dpsql.prior import Prior
 from dpsql.privacy.accounting import (
     OTHER_PRICE,
     discovery_threshold,
@@ -49,8 +50,7 @@ from dpsql.privacy.noise import (
 )
 from dpsql.privacy.pricing import KINDS, Kind
 from dpsql.privacy.purse import Purse
-from dpsql.progress import Progress
-from dpsql.threshold import Family, Threshold, clique_of, threshold_counts
+from dpsql.runtime.progress import Progress
 
 _LARGEST_ANSWER: Final = 2.0**52
 _LARGEST_SCORE: Final = 2.0**61
@@ -60,7 +60,7 @@ Query = tuple[Family, int]
 
 
 class Counter(Protocol):
-    """Where exact counts come from (see `dpsql.database.counting`)."""
+    """Where exact counts come from (see `dpsql.engines.duckdb.counting`)."""
 
     def marginal(self, clique: Clique) -> Marginal:
         """The exact marginal of a clique; the empty clique counts all rows."""

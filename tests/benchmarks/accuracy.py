@@ -78,8 +78,8 @@ def load(table: str, neighbours: str, delta: float, *, public: bool = False):
     With `public` a random twentieth of the rows is no part of it, but of the table `public`.
     """
     import dpsql
-    from dpsql.database.store import Books
-    from dpsql.protection import domain_of
+    from dpsql.books.store import Books
+    from dpsql.owner.protect import domain_of
 
     sizes = json.loads((DATA / f"{table}_coded_domain.json").read_text())
     db = dpsql.connect()
@@ -143,8 +143,8 @@ def model_errors(domain, codes: np.ndarray, model, cliques) -> tuple[float, floa
 def release(db, epsilon: float, how: dict):
     """One release; returns the fitted model, which the release itself does not keep, and the rows."""
     import dpsql
-    from dpsql.progress import Quiet
-    from dpsql.release import produce, resolve
+    from dpsql.release.synthesis import produce, resolve
+    from dpsql.runtime.progress import Quiet
 
     kept = []
     with db.instance.cursor() as cursor:
@@ -182,7 +182,7 @@ def _value(text: str) -> object:
 
 def one(table: str, workload: str, epsilon: float, mechanism: str) -> dict:
     """One release in this process, with what it took from the start of the process on."""
-    from dpsql.workload import parse_workload
+    from dpsql.language.workloads import parse_workload
 
     rows, how = {"adult": 48842, "loans": 39786}[table], how_of(mechanism)
     neighbours = NEIGHBOURS.get(how["mechanism"], "add_remove")

@@ -18,9 +18,9 @@ from pathlib import Path
 import duckdb
 
 import dpsql
-from dpsql.database.store import Books
-from dpsql.domain import Domain
-from dpsql.ownership import inspect
+from dpsql.books.store import Books
+from dpsql.core.domain import Domain
+from dpsql.owner.account_changes import inspect
 from dpsql.privacy.accounting import make_budget
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

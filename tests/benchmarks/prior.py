@@ -35,8 +35,8 @@ LARGE = 30
 def load():
     """A database with the private table `t` and the public one `p`, domain and codes of both."""
     import dpsql
-    from dpsql.database.store import Books
-    from dpsql.protection import domain_of
+    from dpsql.books.store import Books
+    from dpsql.owner.protect import domain_of
 
     sizes = json.loads((DATA / "adult_pub_domain.json").read_text())
     db = dpsql.connect()
@@ -54,7 +54,7 @@ def load():
 
 def fractions(domain, rows, clique):
     """The marginal of codes, in fractions."""
-    from dpsql.prior import packed
+    from dpsql.core.prior import packed
 
     counts = np.bincount(packed(rows, domain.names, domain, clique), minlength=domain.size(clique))
     return counts / max(1, len(rows))
@@ -62,7 +62,7 @@ def fractions(domain, rows, clique):
 
 def errors(db, domain, codes, public, epsilons, runs):
     """Lines of the first table: for each system and ε the largest error and the mean L1, means of the runs, and seconds."""
-    from dpsql.workload import parse_workload
+    from dpsql.language.workloads import parse_workload
 
     cliques = parse_workload(WORKLOAD, ("t",), domain).cliques
     truth = {clique: fractions(domain, codes, clique) for clique in cliques}
@@ -94,7 +94,7 @@ def errors(db, domain, codes, public, epsilons, runs):
 
 def by_group(domain, codes, rows):
     """For each group of (region, group): its rows in the table and in `rows`, and the mean L1 inside it."""
-    from dpsql.prior import packed
+    from dpsql.core.prior import packed
 
     key = domain.clique([REGION, GROUP])
     size = domain.size(key)

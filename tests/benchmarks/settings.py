@@ -1,6 +1,6 @@
 """The rules of the fit beside their alternatives: L1 and largest error of the fitted model, several tables and ε.
 
-What `dpsql/mechanisms/allocation.py` and the Λ of `dpsql/fitting/projection.py` rest on. Same noise for all alternatives of
+What `dpsql/strategy/allocation.py` and the Λ of `dpsql/fitting/projection.py` rest on. Same noise for all alternatives of
 a line, so differences are the rules'.
 """
 
@@ -16,12 +16,12 @@ import accuracy
 import numpy as np
 
 from dpsql.fitting import projection as fitting
-from dpsql.mechanisms import allocation
+from dpsql.language.workloads import parse_workload
 from dpsql.mechanisms.projection import Projection
 from dpsql.privacy.accounting import make_budget
 from dpsql.privacy.curator import Curator
-from dpsql.progress import Quiet
-from dpsql.workload import parse_workload
+from dpsql.runtime.progress import Quiet
+from dpsql.strategy import allocation
 
 TABLES = {
     "adult": ("adult", None),
@@ -48,7 +48,7 @@ class Rows:
 
     def marginal(self, clique):
         """See `Counter.marginal`."""
-        from dpsql.marginal import Marginal
+        from dpsql.core.marginal import Marginal
 
         if not clique:
             return Marginal((), 1, np.zeros(1, np.int64), np.array([len(self.codes)]))

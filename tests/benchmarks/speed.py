@@ -18,11 +18,11 @@ from pathlib import Path
 import numpy as np
 
 import dpsql
-from dpsql.database.catalog import find_source
-from dpsql.database.counting import DuckDBCounter
-from dpsql.database.store import Books
+from dpsql.books.store import Books
+from dpsql.engines.duckdb.catalog import find_source
+from dpsql.engines.duckdb.counting import DuckDBCounter
+from dpsql.owner.protect import domain_of
 from dpsql.privacy.noise import discrete_gaussian, discrete_laplace
-from dpsql.protection import domain_of
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 

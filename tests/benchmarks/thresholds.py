@@ -14,8 +14,8 @@ import numpy as np
 import results
 from accuracy import ADULT, load
 
-from dpsql.threshold import threshold_counts
-from dpsql.workload import parse_workload
+from dpsql.core.threshold import threshold_counts
+from dpsql.language.workloads import parse_workload
 
 LEAST = 1
 MECHANISMS = {

@@ -17,9 +17,9 @@ import accuracy  # noqa: E402
 import numpy as np  # noqa: E402
 
 import dpsql  # noqa: E402
-from dpsql.database.store import Books  # noqa: E402
-from dpsql.protection import domain_of  # noqa: E402
-from dpsql.workload import parse_workload  # noqa: E402
+from dpsql.books.store import Books  # noqa: E402
+from dpsql.language.workloads import parse_workload  # noqa: E402
+from dpsql.owner.protect import domain_of  # noqa: E402
 
 SIZES = [2] * 8 + [4] * 8 + [8] * 8 + [16] * 6 + [40] * 4 + [80] * 4 + [100] * 6 + [200, 500, 900, 1539]
 ROWS, CLASSES = 42_535, 25

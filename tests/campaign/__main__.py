@@ -36,7 +36,7 @@ SUITES = {
     "audits of what is measured, and of what is chosen": ["-m", "slow", "tests/statistical/test_audits_steps.py"],
     "audits from outside, by SQL": ["-m", "slow", "tests/statistical/test_audits_sql.py"],
     "books that were tampered with": ["tests/test_books.py"],
-    "expressions that could be too large": ["tests/database/test_sizes.py"],
+    "expressions that could be too large": ["tests/language/test_size_bounds.py"],
     "accounts of pure epsilon": ["tests/test_pure_account.py"],
 }
 GOOD = {

@@ -16,9 +16,9 @@ from typing import Any
 import duckdb
 
 import dpsql
-from dpsql.answering import QueryRequest, resolve_query
 from dpsql.errors import DpsqlError
-from dpsql.query import Scope, parse_query
+from dpsql.language.query import Scope, parse_query
+from dpsql.release.query_answers import QueryRequest, resolve_query
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "workload"
 CANARY = "canary-4711"

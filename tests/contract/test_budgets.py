@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 import dpsql
-from dpsql.answering import QueryRequest, resolve_query
-from dpsql.discovery import DiscoveryRequest, resolve_discovery
 from dpsql.mechanisms.base import registered
-from dpsql.release import Request, promise, resolve
+from dpsql.release.discovery import DiscoveryRequest, resolve_discovery
+from dpsql.release.query_answers import QueryRequest, resolve_query
+from dpsql.release.synthesis import Request, promise, resolve
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "budgets.json"
 TABLES = ("added", "replaced", "units")

@@ -14,8 +14,8 @@ import duckdb
 import pytest
 
 import dpsql
-from dpsql.cli import main
-from dpsql.database import heads
+from dpsql.api.cli import main
+from dpsql.books import heads
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 GOLDEN = json.loads((FIXTURES / "golden.json").read_text())

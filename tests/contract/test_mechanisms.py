@@ -14,17 +14,17 @@ import pytest
 
 import dpsql
 import dpsql.mechanisms
-from dpsql.cli import main
-from dpsql.constraint import Allowed
-from dpsql.domain import Attribute, Domain
+from dpsql.api.cli import main
+from dpsql.core.constraint import Allowed
+from dpsql.core.domain import Attribute, Domain
+from dpsql.core.neighbours import Neighbours
+from dpsql.core.prior import Prior
+from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, DpsqlError, InsufficientBudget, Interrupted
 from dpsql.mechanisms.base import explicit_options, make, registered
-from dpsql.neighbours import Neighbours
-from dpsql.prior import Prior
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.pricing import price
-from dpsql.progress import Quiet
-from dpsql.workload import Workload
+from dpsql.runtime.progress import Quiet
 
 from ..conftest import seeded_entropy
 from ..counters import RELATIONS, Journal, Rows

@@ -24,15 +24,16 @@ import numpy as np
 import pytest
 
 import dpsql
-from dpsql import answering, release
-from dpsql.database.counting import DuckDBCounter
-from dpsql.database.units import Bound
-from dpsql.linear import Choice
+from dpsql.core.linear_query import Choice
+from dpsql.core.neighbours import Neighbours
+from dpsql.engines.duckdb.counting import DuckDBCounter
+from dpsql.engines.duckdb.units import Bound
 from dpsql.mechanisms.base import registered
-from dpsql.neighbours import Neighbours
 from dpsql.privacy import curator as curator_module
 from dpsql.privacy.curator import Curator
-from dpsql.progress import Quiet
+from dpsql.release.synthesis import query_answers as answering
+from dpsql.release.synthesis import synthesis as release
+from dpsql.runtime.progress import Quiet
 
 from ..counters import Journal
 from .test_mechanisms import FAST, NAMES

@@ -18,7 +18,7 @@ import dpsql
 from dpsql.errors import DpsqlError, InsufficientBudget, InvalidArgument
 from dpsql.mechanisms import base
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, register
-from dpsql.mechanisms.support import SupportModel
+from dpsql.models.weighted_rows import SupportModel
 from dpsql.privacy.accounting import OTHER_PRICE, Budget, gaussian_gdp, units, zcdp_rho
 
 DELTA = 1e-6
@@ -306,7 +306,7 @@ def sharper(curator, rho):
 
 def crafted_query(curator, rho):
     """A sum whose value outside its bounds is a thousand times what the noise is made for."""
-    from dpsql.linear import LinearQuery, Moment, Part
+    from dpsql.core.linear_query import LinearQuery, Moment, Part
 
     one, zero = np.ones((1, 1), np.int64), np.zeros((1, 1), np.int64)
     part = Part((), one, zero, (1,))

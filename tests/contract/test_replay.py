@@ -24,17 +24,17 @@ import numpy as np
 import pytest
 
 import dpsql
-from dpsql.database.counting import DuckDBCounter
-from dpsql.database.store import Books
+from dpsql.books.store import Books
+from dpsql.core.marginal import Measurement
+from dpsql.core.neighbours import Neighbours
+from dpsql.core.threshold import Threshold
+from dpsql.core.workload import Workload
+from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.errors import Interrupted
-from dpsql.marginal import Measurement
 from dpsql.mechanisms.base import Mechanism, explicit_options, make, registered
 from dpsql.mechanisms.mwem import MWEM
-from dpsql.neighbours import Neighbours
 from dpsql.privacy.curator import Curator
-from dpsql.progress import Quiet
-from dpsql.threshold import Threshold
-from dpsql.workload import Workload
+from dpsql.runtime.progress import Quiet
 
 from ..conftest import seeded_entropy
 from ..counters import RELATIONS, Journal, Rows

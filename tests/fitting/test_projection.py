@@ -12,15 +12,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpsql.domain import Attribute, Domain
+from dpsql.core.domain import Attribute, Domain
+from dpsql.core.marginal import Measurement
 from dpsql.errors import DpsqlError
 from dpsql.fitting.cells import draw_rows, fit_cells, random_start, sparsemax
 from dpsql.fitting.projection import fit_marginals
 from dpsql.fitting.relaxation import Blocks, RelaxedTable, simplex_projection
 from dpsql.fitting.rounding import round_table
 from dpsql.fitting.settings import Settings, best_total
-from dpsql.marginal import Measurement
-from dpsql.progress import Quiet
+from dpsql.runtime.progress import Quiet
 
 SIZES = (2, 3, 4, 5)
 DOMAIN = Domain(tuple(Attribute(f"c{i}", "INTEGER", "values", tuple(map(str, range(s)))) for i, s in enumerate(SIZES)))
@@ -207,7 +207,7 @@ import sys; sys.path.insert(0, {folder!r})
 import jax, numpy as np, test_projection as t
 from dpsql.fitting.projection import device_grid, fit_marginals
 from dpsql.fitting.settings import Settings
-from dpsql.progress import Quiet
+from dpsql.runtime.progress import Quiet
 assert len(jax.devices()) == 8, jax.devices()
 print(dict(device_grid(64).shape), dict(device_grid(6).shape))
 fit = fit_marginals(t.DOMAIN, t.measured(5.0), float(t.ROWS), Settings(rows=64, steps=300), 0, Quiet())

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from dpsql.domain import Attribute, Domain
+from dpsql.core.domain import Attribute, Domain
+from dpsql.core.marginal import Measurement
+from dpsql.core.neighbours import Neighbours
+from dpsql.core.workload import Workload
 from dpsql.errors import InvalidArgument
 from dpsql.fitting.consistency import best_strategy, least_squares, subsets
-from dpsql.marginal import Measurement
 from dpsql.mechanisms.base import make
-from dpsql.neighbours import Neighbours
-from dpsql.workload import Workload
 
 
 def domain_of(sizes) -> Domain:

@@ -10,10 +10,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpsql.domain import Attribute, Domain
+from dpsql.core.domain import Attribute, Domain
+from dpsql.core.marginal import Marginal
+from dpsql.core.neighbours import Neighbours
+from dpsql.core.threshold import Threshold
+from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InsufficientBudget, InvalidArgument
 from dpsql.fitting.records import Goal, best_record, climb, exact_record, local_record, random_records
-from dpsql.marginal import Marginal
 from dpsql.mechanisms.dualquery import (
     DualQuery,
     Parameters,
@@ -22,12 +25,9 @@ from dpsql.mechanisms.dualquery import (
     most_rounds,
     original_epsilon,
 )
-from dpsql.neighbours import Neighbours
 from dpsql.privacy.accounting import selection_rate, simple_epsilon, zcdp_epsilon
 from dpsql.privacy.curator import Curator
-from dpsql.progress import Quiet
-from dpsql.threshold import Threshold
-from dpsql.workload import Workload
+from dpsql.runtime.progress import Quiet
 
 from ..conftest import seeded_entropy
 from ..counters import Journal

@@ -8,16 +8,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpsql.domain import Attribute, Domain
+from dpsql.core.domain import Attribute, Domain
+from dpsql.core.neighbours import Neighbours
+from dpsql.core.threshold import Threshold
+from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.fitting.records import Goal, local_record, perturbed_leaders
 from dpsql.mechanisms.fem import FEM
-from dpsql.neighbours import Neighbours
 from dpsql.privacy.accounting import zcdp_rho
 from dpsql.privacy.curator import Curator
-from dpsql.progress import Quiet
-from dpsql.threshold import Threshold
-from dpsql.workload import Workload
+from dpsql.runtime.progress import Quiet
 
 from ..conftest import seeded_entropy
 from ..counters import Journal, Rows

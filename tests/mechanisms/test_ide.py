@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import LinearConstraint, linprog, minimize
 
-from dpsql.domain import Attribute, Domain
+from dpsql.core.domain import Attribute, Domain
+from dpsql.core.neighbours import Neighbours
+from dpsql.core.prior import Prior, packed, project_rows
+from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InvalidArgument, UnknownName
 from dpsql.fitting.estimation import (
     Partial,
@@ -24,15 +27,12 @@ from dpsql.fitting.estimation import (
     update,
 )
 from dpsql.mechanisms.base import make
-from dpsql.mechanisms.dependence import dependent_cliques, independent_columns, mutual_information
-from dpsql.mechanisms.grouped import GroupedModel
-from dpsql.neighbours import Neighbours
-from dpsql.prior import Prior, packed, project_rows
+from dpsql.models.grouped_rows import GroupedModel
 from dpsql.privacy.accounting import exact
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.pricing import price
-from dpsql.progress import Quiet
-from dpsql.workload import Workload
+from dpsql.runtime.progress import Quiet
+from dpsql.strategy.dependence import dependent_cliques, independent_columns, mutual_information
 
 from ..conftest import seeded_entropy
 from ..counters import RELATIONS, Journal, Rows

@@ -11,8 +11,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpsql.marginal import Measurement
-from dpsql.mechanisms.leaning import split
+from dpsql.core.marginal import Measurement
+from dpsql.evidence.public_prior import split
 
 COLUMNS = ["workclass", "education-num", "marital-status", "relationship", "race", "sex", "income>50K"]
 CELLS = 100_000

@@ -12,21 +12,21 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from dpsql.domain import Attribute, Domain
+from dpsql.core.domain import Attribute, Domain
+from dpsql.core.marginal import Measurement
+from dpsql.core.neighbours import Neighbours
+from dpsql.core.prior import Prior, packed
+from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InsufficientBudget, Interrupted, InvalidArgument
 from dpsql.fitting import reduced
 from dpsql.fitting.reduced import nearest_density, statistics
-from dpsql.marginal import Measurement
 from dpsql.mechanisms.barak import Barak
 from dpsql.mechanisms.base import make
 from dpsql.mechanisms.lp import LP, all_points
-from dpsql.neighbours import Neighbours
-from dpsql.prior import Prior, packed
 from dpsql.privacy.accounting import exact
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.pricing import price
-from dpsql.progress import Quiet
-from dpsql.workload import Workload
+from dpsql.runtime.progress import Quiet
 
 from ..conftest import seeded_entropy
 from ..counters import RELATIONS, Journal, Rows

@@ -7,10 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpsql.domain import Attribute, Domain
+from dpsql.core.domain import Attribute, Domain
+from dpsql.core.marginal import Measurement
 from dpsql.errors import DomainTooLarge
-from dpsql.marginal import Measurement
-from dpsql.mechanisms.pseudo import light
+from dpsql.evidence.earlier_releases import light
 
 FAST = {"relaxed_rows": 16, "steps": 10}
 

@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from dpsql.domain import Attribute, Domain
+from dpsql.core.domain import Attribute, Domain
+from dpsql.core.marginal import Marginal, Measurement
+from dpsql.core.neighbours import Neighbours
+from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.fitting.multiplicative import Factored, Weighted, absorb
-from dpsql.marginal import Marginal, Measurement
 from dpsql.mechanisms.base import make
-from dpsql.neighbours import Neighbours
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.pricing import price
-from dpsql.progress import Quiet
-from dpsql.workload import Workload
+from dpsql.runtime.progress import Quiet
 
 from ..conftest import seeded_entropy
 from ..counters import Journal, Rows

@@ -10,16 +10,16 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from dpsql.constraint import Allowed
-from dpsql.domain import Attribute, Domain
+from dpsql.core.constraint import Allowed
+from dpsql.core.domain import Attribute, Domain
+from dpsql.core.marginal import Measurement
+from dpsql.core.neighbours import Neighbours
+from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, Interrupted, InvalidArgument
-from dpsql.marginal import Measurement
 from dpsql.mechanisms.base import make
-from dpsql.neighbours import Neighbours
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.pricing import price
-from dpsql.progress import Quiet
-from dpsql.workload import Workload
+from dpsql.runtime.progress import Quiet
 
 from ..conftest import seeded_entropy
 from ..counters import RELATIONS, Journal, Rows

@@ -10,10 +10,10 @@ import duckdb
 import numpy as np
 import pytest
 
+from dpsql.core.marginal import Measurement
 from dpsql.errors import InvalidArgument
-from dpsql.marginal import Measurement
+from dpsql.evidence.earlier_releases import consistent
 from dpsql.mechanisms.base import make
-from dpsql.mechanisms.pseudo import consistent
 
 FAST = {"relaxed_rows": 16, "steps": 20}
 

@@ -7,13 +7,13 @@ from fractions import Fraction
 import duckdb
 import pytest
 
-from dpsql.domain import Attribute, Domain
+from dpsql.core.domain import Attribute, Domain
+from dpsql.core.neighbours import Neighbours
+from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.mechanisms import projection
 from dpsql.mechanisms.base import make
 from dpsql.mechanisms.hdmm import optimised_shares
-from dpsql.neighbours import Neighbours
-from dpsql.workload import Workload
 
 REFUSED = {
     "queries := 'cells', weights := 'hdmm'": "queries is 'cells', which takes no weights: leave weights out",

@@ -8,13 +8,13 @@ import math
 import numpy as np
 import pytest
 
-from dpsql.domain import Attribute, Domain
+from dpsql.core.domain import Attribute, Domain
+from dpsql.core.neighbours import Neighbours
+from dpsql.core.workload import Workload
 from dpsql.mechanisms.rap import RAP
-from dpsql.neighbours import Neighbours
 from dpsql.privacy.accounting import simple_rho
 from dpsql.privacy.curator import Curator
-from dpsql.progress import Quiet
-from dpsql.workload import Workload
+from dpsql.runtime.progress import Quiet
 
 from ..conftest import seeded_entropy
 from ..counters import Journal

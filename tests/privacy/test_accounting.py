@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
+from dpsql.core.neighbours import Neighbours
 from dpsql.errors import InvalidArgument
-from dpsql.neighbours import Neighbours
 from dpsql.privacy.accounting import (
     CONVERSIONS,
     OTHER_PRICE,

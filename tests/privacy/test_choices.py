@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpsql.domain import Attribute, Domain
+from dpsql.core.domain import Attribute, Domain
+from dpsql.core.neighbours import Neighbours
 from dpsql.errors import InsufficientBudget, InvalidArgument
-from dpsql.neighbours import Neighbours
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.noise import exponential_sample
-from dpsql.progress import Quiet
+from dpsql.runtime.progress import Quiet
 
 from ..conftest import seeded_entropy
 from ..counters import RELATIONS, Journal, Rows

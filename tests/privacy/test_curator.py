@@ -7,12 +7,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpsql.domain import Attribute, Domain
+from dpsql.core.domain import Attribute, Domain
+from dpsql.core.marginal import Marginal
+from dpsql.core.neighbours import Neighbours
 from dpsql.errors import DomainTooLarge, DpsqlError, InsufficientBudget, InvalidArgument
-from dpsql.marginal import Marginal
-from dpsql.neighbours import Neighbours
 from dpsql.privacy.curator import Curator
-from dpsql.progress import Quiet
+from dpsql.runtime.progress import Quiet
 
 from ..conftest import seeded_entropy
 from ..counters import Journal, Rows

@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from dpsql.domain import Attribute, Domain
+from dpsql.core.domain import Attribute, Domain
+from dpsql.core.linear_query import LinearQuery, Moment, Part
+from dpsql.core.marginal import Marginal, Measurement, Presence
+from dpsql.core.neighbours import Neighbours
 from dpsql.errors import InsufficientBudget, InvalidArgument
-from dpsql.intervals import Noisy, plain, ratio
-from dpsql.linear import LinearQuery, Moment, Part
-from dpsql.marginal import Marginal, Measurement, Presence
-from dpsql.neighbours import Neighbours
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.noise import discrete_gaussian, discrete_laplace
-from dpsql.progress import Quiet
+from dpsql.release.intervals import Noisy, plain, ratio
+from dpsql.runtime.progress import Quiet
 
 from ..conftest import seeded_entropy
 from ..counters import RELATIONS, Journal, Rows

@@ -10,10 +10,10 @@ import duckdb
 import pytest
 
 import dpsql
-from dpsql import release
-from dpsql.cli import main
-from dpsql.database import store
-from dpsql.database.store import Books
+from dpsql.api.cli import main
+from dpsql.books import store
+from dpsql.books.store import Books
+from dpsql.release.synthesis import synthesis as release
 
 ROW_GROUP = 122_880
 LOSES_INSERTS = {"2.0.0"}

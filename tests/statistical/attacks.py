@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpsql.domain import Domain
+from dpsql.core.domain import Domain
 from dpsql.mechanisms import hdmm
 
 FALSE_ALARM = 1e-6

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpsql.workload import parse_workload
+from dpsql.language.workloads import parse_workload
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 

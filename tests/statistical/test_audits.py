@@ -17,18 +17,18 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from dpsql.database.catalog import find_source
-from dpsql.database.counting import DuckDBCounter
-from dpsql.domain import Attribute, Domain
+from dpsql.core.domain import Attribute, Domain
+from dpsql.core.neighbours import Neighbours
+from dpsql.core.prior import Prior
+from dpsql.core.threshold import clique_of
+from dpsql.core.workload import Workload
+from dpsql.engines.duckdb.catalog import find_source
+from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.mechanisms.base import make, registered
-from dpsql.neighbours import Neighbours
-from dpsql.prior import Prior
 from dpsql.privacy.accounting import discovery_threshold, gaussian_variance
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.pricing import price
-from dpsql.progress import Quiet
-from dpsql.threshold import clique_of
-from dpsql.workload import Workload
+from dpsql.runtime.progress import Quiet
 
 from ..contract.test_mechanisms import FAST
 from ..counters import Journal, Rows

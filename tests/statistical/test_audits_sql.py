@@ -19,8 +19,8 @@ import pandas as pd
 import pytest
 
 import dpsql
-from dpsql.database.counting import DuckDBCounter
-from dpsql.database.store import Books
+from dpsql.books.store import Books
+from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.mechanisms.base import registered
 from dpsql.privacy import curator as curator_module
 from dpsql.privacy.accounting import discovery_threshold, gaussian_variance, make_budget

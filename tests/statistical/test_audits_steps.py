@@ -22,15 +22,15 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from dpsql.domain import Attribute, Domain
+from dpsql.core.domain import Attribute, Domain
+from dpsql.core.neighbours import Neighbours
+from dpsql.core.prior import Prior
+from dpsql.core.threshold import clique_of
+from dpsql.core.workload import Workload
 from dpsql.mechanisms.base import make, registered
-from dpsql.neighbours import Neighbours
-from dpsql.prior import Prior
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.pricing import price
-from dpsql.progress import Quiet
-from dpsql.threshold import clique_of
-from dpsql.workload import Workload
+from dpsql.runtime.progress import Quiet
 
 from ..contract.test_mechanisms import FAST
 from ..counters import Journal, Rows

@@ -18,13 +18,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpsql.domain import Attribute, Domain
-from dpsql.linear import LinearQuery, Moment, Part
-from dpsql.marginal import Marginal, Presence
-from dpsql.neighbours import Neighbours
+from dpsql.core.domain import Attribute, Domain
+from dpsql.core.linear_query import LinearQuery, Moment, Part
+from dpsql.core.marginal import Marginal, Presence
+from dpsql.core.neighbours import Neighbours
 from dpsql.privacy.accounting import discovery_threshold, gaussian_variance
 from dpsql.privacy.curator import Curator
-from dpsql.progress import Quiet
+from dpsql.runtime.progress import Quiet
 
 from ..conftest import seeded_entropy
 from ..counters import RELATIONS, Journal, Rows

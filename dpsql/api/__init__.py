@@ -1,0 +1,1 @@
+"""What people call: the connection, the command line, the demo."""

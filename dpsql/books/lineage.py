@@ -1,0 +1,75 @@
+"""What a name in FROM means: a protected table, or the query of a view, in whatever database and schema it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import duckdb
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from dpsql.books.public import is_protected
+from dpsql.core.names import quote
+from dpsql.engines.duckdb.catalog import FoundView, Source, current_schema, find_parts
+from dpsql.errors import InvalidQuery
+from dpsql.language.query import Catalog, Scope
+from dpsql.runtime.process_settings import deep_recursion
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The tables and views that a caller sees.
+
+    Attributes:
+        cursor: a connection of its own.
+        search_path: where bare names are looked up.
+        known: a table that was found already, by the same call.
+    """
+
+    cursor: duckdb.DuckDBPyConnection
+    search_path: str = ""
+    known: Source | None = None
+
+    def find(self, table: exp.Table) -> Scope | tuple[exp.Query, Catalog]:
+        """See `dpsql.language.query.Catalog.find`. A view's names are looked up where the view is."""
+        try:
+            source = self._source(table)
+        except FoundView as view:
+            catalog, schema, _ = view.parts
+            inside = Tables(self.cursor, f"{quote(catalog)}.{quote(schema)}")
+            return _query_of(view.parts[2], view.definition), inside
+        columns = {c.name: exp.column(exp.to_identifier(c.name, quoted=True)) for c in source.columns}
+        return Scope(source, columns)
+
+    def _source(self, table: exp.Table) -> Source:
+        names = [part.name for part in table.parts]
+        catalog, schema = current_schema(self.cursor, self.search_path)
+        return find_parts(self.cursor, names, catalog, schema, known=self.known)
+
+    def public(self, table: exp.Table) -> tuple[Source, Sequence[tuple[str, str]]]:
+        """See `dpsql.language.query.Catalog.public`."""
+        source = self._source(table)
+        if is_protected(self.cursor, source):
+            raise InvalidQuery(
+                f"query: {source.name!r} is protected, so it stands first in FROM and public tables are joined to it; "
+                "a join of two protected tables is not supported: protect one table that holds the columns of both"
+            )
+        return source, [(column.name, column.type) for column in source.columns]
+
+
+def _query_of(name: str, definition: str) -> exp.Query:
+    """The SELECT of a view, its columns renamed as the view says."""
+    try:
+        with deep_recursion():
+            tree = sqlglot.parse_one(definition, read="duckdb")
+    except (SqlglotError, RecursionError):
+        tree = None
+    if not isinstance(tree, exp.Create) or not isinstance(tree.expression, exp.Query):
+        raise InvalidQuery(f"query: the view {name!r} cannot be followed to its table: ask about the table itself")
+    query = tree.expression
+    if isinstance(tree.this, exp.Schema):
+        names = exp.TableAlias(this=exp.to_identifier(name), columns=[c.copy() for c in tree.this.expressions])
+        query = exp.select("*").from_(exp.Subquery(this=query, alias=names))
+    return query

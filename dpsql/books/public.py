@@ -1,0 +1,121 @@
+"""Which tables are public: those that are surely no table of an account, under whatever name they are now.
+
+See `dpsql.books.marks` for how the tables of an account are known. Where the books of a database are lost, nobody
+knows its accounts, and none of its tables is surely public. That there were books is told by the head of the ledger,
+outside the database; of a database in memory, this process knows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import duckdb
+
+from dpsql.books import heads
+from dpsql.books.marks import Listed, Standing, list_tables, seen_by
+from dpsql.books.store import Books
+from dpsql.core.names import fold
+from dpsql.engines.duckdb.catalog import Source
+from dpsql.errors import InvalidArgument
+
+_DATABASE = """
+    SELECT database_oid, CASE WHEN type = 'duckdb' THEN path END FROM duckdb_databases() WHERE database_name = ?
+"""
+
+
+def protected_tables(cursor: duckdb.DuckDBPyConnection) -> set[tuple[str, str]]:
+    """Database and key of every table that is not surely public, in lower case.
+
+    Raises:
+        InvalidArgument: the books of a database are lost, so none of its tables is surely public.
+    """
+    keys = set()
+    tables = list_tables(cursor)
+    for catalog in {table.catalog for table in tables}:
+        _, standing = _standing(cursor, catalog, tables)
+        found = [table.key for table in (*standing.held, *standing.suspects)]
+        keys |= {(fold(catalog), fold(key)) for key in (*found, *standing.doubtful)}
+    return keys
+
+
+def is_protected(cursor: duckdb.DuckDBPyConnection, source: Source) -> bool:
+    """Whether a table is one of an account.
+
+    Raises:
+        InvalidArgument: it cannot be told: the books of its database are lost, or it might be a table of an account
+            that is not found.
+    """
+    _, standing = _standing(cursor, source.catalog, list_tables(cursor))
+    _check_no_suspect(source, standing)
+    return not any(table.identity == source.identity for table in standing.others)
+
+
+def check_unclaimed(cursor: duckdb.DuckDBPyConnection, source: Source) -> None:
+    """Refuse a budget of its own to a table whose rows have, or may have, one already.
+
+    Raises:
+        InvalidArgument: it bears the mark of another account, or might be a table of one.
+    """
+    books, standing = _standing(cursor, source.catalog, list_tables(cursor))
+    _check_no_suspect(source, standing)
+    holder = books.holder(source)
+    if holder is not None and holder != source.key:
+        raise InvalidArgument(f"{elsewhere(source, holder)}; its rows have one budget")
+
+
+def elsewhere(source: Source, holder: str) -> str:
+    """Why a table that belongs to an account of another name, or to none that is known, has none of its own."""
+    if holder:
+        return (
+            f"table {source.name!r} is protected under another name, {holder!r}: ask about {holder!r}, or rename it "
+            "back"
+        )
+    return (
+        f"table {source.name!r} bears a mark of dpsql that the books of {source.catalog!r} do not know: it is a copy "
+        "of a protected table, or the books are lost. Release from the original, or restore the books. Only the owner "
+        "may remove the mark, by COMMENT ON TABLE, for then the same rows can get a second budget"
+    )
+
+
+def _check_no_suspect(source: Source, standing: Standing) -> None:
+    if any(table.identity == source.identity for table in standing.suspects):
+        names = " and ".join(map(repr, standing.doubtful))
+        raise InvalidArgument(
+            f"{source.name!r} may hold protected rows: a table of {names} was renamed, replaced or dropped unseen, and "
+            f"{source.name!r} was not there before, so it is not surely public. Rename the protected table back; or, "
+            "if no unprotected table holds its rows, the owner says dpsql ledger settle <file> --reason '…', in Python "
+            "db.settle(reason)"
+        )
+
+
+def _standing(cursor: duckdb.DuckDBPyConnection, catalog: str, tables: Sequence[Listed]) -> tuple[Books, Standing]:
+    """The books of a database, and which of its tables are protected.
+
+    Raises:
+        InvalidArgument: the books are lost.
+    """
+    books = Books(cursor, catalog)
+    for oid, path in cursor.execute(_DATABASE, [catalog]).fetchall():
+        _check_not_lost(cursor, books, oid, path)
+    return books, books.standing(tables)
+
+
+def _check_not_lost(cursor: duckdb.DuckDBPyConnection, books: Books, oid: int, path: str | None) -> None:
+    """Refuse to call anything public where a head knows accounts that the books do not."""
+    if path is None:
+        seen = seen_by(cursor)
+        lost = ["all"] if seen is not None and oid in seen.homes and not books.events else []
+    else:
+        head = heads.read_head(heads.file_beside(Path(path)))
+        # to ask for books in vain ends a transaction
+        lost = (
+            []
+            if head is None or not head.accounts
+            else sorted(set(head.accounts) - {account.source for account in books.accounts()})
+        )
+    if lost:
+        raise InvalidArgument(
+            f"the books of database {books.catalog!r} have lost accounts ({', '.join(lost)}), so none of its tables is "
+            "surely public: restore a copy of the database; dpsql ledger verify <file> tells more"
+        )

@@ -1,0 +1,1 @@
+"""Values that every floor shares: domains, cliques, counts, workloads. NumPy only."""

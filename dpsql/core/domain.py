@@ -1,0 +1,344 @@
+"""Public domains: which values a column may take, and how values become codes 0, 1, 2, … and back.
+
+An attribute has `values` (one code each) or `bins` (one code for each interval between two edges). After those come
+the code of OTHER, if the owner declared one, the code of NULL, if the column may hold NULL, and the code of OUTSIDE. A
+value outside the domain gets OTHER's code; without OTHER it gets OUTSIDE's. So every row is in one cell of every
+marginal, and all marginals of a release have the same total. OUTSIDE is left out where every value that the column may
+hold has a code already, and of the domain of a query, whose groups are those of the declared values. Nothing here
+depends on a row.
+
+Edges are kept as ticks: whole numbers of the type's smallest step (days for DATE, microseconds for TIMESTAMP,
+hundredths for DECIMAL(9,2)), or floats for FLOAT and DOUBLE. Bin i holds ticks[i] ≤ x < ticks[i + 1]; the last bin of a
+float attribute holds its upper edge too.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.core.names import pick
+from dpsql.errors import DomainTooLarge, UnknownName
+
+Clique = tuple[str, ...]
+"""A set of attributes, in the table's column order."""
+
+OUTSIDE: Final = "outside the domain"
+"""The label of the cell for values that are not in a declared domain."""
+
+LARGEST_INDEX: Final = 2**62  # cells of one clique that a packed 64-bit key can tell apart
+
+INTEGER_TYPES: Final = frozenset(
+    ["TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"]
+)
+FLOAT_TYPES: Final = frozenset({"FLOAT", "DOUBLE"})
+TIME_TYPES: Final = frozenset(
+    ["DATE", "TIME", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"]
+)
+_DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
+_LARGEST_SCALE: Final = 18
+
+
+def decimal_scale(type_name: str) -> int | None:
+    """Digits after the point of a DECIMAL type, else None."""
+    found = _DECIMAL.fullmatch(type_name)
+    return int(found.group(2)) if found else None
+
+
+_TELLING: Final = re.compile(r"\b(ENUM|STRUCT|UNION)\(")
+
+
+def public_type(type_name: str) -> str:
+    """The type in which a column comes out unless its owner says that the members of its own type are public.
+
+    The members of an ENUM, the fields of a STRUCT and the tags of a UNION may have been made from the rows.
+
+    >>> public_type("ENUM('Ann', 'Bob')"), public_type("STRUCT(ann INTEGER)[]"), public_type("DATE")
+    ('VARCHAR', 'VARCHAR', 'DATE')
+    """
+    return "VARCHAR" if _TELLING.search(type_name) else type_name
+
+
+def kind_of(type_name: str) -> str:
+    """A type for people, without what its own text may tell of rows.
+
+    >>> kind_of("ENUM('Ann', 'Bob')"), kind_of("STRUCT(ann INTEGER)[]"), kind_of("DECIMAL(9,2)")
+    ('ENUM', 'STRUCT', 'DECIMAL(9,2)')
+    """
+    found = _TELLING.search(type_name)
+    return found[1] if found else type_name
+
+
+def can_be_binned(type_name: str) -> bool:
+    """Whether a type has an order with ticks, so that bins can be declared."""
+    scale = decimal_scale(type_name)
+    if scale is not None:
+        return scale <= _LARGEST_SCALE
+    return type_name in INTEGER_TYPES | FLOAT_TYPES | TIME_TYPES
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """The public domain of one column.
+
+    Attributes:
+        name: the column's name.
+        type: the DuckDB type in which its values come out: the column's, or VARCHAR for a type that tells values.
+        kind: `values`, `bins`, or `excluded` (no domain: the column is NULL in every synthetic row).
+        values: for `values`, each as DuckDB writes it (`CAST(value AS VARCHAR)`), in the order of the codes.
+        ticks: for `bins`, the edges, one more than there are bins.
+        edges: for `bins`, the lower edge of each bin and the largest value of the last one, as DuckDB writes them.
+        nullable: NULL has a code of its own.
+        other: the value, as DuckDB writes it, that stands for all others; None without OTHER.
+        origin: how the domain became known: `declared`, `type` (BOOLEAN; ENUM by the owner's word), `reference`,
+            `discovered`.
+        outside: values that have no other code have one of their own.
+    """
+
+    name: str
+    type: str
+    kind: Literal["values", "bins", "excluded"]
+    values: tuple[str, ...] = ()
+    ticks: tuple[int | float, ...] = ()
+    edges: tuple[str, ...] = ()
+    nullable: bool = False
+    other: str | None = None
+    origin: str = "declared"
+    outside: bool = False
+
+    @property
+    def released_type(self) -> str:
+        """Its type; of books from before the owner was asked, without members that the owner did not say are public."""
+        return self.type if self.origin == "type" else public_type(self.type)
+
+    @property
+    def regular(self) -> int:
+        """The number of values or bins, without OTHER, NULL and OUTSIDE."""
+        return len(self.values) if self.kind == "values" else max(0, len(self.ticks) - 1)
+
+    @property
+    def size(self) -> int:
+        """The number of codes."""
+        return self.regular + (self.other is not None) + self.nullable + self.outside
+
+    @property
+    def other_code(self) -> int | None:
+        """The code of OTHER."""
+        return self.regular if self.other is not None else None
+
+    @property
+    def null_code(self) -> int | None:
+        """The code of NULL."""
+        return self.regular + (self.other is not None) if self.nullable else None
+
+    @property
+    def outside_code(self) -> int | None:
+        """The code of OUTSIDE, the last one."""
+        return self.size - 1 if self.outside else None
+
+    @property
+    def inner(self) -> Attribute:
+        """The attribute without OUTSIDE: the other codes are the same."""
+        return replace(self, outside=False) if self.outside else self
+
+    def closed(self, *, never_null: bool) -> Attribute:
+        """The attribute with OUTSIDE, where a value of the column could have no other code.
+
+        Args:
+            never_null: whether the column itself refuses NULL.
+        """
+        every_value = self.origin == "type" or (self.type == "BOOLEAN" and len(self.values) == 2)
+        covered = self.kind == "excluded" or self.other is not None or (every_value and (self.nullable or never_null))
+        return self if covered else replace(self, outside=True)
+
+    @property
+    def has_single_values(self) -> bool:
+        """Whether each bin holds one value of the type."""
+        return not self.is_float and self.ticks[-1] - self.ticks[0] == self.regular
+
+    @property
+    def is_number(self) -> bool:
+        """Whether values can be summed."""
+        return self.is_float or self.type in INTEGER_TYPES or decimal_scale(self.type) is not None
+
+    @property
+    def is_float(self) -> bool:
+        """Whether ticks are floats."""
+        return self.type in FLOAT_TYPES
+
+    def labels(self) -> list[str]:
+        """One text for each code, for people: the value, the interval, or NULL.
+
+        >>> Attribute("age", "INTEGER", "bins", ticks=(0, 18, 65), edges=("0", "18", "64"), nullable=True).labels()
+        ['[0, 18)', '[18, 64]', 'NULL']
+        """
+        if self.kind == "values":
+            labels = list(self.values)
+        else:
+            labels = [self._interval(index) for index in range(self.regular)]
+        if self.other is not None:
+            labels.append(f"OTHER ({self.other})")
+        if self.nullable:
+            labels.append("NULL")
+        if self.outside:
+            labels.append(OUTSIDE)
+        return labels
+
+    def _interval(self, index: int) -> str:
+        low, high = self.ticks[index], self.ticks[index + 1]
+        if not self.is_float and high - low == 1:
+            return self.edges[index]
+        closing = "]" if index == self.regular - 1 else ")"
+        return f"[{self.edges[index]}, {self.edges[index + 1]}{closing}"
+
+    def draw_ticks(
+        self, codes: npt.NDArray[np.int64], uniform: npt.NDArray[np.float64]
+    ) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
+        """A tick inside each code's bin, uniform over it; codes of OTHER, NULL and OUTSIDE give any tick.
+
+        Args:
+            codes: shape (rows,).
+            uniform: shape (rows,), in [0, 1).
+        """
+        bins = np.minimum(codes, self.regular - 1)
+        if self.is_float:
+            edges = np.array(self.ticks, dtype=np.float32 if self.type == "FLOAT" else np.float64)
+            low, high = edges[bins], edges[bins + 1]
+            drawn = (low + uniform * (high.astype(np.float64) - low)).astype(edges.dtype)
+            return np.asarray(np.clip(drawn, low, np.nextafter(high, low)), np.float64)
+        whole = np.array(self.ticks, dtype=np.int64)
+        width = whole[bins + 1] - whole[bins]
+        return np.asarray(whole[bins] + np.minimum((uniform * width).astype(np.int64), width - 1))
+
+
+def equal_width(lower: int | float, upper: int | float, bins: int, *, is_float: bool) -> tuple[int | float, ...]:
+    """Edges of `bins` intervals that cover lower … upper; whole-number intervals differ by at most one tick.
+
+    Args:
+        lower: the smallest value (tick).
+        upper: the largest value (tick), inside the last bin.
+        bins: how many, positive; at most one for each tick if those are whole numbers.
+        is_float: whether ticks are floats.
+
+    >>> equal_width(17, 90, 4, is_float=False)
+    (17, 36, 54, 73, 91)
+    """
+    if is_float:
+        width = upper - lower
+        steps = [width * i / bins if width * bins < math.inf else width * (i / bins) for i in range(bins)]
+        return (*(lower + step for step in steps), float(upper))
+    count = int(upper) - int(lower) + 1
+    return tuple(int(lower) + -(-i * count // bins) for i in range(bins + 1))
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The public domain of a table: its attributes in column order, the excluded ones set apart.
+
+    >>> domain = Domain((Attribute("a", "BOOLEAN", "values", ("false", "true")),))
+    >>> domain.size(("a",))
+    2
+    """
+
+    attributes: tuple[Attribute, ...]
+    excluded: tuple[Attribute, ...] = field(default=())
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Attribute]:
+        """The attributes by name."""
+        return {attribute.name: attribute for attribute in self.attributes}
+
+    @cached_property
+    def _sizes(self) -> Mapping[str, int]:
+        return {attribute.name: attribute.size for attribute in self.attributes}
+
+    @cached_property
+    def inner(self) -> Domain:
+        """The domain without the codes of OUTSIDE."""
+        return Domain(tuple(attribute.inner for attribute in self.attributes), self.excluded)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The attributes' names in column order."""
+        return tuple(attribute.name for attribute in self.attributes)
+
+    @property
+    def width(self) -> int:
+        """The one-hot width: the sum of the attributes' sizes."""
+        return sum(attribute.size for attribute in self.attributes)
+
+    def __iter__(self) -> Iterator[Attribute]:
+        return iter(self.attributes)
+
+    def __len__(self) -> int:
+        return len(self.attributes)
+
+    def shape(self, clique: Clique) -> tuple[int, ...]:
+        """Sizes of a clique's attributes."""
+        return tuple(map(self._sizes.__getitem__, clique))
+
+    def size(self, clique: Clique) -> int:
+        """Cells of a clique's marginal (a Python integer, which does not overflow)."""
+        return math.prod(map(self._sizes.__getitem__, clique))  # thousands are asked for at once
+
+    def find(self, name: str) -> str:
+        """The attribute's own spelling of `name`, which may differ in case as in DuckDB.
+
+        Raises:
+            UnknownName: no such attribute; an excluded one says so.
+        """
+        found = pick(name, self.names)
+        if found is not None:
+            return found
+        if pick(name, (attribute.name for attribute in self.excluded)) is not None:
+            raise UnknownName(f"column {name!r} is excluded: declare its domain with dp_domain to use it")
+        raise UnknownName(f"there is no column {name!r}; the columns are {', '.join(self.names)}")
+
+    def clique(self, names: Iterable[str]) -> Clique:
+        """The clique of some columns, in column order and without repetition."""
+        wanted = {self.find(name) for name in names}
+        return tuple(name for name in self.names if name in wanted)
+
+    def check_countable(self, clique: Clique, limit: int = LARGEST_INDEX) -> None:
+        """Refuse a clique of more cells than `limit`.
+
+        Raises:
+            DomainTooLarge: with the clique and its number of cells.
+        """
+        cells = self.size(clique)
+        if cells > limit:
+            raise DomainTooLarge(
+                f"the marginal of {', '.join(clique)} has {cells:.3g} cells, more than {limit:.3g}: group by fewer "
+                "columns, or declare coarser domains with dp_domain"
+            )
+
+    def to_json(self) -> str:
+        """As text, for the books."""
+        return json.dumps(
+            {"attributes": list(map(fields_of, self.attributes)), "excluded": list(map(fields_of, self.excluded))}
+        )
+
+    @staticmethod
+    def from_json(text: str) -> Domain:
+        """From the books."""
+        data = json.loads(text)
+        return Domain(tuple(map(attribute_from, data["attributes"])), tuple(map(attribute_from, data["excluded"])))
+
+
+def fields_of(attribute: Attribute) -> dict[str, Any]:
+    """An attribute as a JSON object; without `outside` where there is none, as before there was such a thing."""
+    return {name: value for name, value in vars(attribute).items() if name != "outside" or value}
+
+
+def attribute_from(data: Mapping[str, Any]) -> Attribute:
+    """An attribute from its JSON object, where tuples are lists."""
+    fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items()}
+    return Attribute(**fields)

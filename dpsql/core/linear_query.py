@@ -1,0 +1,307 @@
+r"""Linear queries: sums over the rows of a table of weights that depend on the row's cell in one clique.
+
+    answer[g, a] = Σ_cells M[cell]·w_a(cell)·[the cell is in group g],   w_a(cell) = Π_p f_{p,a}(cell_p)
+
+M is the marginal of the clique. The clique falls into parts p, sets of attributes that no expression joins, so that the
+weights and the group of a cell are put together from its coordinates in the parts, and no array is larger than a part.
+A group is one value of each part's key; with several grouping sets a cell has a group in each of them.
+
+Beside such sums there are sums of a column's own values, where its bins hold several (a `Moment`: w_a is the row's
+value in whole steps instead of 1; or a `Choice`: the moment that the cell picks), and numbers of privacy units, those
+with at least one row of weight 1 in the group.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.core.domain import Clique, Domain
+from dpsql.core.formula import COLUMN, Formula
+from dpsql.core.marginal import Marginal, Presence
+from dpsql.core.neighbours import Neighbours
+
+Integers = npt.NDArray[np.int64]
+_ABOVE_ROUNDING: Final = 1 + 1e-12
+
+
+@dataclass(frozen=True)
+class Part:
+    """Attributes that expressions of the query join, with what the expressions are for each of their cells.
+
+    Attributes:
+        clique: the attributes.
+        factors: f_{p,a}, shape (aggregates, cells): whole numbers, 0 where a filter does not hold.
+        groups: shape (sets, cells): the number of the cell's key among the part's keys; anything where factors are 0.
+        keys: how many keys the part has in each grouping set.
+    """
+
+    clique: Clique
+    factors: Integers
+    groups: Integers
+    keys: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What a row adds to a sum instead of 1: a formula of its value in a column, in steps, between two public bounds.
+
+    Attributes:
+        column: of numbers.
+        multiplier: how many steps are 1; values are rounded to steps.
+        low, high: the least and the largest number of steps of a row whose weight is not 0. Every row is clamped to
+            them.
+        outside: the steps of a value outside the column's bins.
+        formula: of the value; the value itself by default.
+        missing: the steps of NULL.
+    """
+
+    column: str
+    multiplier: float
+    low: int
+    high: int
+    outside: int = 0
+    formula: Formula = COLUMN
+    missing: int = 0
+
+    @property
+    def identity(self) -> str:
+        """Tells moments apart: a format of its own, because journals hash it. It must never change.
+
+        >>> Moment("age", 1.0, 0, 90).identity
+        "Moment(column='age', multiplier=1.0, low=0, high=90, outside=0)"
+        """
+        told = [f"{name}={getattr(self, name)!r}" for name in ("column", "multiplier", "low", "high", "outside")]
+        if self.formula != COLUMN:
+            told.append(f"formula={self.formula.identity}")
+        if self.missing:
+            told.append(f"missing={self.missing!r}")
+        return f"Moment({', '.join(told)})"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of several moments, which the cell of a row decides: a CASE whose conditions read other columns.
+
+    Attributes:
+        moments: with the same steps.
+        clique: of the cells.
+        picks: for each cell 1 plus the number of its moment, in one byte; 0 where there is nothing to add.
+    """
+
+    moments: tuple[Moment, ...]
+    clique: Clique
+    picks: bytes
+
+    @property
+    def identity(self) -> str:
+        """Tells choices apart: a format of its own, because journals hash it. It must never change.
+
+        >>> Choice((Moment("age", 1.0, 0, 90),), ("sex",), b"12").identity[:73]
+        "Choice([Moment(column='age', multiplier=1.0, low=0, high=90, outside=0)],"
+        """
+        moments = ", ".join(moment.identity for moment in self.moments)
+        return f"Choice([{moments}], {self.clique!r}, {hashlib.sha256(self.picks).hexdigest()})"
+
+    @property
+    def column(self) -> str:
+        """The first moment's."""
+        return self.moments[0].column
+
+    @property
+    def low(self) -> int:
+        """The least that a row adds."""
+        return min(moment.low for moment in self.moments)
+
+    @property
+    def high(self) -> int:
+        """The most that a row adds."""
+        return max(moment.high for moment in self.moments)
+
+
+@dataclass(frozen=True)
+class LinearQuery:
+    """Weighted counts in groups.
+
+    Attributes:
+        domain: of the attributes; its codes are what the marginal counts.
+        parts: at least one; their cliques share no attribute.
+        units: the numbers of the aggregates that count privacy units; their weights are 0 or 1.
+        moments: for the numbers of the aggregates that sum a column's own values; their weights are 0 or 1 too.
+    """
+
+    domain: Domain
+    parts: tuple[Part, ...]
+    units: frozenset[int] = frozenset()
+    moments: Mapping[int, Moment | Choice] = field(default_factory=dict)
+
+    @property
+    def clique(self) -> Clique:
+        """The attributes of all parts."""
+        return self.domain.clique(name for part in self.parts for name in part.clique)
+
+    @property
+    def aggregates(self) -> int:
+        """How many weights there are."""
+        return len(self.parts[0].factors)
+
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """How many groups each grouping set has."""
+        return tuple(math.prod(counts) for counts in zip(*(part.keys for part in self.parts), strict=True))
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells queries apart."""
+        digest = hashlib.sha256(self.domain.to_json().encode())
+        moments = ", ".join(f"({number}, {moment.identity})" for number, moment in sorted(self.moments.items()))
+        digest.update(f"({sorted(self.units)}, [{moments}])".encode())
+        for part in self.parts:
+            for piece in (repr((part.clique, part.keys)).encode(), part.factors.tobytes(), part.groups.tobytes()):
+                digest.update(piece)
+        return digest.hexdigest()
+
+    @property
+    def scales(self) -> tuple[int, ...]:
+        """The largest |w_a| of a row, for each aggregate; 1 where all weights are 0."""
+        largest = [np.abs(part.factors).max(axis=1, initial=0) for part in self.parts]
+        found = [max(1, math.prod(int(m[a]) for m in largest)) for a in range(self.aggregates)]
+        for a, moment in self.moments.items():
+            found[a] = max(1, abs(moment.low), abs(moment.high))
+        return tuple(found)
+
+    def sensitivity(self, power: int, neighbours: Neighbours) -> float:
+        """The most that two neighbours differ in Σ |change_a/scale_a|^power over all groups and aggregates.
+
+        Args:
+            power: 1 or 2.
+            neighbours: of which tables.
+
+        Returns:
+            An upper bound, at least 1.
+
+        A row adds its weights to one group of each set. Over several parts the bound is the least of what each part
+        alone allows, for the factors of the others are at most their largest. The c rows of a unit may all be alike:
+        the norm is at most c times that of one row. A unit is counted once in each group that it has a row in, at most
+        c of a set.
+        """
+        if neighbours.total_is_public:
+            return max(1.0, self._replaced(power))
+        units = len(self.units) * sum(min(neighbours.cell, count) for count in self.groups)
+        scaled: float = neighbours.cell**power * self._row(power)
+        return max(1.0, scaled + units)
+
+    def _replaced(self, power: int) -> float:
+        apart = 2 * (self._row(power) + len(self.units) * len(self.groups)) if max(self.groups, default=1) > 1 else 0.0
+        return max(apart, len(self.groups) * self._same_group(power))
+
+    def _row(self, power: int) -> float:
+        """The most that adding one row changes the sums by."""
+        return min(self._row_of(part, power) for part in self.parts) * len(self.groups)
+
+    def _row_of(self, part: Part, power: int) -> float:
+        """Max over cells of Σ_a |f_a/largest_a|^power, over the aggregates that are sums."""
+        sums = [a for a in range(self.aggregates) if a not in self.units]
+        factors = part.factors[sums]
+        largest = np.maximum(np.abs(factors).max(axis=1, initial=0), 1)
+        relative = np.abs(factors / largest[:, None]) ** power
+        exact = bool(((relative == 0) | (relative == 1)).all())
+        return float(relative.sum(axis=0).max(initial=0.0)) * (1 if exact else _ABOVE_ROUNDING)
+
+    def _same_group(self, power: int) -> float:
+        """Σ_a (range_a/scale_a)^power, where the row stays in its group; 0 is in the range, of rows outside."""
+        total = 0.0
+        for a, scale in enumerate(self.scales):
+            low, high = self.bounds(a)
+            total += ((high - low) / scale) ** power
+        return total if total.is_integer() and self.aggregates == 1 else total * _ABOVE_ROUNDING
+
+    def bounds(self, aggregate: int) -> tuple[int, int]:
+        """The least and the largest weight of a row, or 0 if that is beyond; over several parts an outer bound."""
+        if aggregate in self.moments:
+            return min(0, self.moments[aggregate].low), max(0, self.moments[aggregate].high)
+        low, high = 1, 1
+        for part in self.parts:
+            factors = part.factors[aggregate]
+            ends = min(0, int(factors.min(initial=0))), max(0, int(factors.max(initial=0)))
+            products = [x * y for x in (low, high) for y in ends]
+            low, high = min(0, *products), max(0, *products)
+        return low, high
+
+    def average_bounds(self, over: int, under: int) -> tuple[int, int]:
+        """The least and the largest mean of weights: of the sum `over` among the rows that `under` counts."""
+        if over in self.moments:
+            return self.moments[over].low, self.moments[over].high
+        low, high = 1, 1
+        for part in self.parts:
+            values = part.factors[over][part.factors[under] != 0]
+            if len(values):
+                products = [x * y for x in (low, high) for y in (int(values.min()), int(values.max()))]
+                low, high = min(products), max(products)
+        return low, high
+
+    def cell_weights(self, cells: Integers) -> tuple[Integers, Integers]:
+        """The weights of cells of the clique, shape (aggregates, cells), and their groups, shape (sets, cells)."""
+        weights = np.ones((self.aggregates, len(cells)), np.int64)
+        groups = np.zeros((len(self.groups), len(cells)), np.int64)
+        for part in self.parts:
+            local = self._within(part.clique, cells)
+            weights *= part.factors[:, local]
+            groups = groups * np.array(part.keys, np.int64)[:, None] + part.groups[:, local]
+        return weights, groups
+
+    def _within(self, clique: Clique, cells: Integers) -> Integers:
+        """The cells of a part's clique in which cells of the whole clique lie."""
+        if not clique:
+            return np.zeros(len(cells), np.int64)
+        place = dict(zip(self.clique, np.unravel_index(cells, self.domain.shape(self.clique)), strict=True))
+        return np.ravel_multi_index([place[name] for name in clique], self.domain.shape(clique)).astype(np.int64)
+
+    def chosen(self, choice: Choice, sums: Sequence[Marginal]) -> Marginal:
+        """In each cell the sum of the moment that the cell picks, of the sums of all moments."""
+        picks = np.frombuffer(choice.picks, np.uint8)
+        kept = [picks[self._within(choice.clique, summed.cells)] == n for n, summed in enumerate(sums, start=1)]
+        cells = [summed.cells[keep] for summed, keep in zip(sums, kept, strict=True)]
+        counts = [summed.counts[keep] for summed, keep in zip(sums, kept, strict=True)]
+        return Marginal(self.clique, self.domain.size(self.clique), np.concatenate(cells), np.concatenate(counts))
+
+    def answers(
+        self, marginal: Marginal, presence: Presence | None = None, sums: Mapping[int, Marginal] | None = None
+    ) -> list[Integers]:
+        """The exact answers of each grouping set, shape (aggregates, groups).
+
+        Args:
+            marginal: of the clique.
+            presence: of the clique's cells, where units are counted.
+            sums: for each moment the sums of its steps in the clique's cells.
+        """
+        found = self._sums(marginal)
+        for a, summed in (sums or {}).items():
+            for answers, own in zip(found, self._sums(summed), strict=True):
+                answers[a] = own[a]
+        if presence is not None:
+            weights, groups = self.cell_weights(presence.cells)
+            for answers, of_set, count in zip(found, groups, self.groups, strict=True):
+                for a in self.units:
+                    inside = weights[a] != 0
+                    seen = np.unique(presence.units[inside] * count + of_set[inside])
+                    answers[a] = np.bincount(seen % count, minlength=count)
+        return found
+
+    def _sums(self, marginal: Marginal) -> list[Integers]:
+        weights, groups = self.cell_weights(marginal.cells)
+        weights *= marginal.counts
+        found = []
+        for number, count in enumerate(self.groups):
+            answers = np.zeros((self.aggregates, count), np.int64)
+            for a in range(self.aggregates):
+                inside = weights[a] != 0
+                np.add.at(answers[a], groups[number][inside], weights[a][inside])
+            found.append(answers)
+        return found

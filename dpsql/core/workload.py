@@ -1,0 +1,88 @@
+"""A workload: the marginals and families of thresholds that a synthetic table should answer well."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Final
+
+from dpsql.core.domain import Clique
+from dpsql.core.threshold import Family, Threshold, clique_of, identity_of
+from dpsql.errors import DomainTooLarge
+
+_MOST_COLUMNS: Final = 18  # of a marginal all of whose subsets are listed
+_MOST_SUBSETS: Final = 2_000_000
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Marginals and thresholds to answer.
+
+    Attributes:
+        cliques: of the marginals, without repetition, in the order given.
+        thresholds: families of thresholds, likewise.
+        weights: of those that count more or less than 1.
+    """
+
+    cliques: tuple[Clique, ...]
+    thresholds: tuple[Threshold, ...] = ()
+    weights: tuple[tuple[Family, float], ...] = ()
+
+    def weight(self, clique: Clique) -> float:
+        """The largest weight of what a marginal is a part of.
+
+        >>> Workload((("a", "b"), ("b", "c")), (), ((("a", "b"), 3.0),)).weight(("b",))
+        3.0
+        """
+        known = dict(self.weights)
+        above = [known.get(f, 1.0) for f in self.families if set(clique) <= set(clique_of(f))] if known else []
+        return max(above, default=1.0)
+
+    @property
+    def needed(self) -> tuple[Clique, ...]:
+        """The cliques whose marginals give all answers."""
+        return tuple(dict.fromkeys((*self.cliques, *(threshold.clique for threshold in self.thresholds))))
+
+    @property
+    def families(self) -> tuple[Family, ...]:
+        """The cliques and the families of thresholds."""
+        return (*self.cliques, *self.thresholds)
+
+    def closure(self) -> tuple[Clique, ...]:
+        """All non-empty subsets of the needed cliques, smaller ones first, without repetition.
+
+        Raises:
+            DomainTooLarge: see `check_subsets`.
+
+        >>> Workload((("a", "b"),)).closure()
+        (('a',), ('b',), ('a', 'b'))
+        """
+        self.check_subsets()
+        found: dict[Clique, None] = {}
+        for order in range(1, max(map(len, self.needed), default=0) + 1):
+            for clique in self.needed:
+                found.update(dict.fromkeys(itertools.combinations(clique, order)))
+        return tuple(found)
+
+    def check_subsets(self) -> None:
+        """Refuse marginals whose subsets are too many to be listed; a mechanism that lists them asks before the charge.
+
+        Raises:
+            DomainTooLarge: they are.
+        """
+        largest = max(map(len, self.needed), default=0)
+        count = sum(2 ** len(clique) for clique in self.needed)
+        if largest > _MOST_COLUMNS or count > _MOST_SUBSETS:
+            raise DomainTooLarge(
+                f"the workload's marginals have up to {largest} columns and {count:.3g} subsets together, more than "
+                f"{_MOST_COLUMNS} and {_MOST_SUBSETS:.3g}: ask for marginals of fewer columns"
+            )
+
+    def ordered(self) -> Workload:
+        """The same workload in one order, whatever order it was written in: equal requests then ask equal questions."""
+        thresholds = sorted(self.thresholds, key=lambda threshold: (threshold.clique, threshold.least))
+        weights = sorted(self.weights, key=lambda part: identity_of(part[0]))
+        return Workload(tuple(sorted(self.cliques)), tuple(thresholds), tuple(weights))
+
+    def __len__(self) -> int:
+        return len(self.cliques) + len(self.thresholds)

@@ -1,1 +1,0 @@
-"""What touches DuckDB: the catalogue, counting inside the engine, and the books."""

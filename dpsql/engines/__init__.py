@@ -1,0 +1,1 @@
+"""Where private rows are."""

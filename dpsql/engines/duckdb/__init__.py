@@ -1,0 +1,1 @@
+"""Tables of DuckDB: find them, encode and count their rows inside the engine."""

@@ -1,0 +1,132 @@
+r"""Contribution bounding: of the rows of each privacy unit at most c count, chosen at random inside the engine.
+
+    known    =  SELECT …, unit, md5(secret ‖ all stored columns) AS content FROM source WHERE unit IS NOT NULL
+    placed   =  SELECT *, row_number() OVER (PARTITION BY unit, content) AS place FROM known
+    bounded  =  SELECT … FROM placed QUALIFY row_number() OVER (PARTITION BY unit ORDER BY md5(content ‖ place)) <= c
+
+The secret is 256 bits of OS entropy, drawn when the table is protected or its account reset: one choice for all
+releases, so that they are about the same rows and can be used together, and for one that is killed and goes on. The
+choice goes by what the rows of a unit hold, not by where they are stored: DELETE, CHECKPOINT or a copy changes nothing
+for a unit whose rows stay, because alike rows are told apart by a running number only, and it does not matter which of
+them count. A unit is chosen from anew when its own rows change, or the columns of the table. Which rows of a unit are
+chosen does not depend on other units, whatever the digest is, so adding a unit adds at most c rows to what is counted,
+and takes none away. The digest is keyed by the secret, so nobody can make rows that share one.
+
+Units are told apart by their bytes, whatever the collation: settings of a session, an instance or a column decide
+nothing. Of FLOAT and DOUBLE the zeros are one unit, and so is what is no number. Of other types the bytes are those of
+the text, so values that DuckDB calls equal and writes differently are several units, as the intervals of 1 month and of
+30 days: who has rows under both is protected as two. The owner writes a unit in one way. Rows without a unit (NULL)
+count nowhere.
+
+No text of SQL holds the secret, because DuckDB can log texts and show plans: it is read from the books by the statement
+that uses it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from sqlglot import exp
+
+from dpsql.core.domain import FLOAT_TYPES, INTEGER_TYPES
+from dpsql.core.names import fold
+from dpsql.engines.duckdb.catalog import Source
+
+_EQUAL_IF_SAME: Final = INTEGER_TYPES | {"BOOLEAN", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"}
+"""Types whose values are equal, by any setting, only where their bytes are."""
+
+
+def unused(source: Source, name: str) -> str:
+    """A name that no column of the table has."""
+    while name in {fold(column.name) for column in source.columns}:
+        name = f"_{name}"
+    return name
+
+
+def secret_of(catalog: str, source: str) -> exp.Expr:
+    """What the choice of a source's rows is drawn from, as an expression that reads it from the books of a database."""
+    account = exp.table_("account", db="dpsql", catalog=catalog, quoted=True)
+    of_source = exp.EQ(this=exp.column("source"), expression=exp.Literal.string(source))
+    return exp.select("unit_secret").from_(account).where(of_source).subquery()
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Which rows of a source count.
+
+    Attributes:
+        column: the privacy unit's.
+        type: its.
+        rows: c, the most rows of one unit.
+        secret: what the choice is drawn from; an expression, see `secret_of`.
+    """
+
+    column: str
+    type: str
+    rows: int
+    secret: exp.Expr
+
+    def key(self) -> exp.Expr:
+        """What tells units apart, of the column: its value, or the bytes of its text."""
+        column = exp.column(self.column, quoted=True)
+        if self.type in _EQUAL_IF_SAME:
+            return column
+        text = _bytes(column)
+        if self.type not in FLOAT_TYPES:
+            return text
+        is_zero = exp.EQ(this=column.copy(), expression=exp.Literal.number(0))
+        is_no_number = exp.func("isnan", column.copy(), dialect="duckdb")
+        named = {is_zero: "0", is_no_number: "nan"}
+        alike = [exp.If(this=when, true=_encoded(exp.Literal.string(name))) for when, name in named.items()]
+        return exp.Case(ifs=alike, default=text)
+
+    def apply(self, source: Source, columns: tuple[str, ...]) -> exp.Select:
+        """Those columns of the rows that count."""
+        unit, content, place = (unused(source, name) for name in ("dpsql_unit", "dpsql_content", "dpsql_place"))
+        known = exp.select(
+            *(exp.column(name, quoted=True) for name in columns),
+            exp.alias_(self.key(), unit),
+            exp.alias_(self._content(source), content),
+        ).from_(source.table())
+        known = known.where(exp.Not(this=exp.Is(this=self.key(), expression=exp.null())))
+        alike = exp.Window(this=exp.RowNumber(), partition_by=[exp.column(unit), exp.column(content)])
+        placed = exp.select("*", exp.alias_(alike, place)).from_(known.subquery("known"))
+        salted = _joined(exp.column(content), exp.Literal.string("/"), _text(exp.column(place)))
+        order = exp.Order(expressions=[exp.Ordered(this=exp.func("md5", salted, dialect="duckdb"))])
+        number = exp.Window(this=exp.RowNumber(), partition_by=[exp.column(unit)], order=order)
+        bounded = exp.select(*(exp.column(name, quoted=True) for name in columns)).from_(placed.subquery("placed"))
+        bounded.set("qualify", exp.Qualify(this=exp.LTE(this=number, expression=exp.Literal.number(self.rows))))
+        return bounded
+
+    def _content(self, source: Source) -> exp.Expr:
+        """A digest of all stored columns of a row, keyed by the secret; each text goes after its length."""
+        parts: list[exp.Expr] = []
+        for column in source.columns:
+            if not column.generated:
+                text = _text(exp.column(column.name, quoted=True))
+                length = _text(exp.func("strlen", text.copy(), dialect="duckdb"))
+                lengthened = _joined(length, exp.Literal.string(":"), text)
+                parts.append(exp.func("coalesce", lengthened, exp.Literal.string("-"), dialect="duckdb"))
+        return exp.func("md5", _joined(self.secret.copy(), exp.Literal.string("/"), *parts), dialect="duckdb")
+
+
+def _text(column: exp.Expr) -> exp.Expr:
+    """A value as text; nothing to fail."""
+    return exp.TryCast(this=column, to=exp.DataType.build("VARCHAR", dialect="duckdb"))
+
+
+def _encoded(text: exp.Expr) -> exp.Expr:
+    return exp.func("encode", text, dialect="duckdb")
+
+
+def _bytes(column: exp.Expr) -> exp.Expr:
+    return _encoded(_text(column))
+
+
+def _joined(*texts: exp.Expr) -> exp.Expr:
+    """Texts one after the other, as a balanced tree: thousands of columns would nest too deep."""
+    if len(texts) == 1:
+        return texts[0]
+    middle = len(texts) // 2
+    return exp.DPipe(this=exp.paren(_joined(*texts[:middle])), expression=exp.paren(_joined(*texts[middle:])))

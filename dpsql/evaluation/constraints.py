@@ -1,0 +1,344 @@
+"""Constraints in SQL: check a predicate, find the tuples that it allows, and settle values inside bins.
+
+A predicate never meets private rows: it runs in an empty database of its own in memory, without access to files, on the
+public domain and on synthetic rows:
+
+    tuples(c1, c2, …)  =  the product of the columns' codes, decoded into the source's types at some places of the bins
+    allowed            =  those for which coalesce(predicate, TRUE) at one of the places tried
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from dpsql.core.constraint import MOST_TUPLES, Allowed, Constraint, components
+from dpsql.core.domain import Attribute, Domain
+from dpsql.core.names import fold, shorten
+from dpsql.engines.duckdb.catalog import Source
+from dpsql.engines.duckdb.encoding import decode
+from dpsql.engines.duckdb.frames import length
+from dpsql.errors import DpsqlError, InvalidArgument, InvalidQuery
+from dpsql.evaluation.sandbox import foreign_word, scratch
+from dpsql.language.query import check_depth
+from dpsql.language.size_bounds import check_sizes
+from dpsql.runtime.process_settings import deep_recursion
+
+_LONGEST: Final = 100_000
+_REDRAWS: Final = 20
+_ENDS: Final = (0.0, 0.999999, 0.5)  # of a bin: its lower end, its upper end, its middle
+_MOST_COMBINED: Final = 4  # columns with bins of which all combinations of ends are tried
+_RANDOM_PLACES: Final = 64
+_NOT_IN_A_ROW: Final = (
+    exp.Query,
+    exp.AggFunc,
+    exp.Window,
+    exp.Placeholder,
+    exp.Parameter,
+    exp.SessionParameter,
+    exp.Star,
+)
+
+
+def parse_predicate(source: Source, predicate: str) -> Constraint:
+    """Check that a predicate is one about the columns of one row.
+
+    Raises:
+        InvalidArgument: not SQL, a query inside, a function that is not plain and built in, or no column named.
+        UnknownName: a column that the source does not have.
+    """
+    predicate = predicate.strip()
+    shown = shorten(predicate)
+    if len(predicate) > _LONGEST:
+        raise InvalidArgument(f"predicate has {len(predicate)} characters, more than {_LONGEST}")
+    try:
+        with deep_recursion():
+            tree = sqlglot.parse_one(f"SELECT {predicate}", read="duckdb")
+        check_depth(tree)
+        tokens = sqlglot.tokenize(predicate, read="duckdb")
+    except (SqlglotError, RecursionError):
+        raise InvalidArgument(
+            f"predicate is {shown!r}, which is not an SQL expression: say for example 'sick OR cost = 0'"
+        ) from None
+    except InvalidQuery as deep:
+        raise _of_predicate(deep) from None
+    alone = isinstance(tree, exp.Select) and len(tree.expressions) == 1
+    if not alone or {key for key, value in tree.args.items() if value} != {"expressions"}:
+        raise InvalidArgument(f"predicate is {shown!r}: say one expression, without SELECT or WHERE")
+    expression = tree.expressions[0]
+    refused = next(expression.find_all(*_NOT_IN_A_ROW), None)
+    if refused is not None:
+        _refuse(refused.sql(dialect="duckdb"))
+    foreign = foreign_word(tokens)
+    if foreign is not None:
+        _refuse(foreign)
+    try:
+        check_sizes([expression])
+    except InvalidQuery as large:
+        raise _of_predicate(large) from None
+    columns = set()
+    for column in expression.find_all(exp.Column):
+        if column.table and (column.args.get("db") or fold(column.table) != fold(source.name)):
+            raise InvalidArgument(f"predicate: name a column of {source.name!r} alone, not {column.sql('duckdb')}")
+        columns.add(source.column(column.name).name)
+    if not columns:
+        raise InvalidArgument(f"predicate is {shown!r}, which names no column of {source.name!r}")
+    return Constraint(predicate, tuple(column.name for column in source.columns if column.name in columns))
+
+
+def _of_predicate(refusal: InvalidQuery) -> InvalidArgument:
+    return InvalidArgument(str(refusal).replace("query:", "predicate:", 1))
+
+
+def _refuse(what: str) -> None:
+    raise InvalidArgument(
+        f"predicate: {what} is not about one row alone: use its columns, constants and DuckDB's own plain functions"
+    )
+
+
+def find_allowed(source: Source, domain: Domain, constraints: Sequence[Constraint]) -> list[Allowed]:
+    """What the constraints allow in a domain; one that names a column left out of the domain does not apply.
+
+    Raises:
+        InvalidArgument: a predicate fails on the domain, nothing is allowed, or there are too many tuples to try.
+    """
+    applicable = _applicable(domain, constraints)
+    if not applicable:  # a scratch database takes longer to open than all the rest
+        return []
+    return list(_known(source, domain, tuple(applicable)))
+
+
+@lru_cache(maxsize=8)  # a release asks several times: when it is bound, before its charge, and when it draws rows
+def _known(source: Source, domain: Domain, constraints: tuple[Constraint, ...]) -> tuple[Allowed, ...]:
+    """What constraints allow, which depends on nothing else; its arrays are for reading only."""
+    parts = components(constraints)
+    for part in parts:
+        check_tuples(source, domain, part)
+    with scratch() as empty:
+        found = tuple(_allowed(empty, source, domain, part) for part in parts)
+    for allowed in found:
+        allowed.codes.flags.writeable = allowed.places.flags.writeable = False
+    return found
+
+
+def _applicable(domain: Domain, constraints: Sequence[Constraint]) -> list[Constraint]:
+    """Those that name no column that is left out of the domain."""
+    known = {*domain.names, *(attribute.name for attribute in domain.excluded)}
+    return [constraint for constraint in constraints if known.issuperset(constraint.columns)]
+
+
+def refuse_impossible(source: Source, domain: Domain, constraints: Sequence[Constraint]) -> None:
+    """Refuse, before a charge, constraints that no declared value satisfies, or that span too many tuples of values.
+
+    A value outside the domain is NULL, of which hardly any predicate is FALSE. So it does not count here.
+
+    Raises:
+        InvalidArgument: see `find_allowed`.
+    """
+    for part in components(_applicable(domain, constraints)):
+        check_tuples(source, domain, part)
+    find_allowed(source, domain.inner, constraints)
+
+
+def check_tuples(source: Source, domain: Domain, part: Sequence[Constraint]) -> None:
+    """Refuse constraints that belong together and are over too many tuples of codes."""
+    attributes = _tried(domain, part)
+    tuples = math.prod(attribute.size for attribute in attributes)
+    if tuples > MOST_TUPLES:
+        raise InvalidArgument(
+            f"the constraints on {', '.join(a.name for a in attributes)} belong together and span {tuples} tuples of "
+            f"values, more than {MOST_TUPLES}: state them over fewer or coarser columns, "
+            f"{_back(source, [constraint.predicate for constraint in part])}"
+        )
+
+
+def _tried(domain: Domain, part: Sequence[Constraint]) -> list[Attribute]:
+    """The attributes whose values constraints are tried on."""
+    columns = {name for constraint in part for name in constraint.columns}
+    return [attribute for attribute in domain if attribute.name in columns]
+
+
+def _allowed(empty: duckdb.DuckDBPyConnection, source: Source, domain: Domain, part: Sequence[Constraint]) -> Allowed:
+    columns = {name for constraint in part for name in constraint.columns}
+    attributes = _tried(domain, part)
+    excluded = [attribute for attribute in domain.excluded if attribute.name in columns]
+    predicates = tuple(constraint.predicate for constraint in part)
+    shape = [attribute.size for attribute in attributes]
+    codes = np.zeros((1, 0), np.int64)  # where all columns are excluded
+    if shape:
+        codes = np.stack(np.unravel_index(np.arange(math.prod(shape)), shape), axis=1)
+    places = np.zeros(codes.shape)
+    left = np.arange(len(codes))
+    for tried in _places_to_try(attributes):
+        frame = _frame(attributes, codes[left], np.broadcast_to(tried, (len(left), len(shape))))
+        holds = _holds(empty, source, [*attributes, *excluded], predicates, frame)
+        places[left[holds]] = tried
+        left = left[~holds]
+        if not len(left):
+            break
+    kept = np.ones(len(codes), bool)
+    kept[left] = False
+    if not kept.any():
+        raise InvalidArgument(
+            f"no values of the declared domain were found that satisfy {_listed(predicates)}: correct the domain, "
+            f"{_back(source, predicates)}"
+        )
+    names = tuple(a.name for a in attributes)
+    return Allowed(names, tuple(sorted(columns)), predicates, codes[kept].astype(np.int64), places[kept])
+
+
+def _listed(predicates: Sequence[str]) -> str:
+    return " and ".join(map(repr, predicates))
+
+
+def _back(source: Source, predicates: Sequence[str]) -> str:
+    """How to take a constraint back, for an error message."""
+    text = predicates[0].replace("'", "''")
+    return f"or take it back: CALL dp_constraint('{source.name}', '{text}', remove := true)"
+
+
+def _places_to_try(attributes: Sequence[Attribute]) -> Iterator[npt.NDArray[np.float64]]:
+    """Places in the bins, for each column by itself: ends and middles together, then combined, then at random.
+
+    One place only where each bin holds one value: then every place gives the same values.
+    """
+    binned = [number for number, a in enumerate(attributes) if a.kind == "bins" and not a.has_single_values]
+    if not binned:
+        yield np.zeros(len(attributes))
+        return
+    for place in _ENDS:
+        yield np.full(len(attributes), place)
+    for combination in itertools.product(_ENDS, repeat=min(len(binned), _MOST_COMBINED)):
+        if len(set(combination)) > 1:
+            places = np.zeros(len(attributes))
+            places[binned[: len(combination)]] = combination
+            yield places
+    generator = np.random.default_rng(0)  # places in public bins, the same each time; they touch no private data
+    for _ in range(_RANDOM_PLACES):
+        yield generator.random(len(attributes))
+
+
+def _frame(
+    attributes: Sequence[Attribute], codes: npt.NDArray[Any], places: npt.NDArray[np.float64]
+) -> dict[str, npt.NDArray[Any]]:
+    """Codes as `c<i>` and, for bins, ticks at a place of the bin as `t<i>`."""
+    columns: dict[str, npt.NDArray[Any]] = {}
+    for number, attribute in enumerate(attributes):
+        columns[f"c{number}"] = codes[:, number]
+        if attribute.kind == "bins":
+            columns[f"t{number}"] = attribute.draw_ticks(codes[:, number], places[:, number])
+    return columns or {"c0": np.zeros(len(codes), np.int64)}
+
+
+def _holds(
+    empty: duckdb.DuckDBPyConnection,
+    source: Source,
+    attributes: Sequence[Attribute],
+    predicates: Sequence[str],
+    columns: dict[str, npt.NDArray[Any]],
+) -> npt.NDArray[np.bool_]:
+    """For each row of codes, whether all predicates hold of its decoded values."""
+    prefix = "dpsql_"  # of no column of the source
+    while any(fold(column.name).startswith(prefix) for column in source.columns):
+        prefix = "_" + prefix
+    rows = length(columns)
+    frame = {prefix + name: values for name, values in columns.items()} | {prefix + "row": np.arange(rows)}
+    values: list[exp.Expr] = [exp.column(prefix + "row")]
+    for number, attribute in enumerate(attributes):
+        value = decode(attribute, f"{prefix}c{number}", f"{prefix}t{number}")
+        typed = exp.cast(value, exp.DataType.build(attribute.released_type, dialect="duckdb"))
+        values.append(exp.alias_(typed, attribute.name, quoted=True))
+    decoded = (
+        exp.select(*values).from_(exp.to_table(prefix + "frame")).subquery(exp.to_identifier(source.name, quoted=True))
+    )
+    conditions = [f"coalesce(CAST((\n{predicate}\n) AS BOOLEAN), TRUE)" for predicate in predicates]
+    query = exp.select(prefix + "row").from_(decoded).sql(dialect="duckdb") + " WHERE " + " AND ".join(conditions)
+    empty.register(prefix + "frame", frame)
+    try:
+        numbers = empty.execute(query).fetchnumpy()[prefix + "row"]
+    except duckdb.Error as error:  # nothing private is in that database, so its text may be shown
+        reason = str(error).splitlines()[0]
+        raise InvalidArgument(
+            f"predicate {_listed(predicates)} fails on the declared domain: {reason}; correct it, "
+            f"{_back(source, predicates)}"
+        ) from None
+    finally:
+        empty.unregister(prefix + "frame")
+    holds = np.zeros(rows, bool)
+    holds[np.asarray(numbers, np.int64)] = True
+    return holds
+
+
+def settle_bins(
+    source: Source,
+    domain: Domain,
+    allowed: Sequence[Allowed],
+    codes: npt.NDArray[np.int64],
+    frame: dict[str, npt.NDArray[Any]],
+    generator: np.random.Generator,
+) -> None:
+    """Redraw values inside bins where a fact does not hold yet; at last take the place where it was seen to hold.
+
+    Args:
+        source: whose types the values get.
+        domain: of all attributes.
+        allowed: facts; the rows' codes satisfy them already.
+        codes: shape (rows, attributes).
+        frame: of the rows, as `Books.publish` wants it; its ticks are changed.
+        generator: of the draws.
+    """
+    binned = [part for part in allowed if any(domain.by_name[name].kind == "bins" for name in part.clique)]
+    if not binned:
+        return
+    with scratch() as empty:
+        for part in binned:
+            _settle(empty, source, domain, part, codes, frame, generator)
+
+
+def _settle(
+    empty: duckdb.DuckDBPyConnection,
+    source: Source,
+    domain: Domain,
+    part: Allowed,
+    codes: npt.NDArray[np.int64],
+    frame: dict[str, npt.NDArray[Any]],
+    generator: np.random.Generator,
+) -> None:
+    places = [domain.names.index(name) for name in part.clique]
+    attributes: list[Attribute] = [domain.attributes[place] for place in places]
+    excluded = [a for a in domain.excluded if a.name in part.columns]
+    ticks = {f"t{number}": f"t{place}" for number, place in enumerate(places) if f"t{place}" in frame}
+    left = np.arange(len(codes))
+    for attempt in range(_REDRAWS + 1):
+        columns = {f"c{number}": codes[left, place] for number, place in enumerate(places)}
+        columns |= {mine: frame[theirs][left] for mine, theirs in ticks.items()}
+        left = left[~_holds(empty, source, [*attributes, *excluded], part.predicates, columns)]
+        if not len(left):
+            return
+        drawn = generator.random((len(left), len(places)))
+        if attempt >= _REDRAWS - 1:
+            drawn = part.places[_found(part, codes[left][:, places], attributes)]
+        for number, attribute in enumerate(attributes):
+            if f"t{number}" in ticks:
+                frame[ticks[f"t{number}"]][left] = attribute.draw_ticks(codes[left, places[number]], drawn[:, number])
+    raise DpsqlError(
+        f"{_listed(part.predicates)} does not hold of the drawn rows: it depends on more than their values; "
+        f"{_back(source, part.predicates)[3:]}; then the same call completes the release, free"
+    )
+
+
+def _found(part: Allowed, codes: npt.NDArray[np.int64], attributes: Sequence[Attribute]) -> npt.NDArray[np.int64]:
+    """Which of the allowed tuples each row of codes is."""
+    shape = [attribute.size for attribute in attributes]
+    known = np.ravel_multi_index(tuple(part.codes.T), shape)
+    return np.asarray(np.searchsorted(known, np.ravel_multi_index(tuple(codes.T), shape)), np.int64)

@@ -1,0 +1,241 @@
+"""The result of a query: names and types of its columns, and the SELECT that makes it from stored answers.
+
+    stored  k0, k1, …                                         the keys of a group
+            a0, a0_stderr, a0_low, a0_high, a1, …             each aggregate with its error and 95 % interval
+    shown   the query's own columns in order; after each noisy one x also x_stderr, x_low and x_high
+
+HAVING, ORDER BY and LIMIT apply to the stored answers. Everything is bound on tables without rows, in a database of its
+own, before anything is charged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Final
+
+import duckdb
+from sqlglot import exp
+
+from dpsql.core.names import fold
+from dpsql.engines.duckdb.catalog import Source
+from dpsql.engines.duckdb.encoding import data_type
+from dpsql.engines.duckdb.frames import Columns, shown_as
+from dpsql.errors import InvalidQuery
+from dpsql.evaluation.evaluate import Evaluated, weights_of, without_lookups
+from dpsql.evaluation.sandbox import check_expressions, scratch
+from dpsql.language.query import Query, columns_read, spelled
+
+SUFFIXES: Final = ("", "_stderr", "_low", "_high")
+_AGGREGATES: Final = (exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Filter)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a query shows.
+
+    Attributes:
+        query: taken apart.
+        columns: names and types of the query's own result.
+        stored: names and types of the stored answers.
+    """
+
+    query: Query
+    columns: tuple[tuple[str, str], ...]
+    stored: Mapping[str, str]
+
+    @staticmethod
+    def of(source: Source, query: Query, evaluated: Evaluated) -> Result:
+        """The result of a query, bound.
+
+        Raises:
+            InvalidQuery: DuckDB cannot bind it, or it calls what is not plain.
+        """
+        with scratch() as empty:
+            columns = _columns(empty, source, query)
+            stored = {f"k{number}": kind for number, kind in enumerate(_key_types(empty, source, query))}
+            for number, kind in enumerate(_value_types(query, evaluated)):
+                stored |= {f"a{number}{suffix}": "DOUBLE" if suffix else kind for suffix in SUFFIXES}
+            result = Result(query, columns, stored)
+            result._check(empty)
+        return result
+
+    def shown(self) -> list[tuple[str, str]]:
+        """Names and types of all columns; a name that is there already gets a number."""
+        taken: set[str] = set()
+        found = []
+        for (name, kind), noisy in zip(self.columns, self.query.noisy, strict=True):
+            for suffix in SUFFIXES if noisy is not None else ("",):
+                unique, number = name + suffix, 0
+                while fold(unique) in taken:
+                    number += 1
+                    unique = f"{name}_{number}{suffix}"
+                taken.add(fold(unique))
+                found.append((unique, "DOUBLE" if suffix else kind))
+        return found
+
+    @cached_property
+    def schema(self) -> str:
+        """A SELECT with the columns of the result."""
+        listed = [_null(kind, name) for name, kind in self.shown()]
+        return exp.select(*listed).limit(0).sql(dialect="duckdb")
+
+    def select(self, table: exp.Expr, *, non_negative: bool = False) -> exp.Select:
+        """The result, from the stored answers.
+
+        Args:
+            table: that holds them.
+            non_negative: show counts below 0 as 0.
+        """
+        query, names = self.query, iter(name for name, _ in self.shown())
+        listed = []
+        for tree, noisy, (_, kind) in zip(query.outputs, query.noisy, self.columns, strict=True):
+            floor = non_negative and noisy is not None and query.aggregates[noisy].kind in ("count", "units")
+            typed = exp.cast if noisy is None else _try_cast  # noise may leave the type
+            listed.append(exp.alias_(typed(_floored(tree, floor=floor), data_type(kind)), next(names), quoted=True))
+            for suffix in SUFFIXES[1:] if noisy is not None else ():
+                error = _floored(exp.column(f"a{noisy}{suffix}"), floor=floor)
+                listed.append(exp.alias_(error, next(names), quoted=True))
+        select = exp.select(*listed).from_(table)
+        if query.having is not None:
+            select = select.where(query.having.copy())
+        if query.order:
+            select.set("order", exp.Order(expressions=[item.copy() for item in query.order]))
+        if query.limit is not None:
+            select = select.limit(query.limit)
+        return select.offset(query.offset) if query.offset else select
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the result shows keys and answers as they are: then no expression of a user's runs to make it."""
+        if self.query.having is not None or self.query.order:
+            return False
+        pairs = zip(self.query.outputs, self.query.noisy, strict=True)
+        shown = [tree.this if isinstance(tree, exp.Cast) and noisy is not None else tree for tree, noisy in pairs]
+        return all(isinstance(tree, exp.Column) for tree in shown)
+
+    def rows(self, answers: Columns, *, non_negative: bool) -> list[tuple[str | None, ...]]:
+        """The result's rows as text, made in a database of its own.
+
+        Args:
+            answers: the stored columns as text, None for NULL.
+            non_negative: show counts below 0 as 0.
+
+        Raises:
+            InvalidQuery: an expression fails on the keys or the noisy answers.
+        """
+        typed = [exp.alias_(exp.cast(exp.column(name), data_type(kind)), name) for name, kind in self.stored.items()]
+        table = exp.select(*typed).from_("dpsql_known").subquery("dpsql_answers")
+        made = self.select(table, non_negative=non_negative)
+        names = [exp.column(exp.to_identifier(name, quoted=True)) for name, _ in self.shown()]
+        texts = [exp.cast(name, "VARCHAR", dialect="duckdb") for name in names]
+        text = exp.select(*texts).from_(made.subquery("dpsql_result")).sql(dialect="duckdb")
+        with scratch() as empty:
+            try:
+                with shown_as(empty, "dpsql_known", answers):
+                    return empty.execute(text).fetchall()
+            except duckdb.Error as error:  # of released values and public keys only
+                raise InvalidQuery(f"query: {str(error).splitlines()[0]}") from None
+
+    def _check(self, empty: duckdb.DuckDBPyConnection) -> None:
+        query = self.query
+        trees = [*query.outputs, *([] if query.having is None else [query.having]), *(o.this for o in query.order)]
+        _check_words(trees)
+        nothing = exp.select(*(_null(kind, name) for name, kind in self.stored.items())).limit(0)
+        for non_negative in (False, True):
+            _described(empty, self.select(nothing.subquery("dpsql_answers"), non_negative=non_negative))
+
+
+def _null(kind: str, name: str) -> exp.Expr:
+    return exp.alias_(exp.cast(exp.null(), data_type(kind)), name, quoted=True)
+
+
+def _try_cast(tree: exp.Expr, kind: exp.DataType) -> exp.Expr:
+    """A noisy answer in the type that the query gives it; NULL where it does not fit."""
+    inside = tree.this if isinstance(tree, exp.Cast) else tree
+    return exp.TryCast(this=exp.Paren(this=inside.copy()), to=kind)
+
+
+def _floored(tree: exp.Expr, *, floor: bool) -> exp.Expr:
+    if not floor:
+        return tree.copy()
+    inside = tree.this if isinstance(tree, exp.Cast) else tree
+    return exp.Greatest(this=inside.copy(), expressions=[exp.Literal.number(0)])
+
+
+def _check_words(trees: Sequence[exp.Expr]) -> None:
+    check_expressions([without_lookups(tree) for tree in trees])
+
+
+def _described(empty: duckdb.DuckDBPyConnection, select: exp.Select) -> list[tuple[str, str]]:
+    """Names and types of a SELECT that reads no table."""
+    try:
+        found = empty.execute(f"DESCRIBE {select.sql(dialect='duckdb')}").fetchall()
+    except duckdb.Error as error:  # no private row is there, so its text may be shown
+        raise InvalidQuery(f"query: {str(error).splitlines()[0]}") from None
+    return [(row[0], row[1]) for row in found]
+
+
+def _columns(empty: duckdb.DuckDBPyConnection, source: Source, query: Query) -> tuple[tuple[str, str], ...]:
+    """Names and types of the query's result, as DuckDB tells them for a table without rows."""
+    select = query.select.copy()
+    for clause in ("with_", "where", "order", "limit", "offset", "having"):
+        select.set(clause, None)
+
+    def constant(node: exp.Expr) -> exp.Expr:
+        return exp.Literal.number(0) if isinstance(node, _AGGREGATES) else node
+
+    _check_words([item.unalias().transform(spelled).transform(constant) for item in select.expressions])
+    wanted = {fold(column.name) for column in select.find_all(exp.Column)}
+    wanted |= {fold(key.name) for join in select.args.get("joins") or () for key in join.args.get("using") or ()}
+    tables = []
+    for table, columns in query.scope.tables.items():
+        seen = {name: without_lookups(tree) for name, tree in columns.items() if fold(name) in wanted}
+        seen = seen or {"dpsql_nothing": exp.null()}
+        visible = [exp.alias_(tree, name, quoted=True) for name, tree in seen.items()]
+        rows = exp.select(*visible).from_(_nothing(source, list(seen.values())))
+        tables.append(rows.subquery(exp.to_identifier(table or "dpsql_rows", quoted=True)))
+    select.set("from_", exp.From(this=tables[0]))
+    for join in select.args.get("joins") or ():
+        join.set("this", tables[select.args["joins"].index(join) + 1])
+    return tuple(_described(empty, select))
+
+
+def _key_types(empty: duckdb.DuckDBPyConnection, source: Source, query: Query) -> list[str]:
+    """The DuckDB type of each key."""
+    if not query.keys:
+        return []
+    listed = [exp.alias_(without_lookups(tree), f"k{number}") for number, tree in enumerate(query.keys)]
+    return [kind for _, kind in _described(empty, exp.select(*listed).from_(_nothing(source, query.keys)))]
+
+
+def _nothing(source: Source, trees: Sequence[exp.Expr]) -> exp.Subquery:
+    """The columns that some expressions read, without rows."""
+    names = {name for tree in trees for name in columns_read(tree)}
+    columns = [_null(column.type, column.name) for column in source.columns if column.name in names]
+    return exp.select(*(columns or [exp.null()])).limit(0).subquery("dpsql_base")
+
+
+def _value_types(query: Query, evaluated: Evaluated) -> list[str]:
+    """The type in which the answers of each aggregate are stored."""
+    _, made_of = weights_of(query.aggregates)
+    found = []
+    for aggregate, parts in zip(query.aggregates, made_of, strict=True):
+        scale = steps_of_ten(evaluated.units[parts[0]])
+        if aggregate.kind == "avg" or scale is None:
+            found.append("DOUBLE")
+        else:
+            found.append("BIGINT" if scale == 0 else f"DECIMAL(38, {scale})")
+    return found
+
+
+def steps_of_ten(unit: Fraction) -> int | None:
+    """S where the unit is 10^−s; None for the step of floats.
+
+    >>> steps_of_ten(Fraction(1, 100)), steps_of_ten(Fraction(1, 1024))
+    (2, None)
+    """
+    digits = len(str(unit.denominator)) - 1
+    return digits if unit.numerator == 1 and unit.denominator == 10**digits else None

@@ -1,0 +1,205 @@
+"""An empty database in memory, where expressions that users write run on public domains and released values.
+
+No table, macro or file of anyone's is there, and what a function may be called is checked first, so that an expression
+can neither meet a private row nor look around.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from typing import Final
+
+import duckdb
+import sqlglot
+from sqlglot import Token, TokenType, exp
+from sqlglot.errors import SqlglotError
+
+from dpsql.errors import DpsqlError, Interrupted, InvalidQuery
+from dpsql.language.size_bounds import LAVISH, check_sizes, refuse_lavish
+from dpsql.runtime.progress import Progress, polling, should_stop
+
+_BARE_WORDS: Final = frozenset(
+    """current_date current_time current_timestamp localtime localtimestamp current_user session_user current_role
+    current_schema current_catalog""".split()  # noqa: SIM905
+)
+_NOT_PLAIN: Final = LAVISH | {  # they look around; DuckDB says not
+    *("age", "current_setting", "getvariable", "current_localtime", "current_localtimestamp")
+}
+_LONGEST_PARSED, _DEEPEST_PARSED = 20_000, 500  # characters, and parentheses
+_LONGEST: Final = 30.0  # seconds that the expressions of one query may take
+_BEFORE_PARENTHESES: Final = frozenset(  # words that are no functions
+    """and any array as between case cast coalesce date decimal distinct else end escape extract from ilike in interval
+    is like not nullif numeric or row struct then time timestamp to try_cast varchar when""".split()  # noqa: SIM905
+)
+
+
+@contextmanager
+def scratch() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A new empty database, so that nothing that one expression might leave behind is there for another.
+
+    Inside `one_scratch` that of the steps before.
+    """
+    kept: list[duckdb.DuckDBPyConnection] | None = getattr(_thread, "kept", None)
+    if kept:
+        with _watched(kept[0], getattr(_thread, "progress", None)):
+            yield kept[0]
+        return
+    connection = duckdb.connect(":memory:", config={"enable_external_access": "false"})
+    if kept is not None:
+        kept.append(connection)
+    try:
+        with _watched(connection, getattr(_thread, "progress", None)):
+            yield connection
+    finally:
+        if kept is None:
+            connection.close()
+
+
+@contextmanager
+def stopped_by(progress: Progress) -> Iterator[None]:
+    """What this thread evaluates meanwhile ends when `progress` says so."""
+    before, _thread.progress = getattr(_thread, "progress", None), progress
+    try:
+        yield
+    finally:
+        _thread.progress = before
+
+
+@contextmanager
+def _watched(connection: duckdb.DuckDBPyConnection, progress: Progress | None) -> Iterator[None]:
+    """Statements inside are interrupted at the user's wish, and after some time."""
+    began, interrupted = time.monotonic(), threading.Event()
+
+    def is_late() -> bool:
+        return time.monotonic() - began > _LONGEST
+
+    def interrupt() -> None:
+        interrupted.set()
+        with suppress(duckdb.ConnectionException):  # closed, where work was broken off before it could end this
+            connection.interrupt()
+
+    try:
+        with polling(lambda: is_late() or (progress is not None and should_stop(progress)), interrupt):
+            yield
+    except (duckdb.Error, DpsqlError):  # as a statement's error, or as what was made of it
+        if not interrupted.is_set():
+            raise
+        if is_late():
+            raise InvalidQuery(
+                f"query: to try its expressions on all values takes more than {_LONGEST:.0f} seconds: say less, "
+                "or declare coarser domains"
+            ) from None
+        raise Interrupted from None
+
+
+@contextmanager
+def one_scratch() -> Iterator[None]:
+    """The steps of one query share an empty database, opened by the first that needs it: it takes 10 milliseconds."""
+    if getattr(_thread, "kept", None) is not None:  # inside another
+        yield
+        return
+    kept = _thread.kept = []
+    try:
+        yield
+    finally:
+        _thread.kept = None
+        for connection in kept:
+            connection.close()
+
+
+_thread: Final = threading.local()
+
+
+def check_syntax(text: str, what: str = "query", error_of: type[DpsqlError] = InvalidQuery, instead: str = "") -> None:
+    """Refuse a text that DuckDB cannot parse, in DuckDB's words, which point to the place. It is parsed, never run.
+
+    Args:
+        text: SQL.
+        what: it is.
+        error_of: the error's class.
+        instead: what is said below DuckDB's words.
+
+    Raises:
+        DpsqlError: of that class, with the message of DuckDB's parser.
+    """
+    if len(text) > _LONGEST_PARSED or text.count("(") > _DEEPEST_PARSED:  # so that no parser runs out of room
+        return
+    with scratch() as empty:
+        try:
+            empty.extract_statements(text)
+        except duckdb.ParserException as error:
+            deep = "expression depth" in str(error)  # whose advice is a setting, which dpsql does not follow
+            told = "nested too deeply" if deep else "\n\n".join(filter(None, (str(error).rstrip(), instead)))
+            raise error_of(f"{what}: {told}") from None
+
+
+@lru_cache(maxsize=1)
+def plain_functions() -> frozenset[str]:
+    """The names, in lower case, of DuckDB's own functions that depend on their arguments alone."""
+    sql = (
+        "SELECT lower(function_name) FROM duckdb_functions() GROUP BY 1 "
+        "HAVING bool_and(internal AND function_type = 'scalar' AND stability = 'CONSISTENT')"
+    )
+    with scratch() as empty:
+        return frozenset(name for (name,) in empty.execute(sql).fetchall()) - _NOT_PLAIN
+
+
+_WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def check_expressions(trees: Sequence[exp.Expr]) -> None:
+    """Refuse expressions that are not what they look like, call what is not plain, or hold a query.
+
+    Some nodes are written out as they came, without quotes: they must be single words. What is written out is then
+    parsed again, and must be the same expressions: so no text of a user's can break out of its place.
+
+    Raises:
+        InvalidQuery: with the reason.
+    """
+    check_sizes(trees)
+    for tree in trees:
+        for node in tree.walk():
+            raw = node.name if isinstance(node, exp.Var | exp.Anonymous) else ""
+            own = isinstance(node, exp.DataType) and node.is_type(exp.DataType.Type.USERDEFINED)
+            if (raw and not _WORD.fullmatch(raw)) or own or isinstance(node, exp.Query | exp.Subquery | exp.Table):
+                shown = node.sql(dialect="duckdb")
+                raise InvalidQuery(f"query: {shown[:80]} is not supported in an expression")
+    text = exp.select(exp.Literal.number(0), *(exp.Paren(this=tree.copy()) for tree in trees)).sql(dialect="duckdb")
+    try:
+        again = sqlglot.parse(text, read="duckdb")
+    except (SqlglotError, RecursionError):
+        again = []
+    read = again[0] if len(again) == 1 else None
+    same = isinstance(read, exp.Select) and len(read.expressions) == len(trees) + 1
+    if not same or read is None or read.sql(dialect="duckdb") != text or read.find(exp.Table, exp.Subquery) is not None:
+        raise InvalidQuery("query: an expression reads differently when it is written out again: say it more plainly")
+    if {name for name, value in read.args.items() if value} != {"expressions"}:
+        raise InvalidQuery("query: an expression reads differently when it is written out again: say it more plainly")
+    foreign = foreign_word(sqlglot.tokenize(text, read="duckdb"))
+    if foreign is not None and foreign.removesuffix("(…)") in LAVISH:
+        refuse_lavish(foreign.removesuffix("(…)"))
+    if foreign is not None:
+        raise InvalidQuery(
+            f"query: {foreign} cannot be used: expressions may call DuckDB's own scalar functions whose result depends "
+            "on their arguments alone"
+        )
+
+
+def foreign_word(tokens: Sequence[Token]) -> str | None:
+    """A word that calls what may change from one moment to the next, or is not DuckDB's own; None if there is none."""
+    plain = [token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER) for token in tokens]
+    called = set()
+    for place, token in enumerate(tokens):
+        word = token.text.lower()
+        calls = place + 1 < len(tokens) and tokens[place + 1].token_type is TokenType.L_PAREN
+        if plain[place] and not calls and word in _BARE_WORDS:
+            return word
+        named = token.token_type is TokenType.IDENTIFIER or (plain[place] and word.replace("_", "a").isalnum())
+        if calls and named and not word[0].isdigit() and not (plain[place] and word in _BEFORE_PARENTHESES):
+            called.add(word)
+    return next((f"{word}(…)" for word in sorted(called - plain_functions())), None)

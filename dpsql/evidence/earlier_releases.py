@@ -1,0 +1,164 @@
+"""What a fit knows beside its own measurements: those that earlier releases of the table paid for, and the total."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+from scipy.special import chdtrc, ndtr
+
+from dpsql.core.domain import Clique, Domain
+from dpsql.core.marginal import Measurement
+from dpsql.fitting.consistency import MOST_ADDED, additions, least_squares
+from dpsql.privacy.curator import Curator
+
+_FALSE_ALARM: Final = 1e-9
+_TELLING: Final = 0.1
+
+
+def public_total(curator: Curator) -> list[Measurement]:
+    """The number of rows where it is public: exact and free; else nothing, for then it would cost."""
+    return [curator.total(Fraction(0))] if curator.neighbours.total_is_public else []
+
+
+def usable(
+    earlier: Sequence[Measurement],
+    measured: Sequence[Measurement],
+    domain: Domain,
+    max_cells: int,
+    room: int | None = None,
+) -> list[Measurement]:
+    """Earlier measurements that a fit can hold: marginals of its columns, of at most `max_cells` cells.
+
+    None, if they contradict this release's: the table has changed since.
+
+    Args:
+        earlier: all that there are.
+        measured: by this release.
+        domain: of the fit.
+        max_cells: of each one.
+        room: the most cells in all, measured ones included, each marginal once; those of the least noise come first.
+            None for no limit.
+    """
+    if not consistent(measured, earlier):
+        return []
+    known = set(domain.names)
+    found = [m for m in earlier if m.clique and set(m.clique) <= known and len(m.values) <= max_cells]
+    return found if room is None else _within(found, measured, room)
+
+
+def reused(earlier: Sequence[Measurement]) -> dict[str, int]:
+    """What a report says of the earlier measurements that a fit used; nothing where it used none."""
+    return {"reused": len(earlier)} if earlier else {}
+
+
+def _within(earlier: Sequence[Measurement], measured: Sequence[Measurement], room: int) -> list[Measurement]:
+    held = {m.clique for m in measured}
+    cells, kept = sum(len(m.values) for m in measured), []
+    for other in sorted(earlier, key=lambda m: m.variance):
+        more = 0 if other.clique in held else len(other.values)
+        if cells + more <= room or not more:
+            cells += more
+            held.add(other.clique)
+            kept.append(other)
+    return kept
+
+
+def light(domain: Domain, measured: Sequence[Measurement], earlier: Sequence[Measurement]) -> list[Measurement]:
+    """Those earlier measurements that one least-squares estimate holds beside this release's, the least noisy first."""
+    room, kept = MOST_ADDED - additions(domain, (m.clique for m in measured)), []
+    for other in sorted(earlier, key=lambda m: m.variance):
+        more = additions(domain, [other.clique])
+        if more <= room:
+            room -= more
+            kept.append(other)
+    return kept
+
+
+def telling(earlier: Sequence[Measurement], total: float) -> list[Measurement]:
+    """Those earlier marginals whose noise is at most a tenth of the rows, by the expected sum over their cells.
+
+    A method that is drawn to each marginal as it is, whatever its variance, is led astray by the others.
+    """
+    unit = math.sqrt(2 / math.pi) / total
+    return [m for m in earlier if len(m.values) * m.stddev * unit <= _TELLING]
+
+
+def consistent(measured: Sequence[Measurement], earlier: Sequence[Measurement]) -> bool:
+    """Whether the same marginals or cells, measured now and then, differ by noise only: false alarm 1e-9 a call.
+
+    By χ² of each pair where both have Gaussian noise; else by the largest gap, of which one noise makes half at least.
+    It looks at noisy counts only, so it costs nothing.
+    """
+    then: dict[Clique, list[Measurement]] = {}
+    for other in earlier:
+        then.setdefault(other.clique, []).append(other)
+    pairs = [(m, o) for m in measured if m.least is None and m.variance > 0 for o in then.get(m.clique, ())]
+    return all(_chance(now, other) >= _FALSE_ALARM / len(pairs) for now, other in pairs)
+
+
+def _chance(now: Measurement, other: Measurement) -> float:
+    """At most this is the chance of gaps as wide as those between a measurement and an earlier whole marginal."""
+    gaps = now.values - (other.values if now.cells is None else other.values[list(now.cells)])
+    if "laplace" not in (now.noise, other.noise):
+        return float(chdtrc(len(gaps), float(np.sum(gaps**2)) / float(now.variance + other.variance)))  # of χ²
+    noisy = [m for m in (now, other) if m.variance > 0]
+    half = float(np.abs(gaps).max(initial=0)) / len(noisy)
+    return float(len(gaps) * sum(_tail(m, half) for m in noisy))
+
+
+def _tail(measured: Measurement, reach: float) -> float:
+    """At most this is the chance that the noise of one cell is `reach` or more, to either side."""
+    if measured.noise == "laplace":
+        return 2 * math.exp(-reach / math.sqrt(float(measured.variance) / 2))
+    return float(2 * ndtr(-(reach - 0.5) / math.sqrt(measured.variance)))  # whole rows
+
+
+def combined(measured: Sequence[Measurement], earlier: Iterable[Measurement]) -> list[Measurement]:
+    """One measurement for each marginal: the mean of all of it, weighted by their precisions.
+
+        y = Σ (y_i/σ_i²)/Σ 1/σ_i²,   1/σ² = Σ 1/σ_i²   (and 1/12 for rounding to whole rows)
+
+    Args:
+        measured: this release's marginals.
+        earlier: those of others, the same or further ones.
+
+    >>> one = Measurement(("a",), (2,), np.array([10, 20]), Fraction(4), "gaussian", Fraction(1, 8))
+    >>> two = Measurement(("a",), (2,), np.array([14, 16]), Fraction(4), "gaussian", Fraction(1, 8))
+    >>> combined([one], [two])[0].values.tolist()
+    [12, 18]
+    """
+    grouped: dict[Clique, list[Measurement]] = {m.clique: [m] for m in measured}
+    for other in sorted(earlier, key=lambda m: m.variance):
+        grouped.setdefault(other.clique, []).append(other)
+    return [parts[0] if len(parts) == 1 else _mean(parts) for parts in grouped.values()]
+
+
+def _mean(parts: Sequence[Measurement]) -> Measurement:
+    precision = sum((1 / part.variance for part in parts), Fraction(0))
+    values = sum((part.values / float(part.variance) for part in parts), np.zeros(len(parts[0].values)))
+    variance = (1 / precision + Fraction(1, 12)).limit_denominator(10**6)
+    whole = np.rint(values / float(precision)).astype(np.int64)
+    rho = sum((part.rho for part in parts), Fraction(0))
+    return Measurement(parts[0].clique, parts[0].shape, whole, variance, "gaussian", rho)
+
+
+def sharpened(domain: Domain, measured: Sequence[Measurement], earlier: Sequence[Measurement]) -> list[Measurement]:
+    """This release's marginals by least squares from all measurements, earlier ones too: with less noise each.
+
+    Args:
+        domain: of the table.
+        measured: this release's whole marginals, in an order that is kept.
+        earlier: those of others; where there are none `measured` is what comes out.
+    """
+    if not earlier:
+        return list(measured)
+    estimate, found = least_squares(domain, combined(measured, earlier)), []
+    for own in measured:
+        variance = Fraction(estimate.variance(own.clique)).limit_denominator(10**6) + Fraction(1, 12)
+        whole = np.rint(estimate.answer(own.clique)).astype(np.int64)
+        found.append(Measurement(own.clique, own.shape, whole, variance, "none", own.rho))
+    return found

@@ -1,0 +1,1 @@
+"""SQL text to data, by sqlglot; no database."""

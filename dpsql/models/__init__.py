@@ -1,0 +1,1 @@
+"""What mechanisms return: distributions over rows."""

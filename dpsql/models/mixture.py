@@ -1,0 +1,50 @@
+"""The average of product histograms as a `Model`: what MWEM returns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.core.constraint import Allowed
+from dpsql.core.domain import Clique, Domain
+from dpsql.fitting.multiplicative import Codes, Factored
+from dpsql.models.weighted_rows import satisfying, systematic
+from dpsql.runtime.progress import Progress
+
+
+@dataclass(frozen=True)
+class MixtureModel:
+    """The average of several product histograms.
+
+    Attributes:
+        domain: of the table.
+        parts: the histograms, each with the same weight.
+        total: the number of rows that it stands for.
+    """
+
+    domain: Domain
+    parts: tuple[Factored, ...]
+    total: float
+
+    def project(self, clique: Clique) -> npt.NDArray[np.float32]:
+        """See `Model.project`."""
+        whole = sum((part.project(clique) for part in self.parts), np.zeros(self.domain.size(clique)))
+        return np.asarray(whole / len(self.parts), np.float32)
+
+    def sample(
+        self, rows: int, generator: np.random.Generator, progress: Progress, allowed: Sequence[Allowed] = ()
+    ) -> Codes:
+        """See `Model.sample`: the parts take turns, each group of attributes is drawn systematically."""
+        progress.stage("drawing", len(self.parts))
+        codes = np.empty((rows, len(self.domain)), np.int64)
+        for number, part in enumerate(self.parts):
+            mine = np.arange(number, rows, len(self.parts))
+            for names, table in part.factors:
+                drawn = generator.permutation(systematic(table.ravel(), len(mine), generator))
+                for name, values in zip(names, np.unravel_index(drawn, table.shape), strict=True):
+                    codes[mine, self.domain.names.index(name)] = values
+            progress.advance(1)
+        return satisfying(self, codes, self.domain, allowed, generator)

@@ -1,0 +1,31 @@
+"""A model: a distribution over rows, as every mechanism returns one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.core.constraint import Allowed
+from dpsql.core.domain import Clique
+from dpsql.runtime.progress import Progress
+
+Codes = npt.NDArray[np.int64]
+
+
+class Model(Protocol):
+    """A distribution over rows, fitted to noisy answers."""
+
+    @property
+    def total(self) -> float:
+        """The number of rows that it stands for."""
+
+    def project(self, clique: Clique) -> npt.NDArray[np.float32]:
+        """The marginal of a clique in probabilities, flat, shape (cells,)."""
+
+    def sample(
+        self, rows: int, generator: np.random.Generator, progress: Progress, allowed: Sequence[Allowed] = ()
+    ) -> Codes:
+        """A table of codes, shape (rows, attributes), with only allowed tuples of each constraint's clique."""

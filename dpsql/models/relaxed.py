@@ -1,0 +1,66 @@
+"""A relaxed table as a `Model`: what the mechanisms by projection return."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.core.constraint import Allowed
+from dpsql.core.domain import Clique
+from dpsql.fitting.relaxation import Codes, RelaxedTable
+from dpsql.fitting.settings import Fit
+from dpsql.runtime.progress import Progress
+
+
+@dataclass(frozen=True)
+class RelaxedModel:
+    """A relaxed table, and how it is rounded.
+
+    Attributes:
+        table: the fit.
+        targets: marginals that swaps bring near to the fit's; None for independent draws, as in the RAP paper.
+    """
+
+    table: RelaxedTable
+    targets: tuple[Clique, ...] | None = None
+
+    @property
+    def total(self) -> float:
+        """The number of rows that it stands for."""
+        return self.table.total
+
+    def project(self, clique: Clique) -> npt.NDArray[np.float32]:
+        """See `Model.project`."""
+        return self.table.project(clique)
+
+    def sample(
+        self, rows: int, generator: np.random.Generator, progress: Progress, allowed: Sequence[Allowed] = ()
+    ) -> Codes:
+        """See `Model.sample`."""
+        from dpsql.fitting.cells import draw_rows  # loads JAX
+        from dpsql.fitting.rounding import round_table
+
+        if self.targets is not None:
+            return round_table(self.table, rows, self.targets, generator, progress, allowed)
+        progress.stage("rounding", 1)
+        return draw_rows(self.table, rows, generator, allowed)
+
+
+def fit_report(fit: Fit) -> dict[str, Any]:
+    """What a release says of a fit."""
+    found: dict[str, Any] = {
+        "residual": round(fit.residual, 4),
+        "converged": fit.converged,
+        "pull": round(fit.pull, 3),
+        "steps": fit.steps,
+    }
+    if not fit.converged:
+        found["warning"] = (
+            f"the fit did not converge: its residual is {fit.residual:.2f}, noise alone leaves about 1; ask for more "
+            "relaxed_rows or steps"
+        )
+    return found

@@ -1,0 +1,1 @@
+"""What a table's owner does: protect it, declare domains and constraints, change its account."""

@@ -1,0 +1,172 @@
+"""What a table's owner may do later, each with a reason that the ledger keeps: raise, reset or retire its account,
+forgive releases that were stopped, or take back a protection that was never charged.
+
+And what the owner of a database does when its ledger does not fit together: look at it, and accept it as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpsql.books.store import Books
+from dpsql.engines.duckdb.catalog import Source
+from dpsql.engines.duckdb.cursors import Cursor, EngineError
+from dpsql.errors import BooksError, InvalidArgument
+from dpsql.owner.protect import account_of
+from dpsql.privacy.account import Account
+from dpsql.privacy.accounting import check_epsilon
+
+
+def raise_budget(cursor: Cursor, source: Source, epsilon: float, reason: str) -> Account:
+    """Promise less: a larger ε of all releases of the table together, at the same δ; what is spent stays spent.
+
+    Raises:
+        InvalidArgument: ε is not above the present one, or no reason is given.
+        BooksError: the ledger does not fit together, or the database is read-only.
+    """
+    check_epsilon(epsilon)
+    return _checked(cursor, source, reason).raise_account(source.key, epsilon, reason)
+
+
+def reset(cursor: Cursor, source: Source, reason: str) -> Account:
+    """Begin anew, for rows that are about other people: nothing is spent, and no earlier release is reused or found
+    again.
+
+    The promise then holds for the releases before and for those after, each by themselves. To reset the account of rows
+    about the same people breaks it.
+
+    Raises:
+        InvalidArgument: no reason is given.
+        BooksError: the ledger does not fit together, or the database is read-only.
+    """
+    return _checked(cursor, source, reason).reset_account(source.key, reason)
+
+
+def retire(cursor: Cursor, source: Source, reason: str) -> Account:
+    """Let nothing more be charged; releases that were published stay.
+
+    Raises:
+        InvalidArgument: no reason is given.
+        BooksError: the ledger does not fit together, or the database is read-only.
+    """
+    return _checked(cursor, source, reason).retire_account(source.key, reason)
+
+
+def forgive(cursor: Cursor, source: Source, reason: str) -> Account:
+    """Let releases of a table be charged again of which too many were stopped; what those cost stays spent.
+
+    Which releases were stopped may tell how many rows there are: the owner says that this is known, or does not matter.
+
+    Raises:
+        InvalidArgument: no reason is given.
+        BooksError: the ledger does not fit together, or the database is read-only.
+    """
+    return _checked(cursor, source, reason).forgive(source.key, reason)
+
+
+def unprotect(cursor: Cursor, source: Source, reason: str) -> None:
+    """Take back a protection under which nothing was ever charged; the table is public again, and its owner may protect
+    it anew.
+
+    Raises:
+        InvalidArgument: something was charged, or no reason is given.
+        NotProtected: the table has no account.
+        BooksError: the ledger does not fit together, or the database is read-only.
+    """
+    _checked(cursor, source, reason).unprotect(source.key, reason)
+
+
+def settle(cursor: Cursor, catalog: str, reason: str) -> None:
+    """No table of a database but those of its accounts holds private rows, on the owner's word.
+
+    For where a protected table was dropped, replaced or renamed while dpsql did not see it: then tables that were not
+    there before are refused, because one could be it.
+
+    Raises:
+        InvalidArgument: no reason is given.
+        BooksError: the ledger does not fit together, or the database is read-only.
+    """
+    _check_reason(reason)
+    books = Books(cursor, catalog)
+    books.check()
+    books.settle(reason)
+
+
+def _checked(cursor: Cursor, source: Source, reason: str) -> Books:
+    _check_reason(reason)
+    books = Books(cursor, source.catalog)
+    account_of(books, source)
+    books.check()
+    return books
+
+
+def _check_reason(reason: str) -> None:
+    if not reason.strip():
+        raise InvalidArgument("reason is empty: say why, for the ledger keeps it")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a look at the books of a database found.
+
+    Attributes:
+        events: how many the ledger has.
+        accounts: what is spent, by table.
+        flaw: what does not fit together; None if all does.
+    """
+
+    events: int
+    accounts: dict[str, Account]
+    flaw: str | None
+
+
+def inspect(cursor: Cursor, catalog: str) -> Finding:
+    """Look at the books of a database; changes nothing."""
+    books = Books(cursor, catalog)
+    accounts = {account.source: account for account in books.accounts()}
+    flaw = None
+    try:
+        if books.events:
+            books.verify()
+        else:
+            books.check_no_others()
+    except BooksError as error:
+        flaw = str(error)
+    except EngineError as error:
+        flaw = f"a table of the books is missing or was changed ({type(error).__name__})"
+    return Finding(books.events, accounts, flaw)
+
+
+def take_key(cursor: Cursor, catalog: str, reason: str) -> str:
+    """Make the ledger of a database from now on with the key that is there; returns the fingerprint of the key.
+
+    Raises:
+        InvalidArgument: there is no key, the ledger has it already, or no reason is given.
+        BooksError: there are no books, or they do not fit together.
+    """
+    _check_reason(reason)
+    books = Books(cursor, catalog)
+    if not books.events:
+        raise BooksError("the database has no ledger yet: the first dp_protect makes it with the key that is there")
+    return books.take_key(reason)
+
+
+def accept(cursor: Cursor, catalog: str, reason: str) -> Finding:
+    """Go on with books that do not fit together, as they are, on the owner's word.
+
+    What the head outside the database knows to be spent stays spent, where that is more. Releases that were paid for
+    and not published fail: they may have been told before the damage.
+
+    Raises:
+        InvalidArgument: no reason is given, or nothing is wrong.
+        BooksError: there are no books to accept, or they cannot be written.
+    """
+    _check_reason(reason)
+    found = inspect(cursor, catalog)
+    if found.flaw is None:
+        raise InvalidArgument("the ledger fits together: there is nothing to accept")
+    books = Books(cursor, catalog)
+    if not books.events:
+        raise BooksError(f"{found.flaw}: there are no books left to accept; restore a copy of the database")
+    books.accept(reason, found.flaw)
+    return inspect(cursor, catalog)

@@ -1,0 +1,363 @@
+"""What a table's owner does: protect it, and declare its columns' public domains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from dpsql.books.public import check_unclaimed, elsewhere
+from dpsql.books.references import reference_values
+from dpsql.books.store import Books
+from dpsql.core.constraint import Constraint, components
+from dpsql.core.domain import Attribute, Domain, can_be_binned, public_type
+from dpsql.core.names import quote
+from dpsql.core.neighbours import Neighbours
+from dpsql.engines.duckdb.catalog import Column, Source, enum_values
+from dpsql.engines.duckdb.cursors import Cursor
+from dpsql.engines.duckdb.encoding import (
+    automatic,
+    can_not_be_listed,
+    check_range,
+    declare_bins,
+    declare_members,
+    declare_values,
+)
+from dpsql.errors import InvalidArgument, NotDeclared, NotProtected
+from dpsql.evaluation.constraints import check_tuples, find_allowed
+from dpsql.privacy.account import Account
+from dpsql.privacy.accounting import account_budget
+
+_MOST_UNIT_ROWS: Final = 100_000
+
+
+def protect(
+    cursor: Cursor,
+    source: Source,
+    epsilon: float,
+    delta: float,
+    neighbours: str = "add_remove",
+    privacy_unit: str | None = None,
+    max_rows: int | None = None,
+    *,
+    enums: bool = False,
+) -> Account:
+    """Give a table a privacy budget, once: all its releases together will be (ε, δ)-DP.
+
+    Args:
+        cursor: a connection of its own.
+        source: the table.
+        epsilon: of the promise.
+        delta: of the promise; below one over the number of rows, or 0 for pure ε.
+        neighbours: `add_remove` (n is private) or `replace_one` (n is public).
+        privacy_unit: the column that tells whose row it is, where one person, client or firm has several.
+        max_rows: how many rows of one unit count; of more, so many are chosen at random, once for all releases.
+        enums: the owner's word that the members of all its ENUM types are public, whatever rows there are.
+
+    Raises:
+        InvalidArgument: ε, δ, neighbours, privacy_unit or max_rows.
+        UnknownName: no such column.
+        BooksError: read-only database, or protected already with another budget.
+    """
+    check_unclaimed(cursor, source)
+    unit = _unit_column(source, privacy_unit, max_rows)
+    relation = Neighbours(neighbours, max_rows)
+    budget = account_budget(epsilon, delta)
+    books = Books(cursor, source.catalog)
+    excluded = None if unit is None else Attribute(unit.name, public_type(unit.type), "excluded")
+    account = books.open_account(source.key, budget, relation, excluded)
+    if enums:
+        declared = books.declared(source.key)
+        for column in enum_columns(source):
+            if column.name not in declared:
+                books.declare(source.key, declare_members(column, nullable=column.nullable))
+    return account
+
+
+def enum_columns(source: Source) -> list[Column]:
+    """The columns whose members an owner can say are public."""
+    return [column for column in source.columns if enum_values(column.type) is not None and not column.generated]
+
+
+def _unit_column(source: Source, privacy_unit: str | None, max_rows: int | None) -> Column | None:
+    """The column of the privacy unit, checked."""
+    if privacy_unit is None:
+        if max_rows is not None:
+            raise InvalidArgument(f"max_rows is {max_rows}, of which unit? Say privacy_unit := 'column' too")
+        return None
+    if max_rows is None:
+        raise InvalidArgument(
+            f"privacy_unit is {privacy_unit!r}: say max_rows too, how many rows of one unit may count, such as "
+            "max_rows := 8; noise grows with it"
+        )
+    if not 1 <= max_rows <= _MOST_UNIT_ROWS:
+        raise InvalidArgument(f"max_rows is {max_rows}: give 1 to {_MOST_UNIT_ROWS}")
+    column = source.column(privacy_unit)
+    if column.generated:
+        raise InvalidArgument(f"privacy_unit is {column.name!r}, a generated column: name one that is stored")
+    _check_collation(source, column)
+    return column
+
+
+def _check_collation(source: Source, unit: Column) -> None:
+    """Refuse a unit's column with a collation, by which one unit is written in several ways: bytes tell units apart."""
+    if unit.collated:
+        raise InvalidArgument(
+            f"privacy_unit is {unit.name!r}, a column with a collation, but units are told apart by their bytes: write "
+            f"each unit in one way first, as in ALTER TABLE {quote(source.name)} ALTER {quote(unit.name)} TYPE VARCHAR "
+            f"USING lower({quote(unit.name)})"
+        )
+
+
+_GENERATED = (
+    "column {1!r} of {0!r} is generated: its expression would run on private rows and may fail on some; say "
+    "dp_domain('{0}', '{1}', exclude := true)"
+)
+
+
+def account_of(books: Books, source: Source) -> Account:
+    """The account of a protected table.
+
+    Raises:
+        NotProtected: it has none, or belongs to that of another name.
+        InvalidArgument: its privacy unit's column is not what it was.
+    """
+    holder = books.holder(source)
+    if holder is not None and holder != source.key:
+        raise NotProtected(elsewhere(source, holder))
+    account = books.account(source.key)
+    if account is None:
+        raise NotProtected(
+            f"table {source.name!r} is not protected: its owner says CALL dp_protect('{source.name}', epsilon := 3.0, "
+            "delta := 1e-9)"
+        )
+    if account.unit_column is not None:
+        found = [column for column in source.columns if column.name == account.unit_column]
+        if not found or public_type(found[0].type) != public_type(str(account.unit_type)) or found[0].generated:
+            raise InvalidArgument(
+                f"column {account.unit_column!r} of {source.name!r}, which tells whose row it is, is not what it was "
+                "when the table was protected: change it back"
+            )
+        _check_collation(source, found[0])
+    return account
+
+
+def declare(cursor: Cursor, source: Source, name: str, **how: Any) -> Attribute:
+    """Declare the public domain of a column; see `declaration`, and `dp_domain` in the README."""
+    attribute = declaration(cursor, source, name, **how)
+    record(cursor, source, attribute)
+    return attribute
+
+
+def record(cursor: Cursor, source: Source, attribute: Attribute) -> None:
+    """Write a declaration down.
+
+    Raises:
+        NotProtected: the table has no account.
+    """
+    books = Books(cursor, source.catalog)
+    account_of(books, source)
+    books.declare(source.key, attribute)
+
+
+def declaration(
+    cursor: Cursor,
+    source: Source,
+    name: str,
+    *,
+    values: Sequence[Any] | None = None,
+    lower: Any = None,
+    upper: Any = None,
+    bins: int | None = None,
+    edges: Sequence[Any] | None = None,
+    reference: str | None = None,
+    exclude: bool = False,
+    type: bool = False,
+    nulls: bool | None = None,
+    other: Any = None,
+    search_path: str = "",
+) -> Attribute:
+    """The public domain of a column as an owner declares it, checked; only a reference's rows are read.
+
+    Raises:
+        NotProtected: the table has no account yet.
+        UnknownName: no such column or reference.
+        InvalidArgument: not exactly one way to declare, or values that do not fit the column.
+    """
+    books = Books(cursor, source.catalog)
+    account_of(books, source)
+    column = source.column(name)
+    if not exclude:
+        check_stored(source, column)
+    ways = {
+        "values": values is not None,
+        "lower and upper": lower is not None or upper is not None,
+        "edges": edges is not None,
+        "reference": reference is not None,
+        "exclude": exclude,
+        "type": type,
+    }
+    chosen = [way for way, given in ways.items() if given]
+    if len(chosen) != 1:
+        raise InvalidArgument(
+            f"column {column.name!r}: say one of values := […], lower := … with upper := … and bins := …, "
+            "edges := […], reference := 'table.column', type := true, exclude := true; got "
+            f"{' and '.join(chosen) or 'none'}"
+        )
+    if bins is not None and chosen != ["lower and upper"]:
+        raise InvalidArgument(f"bins goes with lower and upper, not with {chosen[0]}")
+    nullable = column.nullable if nulls is None else nulls
+    if exclude:
+        return Attribute(column.name, public_type(column.type), "excluded")
+    if type:
+        if other is not None:
+            raise InvalidArgument(f"other is {other!r}, but with type := true all members have cells: leave it out")
+        return declare_members(column, nullable=nullable)
+    if values is not None or reference is not None:
+        origin = "declared" if values is not None else "reference"
+        listed = values if values is not None else reference_values(cursor, str(reference), search_path)
+        return declare_values(cursor, column, listed, nullable=nullable, other=other, origin=origin)
+    if edges is None and (lower is None or upper is None):
+        raise InvalidArgument(f"column {column.name!r}: lower and upper go together")
+    return declare_bins(cursor, column, edges, lower, upper, bins, nullable=nullable, other=other)
+
+
+def check_stored(source: Source, column: Column) -> None:
+    """Refuse a generated column.
+
+    Raises:
+        InvalidArgument: it is one.
+    """
+    if column.generated:
+        raise InvalidArgument(_GENERATED.format(source.name, column.name))
+
+
+def constrain(cursor: Cursor, source: Source, constraint: Constraint) -> tuple[int, int]:
+    """State a public fact that every synthetic row must satisfy; see `dp_constraint` in the README.
+
+    It runs on the declared domain and on synthetic rows, never on private ones: whether they satisfy it is not checked.
+
+    Args:
+        cursor: of the owner.
+        source: whose rows it is about.
+        constraint: from `parse_predicate`.
+
+    Returns:
+        How many tuples of its columns' codes there are, and how many it allows together with the constraints recorded
+        before that share a column with it.
+
+    Raises:
+        NotProtected: the table has no account yet.
+        NotDeclared: a column that it names has no domain yet.
+        InvalidArgument: there are too many tuples to try, or nothing would satisfy it.
+    """
+    books = Books(cursor, source.catalog)
+    domain, component = tried_on(books, source, constraint)
+    allowed = find_allowed(source, domain, component)[0]
+    books.constrain(source.key, constraint)
+    return domain.size(allowed.clique), len(allowed.codes)
+
+
+def unconstrain(cursor: Cursor, source: Source, predicate: str) -> Constraint:
+    """Take a fact back.
+
+    Raises:
+        NotProtected: the table has no account yet.
+        InvalidArgument: it was not stated.
+    """
+    books = Books(cursor, source.catalog)
+    account_of(books, source)
+    known = books.constraints(source.key)
+    found = [other for other in known if other.predicate == predicate.strip()]
+    if not found:
+        listed = "; ".join(other.predicate for other in known) or "none"
+        raise InvalidArgument(f"{source.name!r} has no constraint {predicate.strip()!r}; it has: {listed}")
+    books.constrain(source.key, found[0], remove=True)
+    return found[0]
+
+
+def tried_on(books: Books, source: Source, constraint: Constraint) -> tuple[Domain, Sequence[Constraint]]:
+    """The domain on which a fact is tried, and the facts that belong together with it, itself too; see `constrain`."""
+    account_of(books, source)
+    others = (other for other in books.constraints(source.key) if other.predicate != constraint.predicate)
+    component = next(part for part in components([constraint, *others]) if constraint in part)
+    domain = domain_of(books, source, sorted({name for part in component for name in part.columns}))
+    check_tuples(source, domain, component)
+    return domain.inner, component
+
+
+def domain_of(books: Books, source: Source, columns: Sequence[str] | None = None) -> Domain:
+    """The domain of a source, or of some of its columns: declared, or BOOLEAN.
+
+    Raises:
+        NotDeclared: a column has no domain, or its type changed since; names the call that mends it.
+        UnknownName: `columns` names one that is not there.
+    """
+    declared = books.declared(source.key)
+    wanted = source.columns if columns is None else _columns_named(source, columns)
+    attributes: list[Attribute] = []
+    excluded: list[Attribute] = []
+    missing: list[Column] = []
+    for column in wanted:
+        attribute = declared.get(column.name) or automatic(column) or _known_members(books, source, column)
+        if column.generated and (attribute is None or attribute.kind != "excluded"):
+            raise NotDeclared(_GENERATED.format(source.name, column.name))
+        if attribute is None or not _fits(attribute, column):
+            missing.append(column)
+        else:
+            check_range(attribute.name, attribute.type, attribute.ticks)  # an earlier version declared wider ones
+            attribute = replace(attribute, type=attribute.released_type).closed(never_null=not column.nullable)
+            (excluded if attribute.kind == "excluded" else attributes).append(attribute)
+    if missing:
+        raise NotDeclared(_missing(source, missing))
+    if not attributes:
+        what = "every column" if columns is None else ", ".join(attribute.name for attribute in excluded)
+        raise NotDeclared(f"{what} of {source.name!r} is excluded: declare the domain of at least one")
+    return Domain(tuple(attributes), tuple(excluded))
+
+
+def _known_members(books: Books, source: Source, column: Column) -> Attribute | None:
+    """The domain of an ENUM whose members are in a release of books from before owners were asked; else None."""
+    if enum_values(column.type) is None or column.type not in books.released_types(source.key):
+        return None
+    return declare_members(column, nullable=column.nullable)
+
+
+def _fits(attribute: Attribute, column: Column) -> bool:
+    """Whether a column is still of the type of which its domain was declared."""
+    if attribute.type == column.type:
+        return True
+    hidden = attribute.kind == "excluded" or enum_values(column.type) is not None
+    return hidden and attribute.type == public_type(column.type)
+
+
+def as_released(source: Source, domain: Domain) -> Source:
+    """A source whose columns have the types in which they come out."""
+    types = {attribute.name: attribute.type for attribute in (*domain, *domain.excluded)}
+    columns = (replace(column, type=types.get(column.name, column.type)) for column in source.columns)
+    return replace(source, columns=tuple(columns))
+
+
+def _columns_named(source: Source, columns: Sequence[str]) -> list[Column]:
+    if not columns:
+        raise InvalidArgument("columns is empty: name at least one, or leave it out for all")
+    wanted = {source.column(name).name for name in columns}
+    return [column for column in source.columns if column.name in wanted]
+
+
+def _missing(source: Source, missing: Sequence[Column]) -> str:
+    names = ", ".join(column.name for column in missing[:5]) + (", …" if len(missing) > 5 else "")
+    first, instead = missing[0], ""
+    if enum_values(first.type) is not None:
+        how, instead = (
+            "type := true",
+            ' if the members of its ENUM type are public whatever the rows are, else "values" := […]',
+        )
+    elif can_be_binned(first.type):
+        how = "lower := …, upper := …, bins := …"
+    else:
+        how = "exclude := true" if can_not_be_listed(first.type) else "\"values\" := ['…', '…']"
+    return (
+        f"no public domain is declared for {names} of {source.name!r} (or the type changed since): the owner says "
+        f"CALL dp_domain('{source.name}', '{first.name}', {how}){instead}, or exclude := true to leave a column NULL"
+    )

@@ -1,0 +1,248 @@
+"""Accounts: what a table may spend, has spent, and can still be asked for.
+
+The promise of an account: all releases of the table together are (ε, δ)-DP with the account's ε and δ, for the
+account's neighbours, because they are ρ-zCDP with ρ ≤ `rho_budget`, or because they are Gaussian DP with
+g ≤ `gdp_budget` (see `dpsql.privacy.accounting`). Which of both is fixed by the first charge, before any answer is
+seen; to choose later, by what the answers were, would prove only 2δ. Each sum alone holds for requests and charges that
+depend on earlier answers (Feldman and Zrnic 2021 for Rényi DP; Smith and Thakurta 2022 for Gaussian DP). The books
+enforce it by a conditional update (`sql/charge.sql`).
+
+An account with δ = 0 promises pure ε: of releases with Laplace noise and selections alone, whose ε add up, Σε ≤ ε. No
+other release is charged to it.
+
+Discovering the values of a column holds but for a probability δ′. Half of δ is kept for those, from the first charge on
+if that is a discovery, of values or of bins: the sums keep (ε, δ/2), Σδ′ ≤ δ/2, and together that is (ε, δ)-DP. It is
+not kept later, for then answers would have been seen.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Final
+
+from dpsql.core.neighbours import Neighbours
+from dpsql.errors import InsufficientBudget, InvalidArgument
+from dpsql.privacy.accounting import (
+    ASK_LAPLACE,
+    CONVERSIONS,
+    RHO_UNIT,
+    Budget,
+    account_budget,
+    exact,
+    gaussian_epsilon,
+    largest_epsilon,
+    units,
+    zcdp_epsilon,
+)
+
+_ROUNDING: Final = 1e-9
+"""Of δ that is kept, beside it: more than the rounding of its sums."""
+_TOO_SMALL: Final = 1e-9
+"""An ε that is no use to ask for: what rounding leaves over."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """The budget of one protected table.
+
+    Attributes:
+        source: its key in the books: the table, after its schema unless that is main.
+        epsilon, delta: the promise.
+        neighbours: of which tables.
+        unit_column: whose values are the privacy units; None where each row is one.
+        unit_type: of it, when the account was opened.
+        delta_reserved: of δ, for discoveries.
+        delta_spent: of that, charged.
+        rho_budget: zCDP that may be spent, exact.
+        rho_spent: zCDP that was charged, exact.
+        gdp_budget, gdp_spent: the same for g of Gaussian DP.
+        currency: `zcdp` or `gdp`, which of both keeps the promise; None before the first charge; `pure` where δ = 0.
+        pure_spent: Σε of releases that are all ε-DP, so that together they are pure; None once one is not.
+        releases: how many were charged since the account was opened or reset.
+        since: the number of the ledger's event that did.
+        retired: whether nothing more may be charged.
+    """
+
+    source: str
+    epsilon: float
+    delta: float
+    neighbours: Neighbours
+    unit_column: str | None
+    unit_type: str | None
+    delta_reserved: float
+    delta_spent: float
+    rho_budget: Fraction
+    rho_spent: Fraction
+    gdp_budget: Fraction
+    gdp_spent: Fraction
+    currency: str | None
+    pure_spent: Fraction | None
+    releases: int
+    since: int
+    retired: bool
+
+    @property
+    def pure(self) -> bool:
+        """Whether it promises ε-DP, with δ = 0."""
+        return self.delta == 0
+
+    @property
+    def pure_left(self) -> Fraction:
+        """The ε that may still be charged where δ = 0."""
+        spent = self.pure_spent
+        return Fraction(0) if spent is None or not self.pure else max(Fraction(0), exact(self.epsilon) - spent)
+
+    @property
+    def rho_left(self) -> Fraction:
+        """What may still be charged by zCDP."""
+        return max(Fraction(0), self.rho_budget - self.rho_spent)
+
+    @property
+    def gdp_left(self) -> Fraction:
+        """What may still be charged by Gaussian DP."""
+        return max(Fraction(0), self.gdp_budget - self.gdp_spent)
+
+    @property
+    def delta_of_sums(self) -> float:
+        """The δ at which the sums keep the promise: all but what is kept for discoveries."""
+        return sums_delta(self.delta, self.delta_reserved)
+
+    @property
+    def epsilon_spent(self) -> float:
+        """The ε, at the account's δ, that all releases so far satisfy together."""
+        if self.pure:
+            return self.epsilon if self.pure_spent is None else min(self.epsilon, float(self.pure_spent))
+        delta = self.delta_of_sums
+        if self.currency == "gdp":
+            return min(self.epsilon, gaussian_epsilon(self.gdp_spent, delta))
+        return min(self.epsilon, zcdp_epsilon(self.rho_spent, delta))
+
+    @property
+    def epsilon_left(self) -> float:
+        """The largest ε that one more release may ask for, at the account's δ: with Gaussian noise, unless it is 0."""
+        return self.fitting("gaussian", self.delta)
+
+    def fitting(self, conversion: str, delta: float) -> float:
+        """The largest ε that one more release of a conversion may ask for at δ; 0 if none."""
+        if self.pure:
+            left = float(self.pure_left)
+            near = _five_digits(left * (1 + 1e-12))  # 0.3, where the float below is 0.29999
+            found = near if exact(near) <= self.pure_left else _five_digits(left)
+            return found if found > _TOO_SMALL else 0.0
+        price = CONVERSIONS[conversion].price
+        by_gdp = self.currency == "gdp" or (self.currency is None and price == 1)
+        return largest_epsilon(self.gdp_left / price if by_gdp else self.rho_left, delta, conversion)
+
+    def reserve(self, failure: float) -> Account:
+        """The account after one more discovery that holds but for that probability, 0 for one of bins.
+
+        Raises:
+            InsufficientBudget: no δ is kept for it, or less than that is left.
+        """
+        kept = self._with_part_kept()
+        if not failure:
+            return kept
+        if not kept.delta_reserved:
+            raise InsufficientBudget(
+                f"{self.source} had a release before its first discovery, so no part of delta is kept for one: list "
+                "the values, dp_domain(…, \"values\" := […]), or name a public table, reference := 'table.column'"
+            )
+        spent = kept.delta_spent + failure
+        if spent > kept.delta_reserved * (1 + _ROUNDING):
+            left = max(0.0, kept.delta_reserved - kept.delta_spent)
+            raise InsufficientBudget(
+                f"delta of the discovery, of which half goes to what is discovered, exceeds what {self.source} keeps "
+                f"for that: {left:g} of {kept.delta_reserved:g} is left; give delta := {_five_digits(left * 2):g} at "
+                "most"
+            )
+        return replace(kept, delta_spent=spent)
+
+    def _with_part_kept(self) -> Account:
+        """The account with half of δ kept for discoveries, if nothing else was released before."""
+        if self.delta_reserved or self.releases:
+            return self
+        kept = self.delta / 2
+        reserved = replace(self, delta_reserved=kept)
+        budget = account_budget(self.epsilon, reserved.delta_of_sums)
+        return replace(reserved, rho_budget=budget.rho, gdp_budget=budget.gdp)
+
+    def after(self, budget: Budget) -> Account:
+        """The account as it would be with one more release of that budget."""
+        return replace(
+            self,
+            rho_spent=self.rho_spent + units(budget.rho) * RHO_UNIT,
+            gdp_spent=self.gdp_spent + units(budget.gdp) * RHO_UNIT,
+            currency=self.currency or budget.currency,
+            pure_spent=None if self.pure_spent is None or not budget.pure else self.pure_spent + budget.exact_epsilon,
+            releases=self.releases + 1,
+        )
+
+    def require(self, budget: Budget, conversion: str | None = None) -> None:
+        """Refuse a request that does not fit, before anything is charged or read.
+
+        Args:
+            budget: what it costs.
+            conversion: of the advice; None for the one that its kind of noise allows.
+
+        Raises:
+            InsufficientBudget: says what was asked for, what is left, and the largest ε that fits.
+        """
+        if self.retired:
+            raise InsufficientBudget(f"{self.source} is retired: its owner decided that nothing more is released of it")
+        self.check_kind(budget)
+        if self.pure:
+            self._require_pure(budget)
+            return
+        by_gdp = (self.currency or budget.currency) == "gdp"
+        if budget.gdp <= self.gdp_left if by_gdp else budget.rho <= self.rho_left:
+            return
+        if budget.pure:  # ρ grows with ε²
+            share = self.gdp_left / budget.gdp if by_gdp else self.rho_left / budget.rho
+            fitting = _five_digits(budget.epsilon * math.sqrt(share) * (1 - 1e-9))
+        else:
+            fitting = self.fitting(conversion or ("gaussian" if budget.gdp == budget.rho else "tight"), budget.delta)
+        advice = f"the largest epsilon that fits is {fitting:g}" if fitting else "nothing more can be released"
+        raise InsufficientBudget(
+            f"epsilon {budget.epsilon:g} at delta {budget.delta:g} is more than the budget of {self.source} has left: "
+            f"of epsilon {self.epsilon:g} at delta {self.delta:g}, {self.epsilon_spent:.4g} is spent; {advice}"
+        )
+
+    def check_kind(self, budget: Budget) -> None:
+        """Refuse a request that could never be charged, whatever is left: one with a δ, of an account without.
+
+        Raises:
+            InvalidArgument: says what can be.
+        """
+        if self.pure and not budget.pure:
+            raise InvalidArgument(
+                f"delta is {budget.delta:g}, but {self.source} promises pure epsilon (delta 0): leave delta out, and "
+                f"{ASK_LAPLACE}"
+            )
+
+    def _require_pure(self, budget: Budget) -> None:
+        if budget.exact_epsilon > self.pure_left:
+            fitting = self.epsilon_left
+            advice = f"the largest epsilon that fits is {fitting:g}" if fitting else "nothing more can be released"
+            raise InsufficientBudget(
+                f"epsilon {budget.epsilon:g} is more than the budget of {self.source} has left: of epsilon "
+                f"{self.epsilon:g}, {self.epsilon_spent:.4g} is spent; {advice}"
+            )
+
+
+def sums_delta(delta: float, reserved: float) -> float:
+    """What is left of δ for the sums where some is kept for discoveries."""
+    return delta - reserved * (1 + _ROUNDING)
+
+
+def _five_digits(value: float) -> float:
+    """Rounded down to five digits.
+
+    >>> _five_digits(0.1234567), _five_digits(0.0)
+    (0.12345, 0.0)
+    """
+    if value <= 0:
+        return 0.0
+    scale = 10.0 ** (4 - math.floor(math.log10(value)))
+    return math.floor(value * scale) / scale

@@ -1,0 +1,136 @@
+r"""Noisy sums, counts and averages with standard errors and 95 % intervals.
+
+    a sum or count   y ± z·σ, with z = 1.96 for Gaussian noise, ln 20/√2 for Laplace noise, √20 for mixtures (Chebyshev)
+    an average s/c   Gaussian: Fieller's interval, all r with (s − r·c)² ≤ z²·(σ_s² − 2r·σ_sc + r²·σ_c²)
+                     else: all r that s and c allow, each within an interval of 97.5 %
+
+An average lies within the bounds of its argument on the declared domain. Where c may be 0, or the interval is as wide
+as these bounds, nothing else is known: then the average and its error are NaN, and the interval is the bounds.
+
+Source: Fieller 1954.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.core.marginal import Measurement
+
+REACH: Final = {"gaussian": 1.959963984540054, "laplace": math.log(20) / math.sqrt(2), "mixed": math.sqrt(20)}
+"""So many standard deviations around its mean hold 95 % of a distribution."""
+_EACH_OF_TWO: Final = {"laplace": math.log(40) / math.sqrt(2), "mixed": math.sqrt(40)}  # 97.5 %
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Noisy:
+    """Unbiased answers.
+
+    Attributes:
+        values: in steps, shape (groups,).
+        stddev: of each, shape (groups,) or ().
+        noise: `gaussian`, `laplace`, or `mixed` for sums of several kinds.
+    """
+
+    values: npt.NDArray[Any]
+    stddev: Any
+    noise: str
+
+    @staticmethod
+    def of(measured: Measurement) -> Noisy:
+        """What the curator measured."""
+        return Noisy(measured.values, measured.stddev, measured.noise)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Noisy answers in their own unit, one for each group.
+
+    Attributes:
+        values: the answers; NaN where an average is not known better than its bounds.
+        stderr: their standard errors; NaN likewise.
+        low: lower ends of 95 % intervals.
+        high: upper ends.
+    """
+
+    values: npt.NDArray[Any]
+    stderr: npt.NDArray[np.float64]
+    low: npt.NDArray[np.float64]
+    high: npt.NDArray[np.float64]
+
+
+def reach_of(noisy: Noisy, unit: float) -> Any:
+    """Half the 95 % interval of a sum or count; of whole steps with one noise rounded up to whole steps."""
+    steps = REACH[noisy.noise] * np.asarray(noisy.stddev, np.float64)
+    whole = np.issubdtype(np.asarray(noisy.values).dtype, np.integer)
+    return (np.ceil(steps) if whole else steps) * unit
+
+
+def plain(noisy: Noisy, unit: float, *, whole: bool) -> Answers:
+    """A count or a sum: the noise is all that is off.
+
+    Args:
+        noisy: in steps.
+        unit: the value of a step.
+        whole: leave the values in steps.
+    """
+    centre = np.asarray(noisy.values * unit, np.float64)
+    spread = np.broadcast_to(np.asarray(noisy.stddev * unit, np.float64), centre.shape)
+    reach = reach_of(noisy, unit)
+    return Answers(noisy.values if whole else centre, spread, centre - reach, centre + reach)
+
+
+def ratio(over: Noisy, under: Noisy, unit: float, bounds: tuple[float, float], covariance: Any = 0.0) -> Answers:
+    """An average: a noisy sum over a noisy count. One that says no more than its bounds is NaN, and so is its error.
+
+    Args:
+        over: the sums, in steps.
+        under: the counts.
+        unit: the value of a step.
+        bounds: the least and the largest value of what is averaged.
+        covariance: of each sum (in steps) with its count.
+    """
+    total, count = over.values * unit, under.values.astype(np.float64)
+    spread, wide, together = over.stddev * unit, under.stddev, covariance * unit
+    with np.errstate(divide="ignore", invalid="ignore"):
+        average = total / count
+        if over.noise == under.noise == "gaussian":
+            low, high, unknown = _fieller(total, count, spread, wide, together)
+        else:
+            low, high, unknown = _box(total, count, spread, wide, _EACH_OF_TWO.get(over.noise, _EACH_OF_TWO["mixed"]))
+        variance = spread**2 - 2 * average * together + (average * wide) ** 2
+        stderr = np.sqrt(np.maximum(variance, 0)) / np.abs(count)
+    least, most = bounds
+    if least < most:
+        unknown = unknown | ((low <= least) & (high >= most))
+    return Answers(
+        np.where(unknown, np.nan, np.clip(average, least, most)),
+        np.where(unknown, np.nan, np.minimum(stderr, most - least)),
+        np.where(unknown, least, np.clip(low, least, most)),
+        np.where(unknown, most, np.clip(high, least, most)),
+    )
+
+
+def least_count(under: Noisy) -> float:
+    """The noisy count up to which an average is not known at all."""
+    reach = REACH["gaussian"] if under.noise == "gaussian" else _EACH_OF_TWO.get(under.noise, _EACH_OF_TWO["mixed"])
+    return reach * float(np.max(under.stddev))
+
+
+def _fieller(total: Any, count: Any, spread: Any, wide: Any, together: Any) -> tuple[Any, Any, Any]:
+    """The roots of r²(c² − z²σ_c²) − 2r(sc − z²σ_sc) + s² − z²σ_s², and where there is no interval."""
+    z2 = REACH["gaussian"] ** 2
+    square = count**2 - z2 * wide**2
+    middle = total * count - z2 * together
+    half = np.sqrt(np.maximum(middle**2 - square * (total**2 - z2 * spread**2), 0))
+    return (middle - half) / square, (middle + half) / square, (square <= 0) | (count <= 0)
+
+
+def _box(total: Any, count: Any, spread: Any, wide: Any, reach: float) -> tuple[Any, Any, Any]:
+    ends = [(total + over * reach * spread) / (count + under * reach * wide) for over in (-1, 1) for under in (-1, 1)]
+    return np.minimum.reduce(ends), np.maximum.reduce(ends), count <= reach * wide

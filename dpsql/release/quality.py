@@ -1,0 +1,149 @@
+"""How good a release is, judged by released values only."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.books.store import Books, Entry, rows_table
+from dpsql.core.domain import Attribute, Domain
+from dpsql.core.marginal import Measurement
+from dpsql.engines.duckdb.catalog import Column, Source
+from dpsql.engines.duckdb.counting import DuckDBCounter
+from dpsql.engines.duckdb.cursors import Cursor
+from dpsql.errors import InvalidArgument
+
+if TYPE_CHECKING:  # it takes a quarter of a second to load, so the functions that return data frames import it
+    import pandas as pd
+
+
+def marginal_errors(cursor: Cursor, books: Books, entry: Entry) -> pd.DataFrame:
+    """The distance of a release's synthetic table from each of its noisy marginals.
+
+    Columns: `columns`, `cells`, `stddev` (rows), `distance_l1` = Σ|synthetic − measured|/total and `noise_l1` =
+    √(2/π)·σ·cells/total, what the noise alone is expected to make up.
+    """
+    import pandas as pd
+
+    counter = _synthetic(cursor, books, entry)
+    total = max(1, entry.rows or 1)
+    rows: list[dict[str, Any]] = []
+    for answer in books.answers(entry.key):
+        measured = answer.measurement
+        if measured is None or measured.cells is not None or not measured.clique:
+            continue
+        counts, values = _as_shown(entry.domain, measured, counter.marginal(measured.clique).dense())
+        rows.append(
+            {
+                "columns": list(measured.clique),
+                "cells": len(counts),
+                "stddev": measured.stddev,
+                "distance_l1": float(np.abs(counts - values).sum()) / total,
+                "noise_l1": math.sqrt(2 / math.pi) * measured.stddev * len(counts) / total,
+            }
+        )
+    counter.close()
+    return pd.DataFrame(rows, columns=["columns", "cells", "stddev", "distance_l1", "noise_l1"])
+
+
+def marginal_answers(cursor: Cursor, books: Books, entry: Entry, names: Sequence[str]) -> pd.DataFrame:
+    """A measured marginal of a release: each cell's noisy count beside the count of the synthetic table.
+
+    Columns: one for each of the marginal's, with labels; `measured` and `stddev` of its noise, `synthetic` (rows).
+
+    Raises:
+        InvalidArgument: the release measured no such marginal whole; lists those that it did.
+    """
+    import pandas as pd
+
+    clique = entry.domain.clique(names)
+    measured = [
+        answer.measurement
+        for answer in books.answers(entry.key)
+        if answer.measurement is not None and answer.measurement.cells is None and answer.measurement.clique
+    ]
+    found = [m for m in measured if m.clique == clique]
+    if not found:
+        listed = "; ".join(sorted({", ".join(m.clique) for m in measured})[:20]) or "none"
+        raise InvalidArgument(f"release {entry.number} measured no marginal of {', '.join(clique)}; it has: {listed}")
+    best = min(found, key=lambda m: m.variance)
+    counter = _synthetic(cursor, books, entry)
+    counts, values = _as_shown(entry.domain, best, counter.marginal(clique).dense())
+    counter.close()
+    labels = [_labels_shown(entry.domain.by_name[name]) for name in clique]
+    index = pd.MultiIndex.from_product(labels, names=list(clique))
+    cells = _as_shown(entry.domain, best, np.ones_like(best.values))[0]  # how many measured ones are added up
+    stddev = best.stddev * np.sqrt(cells)
+    return pd.DataFrame({"measured": values, "stddev": stddev, "synthetic": counts}, index=index).reset_index()
+
+
+def _labels_shown(attribute: Attribute) -> list[str]:
+    """The labels of the cells that synthetic rows tell apart; see `_as_shown`."""
+    labels = attribute.labels()
+    if attribute.outside and attribute.nullable:
+        return [*labels[:-2], f"{labels[-2]} or {labels[-1]}"]
+    return labels
+
+
+def _as_shown(
+    domain: Domain, measured: Measurement, counts: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Counts of synthetic rows beside measured ones, in the cells that synthetic rows tell apart.
+
+    A value outside the domain is NULL in a synthetic row. So where NULL has a cell, that of OUTSIDE is added to it.
+    """
+    tables = [counts.reshape(measured.shape), measured.values.reshape(measured.shape)]
+    for axis, name in enumerate(measured.clique):
+        attribute = domain.by_name[name]
+        if attribute.outside and attribute.nullable:
+            tables = [_joined(table, axis) for table in tables]
+    return tables[0].ravel(), tables[1].ravel()
+
+
+def _joined(table: npt.NDArray[np.int64], axis: int) -> npt.NDArray[np.int64]:
+    """A table whose last two places along an axis are added up."""
+    first = np.take(table, range(table.shape[axis] - 2), axis)
+    last = np.take(table, (-2, -1), axis).sum(axis=axis, keepdims=True)
+    return np.concatenate([first, last], axis=axis)
+
+
+def warnings_of(entry: Entry) -> list[str]:
+    """What a reader of a release should know: of its number of rows, of its fit, of rows outside declared domains."""
+    shares = entry.report.get("outside", {})
+    return [entry.report[name] for name in ("rows", "warning") if name in entry.report] + [
+        f"about {share:.0%} of the rows have a value of {name!r} outside its declared domain, which is NULL here: "
+        "declare it with dp_domain, or an other := '…' for the rest"
+        for name, share in shares.items()
+    ]
+
+
+def outside_share(books: Books, source: str, attribute: Attribute) -> float | None:
+    """About which part of the rows lies outside a column's domain, by the newest release with that domain.
+
+    Returns:
+        A fraction, 0 where the noisy counts show none; None before such a release.
+    """
+    for entry in reversed(books.published(source)):
+        held = entry.domain.by_name.get(attribute.name)
+        if held is None or held.inner != attribute.inner or entry.rows is None or _is_query(entry):
+            continue
+        if held.outside or not attribute.closed(never_null=not held.nullable).outside:  # else it had no such cell yet
+            return float(entry.report.get("outside", {}).get(attribute.name, 0.0))
+    return None
+
+
+def _is_query(entry: Entry) -> bool:
+    """Whether a release is of a query, whose domain has no cell for what is outside."""
+    return "query" in json.loads(entry.request)
+
+
+def _synthetic(cursor: Cursor, books: Books, entry: Entry) -> DuckDBCounter:
+    """Counts of a release's synthetic rows."""
+    table = rows_table(books.catalog, entry)
+    columns = tuple(Column(a.name, a.type, a.nullable) for a in entry.domain)
+    return DuckDBCounter(cursor, Source(table.catalog, table.db, table.name, columns), entry.domain)

@@ -1,0 +1,1 @@
+"""The process: progress, settings that some work needs otherwise, memory."""

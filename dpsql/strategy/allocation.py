@@ -1,0 +1,263 @@
+r"""Which marginals to measure, and the share of ρ for each: from public facts and a noisy number of rows only.
+
+    A          = √(2/π)·(T/K)·√(K/2ρ)/n̂          the L1 error of a 1-way marginal if all of ρ went to the 1-way ones
+    drowned    A > 0.32: only the 1-way marginals are measured, the table is their product
+    f_1        = clip(1.2·√A, 0.1, 0.8)            share of the 1-way marginals
+    f_2, f_3…  two thirds of the rest to pairs, the rest of that shared by the larger orders (all to one that is alone)
+    inside     ρ ∝ cells^{2/3} among 1-way marginals; in a larger order half of it equally, half so that the predicted
+               error Σ_r x_r is least; triples no more than pairs on average
+    predicted  x_r = Σ_i min(√(2/π)·σ_r/n̂, p_i), noise where a cell stands out of it, else what is left unmeasured
+    weighted   each share by w^{2/3}, w the largest weight of what the marginal is a part of
+    pull       where A > 0.1, 0.7 of the rule's Λ: the largest errors fall by a sixth, L1 stays
+    left out   marginals of more than `max_cells`; in each order the largest ones while σ·cells > clip(0.7/A, 5, 10)·n̂,
+               or while more than `all_cells` remain; what an order leaves goes to the others
+
+T is the one-hot width, K the number of columns. cells^{2/3} is what minimises Σ cells·√(2/π)·σ subject to
+Σ 1/2σ² = ρ.
+
+The error that a plan foretells for a marginal S of the workload, from the noise of its pairs and what is not measured:
+
+    L1(S) ≈ (0.79·x^{0.4} + 0.30·x²)·u,   x = mean over pairs U ⊂ S of x_U, 1 for a pair not measured
+    u = Σ_i min(√(4p_i/πn̂), 2p_i)         the L1 distance of two tables of n̂ rows of the same kind
+    p_i ∝ 1/i over the cells: how rows spread over cells is private, so the usual long tail is assumed
+
+(for one column x itself). It was fitted to the means of 11 workloads of Adult and Loans: within 1.5 of what was
+measured for 3 and 5 columns of Adult, within 1.75 for pairs of Adult and on Loans, which by the same public facts is
+twice as far off as Adult: a rough guide.
+
+Where the rule comes from: errors on Adult, Loans, thousands of their rows, and simulated tables, at ε 0.1, 1 and 10
+(`tests/benchmarks/RESULTS.md`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.core.domain import Clique, Domain
+from dpsql.core.neighbours import Neighbours
+from dpsql.core.workload import Workload
+from dpsql.privacy.accounting import gaussian_variance
+
+_LARGEST_ORDER: Final = 3
+_DROWNED: Final = 0.32
+_NOISY: Final = 0.1
+_MOST_TAIL: Final = 1_000_000  # cells beyond these hardly add to a long tail
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """What to measure.
+
+    Attributes:
+        shares: the marginals, each with its part of ρ; they add up to all of it.
+        left_out: marginals of the workload that are not measured themselves, each with the reason.
+        one_way_error: A.
+    """
+
+    shares: tuple[tuple[Clique, Fraction], ...]
+    left_out: tuple[tuple[Clique, str], ...]
+    one_way_error: float
+
+    @property
+    def pull_strength(self) -> float:
+        """The factor of the rule's Λ (see `dpsql.fitting.projection`)."""
+        return 0.7 if self.one_way_error > _NOISY else 1.0
+
+    @property
+    def drowned(self) -> bool:
+        """Noise hides every dependence: only 1-way marginals are measured."""
+        return self.one_way_error > _DROWNED
+
+
+def allocate(
+    domain: Domain,
+    workload: Workload,
+    neighbours: Neighbours,
+    rho: Fraction,
+    rows: float,
+    max_cells: int,
+    all_cells: int,
+) -> Allocation:
+    """Choose the marginals and their shares, by the rule at the top of this file.
+
+    Args:
+        domain: the columns.
+        workload: what the table should answer well.
+        neighbours: of the guarantee; they decide the noise.
+        rho: to share out.
+        rows: about how many there are, public or noisy.
+        max_cells: of one marginal.
+        all_cells: of all marginals together.
+    """
+    rows = max(rows, 1.0)
+    error = _one_way_error(domain, neighbours, float(rho), rows)
+    closure = workload.closure()
+    reasons: dict[Clique, str] = {}
+    by_order: dict[int, list[Clique]] = {}
+    for clique in closure:
+        if len(clique) > 1 and error > _DROWNED:
+            reasons[clique] = "noise would drown it; the table is the product of the 1-way marginals"
+        elif len(clique) > _LARGEST_ORDER:
+            reasons[clique] = f"more than {_LARGEST_ORDER} columns: through its subsets"
+        elif len(clique) > 1 and domain.size(clique) > max_cells:
+            reasons[clique] = f"{domain.size(clique)} cells, max_cells is {max_cells}: through its subsets"
+        else:
+            by_order.setdefault(len(clique), []).append(clique)
+    room, pair = all_cells, None
+    chosen: list[tuple[Clique, Fraction]] = []
+    for order, part in _order_shares(sorted(by_order), _first_share(error)).items():
+        most = rows * min(10.0, max(5.0, 0.7 / error))
+        kept = by_order[order] if order == 1 else _keep(domain, by_order[order], neighbours, rho * part, most, room)
+        for clique in set(by_order[order]) - set(kept):
+            reasons[clique] = "too much noise for its cells, or more than all_cells: through its subsets"
+        sizes = [domain.size(clique) for clique in kept]
+        if order == 1:
+            weights = [Fraction(round(1000 * size ** (2 / 3))) for size in sizes]
+        else:
+            weights = _least_error(sizes, float(rho * part), neighbours, rows)
+        if workload.weights:  # Σ w·σ under Σ 1/2σ² = ρ is least with ρ ∝ w^{2/3}
+            weights = [
+                w * Fraction(round(1000 * workload.weight(c) ** (2 / 3)), 1000)
+                for c, w in zip(kept, weights, strict=True)
+            ]
+        if order > 2 and pair is not None:
+            part = min(part, pair * len(kept))  # on average
+        whole = sum(weights, Fraction(0))
+        chosen += [(c, rho * part * w / whole) for c, w in zip(kept, weights, strict=True)]
+        room -= sum(sizes)
+        if order == 2 and kept:
+            pair = part / len(kept)
+    spent = sum((share for _, share in chosen), Fraction(0))
+    shares = tuple((clique, share * rho / spent) for clique, share in chosen)
+    return Allocation(
+        shares, tuple((clique, reasons[clique]) for clique in workload.needed if clique in reasons), error
+    )
+
+
+def _least_error(sizes: Sequence[int], rho: float, neighbours: Neighbours, rows: float) -> list[Fraction]:
+    """Weights of marginals of one order: half equal, half by the least predicted error Σ x_r with Σ ρ_r = ρ.
+
+    With p_i ∝ 1/i, u = √(2/π)/n̂ and H = Σ 1/i, all c cells stand out of the noise while uσ ≤ 1/(H·c); then dx/dσ = uc,
+    else dx/dσ = 1/(Hσ). As dσ/dρ ∝ −σ³, the least error has, for one λ for all,
+
+        uc·σ³ = λ  where all cells stand out,   σ²/H = λ  elsewhere
+
+    The equal half keeps the error of the largest single cells, which are those of the small marginals.
+    """
+    if not sizes:
+        return []
+    cells = np.array(sizes, float)
+    harmonic = np.array([(1 / np.arange(1, size + 1)).sum() for size in sizes])
+    unit = math.sqrt(2 / math.pi) / rows
+
+    def shares(log_level: float) -> npt.NDArray[np.float64]:
+        level = math.exp(log_level)
+        resolved = (level / (unit * cells)) ** (1 / 3)
+        stddev = np.where(unit * resolved * harmonic * cells <= 1, resolved, np.sqrt(level * harmonic))
+        return np.asarray(neighbours.marginal_l2_squared / (2 * stddev**2))
+
+    low, high = -200.0, 200.0
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if shares(middle).sum() > rho else (low, middle)
+    best = shares(high)
+    mixed = 0.5 * best / best.mean() + 0.5
+    return [Fraction(round(1000 * float(weight))) for weight in mixed]  # few digits: the same on every machine
+
+
+def predicted_errors(
+    domain: Domain, allocation: Allocation, neighbours: Neighbours, cliques: Sequence[Clique], rows: float
+) -> dict[Clique, float]:
+    """About the L1 errors of marginals of the synthetic table, as fractions; none where only the product is fitted.
+
+    Args:
+        domain: the columns.
+        allocation: what is measured.
+        neighbours: of the guarantee.
+        cliques: the marginals.
+        rows: about how many there are.
+    """
+    errors = {clique: _noise_part(domain, neighbours, clique, share, rows) for clique, share in allocation.shares}
+    found: dict[Clique, float] = {}
+    for clique in cliques:
+        if len(clique) == 1:
+            found[clique] = errors[clique]
+        elif not allocation.drowned:
+            pairs = [errors.get(pair, 1.0) for pair in itertools.combinations(clique, 2)]
+            x = sum(pairs) / len(pairs)
+            cells = int(float(f"{min(domain.size(clique), _MOST_TAIL):.2g}"))  # two digits are enough, and repeat
+            found[clique] = (0.79 * x**0.4 + 0.30 * x**2) * _unresolved(cells, rows)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _unresolved(cells: int, rows: float) -> float:
+    """u: the L1 distance of two tables of so many rows drawn alike, on so many cells with a long tail."""
+    usual = 1 / np.arange(1, cells + 1)
+    usual /= usual.sum()
+    return float(np.minimum(np.sqrt(4 * usual / (math.pi * rows)), 2 * usual).sum())
+
+
+def _noise_part(domain: Domain, neighbours: Neighbours, clique: Clique, rho: Fraction, rows: float) -> float:
+    """The predicted error x_r of one measured marginal; see the module."""
+    cells = domain.size(clique)
+    level = math.sqrt(2 / math.pi) * noise(neighbours, rho) / rows
+    usual = 1 / np.arange(1, cells + 1)
+    return float(np.minimum(level, usual / usual.sum()).sum())
+
+
+def noise(neighbours: Neighbours, rho: Fraction) -> float:
+    """The standard deviation of a marginal's noise (rows)."""
+    return math.sqrt(gaussian_variance(rho, neighbours.marginal_l2_squared))
+
+
+def _one_way_error(domain: Domain, neighbours: Neighbours, rho: float, rows: float) -> float:
+    """A, for the neighbours' own noise."""
+    attributes = len(domain)
+    stddev = math.sqrt(neighbours.marginal_l2_squared * attributes / (2 * rho))
+    return math.sqrt(2 / math.pi) * domain.width / attributes * stddev / rows
+
+
+def _first_share(error: float) -> Fraction:
+    """f_1: the share of the 1-way marginals."""
+    return Fraction(min(0.8, max(0.1, 1.2 * math.sqrt(error)))).limit_denominator(1000)
+
+
+def _keep(
+    domain: Domain, cliques: Sequence[Clique], neighbours: Neighbours, rho: Fraction, most: float, room: int
+) -> list[Clique]:
+    """The cliques of one order worth measuring: the largest ones are dropped while their σ·cells exceeds `most`."""
+    kept = sorted(cliques, key=lambda clique: (domain.size(clique), clique))
+    cells = sum(domain.size(clique) for clique in kept)
+    while kept:
+        largest = domain.size(kept[-1])
+        if noise(neighbours, rho / len(kept)) * largest <= most and cells <= room:
+            break
+        kept.pop()
+        cells -= largest
+    return kept
+
+
+def _order_shares(orders: Sequence[int], first: Fraction) -> dict[int, Fraction]:
+    """The share of each order present; they add up to 1.
+
+    >>> {k: str(v) for k, v in _order_shares([1, 2, 3], Fraction(1, 10)).items()}
+    {1: '1/10', 2: '3/5', 3: '3/10'}
+    """
+    if list(orders) == [1]:
+        return {1: Fraction(1)}
+    larger = [order for order in orders if order > 1]
+    rest = 1 - first
+    if len(larger) == 1:
+        return {1: first, larger[0]: rest}
+    others = {order: rest / 3 / (len(larger) - 1) for order in larger[1:]}
+    return {1: first, larger[0]: rest * 2 / 3, **others}
