@@ -31,8 +31,8 @@ from dpsql.engines.duckdb.units import Bound
 from dpsql.mechanisms.base import registered
 from dpsql.privacy import curator as curator_module
 from dpsql.privacy.curator import Curator
-from dpsql.release.synthesis import query_answers as answering
-from dpsql.release.synthesis import synthesis as release
+from dpsql.release import query_answers as answering
+from dpsql.release import synthesis as release
 from dpsql.runtime.progress import Quiet
 
 from ..counters import Journal

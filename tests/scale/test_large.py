@@ -13,7 +13,7 @@ import dpsql
 from dpsql.api.cli import main
 from dpsql.books import store
 from dpsql.books.store import Books
-from dpsql.release.synthesis import synthesis as release
+from dpsql.release import synthesis as release
 
 ROW_GROUP = 122_880
 LOSES_INSERTS = {"2.0.0"}
