@@ -61,7 +61,7 @@ def quiet(declared, monkeypatch):
     monkeypatch.setattr("dpsql.privacy.curator.discrete_gaussian", silent)
     monkeypatch.setattr("dpsql.privacy.curator.discrete_laplace", silent)
     monkeypatch.setattr(
-        "dpsql.release.query_answers._SILENT", 0.0
+        "dpsql.release.answers_frame._SILENT", 0.0
     )  # no group of NULL is hidden, because nothing is noise
     return declared
 

@@ -19,8 +19,9 @@ from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.engines.duckdb.frames import shown_as
 from dpsql.errors import DpsqlError
 from dpsql.privacy.curator import exact_answers
+from dpsql.release.answers_frame import answers_frame
 from dpsql.release.intervals import Noisy
-from dpsql.release.query_answers import QueryRequest, answers_frame, resolve_query
+from dpsql.release.query_answers import QueryRequest, resolve_query
 
 from .test_query import TABLES, plain
 

@@ -9,7 +9,7 @@ from dpsql.books.statements import qualified, read, with_constants
 from dpsql.books.store import Books, Entry, catalogs_with_books
 from dpsql.core.names import shorten
 from dpsql.errors import InvalidArgument, UnknownName
-from dpsql.release.synthesis import LONGEST_NAME
+from dpsql.release.request import LONGEST_NAME
 
 from .bridge import Call, Parameter, Relation, TableFunction
 from .extension import Instance

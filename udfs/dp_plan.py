@@ -12,14 +12,10 @@ import duckdb
 from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.evaluation.sandbox import check_syntax
 from dpsql.mechanisms.base import name_of
-from dpsql.release.query_answers import (
-    QueryRequest,
-    least_epsilon,
-    plan_answers,
-    resolve_query,
-    smallest,
-)
-from dpsql.release.synthesis import DEFAULT_MECHANISM, plan
+from dpsql.release.plan import plan
+from dpsql.release.query_answers import QueryRequest, resolve_query
+from dpsql.release.query_plan import least_epsilon, plan_answers, smallest
+from dpsql.release.request import DEFAULT_MECHANISM
 
 from .bridge import Call, Parameter, Relation, TableFunction
 from .dp_synthesize import REQUEST_PARAMETERS, request_of

@@ -7,15 +7,10 @@ from dataclasses import dataclass
 from dpsql.books.store import Books, rows_table, stored_as_text
 from dpsql.engines.duckdb.frames import length
 from dpsql.errors import DomainTooLarge
+from dpsql.release.answers_frame import as_text
 from dpsql.release.free_answers import derive
-from dpsql.release.query_answers import (
-    MOST_SHOWN,
-    QueryRequest,
-    ResolvedQuery,
-    as_text,
-    produce_answers,
-    resolve_query,
-)
+from dpsql.release.pipeline import produce
+from dpsql.release.query_answers import MOST_SHOWN, QueryRequest, ResolvedQuery, resolve_query
 from dpsql.runtime.process_settings import deep_recursion
 
 from .bridge import Call, Parameter, Relation, TableFunction
@@ -90,7 +85,7 @@ class Answers(Relation):
             known = as_text(result, frame)
         else:
             with watched(self.instance) as progress:
-                entry = produce_answers(self.instance.cursor, self.resolved, progress)
+                entry = produce(self.resolved, self.instance.cursor, progress)
             table = rows_table(self.resolved.source.catalog, entry)
             if result.is_plain:
                 return result.select(table, non_negative=non_negative).sql(dialect="duckdb")

@@ -9,7 +9,9 @@ from sqlglot import exp
 
 from dpsql.books.store import rows_table
 from dpsql.mechanisms.base import options, registered
-from dpsql.release.synthesis import DEFAULT_MECHANISM, Request, Resolved, produce, resolve
+from dpsql.release.pipeline import produce
+from dpsql.release.request import DEFAULT_MECHANISM, Request
+from dpsql.release.synthesis import Resolved, resolve
 
 from .bridge import Call, Parameter, Relation, TableFunction
 from .extension import Instance
@@ -87,5 +89,5 @@ class Synthesis(Relation):
     def run(self) -> str:
         """Make or find the release; see `Relation.run`."""
         with watched(self.instance) as progress:
-            entry = produce(self.instance.cursor, self.resolved, progress)
+            entry = produce(self.resolved, self.instance.cursor, progress)
         return exp.select("*").from_(rows_table(self.resolved.source.catalog, entry)).sql(dialect="duckdb")

@@ -22,8 +22,10 @@ from dpsql.owner.account_changes import forgive, raise_budget, reset, retire, se
 from dpsql.owner.protect import constrain, declare, protect, unconstrain
 from dpsql.privacy.account import Account
 from dpsql.release.discovery import DiscoveryRequest, discover, resolve_discovery
+from dpsql.release.pipeline import produce
 from dpsql.release.quality import marginal_answers, marginal_errors, warnings_of
-from dpsql.release.synthesis import Request, Resolved, produce, resolve
+from dpsql.release.request import Request
+from dpsql.release.synthesis import Resolved, resolve
 from dpsql.runtime.progress import breaking
 from dpsql.udfs import functions
 from dpsql.udfs.bridge import REQUIRED, Call, TableFunction
@@ -447,7 +449,7 @@ class Database:
             request = self.request(table, epsilon, **how)
             with self.instance.cursor() as cursor, stopped_by(progress), breaking(progress):
                 resolved = resolve(cursor, request)
-            entry = produce(self.instance.cursor, resolved, progress)
+            entry = produce(resolved, self.instance.cursor, progress)
         return Release(self, resolved, entry)
 
     def query(self, sql: str, epsilon: float, **how: Any) -> pd.DataFrame:

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import duckdb
 import numpy as np
@@ -1466,7 +1466,7 @@ class Books:
         assert found is not None
         return found
 
-    def publish_domain(self, entry: Entry, attribute: Attribute, report: Mapping[str, Any]) -> None:
+    def publish_domain(self, entry: Entry, attribute: Attribute, report: Mapping[str, Any]) -> Entry:
         """Record a discovered domain, and mark its release as published."""
 
         def work() -> None:
@@ -1475,6 +1475,7 @@ class Books:
             self._end(entry, accounts, {**report, "domain": fields_of(attribute)})
 
         self._transaction(work)
+        return cast(Entry, self.release(entry.key))
 
     def _journal(self, release: str) -> tuple[int, str]:
         """Inside a transaction: the number of a release's last answer, and the digests of all.

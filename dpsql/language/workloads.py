@@ -86,9 +86,8 @@ def _parse(
 ) -> list[tuple[Clique | Threshold, float]]:
     if len(text) > _LONGEST:
         raise InvalidWorkload(f"the workload has {len(text)} characters, more than {_LONGEST}: split it")
-    parts = text.split(";")
-    if len(parts) <= _MOST_SHORTHANDS and all(_ALL.fullmatch(part) or _RANDOM.fullmatch(part) for part in parts):
-        return [(clique, 1.0) for part in parts for clique in _shorthand(part, domain)]
+    if is_shorthand(text):
+        return [(clique, 1.0) for part in text.split(";") for clique in _shorthand(part, domain)]
     try:
         with deep_recursion():
             statements = sqlglot.parse(text, read="duckdb")
@@ -104,6 +103,16 @@ def _parse(
         if statement is not None
         for part in _cliques(statement, source, domain, catalog or _OneTable(tuple(source), domain))
     ]
+
+
+def is_shorthand(text: str) -> bool:
+    """Whether a workload is made of shorthands, and not SQL.
+
+    >>> is_shorthand("all 2-way; 8 random 3-way seed 0"), is_shorthand("SELECT sex, count(*) FROM t GROUP BY sex")
+    (True, False)
+    """
+    parts = text.split(";")
+    return len(parts) <= _MOST_SHORTHANDS and all(_ALL.fullmatch(part) or _RANDOM.fullmatch(part) for part in parts)
 
 
 def _shorthand(text: str, domain: Domain) -> tuple[Clique, ...]:

@@ -19,7 +19,7 @@ import hashlib
 import itertools
 import json
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,6 @@ from scipy.optimize import isotonic_regression
 from dpsql.books.store import Books, Entry
 from dpsql.core.domain import Attribute, Domain, attribute_from, equal_width, kind_of, public_type
 from dpsql.engines.duckdb.catalog import Column, Source, enum_values, find_source
-from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.encoding import (
     automatic,
@@ -43,9 +42,8 @@ from dpsql.owner.protect import account_of, check_stored
 from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import Budget, check_delta
 from dpsql.privacy.curator import Curator
-from dpsql.privacy.noise import Entropy, system_entropy
 from dpsql.privacy.pricing import Questions, price
-from dpsql.release.synthesis import Cursors, alone, curator_of, guarded, promise, retrying
+from dpsql.release.pipeline import Cursors, NothingFound, Run, produce
 from dpsql.runtime.progress import Progress
 
 Ticks = tuple[int | float, ...]
@@ -117,13 +115,39 @@ class Discovery:
     budget: Budget
     failure: float
     entry: Entry | None
+    domain: ClassVar[Domain] = Domain(())
+    questions: ClassVar[Questions] = _QUESTIONS
+    by_mechanism: ClassVar[bool] = False
 
     @property
-    def found(self) -> Attribute | None:
-        """The domain, if it is known already."""
-        if self.entry is None or self.entry.state != "published":
-            return None
-        return attribute_from(self.entry.report["domain"])
+    def label(self) -> str:
+        """See `Work.label`."""
+        return "discover (values)" if self.whole is None else "discover (bins)"
+
+    def again(self, cursor: Cursor) -> Discovery:
+        """See `Work.again`."""
+        now = resolve_discovery(cursor, self.request)
+        if (now.key, now.source) != (self.key, self.source):
+            raise DpsqlError("the table changed since the statement was bound: run it again")
+        return now
+
+    def public_rows(self, cursor: Cursor) -> None:
+        """See `Work.public_rows`: none."""
+
+    def check_affordable(self, cursor: Cursor, books: Books) -> None:
+        """See `Work.check_affordable`: any discovery can be."""
+
+    def counted(self, entry: Entry) -> Domain:
+        """See `Work.counted`: there is none yet."""
+        return Domain(())
+
+    def make(self, run: Run) -> Entry:
+        """See `Work.make`."""
+        if self.whole is None:
+            found = _values(run.cursor, run.curator, self)
+        else:
+            found = _bins(run.cursor, run.curator, self, self.whole)
+        return run.books.publish_domain(run.entry, found, {"size": found.size})
 
 
 def resolve_discovery(cursor: Cursor, request: DiscoveryRequest) -> Discovery:
@@ -218,64 +242,33 @@ def _cost(request: DiscoveryRequest, account: Account, *, of_values: bool) -> tu
     return replace(price(_QUESTIONS, request.epsilon, delta / 2), delta=delta), delta / 2
 
 
-def discover(cursors: Cursors, resolved: Discovery, progress: Progress, entropy: Entropy = system_entropy) -> Attribute:
-    """The domain of a resolved request: known, resumed, or charged and discovered now; and recorded.
+def discover(cursors: Cursors, resolved: Discovery, progress: Progress) -> Attribute:
+    """The domain of a request: known, resumed, or charged and discovered now; and recorded.
 
     Args:
         cursors: opens connections to the instance.
         resolved: by `resolve_discovery`.
         progress: told of each step; may raise `Interrupted`.
-        entropy: of the noise; tests inject one.
 
     Raises:
         InsufficientBudget: less is left than the request costs; nothing was charged.
         DpsqlError: nothing was common enough to be told; the charge is kept.
         Interrupted: what was charged is kept.
     """
-    with alone(resolved.key, progress), cursors() as cursor, guarded(progress, cursor):
-        now = resolve_discovery(cursor, resolved.request)
-        if (now.key, now.source) != (resolved.key, resolved.source):
-            raise DpsqlError("the table changed since the statement was bound: run it again")
-        books = Books(cursor, now.source.catalog)
-        if now.found is not None:
-            books.declare(now.source.key, now.found)
-            return now.found
-        if now.entry is not None:
-            if now.entry.state == "failed":
-                raise DpsqlError(f"{now.entry.report['failed']}; what was charged is kept")
-            books.resume(now.entry)
-        words = promise(now.budget, now.account.neighbours, now.failure)
-        kind = "discover (values)" if now.whole is None else "discover (bins)"
-        if now.entry is None:
-            books.mark(now.source)
-        entry = now.entry or books.charge(
-            now.key, now.source.key, now.canonical, Domain(()), kind, words, now.budget, now.failure
-        )
-        progress.stage(f"counting {now.source.name}")
-        bound = books.bound(now.source.key)
-        before = retrying(books, now.entry)
-        counter = DuckDBCounter(cursor, now.source, Domain(()), bound, once=True, before=before)
-        curator = curator_of(
-            books, entry, now.budget, counter, Domain(()), progress, entropy, _QUESTIONS, failure=now.failure
-        )
-        try:
-            found = _values(cursor, curator, now) if now.whole is None else _bins(cursor, curator, now, now.whole)
-        except _NothingFound as nothing:
-            books.fail(entry, str(nothing))
-            raise DpsqlError(f"{nothing}; what was charged is kept") from None
-        books.publish_domain(entry, found, {"size": found.size})
-        return found
-
-
-class _NothingFound(Exception):
-    """Nothing was told, so there is no domain."""
+    entry = produce(resolved, cursors, progress)
+    found = attribute_from(entry.report["domain"])
+    with cursors() as cursor:
+        books = Books(cursor, resolved.source.catalog)
+        if books.declared(resolved.source.key).get(found.name) != found:  # it was declared anew since
+            books.declare(resolved.source.key, found)
+    return found
 
 
 def _values(cursor: Cursor, curator: Curator, now: Discovery) -> Attribute:
     told = curator.discover_values(now.column.name, curator.remaining, now.failure)
     values = [value for value in told if value != now.other]
     if not values:
-        raise _NothingFound(
+        raise NothingFound(
             f"no value of column {now.column.name!r} is common enough to be told at this epsilon: list them, "
             'dp_domain(…, "values" := […]), or exclude the column'
         )

@@ -26,8 +26,9 @@ from dpsql.engines.duckdb.frames import Columns
 from dpsql.errors import InvalidArgument
 from dpsql.evaluation.evaluate import weights_of
 from dpsql.evidence.earlier_releases import consistent
+from dpsql.release.answers_frame import answers_frame
 from dpsql.release.intervals import Noisy
-from dpsql.release.query_answers import ResolvedQuery, answers_frame
+from dpsql.release.query_answers import ResolvedQuery
 
 _MOST_CELLS: Final = 20_000_000
 

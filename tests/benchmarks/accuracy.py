@@ -143,7 +143,8 @@ def model_errors(domain, codes: np.ndarray, model, cliques) -> tuple[float, floa
 def release(db, epsilon: float, how: dict):
     """One release; returns the fitted model, which the release itself does not keep, and the rows."""
     import dpsql
-    from dpsql.release.synthesis import produce, resolve
+    from dpsql.release.pipeline import produce
+    from dpsql.release.synthesis import resolve
     from dpsql.runtime.progress import Quiet
 
     kept = []
@@ -158,7 +159,7 @@ def release(db, epsilon: float, how: dict):
 
     type(resolved.mechanism).run = keep
     try:
-        entry = produce(db.instance.cursor, resolved, Quiet())
+        entry = produce(resolved, db.instance.cursor, Quiet())
     finally:
         type(resolved.mechanism).run = run
     return kept[0], dpsql.Release(db, resolved, entry).df().to_numpy()

@@ -16,8 +16,10 @@ import pytest
 import dpsql
 from dpsql.mechanisms.base import registered
 from dpsql.release.discovery import DiscoveryRequest, resolve_discovery
+from dpsql.release.guarantee import promise
 from dpsql.release.query_answers import QueryRequest, resolve_query
-from dpsql.release.synthesis import Request, promise, resolve
+from dpsql.release.request import Request
+from dpsql.release.synthesis import resolve
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "budgets.json"
 TABLES = ("added", "replaced", "units")

@@ -31,8 +31,7 @@ from dpsql.engines.duckdb.units import Bound
 from dpsql.mechanisms.base import registered
 from dpsql.privacy import curator as curator_module
 from dpsql.privacy.curator import Curator
-from dpsql.release import query_answers as answering
-from dpsql.release import synthesis as release
+from dpsql.release import pipeline
 from dpsql.runtime.progress import Quiet
 
 from ..counters import Journal
@@ -218,11 +217,12 @@ def found(monkeypatch) -> Found:
         loud = getattr(curator_module, name)
 
         def draw(given, *arguments):
-            return quiet(given, *arguments) if isinstance(arguments[-1], Silent) else loud(given, *arguments)
+            silent = any(isinstance(argument, Silent) for argument in arguments)
+            return quiet(given, *arguments) if silent else loud(given, *arguments)
 
         monkeypatch.setattr(curator_module, name, draw)
 
-    def choose(scores, rate, count, entropy):
+    def choose(scores, rate, count, entropy, *_):
         entropy.scores.append((scores.astype(float), rate))
         return list(range(count))
 
@@ -249,8 +249,7 @@ def found(monkeypatch) -> Found:
 
     for name in ASKED:
         monkeypatch.setattr(Curator, name, compared(name))
-    for module in (answering, release):
-        monkeypatch.setattr(module, "DuckDBCounter", Compared)
+    monkeypatch.setattr(pipeline, "DuckDBCounter", Compared)
     return known
 
 

@@ -13,7 +13,7 @@ import dpsql
 from dpsql.api.cli import main
 from dpsql.books import store
 from dpsql.books.store import Books
-from dpsql.release import synthesis as release
+from dpsql.release import pipeline
 
 ROW_GROUP = 122_880
 LOSES_INSERTS = {"2.0.0"}
@@ -193,7 +193,7 @@ def test_what_a_release_may_use_stays_when_an_earlier_one_is_made_again(tmp_path
     later = CALL.replace("steps := 20", "steps := 20, release := 'later'")
     with dpsql.connect(path) as db:
         with monkeypatch.context() as patch:
-            patch.setattr(release, "_make", lambda *_: (_ for _ in ()).throw(dpsql.DpsqlError("stopped")))
+            patch.setattr(pipeline, "_make", lambda *_: (_ for _ in ()).throw(dpsql.DpsqlError("stopped")))
             with pytest.raises(duckdb.Error, match="stopped"):
                 db.sql(later).fetchall()
             before = earlier_of(db, "later")

@@ -1,0 +1,127 @@
+"""The answers of a query as a table: keys, values, standard errors and 95 % intervals of each group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.core.domain import decimal_scale
+from dpsql.engines.duckdb.frames import Columns
+from dpsql.evaluation.evaluate import Evaluated, weights_of
+from dpsql.evaluation.result import Result, steps_of_ten
+from dpsql.language.query import Query, columns_read
+from dpsql.release.intervals import Noisy, plain, ratio
+
+_SILENT: Final = 3.0  # standard deviations of noise that hide a group of NULL
+
+
+class Known(Protocol):
+    """A query and what it is on its domain."""
+
+    @property
+    def query(self) -> Query:
+        """Taken apart."""
+
+    @property
+    def evaluated(self) -> Evaluated:
+        """On the domain."""
+
+
+def answers_frame(
+    resolved: Known, noisy: Sequence[Noisy], covariances: Mapping[tuple[int, int], Any] | None = None
+) -> Columns:
+    """All groups of all grouping sets: keys as text, values as whole steps or floats, errors.
+
+    Groups of NULL are left out whose answers are all within three standard deviations of 0: most columns that may hold
+    NULL hold none, and the noise of such a group says nothing.
+
+    Args:
+        resolved: the query.
+        noisy: for each weight its answers, of one grouping set after the other.
+        covariances: of pairs of weights, where they are not 0.
+    """
+    shown = np.concatenate(resolved.evaluated.present) & ~_silent(resolved.query, resolved.evaluated, noisy)
+    return all_groups(resolved.query, resolved.evaluated, noisy, covariances or {}, shown)
+
+
+def _silent(query: Query, evaluated: Evaluated, noisy: Sequence[Noisy]) -> npt.NDArray[np.bool_]:
+    """The groups in which a key is NULL, of columns that may hold NULL, and noise is all that the answers show."""
+    nullable = {attribute.name for attribute in evaluated.linear.domain if attribute.nullable}
+    may_be_null = [not nullable.isdisjoint(columns_read(tree)) for tree in query.keys]
+    parts = []
+    for keys, alive in zip(evaluated.keys, evaluated.present, strict=True):
+        null = np.zeros(len(alive), bool)
+        for known, may_be in zip(keys, may_be_null, strict=True):
+            if known is not None and may_be:
+                null |= np.array([key is None for key in known], bool)
+        parts.append(null)
+    quiet = [np.abs(answers.values) < _SILENT * np.asarray(answers.stddev) for answers in noisy]
+    return np.asarray(np.concatenate(parts) & np.logical_and.reduce(quiet), bool)
+
+
+def range_of(evaluated: Evaluated, made_of: Sequence[int]) -> tuple[float, float]:
+    """The bounds of an average, in its unit."""
+    over, under = made_of
+    low, high = evaluated.linear.average_bounds(over, under)
+    return low * float(evaluated.units[over]), high * float(evaluated.units[over])
+
+
+def all_groups(
+    query: Query,
+    evaluated: Evaluated,
+    noisy: Sequence[Noisy],
+    covariances: Mapping[tuple[int, int], Any],
+    kept: npt.NDArray[np.bool_],
+) -> Columns:
+    """The same of the groups that are kept.
+
+    Args:
+        query: taken apart.
+        evaluated: on the domain.
+        noisy: see `answers_frame`.
+        covariances: see `answers_frame`.
+        kept: for each group of all grouping sets.
+    """
+    columns: dict[str, Any] = {}
+    for number in range(len(query.keys)):
+        parts: list[npt.NDArray[Any]] = []
+        for keys, alive in zip(evaluated.keys, evaluated.present, strict=True):
+            known = keys[number]
+            parts.append(np.full(len(alive), None, object) if known is None else known)
+        columns[f"k{number}"] = np.concatenate(parts)[kept]
+    _, made_of = weights_of(query.aggregates)
+    for number, (aggregate, parts_of) in enumerate(zip(query.aggregates, made_of, strict=True)):
+        unit = evaluated.units[parts_of[0]]
+        if aggregate.kind == "avg":
+            over, under = parts_of
+            together = covariances.get((over, under), 0.0)
+            answers = ratio(noisy[over], noisy[under], float(unit), range_of(evaluated, parts_of), together)
+        else:
+            answers = plain(noisy[parts_of[0]], float(unit), whole=steps_of_ten(unit) is not None)
+        columns[f"a{number}"] = answers.values[kept]
+        columns[f"a{number}_stderr"] = answers.stderr[kept]
+        columns[f"a{number}_low"], columns[f"a{number}_high"] = answers.low[kept], answers.high[kept]
+    return columns
+
+
+def as_text(result: Result, frame: Columns) -> Columns:
+    """Answers as text, None for NULL; whole steps of a DECIMAL as its values."""
+    columns = {}
+    for name, kind in result.stored.items():
+        scale = decimal_scale(kind) if name.startswith("a") else None
+        columns[name] = np.array([_text(value, scale) for value in frame[name].tolist()], object)
+    return columns
+
+
+def _text(value: Any, scale: int | None) -> str | None:
+    if value is None or value != value:
+        return None
+    return _decimal(round(value), scale) if scale else str(value)
+
+
+def _decimal(steps: int, scale: int) -> str:
+    digits = str(abs(steps)).rjust(scale + 1, "0")
+    return f"{'-' if steps < 0 else ''}{digits[:-scale]}.{digits[-scale:]}"

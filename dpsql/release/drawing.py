@@ -1,0 +1,86 @@
+"""Rows of a fitted model: how many, their codes and where in their bins they lie.
+
+All of it is made of noisy answers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from dpsql.books.store import Entry
+from dpsql.core.domain import Domain
+from dpsql.core.marginal import Measurement
+from dpsql.errors import InvalidArgument
+from dpsql.models.model import Model
+from dpsql.release.request import MOST_ROWS
+from dpsql.runtime.memory import machine_memory
+
+_MOST_DROWNED: Final = 100_000  # rows of a release whose number of rows is lost in noise
+_COPIES: Final = 8  # of a row's codes that are there at once while a table is drawn and stored
+
+
+def check_rows_fit(rows: int | None, domain: Domain) -> None:
+    """Refuse more rows than the machine's memory holds, before the charge.
+
+    Raises:
+        InvalidArgument: they are.
+    """
+    most = _rows_that_fit(domain)
+    if rows is not None and rows > most:
+        raise InvalidArgument(f"rows is {rows}, but the memory of this machine holds about {most} of them: give fewer")
+
+
+def rows_to_draw(entry: Entry, told: Sequence[Measurement], model: Model) -> tuple[int, str | None]:
+    """How many rows a release gets whose request does not say it; and what is to be said of that, None if nothing is.
+
+    Noise may be larger than the table. Then the number of rows is noise too, and of any size.
+    """
+    measured = _total(entry, told, model)
+    stddev = _total_noise(told)
+    most, reason = _rows_that_fit(entry.domain), "the memory of this machine holds no more"
+    if measured < 2 * stddev:
+        most, reason = min(most, _MOST_DROWNED), "more would be noise"
+    rows = min(max(0, measured), most)
+    words = []
+    if rows < measured:
+        words.append(f"{rows} rows were drawn of {measured}: {reason}")
+    if measured < 2 * stddev:
+        words.append(
+            f"the number of rows is lost in noise: {measured} were measured, with a standard deviation of "
+            f"{stddev:.3g}; ask with a larger epsilon, or give rows := … for a table of that size"
+        )
+    return rows, "; ".join(words) or None
+
+
+def _total_noise(told: Sequence[Measurement]) -> float:
+    """The standard deviation (rows) of the number of rows that whole marginals tell together; 0 where it is public."""
+    known = [float(m.variance) * len(m.values) for m in told if m.cells is None and m.least is None]
+    return 0.0 if not known or 0.0 in known else 1 / math.sqrt(sum(1 / variance for variance in known))
+
+
+def _rows_that_fit(domain: Domain) -> int:
+    """How many synthetic rows the memory holds while they are drawn, decoded and stored."""
+    return min(MOST_ROWS, machine_memory() // (_COPIES * 8 * (len(domain) + 1)))
+
+
+def _total(entry: Entry, told: Sequence[Measurement], model: Model) -> int:
+    """The number of rows: exact where it is public, also 0, which no model stands for; else what the fit found."""
+    public = told if entry.neighbours.total_is_public else ()
+    exact = next((measured for measured in public if not measured.clique and measured.variance == 0), None)
+    return round(model.total) if exact is None else int(exact.values[0])
+
+
+def coded(
+    domain: Domain, codes: np.ndarray[Any, Any], generator: np.random.Generator
+) -> dict[str, np.ndarray[Any, Any]]:
+    """Codes, and for bins ticks drawn uniformly inside them, as `Books.publish` wants them."""
+    columns: dict[str, np.ndarray[Any, Any]] = {}
+    for place, attribute in enumerate(domain):
+        columns[f"c{place}"] = codes[:, place]
+        if attribute.kind == "bins":
+            columns[f"t{place}"] = attribute.draw_ticks(codes[:, place], generator.random(len(codes)))
+    return columns

@@ -1,0 +1,324 @@
+"""The one path that every release takes, whatever it is of: a synthetic table, a query, a domain to be discovered.
+
+    again     names are looked up again, and must mean what they meant when the request was bound
+    charge    ρ, in one durable transaction, before any private row is read; or the release is found, and goes on
+    measure   the curator counts inside the engine, adds noise, and stores every answer before it is used
+    publish   what is made of the answers
+
+A run that was killed or interrupted is resumed by the same request from what is stored, at no cost. What a kind of
+release does in its own way is a `Work`.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from dpsql.books.store import MOST_RETRIES, Books, Entry
+from dpsql.core.domain import Domain, public_type
+from dpsql.core.prior import Prior
+from dpsql.engines.duckdb.catalog import Source
+from dpsql.engines.duckdb.counting import DuckDBCounter
+from dpsql.engines.duckdb.cursors import Cursor, EngineError, EngineInterrupted
+from dpsql.errors import DpsqlError, Interrupted
+from dpsql.evaluation.sandbox import stopped_by
+from dpsql.privacy.account import Account
+from dpsql.privacy.accounting import Budget
+from dpsql.privacy.curator import Answer, Curator
+from dpsql.privacy.noise import Entropy, system_entropy
+from dpsql.privacy.pricing import Questions
+from dpsql.release.guarantee import promise
+from dpsql.runtime.progress import Progress, breaking, polling, should_stop
+
+Cursors = Callable[[], AbstractContextManager[Cursor]]
+"""Opens a connection of its own to the instance, for the time of a `with`."""
+_STOPPED: Final = (
+    "the work was stopped by the database, perhaps for lack of memory or disk; what was charged is kept. The same call "
+    f"goes on from it, and may read rows {MOST_RETRIES} times more before a new answer is stored: give it more memory "
+    "or disk first, or ask for fewer or smaller marginals in another release"
+)
+
+
+class Work(Protocol):
+    """A request whose names are found and whose cost is known; nothing is charged yet."""
+
+    @property
+    def key(self) -> str:
+        """SHA-256 of the canonical request: equal requests are the same release."""
+
+    @property
+    def canonical(self) -> str:
+        """The canonical request as JSON; holds nothing that depends on rows."""
+
+    @property
+    def source(self) -> Source:
+        """The protected table."""
+
+    @property
+    def account(self) -> Account:
+        """Of the table, at that time."""
+
+    @property
+    def domain(self) -> Domain:
+        """What the release is charged for."""
+
+    @property
+    def budget(self) -> Budget:
+        """What it costs."""
+
+    @property
+    def questions(self) -> Questions:
+        """Which questions cost that."""
+
+    @property
+    def failure(self) -> float | None:
+        """δ′, the probability but for which the promise of a discovery holds; None of what is none."""
+
+    @property
+    def label(self) -> str:
+        """What the ledger calls it: a mechanism, or a kind of release."""
+
+    @property
+    def entry(self) -> Entry | None:
+        """The release, if it was charged before."""
+
+    @property
+    def by_mechanism(self) -> bool:
+        """Whether a mechanism asks: it may count again, and use what earlier releases measured."""
+
+    def again(self, cursor: Cursor) -> Work:
+        """The same request, looked up again. A prepared statement may run long after it was bound.
+
+        Raises:
+            DpsqlError: it means something else by now; nothing was charged or read for it.
+        """
+
+    def public_rows(self, cursor: Cursor) -> Prior | None:
+        """The public rows that it starts from, read before anything changes: what does not fit costs nothing."""
+
+    def check_affordable(self, cursor: Cursor, books: Books) -> None:
+        """Refuse what the table cannot pay for, as far as public facts tell; right before a charge."""
+
+    def counted(self, entry: Entry) -> Domain:
+        """The domain in which rows are counted for a charged release.
+
+        Raises:
+            DpsqlError: the request no longer fits what was charged.
+        """
+
+    def make(self, run: Run) -> Entry:
+        """Measure and publish, within what the books say was charged.
+
+        Raises:
+            NothingFound: there is nothing to publish, for good.
+        """
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a work is made with.
+
+    Attributes:
+        cursor: a connection of its own.
+        books: of the table's database, on another connection.
+        entry: the release, charged.
+        curator: which answers within the charge.
+        close: to be called when all is counted: gives back what counting holds.
+        progress: told of each step; may raise `Interrupted`.
+    """
+
+    cursor: Cursor
+    books: Books
+    entry: Entry
+    curator: Curator
+    close: Callable[[], None]
+    progress: Progress
+
+
+class NothingFound(Exception):
+    """A release has nothing to tell; its text says why, from noisy answers."""
+
+
+def produce(work: Work, cursors: Cursors, progress: Progress, entropy: Entropy = system_entropy) -> Entry:
+    """The release of a request: stored, resumed, or charged and made now.
+
+    Args:
+        work: the request.
+        cursors: opens connections to the instance.
+        progress: told of each step; may raise `Interrupted`.
+        entropy: of the noise; tests inject one.
+
+    Raises:
+        InsufficientBudget: less is left than the request costs; nothing was charged.
+        Interrupted: what was charged is kept.
+        DpsqlError: the release failed for good, or its table changed; what was charged is kept.
+    """
+    with alone(work.key, progress), cursors() as brief, cursors() as cursor, guarded(progress, brief, cursor):
+        with stopped_by(progress), breaking(progress):
+            now = work.again(cursor)
+        books = Books(brief, now.source.catalog)
+        known = now.entry
+        hollow = known is not None and books.is_hollow(known) and books.is_writable
+        if known is not None and known.state == "published" and not hollow:
+            return known
+        prior = now.public_rows(cursor)
+        if known is not None and hollow:
+            known = books.withdraw(known, "it was published without its rows, by a defect of DuckDB 2.0.0")
+        entry = _charge(cursor, books, now) if known is None else _resume(books, known)
+        if entry.state == "published":  # by another process, meanwhile
+            return entry
+        return _make(cursor, books, entry, now, known, prior, progress, entropy)
+
+
+def _charge(cursor: Cursor, books: Books, work: Work) -> Entry:
+    """Charge a new release; nothing private was read for it so far."""
+    books.mark(work.source)
+    work.check_affordable(cursor, books)
+    words = promise(work.budget, work.account.neighbours, work.failure or 0.0)
+    return books.charge(
+        work.key, work.source.key, work.canonical, work.domain, work.label, words, work.budget, work.failure
+    )
+
+
+def _resume(books: Books, known: Entry) -> Entry:
+    """Go on with a release that was charged before.
+
+    Raises:
+        DpsqlError: it failed for good, and why; its charge is kept.
+    """
+    if known.state == "failed":
+        has_name = not known.mechanism.startswith("discover")
+        instead = "ask otherwise" + (", or give another name with release := '…'" if has_name else "")
+        failed = known.report.get("failed")
+        raise DpsqlError(
+            f"release {known.number} failed: {failed}; what was charged is kept. {instead}: that is charged anew"
+        )
+    books.resume(known)
+    return known
+
+
+def _make(
+    cursor: Cursor,
+    books: Books,
+    entry: Entry,
+    work: Work,
+    known: Entry | None,
+    prior: Prior | None,
+    progress: Progress,
+    entropy: Entropy,
+) -> Entry:
+    """Count, measure and publish a charged release."""
+    check_unchanged(entry, work.source)
+    domain = work.counted(entry)
+    progress.stage(f"counting {work.source.name}")
+    before = None if known is None else lambda: books.retry(known)  # done before rows are read once more
+    bound = books.bound(entry.source) if work.account.unit_column else None
+    counter = DuckDBCounter(cursor, work.source, domain, bound, once=not work.by_mechanism, before=before)
+    curator = _curator(books, entry, work, counter, domain, prior, progress, entropy)
+    try:
+        return work.make(Run(cursor, books, entry, curator, counter.close, progress))
+    except NothingFound as nothing:
+        books.fail(entry, str(nothing))
+        raise DpsqlError(f"{nothing}; what was charged is kept") from None
+
+
+def _curator(
+    books: Books,
+    entry: Entry,
+    work: Work,
+    counter: DuckDBCounter,
+    domain: Domain,
+    prior: Prior | None,
+    progress: Progress,
+    entropy: Entropy,
+) -> Curator:
+    """A curator of what a release was charged, whose answers go to the books; see `Curator`."""
+    return Curator(
+        counter,
+        domain,
+        entry.neighbours,
+        entry.rho,
+        BooksJournal(books, entry),
+        progress,
+        entropy,
+        gdp=entry.gdp,
+        pure=work.budget.exact_epsilon if work.budget.pure else None,
+        prior=prior,
+        earlier=books.measurements_for(entry) if work.by_mechanism and json.loads(entry.request)["reuse"] else (),
+        kinds=work.questions.kinds,
+        failure=work.failure or 0.0,
+        for_mechanism=work.by_mechanism,
+    )
+
+
+@dataclass(frozen=True)
+class BooksJournal:
+    """The curator's journal, kept in the books: see `dpsql.privacy.curator.Journal`."""
+
+    books: Books
+    entry: Entry
+
+    def recorded(self) -> Sequence[Answer]:
+        """The answers of earlier runs, in order."""
+        return () if self.entry.state == "reserved" else self.books.answers(self.entry.key)
+
+    def append(self, answers: Sequence[Answer]) -> None:
+        """Write answers, durably."""
+        self.books.append_answers(self.entry.key, answers)
+
+
+_working: set[str] = set()
+_working_changed = threading.Condition()
+
+
+@contextmanager
+def alone(key: str, progress: Progress) -> Iterator[None]:
+    """One thread of this process at a time works on a release; the others wait, and can be interrupted."""
+    with _working_changed:
+        while key in _working:
+            _working_changed.wait(timeout=0.1)
+            progress.check()
+        _working.add(key)
+    try:
+        yield
+    finally:
+        with _working_changed:
+            _working.discard(key)
+            _working_changed.notify_all()
+
+
+def check_unchanged(entry: Entry, source: Source) -> None:
+    """Refuse to count a table whose columns are not those that the release was charged for; tells no value."""
+    types = {column.name: public_type(column.type) for column in source.columns if not column.generated}
+    names = {column.name for column in source.columns}
+    changed = [a.name for a in entry.domain if types.get(a.name) != public_type(a.type)]
+    changed += [a.name for a in entry.domain.excluded if a.name not in names]
+    if changed:
+        raise DpsqlError(
+            f"column {changed[0]!r} of {source.name!r} is not what it was when this release was charged: change it "
+            "back to complete the release, or give the release another name, which is charged anew"
+        )
+
+
+@contextmanager
+def guarded(progress: Progress, *cursors: Cursor) -> Iterator[None]:
+    """While inside, statements on `cursors` are interrupted when `progress` says so, and no error of DuckDB leaves.
+
+    The text of DuckDB's error could hold a private value, and its class tell how much was read: one text for all.
+    """
+
+    def interrupt() -> None:
+        for cursor in cursors:
+            cursor.interrupt()
+
+    try:
+        with polling(lambda: should_stop(progress), interrupt):
+            yield
+    except EngineInterrupted:
+        raise Interrupted from None
+    except (EngineError, MemoryError):
+        raise DpsqlError(_STOPPED) from None

@@ -1,0 +1,82 @@
+"""What an analyst asks for: a synthetic table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from dpsql.errors import InvalidArgument
+from dpsql.mechanisms.auto import AUTO
+from dpsql.privacy.account import Account
+from dpsql.privacy.accounting import check_delta, check_epsilon
+
+DEFAULT_MECHANISM: Final = AUTO
+LONGEST_NAME: Final = 1000
+"""Characters of a release's name."""
+MOST_ROWS: Final = 200_000_000
+"""Of a synthetic table."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What an analyst asks for. Two equal requests are the same release.
+
+    Attributes:
+        table: the source's name, as written.
+        epsilon: what the release may cost.
+        delta: None for the table's.
+        workload: SQL or shorthand; None for the default.
+        mechanism: its name.
+        rows: of the synthetic table; None for the measured total.
+        columns: only these; None for all.
+        prior: a public table, view or earlier release that the fit starts from or leans on.
+        reuse: whether the fit uses measurements that earlier releases of the table paid for.
+        release: a name that tells equal requests apart.
+        options: of the mechanism.
+        search_path: the caller's, for a bare table name.
+    """
+
+    table: str
+    epsilon: float
+    delta: float | None = None
+    workload: str | None = None
+    mechanism: str = DEFAULT_MECHANISM
+    rows: int | None = None
+    columns: tuple[str, ...] | None = None
+    prior: str | None = None
+    reuse: bool = True
+    release: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    search_path: str = ""
+
+
+def check_name(release: str) -> None:
+    """Refuse a name of a release that is as long as a text.
+
+    Raises:
+        InvalidArgument: it is.
+    """
+    if len(release) > LONGEST_NAME:
+        raise InvalidArgument(f"release has {len(release)} characters, more than {LONGEST_NAME}: give a shorter name")
+
+
+def asked_delta(account: Account, epsilon: float, delta: float | None) -> float:
+    """The δ of a request, by default its account's; 0 where it promises pure ε, or is asked to.
+
+    Raises:
+        InvalidArgument: ε or δ is out of its range.
+    """
+    check_epsilon(epsilon)
+    asked = account.delta if delta is None else delta
+    return asked if asked == 0 else check_delta(asked)
+
+
+def check_rows(rows: int | None) -> None:
+    """Refuse a number of synthetic rows that no table has.
+
+    Raises:
+        InvalidArgument: it is out of its range.
+    """
+    if rows is not None and not 0 <= rows <= MOST_ROWS:
+        raise InvalidArgument(f"rows is {rows}: give 0 to {MOST_ROWS}, or leave it out for the measured total")
