@@ -1,5 +1,6 @@
 """A mechanism of one's own: one class, which SQL finds by its name. This one keeps only the 1-way marginals."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ from dpsql.fitting.relaxation import Blocks, RelaxedTable
 from dpsql.fitting.settings import one_way_prior
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, register
 from dpsql.models.relaxed import RelaxedModel
+from dpsql.privacy.accounting import gaussian_variance
 from dpsql.privacy.pricing import Questions
 
 
@@ -25,11 +27,12 @@ class Independent(Mechanism):
 
     def plan(self, domain, workload, neighbours, rho, rows):
         share = rho / len(domain)
-        stddev = float(neighbours.marginal_l2_squared / (2 * share)) ** 0.5
+        stddev = math.sqrt(gaussian_variance(share, neighbours.marginal_l2_squared))
         return [PlannedMeasurement((name,), domain.size((name,)), stddev, float(share)) for name in domain.names]
 
     def run(self, curator, workload, rho, seed, progress):
         share = rho / len(curator.domain)
+        progress.check()  # whether somebody pressed Ctrl-C; a loop does so in each round
         measured = curator.measure([((name,), share) for name in curator.domain.names])
         total = max(1.0, float(np.mean([m.values.sum() for m in measured])))
         prior = one_way_prior(curator.domain, measured, total).astype(np.float32)

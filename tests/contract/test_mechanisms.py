@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import runpy
 from collections import Counter
 from fractions import Fraction
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -343,17 +345,38 @@ def test_options_are_checked():
         make("nothing", {})
 
 
-def test_a_new_mechanism_is_one_file():
-    """`examples/new_mechanism.py` registers one and releases with it."""
-    import runpy
-    from pathlib import Path
+EVERY = (
+    *(test_spends_its_charge_and_no_more, test_a_pure_promise_adds_up, test_what_is_asked_is_what_was_declared),
+    *(test_cannot_spend_beyond_the_charge, test_sees_no_more_than_the_curator, test_every_row_satisfies_the_constraints),
+    *(test_the_same_entropy_gives_the_same_release, test_can_be_interrupted, test_more_budget_is_nearer),
+)
+"""What the example must pass too."""
 
+
+@pytest.fixture
+def independent(monkeypatch):
+    """`examples/new_mechanism.py`, registered while inside."""
     from dpsql.mechanisms import base
 
     before = dict(base._registry)
-    try:
-        runpy.run_path(str(Path(__file__).parents[2] / "examples" / "new_mechanism.py"), run_name="__main__")
-    finally:
-        base._registry.clear()
-        base._registry.update(before)
-    assert dpsql.__version__
+    monkeypatch.setitem(FAST, "independent", {})
+    runpy.run_path(str(Path(__file__).parents[2] / "examples" / "new_mechanism.py"), run_name="__main__")
+    yield "independent"
+    base._registry.clear()
+    base._registry.update(before)
+
+
+def test_a_new_mechanism_is_one_file(independent):
+    """The example registers itself, and keeps what every mechanism promises."""
+    for check in EVERY:
+        wanted = inspect.signature(check).parameters
+        for relation in RELATIONS if "neighbours" in wanted else [None]:
+            check(**({"name": independent} | ({"neighbours": relation} if relation else {})))
+
+
+def test_the_noise_that_the_example_plans_is_the_noise_that_it_has(independent):
+    """To the last digit, with the 1/8 of the discrete Gaussian."""
+    domain, curator, journal, _, _ = run(independent)
+    planned = make(independent, {}).plan(domain, None, Neighbours.ADD_REMOVE, Fraction(1), 60.0)
+    had = [math.sqrt(answer.measurement.variance) for answer in journal.answers if answer.measurement is not None]
+    assert [p.stddev for p in planned] == pytest.approx(had, rel=1e-12)

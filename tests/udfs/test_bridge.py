@@ -270,14 +270,14 @@ def alone(leaked: int, calls: int) -> tuple[int, int]:
         return pool.submit(growth, leaked, calls).result()
 
 
-@pytest.mark.medium
+@pytest.mark.slow
 def test_ten_thousand_calls_leak_nothing():
     grown, held = alone(0, 10_000)
     assert held == 0
     assert grown < 2048
 
 
-@pytest.mark.medium
+@pytest.mark.slow
 def test_a_leak_of_three_hundred_bytes_per_call_would_show():
     grown, _ = alone(3200, 1_250)  # as much as 320 bytes in each of ten thousand
     assert grown > 2048
