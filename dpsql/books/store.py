@@ -10,10 +10,9 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import cached_property, partial
-from importlib import import_module
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import duckdb
 
@@ -22,12 +21,6 @@ from dpsql.books.chain import Link, Point
 from dpsql.books.statements import qualified
 from dpsql.engines.duckdb.catalog import place
 from dpsql.errors import BooksError
-
-if TYPE_CHECKING:  # until `dpsql.release` imports them itself
-    from dpsql.books.releases import Entry as Entry
-    from dpsql.books.releases import no_rows as no_rows
-    from dpsql.books.releases import rows_table as rows_table
-    from dpsql.books.stopped import MOST_RETRIES as MOST_RETRIES
 
 Result = TypeVar("Result")
 _ATTEMPTS: Final = 200
@@ -139,21 +132,6 @@ class Books:
             self._name = "" if first is None else first.hash
         return self._name
 
-    def __getattr__(self, name: str) -> Any:  # until `dpsql.release` calls the modules itself
-        for module, names in _MOVED.items():
-            if name in names.split():
-                return partial(getattr(import_module(f"dpsql.books.{module}"), name), self)
-        raise AttributeError(name)
-
-    def release(self, key: str) -> Any:  # likewise
-        """Find a release."""
-        return import_module("dpsql.books.releases").find_release(self, key)
-
-    def charge(self, *arguments: Any) -> Any:  # likewise
-        """Charge a release."""
-        charging = import_module("dpsql.books.charging")
-        return charging.charge(self, charging.Charge(*arguments))
-
     @cached_property
     def oid(self) -> int:
         """The object id of the database in this instance."""
@@ -175,25 +153,3 @@ def _is_conflict(error: BaseException) -> bool:
     return isinstance(error, duckdb.TransactionException | duckdb.ConstraintException) and (
         "conflict" in text or "duplicate key" in text or "violates primary key" in text or "aborted" in text
     )
-
-
-# until `dpsql.release` calls the modules itself
-
-_MOVED: Final = {
-    "accounts": "bound",
-    "facts": "declare constraints",
-    "marking": "mark",
-    "releases": "published Entry no_rows rows_table",
-    "journal": "append_answers answers",
-    "reuse": "measurements_for",
-    "publication": "publish publish_answers publish_domain",
-    "hollow": "is_hollow withdraw",
-    "stopped": "resume retry fail MOST_RETRIES",
-}
-
-
-def __getattr__(name: str) -> Any:
-    for module, names in _MOVED.items():
-        if name in names.split():
-            return getattr(import_module(f"dpsql.books.{module}"), name)
-    raise AttributeError(name)
