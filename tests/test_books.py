@@ -15,7 +15,7 @@ import pytest
 
 import dpsql
 from dpsql.api.cli import main
-from dpsql.books import heads
+from dpsql.books import heads, ledger, verification
 from dpsql.books.store import Books
 from dpsql.errors import BooksError, InsufficientBudget, InvalidArgument
 
@@ -489,14 +489,14 @@ def test_an_event_that_was_rolled_back_is_never_in_the_head(bank):
         books = Books(cursor, "bank")
 
         def fails() -> None:
-            books._look()
-            books._event("fail", "t", release=2, key="none", reason="x")
+            ledger.look(books)
+            ledger.event(books, "fail", "t", release=2, key="none", reason="x")
             raise duckdb.IOException("disk full")
 
         with pytest.raises(duckdb.IOException):
-            books._transaction(fails)
-        books.check()
-        assert head(bank)["number"] == books.events == 5
+            ledger.commit(books, fails)
+        verification.check(books)
+        assert head(bank)["number"] == ledger.events(books) == 5
         ask(db, "three")
 
 

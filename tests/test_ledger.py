@@ -252,7 +252,7 @@ def scanned(monkeypatch) -> Iterator[dict[str, int]]:
     """How many rows of each table of the books DuckDB's scans give, in all statements of the books; and how many are
     fetched."""
     rows: dict[str, int] = {"fetched": 0}
-    run = Books._run
+    run = Books.run
 
     def count(node: dict[str, Any]) -> None:
         table = str(node.get("extra_info", {}).get("Table", "")).rpartition(".")[2].strip('"')
@@ -263,14 +263,14 @@ def scanned(monkeypatch) -> Iterator[dict[str, int]]:
             count(child)
 
     def counted(self: Books, sql: str, parameters: Any = None) -> list[tuple[Any, ...]]:
-        self._cursor.execute("SET enable_profiling = 'no_output'")
+        self.cursor.execute("SET enable_profiling = 'no_output'")
         found = run(self, sql, parameters)
-        count(json.loads(self._cursor.get_profiling_information()))
+        count(json.loads(self.cursor.get_profiling_information()))
         rows["fetched"] += len(found)
         return found
 
     with monkeypatch.context() as patched:
-        patched.setattr(Books, "_run", counted)
+        patched.setattr(Books, "run", counted)
         yield rows
 
 

@@ -46,6 +46,7 @@ def test_the_secret_of_units_is_in_no_log(tmp_path, quick, kind):
 
 def test_the_plan_of_what_bounds_shows_no_secret(tmp_path):
     """Nor does a profile of the statement, which the owner may take: the plan reads it from the books."""
+    from dpsql.books import accounts
     from dpsql.books.store import Books
     from dpsql.engines.duckdb.catalog import find_source
 
@@ -54,7 +55,7 @@ def test_the_plan_of_what_bounds_shows_no_secret(tmp_path):
         db.protect("t", epsilon=900.0, delta=1e-6, privacy_unit="who", max_rows=2)
         secret = db.sql("SELECT unit_secret FROM dpsql.account").fetchall()[0][0]
         cursor = db.connection.cursor()
-        sql = Books(cursor, "memory").bound("t").apply(find_source(cursor, "t"), ("v",)).sql(dialect="duckdb")
+        sql = accounts.bound(Books(cursor, "memory"), "t").apply(find_source(cursor, "t"), ("v",)).sql(dialect="duckdb")
         cursor.execute("SET explain_output = 'all'")
         shown = [sql, *map(str, cursor.execute(f"EXPLAIN {sql}").fetchall())]
         shown += map(str, cursor.execute(f"EXPLAIN ANALYZE {sql}").fetchall())

@@ -7,8 +7,8 @@ import pytest
 
 import dpsql
 from dpsql.api.cli import main
-from dpsql.books import store
-from dpsql.books.store import MOST_STOPPED, Books
+from dpsql.books import charging
+from dpsql.books.charging import MOST_STOPPED
 from dpsql.engines.duckdb.counting import DuckDBCounter
 
 ASKED = "FROM dp_query('SELECT v, count(*) AS n FROM t GROUP BY v', epsilon := 1)"
@@ -136,7 +136,7 @@ def test_only_so_many_cheap_releases_may_be_stopped(tmp_path, stopping):
 
 def test_releases_that_were_stopped_count_until_the_owner_forgives(tmp_path, stopping, monkeypatch):
     """Failed ones too. The owner's word is in the ledger, and changes nothing of what is spent; nor does a reset."""
-    monkeypatch.setattr(store, "MOST_STOPPED", 2)
+    monkeypatch.setattr(charging, "MOST_STOPPED", 2)
     _, _, mend = stopping
     path = tmp_path / "bank.duckdb"
     with dpsql.connect(path) as db:
@@ -161,7 +161,7 @@ def test_releases_that_were_stopped_count_until_the_owner_forgives(tmp_path, sto
     mend()
     with dpsql.connect(path, owner=False) as db, pytest.raises(dpsql.DpsqlError, match="owner"):
         db.forgive("t", reason="I want to know")
-    monkeypatch.setattr(store, "MOST_STOPPED", 2)
+    monkeypatch.setattr(charging, "MOST_STOPPED", 2)
     with dpsql.connect(path) as db:
         assert db.sql(cheap(1)).fetchall()  # one that was forgiven makes no room
         with pytest.raises(duckdb.Error, match="2 releases of 't'"):
@@ -220,7 +220,7 @@ def test_what_bounds_memory_and_disk_is_the_owners(table, tmp_path, setting):
 
 def test_a_limit_set_while_a_release_runs_stops_it_before_it_reads(table, monkeypatch):
     """It was charged by then; set back, the same call goes on from there."""
-    charge = Books.charge
+    charge = charging.charge
     before = table.sql("SELECT current_setting('memory_limit')").fetchall()[0][0]
 
     def charge_and_set(*arguments, **named):
@@ -228,7 +228,7 @@ def test_a_limit_set_while_a_release_runs_stops_it_before_it_reads(table, monkey
         table.connection.cursor().execute("SET GLOBAL memory_limit = '500MB'")
         return entry
 
-    monkeypatch.setattr(Books, "charge", charge_and_set)
+    monkeypatch.setattr(charging, "charge", charge_and_set)
     with pytest.raises(duckdb.Error, match="setting memory_limit is"):
         table.sql(ASKED).fetchall()
     table.sql(f"SET GLOBAL memory_limit = '{before}'")

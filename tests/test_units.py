@@ -11,6 +11,7 @@ from scipy import stats
 from sqlglot import exp
 
 import dpsql
+from dpsql.books import accounts, journal
 from dpsql.books.store import Books
 from dpsql.core.domain import Attribute, Domain
 from dpsql.engines.duckdb.catalog import find_source
@@ -119,8 +120,8 @@ dpsql.connect({str(path)!r}).sql({call!r}).fetchall()
     with dpsql.connect(path) as db:
         ((key,),) = db.sql("SELECT key FROM dp_releases()").fetchall()
         books = Books(db.connection.cursor(), "bank")
-        assert len(books.answers(key)) == 1
-        secret = books.bound("visits").secret.sql(dialect="duckdb")
+        assert len(journal.answers(books, key)) == 1
+        secret = accounts.bound(books, "visits").secret.sql(dialect="duckdb")
         before = db.sql(f"SELECT {secret}").fetchall()
         db.sql(call).fetchall()
         assert db.sql(f"SELECT {secret}").fetchall() == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dpsql.books.accounts import list_accounts
 from dpsql.books.store import Books, catalogs_with_books
 from dpsql.privacy.account import Account
 
@@ -39,7 +40,7 @@ class DpBudget(TableFunction):
             return [
                 (prefix(cursor, catalog) + a.source, *_row(a))
                 for catalog in catalogs_with_books(cursor)
-                for a in Books(cursor, catalog).accounts()
+                for a in list_accounts(Books(cursor, catalog))
             ]
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
+from dpsql.books.releases import Entry, find_releases
 from dpsql.books.statements import qualified, read, with_constants
-from dpsql.books.store import Books, Entry, catalogs_with_books
+from dpsql.books.store import Books, catalogs_with_books
 from dpsql.core.names import shorten
 from dpsql.errors import InvalidArgument, UnknownName
 from dpsql.release.request import LONGEST_NAME
@@ -77,7 +78,7 @@ def find_release(instance: Instance, text: str) -> tuple[str, Entry]:
     if len(text) <= LONGEST_NAME:
         with instance.lookup() as cursor:
             for catalog in catalogs_with_books(cursor):
-                found += [(catalog, entry) for entry in Books(cursor, catalog).find_releases(text)]
+                found += [(catalog, entry) for entry in find_releases(Books(cursor, catalog), text)]
     if len(found) != 1:
         count = "several releases are" if found else "no release is"
         raise UnknownName(f"{count} called {shorten(text)!r}: give a number or key of dp_releases()")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from dpsql.books import facts
 from dpsql.books.store import Books
 from dpsql.core.domain import Attribute
 from dpsql.engines.duckdb.catalog import find_source
@@ -71,7 +72,7 @@ class DpProtect(TableFunction):
             with self._instance.cursor() as cursor:
                 how = call["neighbours"], call["privacy_unit"], call["max_rows"]
                 account = protect(cursor, source, call["epsilon"], call["delta"], *how, enums=call["enums"])
-                said = _word(Books(cursor, source.catalog).declared(source.key).values())
+                said = _word(facts.declared(Books(cursor, source.catalog), source.key).values())
             neighbours = account.neighbours
             values = (account.source, account.epsilon, account.delta, str(neighbours))
             units = (account.unit_column, neighbours.unit_rows)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpsql.books.store import Books, rows_table, stored_as_text
+from dpsql.books.publication import stored_as_text
+from dpsql.books.releases import rows_table
+from dpsql.books.store import Books
 from dpsql.engines.duckdb.frames import length
 from dpsql.errors import DomainTooLarge
 from dpsql.release.answers_frame import as_text

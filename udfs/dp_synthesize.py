@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpsql.books.store import rows_table
+from dpsql.books.releases import rows_table
 from dpsql.mechanisms.base import options, registered
 from dpsql.release.pipeline import produce
 from dpsql.release.request import DEFAULT_MECHANISM, Request

@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 from sqlglot import exp
 
+from dpsql.books import ledger
 from dpsql.books.statements import qualified, read, with_constants
 from dpsql.books.store import Books, catalogs_with_books
 from dpsql.engines.duckdb.catalog import current_schema
@@ -107,8 +108,8 @@ class BooksQuery(Relation):
     def _of(self, cursor: duckdb.DuckDBPyConnection, catalog: str) -> str:
         """The query on the books of one database, up to what its head knows."""
         books = Books(cursor, catalog)
-        books.secure()
-        told = {"prefix": prefix(cursor, catalog), "known": str(books.known_events())}
+        ledger.secure(books)
+        told = {"prefix": prefix(cursor, catalog), "known": str(ledger.known_events(books))}
         return with_constants(qualified(read(self.name)[0], catalog), {**self.constants, **told})
 
 

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import duckdb
 from sqlglot import exp
 
-from dpsql.books.store import Books, Entry, check_all, rows_table
+from dpsql.books.releases import Entry, rows_table
+from dpsql.books.store import Books
+from dpsql.books.verification import check_all
 from dpsql.core.domain import Attribute
 from dpsql.engines.duckdb.catalog import Source, current_schema, find_source
 from dpsql.errors import DpsqlError, InvalidArgument

@@ -162,7 +162,7 @@ def _changed(number: int) -> BooksError:
 
 
 def _right(key: LedgerKey | None, wanted: str) -> LedgerKey:
-    """The key with which an event is made; `Books` says what to do where that is another one."""
+    """The key with which an event is made; `ledger.naming_key` says what to do where that is another one."""
     if key is None or key.fingerprint != wanted:
         raise WrongKey(wanted)
     return key

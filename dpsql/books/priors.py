@@ -15,7 +15,8 @@ import numpy as np
 from sqlglot import exp
 
 from dpsql.books.reads import Unclear, is_public, protected_among, snapshot, tables_read
-from dpsql.books.store import Books, rows_table
+from dpsql.books.releases import find_releases, rows_table
+from dpsql.books.store import Books
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.names import fold, pick
 from dpsql.core.prior import Prior
@@ -109,7 +110,7 @@ def _public_table(
 def _released(cursor: duckdb.DuckDBPyConnection, text: str, source: Source) -> list[exp.Table]:
     """The rows of the published releases of that number or name; before the snapshot, for the books may begin one."""
     books = Books(cursor, source.catalog)
-    return [rows_table(books.catalog, entry) for entry in books.find_releases(text) if entry.state == "published"]
+    return [rows_table(books.catalog, entry) for entry in find_releases(books, text) if entry.state == "published"]
 
 
 def _release(cursor: duckdb.DuckDBPyConnection, text: str, released: Sequence[exp.Table]) -> exp.Table:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import duckdb
 
-from dpsql.books import heads
+from dpsql.books import heads, ledger, marking
+from dpsql.books.accounts import list_accounts
 from dpsql.books.marks import Listed, Standing, list_tables, seen_by
 from dpsql.books.store import Books
 from dpsql.core.names import fold
@@ -59,7 +60,7 @@ def check_unclaimed(cursor: duckdb.DuckDBPyConnection, source: Source) -> None:
     """
     books, standing = _standing(cursor, source.catalog, list_tables(cursor))
     _check_no_suspect(source, standing)
-    holder = books.holder(source)
+    holder = marking.holder(books, source)
     if holder is not None and holder != source.key:
         raise InvalidArgument(f"{elsewhere(source, holder)}; its rows have one budget")
 
@@ -98,21 +99,21 @@ def _standing(cursor: duckdb.DuckDBPyConnection, catalog: str, tables: Sequence[
     books = Books(cursor, catalog)
     for oid, path in cursor.execute(_DATABASE, [catalog]).fetchall():
         _check_not_lost(cursor, books, oid, path)
-    return books, books.standing(tables)
+    return books, marking.standing(books, tables)
 
 
 def _check_not_lost(cursor: duckdb.DuckDBPyConnection, books: Books, oid: int, path: str | None) -> None:
     """Refuse to call anything public where a head knows accounts that the books do not."""
     if path is None:
         seen = seen_by(cursor)
-        lost = ["all"] if seen is not None and oid in seen.homes and not books.events else []
+        lost = ["all"] if seen is not None and oid in seen.homes and not ledger.events(books) else []
     else:
         head = heads.read_head(heads.file_beside(Path(path)))
         # to ask for books in vain ends a transaction
         lost = (
             []
             if head is None or not head.accounts
-            else sorted(set(head.accounts) - {account.source for account in books.accounts()})
+            else sorted(set(head.accounts) - {account.source for account in list_accounts(books)})
         )
     if lost:
         raise InvalidArgument(

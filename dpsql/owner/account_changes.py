@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dpsql.books import acceptance, changes, ledger, marking, origin, protection, verification
+from dpsql.books.accounts import list_accounts
 from dpsql.books.store import Books
 from dpsql.engines.duckdb.catalog import Source
 from dpsql.engines.duckdb.cursors import Cursor, EngineError
@@ -25,7 +27,7 @@ def raise_budget(cursor: Cursor, source: Source, epsilon: float, reason: str) ->
         BooksError: the ledger does not fit together, or the database is read-only.
     """
     check_epsilon(epsilon)
-    return _checked(cursor, source, reason).raise_account(source.key, epsilon, reason)
+    return changes.raise_account(_checked(cursor, source, reason), source.key, epsilon, reason)
 
 
 def reset(cursor: Cursor, source: Source, reason: str) -> Account:
@@ -39,7 +41,7 @@ def reset(cursor: Cursor, source: Source, reason: str) -> Account:
         InvalidArgument: no reason is given.
         BooksError: the ledger does not fit together, or the database is read-only.
     """
-    return _checked(cursor, source, reason).reset_account(source.key, reason)
+    return changes.reset_account(_checked(cursor, source, reason), source.key, reason)
 
 
 def retire(cursor: Cursor, source: Source, reason: str) -> Account:
@@ -49,7 +51,7 @@ def retire(cursor: Cursor, source: Source, reason: str) -> Account:
         InvalidArgument: no reason is given.
         BooksError: the ledger does not fit together, or the database is read-only.
     """
-    return _checked(cursor, source, reason).retire_account(source.key, reason)
+    return changes.retire_account(_checked(cursor, source, reason), source.key, reason)
 
 
 def forgive(cursor: Cursor, source: Source, reason: str) -> Account:
@@ -61,7 +63,7 @@ def forgive(cursor: Cursor, source: Source, reason: str) -> Account:
         InvalidArgument: no reason is given.
         BooksError: the ledger does not fit together, or the database is read-only.
     """
-    return _checked(cursor, source, reason).forgive(source.key, reason)
+    return changes.forgive(_checked(cursor, source, reason), source.key, reason)
 
 
 def unprotect(cursor: Cursor, source: Source, reason: str) -> None:
@@ -73,7 +75,7 @@ def unprotect(cursor: Cursor, source: Source, reason: str) -> None:
         NotProtected: the table has no account.
         BooksError: the ledger does not fit together, or the database is read-only.
     """
-    _checked(cursor, source, reason).unprotect(source.key, reason)
+    protection.unprotect(_checked(cursor, source, reason), source.key, reason)
 
 
 def settle(cursor: Cursor, catalog: str, reason: str) -> None:
@@ -88,15 +90,15 @@ def settle(cursor: Cursor, catalog: str, reason: str) -> None:
     """
     _check_reason(reason)
     books = Books(cursor, catalog)
-    books.check()
-    books.settle(reason)
+    verification.check(books)
+    marking.settle(books, reason)
 
 
 def _checked(cursor: Cursor, source: Source, reason: str) -> Books:
     _check_reason(reason)
     books = Books(cursor, source.catalog)
     account_of(books, source)
-    books.check()
+    verification.check(books)
     return books
 
 
@@ -123,18 +125,18 @@ class Finding:
 def inspect(cursor: Cursor, catalog: str) -> Finding:
     """Look at the books of a database; changes nothing."""
     books = Books(cursor, catalog)
-    accounts = {account.source: account for account in books.accounts()}
+    accounts = {account.source: account for account in list_accounts(books)}
     flaw = None
     try:
-        if books.events:
-            books.verify()
+        if ledger.events(books):
+            verification.verify(books)
         else:
-            books.check_no_others()
+            origin.check_no_others(books)
     except BooksError as error:
         flaw = str(error)
     except EngineError as error:
         flaw = f"a table of the books is missing or was changed ({type(error).__name__})"
-    return Finding(books.events, accounts, flaw)
+    return Finding(ledger.events(books), accounts, flaw)
 
 
 def take_key(cursor: Cursor, catalog: str, reason: str) -> str:
@@ -146,9 +148,9 @@ def take_key(cursor: Cursor, catalog: str, reason: str) -> str:
     """
     _check_reason(reason)
     books = Books(cursor, catalog)
-    if not books.events:
+    if not ledger.events(books):
         raise BooksError("the database has no ledger yet: the first dp_protect makes it with the key that is there")
-    return books.take_key(reason)
+    return acceptance.take_key(books, reason)
 
 
 def accept(cursor: Cursor, catalog: str, reason: str) -> Finding:
@@ -166,7 +168,7 @@ def accept(cursor: Cursor, catalog: str, reason: str) -> Finding:
     if found.flaw is None:
         raise InvalidArgument("the ledger fits together: there is nothing to accept")
     books = Books(cursor, catalog)
-    if not books.events:
+    if not ledger.events(books):
         raise BooksError(f"{found.flaw}: there are no books left to accept; restore a copy of the database")
-    books.accept(reason, found.flaw)
+    acceptance.accept(books, reason, found.flaw)
     return inspect(cursor, catalog)

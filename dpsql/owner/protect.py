@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from dpsql.books import facts, marking, protection
+from dpsql.books.accounts import find_account
 from dpsql.books.public import check_unclaimed, elsewhere
 from dpsql.books.references import reference_values
 from dpsql.books.store import Books
@@ -65,12 +67,12 @@ def protect(
     budget = account_budget(epsilon, delta)
     books = Books(cursor, source.catalog)
     excluded = None if unit is None else Attribute(unit.name, public_type(unit.type), "excluded")
-    account = books.open_account(source.key, budget, relation, excluded)
+    account = protection.open_account(books, source.key, budget, relation, excluded)
     if enums:
-        declared = books.declared(source.key)
+        declared = facts.declared(books, source.key)
         for column in enum_columns(source):
             if column.name not in declared:
-                books.declare(source.key, declare_members(column, nullable=column.nullable))
+                facts.declare(books, source.key, declare_members(column, nullable=column.nullable))
     return account
 
 
@@ -122,10 +124,10 @@ def account_of(books: Books, source: Source) -> Account:
         NotProtected: it has none, or belongs to that of another name.
         InvalidArgument: its privacy unit's column is not what it was.
     """
-    holder = books.holder(source)
+    holder = marking.holder(books, source)
     if holder is not None and holder != source.key:
         raise NotProtected(elsewhere(source, holder))
-    account = books.account(source.key)
+    account = find_account(books, source.key)
     if account is None:
         raise NotProtected(
             f"table {source.name!r} is not protected: its owner says CALL dp_protect('{source.name}', epsilon := 3.0, "
@@ -157,7 +159,7 @@ def record(cursor: Cursor, source: Source, attribute: Attribute) -> None:
     """
     books = Books(cursor, source.catalog)
     account_of(books, source)
-    books.declare(source.key, attribute)
+    facts.declare(books, source.key, attribute)
 
 
 def declaration(
@@ -254,7 +256,7 @@ def constrain(cursor: Cursor, source: Source, constraint: Constraint) -> tuple[i
     books = Books(cursor, source.catalog)
     domain, component = tried_on(books, source, constraint)
     allowed = find_allowed(source, domain, component)[0]
-    books.constrain(source.key, constraint)
+    facts.constrain(books, source.key, constraint)
     return domain.size(allowed.clique), len(allowed.codes)
 
 
@@ -267,19 +269,19 @@ def unconstrain(cursor: Cursor, source: Source, predicate: str) -> Constraint:
     """
     books = Books(cursor, source.catalog)
     account_of(books, source)
-    known = books.constraints(source.key)
+    known = facts.constraints(books, source.key)
     found = [other for other in known if other.predicate == predicate.strip()]
     if not found:
         listed = "; ".join(other.predicate for other in known) or "none"
         raise InvalidArgument(f"{source.name!r} has no constraint {predicate.strip()!r}; it has: {listed}")
-    books.constrain(source.key, found[0], remove=True)
+    facts.constrain(books, source.key, found[0], remove=True)
     return found[0]
 
 
 def tried_on(books: Books, source: Source, constraint: Constraint) -> tuple[Domain, Sequence[Constraint]]:
     """The domain on which a fact is tried, and the facts that belong together with it, itself too; see `constrain`."""
     account_of(books, source)
-    others = (other for other in books.constraints(source.key) if other.predicate != constraint.predicate)
+    others = (other for other in facts.constraints(books, source.key) if other.predicate != constraint.predicate)
     component = next(part for part in components([constraint, *others]) if constraint in part)
     domain = domain_of(books, source, sorted({name for part in component for name in part.columns}))
     check_tuples(source, domain, component)
@@ -293,7 +295,7 @@ def domain_of(books: Books, source: Source, columns: Sequence[str] | None = None
         NotDeclared: a column has no domain, or its type changed since; names the call that mends it.
         UnknownName: `columns` names one that is not there.
     """
-    declared = books.declared(source.key)
+    declared = facts.declared(books, source.key)
     wanted = source.columns if columns is None else _columns_named(source, columns)
     attributes: list[Attribute] = []
     excluded: list[Attribute] = []
@@ -318,7 +320,7 @@ def domain_of(books: Books, source: Source, columns: Sequence[str] | None = None
 
 def _known_members(books: Books, source: Source, column: Column) -> Attribute | None:
     """The domain of an ENUM whose members are in a release of books from before owners were asked; else None."""
-    if enum_values(column.type) is None or column.type not in books.released_types(source.key):
+    if enum_values(column.type) is None or column.type not in facts.released_types(books, source.key):
         return None
     return declare_members(column, nullable=column.nullable)
 

@@ -25,7 +25,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import isotonic_regression
 
-from dpsql.books.store import Books, Entry
+from dpsql.books import facts, publication
+from dpsql.books.releases import Entry, find_release
+from dpsql.books.store import Books
 from dpsql.core.domain import Attribute, Domain, attribute_from, equal_width, kind_of, public_type
 from dpsql.engines.duckdb.catalog import Column, Source, enum_values, find_source
 from dpsql.engines.duckdb.cursors import Cursor
@@ -147,7 +149,7 @@ class Discovery:
             found = _values(run.cursor, run.curator, self)
         else:
             found = _bins(run.cursor, run.curator, self, self.whole)
-        return run.books.publish_domain(run.entry, found, {"size": found.size})
+        return publication.publish_domain(run.books, run.entry, found, {"size": found.size})
 
 
 def resolve_discovery(cursor: Cursor, request: DiscoveryRequest) -> Discovery:
@@ -184,7 +186,7 @@ def resolve_discovery(cursor: Cursor, request: DiscoveryRequest) -> Discovery:
         sort_keys=True,
     )
     key = hashlib.sha256(canonical_request.encode()).hexdigest()
-    entry = books.release(key)
+    entry = find_release(books, key)
     if entry is None:
         books.check_writable()
         account.reserve(failure).require(budget, "gaussian")
@@ -259,8 +261,8 @@ def discover(cursors: Cursors, resolved: Discovery, progress: Progress) -> Attri
     found = attribute_from(entry.report["domain"])
     with cursors() as cursor:
         books = Books(cursor, resolved.source.catalog)
-        if books.declared(resolved.source.key).get(found.name) != found:  # it was declared anew since
-            books.declare(resolved.source.key, found)
+        if facts.declared(books, resolved.source.key).get(found.name) != found:  # it was declared anew since
+            facts.declare(books, resolved.source.key, found)
     return found
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dpsql.books.store import Entry
+from dpsql.books.releases import Entry
 from dpsql.core.domain import Domain
 from dpsql.core.marginal import Measurement
 from dpsql.errors import InvalidArgument
@@ -77,7 +77,7 @@ def _total(entry: Entry, told: Sequence[Measurement], model: Model) -> int:
 def coded(
     domain: Domain, codes: np.ndarray[Any, Any], generator: np.random.Generator
 ) -> dict[str, np.ndarray[Any, Any]]:
-    """Codes, and for bins ticks drawn uniformly inside them, as `Books.publish` wants them."""
+    """Codes, and for bins ticks drawn uniformly inside them, as `dpsql.books.publication.publish` wants them."""
     columns: dict[str, np.ndarray[Any, Any]] = {}
     for place, attribute in enumerate(domain):
         columns[f"c{place}"] = codes[:, place]

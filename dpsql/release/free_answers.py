@@ -19,6 +19,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.books import journal, releases
 from dpsql.books.store import Books
 from dpsql.core.domain import Attribute, Clique
 from dpsql.core.marginal import Measurement
@@ -75,12 +76,12 @@ def _measured(books: Books, resolved: ResolvedQuery, clique: Clique) -> list[Mea
     wanted = {name: resolved.evaluated.linear.domain.by_name[name] for name in clique}
     nullable = {column.name for column in resolved.source.columns if column.nullable}
     found = []
-    for entry in reversed(books.published(resolved.source.key)):  # the newest first
+    for entry in reversed(releases.published(books, resolved.source.key)):  # the newest first
         total = {a.name for a in entry.domain if _is_total(a, nullable=a.name in nullable)}
         held = {name: entry.domain.by_name[name] for name in wanted if name in entry.domain.by_name}
         if {name: attribute.inner for name, attribute in held.items()} != wanted:
             continue
-        for answer in books.answers(entry.key):
+        for answer in journal.answers(books, entry.key):
             measured = answer.measurement
             if measured is None or measured.cells is not None or not answer.of_cells:
                 continue

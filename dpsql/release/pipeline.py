@@ -18,7 +18,13 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from dpsql.books.store import MOST_RETRIES, Books, Entry
+from dpsql.books import accounts, charging, journal, marking, stopped
+from dpsql.books.charging import Charge
+from dpsql.books.hollow import is_hollow, withdraw
+from dpsql.books.releases import Entry
+from dpsql.books.reuse import measurements_for
+from dpsql.books.stopped import MOST_RETRIES
+from dpsql.books.store import Books
 from dpsql.core.domain import Domain, public_type
 from dpsql.core.prior import Prior
 from dpsql.engines.duckdb.catalog import Source
@@ -162,12 +168,12 @@ def produce(work: Work, cursors: Cursors, progress: Progress, entropy: Entropy =
             now = work.again(cursor)
         books = Books(brief, now.source.catalog)
         known = now.entry
-        hollow = known is not None and books.is_hollow(known) and books.is_writable
+        hollow = known is not None and is_hollow(books, known) and books.is_writable
         if known is not None and known.state == "published" and not hollow:
             return known
         prior = now.public_rows(cursor)
         if known is not None and hollow:
-            known = books.withdraw(known, "it was published without its rows, by a defect of DuckDB 2.0.0")
+            known = withdraw(books, known, "it was published without its rows, by a defect of DuckDB 2.0.0")
         entry = _charge(cursor, books, now) if known is None else _resume(books, known)
         if entry.state == "published":  # by another process, meanwhile
             return entry
@@ -176,12 +182,11 @@ def produce(work: Work, cursors: Cursors, progress: Progress, entropy: Entropy =
 
 def _charge(cursor: Cursor, books: Books, work: Work) -> Entry:
     """Charge a new release; nothing private was read for it so far."""
-    books.mark(work.source)
+    marking.mark(books, work.source)
     work.check_affordable(cursor, books)
     words = promise(work.budget, work.account.neighbours, work.failure or 0.0)
-    return books.charge(
-        work.key, work.source.key, work.canonical, work.domain, work.label, words, work.budget, work.failure
-    )
+    asked = Charge(work.key, work.source.key, work.canonical, work.domain, work.label, words, work.budget, work.failure)
+    return charging.charge(books, asked)
 
 
 def _resume(books: Books, known: Entry) -> Entry:
@@ -197,7 +202,7 @@ def _resume(books: Books, known: Entry) -> Entry:
         raise DpsqlError(
             f"release {known.number} failed: {failed}; what was charged is kept. {instead}: that is charged anew"
         )
-    books.resume(known)
+    stopped.resume(books, known)
     return known
 
 
@@ -215,14 +220,14 @@ def _make(
     check_unchanged(entry, work.source)
     domain = work.counted(entry)
     progress.stage(f"counting {work.source.name}")
-    before = None if known is None else lambda: books.retry(known)  # done before rows are read once more
-    bound = books.bound(entry.source) if work.account.unit_column else None
+    before = None if known is None else lambda: stopped.retry(books, known)  # done before rows are read once more
+    bound = accounts.bound(books, entry.source) if work.account.unit_column else None
     counter = DuckDBCounter(cursor, work.source, domain, bound, once=not work.by_mechanism, before=before)
     curator = _curator(books, entry, work, counter, domain, prior, progress, entropy)
     try:
         return work.make(Run(cursor, books, entry, curator, counter.close, progress))
     except NothingFound as nothing:
-        books.fail(entry, str(nothing))
+        stopped.fail(books, entry, str(nothing))
         raise DpsqlError(f"{nothing}; what was charged is kept") from None
 
 
@@ -248,7 +253,7 @@ def _curator(
         gdp=entry.gdp,
         pure=work.budget.exact_epsilon if work.budget.pure else None,
         prior=prior,
-        earlier=books.measurements_for(entry) if work.by_mechanism and json.loads(entry.request)["reuse"] else (),
+        earlier=measurements_for(books, entry) if work.by_mechanism and json.loads(entry.request)["reuse"] else (),
         kinds=work.questions.kinds,
         failure=work.failure or 0.0,
         for_mechanism=work.by_mechanism,
@@ -264,11 +269,11 @@ class BooksJournal:
 
     def recorded(self) -> Sequence[Answer]:
         """The answers of earlier runs, in order."""
-        return () if self.entry.state == "reserved" else self.books.answers(self.entry.key)
+        return () if self.entry.state == "reserved" else journal.answers(self.books, self.entry.key)
 
     def append(self, answers: Sequence[Answer]) -> None:
         """Write answers, durably."""
-        self.books.append_answers(self.entry.key, answers)
+        journal.append_answers(self.books, self.entry.key, answers)
 
 
 _working: set[str] = set()

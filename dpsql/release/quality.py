@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.books.store import Books, Entry, rows_table
+from dpsql.books import journal, releases
+from dpsql.books.releases import Entry, rows_table
+from dpsql.books.store import Books
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.engines.duckdb.catalog import Column, Source
@@ -33,7 +35,7 @@ def marginal_errors(cursor: Cursor, books: Books, entry: Entry) -> pd.DataFrame:
     counter = _synthetic(cursor, books, entry)
     total = max(1, entry.rows or 1)
     rows: list[dict[str, Any]] = []
-    for answer in books.answers(entry.key):
+    for answer in journal.answers(books, entry.key):
         measured = answer.measurement
         if measured is None or measured.cells is not None or not measured.clique:
             continue
@@ -64,7 +66,7 @@ def marginal_answers(cursor: Cursor, books: Books, entry: Entry, names: Sequence
     clique = entry.domain.clique(names)
     measured = [
         answer.measurement
-        for answer in books.answers(entry.key)
+        for answer in journal.answers(books, entry.key)
         if answer.measurement is not None and answer.measurement.cells is None and answer.measurement.clique
     ]
     found = [m for m in measured if m.clique == clique]
@@ -128,7 +130,7 @@ def outside_share(books: Books, source: str, attribute: Attribute) -> float | No
     Returns:
         A fraction, 0 where the noisy counts show none; None before such a release.
     """
-    for entry in reversed(books.published(source)):
+    for entry in reversed(releases.published(books, source)):
         held = entry.domain.by_name.get(attribute.name)
         if held is None or held.inner != attribute.inner or entry.rows is None or _is_query(entry):
             continue

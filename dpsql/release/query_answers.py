@@ -22,9 +22,11 @@ from typing import ClassVar, Final, cast
 
 import numpy as np
 
+from dpsql.books import publication
 from dpsql.books.dimensions import load
 from dpsql.books.lineage import Tables
-from dpsql.books.store import Books, Entry
+from dpsql.books.releases import Entry, find_release
+from dpsql.books.store import Books
 from dpsql.core.domain import Domain
 from dpsql.core.marginal import NoiseName
 from dpsql.engines.duckdb.catalog import Source, find_parts
@@ -124,7 +126,7 @@ class ResolvedQuery:
     def again(self, cursor: Cursor) -> ResolvedQuery:
         """See `Work.again`; what is published is told as it is, whatever became of the table."""
         books = Books(cursor, self.source.catalog)
-        entry = books.release(self.key)
+        entry = find_release(books, self.key)
         if entry is None or entry.state != "published":
             self._check_same(cursor, books)
         return replace(self, entry=entry)
@@ -166,7 +168,7 @@ class ResolvedQuery:
         run.close()
         frame = answers_frame(self, [Noisy.of(m) for m in measured])
         report = {"groups": length(frame), "stddev": [m.stddev for m in measured]}
-        return run.books.publish_answers(run.entry, frame, self.result.stored, report)
+        return publication.publish_answers(run.books, run.entry, frame, self.result.stored, report)
 
 
 @deep_recursion()
@@ -203,7 +205,7 @@ def resolve_query(cursor: Cursor, request: QueryRequest, *, to_charge: bool = Tr
     evaluated, result = _understood(source, domain, query, dimensions)
     canonical = _canonical(request, source, account, domain, query, budget, dimensions)
     key = hashlib.sha256(canonical.encode()).hexdigest()
-    entry = books.release(key)
+    entry = find_release(books, key)
     resolved = ResolvedQuery(request, key, canonical, source, account, domain, query, evaluated, result, budget, entry)
     if not free:
         _check_noise(resolved)

@@ -17,9 +17,12 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 import dpsql.mechanisms  # noqa: F401 - registers them
+from dpsql.books import accounts, journal, publication
+from dpsql.books.facts import constraints
 from dpsql.books.lineage import Tables
 from dpsql.books.priors import find_prior, load_prior
-from dpsql.books.store import Books, Entry, no_rows
+from dpsql.books.releases import Entry, find_release, no_rows
+from dpsql.books.store import Books
 from dpsql.core.domain import Domain
 from dpsql.core.prior import Prior
 from dpsql.core.threshold import identity_of
@@ -133,7 +136,7 @@ class Resolved:
         """See `Work.check_affordable`: where the number of rows is public, which is the only thing read."""
         neighbours, source = self.account.neighbours, self.source
         if neighbours.total_is_public:
-            counter = DuckDBCounter(cursor, source, self.domain, books.bound(source.key), once=True)
+            counter = DuckDBCounter(cursor, source, self.domain, accounts.bound(books, source.key), once=True)
             rows = int(counter.marginal(()).counts[0])
             counter.close()
             self.mechanism.check_public_rows(self.domain, self.workload, neighbours, self.budget.rho, rows)
@@ -148,7 +151,8 @@ class Resolved:
         entry, curator = run.entry, run.curator
         seed = int(entry.key[:15], 16)
         outcome = self.mechanism.run(curator, self.workload, entry.rho, seed, run.progress)
-        told = [answer.measurement for answer in run.books.answers(entry.key) if answer.measurement is not None]
+        answers = journal.answers(run.books, entry.key)
+        told = [answer.measurement for answer in answers if answer.measurement is not None]
         agreeing = curator.earlier if consistent(told, curator.earlier) else ()  # else the table has changed since
         report = dict(outcome.report)
         if curator.earlier:
@@ -172,7 +176,7 @@ class Resolved:
     def _publish(self, run: Run, held: Occupied, model: Model, rows: int, report: Mapping[str, Any]) -> Entry:
         """Draw the rows and store them."""
         entry = run.entry
-        allowed = find_allowed(self.source, entry.domain, run.books.constraints(entry.source))
+        allowed = find_allowed(self.source, entry.domain, constraints(run.books, entry.source))
         generator = np.random.default_rng()
         codes = model.sample(rows, generator, run.progress, held.restricted(allowed))
         run.progress.stage("storing")
@@ -180,7 +184,7 @@ class Resolved:
         columns = [column.name for column in self.source.columns if column.name in entry.columns]
         frame = coded(entry.domain, codes, generator)
         settle_bins(self.source, entry.domain, allowed, codes, frame, generator)
-        return run.books.publish(entry, self.source, columns, frame, report)
+        return publication.publish(run.books, entry, self.source, columns, frame, report)
 
 
 _CHANGED: Final = {"earlier": "what earlier releases measured contradicts this one, so the table changed: left out"}
@@ -234,14 +238,14 @@ def resolve(cursor: Cursor, request: Request, *, to_charge: bool = True) -> Reso
     prior = None if request.prior is None else (catalog, schema, request.prior)[catalog == source.catalog :]
     canonical = _canonical(request, source, account, budget, domain, workload, mechanism, prior)
     key = hashlib.sha256(canonical.encode()).hexdigest()
-    entry = books.release(key)
+    entry = find_release(books, key)
     if entry is None:
         mechanism.check(domain, workload, account.neighbours)
         mechanism.check_unit(account.unit_column)
         mechanism.check_prior(given=request.prior is not None)
         if request.prior is not None:
             find_prior(cursor, request.prior, request.search_path, source, domain)
-        refuse_impossible(source, domain, books.constraints(source.key))
+        refuse_impossible(source, domain, constraints(books, source.key))
     check_scale(account.neighbours.cell * math.sqrt(_MOST_QUESTIONS / (2 * budget.rho)))
     if entry is None:
         account.check_kind(budget)

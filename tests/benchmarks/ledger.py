@@ -2,7 +2,7 @@
 
     python tests/benchmarks/ledger.py [--most 1000000] [--write]
 
-A charge is what `Books.charge` does: from the look at the ledger to the commit of the transaction and the write of the
+A charge is what `charging.charge` does: from the look at the ledger to the commit of the transaction and the write of the
 head, with both fsyncs. Beside it how long `dpsql.connect` and `dpsql ledger verify` take. The median of 15 charges each, in one process.
 """
 
@@ -18,6 +18,8 @@ from pathlib import Path
 import duckdb
 
 import dpsql
+from dpsql.books import charging
+from dpsql.books.charging import Charge
 from dpsql.books.store import Books
 from dpsql.core.domain import Domain
 from dpsql.owner.account_changes import inspect
@@ -69,10 +71,11 @@ def measure(folder: Path, events: int, most_verified: int) -> list[str]:
 def charge(db: dpsql.Database, catalog: str, number: int) -> tuple[float, float]:
     """Wall and CPU seconds of one charge."""
     budget = make_budget(0.01, 1e-6, "gaussian")
+    asked = Charge(f"{number:064}", "t", '{"reuse": true}', Domain(()), "query (gaussian)", "none", budget)
     with db.instance.cursor() as cursor:
         books = Books(cursor, catalog)
         wall, cpu = time.perf_counter(), time.process_time()
-        books.charge(f"{number:064}", "t", '{"reuse": true}', Domain(()), "query (gaussian)", "none", budget)
+        charging.charge(books, asked)
         return time.perf_counter() - wall, time.process_time() - cpu
 
 

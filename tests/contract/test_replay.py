@@ -24,6 +24,7 @@ import numpy as np
 import pytest
 
 import dpsql
+from dpsql.books import journal, publication
 from dpsql.books.store import Books
 from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
@@ -382,12 +383,12 @@ def replayed_by_sql(call: str, monkeypatch: pytest.MonkeyPatch) -> bool:
     with protected(ROWS_OF_FIRST) as one, protected(ROWS_OF_OTHER) as other:
         first = told(one, call)
         ((key,),) = one.sql("SELECT key FROM dpsql.release").fetchall()
-        answers = Books(one.connection.cursor(), "memory").answers(key)
+        answers = journal.answers(Books(one.connection.cursor(), "memory"), key)
         with monkeypatch.context() as patch:
             patch.setattr(DuckDBCounter, "__init__", interrupted)
             with pytest.raises((dpsql.DpsqlError, duckdb.Error)):
                 other.sql(call).fetchall()
-        Books(other.connection.cursor(), "memory").append_answers(key, answers)
+        journal.append_answers(Books(other.connection.cursor(), "memory"), key, answers)
         with monkeypatch.context() as patch:
             for count in COUNTS:
                 patch.setattr(DuckDBCounter, count, untouchable)
@@ -402,11 +403,11 @@ def test_only_the_answers_reach_what_is_published(call, monkeypatch):
 
 def test_a_count_beside_the_curator_is_caught_from_outside(monkeypatch):
     """A report that has the number of rows, which the connection to the books could count."""
-    publish = Books.publish
+    publish = publication.publish
 
-    def leaky(self, entry, source, columns, frame, report):
-        counted = self._cursor.execute("SELECT count(*) FROM memory.main.t").fetchall()
-        return publish(self, entry, source, columns, frame, {**report, "counted": counted[0][0]})
+    def leaky(books, entry, source, columns, frame, report):
+        counted = books.cursor.execute("SELECT count(*) FROM memory.main.t").fetchall()
+        return publish(books, entry, source, columns, frame, {**report, "counted": counted[0][0]})
 
-    monkeypatch.setattr(Books, "publish", leaky)
+    monkeypatch.setattr(publication, "publish", leaky)
     assert not replayed_by_sql(CALLS["mwem"], monkeypatch)

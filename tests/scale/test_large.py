@@ -11,7 +11,7 @@ import pytest
 
 import dpsql
 from dpsql.api.cli import main
-from dpsql.books import store
+from dpsql.books import publication, releases, reuse
 from dpsql.books.store import Books
 from dpsql.release import pipeline
 
@@ -31,7 +31,7 @@ def lose_an_insert(con) -> None:
 
 
 def test_plain_duckdb_loses_an_insert():
-    """When this fails DuckDB has mended it: `LOSES_INSERTS`, and the two statements of `Books._write`, can go."""
+    """When this fails DuckDB has mended it: `LOSES_INSERTS`, and the two statements of `publication.write_rows`, can go."""
     with duckdb.connect() as con:
         lose_an_insert(con)
         rows = len(con.execute("FROM t").fetchall())
@@ -113,18 +113,18 @@ def small(db) -> None:
 def test_rows_that_are_not_read_back_are_not_published(db, monkeypatch):
     """A table that lacks a row, or has another value, is an error; the same call goes on, and pays nothing more."""
     small(db)
-    write = Books._write
+    write = publication.write_rows
     for damage in ("DELETE FROM {} WHERE rowid = 0", "UPDATE {} SET a = NOT a WHERE rowid = 0"):
 
-        def lossy(self, entry, drawn, schema, damage=damage):
-            write(self, entry, drawn, schema)
-            self._cursor.execute(damage.format(store.rows_table(self.catalog, entry).sql("duckdb")))
+        def lossy(books, entry, drawn, schema, damage=damage):
+            write(books, entry, drawn, schema)
+            books.cursor.execute(damage.format(releases.rows_table(books.catalog, entry).sql("duckdb")))
 
-        monkeypatch.setattr(Books, "_write", lossy)
+        monkeypatch.setattr(publication, "write_rows", lossy)
         with pytest.raises(duckdb.Error, match="could not be read back as they were written.*same call goes on"):
             db.sql(CALL)
         assert db.sql("SELECT state, rows FROM dp_releases()").fetchall() == [("measured", None)]
-    monkeypatch.setattr(Books, "_write", write)
+    monkeypatch.setattr(publication, "write_rows", write)
     rows = len(db.sql(CALL).fetchall())
     assert rows > 400
     assert db.sql("SELECT state, rows FROM dp_releases()").fetchall() == [("published", rows)]
@@ -134,15 +134,15 @@ def test_rows_that_are_not_read_back_are_not_published(db, monkeypatch):
 def test_answers_that_are_not_read_back_are_not_published(db):
     """Measurements that were changed between their writing and the publication are noticed before it."""
     small(db)
-    end = Books._end
+    end = publication.end
     query = "FROM dp_query('SELECT count(*) AS n FROM t WHERE a', epsilon := 0.5)"
     with pytest.MonkeyPatch.context() as patch:
 
-        def changed(self, entry, *arguments):
-            self._run("UPDATE dpsql.cell SET value = value + 1 WHERE cell = 0")
-            return end(self, entry, *arguments)
+        def changed(books, entry, *arguments):
+            books.run("UPDATE dpsql.cell SET value = value + 1 WHERE cell = 0")
+            return end(books, entry, *arguments)
 
-        patch.setattr(Books, "_end", changed)
+        patch.setattr(publication, "end", changed)
         with pytest.raises(duckdb.Error, match="answers of release 2 could not be read back"):
             db.sql(query)
     assert len(db.sql(query).fetchall()) == 1
@@ -154,7 +154,7 @@ def hollow(path, monkeypatch, call=CALL) -> int:
     with dpsql.connect(path) as db:
         small(db)
         with monkeypatch.context() as patch:
-            patch.setattr(Books, "_digest_of_rows", lambda self, entry: "")
+            patch.setattr(releases, "digest_of_rows", lambda books, entry: "")
             rows = len(db.sql(call).fetchall())
         db.sql("DELETE FROM dpsql.release_2")
     return rows
@@ -182,8 +182,8 @@ def earlier_of(db, name: str) -> list[tuple]:
     """What earlier releases measured that a release may use."""
     with db.instance.cursor() as cursor:
         books = Books(cursor, "t")
-        (entry,) = books.find_releases(name)
-        return [(m.clique, m.values.tolist()) for m in books.measurements_for(entry)]
+        (entry,) = releases.find_releases(books, name)
+        return [(m.clique, m.values.tolist()) for m in reuse.measurements_for(books, entry)]
 
 
 def test_what_a_release_may_use_stays_when_an_earlier_one_is_made_again(tmp_path, monkeypatch):
@@ -228,7 +228,7 @@ def test_a_damaged_journal_is_no_answer(tmp_path):
     with dpsql.connect(tmp_path / "t.duckdb") as db:
         small(db)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Books, "_write", lambda *_: None)
+            patch.setattr(publication, "write_rows", lambda *_: None)
             with pytest.raises(duckdb.Error):
                 db.sql(CALL)
         db.sql("UPDATE dpsql.cell SET value = value + 1 WHERE cell = 0")

@@ -19,7 +19,7 @@ import pandas as pd
 import pytest
 
 import dpsql
-from dpsql.books.store import Books
+from dpsql.books import facts
 from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.mechanisms.base import registered
 from dpsql.privacy import curator as curator_module
@@ -243,18 +243,18 @@ def the_empty_cell(attacked: Attacked, told) -> float:
 @pytest.mark.parametrize("broken", [False, True])
 def test_a_domain_read_from_the_data_is_caught_from_outside(broken, monkeypatch):
     """A value that one row has, and no declaration, is never told; from a domain that the rows make it is."""
-    declared = Books.declared
+    declared = facts.declared
 
-    def from_rows(self, source):
-        found = declared(self, source)
+    def from_rows(books, source):
+        found = declared(books, source)
         values = [
             value
-            for (value,) in self._cursor.execute(f"SELECT DISTINCT v FROM memory.main.{source} ORDER BY v").fetchall()
+            for (value,) in books.cursor.execute(f"SELECT DISTINCT v FROM memory.main.{source} ORDER BY v").fetchall()
         ]
         return {**found, "v": replace(found["v"], values=tuple(values))}
 
     if broken:
-        monkeypatch.setattr(Books, "declared", from_rows)
+        monkeypatch.setattr(facts, "declared", from_rows)
     hits, claimed = [], (0.0, 0.0)
     for more in ([], ["z"]):
         with dpsql.connect() as db:

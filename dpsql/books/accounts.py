@@ -1,0 +1,101 @@
+"""The accounts of a database, as rows of `dpsql.account` and as the ledger states them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, Final
+
+import duckdb
+
+from dpsql.books.store import Books
+from dpsql.core.neighbours import Neighbours
+from dpsql.engines.duckdb.units import Bound, secret_of
+from dpsql.errors import BooksError, NotProtected
+from dpsql.privacy.account import Account
+from dpsql.privacy.accounting import RHO_UNIT
+
+COLUMNS: Final = (
+    *(
+        "source",
+        "epsilon",
+        "delta",
+        "neighbours",
+        "unit_column",
+        "unit_type",
+        "unit_rows",
+        "delta_reserved",
+        "delta_spent",
+    ),
+    *("rho_budget", "rho_spent", "gdp_budget", "gdp_spent", "currency", "pure_spent", "releases", "since", "retired"),
+)
+"""The columns of an account, without the secret."""
+STATED: Final = f"{', '.join(COLUMNS)}, sha256(unit_secret)"
+"""What the ledger and its head tell of an account: of the secret a digest."""
+_IN_UNITS: Final = ("rho_budget", "rho_spent", "gdp_budget", "gdp_spent", "pure_spent")
+
+
+def find_account(books: Books, source: str) -> Account | None:
+    """The account of a source, None if it has none."""
+    found = [account for account in list_accounts(books) if account.source == source]
+    return found[0] if found else None
+
+
+def list_accounts(books: Books) -> list[Account]:
+    """All accounts."""
+    try:
+        rows = books.run(f"SELECT {', '.join(COLUMNS)} FROM dpsql.account")  # noqa: S608
+    except duckdb.CatalogException:  # no books yet; to ask the catalogue first would take longer than the rest
+        return []
+    except duckdb.BinderException:
+        raise BooksError(
+            f"the books of database {books.catalog!r} were written by another version of dpsql: open it with that one"
+        ) from None
+    return sorted(map(account_of_row, rows), key=lambda account: account.source)
+
+
+def account_now(books: Books, source: str) -> Account:
+    """The account of a source that had one.
+
+    Raises:
+        NotProtected: its owner took it back meanwhile.
+    """
+    found = find_account(books, source)
+    if found is None:
+        raise NotProtected(f"the protection of {source!r} was taken back: its owner says dp_protect again")
+    return found
+
+
+def bound(books: Books, source: str) -> Bound | None:
+    """Which rows of a source count; None if all do."""
+    rows = books.run(
+        "SELECT unit_column, unit_type, unit_rows FROM dpsql.account WHERE source = $source", {"source": source}
+    )
+    column, kind, count = rows[0]
+    return None if column is None else Bound(column, kind, count, secret_of(books.catalog, source))
+
+
+def account_of_row(row: Sequence[Any]) -> Account:
+    """The account that a row of `COLUMNS` is."""
+    known = dict(zip(COLUMNS, row, strict=True))
+    neighbours = Neighbours(known.pop("neighbours"), known.pop("unit_rows"))
+    for name in _IN_UNITS:
+        known[name] = None if known[name] is None else known[name] * RHO_UNIT
+    return Account(neighbours=neighbours, **known)
+
+
+def floor_units(rho: Fraction) -> int:
+    """Whole units of ρ, in which the books count, rounded down."""
+    return int(rho / RHO_UNIT)
+
+
+def states(books: Books) -> dict[str, dict[str, Any]]:
+    """Every account as its row says, for the ledger and its head."""
+    return states_of_rows(books.run(f"SELECT {STATED} FROM dpsql.account"))  # noqa: S608
+
+
+def states_of_rows(rows: Sequence[Sequence[Any]]) -> dict[str, dict[str, Any]]:
+    """Accounts, by their source, from rows of `STATED`: numbers as text, exact."""
+    names = (*COLUMNS, "unit_choice")
+    told = [dict(zip(names, (None if v is None else str(v) for v in row), strict=True)) for row in rows]
+    return {str(state["source"]): state for state in told}

@@ -1,0 +1,230 @@
+"""Charge a release: account, event and release in one transaction, after a look at the newest events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from dpsql.books import ledger, origin
+from dpsql.books.accounts import COLUMNS, STATED, account_now, account_of_row, floor_units, states_of_rows
+from dpsql.books.chain import Point
+from dpsql.books.migration import migrate
+from dpsql.books.releases import Entry, find_release
+from dpsql.books.statements import read
+from dpsql.books.store import Books
+from dpsql.core.domain import Domain
+from dpsql.engines.duckdb.settings import check_owned
+from dpsql.errors import BooksError, DpsqlError, InsufficientBudget
+from dpsql.privacy import course
+from dpsql.privacy.account import Account
+from dpsql.privacy.accounting import RHO_UNIT, Budget, exact, units
+
+MOST_STOPPED: Final = 32
+"""How many releases of a table may be charged and not published before no more is charged.
+
+Whether a release is stopped may depend on the rows, and its charge, however small, does not pay for that.
+"""
+_BESIDE: Final = ", beside what earlier releases told, whose measurements it may use"
+
+
+class _TooDear(Exception):
+    """The account cannot pay."""
+
+
+@dataclass(frozen=True)
+class Charge:
+    """What a release is to be charged, and for what.
+
+    Attributes:
+        key: SHA-256 of the request.
+        source: the account's key.
+        request: canonical JSON.
+        domain: of its columns.
+        mechanism: its name.
+        guarantee: in words.
+        budget: what it costs.
+        failure: of a discovery: the probability but for which the budget holds (see `Account.reserve`).
+    """
+
+    key: str
+    source: str
+    request: str
+    domain: Domain
+    mechanism: str
+    guarantee: str
+    budget: Budget
+    failure: float | None = None
+
+
+def charge(books: Books, asked: Charge) -> Entry:
+    """Charge a new release; one of that key that is there already is returned as it is, free.
+
+    The newest events are looked at before. What is older was looked at before that, by this process or by the one that
+    wrote the head.
+
+    Raises:
+        InsufficientBudget: the account has less than the budget left, or of δ; nothing was changed.
+        BooksError: the database is read-only, or the ledger, an account and the head do not fit together.
+        DpsqlError: a setting that is the owner's is not what it was, see `dpsql.engines.duckdb.settings`; or too
+            many releases of the source were stopped.
+    """
+    check_owned(books.cursor)
+    books.check_writable()
+    origin.check_place(books)
+    with ledger.advised():
+        migrate(books)
+        ledger.advance(books)
+    try:
+        return ledger.commit(books, lambda: _charge(books, asked))
+    except _TooDear:
+        account_now(books, asked.source).require(asked.budget)
+        raise InsufficientBudget(f"the budget of {asked.source} was spent meanwhile") from None
+
+
+def _charge(books: Books, asked: Charge) -> Entry:
+    """Inside a transaction: see `charge`."""
+    with ledger.advised():
+        before = ledger.look(books)
+    promised = account_now(books, asked.source)
+    known = find_release(books, asked.key)
+    if known is not None:
+        return known
+    _refuse_lost(books, asked.key, before.state.anchor)
+    _refuse_stopped(asked.source, before.state)
+    if asked.failure is not None:
+        _reserve(books, asked.source, asked.failure)
+    after = _pay(books, asked, promised)
+    entry = _entry(asked, before, account_of_row(after[: len(COLUMNS)]))
+    number = _record(books, asked, entry, after)
+    entry = replace(entry, number=number)
+    books.run("INSERT INTO dpsql.request VALUES ($key, $number)", {"key": entry.key, "number": number})
+    _insert(books, entry)
+    return entry
+
+
+# --- refuse -----------------------------------------------------------------------------------------------------------
+
+
+def _refuse_lost(books: Books, key: str, anchor: int) -> None:
+    """Refuse to charge again what was charged since the ledger was last accepted, and whose record is gone.
+
+    Raises:
+        BooksError: it was.
+    """
+    lost = books.run("SELECT number FROM dpsql.request WHERE key = $key", {"key": key})
+    if lost and lost[0][0] > anchor:
+        raise BooksError(
+            f"this request was charged before, as release {lost[0][0]}, whose record is lost; {ledger.ADVICE}"
+        )
+
+
+def _refuse_stopped(source: str, state: course.State) -> None:
+    """Refuse to charge where many releases are not published.
+
+    Raises:
+        DpsqlError: as many as may be.
+    """
+    if state.stopped(source) >= MOST_STOPPED:
+        raise DpsqlError(
+            f"{MOST_STOPPED} releases of {source!r} were charged and are not published: they are under way, were "
+            "stopped, or failed. What stops a release may depend on the rows, so nothing more is charged. Ask for "
+            "those again as they were asked for, free (FROM dp_releases() WHERE state <> 'published'); or the owner "
+            f"says dpsql ledger forgive <file> {source} --reason '…', in Python db.forgive('{source}', reason)"
+        )
+
+
+# --- pay and record ---------------------------------------------------------------------------------------------------
+
+
+def _reserve(books: Books, source: str, failure: float) -> None:
+    """Take δ′ off what an account keeps for it."""
+    after = account_now(books, source).reserve(failure)
+    books.run(
+        "UPDATE dpsql.account SET delta_reserved = $reserved, delta_spent = $spent, rho_budget = $rho, "
+        "gdp_budget = $gdp WHERE source = $source",
+        {
+            "reserved": after.delta_reserved,
+            "spent": after.delta_spent,
+            "rho": floor_units(after.rho_budget),
+            "gdp": floor_units(after.gdp_budget),
+            "source": source,
+        },
+    )
+
+
+def _pay(books: Books, asked: Charge, promised: Account) -> Sequence[Any]:
+    """Take the budget off the account; returns its row then, of `STATED`.
+
+    Raises:
+        _TooDear: less is left.
+    """
+    budget = asked.budget
+    charged = books.run(
+        f"{read('charge')[0]} RETURNING {STATED}",
+        {
+            "rho": units(budget.rho),
+            "gdp": units(budget.gdp),
+            "pure": units(budget.exact_epsilon) if budget.pure else None,
+            "pure_budget": floor_units(exact(promised.epsilon)),
+            "currency": budget.currency,
+            "source": asked.source,
+        },
+    )
+    if not charged:
+        raise _TooDear
+    return charged[0]
+
+
+def _entry(asked: Charge, before: Point, account: Account) -> Entry:
+    """The release that is charged, without its number."""
+    request = json.loads(asked.request)
+    # a number stands for all that were published up to it, so that the request does not grow with them
+    earlier = before.link.number if request.get("reuse") and before.state.published.get(asked.source) else 0
+    recorded = json.dumps({**request, "earlier": earlier}, ensure_ascii=False, sort_keys=True)
+    promise = asked.guarantee + (_BESIDE if earlier and request.get("reuse") else "")
+    rho, gdp = (floor_units(spent) * RHO_UNIT for spent in (asked.budget.rho, asked.budget.gdp))
+    charged_for = (asked.domain, asked.mechanism, rho, gdp, account.neighbours, promise)
+    return Entry(asked.key, 0, asked.source, recorded, *charged_for, "reserved", None, {})
+
+
+def _record(books: Books, asked: Charge, entry: Entry, after: Sequence[Any]) -> int:
+    """Record the charge in the ledger, with the account as its row is afterwards; returns the event's number."""
+    budget = asked.budget
+    return ledger.event(
+        books,
+        "charge",
+        asked.source,
+        accounts=states_of_rows([after]),
+        key=asked.key,
+        paid=entry.paid,
+        mechanism=asked.mechanism,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        rho=str(units(budget.rho)),
+        gdp=str(units(budget.gdp)),
+        pure=str(units(budget.exact_epsilon)) if budget.pure else None,
+        failure=asked.failure,
+    )
+
+
+def _insert(books: Books, entry: Entry) -> None:
+    """Record the release."""
+    books.run(
+        "INSERT INTO dpsql.release VALUES ($key, $number, $source, $request, $domain, $mechanism, $rho, $gdp, "
+        "$neighbours, $unit_rows, $guarantee, 'reserved', NULL, NULL, NULL)",
+        {
+            "key": entry.key,
+            "number": entry.number,
+            "source": entry.source,
+            "request": entry.request,
+            "domain": entry.domain.to_json(),
+            "mechanism": entry.mechanism,
+            "rho": floor_units(entry.rho),
+            "gdp": floor_units(entry.gdp),
+            "neighbours": str(entry.neighbours),
+            "unit_rows": entry.neighbours.unit_rows,
+            "guarantee": entry.guarantee,
+        },
+    )

@@ -1,0 +1,56 @@
+"""The version of the tables of the books, and how older ones are brought to it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import duckdb
+
+from dpsql.books.statements import read
+from dpsql.books.store import Books
+from dpsql.errors import BooksError
+
+VERSION: Final = 2
+REQUESTS: Final = """
+    SELECT content->>'$.key' AS key, max(number) AS number FROM dpsql.event
+    WHERE (content->>'$.kind') = 'charge' AND number > $anchor GROUP BY 1
+"""
+"""The requests that were charged since the ledger was last accepted, and the events that did."""
+
+
+def version(books: Books) -> int:
+    """Of the tables of the books: 1 where none is written down.
+
+    Raises:
+        BooksError: a newer version of dpsql wrote them.
+    """
+    try:
+        found = books.run("SELECT max(version) FROM dpsql.books")[0][0]
+    except duckdb.CatalogException:
+        found = None
+    if found is not None and found > VERSION:
+        raise BooksError(
+            f"the books of database {books.catalog!r} are of version {found}, which a newer dpsql wrote: open it with "
+            "that one"
+        )
+    return 1 if found is None else int(found)
+
+
+def migrate(books: Books) -> None:
+    """Bring older books to this version, in one transaction; doing it twice is harmless.
+
+    Raises:
+        BooksError: a newer version of dpsql wrote them.
+    """
+    if version(books) < VERSION:
+        books.transaction(lambda: make_tables(books))
+
+
+def make_tables(books: Books) -> None:
+    """Inside a transaction: the tables of this version, those that are there already left as they are."""
+    for statement in read("books"):
+        books.run(statement)
+    if version(books) < VERSION:
+        books.run("INSERT INTO dpsql.books VALUES ($version)", {"version": VERSION})
+        anchor = int(books.run("SELECT coalesce(max(number), 0) FROM dpsql.event WHERE basis IS NOT NULL")[0][0])
+        books.run(f"INSERT INTO dpsql.request {REQUESTS}", {"anchor": anchor})

@@ -1,0 +1,161 @@
+"""Releases as the books know them: find them, and the tables that hold their rows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+from sqlglot import exp
+
+from dpsql.books import ledger
+from dpsql.books.store import Books
+from dpsql.core.domain import Domain
+from dpsql.core.neighbours import Neighbours
+from dpsql.privacy.accounting import RHO_UNIT
+
+_COLUMNS: Final = (
+    *("key", "number", "source", "request", "domain", "mechanism", "rho", "gdp", "neighbours", "unit_rows"),
+    *("guarantee", "state", "rows", "report"),
+)
+_ROWS: Final = """
+    SELECT coalesce(sha256(string_agg(part, '' ORDER BY part)), '') FROM (
+      SELECT sha256(string_agg(one, '' ORDER BY one)) AS part FROM (
+        SELECT sha256(to_json(dpsql_told)::VARCHAR) AS one FROM {table} AS dpsql_told
+      ) GROUP BY left(one, 2)
+    )
+"""
+"""A digest of all rows of a table, in whatever order; in parts, for one text of millions of rows would be large."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A release as the books know it.
+
+    Attributes:
+        key: SHA-256 of the request.
+        number: of its event; names its table.
+        source: the account's key.
+        request: canonical JSON, and the keys of the releases that were published before.
+        domain: as it was when the release was charged.
+        mechanism: its name.
+        rho, gdp: what was charged, exact.
+        neighbours: of the guarantee.
+        guarantee: in words.
+        state: `reserved` (paid), `measured` (its answers are journalled, some at least), `published`, or `failed`.
+        rows: of the synthetic table, None until it is published.
+        report: what the fit says of itself.
+    """
+
+    key: str
+    number: int
+    source: str
+    request: str
+    domain: Domain
+    mechanism: str
+    rho: Fraction
+    gdp: Fraction
+    neighbours: Neighbours
+    guarantee: str
+    state: str
+    rows: int | None
+    report: Mapping[str, Any]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of its rows that have a domain, and the excluded ones."""
+        return (*self.domain.names, *(attribute.name for attribute in self.domain.excluded))
+
+    @property
+    def paid(self) -> str:
+        """A digest of what it was charged for, and what it promises."""
+        charged = [self.key, self.source, self.request, self.domain.to_json(), self.mechanism]
+        promised = [str(self.rho), str(self.gdp), str(self.neighbours), self.neighbours.unit_rows, self.guarantee]
+        return _digest([*charged, *promised])
+
+
+# --- find -------------------------------------------------------------------------------------------------------------
+
+
+def find_release(books: Books, key: str) -> Entry | None:
+    """The release of a key, None if there is none."""
+    found = _entries(books, "key = $text", key)
+    return found[0] if found else None
+
+
+def published(books: Books, source: str) -> list[Entry]:
+    """The published releases of a source since its account was opened or reset, in order."""
+    sql = (
+        "SELECT r.key FROM dpsql.release AS r JOIN dpsql.account AS a ON a.source = r.source "
+        "WHERE r.source = $source AND r.state = 'published' AND r.number > a.since ORDER BY r.number"
+    )
+    found = [find_release(books, key) for (key,) in books.run(sql, {"source": source})]
+    return [entry for entry in found if entry is not None]
+
+
+def find_releases(books: Books, text: str) -> list[Entry]:
+    """The releases whose key, number or name `text` is."""
+    names = "(key, CAST(number AS VARCHAR), nullif(json_extract_string(request, '$.release'), ''))"
+    return _entries(books, f"$text IN {names}", text)
+
+
+def _entries(books: Books, condition: str, text: str) -> list[Entry]:
+    rows = books.run(f"SELECT {', '.join(_COLUMNS)} FROM dpsql.release WHERE {condition}", {"text": text})  # noqa: S608
+    found = [_entry(books, row) for row in rows]
+    if any(entry.state == "published" for entry in found):
+        ledger.secure(books)
+    return found
+
+
+def _entry(books: Books, row: Sequence[Any]) -> Entry:
+    """The release that a row of `_COLUMNS` is."""
+    known = dict(zip(_COLUMNS, row, strict=True))
+    key, state, report = known["key"], known["state"], known["report"]
+    known |= {
+        "domain": Domain.from_json(known["domain"]),
+        "rho": known["rho"] * RHO_UNIT,
+        "gdp": known["gdp"] * RHO_UNIT,
+        "neighbours": Neighbours(known["neighbours"], known.pop("unit_rows")),
+        "state": _state(books, key) if state == "reserved" else state,
+        "report": json.loads(report) if report else {},
+    }
+    return Entry(**known)
+
+
+def _state(books: Books, key: str) -> str:
+    """Of a release that is paid: whether something was measured."""
+    found = books.run("SELECT 1 FROM dpsql.answer WHERE release = $key LIMIT 1", {"key": key})
+    return "measured" if found else "reserved"
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def rows_table(catalog: str, entry: Entry) -> exp.Table:
+    """The table that holds a release's rows."""
+    return exp.table_(f"release_{entry.number}", db="dpsql", catalog=catalog, quoted=True)
+
+
+def no_rows(catalog: str, entry: Entry) -> str:
+    """A SELECT with the columns of a release's rows, and none of them."""
+    return exp.select("*").from_(rows_table(catalog, entry)).limit(0).sql(dialect="duckdb")
+
+
+def digest_of_rows(books: Books, entry: Entry) -> str | None:
+    """Of the rows of a release; None if it has no table (a domain that was discovered)."""
+    if entry.rows is None:
+        return None
+    table = rows_table(books.catalog, entry).sql(dialect="duckdb")
+    return str(books.cursor.execute(_ROWS.format(table=table)).fetchall()[0][0])
+
+
+def digest_of_told(report: Any, rows: str | None) -> str:
+    """Of all that is told with a release: its report, and the digest of its rows."""
+    return _digest([report, rows])
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
