@@ -347,7 +347,11 @@ def test_options_are_checked():
 
 EVERY = (
     *(test_spends_its_charge_and_no_more, test_a_pure_promise_adds_up, test_what_is_asked_is_what_was_declared),
-    *(test_cannot_spend_beyond_the_charge, test_sees_no_more_than_the_curator, test_every_row_satisfies_the_constraints),
+    *(
+        test_cannot_spend_beyond_the_charge,
+        test_sees_no_more_than_the_curator,
+        test_every_row_satisfies_the_constraints,
+    ),
     *(test_the_same_entropy_gives_the_same_release, test_more_budget_is_nearer),
 )
 """What the example must pass too; it works so briefly that it asks once whether it should stop."""
