@@ -35,7 +35,8 @@ from dpsql.errors import DomainTooLarge, DpsqlError, InvalidQuery
 from dpsql.evaluation.lookups import Loaded
 from dpsql.evaluation.moments import FINEST, LARGEST_WEIGHT, Branch, moments_of, unit_of
 from dpsql.evaluation.sandbox import check_expressions, scratch
-from dpsql.language.query import Aggregate, Query, columns_read
+from dpsql.language.expressions import columns_read
+from dpsql.language.query import Aggregate, Query
 
 _MOST_POINTS: Final = 4_000_000
 _MOST_GROUPS: Final = 5_000_000

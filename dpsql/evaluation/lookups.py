@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from dpsql.engines.duckdb.encoding import data_type
 from dpsql.engines.duckdb.frames import Columns, shown_as
-from dpsql.language.query import Dimension
+from dpsql.language.scope import Dimension
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,8 @@ from dpsql.engines.duckdb.frames import Columns, shown_as
 from dpsql.errors import InvalidQuery
 from dpsql.evaluation.evaluate import Evaluated, weights_of, without_lookups
 from dpsql.evaluation.sandbox import check_expressions, scratch
-from dpsql.language.query import Query, columns_read, spelled
+from dpsql.language.expressions import columns_read, spelled
+from dpsql.language.query import Query
 
 SUFFIXES: Final = ("", "_stderr", "_low", "_high")
 _AGGREGATES: Final = (exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Filter)

@@ -37,7 +37,10 @@ from dpsql.evaluation.evaluate import Evaluated, columns_of, evaluate
 from dpsql.evaluation.lookups import Loaded
 from dpsql.evaluation.result import Result
 from dpsql.evaluation.sandbox import check_syntax, one_scratch
-from dpsql.language.query import Query, columns_read, parse_query, refuse, sql_of
+from dpsql.language.analysis import parse_query
+from dpsql.language.expressions import columns_read, sql_of
+from dpsql.language.query import Query
+from dpsql.language.refusal import refuse
 from dpsql.language.size_bounds import check_sizes
 from dpsql.owner.protect import account_of, as_released, domain_of
 from dpsql.privacy.account import Account
