@@ -24,8 +24,10 @@ from dpsql.engines.duckdb.catalog import Source
 from dpsql.engines.duckdb.encoding import data_type
 from dpsql.engines.duckdb.frames import Columns, shown_as
 from dpsql.errors import InvalidQuery
-from dpsql.evaluation.evaluate import Evaluated, weights_of, without_lookups
+from dpsql.evaluation.evaluate import Evaluated
+from dpsql.evaluation.own_parts import without_lookups
 from dpsql.evaluation.sandbox import check_expressions, scratch
+from dpsql.evaluation.weights import weights_of
 from dpsql.language.expressions import columns_read, spelled
 from dpsql.language.query import Query
 

@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from dpsql.core.domain import decimal_scale
 from dpsql.engines.duckdb.frames import Columns
-from dpsql.evaluation.evaluate import Evaluated, weights_of
+from dpsql.evaluation.evaluate import Evaluated
 from dpsql.evaluation.result import Result, steps_of_ten
+from dpsql.evaluation.weights import weights_of
 from dpsql.language.expressions import columns_read
 from dpsql.language.query import Query
 from dpsql.release.intervals import Noisy, plain, ratio

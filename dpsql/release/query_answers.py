@@ -33,7 +33,8 @@ from dpsql.engines.duckdb.catalog import Source, find_parts
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.frames import length
 from dpsql.errors import DomainTooLarge, DpsqlError, InvalidArgument, InvalidQuery
-from dpsql.evaluation.evaluate import Evaluated, columns_of, evaluate
+from dpsql.evaluation.components import columns_of
+from dpsql.evaluation.evaluate import Evaluated, evaluate
 from dpsql.evaluation.lookups import Loaded
 from dpsql.evaluation.result import Result
 from dpsql.evaluation.sandbox import check_syntax, one_scratch

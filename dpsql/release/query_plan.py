@@ -10,7 +10,7 @@ import numpy as np
 
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.errors import InvalidArgument
-from dpsql.evaluation.evaluate import weights_of
+from dpsql.evaluation.weights import weights_of
 from dpsql.language.query import Aggregate
 from dpsql.privacy.curator import linear_scales, linear_variances
 from dpsql.release.answers_frame import range_of
