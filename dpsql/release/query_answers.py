@@ -46,7 +46,7 @@ from dpsql.language.size_bounds import check_sizes
 from dpsql.owner.protect import account_of, as_released, domain_of
 from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import Budget
-from dpsql.privacy.curator import linear_scales, linear_variances
+from dpsql.privacy.linear import linear_scales, linear_variances
 from dpsql.privacy.noise import check_scale
 from dpsql.privacy.pricing import Part, Questions, price
 from dpsql.release.answers_frame import all_groups, answers_frame, as_text
