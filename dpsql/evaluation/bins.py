@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from dpsql.core.domain import Attribute
 from dpsql.core.linear_query import Integers
-from dpsql.engines.duckdb.encoding import edge_texts
+from dpsql.engines.duckdb.ticks import edge_texts
 from dpsql.evaluation.sandbox import scratch
 
 _MOST_STEPS: Final = 200_000  # of one column, taken value by value

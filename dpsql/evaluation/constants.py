@@ -10,7 +10,7 @@ import duckdb
 from sqlglot import exp
 
 from dpsql.core.domain import INTEGER_TYPES, Attribute, decimal_scale
-from dpsql.engines.duckdb.encoding import tick
+from dpsql.engines.duckdb.ticks import tick
 from dpsql.errors import DpsqlError, InvalidQuery
 from dpsql.evaluation.bins import all_tried
 from dpsql.evaluation.constancy import operands_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from dpsql.engines.duckdb.encoding import data_type
+from dpsql.engines.duckdb.types import data_type
 
 
 def without_lookups(tree: exp.Expr) -> exp.Expr:

@@ -21,8 +21,8 @@ from sqlglot import exp
 
 from dpsql.core.names import fold
 from dpsql.engines.duckdb.catalog import Source
-from dpsql.engines.duckdb.encoding import data_type
 from dpsql.engines.duckdb.frames import Columns, shown_as
+from dpsql.engines.duckdb.types import data_type
 from dpsql.errors import InvalidQuery
 from dpsql.evaluation.evaluate import Evaluated
 from dpsql.evaluation.own_parts import without_lookups

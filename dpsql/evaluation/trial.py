@@ -13,8 +13,9 @@ from sqlglot import exp
 from dpsql.core.domain import Attribute, decimal_scale
 from dpsql.core.names import fold
 from dpsql.engines.duckdb.catalog import Source
-from dpsql.engines.duckdb.encoding import data_type, decode
+from dpsql.engines.duckdb.types import data_type
 from dpsql.errors import InvalidQuery
+from dpsql.evaluation.decode import decode
 from dpsql.evaluation.moments import unit_of
 from dpsql.evaluation.points import Points
 from dpsql.language.expressions import sql_of

@@ -16,7 +16,7 @@ from dpsql.core.formula import COLUMN
 from dpsql.core.marginal import Measurement
 from dpsql.engines.duckdb.catalog import find_source
 from dpsql.engines.duckdb.counting import DuckDBCounter
-from dpsql.engines.duckdb.encoding import declare_bins
+from dpsql.engines.duckdb.declare import declare_bins
 from dpsql.errors import DomainTooLarge
 from dpsql.evaluation.moments import Branch, moments_of
 from dpsql.fitting.projection import _layout, _Program, device_grid  # the compiled query itself
