@@ -19,7 +19,7 @@ REFUSED = {
 @pytest.fixture
 def silent(monkeypatch):
     for kind in ("gaussian", "laplace"):
-        monkeypatch.setattr(f"dpsql.privacy.curator.discrete_{kind}", lambda v, n, e=None: np.zeros(n, np.int64))
+        monkeypatch.setattr(f"dpsql.privacy.asking.discrete_{kind}", lambda v, n, e=None: np.zeros(n, np.int64))
 
 
 def prepare(db, kind: str = "BIGINT") -> None:
@@ -37,7 +37,7 @@ def test_bins_of_too_many_steps_are_refused(db, how, kind):
 
 def test_too_wide_a_domain_of_an_earlier_version_is_refused_before_the_charge(db, monkeypatch):
     prepare(db)
-    monkeypatch.setattr("dpsql.engines.duckdb.encoding._MOST_TICKS", 2**64)
+    monkeypatch.setattr("dpsql.engines.duckdb.declare._MOST_TICKS", 2**64)
     db.domain("t", "a", nulls=False, **REFUSED["one bin"])
     monkeypatch.undo()
     for call in ("dp_query('SELECT sum(a) FROM t WHERE a > 0', epsilon := 1)", "dp_synthesize('t', epsilon := 1)"):

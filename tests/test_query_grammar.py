@@ -18,7 +18,7 @@ from dpsql.books.publication import typed_answers
 from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.engines.duckdb.frames import shown_as
 from dpsql.errors import DpsqlError
-from dpsql.privacy.curator import exact_answers
+from dpsql.privacy.linear import exact_answers
 from dpsql.release.answers_frame import answers_frame
 from dpsql.release.intervals import Noisy
 from dpsql.release.query_answers import QueryRequest, resolve_query

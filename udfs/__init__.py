@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .bridge import TableFunction
+from .bridge.declare import TableFunction
 from .dp_budget import DpBudget
 from .dp_constraint import DpConstraint
 from .dp_domain import DpDomain

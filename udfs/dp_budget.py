@@ -6,7 +6,7 @@ from dpsql.books.accounts import list_accounts
 from dpsql.books.store import Books, catalogs_with_books
 from dpsql.privacy.account import Account
 
-from .bridge import Call, Relation, TableFunction
+from .bridge.declare import Call, Relation, TableFunction
 from .extension import Instance
 from .relations import Computed, prefix
 

@@ -10,7 +10,7 @@ from dpsql.evaluation.constraints import parse_predicate
 from dpsql.evaluation.sandbox import stopped_by
 from dpsql.owner.protect import constrain, tried_on, unconstrain
 
-from .bridge import Call, Parameter, Relation, TableFunction
+from .bridge.declare import Call, Parameter, Relation, TableFunction
 from .extension import Instance
 from .interrupts import looking_up, watched
 from .relations import Computed

@@ -12,7 +12,7 @@ from dpsql.owner.protect import declaration, record
 from dpsql.release.discovery import DiscoveryRequest, discover, resolve_discovery
 from dpsql.release.quality import outside_share
 
-from .bridge import Call, Parameter, Relation, TableFunction
+from .bridge.declare import Call, Parameter, Relation, TableFunction
 from .extension import Instance
 from .interrupts import looking_up, watched
 from .relations import Computed

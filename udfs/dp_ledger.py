@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .bridge import Call, Parameter, Relation, TableFunction
+from .bridge.declare import Call, Parameter, Relation, TableFunction
 from .extension import Instance
 from .relations import BooksQuery
 

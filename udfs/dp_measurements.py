@@ -12,7 +12,7 @@ from dpsql.core.names import shorten
 from dpsql.errors import InvalidArgument, UnknownName
 from dpsql.release.request import LONGEST_NAME
 
-from .bridge import Call, Parameter, Relation, TableFunction
+from .bridge.declare import Call, Parameter, Relation, TableFunction
 from .extension import Instance
 from .relations import rows_query
 

@@ -17,7 +17,7 @@ from dpsql.release.query_answers import QueryRequest, resolve_query
 from dpsql.release.query_plan import least_epsilon, plan_answers, smallest
 from dpsql.release.request import DEFAULT_MECHANISM
 
-from .bridge import Call, Parameter, Relation, TableFunction
+from .bridge.declare import Call, Parameter, Relation, TableFunction
 from .dp_synthesize import REQUEST_PARAMETERS, request_of
 from .extension import Instance
 from .interrupts import looking_up

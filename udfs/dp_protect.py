@@ -11,7 +11,7 @@ from dpsql.engines.duckdb.catalog import find_source
 from dpsql.owner.protect import protect
 from dpsql.privacy.accounting import account_budget
 
-from .bridge import Call, Parameter, Relation, TableFunction
+from .bridge.declare import Call, Parameter, Relation, TableFunction
 from .extension import Instance
 from .relations import Computed
 

@@ -15,7 +15,7 @@ from dpsql.release.pipeline import produce
 from dpsql.release.query_answers import MOST_SHOWN, QueryRequest, ResolvedQuery, resolve_query
 from dpsql.runtime.process_settings import deep_recursion
 
-from .bridge import Call, Parameter, Relation, TableFunction
+from .bridge.declare import Call, Parameter, Relation, TableFunction
 from .extension import Instance
 from .interrupts import looking_up, watched
 from .relations import rows_query

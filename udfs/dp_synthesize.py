@@ -13,7 +13,7 @@ from dpsql.release.pipeline import produce
 from dpsql.release.request import DEFAULT_MECHANISM, Request
 from dpsql.release.synthesis import Resolved, resolve
 
-from .bridge import Call, Parameter, Relation, TableFunction
+from .bridge.declare import Call, Parameter, Relation, TableFunction
 from .extension import Instance
 from .interrupts import looking_up, watched
 

@@ -24,7 +24,9 @@ from dpsql.engines.duckdb.catalog import SEAL, current_schema
 from dpsql.engines.duckdb.settings import owned, pin, remember, seal, statements
 from dpsql.errors import DpsqlError, InternalError, Interrupted, InvalidArgument, NotOwner
 
-from . import bridge, capi
+from .bridge import callbacks, capi
+from .bridge.connections import Connections
+from .bridge.declare import Call, Query, Relation, TableFunction
 
 Rows = Sequence[Sequence[Any]]
 PATH = Path(__file__).parent / "native" / "dpsql.duckdb_extension"
@@ -39,7 +41,7 @@ _BUSY: Final = (
 _lock = threading.RLock()
 
 
-class InstanceNumber(bridge.TableFunction):
+class InstanceNumber(TableFunction):
     """`dpsql_instance()`: which `Instance` of this process a connection belongs to."""
 
     name = "dpsql_instance"
@@ -47,9 +49,9 @@ class InstanceNumber(bridge.TableFunction):
     def __init__(self, number: int) -> None:
         self._number = number
 
-    def bind(self, call: bridge.Call) -> bridge.Relation:
+    def bind(self, call: Call) -> Relation:
         """See `TableFunction.bind`."""
-        return bridge.Query(f"SELECT {self._number:d}::BIGINT AS number")
+        return Query(f"SELECT {self._number:d}::BIGINT AS number")
 
 
 class _Guard:
@@ -62,7 +64,7 @@ class _Guard:
 class Instance:
     """One DuckDB instance (an open database) with our functions in it."""
 
-    def __init__(self, make_functions: Callable[[Instance], Sequence[bridge.TableFunction]]) -> None:
+    def __init__(self, make_functions: Callable[[Instance], Sequence[TableFunction]]) -> None:
         self._make_functions = make_functions
         self._users: list[weakref.ref[duckdb.DuckDBPyConnection]] = []
         self._guards = 0
@@ -73,7 +75,7 @@ class Instance:
         self._owned: dict[str, str] = {}
         self.interrupts = 0
         self.owner = True
-        self.connections: bridge.Connections | None = None
+        self.connections: Connections | None = None
 
     def load(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Run LOAD, which calls back with the instance's handle, and register the functions."""
@@ -83,9 +85,9 @@ class Instance:
         def on_load(database: int) -> int:
             try:
                 handle = C.cast(database, C.POINTER(C.c_void_p))[0]
-                self.connections = bridge.Connections(handle)
+                self.connections = Connections(handle)
                 functions = [*self._make_functions(self), InstanceNumber(id(self))]
-                self._numbers = bridge.register(self.connections, functions)
+                self._numbers = callbacks.register(self.connections, functions)
             except BaseException as error:
                 failure.append(error)
                 return 1
@@ -128,7 +130,7 @@ class Instance:
         if self._guards == 0 and self in _instances and self.connections is not None:
             _instances.remove(self)
             self.connections.close()
-            bridge.forget(self._numbers)
+            callbacks.forget(self._numbers)
 
     def _close_idle(self) -> None:
         with suppress(IndexError):  # another thread was faster
@@ -239,7 +241,7 @@ _instances: list[Instance] = []
 
 def install(
     connection: duckdb.DuckDBPyConnection,
-    make_functions: Callable[[Instance], Sequence[bridge.TableFunction]],
+    make_functions: Callable[[Instance], Sequence[TableFunction]],
     *,
     owner: bool | None = None,
 ) -> Instance:

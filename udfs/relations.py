@@ -15,7 +15,7 @@ from dpsql.books.statements import qualified, read, with_constants
 from dpsql.books.store import Books, catalogs_with_books
 from dpsql.engines.duckdb.catalog import current_schema
 
-from .bridge import Relation
+from .bridge.declare import Relation
 from .extension import Instance
 
 Columns = Mapping[str, str]

@@ -30,7 +30,7 @@ from dpsql.release.request import Request
 from dpsql.release.synthesis import Resolved, resolve
 from dpsql.runtime.progress import breaking
 from dpsql.udfs import functions
-from dpsql.udfs.bridge import REQUIRED, Call, TableFunction
+from dpsql.udfs.bridge.declare import REQUIRED, Call, TableFunction
 from dpsql.udfs.dp_budget import DpBudget
 from dpsql.udfs.dp_ledger import DpLedger
 from dpsql.udfs.dp_measurements import DpMeasurements

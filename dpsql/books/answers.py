@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from dpsql.core.marginal import Measurement
 from dpsql.core.threshold import Threshold
-from dpsql.privacy.curator import Answer, Query
+from dpsql.privacy.journal import Answer, Query
 
 COLUMNS: Final = (
     *("number", "question", "kind", "columns", "shape", "noise", "variance", "stddev", "rho", "selection", "digest"),

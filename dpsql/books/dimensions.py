@@ -16,7 +16,7 @@ from dpsql.books.reads import is_public, snapshot
 from dpsql.engines.duckdb.frames import from_rows
 from dpsql.errors import InvalidQuery
 from dpsql.evaluation.lookups import Loaded
-from dpsql.language.query import Dimension
+from dpsql.language.scope import Dimension
 
 _MOST_ROWS: Final = 200_000
 

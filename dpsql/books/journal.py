@@ -16,7 +16,7 @@ from dpsql.books.answers import COLUMNS, Cells, answers_from, cells_of, digest, 
 from dpsql.books.statements import qualified
 from dpsql.books.store import Books
 from dpsql.errors import BooksError, DpsqlError
-from dpsql.privacy.curator import Answer
+from dpsql.privacy.journal import Answer
 
 
 def append_answers(books: Books, release: str, answers: Sequence[Answer]) -> None:

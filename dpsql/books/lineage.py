@@ -14,7 +14,7 @@ from dpsql.books.public import is_protected
 from dpsql.core.names import quote
 from dpsql.engines.duckdb.catalog import FoundView, Source, current_schema, find_parts
 from dpsql.errors import InvalidQuery
-from dpsql.language.query import Catalog, Scope
+from dpsql.language.scope import Catalog, Scope
 from dpsql.runtime.process_settings import deep_recursion
 
 
@@ -33,7 +33,7 @@ class Tables:
     known: Source | None = None
 
     def find(self, table: exp.Table) -> Scope | tuple[exp.Query, Catalog]:
-        """See `dpsql.language.query.Catalog.find`. A view's names are looked up where the view is."""
+        """See `dpsql.language.scope.Catalog.find`. A view's names are looked up where the view is."""
         try:
             source = self._source(table)
         except FoundView as view:
@@ -49,7 +49,7 @@ class Tables:
         return find_parts(self.cursor, names, catalog, schema, known=self.known)
 
     def public(self, table: exp.Table) -> tuple[Source, Sequence[tuple[str, str]]]:
-        """See `dpsql.language.query.Catalog.public`."""
+        """See `dpsql.language.scope.Catalog.public`."""
         source = self._source(table)
         if is_protected(self.cursor, source):
             raise InvalidQuery(

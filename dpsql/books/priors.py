@@ -21,7 +21,7 @@ from dpsql.core.domain import Attribute, Domain
 from dpsql.core.names import fold, pick
 from dpsql.core.prior import Prior
 from dpsql.engines.duckdb.catalog import FoundView, Source, find_source
-from dpsql.engines.duckdb.encoding import encode
+from dpsql.engines.duckdb.encode import encode
 from dpsql.errors import InvalidArgument, UnknownName
 
 _MOST_ROWS: Final = 5_000_000

@@ -15,9 +15,11 @@ from dpsql.books.releases import Entry, rows_table
 from dpsql.books.store import Books
 from dpsql.core.domain import Attribute, decimal_scale, fields_of
 from dpsql.engines.duckdb.catalog import Source
-from dpsql.engines.duckdb.encoding import data_type, decode, from_tick, released_columns
 from dpsql.engines.duckdb.frames import Columns, from_rows, length, shown_as
+from dpsql.engines.duckdb.ticks import from_tick
+from dpsql.engines.duckdb.types import data_type
 from dpsql.errors import BooksError
+from dpsql.evaluation.decode import decode, released_columns
 
 _NOT_READ_BACK: Final = (
     "the {0} of release {1} could not be read back as they were written, so it is not published; nothing is lost: the "

@@ -26,12 +26,12 @@ from dpsql.core.constraint import MOST_TUPLES, Allowed, Constraint, components
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.names import fold, shorten
 from dpsql.engines.duckdb.catalog import Source
-from dpsql.engines.duckdb.encoding import decode
 from dpsql.engines.duckdb.frames import length
 from dpsql.errors import DpsqlError, InvalidArgument, InvalidQuery
+from dpsql.evaluation.decode import decode
 from dpsql.evaluation.sandbox import foreign_word, scratch
-from dpsql.language.query import check_depth
 from dpsql.language.size_bounds import check_sizes
+from dpsql.language.syntax import check_depth
 from dpsql.runtime.process_settings import deep_recursion
 
 _LONGEST: Final = 100_000

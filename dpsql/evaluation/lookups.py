@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import duckdb
 from sqlglot import exp
 
-from dpsql.engines.duckdb.encoding import data_type
 from dpsql.engines.duckdb.frames import Columns, shown_as
-from dpsql.language.query import Dimension
+from dpsql.engines.duckdb.types import data_type
+from dpsql.language.scope import Dimension
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,15 @@ from sqlglot import exp
 
 from dpsql.core.names import fold
 from dpsql.engines.duckdb.catalog import Source
-from dpsql.engines.duckdb.encoding import data_type
 from dpsql.engines.duckdb.frames import Columns, shown_as
+from dpsql.engines.duckdb.types import data_type
 from dpsql.errors import InvalidQuery
-from dpsql.evaluation.evaluate import Evaluated, weights_of, without_lookups
+from dpsql.evaluation.evaluate import Evaluated
+from dpsql.evaluation.own_parts import without_lookups
 from dpsql.evaluation.sandbox import check_expressions, scratch
-from dpsql.language.query import Query, columns_read, spelled
+from dpsql.evaluation.weights import weights_of
+from dpsql.language.expressions import columns_read, spelled
+from dpsql.language.query import Query
 
 SUFFIXES: Final = ("", "_stderr", "_low", "_high")
 _AGGREGATES: Final = (exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Filter)

@@ -17,7 +17,7 @@ from dpsql.core.marginal import Measurement
 from dpsql.fitting.relaxation import RelaxedTable, simplex_projection
 
 TILE_ROWS: Final = 512
-"""Rows of a tile on a CPU; see `dpsql.fitting.projection`."""
+"""Rows of a tile on a CPU; see `dpsql.fitting.tiles`."""
 RELAXATIONS: Final = ("softmax", "sparsemax")
 _BASE_BYTES: Final = 400_000_000  # Python, DuckDB and JAX themselves
 

@@ -14,7 +14,7 @@ from typing import Final, NoReturn
 from sqlglot import exp
 
 from dpsql.errors import InvalidQuery
-from dpsql.language.query import check_depth
+from dpsql.language.syntax import check_depth
 
 LAVISH: Final = frozenset(
     """printf format bar bitstring list_resize array_resize list_zip array_zip json_transform json_transform_strict

@@ -3,11 +3,11 @@
     parse_workload("SELECT sex, race, count(*) FROM adult GROUP BY sex, race", "adult", domain)
 
 A workload is given as SQL, several statements separated by semicolons, or by shorthands: `all 3-way`, `64 random 3-way
-seed 0`. A statement is any query of `dpsql.language.query`: it stands for the joint distribution of all columns that it
-reads, one for each grouping set, for all that it asks are sums over the cells of those marginals. `SELECT count(*) FROM
-source GROUP BY at_least(2, a, b, c)` is a family of thresholds: for all values at once, how many rows match 2 or more
-of the 3. `SELECT /*+ weight 3 */ …` counts three times as much as others. SQL is parsed by sqlglot and never run: what
-cannot be answered is refused with its place in the text.
+seed 0`. A statement is any query of `dpsql.language.analysis`: it stands for the joint distribution of all columns that
+it reads, one for each grouping set, for all that it asks are sums over the cells of those marginals. `SELECT count(*)
+FROM source GROUP BY at_least(2, a, b, c)` is a family of thresholds: for all values at once, how many rows match 2 or
+more of the 3. `SELECT /*+ weight 3 */ …` counts three times as much as others. SQL is parsed by sqlglot and never run:
+what cannot be answered is refused with its place in the text.
 """
 
 from __future__ import annotations
@@ -29,7 +29,11 @@ from dpsql.core.names import ends_with, shorten
 from dpsql.core.threshold import Threshold
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InvalidQuery, InvalidWorkload, UnknownName
-from dpsql.language.query import INSTEAD, Catalog, Scope, analyse, columns_read, first_line
+from dpsql.language.analysis import analyse
+from dpsql.language.expressions import columns_read
+from dpsql.language.refusal import INSTEAD
+from dpsql.language.scope import Catalog, Scope
+from dpsql.language.syntax import first_line
 from dpsql.runtime.process_settings import deep_recursion
 
 _ALL = re.compile(r"\s*all\s+(\d+)-way\s*", re.IGNORECASE)
@@ -168,7 +172,7 @@ class _OneTable:
     domain: Domain
 
     def find(self, table: exp.Table) -> Scope:
-        """See `dpsql.language.query.Catalog.find`."""
+        """See `dpsql.language.scope.Catalog.find`."""
         if not ends_with(self.parts, [part.name for part in table.parts]):
             raise UnknownName(
                 f"the workload reads {table.name!r}, not {self.parts[-1]!r}: a workload is over one table"
@@ -177,7 +181,7 @@ class _OneTable:
         return Scope(self, columns, ())
 
     def public(self, table: exp.Table) -> tuple[Any, Sequence[tuple[str, str]]]:
-        """See `dpsql.language.query.Catalog.public`: no other table is known."""
+        """See `dpsql.language.scope.Catalog.public`: no other table is known."""
         raise UnknownName(f"the workload joins {table.name!r}, which is not known here")
 
 
@@ -189,11 +193,11 @@ class _Only:
     parts: tuple[str, ...]
 
     def public(self, table: exp.Table) -> tuple[Any, Sequence[tuple[str, str]]]:
-        """See `dpsql.language.query.Catalog.public`."""
+        """See `dpsql.language.scope.Catalog.public`."""
         return self.catalog.public(table)
 
     def find(self, table: exp.Table) -> Scope | tuple[exp.Query, Catalog]:
-        """See `dpsql.language.query.Catalog.find`."""
+        """See `dpsql.language.scope.Catalog.find`."""
         found = self.catalog.find(table)
         if not isinstance(found, Scope):
             query, inside = found

@@ -25,7 +25,8 @@ from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge
 from dpsql.fitting.reduced import Codes
 from dpsql.mechanisms.base import register
-from dpsql.mechanisms.lp import ReducedSpace, all_points, functions, whole_promise
+from dpsql.mechanisms.lp import all_points, whole_promise
+from dpsql.mechanisms.reduced_space import ReducedSpace, functions
 
 MOST_RECORDS: Final = 5_000
 

@@ -28,7 +28,7 @@ Source: Gong 2021, Dual Query; Gaboardi et al. 2014 (arXiv:1402.1526).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final
@@ -38,71 +38,26 @@ import numpy.typing as npt
 
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.neighbours import Neighbours
-from dpsql.core.prior import packed
 from dpsql.core.workload import Workload
-from dpsql.errors import DomainTooLarge, InvalidArgument
+from dpsql.errors import InvalidArgument
 from dpsql.fitting.records import Goal, best_record, check_search
-from dpsql.mechanisms.base import (
-    Mechanism,
-    Outcome,
-    PlannedMeasurement,
-    check_range,
-    plan_total,
-    refuse_thresholds,
-    register,
-)
+from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, plan_total, register
+from dpsql.mechanisms.cell_queries import RecordCounts, cells_of, check_cells, uniform_queries
+from dpsql.mechanisms.query_game import MOST_ROUNDS, Parameters, amplified, compared, most_rounds, squares
 from dpsql.models.weighted_rows import SupportModel
-from dpsql.privacy.accounting import simple_epsilon, zcdp_epsilon
+from dpsql.privacy.accounting import zcdp_epsilon
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.pricing import Kind, Questions
 from dpsql.runtime.progress import Progress
 
 _TOTAL_SHARE: Final = Fraction(1, 100)
-_MOST_CELLS: Final = 20_000_000
-_MOST_ROUNDS: Final = 10_000
 _MOST_DRAWS: Final = 100_000_000
 _FEWEST_ROUNDS: Final = 20
 _USUAL_ROUNDS: Final = 300
 _USUAL_SAMPLES: Final = 1000
 _SAMPLING_ERROR: Final = 0.05
 _MOST_SAMPLED: Final = 10_000_000
-
-
-@dataclass(frozen=True)
-class Parameters:
-    """How a run plays.
-
-    Attributes:
-        rounds: T.
-        samples: s, queries drawn in each round.
-        unit: η²/2n², exact; a draw of round t costs (t − 1)² of it.
-    """
-
-    rounds: int
-    samples: int
-    unit: Fraction
-
-    def draw_cost(self, played: int) -> Fraction:
-        """ρ of one draw after `played` = t − 1 rounds: ε_t²/8 with ε_t = 2η(t − 1)/n."""
-        return self.unit * played**2
-
-    @property
-    def cost(self) -> Fraction:
-        """ρ of the whole run.
-
-        >>> Parameters(rounds=3, samples=10, unit=Fraction(1, 100)).cost
-        Fraction(1, 2)
-        """
-        return self.unit * self.samples * _squares(self.rounds)
-
-    def eta(self, rows: float) -> float:
-        """η for a table of n rows."""
-        return rows * math.sqrt(2 * self.unit)
-
-
-def _squares(rounds: int) -> int:
-    """Σ (t − 1)² over the rounds: T(T − 1)(2T − 1)/6."""
-    return rounds * (rounds - 1) * (2 * rounds - 1) // 6
+_USUAL: Final = {"alpha": 0.2, "beta": 0.05}
 
 
 @register("dualquery")
@@ -154,7 +109,7 @@ class DualQuery(Mechanism):
     def __post_init__(self) -> None:
         """Check the options."""
         if self.rounds is not None:
-            check_range("rounds", self.rounds, 2, _MOST_ROUNDS)
+            check_range("rounds", self.rounds, 2, MOST_ROUNDS)
         if self.eta is not None:
             check_range("eta", self.eta, 1e-9, 1e9)
         if self.samples is not None:
@@ -205,7 +160,7 @@ class DualQuery(Mechanism):
         """How many of n = `rows` rows play: all, or m."""
         if not self.subsample:
             return rows
-        asked = 2 * math.log(4 * _cells(domain, workload) / self.beta) / (self.alpha or _SAMPLING_ERROR) ** 2
+        asked = 2 * math.log(4 * cells_of(domain, workload) / self.beta) / (self.alpha or _SAMPLING_ERROR) ** 2
         return min(rows, self.sample_rows or min(math.ceil(asked), _MOST_SAMPLED))
 
     def parameters(self, domain: Domain, workload: Workload, rho: Fraction, rows: float) -> Parameters:
@@ -221,7 +176,7 @@ class DualQuery(Mechanism):
             return found
         rounds, samples = self._rule(domain, workload, rho, rows)
         if self.eta is None:
-            return Parameters(rounds, samples, rho / (samples * _squares(rounds)))
+            return Parameters(rounds, samples, rho / (samples * squares(rounds)))
         unit = Fraction(self.eta) ** 2 / (2 * Fraction(rows) ** 2)
         found = Parameters(self.rounds or most_rounds(rho / (unit * samples)), samples, unit)
         if found.rounds < 2 or found.cost > rho:
@@ -245,12 +200,12 @@ class DualQuery(Mechanism):
                 rounds, samples = asked.rounds, asked.samples
             else:
                 rounds, samples = self._rule(domain, workload, rho, rows)
-            found = Parameters(rounds, samples, rho / (samples * _squares(rounds)))
+            found = Parameters(rounds, samples, rho / (samples * squares(rounds)))
             return found, f"{dear}; played with eta {found.eta(rows):.4g}, which costs all of it"
 
     def _rule(self, domain: Domain, workload: Workload, rho: Fraction, rows: float) -> tuple[int, int]:
         """T and s where alpha is not given; see the class."""
-        draws = 3 * rows * math.sqrt(6 * rho) / math.log(2 * _cells(domain, workload))
+        draws = 3 * rows * math.sqrt(6 * rho) / math.log(2 * cells_of(domain, workload))
         usual = 3 * math.sqrt(draws) if self.samples is None else draws / self.samples
         rounds = self.rounds or round(min(max(usual, _FEWEST_ROUNDS), _USUAL_ROUNDS))
         samples = self.samples or round(min(max(draws / rounds, 1.0), _USUAL_SAMPLES))
@@ -259,7 +214,7 @@ class DualQuery(Mechanism):
     def _for_alpha(self, domain: Domain, workload: Workload, rows: float, alpha: float) -> Parameters:
         """What accuracy α asks for, save what is given; of a sample half of it, for the sample errs too."""
         alpha = alpha / 2 if self.subsample else alpha
-        rounds = self.rounds or max(2, math.ceil(16 * math.log(2 * _cells(domain, workload)) / alpha**2))
+        rounds = self.rounds or max(2, math.ceil(16 * math.log(2 * cells_of(domain, workload)) / alpha**2))
         records = sum(math.log(attribute.size) for attribute in domain)  # ln|X|
         samples = self.samples or math.ceil(48 * (records + math.log(2 * rounds / self.beta)) / alpha**2)
         eta = alpha / 4 if self.eta is None else self.eta
@@ -286,7 +241,7 @@ class DualQuery(Mechanism):
         rows = max(1.0, float(round(rows)))
         played = self.played_rows(domain, workload, rows)
         units = played / neighbours.cell  # one of them changes all frequencies by 1/units
-        cells = _cells(domain, workload)
+        cells = cells_of(domain, workload)
         try:
             found = self.parameters(domain, workload, rho, units)
         except InvalidArgument as refused:
@@ -356,107 +311,6 @@ class DualQuery(Mechanism):
             counts.add(records[-1])
             progress.advance(1)
         return np.array(records, np.int64)
-
-
-_USUAL: Final = {"alpha": 0.2, "beta": 0.05}
-
-
-class RecordCounts:
-    """How many of the records so far lie in each cell: one dense array for each clique."""
-
-    def __init__(self, domain: Domain, cliques: Sequence[Clique]) -> None:
-        self._domain = domain
-        self._counts = {clique: np.zeros(domain.size(clique), np.int32) for clique in cliques}
-
-    def add(self, record: npt.NDArray[np.int64]) -> None:
-        """One more record, shape (attributes,)."""
-        for clique, counts in self._counts.items():
-            counts[packed(record[None, :], self._domain.names, self._domain, clique)] += 1
-
-    def of(self, clique: Clique) -> npt.NDArray[np.float64]:
-        """The counts of a clique's cells, shape (cells,)."""
-        return self._counts[clique].astype(np.float64)
-
-
-def check_cells(name: str, domain: Domain, workload: Workload) -> None:
-    """Refuse a workload whose cells cannot all be kept, or that is not of marginals only.
-
-    Raises:
-        DomainTooLarge: it has too many cells.
-        InvalidArgument: it has thresholds.
-    """
-    refuse_thresholds(name, workload)
-    cells = _cells(domain, workload)
-    if cells > _MOST_CELLS:
-        raise DomainTooLarge(
-            f"the workload has {cells:.3g} cells, of which {name} scores each one: at most {_MOST_CELLS} fit. Ask for "
-            "fewer or smaller marginals, declare coarser domains, or say mechanism := 'projection'"
-        )
-
-
-def _cells(domain: Domain, workload: Workload) -> int:
-    return sum(domain.size(clique) for clique in workload.cliques)
-
-
-def uniform_queries(
-    domain: Domain, cliques: Sequence[Clique], count: int, generator: np.random.Generator
-) -> list[tuple[tuple[Clique, int], int]]:
-    """Cells, each with a sign, as `sample_cells` returns them when all are as likely."""
-    ends = np.cumsum([domain.size(clique) for clique in cliques])
-    cells = generator.integers(0, int(ends[-1]), count)
-    places = np.searchsorted(ends, cells, side="right")
-    signs = 1 - 2 * generator.integers(0, 2, count)
-    return [
-        ((cliques[place], int(cell - ends[place] + domain.size(cliques[place]))), int(sign))
-        for place, cell, sign in zip(places, cells, signs, strict=True)
-    ]
-
-
-def most_rounds(budget: Fraction) -> int:
-    """The largest T with T(T − 1)(2T − 1)/6 ≤ `budget`, at most 10,000.
-
-    >>> [most_rounds(Fraction(squares)) for squares in (0, 1, 4, 5)]
-    [1, 2, 2, 3]
-    """
-    low, high = 1, _MOST_ROUNDS
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if _squares(middle) <= budget else (low, middle - 1)
-    return low
-
-
-def compared(found: Parameters, rows: float) -> str:
-    """The ε of a run by the four analyses, at δ = 1/n², in words."""
-    delta, eta = 1 / max(2.0, rows) ** 2, found.eta(rows)
-    by_note = simple_epsilon(4 * found.cost, delta)  # ε_t²/2 for each draw, where ε_t²/8 is enough
-    return (
-        f"epsilon at delta 1/n² for n = {rows:g} by this analysis {zcdp_epsilon(found.cost, delta):.4g}, by the "
-        f"note's {by_note:.4g}, by the original paper's {original_epsilon(found, rows, delta):.4g}; pure (delta 0) "
-        f"{eta * found.rounds * (found.rounds - 1) * found.samples / rows:.4g}"
-    )
-
-
-def original_epsilon(found: Parameters, rows: float, delta: float) -> float:
-    """ε by Gaboardi et al. 2014: advanced composition of s(T − 1) draws, each as if it were of the last round."""
-    each = 2 * found.eta(rows) * (found.rounds - 1) / rows
-    draws = found.samples * (found.rounds - 1)
-    linear = draws * math.expm1(each) if each < 700 else math.inf
-    return each * (math.sqrt(-2 * draws * math.log(delta)) + linear)
-
-
-def amplified(epsilon: Callable[[float], float], share: float, delta: float) -> float:
-    """ε at δ of a mechanism on a uniform sample without replacement, for one row replaced.
-
-    Args:
-        epsilon: ε_m of the mechanism on the sample, for a δ_m.
-        share: m/n.
-        delta: δ of the whole, (m/n)·δ_m.
-
-    >>> round(amplified(lambda delta: 1.0, 0.1, 1e-9), 4)
-    0.1586
-    """
-    inner = epsilon(min(delta / share, 0.5))
-    return inner + math.log(share + (1 - share) * math.exp(-inner))  # ln(1 + share·(e^inner − 1)), without overflow
 
 
 def _shown(value: float) -> str:

@@ -33,7 +33,7 @@ from dpsql.core.prior import project_rows
 from dpsql.core.workload import Workload
 from dpsql.fitting.records import Goal, perturbed_leaders, random_records
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, plan_total, register
-from dpsql.mechanisms.dualquery import check_cells
+from dpsql.mechanisms.cell_queries import check_cells
 from dpsql.models.weighted_rows import SupportModel
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.pricing import Kind, Questions

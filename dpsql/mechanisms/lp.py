@@ -5,9 +5,7 @@ r"""LP: a density on a reduced space whose answers are as near as possible to no
     h*                  = argmin over densities h on Ω* of  max_f |Σ_i f(z_i)·h_i − ã_f|, a linear program
     Y                   rows drawn from h*
 
-The questions share ε so that its parts add up to ε exactly. With s_j the part of question j, Σs_j = 1:
-
-    ρ = Σ_j (s_j·ε)²/2 = Q·ε²/2,  Q = Σs_j²,   and question j asks for ρ·s_j²/Q
+`dpsql.mechanisms.reduced_space` says how the questions share ε.
 
 Theorem 2.3. Let |F| count the cells and the constant 1, noise of at most δ on all of them with probability 1 − γ (for
 Laplace noise δ = (b/n)·ln(|F|/γ)), n ≥ δ⁻²·ln(|F|/γ), m ≥ δ⁻²·K·|F|/γ, δ ≤ 1/2, γ < 1/4. If the rows are drawn from a ν
@@ -23,36 +21,26 @@ where earlier releases measured something, ã by least squares from all of it.
 
 from __future__ import annotations
 
-import itertools
 import math
-from abc import abstractmethod
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.core.domain import Clique, Domain
-from dpsql.core.marginal import Measurement, NoiseName
+from dpsql.core.domain import Domain
+from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.prior import Prior
 from dpsql.core.workload import Workload
-from dpsql.errors import DomainTooLarge, InvalidArgument
-from dpsql.evidence.earlier_releases import combined, light, reused, sharpened, usable
-from dpsql.evidence.occupied import occupied
-from dpsql.fitting.reduced import OBJECTIVES, Codes, nearest_density, statistics
-from dpsql.fitting.settings import best_total, one_way_prior
-from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, register
-from dpsql.models.weighted_rows import SupportModel
-from dpsql.privacy.accounting import gaussian_variance
-from dpsql.privacy.curator import Curator
-from dpsql.privacy.pricing import Part, Questions
-from dpsql.runtime.progress import Progress
+from dpsql.errors import InvalidArgument
+from dpsql.fitting.reduced import Codes
+from dpsql.fitting.settings import one_way_prior
+from dpsql.mechanisms.base import check_range, check_word, register
+from dpsql.mechanisms.reduced_space import ReducedSpace, functions
 
-TOTAL_SHARE: Final = Fraction(1, 20)
 ONE_WAY_SHARE: Final = Fraction(1, 10)
 SPACES: Final = ("auto", "measured", "prior", "uniform")
 FEWEST_POINTS: Final = 200
@@ -60,215 +48,6 @@ USUAL_POINTS: Final = 1000  # the program takes seconds; 2,000 points take minut
 SUM_POINTS: Final = 400  # of objective l1, which is slower
 _POINTS_SCALE: Final = 150
 _MOST_POINTS: Final = 100_000
-_MOST_CELLS: Final = 50_000_000
-_MOST_REUSED: Final = 3_000_000  # cells for one least-squares estimate
-_MOST_MEMBERSHIPS: Final = 5_000_000  # k·m, the entries of A
-_LONGEST_SECONDS: Final = 600
-
-
-@dataclass(frozen=True)
-class ReducedSpace(Mechanism):
-    """What `lp` and `barak` share: noisy marginals, a space of points, a linear program over densities on it."""
-
-    uses_earlier = True
-    noise: str = "laplace"
-    objective: str = "max"
-    seconds: float = 60.0
-    gamma: float = 0.05
-    bootstrap: bool = False
-
-    def __post_init__(self) -> None:
-        """Check the options."""
-        check_word("noise", self.noise, ("laplace", "gaussian"))
-        check_word("objective", self.objective, OBJECTIVES)
-        check_range("seconds", self.seconds, 0.1, _LONGEST_SECONDS)
-        check_range("gamma", self.gamma, 1e-9, 0.2499)
-
-    @property
-    def _noise(self) -> NoiseName:
-        return "gaussian" if self.noise == "gaussian" else "laplace"
-
-    @property
-    @abstractmethod
-    def one_way_share(self) -> Fraction:
-        """The part of the budget for the 1-way marginals that Ω* is drawn from."""
-
-    @abstractmethod
-    def most_points(self, domain: Domain) -> int:
-        """The most points that Ω* can have."""
-
-    @abstractmethod
-    def points_of(
-        self,
-        domain: Domain,
-        measured: Sequence[Measurement],
-        prior: Prior | None,
-        total: float,
-        noise: float,
-        seed: int,
-    ) -> tuple[Codes, str]:
-        """Ω*, distinct, and where it comes from.
-
-        Args:
-            domain: of the table.
-            measured: noisy marginals, among them the 1-way ones.
-            prior: a public table.
-            total: the number of rows.
-            noise: about the largest noise of all cells (fraction).
-            seed: of the draws.
-        """
-
-    def parts(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> list[tuple[Clique, Fraction]]:
-        """Each question's part of ε (Laplace) or of ρ (Gaussian); they add up to 1. The empty clique is the total."""
-        cliques = workload.needed
-        asked: list[tuple[Clique, Fraction]] = []
-        if not neighbours.total_is_public:
-            asked.append(((), TOTAL_SHARE))
-        used = {name for clique in cliques for name in clique}
-        singles = [(name,) for name in domain.names if name in used and (name,) not in cliques]
-        if singles and self.one_way_share:
-            asked += zip(singles, itertools.repeat(self.one_way_share / len(singles)))
-        rest = 1 - sum((part for _, part in asked), Fraction(0))
-        return [*asked, *zip(cliques, itertools.repeat(rest / len(cliques)))]
-
-    def shares(
-        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction
-    ) -> list[tuple[Clique, Fraction]]:
-        """Each question's ρ; they add up to `rho`."""
-        parts = self.parts(domain, workload, neighbours)
-        if self.noise == "gaussian":
-            return [(clique, rho * part) for clique, part in parts]
-        squares = _squares(parts)
-        each = {part: rho * part**2 / squares for part in {part for _, part in parts}}
-        return [(clique, each[part]) for clique, part in parts]
-
-    def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
-        """See `Mechanism.questions`: Laplace noise shares ε, Gaussian noise ρ."""
-        if self.noise == "gaussian":
-            return Questions.of("gaussian")
-        counted = Counter(part for _, part in self.parts(domain, workload, neighbours))  # most parts are equal
-        return Questions.pure(*(Part("laplace", count, part) for part, count in counted.items()))
-
-    def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
-        """Refuse what the noise or the linear program cannot hold; says what would."""
-        cells = sum(domain.size(clique) for clique in workload.needed)
-        if cells > _MOST_CELLS:
-            raise DomainTooLarge(
-                f"the workload has {cells:.3g} cells, {self.name} measures every one of at most {_MOST_CELLS:.3g}: "
-                "ask for fewer or smaller marginals, or declare coarser domains with dp_domain"
-            )
-        entries = len(workload.needed) * self.most_points(domain)
-        if entries > _MOST_MEMBERSHIPS:
-            raise DomainTooLarge(
-                f"{len(workload.needed)} marginals of {self.most_points(domain)} points make a linear program of "
-                f"{entries:.3g} entries, of at most {_MOST_MEMBERSHIPS:.3g}: ask for fewer marginals or points"
-            )
-
-    def footprint(self, domain: Domain, workload: Workload) -> int:
-        """See `Mechanism.footprint`."""
-        cells = sum(domain.size(clique) for clique in workload.needed)
-        return 300_000_000 + 24 * cells + 400 * len(workload.needed) * self.most_points(domain)
-
-    def plan(
-        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
-    ) -> Sequence[PlannedMeasurement]:
-        """See `Mechanism.plan`; the last lines are what the theorems say."""
-        needed, planned = set(workload.needed), []
-        shares = self.shares(domain, workload, neighbours, rho)
-        for clique, share in shares:
-            note = "measured" if clique in needed else "for the points of the reduced space"
-            stddev = self._stddev(neighbours, share)
-            note = note if clique else "the number of rows"
-            planned.append(PlannedMeasurement(clique, domain.size(clique), stddev, float(share), note))
-        noise = self.largest_noise(domain, workload, neighbours, shares[-1][1], rows)
-        told = [
-            *self.privacy_theorem(domain, workload, neighbours, rho, noise, rows),
-            self.promise(domain, workload, neighbours, noise, rows),
-        ]
-        return [*planned, *(PlannedMeasurement(("(promise)",), 0, None, 0.0, note) for note in told)]
-
-    def privacy_theorem(
-        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, noise: float, rows: float
-    ) -> list[str]:
-        """Theorem 2.2 for about `rows` rows, in words; nothing for Gaussian noise, which it does not know."""
-        if self.noise == "gaussian":
-            return []
-        count = functions(domain, workload)
-        squares = _squares(self.parts(domain, workload, neighbours))
-        epsilon = math.sqrt(2 * rho / squares)
-        least = math.ceil(2 * count * math.log(count / self.gamma) / (epsilon * noise))
-        return [
-            f"Theorem 2.2 with |F| = {count}, gamma = {self.gamma:g}, epsilon = {epsilon:.4g}, delta = {noise:.3g}: to "
-            f"measure every cell by itself with that noise would want n >= {least} rows, there are about {rows:g}. "
-            "Whole marginals are measured, whose noise follows from epsilon: this release is epsilon-DP for every n"
-        ]
-
-    def _stddev(self, neighbours: Neighbours, rho: Fraction) -> float:
-        """Of each cell's noise (rows)."""
-        if self.noise == "gaussian":
-            return math.sqrt(gaussian_variance(rho, neighbours.marginal_l2_squared))
-        return neighbours.marginal_l1 / math.sqrt(rho)  # √2·Δ₁/ε with ε = √(2ρ)
-
-    def largest_noise(
-        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
-    ) -> float:
-        """δ (fraction): what the noise of no cell exceeds with probability 1 − γ, for marginals of `rho` each."""
-        stddev = self._stddev(neighbours, rho) / max(1.0, rows)
-        many = functions(domain, workload) / self.gamma
-        return stddev * (
-            math.sqrt(2 * math.log(2 * many)) if self.noise == "gaussian" else math.log(many) / math.sqrt(2)
-        )
-
-    @abstractmethod
-    def promise(self, domain: Domain, workload: Workload, neighbours: Neighbours, noise: float, rows: float) -> str:
-        """What is proven of the accuracy for about `rows` rows, in words."""
-
-    def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
-        """See `Mechanism.run`."""
-        domain, neighbours = curator.domain, curator.neighbours
-        self.refuse_without(curator.prior)
-        shares = self.shares(domain, workload, neighbours, rho)
-        total = curator.total(shares[0][1], self._noise)
-        measured = curator.measure([(clique, share) for clique, share in shares if clique], self._noise)
-        held = occupied(domain, measured)
-        asked, domain, measured = domain, held.domain, held.measurements(measured)
-        room = _MOST_REUSED if sum(len(m.values) for m in measured) <= _MOST_REUSED else 0
-        earlier = usable(
-            held.measurements(curator.earlier), [total, *measured], domain, min(_MOST_CELLS, room), room=room
-        )
-        earlier = light(domain, measured, earlier)
-        rows = best_total([total, *combined(measured, earlier)])
-        own, measured = measured, sharpened(domain, measured, earlier)
-        less = max(after.stddev / before.stddev for after, before in zip(measured, own, strict=True))
-        noise = less * self.largest_noise(asked, workload, neighbours, shares[-1][1], rows)
-        points, origin = self.points_of(domain, measured, held.known(curator.prior).prior, rows, noise, seed)
-        answers = [m for m in measured if m.clique in set(workload.needed)]
-        facts = statistics(domain, points, answers, rows, merge=self.objective == "max")
-        progress.stage("solving the linear program")
-        found = nearest_density(facts, self.objective, self.seconds, progress)
-        report: dict[str, Any] = {
-            "marginals": len(answers),
-            "total": round(rows),
-            "points": len(points),
-            "space": origin,
-            "cells": facts.cells,
-            "cells_without_a_point": facts.empty_cells,
-            "largest_answer_without_a_point": round(facts.empty, 6),
-            "error": round(found.error, 6),
-            "least_error": round(found.bound, 6),
-            "programs": found.rounds,
-            **reused(earlier),
-        }
-        if not found.optimal:
-            report["warning"] = (
-                f"the linear program was not solved in {self.seconds:g} seconds: the answers are within "
-                f"{found.error:.3g} of the noisy ones, no density on these points has less than {found.bound:.3g}; "
-                "ask for fewer points or more seconds"
-            )
-        return Outcome(held.model(SupportModel(domain, points, found.weights, rows, self.bootstrap)), report)
-
-    def refuse_without(self, prior: Prior | None) -> None:
-        """Refuse a request whose space needs a prior that is not there, before any question."""
 
 
 @register("lp")
@@ -408,16 +187,6 @@ class LP(ReducedSpace):
         if not self.bootstrap:
             missing.append("rows drawn independently (bootstrap := true)")
         return f". It is an indication only, for it supposes {', '.join(missing)}" if missing else ""
-
-
-def _squares(parts: Sequence[tuple[Clique, Fraction]]) -> Fraction:
-    """Σ part²; most parts are equal."""
-    return sum((count * part**2 for part, count in Counter(part for _, part in parts).items()), Fraction(0))
-
-
-def functions(domain: Domain, workload: Workload) -> int:
-    """|F|: the cells of all marginals, and the constant 1."""
-    return 1 + sum(domain.size(clique) for clique in workload.needed)
 
 
 def whole_promise(noise: float, sampling: float, gamma: float) -> str:

@@ -39,7 +39,9 @@ from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.evidence.earlier_releases import reused, usable
 from dpsql.evidence.occupied import Occupied, occupied
-from dpsql.fitting.graphical import Fit, Tree, fit_graph, load_mbi, maximal, model_megabytes
+from dpsql.fitting.graphical import Fit, fit_graph
+from dpsql.fitting.junction_tree import Tree
+from dpsql.fitting.mbi_package import load_mbi, maximal, model_megabytes
 from dpsql.fitting.relaxation import Blocks
 from dpsql.fitting.settings import best_total, one_way_prior
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, plan_total, register

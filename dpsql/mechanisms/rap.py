@@ -35,7 +35,8 @@ from dpsql.fitting.settings import Settings, best_total
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, register
 from dpsql.models.relaxed import RelaxedModel
 from dpsql.privacy.accounting import gaussian_variance
-from dpsql.privacy.curator import Curator, Query
+from dpsql.privacy.curator import Curator
+from dpsql.privacy.journal import Query
 from dpsql.privacy.pricing import Conversion, Questions
 from dpsql.runtime.progress import Progress
 

@@ -17,7 +17,7 @@ from dpsql.core.names import quote
 from dpsql.core.neighbours import Neighbours
 from dpsql.engines.duckdb.catalog import Column, Source, enum_values
 from dpsql.engines.duckdb.cursors import Cursor
-from dpsql.engines.duckdb.encoding import (
+from dpsql.engines.duckdb.declare import (
     automatic,
     can_not_be_listed,
     check_range,

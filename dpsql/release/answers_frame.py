@@ -10,9 +10,11 @@ import numpy.typing as npt
 
 from dpsql.core.domain import decimal_scale
 from dpsql.engines.duckdb.frames import Columns
-from dpsql.evaluation.evaluate import Evaluated, weights_of
+from dpsql.evaluation.evaluate import Evaluated
 from dpsql.evaluation.result import Result, steps_of_ten
-from dpsql.language.query import Query, columns_read
+from dpsql.evaluation.weights import weights_of
+from dpsql.language.expressions import columns_read
+from dpsql.language.query import Query
 from dpsql.release.intervals import Noisy, plain, ratio
 
 _SILENT: Final = 3.0  # standard deviations of noise that hide a group of NULL

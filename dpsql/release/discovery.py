@@ -31,14 +31,8 @@ from dpsql.books.store import Books
 from dpsql.core.domain import Attribute, Domain, attribute_from, equal_width, kind_of, public_type
 from dpsql.engines.duckdb.catalog import Column, Source, enum_values, find_source
 from dpsql.engines.duckdb.cursors import Cursor
-from dpsql.engines.duckdb.encoding import (
-    automatic,
-    can_not_be_listed,
-    canonical,
-    declare_bins,
-    declare_values,
-    edge_texts,
-)
+from dpsql.engines.duckdb.declare import automatic, can_not_be_listed, declare_bins, declare_values
+from dpsql.engines.duckdb.ticks import canonical, edge_texts
 from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.owner.protect import account_of, check_stored
 from dpsql.privacy.account import Account

@@ -25,7 +25,7 @@ from dpsql.core.domain import Attribute, Clique
 from dpsql.core.marginal import Measurement
 from dpsql.engines.duckdb.frames import Columns
 from dpsql.errors import InvalidArgument
-from dpsql.evaluation.evaluate import weights_of
+from dpsql.evaluation.weights import weights_of
 from dpsql.evidence.earlier_releases import consistent
 from dpsql.release.answers_frame import answers_frame
 from dpsql.release.intervals import Noisy

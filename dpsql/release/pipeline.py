@@ -34,7 +34,8 @@ from dpsql.errors import DpsqlError, Interrupted
 from dpsql.evaluation.sandbox import stopped_by
 from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import Budget
-from dpsql.privacy.curator import Answer, Curator
+from dpsql.privacy.curator import Curator
+from dpsql.privacy.journal import Answer
 from dpsql.privacy.noise import Entropy, system_entropy
 from dpsql.privacy.pricing import Questions
 from dpsql.release.guarantee import promise
@@ -262,7 +263,7 @@ def _curator(
 
 @dataclass(frozen=True)
 class BooksJournal:
-    """The curator's journal, kept in the books: see `dpsql.privacy.curator.Journal`."""
+    """The curator's journal, kept in the books: see `dpsql.privacy.journal.Journal`."""
 
     books: Books
     entry: Entry

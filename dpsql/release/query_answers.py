@@ -33,16 +33,20 @@ from dpsql.engines.duckdb.catalog import Source, find_parts
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.frames import length
 from dpsql.errors import DomainTooLarge, DpsqlError, InvalidArgument, InvalidQuery
-from dpsql.evaluation.evaluate import Evaluated, columns_of, evaluate
+from dpsql.evaluation.components import columns_of
+from dpsql.evaluation.evaluate import Evaluated, evaluate
 from dpsql.evaluation.lookups import Loaded
 from dpsql.evaluation.result import Result
 from dpsql.evaluation.sandbox import check_syntax, one_scratch
-from dpsql.language.query import Query, columns_read, parse_query, refuse, sql_of
+from dpsql.language.analysis import parse_query
+from dpsql.language.expressions import columns_read, sql_of
+from dpsql.language.query import Query
+from dpsql.language.refusal import refuse
 from dpsql.language.size_bounds import check_sizes
 from dpsql.owner.protect import account_of, as_released, domain_of
 from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import Budget
-from dpsql.privacy.curator import linear_scales, linear_variances
+from dpsql.privacy.linear import linear_scales, linear_variances
 from dpsql.privacy.noise import check_scale
 from dpsql.privacy.pricing import Part, Questions, price
 from dpsql.release.answers_frame import all_groups, answers_frame, as_text

@@ -10,9 +10,9 @@ import numpy as np
 
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.errors import InvalidArgument
-from dpsql.evaluation.evaluate import weights_of
+from dpsql.evaluation.weights import weights_of
 from dpsql.language.query import Aggregate
-from dpsql.privacy.curator import linear_scales, linear_variances
+from dpsql.privacy.linear import linear_scales, linear_variances
 from dpsql.release.answers_frame import range_of
 from dpsql.release.intervals import Noisy, least_count, ratio, reach_of
 from dpsql.release.query_answers import QueryRequest, ResolvedQuery, resolve_query

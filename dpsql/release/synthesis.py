@@ -30,9 +30,9 @@ from dpsql.core.workload import Workload
 from dpsql.engines.duckdb.catalog import Source, current_schema, find_source
 from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.engines.duckdb.cursors import Cursor
-from dpsql.engines.duckdb.encoding import released_columns
 from dpsql.errors import DpsqlError, InvalidArgument, InvalidWorkload
 from dpsql.evaluation.constraints import find_allowed, refuse_impossible, settle_bins
+from dpsql.evaluation.decode import released_columns
 from dpsql.evaluation.sandbox import check_syntax
 from dpsql.evidence.earlier_releases import consistent
 from dpsql.evidence.occupied import Occupied, occupied

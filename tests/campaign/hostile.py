@@ -17,7 +17,8 @@ import duckdb
 
 import dpsql
 from dpsql.errors import DpsqlError
-from dpsql.language.query import Scope, parse_query
+from dpsql.language.analysis import parse_query
+from dpsql.language.scope import Scope
 from dpsql.release.query_answers import QueryRequest, resolve_query
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "workload"

@@ -29,7 +29,7 @@ from dpsql.core.neighbours import Neighbours
 from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.engines.duckdb.units import Bound
 from dpsql.mechanisms.base import registered
-from dpsql.privacy import curator as curator_module
+from dpsql.privacy import asking, linear
 from dpsql.privacy.curator import Curator
 from dpsql.release import pipeline
 from dpsql.runtime.progress import Quiet
@@ -214,13 +214,13 @@ def found(monkeypatch) -> Found:
     known = Found([])
 
     def silently(name, quiet):
-        loud = getattr(curator_module, name)
+        loud = getattr(asking, name)
 
         def draw(given, *arguments):
             silent = any(isinstance(argument, Silent) for argument in arguments)
             return quiet(given, *arguments) if silent else loud(given, *arguments)
 
-        monkeypatch.setattr(curator_module, name, draw)
+        monkeypatch.setattr(asking, name, draw)
 
     def choose(scores, rate, count, entropy, *_):
         entropy.scores.append((scores.astype(float), rate))
@@ -327,8 +327,8 @@ def test_a_cap_on_rows_that_is_ignored_is_noticed(tables, found, monkeypatch):
 
 
 def test_a_weight_that_is_doubled_is_noticed(tables, found, monkeypatch):
-    right = curator_module.exact_answers
-    monkeypatch.setattr(curator_module, "exact_answers", lambda *given: [2 * part for part in right(*given)])
+    right = linear.exact_answers
+    monkeypatch.setattr(linear, "exact_answers", lambda *given: [2 * part for part in right(*given)])
     ask(tables, SHAPES["groups"], range(1), "doubled")
     with pytest.raises(AssertionError):
         found.check(EACH, 0.0)

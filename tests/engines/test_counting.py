@@ -16,11 +16,12 @@ from dpsql.core.formula import COLUMN
 from dpsql.core.marginal import Measurement
 from dpsql.engines.duckdb.catalog import find_source
 from dpsql.engines.duckdb.counting import DuckDBCounter
-from dpsql.engines.duckdb.encoding import declare_bins
+from dpsql.engines.duckdb.declare import declare_bins
 from dpsql.errors import DomainTooLarge
 from dpsql.evaluation.moments import Branch, moments_of
-from dpsql.fitting.projection import _layout, _Program, device_grid  # the compiled query itself
 from dpsql.fitting.relaxation import Blocks, RelaxedTable
+from dpsql.fitting.tile_program import TileProgram, device_grid  # the compiled query itself
+from dpsql.fitting.tiles import layout_of
 
 
 @st.composite
@@ -135,8 +136,8 @@ def test_the_compiled_answers_equal_numpy(seed):
         variance = int(generator.integers(1, 9))
         measured.append(Measurement(clique, domain.shape(clique), values, variance, "gaussian", 1))
         expected += float(((table.project(clique) - values / 100) ** 2).sum()) / 2 * 100**2 / variance
-    layout = _layout(blocks, measured, 100.0, 1.0)
-    program = _Program(blocks.sizes, 8, tuple(layout), "softmax", "float32", device_grid(8))
+    layout = layout_of(blocks, measured, 100.0, 1.0)
+    program = TileProgram(blocks.sizes, 8, tuple(layout), "softmax", "float32", device_grid(8))
     tiles = {
         level: tuple(map(jnp.asarray, (t.index, t.offset, t.size, t.weight, t.target, np.int32(t.count))))
         for level, t in layout.items()

@@ -205,8 +205,9 @@ def test_a_fit_that_cannot_meet_the_measurements_says_so():
 EIGHT = """
 import sys; sys.path.insert(0, {folder!r})
 import jax, numpy as np, test_projection as t
-from dpsql.fitting.projection import device_grid, fit_marginals
+from dpsql.fitting.projection import fit_marginals
 from dpsql.fitting.settings import Settings
+from dpsql.fitting.tile_program import device_grid
 from dpsql.runtime.progress import Quiet
 assert len(jax.devices()) == 8, jax.devices()
 print(dict(device_grid(64).shape), dict(device_grid(6).shape))

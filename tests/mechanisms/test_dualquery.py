@@ -17,14 +17,9 @@ from dpsql.core.threshold import Threshold
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InsufficientBudget, InvalidArgument
 from dpsql.fitting.records import Goal, best_record, climb, exact_record, local_record, random_records
-from dpsql.mechanisms.dualquery import (
-    DualQuery,
-    Parameters,
-    RecordCounts,
-    amplified,
-    most_rounds,
-    original_epsilon,
-)
+from dpsql.mechanisms.cell_queries import RecordCounts
+from dpsql.mechanisms.dualquery import DualQuery
+from dpsql.mechanisms.query_game import Parameters, amplified, most_rounds, original_epsilon
 from dpsql.privacy.accounting import selection_rate, simple_epsilon, zcdp_epsilon
 from dpsql.privacy.curator import Curator
 from dpsql.runtime.progress import Quiet

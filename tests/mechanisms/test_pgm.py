@@ -258,7 +258,7 @@ def test_numbers_elsewhere_stay_as_wide_as_they_were():
     """mbi turns 64-bit numbers on for all of JAX; the other fits are not to change with it."""
     script = """
 import jax.numpy as jnp
-from dpsql.fitting.graphical import load_mbi
+from dpsql.fitting.mbi_package import load_mbi
 assert load_mbi().Factor
 assert jnp.ones(1).dtype == jnp.float32
 """
@@ -274,7 +274,7 @@ def test_marginals_that_do_not_fit_in_memory_are_drawn(monkeypatch):
     _, _, outcome = run("workload", codes, domain, pairs, Fraction(50))
     tree = outcome.model.tree
     whole = tree.project(("c0", "c3"))
-    monkeypatch.setattr("dpsql.fitting.graphical._MOST_JOINED", 3)
+    monkeypatch.setattr("dpsql.fitting.junction_tree._MOST_JOINED", 3)
     drawn = tree.project(("c0", "c3"))
     assert drawn.sum() == pytest.approx(1)
     assert abs(drawn - whole).sum() < 0.05

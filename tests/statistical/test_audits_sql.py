@@ -22,8 +22,9 @@ import dpsql
 from dpsql.books import facts
 from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.mechanisms.base import registered
-from dpsql.privacy import curator as curator_module
+from dpsql.privacy import discovery
 from dpsql.privacy.accounting import discovery_threshold, gaussian_variance, make_budget
+from dpsql.privacy.curator import Curator
 
 from ..contract.test_mechanisms import FAST, NAMES
 from .attacks import Hits, threshold
@@ -219,14 +220,14 @@ def uncapped(attacked: Attacked, rows, columns, cell) -> int:
 @pytest.mark.parametrize("broken", [False, True])
 def test_cells_left_without_noise_are_caught_from_outside(broken, monkeypatch):
     """No noise where nothing was counted: a row in an empty cell is seen, at whatever ε."""
-    measure = curator_module.Curator._measurement
+    measure = Curator._measurement
 
     def sparse(self, family, *args):
         made = measure(self, family, *args)
         return replace(made, values=np.where(self._counter.marginal(family).dense() == 0, 0, made.values))
 
     if broken:
-        monkeypatch.setattr(curator_module.Curator, "_measurement", sparse)
+        monkeypatch.setattr(Curator, "_measurement", sparse)
     monkeypatch.setattr(Attacked, "_likelihood", the_empty_cell)
     found = attack("direct", "a row with NULL in an empty cell", epsilon=1.0)
     print(f"empty cells without noise: {found}")
@@ -324,7 +325,7 @@ def test_discovered_values_tell_what_the_ledger_says(broken):
 def test_a_value_of_one_row_stays_untold(broken, monkeypatch):
     """A second row with it changes nothing that is seen; without a threshold it does."""
     if broken:
-        monkeypatch.setattr(curator_module, "discovery_threshold", lambda *how: 2)
+        monkeypatch.setattr(discovery, "discovery_threshold", lambda *how: 2)
     found = attack_values(1)
     print(f"values{', no threshold' * broken}: {found}")
     assert (found.gdp > found.claimed_gdp) == broken

@@ -9,8 +9,10 @@ from multiprocessing import get_context
 
 import duckdb
 import pytest
-from dpsql.udfs import bridge, extension
-from dpsql.udfs.bridge import Call, Parameter, Query, Relation, TableFunction
+from dpsql.udfs import extension
+from dpsql.udfs.bridge import callbacks
+from dpsql.udfs.bridge.connections import Connections
+from dpsql.udfs.bridge.declare import Call, Parameter, Query, Relation, TableFunction
 
 from dpsql.errors import DpsqlError, InvalidArgument
 
@@ -178,8 +180,8 @@ def test_statements_that_use_it(con, tmp_path):
 
 
 def test_more_joined_calls_than_streams(con):
-    tables = ", ".join(f"squares(3) s{i}" for i in range(2 + bridge.Connections.STREAMS))
-    assert con.execute(f"SELECT count(*) FROM {tables}").fetchall() == [(3 ** (2 + bridge.Connections.STREAMS),)]
+    tables = ", ".join(f"squares(3) s{i}" for i in range(2 + Connections.STREAMS))
+    assert con.execute(f"SELECT count(*) FROM {tables}").fetchall() == [(3 ** (2 + Connections.STREAMS),)]
 
 
 def test_listed_by_duckdb_functions(con):
@@ -259,9 +261,9 @@ def growth(leaked: int, calls: int) -> tuple[int, int]:
         gc.collect()
 
     call(1000)
-    held, memory = bridge.held(), resident_kilobytes()
+    held, memory = callbacks.held(), resident_kilobytes()
     call(calls)
-    return resident_kilobytes() - memory, bridge.held() - held
+    return resident_kilobytes() - memory, callbacks.held() - held
 
 
 def alone(leaked: int, calls: int) -> tuple[int, int]:

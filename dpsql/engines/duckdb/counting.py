@@ -34,8 +34,9 @@ from dpsql.core.domain import INTEGER_TYPES, Attribute, Clique, Domain
 from dpsql.core.linear_query import Moment
 from dpsql.core.marginal import Marginal, Presence
 from dpsql.engines.duckdb.catalog import Source
-from dpsql.engines.duckdb.encoding import data_type, encode, encode_steps
+from dpsql.engines.duckdb.encode import encode, encode_steps
 from dpsql.engines.duckdb.settings import check_owned
+from dpsql.engines.duckdb.types import data_type
 from dpsql.engines.duckdb.units import Bound, unused
 from dpsql.errors import DpsqlError
 

@@ -1,0 +1,145 @@
+"""What an owner declares of a column, public constants, as its domain: values, members of a type, or bins."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, Final
+
+import duckdb
+import numpy as np
+
+from dpsql.core.domain import FLOAT_TYPES, Attribute, can_be_binned, equal_width, kind_of, public_type
+from dpsql.engines.duckdb.catalog import Column, enum_values
+from dpsql.engines.duckdb.ticks import canonical, edge_texts, tick
+from dpsql.errors import InvalidArgument
+
+_MOST_TICKS: Final = 2**62  # between the bounds, so that differences of two, and steps into a bin, are exact in 64 bits
+_MOST_CODES: Final = 100_000
+DEFAULT_BINS: Final = 100
+_NOT_FOR_VALUES: Final = frozenset({"STRUCT", "MAP", "UNION", "BLOB", "BIT", "VARIANT", "GEOMETRY", "JSON"})
+
+
+def can_not_be_listed(type_name: str) -> bool:
+    """Whether a type is nested or binary, so that a column of it can have no domain."""
+    return type_name.endswith("]") or type_name.split("(")[0] in _NOT_FOR_VALUES
+
+
+def automatic(column: Column) -> Attribute | None:
+    """The domain that a column's type declares by itself (BOOLEAN), else None.
+
+    ENUM does not: its members may be the values that some table held when the type was made.
+    """
+    return declare_members(column, nullable=column.nullable) if column.type == "BOOLEAN" else None
+
+
+def declare_members(column: Column, *, nullable: bool) -> Attribute:
+    """The domain of an ENUM's members, or of both BOOLEANs.
+
+    Raises:
+        InvalidArgument: another type, which has no members.
+    """
+    values = ("false", "true") if column.type == "BOOLEAN" else enum_values(column.type)
+    if values is None:
+        raise InvalidArgument(
+            f"column {column.name!r} is of type {kind_of(column.type)}, which lists no members: type := true is for "
+            "ENUM columns; give values := […], or lower, upper and bins"
+        )
+    return Attribute(column.name, column.type, "values", values, nullable=nullable, origin="type")
+
+
+def declare_values(
+    cursor: duckdb.DuckDBPyConnection,
+    column: Column,
+    values: Sequence[Any],
+    *,
+    nullable: bool,
+    other: Any,
+    origin: str = "declared",
+) -> Attribute:
+    """A domain of listed values.
+
+    Raises:
+        InvalidArgument: no values, a repeated one, too many, one not of the column's type, or a nested or binary type.
+    """
+    if can_not_be_listed(column.type):
+        raise InvalidArgument(
+            f"column {column.name!r} is of type {kind_of(column.type)}, which can have no domain: say "
+            f"dp_domain(…, {column.name!r}, exclude := true)"
+        )
+    kind = public_type(column.type)
+    texts = canonical(cursor, values, kind, "values")
+    other_text = None if other is None else canonical(cursor, [other], kind, "other")[0]
+    if not texts:
+        raise InvalidArgument("values is empty: give at least one")
+    if len(texts) > _MOST_CODES:
+        raise InvalidArgument(f"values has {len(texts)} entries, more than {_MOST_CODES}: group them")
+    repeated = [text for text in {*texts} if texts.count(text) > 1] if len({*texts}) < len(texts) else []
+    if repeated:
+        raise InvalidArgument(f"values repeats {sorted(repeated)[0]!r}: give each once")
+    if other_text in texts:
+        raise InvalidArgument(f"other is {other_text!r}, which is one of values: choose another text")
+    return Attribute(column.name, kind, "values", tuple(texts), nullable=nullable, other=other_text, origin=origin)
+
+
+def declare_bins(
+    cursor: duckdb.DuckDBPyConnection,
+    column: Column,
+    edges: Sequence[Any] | None,
+    lower: Any,
+    upper: Any,
+    bins: int | None,
+    *,
+    nullable: bool,
+    other: Any,
+) -> Attribute:
+    """A domain of intervals: explicit edges, or `bins` of equal width from lower to upper (both included).
+
+    Raises:
+        InvalidArgument: a type without order, edges not increasing, lower ≥ upper, too few or too many bins.
+    """
+    if not can_be_binned(column.type):
+        raise InvalidArgument(
+            f"column {column.name!r} is of type {kind_of(column.type)}, which has no bins: give values := […] or "
+            "exclude := true"
+        )
+    is_float = column.type in FLOAT_TYPES
+    if edges is not None:
+        ticks = tuple(tick(cursor, edge, column.type, "edges") for edge in edges)
+        if len(ticks) < 2 or any(a >= b for a, b in itertools.pairwise(ticks)):
+            raise InvalidArgument("edges must be at least two values in increasing order, the last one exclusive")
+    else:
+        low, high = tick(cursor, lower, column.type, "lower"), tick(cursor, upper, column.type, "upper")
+        if not (low < high or (low == high and not is_float)):
+            raise InvalidArgument(f"lower is {lower}, upper {upper}: lower must be below upper")
+        if bins is None:
+            bins = DEFAULT_BINS if is_float else min(DEFAULT_BINS, int(high) - int(low) + 1)
+        if bins < 1 or (not is_float and bins > int(high) - int(low) + 1):
+            most = "" if is_float else f" to {int(high) - int(low) + 1}, one for each step of {column.type}"
+            raise InvalidArgument(f"bins is {bins}: give 1{most}")
+        if bins > _MOST_CODES:
+            raise InvalidArgument(f"bins is {bins}: give at most {_MOST_CODES}")
+        ticks = equal_width(low, high, bins, is_float=is_float)
+        if column.type == "FLOAT":  # edges that the type can hold, so that no value changes its bin by rounding
+            ticks = tuple(float(np.float32(value)) for value in ticks)
+        if any(a >= b for a, b in itertools.pairwise(ticks)):
+            raise InvalidArgument(f"bins is {bins}, more than {column.type} can tell apart between lower and upper")
+    if len(ticks) > _MOST_CODES:
+        raise InvalidArgument(f"edges has {len(ticks)} entries, more than {_MOST_CODES}")
+    check_range(column.name, column.type, ticks)
+    other_text = None if other is None else canonical(cursor, [other], column.type, "other")[0]
+    texts = edge_texts(cursor, ticks, column.type)
+    return Attribute(column.name, column.type, "bins", (), ticks, texts, nullable, other_text)
+
+
+def check_range(name: str, type_name: str, ticks: Sequence[int | float]) -> None:
+    """Refuse bins over so many steps that 64 bits do not hold their number.
+
+    Raises:
+        InvalidArgument: they are.
+    """
+    if ticks and type_name not in FLOAT_TYPES and ticks[-1] - ticks[0] > _MOST_TICKS:
+        raise InvalidArgument(
+            f"column {name!r}: from the lowest to the highest bound are {ticks[-1] - ticks[0]} steps of {type_name}, "
+            "more than 2^62: declare nearer bounds; what lies beyond them counts as outside the domain"
+        )

@@ -1,0 +1,124 @@
+"""Private values to codes, as SQL that DuckDB runs.
+
+It runs on private rows, so nothing in it can fail or take longer because of a value: comparisons with typed constants,
+`TRY_CAST`, no arithmetic that could overflow. A row outside the domain gets the code of OTHER or of OUTSIDE; where the
+attribute has neither, NULL.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from sqlglot import exp
+
+from dpsql.core.domain import INTEGER_TYPES, Attribute, decimal_scale
+from dpsql.core.linear_query import Moment
+from dpsql.engines.duckdb.formulas import sql_of_formula
+from dpsql.engines.duckdb.ticks import TO_TICK
+from dpsql.engines.duckdb.types import column_of, constant_of, data_type, text_of, with_x
+
+_MOST_SEARCHED: Final = 64
+
+
+def encode(attribute: Attribute) -> exp.Expr:
+    """The code of a column; total on every value of the type. NULL outside a domain without OTHER and OUTSIDE."""
+    column = column_of(attribute.name)
+    regular = _encode_values(attribute, column) if attribute.kind == "values" else _encode_bins(attribute, column)
+    outside = attribute.outside_code if attribute.other_code is None else attribute.other_code
+    known = exp.Coalesce(this=exp.Cast(this=regular, to=data_type("INTEGER")), expressions=[_null_or(outside)])
+    null_code = attribute.null_code if attribute.nullable else outside
+    missing = exp.If(this=exp.Is(this=column, expression=exp.null()), true=_null_or(null_code))
+    return exp.Case(ifs=[missing], default=known)
+
+
+def _null_or(code: int | None) -> exp.Expr:
+    return exp.null() if code is None else exp.Literal.number(code)
+
+
+def _encode_values(attribute: Attribute, column: exp.Column) -> exp.Expr:
+    """A hash look-up: the text of the value as a member of an ENUM of the domain's texts."""
+    kind = exp.DataType(this=exp.DataType.Type.ENUM, expressions=[exp.Literal.string(v) for v in attribute.values])
+    return exp.func("enum_code", exp.TryCast(this=text_of(column), to=kind), dialect="duckdb")
+
+
+def encode_steps(attribute: Attribute, moment: Moment) -> exp.Expr:
+    """What a row adds, in whole steps: inside the moment's bounds whatever the value is, and nothing to fail.
+
+    The formula runs on values inside the bins only, and NaN is outside. It is written by `sql_of_formula` from nodes
+    that cannot fail; what it makes NULL adds nothing, and the clamp comes last.
+    """
+    column = column_of(attribute.name)
+    value = sql_of_formula(moment.formula, exp.TryCast(this=column, to=data_type("DOUBLE")))
+    scaled = exp.Mul(this=value, expression=exp.Literal.number(f"{moment.multiplier:.17e}"))
+    steps = exp.TryCast(this=exp.func("round", scaled, dialect="duckdb"), to=data_type("BIGINT"))
+    low, high, outside, missing = (
+        exp.Literal.number(number) for number in (moment.low, moment.high, moment.outside, moment.missing)
+    )
+    known = exp.Coalesce(this=steps, expressions=[exp.Literal.number(0)])
+    bounded = exp.func("greatest", exp.func("least", known, high, dialect="duckdb"), low, dialect="duckdb")
+    is_null = exp.Is(this=column.copy(), expression=exp.null())
+    return exp.case().when(is_null, missing).when(_within(attribute, column), bounded).else_(outside)
+
+
+def _within(attribute: Attribute, column: exp.Column) -> exp.Expr:
+    """Whether a value is in one of the bins."""
+    lowest, highest = (constant_of(attribute.edges[place], attribute.type) for place in (0, -1))
+    return exp.and_(exp.GTE(this=column.copy(), expression=lowest), exp.LTE(this=column.copy(), expression=highest))
+
+
+def _encode_bins(attribute: Attribute, column: exp.Column) -> exp.Expr:
+    """A search tree of comparisons with the edges, inside the range; nothing to overflow."""
+    inside = _within(attribute, column)
+    steps = _steps(attribute, column) if attribute.has_single_values else _period(attribute, column)
+    if steps is None:
+        steps = _search(column, attribute, 0, attribute.regular)
+    # Inside the range the difference of a step cannot overflow; a CASE computes it for no other row.
+    return exp.Case(ifs=[exp.If(this=inside, true=steps)])
+
+
+def _steps(attribute: Attribute, column: exp.Column) -> exp.Expr | None:
+    """How many steps of its type a value is above the lowest one, for bins of one value; None for other types."""
+    lowest = constant_of(attribute.edges[0], attribute.type)
+    if attribute.type in INTEGER_TYPES:
+        whole = exp.TryCast(this=column.copy(), to=data_type("BIGINT"))
+        return exp.Sub(this=whole, expression=exp.Literal.number(attribute.ticks[0]))
+    scale = decimal_scale(attribute.type)
+    if scale is not None:  # at most 100,000 steps, which a DOUBLE tells apart
+        difference = exp.Paren(this=exp.Sub(this=column.copy(), expression=lowest))
+        steps = exp.Mul(
+            this=exp.TryCast(this=difference, to=data_type("DOUBLE")), expression=exp.Literal.number(10**scale)
+        )
+        return exp.TryCast(this=exp.func("round", steps, dialect="duckdb"), to=data_type("BIGINT"))
+    if attribute.type == "DATE":
+        days: exp.Expr = exp.maybe_parse("date_diff('day', y, x)", dialect="duckdb")
+        above_lowest = with_x(days, column).transform(lambda node: lowest.copy() if node == exp.column("y") else node)
+        return exp.TryCast(this=above_lowest, to=data_type("BIGINT"))
+    return None
+
+
+def _period(attribute: Attribute, column: exp.Column) -> exp.Expr | None:
+    """The number of the period that a time is in, where all bins but the first and the last are as long; else None.
+
+    A search tree of many thousand edges takes DuckDB seconds to parse.
+    """
+    if attribute.type not in TO_TICK or attribute.regular <= _MOST_SEARCHED:
+        return None
+    widths = np.diff(np.array(attribute.ticks, np.int64))
+    width = int(widths[1])
+    if (widths[1:-1] != width).any() or max(widths[0], widths[-1]) > width:
+        return None
+    passed = with_x(exp.maybe_parse(TO_TICK[attribute.type], dialect="duckdb"), column)
+    start = exp.Literal.number(int(attribute.ticks[1]) - width)
+    whole = exp.Paren(this=exp.Sub(this=exp.TryCast(this=passed, to=data_type("BIGINT")), expression=start))
+    return exp.IntDiv(this=whole, expression=exp.Literal.number(width))
+
+
+def _search(column: exp.Column, attribute: Attribute, low: int, high: int) -> exp.Expr:
+    if high - low == 1:
+        return exp.Literal.number(low)
+    middle = (low + high) // 2
+    edge = constant_of(attribute.edges[middle], attribute.type)
+    below = exp.LT(this=column.copy(), expression=edge)  # the builder would copy each half again
+    lower = exp.If(this=below, true=_search(column, attribute, low, middle))
+    return exp.Case(ifs=[lower], default=_search(column, attribute, middle, high))

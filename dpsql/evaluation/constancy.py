@@ -1,0 +1,155 @@
+"""Whether an expression is the same in all of a bin, where only some of its values are tried.
+
+Its ends and the values around its constants tell all that a comparison or a monotone function can do inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from sqlglot import exp
+
+from dpsql.core.domain import Attribute
+from dpsql.core.names import quote
+from dpsql.errors import InvalidQuery
+from dpsql.evaluation.bins import PERIODS, SECOND
+from dpsql.language.expressions import columns_read, sql_of
+
+_COMPARES: Final = (
+    exp.EQ,
+    exp.NEQ,
+    exp.LT,
+    exp.LTE,
+    exp.GT,
+    exp.GTE,
+    exp.Between,
+    exp.In,
+    exp.Is,
+    exp.NullSafeEQ,
+    exp.NullSafeNEQ,
+)
+_MONOTONE: Final = (
+    exp.Floor,
+    exp.Ceil,
+    exp.Round,
+    exp.Trunc,
+    exp.IntDiv,
+    exp.Year,
+    exp.DateTrunc,
+    exp.TimestampTrunc,
+    exp.TsOrDsToDate,
+)
+_ORDERED: Final = (
+    *exp.DataType.NUMERIC_TYPES,
+    exp.DataType.Type.DATE,
+    exp.DataType.Type.TIMESTAMP,
+    exp.DataType.Type.TIMESTAMP_S,
+    exp.DataType.Type.TIMESTAMP_MS,
+)
+WRITTEN: Final = "dpsql_written"  # of an expression of ours: the user's
+_CLOCK_PARTS: Final = {"hour": 3600, "minute": 60, "second": 1}
+_DATE_PARTS: Final = frozenset(
+    {"year", "quarter", "month", "monthname", "week", "weekofyear", "yearweek", "isoyear", "day", "dayofmonth", "dow"}
+    | {"dayofweek", "dayofweekiso", "isodow", "weekday", "dayname", "dayofyear", "doy", "decade", "century"}
+)
+
+
+class Varies(Exception):
+    """An expression is not the same in all of a bin."""
+
+    def __init__(self, tree: exp.Expr, attributes: Sequence[Attribute], cell: int | None, *, summed: bool) -> None:
+        self._tree, self._attributes, self._cell = tree.meta.get(WRITTEN, tree), attributes, cell
+        self._sums_several = summed and len(columns_read(self._tree)) > 1
+
+    def refusal(self) -> InvalidQuery:
+        """What to tell."""
+        shape = [attribute.size for attribute in self._attributes]
+        codes = np.unravel_index(self._cell, shape) if self._cell is not None else None
+        wide = [
+            (attribute, None if codes is None else int(codes[place]))
+            for place, attribute in enumerate(self._attributes)
+            if attribute.kind == "bins" and not attribute.has_single_values
+        ]
+        attribute, code = wide[0]
+        where = f"in the bin {attribute.labels()[code]} of" if code is not None else "in every bin of"
+        of_one = f"sum one column where a condition holds, as sum({quote(attribute.name)}) FILTER (WHERE …); or "
+        edges = f"{', '.join(attribute.edges[:12])}{', …' if len(attribute.edges) > 12 else ''}"
+        return InvalidQuery(
+            f"query: {sql_of(self._tree)} is not known to be the same {where} {attribute.name!r}: "
+            f"{of_one if self._sums_several else ''}use the edges of its bins ({edges}), or the owner declares edges "
+            f"where it changes with dp_domain(…, {attribute.name!r}, edges := […])"
+        )
+
+
+def told_by_ends(tree: exp.Expr, attribute: Attribute) -> bool:
+    """Whether an expression changes inside a bin only around constants, or not at all if its ends agree.
+
+    That is so if the column stands by itself in comparisons with constants, or the whole is one monotone function of
+    it, as floor(x / 10), or asks for the hour, the month, … of a bin that lies within one.
+    """
+    for column in tree.find_all(exp.Column):
+        if column.name == attribute.name and not column.table:
+            told = operands_of(column) is not None or _in_monotone(column, tree) or _in_calendar(column, attribute)
+            if not told:
+                return False
+    return True
+
+
+def _in_calendar(column: exp.Column, attribute: Attribute) -> bool:
+    """Whether a column stands in a function of its date or its clock, and each bin lies within a day, an hour, …."""
+    second = SECOND.get(attribute.type)
+    node = column.parent
+    while isinstance(node, exp.Paren) or (type(node) is exp.Cast and node.to.is_type("DATE", "TIMESTAMP", "TIME")):
+        node = node.parent
+    if second is None or node is None:
+        return False
+    name = (node.name if isinstance(node, exp.Anonymous) else node.key).lower()
+    if name in ("date_part", "datepart"):
+        name = node.expressions[0].name.lower() if isinstance(node.expressions[0], exp.Literal) else ""
+    elif name == "extract":
+        name = node.name.lower()
+    period = PERIODS[0] if name in _DATE_PARTS else _CLOCK_PARTS.get(name, 0)
+    if not period:
+        return False
+    ticks = np.array(attribute.ticks, np.int64)
+    return bool((ticks[:-1] // (period * second) == (ticks[1:] - 1) // (period * second)).all())
+
+
+def operands_of(column: exp.Column) -> list[exp.Expr] | None:
+    """The constants that a column, standing by itself, is compared with; None if it is not."""
+    node: exp.Expr = column
+    while isinstance(node.parent, exp.Paren):
+        node = node.parent
+    parent = node.parent
+    if not isinstance(parent, _COMPARES):
+        return None
+    others: list[exp.Expr] = [child for child in parent.iter_expressions() if child is not node]
+    return others if all(map(_is_constant, others)) else None
+
+
+def _is_constant(tree: exp.Expr) -> bool:
+    kinds = (exp.Literal, exp.Null, exp.Neg, exp.Cast, exp.DataType, exp.Paren, exp.DataTypeParam)
+    return all(isinstance(node, kinds) for node in tree.walk())
+
+
+def _in_monotone(column: exp.Column, tree: exp.Expr) -> bool:
+    """Whether every step from the column up to the root of the expression is monotone in it, or a constant's sum."""
+    if sum(1 for other in tree.find_all(exp.Column) if other.name == column.name and not other.table) > 1:
+        return False
+    node: exp.Expr = column
+    while node is not tree:
+        parent = node.parent
+        assert parent is not None
+        others = [child for child in parent.iter_expressions() if child is not node]
+        scaled = isinstance(parent, exp.Add | exp.Sub | exp.Mul | exp.Div)
+        cast = type(parent) is exp.Cast and parent.to.is_type(*_ORDERED)
+        if not isinstance(parent, exp.Paren) and not (isinstance(parent, _MONOTONE) or scaled or cast):
+            return False
+        if isinstance(parent, (exp.Div, *_MONOTONE)) and parent.this is not node:
+            return False
+        if not all(_is_constant(other) or isinstance(other, exp.Var | exp.DataType) for other in others):
+            return False
+        node = parent
+    return True

@@ -1,0 +1,53 @@
+"""The constants that a column is compared with, as ticks of its type."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+
+import duckdb
+from sqlglot import exp
+
+from dpsql.core.domain import INTEGER_TYPES, Attribute, decimal_scale
+from dpsql.engines.duckdb.ticks import tick
+from dpsql.errors import DpsqlError, InvalidQuery
+from dpsql.evaluation.bins import all_tried
+from dpsql.evaluation.constancy import operands_of
+from dpsql.language.expressions import sql_of
+
+
+def constants_of(
+    empty: duckdb.DuckDBPyConnection, trees: Sequence[exp.Expr], attribute: Attribute
+) -> Iterator[int | float]:
+    """The ticks of the constants in some expressions that are of the attribute's type."""
+    if attribute.kind != "bins" or all_tried(attribute):
+        return
+    found = itertools.chain.from_iterable(tree.find_all(exp.Column) for tree in trees)
+    compared = [column for column in found if column.name == attribute.name and not column.table]
+    constants = itertools.chain.from_iterable(operands_of(column) or () for column in compared)
+    operands = {sql_of(other): other for other in constants if not isinstance(other, exp.Null)}
+    for text, operand in operands.items():
+        yield from _around(empty, text, operand, attribute)
+
+
+def _around(
+    empty: duckdb.DuckDBPyConnection, text: str, operand: exp.Expr, attribute: Attribute
+) -> Iterator[int | float]:
+    """The ticks next to a constant that the attribute is compared with, whatever type the constant has."""
+    number = attribute.type in INTEGER_TYPES or decimal_scale(attribute.type) is not None
+    kind = "DOUBLE" if number or attribute.is_float else attribute.type
+    try:
+        query = exp.select(exp.cast(exp.cast(exp.Paren(this=operand.copy()), kind, dialect="duckdb"), "VARCHAR"))
+        value = empty.execute(query.sql(dialect="duckdb")).fetchall()[0][0]
+        if value is None:
+            return
+        if number:
+            steps = float(value) * 10 ** (decimal_scale(attribute.type) or 0)
+            yield from (math.floor(steps), math.ceil(steps))
+        else:
+            yield tick(empty, value, attribute.type, "constant")
+    except (DpsqlError, ValueError, OverflowError, duckdb.Error):
+        raise InvalidQuery(
+            f"query: {attribute.name!r} is compared with {text}, which is no constant of its type"
+        ) from None

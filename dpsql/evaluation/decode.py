@@ -1,0 +1,43 @@
+"""Released codes to values, as SQL that DuckDB runs; nothing private is left in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from sqlglot import exp
+
+from dpsql.core.domain import Attribute
+from dpsql.engines.duckdb.catalog import Source
+from dpsql.engines.duckdb.ticks import from_tick
+from dpsql.engines.duckdb.types import column_of, constant_of, data_type, text_of
+
+
+def released_columns(source: Source, names: Sequence[str], attributes: Iterable[Attribute]) -> exp.Select:
+    """A SELECT of no row, with the columns of a synthetic table in the types in which they come out."""
+    as_text = {attribute.name for attribute in attributes if attribute.released_type == "VARCHAR"}
+    columns = [column_of(name) for name in names]
+    typed = [exp.alias_(text_of(c), c.name, quoted=True) if c.name in as_text else c for c in columns]
+    return exp.select(*typed).from_(source.table()).limit(0)
+
+
+def decode(attribute: Attribute, code: str, ticks: str) -> exp.Expr:
+    """The value of a code, from the columns `code` and (for bins) `ticks` of a released frame."""
+    index = exp.column(code)
+    if attribute.kind == "excluded":
+        return exp.null()
+    if attribute.kind == "values":
+        texts: list[exp.Expr] = [exp.Literal.string(value) for value in attribute.values]
+        texts += [exp.Literal.string(attribute.other)] if attribute.other is not None else []
+        listed = exp.func(
+            "list_extract",
+            exp.Array(expressions=texts),
+            exp.Add(this=index, expression=exp.Literal.number(1)),
+            dialect="duckdb",
+        )
+        return exp.cast(listed, data_type(attribute.released_type), dialect="duckdb")
+    regular = exp.LT(this=index, expression=exp.Literal.number(attribute.regular))
+    value = exp.case().when(regular, from_tick(exp.column(ticks), attribute.type))
+    if attribute.other is not None:
+        is_other = exp.EQ(this=index.copy(), expression=exp.Literal.number(attribute.other_code))
+        value = value.when(is_other, constant_of(attribute.other, attribute.type))
+    return value

@@ -1,0 +1,24 @@
+"""What the user wrote of an expression: all but the look-ups of joined tables, which are ours."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from dpsql.engines.duckdb.types import data_type
+
+
+def without_lookups(tree: exp.Expr) -> exp.Expr:
+    """An expression where values of joined tables, which are ours, are NULLs of their types."""
+
+    def known(node: exp.Expr) -> exp.Expr:
+        kind = node.meta.get("dpsql_type") if isinstance(node, exp.Subquery) else None
+        return node if kind is None else exp.cast(exp.null(), data_type(kind))
+
+    return tree.transform(known)
+
+
+def own_parts(tree: exp.Expr) -> list[exp.Expr]:
+    """All that is a user's of an expression: itself without look-ups, and the keys of those."""
+    lookups = [node for node in tree.find_all(exp.Subquery) if node.meta.get("dpsql_type") is not None]
+    keys = [equal.expression for lookup in lookups for equal in lookup.find_all(exp.EQ)]
+    return [without_lookups(part) for part in (tree, *keys)]

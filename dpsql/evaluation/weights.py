@@ -1,0 +1,39 @@
+"""What is added up in each group: the distinct weights that the aggregates of a query are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from dpsql.engines.duckdb.formulas import is_there
+from dpsql.language.query import Aggregate
+
+
+@dataclass(frozen=True)
+class Weight:
+    """One weight: the argument of a sum, or 1, where all filters hold; of rows, or of units that have such a row."""
+
+    argument: exp.Expr | None
+    filters: tuple[exp.Expr, ...]
+    of_units: bool = False
+
+
+def weights_of(aggregates: Sequence[Aggregate]) -> tuple[list[Weight], list[tuple[int, ...]]]:
+    """The distinct weights of some aggregates, and for each aggregate which it is made of: one, or sum and count."""
+    found: dict[Weight, int] = {}
+    made_of = []
+    for aggregate in aggregates:
+        parts = []
+        if aggregate.kind in ("sum", "avg"):
+            parts.append(Weight(aggregate.argument, aggregate.filters))
+        if aggregate.kind == "avg":
+            assert aggregate.argument is not None
+            there = is_there(aggregate.argument)
+            always = isinstance(there, exp.Boolean) and there.this
+            parts.append(Weight(None, aggregate.filters if always else (*aggregate.filters, there)))
+        if aggregate.kind in ("count", "units"):
+            parts.append(Weight(None, aggregate.filters, aggregate.kind == "units"))
+        made_of.append(tuple(found.setdefault(part, len(found)) for part in parts))
+    return list(found), made_of

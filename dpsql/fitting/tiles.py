@@ -1,0 +1,91 @@
+"""Measured cells laid out in tiles, so that one compiled program fits any cliques.
+
+A tile holds R rows times one attribute c: row i stands for the values of the clique's other attributes, as indices into
+P (an index of constant ones where there are fewer). Tiles are collected by the size class of c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.core.marginal import Measurement
+from dpsql.fitting.loading import jax
+from dpsql.fitting.relaxation import Blocks
+from dpsql.fitting.settings import TILE_ROWS
+
+_LEVELS: Final = (8, 16, 32, 64, 104, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
+
+
+@dataclass
+class Tiles:
+    """The tiles of one size class, as arrays with a leading axis of tiles (padded to a power of two)."""
+
+    index: npt.NDArray[np.int32]  # (tiles, R, factors) rows of P
+    offset: npt.NDArray[np.int32]  # (tiles,) first row of c's block
+    size: npt.NDArray[np.int32]  # (tiles,) size of c
+    weight: npt.NDArray[np.float32]  # (tiles, R)
+    target: npt.NDArray[np.float32]  # (tiles, R, C)
+    count: npt.NDArray[np.int32]  # (shards,) tiles in use, the first ones of each shard
+
+
+def layout_of(
+    blocks: Blocks, measurements: Sequence[Measurement], total: float, scale: float, shards: int = 1
+) -> dict[int, Tiles]:
+    """Put every measured cell into tiles, by the size class of the clique's largest attribute, dealt to `shards`."""
+    ones = blocks.width
+    factors = max((len(m.clique) for m in measurements), default=1) - 1
+    stacks: dict[int, dict[int, list[tuple[Any, Any, float]]]] = {}
+    for measurement in measurements:
+        places = [blocks.names.index(name) for name in measurement.clique]
+        last = max(range(len(places)), key=lambda k: blocks.sizes[places[k]])
+        others = [k for k in range(len(places)) if k != last]
+        values = measurement.values.reshape(measurement.shape).transpose([*others, last])
+        target = values.reshape(-1, measurement.shape[last]) / total
+        index = np.full((len(target), factors), ones, np.int32)
+        codes = np.unravel_index(np.arange(len(target)), [measurement.shape[k] for k in others]) if others else ()
+        for column, (k, code) in enumerate(zip(others, codes, strict=True)):
+            index[:, column] = code + blocks.offsets[places[k]]
+        weight = scale * total**2 / float(measurement.variance)
+        level = next(level for level in (*_LEVELS, blocks.sizes[places[last]]) if level >= blocks.sizes[places[last]])
+        stacks.setdefault(level, {}).setdefault(places[last], []).append((index, target, weight))
+    return {level: _tiles(blocks, level, factors, by_place, shards) for level, by_place in stacks.items()}
+
+
+def _tiles(
+    blocks: Blocks, level: int, factors: int, by_place: dict[int, list[tuple[Any, Any, float]]], shards: int
+) -> Tiles:
+    rows = _tile_rows()
+    needed = sum(-(-sum(len(index) for index, _, _ in stack) // rows) for stack in by_place.values())
+    each = 1 << max(0, -(-needed // shards) - 1).bit_length()
+    padded = each * shards
+    tiles = Tiles(
+        np.full((padded, rows, factors), blocks.width, np.int32),
+        np.zeros(padded, np.int32),
+        np.zeros(padded, np.int32),
+        np.zeros((padded, rows), np.float32),
+        np.zeros((padded, rows, level), np.float32),
+        np.array([len(range(shard, needed, shards)) for shard in range(shards)], np.int32),
+    )
+    number = 0
+    for place, stack in by_place.items():
+        index = np.concatenate([index for index, _, _ in stack])
+        target = np.concatenate([target for _, target, _ in stack])
+        weight = np.concatenate([np.full(len(index), weight, np.float32) for index, _, weight in stack])
+        for begin in range(0, len(index), rows):
+            part = slice(begin, begin + rows)
+            length, tile = len(index[part]), number % shards * each + number // shards
+            tiles.index[tile, :length] = index[part]
+            tiles.target[tile, :length, : target.shape[1]] = target[part]
+            tiles.weight[tile, :length] = weight[part]
+            tiles.offset[tile], tiles.size[tile] = blocks.offsets[place], blocks.sizes[place]
+            number += 1
+    return tiles
+
+
+def _tile_rows() -> int:
+    return TILE_ROWS if jax.default_backend() == "cpu" else 8192

@@ -1,0 +1,304 @@
+"""Queries that can be answered with noise: grouped counts, sums and averages over one protected table.
+
+    SELECT keys, aggregates FROM source WHERE … GROUP BY keys HAVING … ORDER BY … LIMIT …
+
+is parsed by sqlglot and taken apart, never run. What it says about rows (keys, filters, arguments of aggregates)
+becomes expressions over the columns of the protected table, whatever views, CTEs and subqueries lie between; what it
+says about results (HAVING, ORDER BY, LIMIT) becomes expressions over the keys k0, k1, … and the noisy answers a0, ….
+All else is refused with the reason, its place in the text, and the nearest thing that works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal, cast
+
+from sqlglot import exp
+
+from dpsql.core.names import fold, pick
+from dpsql.errors import InvalidQuery
+from dpsql.language.columns import ColumnNames, conjuncts
+from dpsql.language.expressions import comparable, enclosed, has_aggregate, holds_values, spelled, unwrapped
+from dpsql.language.from_clause import Place, scope_of
+from dpsql.language.grouping import grouping_sets
+from dpsql.language.query import Aggregate, Query
+from dpsql.language.refusal import (
+    ALLOWED,
+    DISTINCT,
+    INSTEAD,
+    OF_GROUPS,
+    RAW_ROWS,
+    REFUSED,
+    call_of,
+    check_clauses,
+    check_scalar,
+    is_scalar,
+    refuse,
+    refuse_clause,
+)
+from dpsql.language.scope import Catalog, Scope
+from dpsql.language.syntax import check_depth, parse_statements
+from dpsql.runtime.process_settings import deep_recursion
+
+
+def parse_query(text: str, catalog: Catalog) -> Query:
+    """Parse a query over one protected table.
+
+    Args:
+        text: one SELECT.
+        catalog: what names in FROM mean.
+
+    Raises:
+        InvalidQuery: it cannot be answered with noise; says why, where, and what can.
+        UnknownName: a table or column that is not there.
+    """
+    statements = parse_statements(text)
+    if len(statements) != 1:
+        raise InvalidQuery(f"there are {len(statements)} statements: give one query; {INSTEAD}")
+    try:
+        with deep_recursion():
+            return analyse(statements[0], catalog)
+    except RecursionError:
+        raise InvalidQuery("query: nested too deeply") from None
+
+
+def analyse(statement: exp.Expr, catalog: Catalog) -> Query:
+    """Take one statement apart; see `parse_query`."""
+    if isinstance(statement, exp.Subquery) and not any(v for k, v in statement.args.items() if k != "this"):
+        statement = statement.this
+    if isinstance(statement, exp.SetOperation):
+        refuse(statement, f"{type(statement).__name__.upper()} is not supported", "ask each query by itself")
+    if not isinstance(statement, exp.Select):
+        refuse(statement, f"{statement.key.upper()} is not a query")
+    check_depth(statement)
+    check_clauses(statement, OF_GROUPS)
+    for item in statement.expressions:
+        window = item.find(exp.Window)
+        if window is not None:
+            refuse_clause(window, "windows")
+    written = statement
+    if statement.find(exp.Anonymous) is not None:  # to transform copies
+        statement = cast(exp.Select, statement.transform(spelled))
+    place = Place(catalog).with_(statement)
+    scope = scope_of(statement, place)
+    return replace(_Analysis(statement, scope).query(), select=written)
+
+
+class _Analysis:
+    """One grouped SELECT."""
+
+    def __init__(self, select: exp.Select, scope: Scope) -> None:
+        self._select, self._scope = select, scope
+        self._names = ColumnNames(scope, select.expressions)
+        self._aggregates: dict[Aggregate, int] = {}
+        self._keys: dict[str, tuple[int, exp.Expr]] = {}
+
+    def query(self) -> Query:
+        """The query taken apart."""
+        select = self._select
+        filters = (*self._scope.filters, *conjuncts(select.args.get("where"), self._names))
+        sets = self._grouping(select.args.get("group"))
+        outputs = [self._output(item.unalias()) for item in select.expressions]
+        having = select.args.get("having")
+        over_results = None if having is None else self._over_results(having.this)
+        order = self._order(select.args.get("order"), [tree for tree, _ in outputs])
+        if not self._aggregates:
+            refuse(select, "the query selects rows, and counts nothing", RAW_ROWS)
+        return Query(
+            self._scope,
+            select,
+            tuple(tree for _, tree in self._keys.values()),
+            sets,
+            tuple(self._aggregates),
+            tuple(tree for tree, _ in outputs),
+            tuple(noisy for _, noisy in outputs),
+            filters,
+            over_results,
+            order,
+            _whole(select.args.get("limit"), "LIMIT"),
+            _whole(select.args.get("offset"), "OFFSET") or 0,
+        )
+
+    # keys
+
+    def _grouping(self, group: exp.Group | None) -> tuple[tuple[int, ...], ...]:
+        if group is None:
+            return ((),)
+        extra = [name for name, value in group.args.items() if value and name not in ("expressions", "all")]
+        if extra:
+            refuse(group, f"{extra[0].replace('_', ' ').upper()} is not supported in this place")
+        if group.args.get("all"):
+            items = [item.unalias() for item in self._select.expressions]
+            plain = [item for item in items if not has_aggregate(item)]
+            constant = [item for item in plain if isinstance(item, exp.Literal) or not item.find(exp.Column, exp.Star)]
+            return (self._key_set([item for item in plain if item not in constant]),)
+        sets = grouping_sets(group)
+        found = tuple(self._key_set(trees) for trees in sets)
+        if len(sets) > 1 and any(len(keys) < len(trees) for keys, trees in zip(found, sets, strict=True)):
+            refuse(group, "grouping sets name an expression twice", "name each once")
+        return found
+
+    def _key_set(self, trees: Sequence[exp.Expr]) -> tuple[int, ...]:
+        return tuple(dict.fromkeys(self._key(tree) for tree in trees))
+
+    def _key(self, tree: exp.Expr) -> int:
+        if isinstance(tree, exp.Paren):
+            return self._key(tree.this)
+        if isinstance(tree, exp.Literal) and tree.is_int:
+            listed = self._select.expressions
+            if not 1 <= int(tree.name) <= len(listed):
+                refuse(tree, f"GROUP BY {tree.name} is not a column of the SELECT list")
+            tree = listed[int(tree.name) - 1].unalias()
+        if isinstance(tree, exp.Column) and (named := self._names.names_aggregate(tree)) is not None:
+            tree = named
+        if has_aggregate(tree):
+            refuse(tree, "GROUP BY an aggregate is not supported")
+        if isinstance(tree, exp.Star) or (isinstance(tree, exp.Column) and isinstance(tree.this, exp.Star)):
+            refuse(tree, "* is not supported here", RAW_ROWS)
+        found = self._names.over_rows(tree)
+        return self._keys.setdefault(comparable(found), (len(self._keys), found))[0]
+
+    # aggregates
+
+    def _output(self, item: exp.Expr) -> tuple[exp.Expr, int | None]:
+        constant = self._keys.get(comparable(item)) if item.find(exp.Column, exp.AggFunc, exp.Star) is None else None
+        tree = self._over_results(item) if constant is None else exp.column(f"k{constant[0]}")
+        inside = tree.this if isinstance(tree, exp.Cast) else tree
+        while isinstance(inside, exp.Paren):
+            inside = inside.this
+        answers = [column for column in tree.find_all(exp.Column) if column.name.startswith("a")]
+        if not answers:
+            return tree, None
+        if not isinstance(inside, exp.Column):
+            refuse(item, "arithmetic with aggregates is not supported", "say it around: SELECT … FROM dp_query('…')")
+        return tree, int(inside.name[1:])
+
+    def _over_results(self, tree: exp.Expr) -> exp.Expr:
+        """An expression over keys and aggregates: each replaced by its name in the result."""
+        return self._named_results(tree.copy())
+
+    def _named_results(self, tree: exp.Expr) -> exp.Expr:
+        """The same, of an expression that may be changed."""
+        found = self._result(tree)
+        if found is not None:
+            return found
+        if isinstance(tree, exp.Column):
+            named = self._names.names_aggregate(tree)
+            if named is not None:
+                return enclosed(self._over_results(named))
+            self._names.find(tree)
+            refuse(tree, "a column is used that is not in GROUP BY", "add it to GROUP BY, or take it out")
+        if isinstance(tree, exp.Star):
+            refuse(tree, "* selects rows", RAW_ROWS)
+        if isinstance(tree, exp.Query | exp.Subquery | exp.Exists):
+            refuse(tree, "a subquery in an expression is not supported", "say it around: SELECT … FROM dp_query('…')")
+        if isinstance(tree, REFUSED) or not isinstance(tree, (*ALLOWED, exp.Ordered)):
+            check_scalar(tree)
+        for name, value in list(tree.args.items()):
+            if isinstance(value, exp.Expr):
+                tree.set(name, self._named_results(value) if holds_values(value) else value)
+            elif isinstance(value, list):
+                listed = [self._named_results(v) if isinstance(v, exp.Expr) and holds_values(v) else v for v in value]
+                tree.set(name, listed)
+        return tree
+
+    def _result(self, tree: exp.Expr) -> exp.Expr | None:
+        """k<i> where the expression is a key, a<i> where it is an aggregate."""
+        aggregate = self._aggregate(tree)
+        if aggregate is not None:
+            return exp.column(f"a{self._aggregates.setdefault(aggregate, len(self._aggregates))}")
+        kinds = {exp.Column, exp.Paren, *(type(unwrapped(known)) for _, known in self._keys.values())}
+        if (
+            not self._keys
+            or type(tree) not in kinds  # before all that looks at what is inside, which is done of each node
+            or tree.find(exp.Column) is None
+            or has_aggregate(tree)
+            or isinstance(tree, exp.Literal | exp.Null | exp.Boolean | exp.DataType | exp.Var)
+        ):
+            return None
+        if any(
+            isinstance(node, exp.Star | exp.Query) or (isinstance(node, exp.Column) and not self._of_rows(node))
+            for node in tree.walk()
+        ):
+            return None
+        known = self._keys.get(comparable(self._names.over_rows(tree))) if is_scalar(tree) else None
+        return None if known is None else exp.column(f"k{known[0]}")
+
+    def _of_rows(self, column: exp.Column) -> bool:
+        return bool(column.table) or pick(column.name, self._scope.columns) is not None
+
+    def _aggregate(self, tree: exp.Expr) -> Aggregate | None:
+        filters: tuple[exp.Expr, ...] = ()
+        if isinstance(tree, exp.Filter):
+            filters = conjuncts(tree.expression, self._names)
+            tree = tree.this
+        if not isinstance(tree, exp.AggFunc):
+            return None
+        argument = tree.this
+        if isinstance(argument, exp.Distinct):
+            return Aggregate("units", self._distinct(tree, argument), filters)
+        if tree.args.get("expressions"):
+            refuse(tree, f"{call_of(tree)} of several arguments is not supported")
+        if isinstance(tree, exp.Count):
+            if argument is None or isinstance(argument, exp.Star):
+                return Aggregate("count", None, filters)
+            known = self._names.over_rows(argument)
+            there = exp.Not(this=exp.Is(this=enclosed(known), expression=exp.null()))
+            return Aggregate("count", None, (*filters, there))
+        if isinstance(tree, exp.CountIf):
+            return Aggregate("count", None, (*filters, self._names.over_rows(argument)))
+        if not isinstance(tree, exp.Sum | exp.Avg):
+            instead = "count, count_if, sum and avg are; or group by bins and count"
+            refuse(tree, f"{call_of(tree)} is not supported", instead)
+        kind: Literal["sum", "avg"] = "sum" if isinstance(tree, exp.Sum) else "avg"
+        return Aggregate(kind, self._names.over_rows(argument), filters)
+
+    def _distinct(self, tree: exp.Expr, argument: exp.Distinct) -> exp.Expr:
+        """What count(DISTINCT …) counts: a column, as only the privacy unit's can be counted."""
+        columns = argument.expressions
+        if not isinstance(tree, exp.Count) or len(columns) != 1 or argument.args.get("on"):
+            refuse(tree, "DISTINCT inside an aggregate is not supported", DISTINCT)
+        found = unwrapped(self._names.over_rows(columns[0]))
+        if not isinstance(found, exp.Column):
+            refuse(tree, "DISTINCT inside an aggregate is not supported", DISTINCT)
+        return found
+
+    # order
+
+    def _order(self, order: exp.Order | None, outputs: Sequence[exp.Expr]) -> tuple[exp.Ordered, ...]:
+        if order is None:
+            return ()
+        found = []
+        aliases = {fold(item.alias): n for n, item in enumerate(self._select.expressions) if item.alias}
+        for item in order.expressions:
+            ordered = item.copy()
+            key = item.this
+            place = aliases.get(fold(key.name)) if isinstance(key, exp.Column) and not key.table else None
+            if isinstance(key, exp.Literal) and key.is_int:
+                place = int(key.name) - 1
+                if not 0 <= place < len(outputs):
+                    refuse(item, f"ORDER BY {key.name} is not a column of the SELECT list")
+            bare = isinstance(key, exp.Var) or (
+                isinstance(key, exp.Column) and not key.args.get("table") and _is_unquoted(key.this)
+            )
+            every = bare and fold(key.name) == "all" and place is None
+            for n in range(len(outputs)) if every else (place,):
+                one = ordered.copy()
+                one.set("this", self._over_results(key) if n is None else outputs[n].copy())
+                found.append(one)
+        return tuple(found)
+
+
+def _is_unquoted(name: exp.Expr) -> bool:
+    return isinstance(name, exp.Identifier) and not name.quoted
+
+
+def _whole(clause: exp.Expr | None, what: str) -> int | None:
+    """The number of a LIMIT or OFFSET."""
+    if clause is None:
+        return None
+    number = clause.expression
+    if not (isinstance(number, exp.Literal) and number.is_int) or clause.args.get("limit_options"):
+        refuse(clause, f"{what} takes a whole number", "say it around: FROM dp_query('…') LIMIT …")
+    return int(number.name)

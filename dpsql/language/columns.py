@@ -1,0 +1,115 @@
+"""Names of columns to expressions over the protected table's columns, whatever lies between."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from sqlglot import exp
+
+from dpsql.core.names import fold, pick
+from dpsql.errors import UnknownName
+from dpsql.language.expressions import enclosed
+from dpsql.language.refusal import RAW_ROWS, check_scalar, refuse
+from dpsql.language.scope import Scope
+
+_MOST_NODES: Final = 200_000
+
+
+class ColumnNames:
+    """What column names mean in one SELECT: columns of its FROM first, then names of its SELECT list."""
+
+    def __init__(self, scope: Scope, listed: Sequence[exp.Expr]) -> None:
+        self.scope = scope
+        self._aliases = {fold(item.alias): item.this for item in listed if isinstance(item, exp.Alias)}
+        self._busy: set[str] = set()
+
+    def find(self, column: exp.Column, *, aliases: bool = True) -> exp.Expr:
+        """What a column is over the origin's columns, in parentheses if need be."""
+        if isinstance(column.this, exp.Star):
+            refuse(column, "* is not supported here", RAW_ROWS)
+        columns = self._of(column)
+        known = pick(column.name, columns)
+        if known is not None:
+            if not column.table and fold(known) in self.scope.ambiguous:
+                refuse(column, f"two tables have a column {known!r}", f"say {next(iter(self.scope.tables))}.{known}")
+            return enclosed(columns[known])
+        alias = fold(column.name)
+        if aliases and not column.table and alias in self._aliases and alias not in self._busy:
+            self._busy.add(alias)
+            try:
+                return enclosed(self.over_rows(self._aliases[alias]))
+            finally:
+                self._busy.discard(alias)
+        raise UnknownName(
+            f"query: there is no column {column.name!r} in {column.table or self.scope.title!r}; the columns are "
+            f"{', '.join(columns)}"
+        )
+
+    def _of(self, column: exp.Column) -> Mapping[str, exp.Expr]:
+        """The columns among which one is looked for: all, or those of the table that qualifies it."""
+        if not column.table:
+            return self.scope.columns
+        table = pick(column.table, self.scope.tables)
+        if table is None or column.args.get("db"):
+            refuse(column, f"{column.table!r} is not what FROM calls {self.scope.title!r}")
+        return self.scope.tables[table]
+
+    def names_aggregate(self, column: exp.Column) -> exp.Expr | None:
+        """The expression of the SELECT list that a name means, where no column is called that."""
+        if column.table or pick(column.name, self.scope.columns) is not None:
+            return None
+        return self._aliases.get(fold(column.name))
+
+    def over_rows(self, tree: exp.Expr) -> exp.Expr:
+        """A scalar expression with every column replaced by what it is over the origin's columns."""
+        check_scalar(tree)
+        if isinstance(tree, exp.Column):  # most are, and to transform copies
+            found = self.find(tree)
+        else:
+            found = tree.transform(lambda node: self.find(node) if isinstance(node, exp.Column) else node)
+        if sum(1 for _ in itertools.islice(found.walk(), _MOST_NODES + 1)) > _MOST_NODES:
+            refuse(tree, "an expression grows too large where its names are replaced")
+        return found
+
+    def listed(self, item: exp.Expr) -> list[tuple[str, exp.Expr]]:
+        """The columns that one item of a SELECT list stands for."""
+        star = item.this if isinstance(item, exp.Column) and isinstance(item.this, exp.Star) else item
+        if isinstance(star, exp.Star):
+            columns = self._of(item) if isinstance(item, exp.Column) else self.scope.columns
+            return self._starred(star, columns)
+        if isinstance(item, exp.Alias):
+            return [(item.alias, self.over_rows(item.this))]
+        if isinstance(item, exp.Column):
+            found = self.find(item, aliases=False)
+            return [(pick(item.name, self.scope.columns) or item.name, found)]
+        return [(item.sql(dialect="duckdb"), self.over_rows(item))]
+
+    def _starred(self, star: exp.Star, visible: Mapping[str, exp.Expr]) -> list[tuple[str, exp.Expr]]:
+        left_out = {fold(column.name) for column in star.args.get("except_") or star.args.get("except") or ()}
+        replaced = {fold(item.alias): item.this for item in star.args.get("replace") or ()}
+        renamed = {fold(item.this.name): item.alias for item in star.args.get("rename") or ()}
+        columns = []
+        for name, tree in visible.items():
+            if fold(name) in left_out:
+                continue
+            value = self.over_rows(replaced[fold(name)]) if fold(name) in replaced else tree
+            columns.append((renamed.get(fold(name), name), value))
+        return columns
+
+
+def conjuncts(where: exp.Expr | None, names: ColumnNames) -> tuple[exp.Expr, ...]:
+    """The parts of a WHERE that all must hold, over the origin's columns."""
+    if where is None:
+        return ()
+    found, waiting = [], [where.this]
+    while waiting:
+        tree = waiting.pop()
+        if isinstance(tree, exp.Paren):
+            waiting.append(tree.this)
+        elif isinstance(tree, exp.And):
+            waiting += [tree.expression, tree.this]
+        else:
+            found.append(names.over_rows(tree))
+    return tuple(found)

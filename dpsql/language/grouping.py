@@ -1,0 +1,45 @@
+"""GROUP BY as grouping sets: ROLLUP, CUBE and GROUPING SETS written out."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Final
+
+from sqlglot import exp
+
+from dpsql.language.refusal import refuse
+
+_MOST_SETS: Final = 1024
+
+
+def grouping_sets(group: exp.Group) -> list[tuple[exp.Expr, ...]]:
+    """The grouping sets of a GROUP BY: every combination of those that its items stand for."""
+    sets: list[tuple[exp.Expr, ...]] = [()]
+    for item in group.expressions:
+        added = _sets(item)
+        if len(sets) * len(added) > _MOST_SETS:
+            refuse(group, f"there are more than {_MOST_SETS} grouping sets", "list those that matter")
+        sets = [before + more for before in sets for more in added]
+    return sets
+
+
+def _sets(item: exp.Expr) -> list[tuple[exp.Expr, ...]]:
+    """The grouping sets that one item of GROUP BY stands for."""
+    if isinstance(item, exp.GroupingSets):
+        return [found for part in item.expressions for found in _sets(part)]
+    if isinstance(item, exp.Rollup):
+        parts = [_members(part) for part in item.expressions]
+        return [tuple(itertools.chain(*parts[:length])) for length in range(len(parts), -1, -1)]
+    if isinstance(item, exp.Cube):
+        parts = [_members(part) for part in item.expressions]
+        if 2 ** len(parts) > _MOST_SETS:
+            refuse(item, f"there are more than {_MOST_SETS} grouping sets", "list those that matter")
+        chosen = itertools.product((True, False), repeat=len(parts))
+        return [tuple(itertools.chain(*itertools.compress(parts, picks))) for picks in chosen]
+    return [_members(item)]
+
+
+def _members(item: exp.Expr) -> tuple[exp.Expr, ...]:
+    if isinstance(item, exp.Tuple):
+        return tuple(item.expressions)
+    return (item.this,) if isinstance(item, exp.Paren) else (item,)

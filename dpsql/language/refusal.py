@@ -1,0 +1,100 @@
+"""What a query cannot say: refused with the reason, its place in the text, and the nearest thing that works."""
+
+from __future__ import annotations
+
+from typing import Final, NoReturn
+
+from sqlglot import exp
+
+from dpsql.core.names import shorten
+from dpsql.errors import InvalidQuery
+
+INSTEAD: Final = "a query is SELECT keys, count(*) FROM the_table WHERE … GROUP BY keys, with count, sum or avg"
+DISTINCT: Final = "count(DISTINCT …) counts privacy units; else count groups: GROUP BY the column"
+RAW_ROWS: Final = "say count(*), sum or avg of it with GROUP BY, or make a table: FROM dp_synthesize('…', epsilon := …)"
+_NOT_SELECT: Final = {
+    "distinct": ("DISTINCT", "say GROUP BY the columns, with count(*)"),
+    "windows": ("a window", "say the window around it: SELECT … OVER … FROM dp_query('…')"),
+    "qualify": ("QUALIFY", "say it around: SELECT … FROM dp_query('…') QUALIFY …"),
+    "laterals": ("LATERAL", INSTEAD),
+    "sample": ("TABLESAMPLE", "leave it out: noise does not shrink with a sample"),
+    "into": ("INTO", "say CREATE TABLE … AS FROM dp_query('…')"),
+    "pivots": ("PIVOT", "say it around: PIVOT (FROM dp_query('…')) …"),
+}
+OF_ROWS: Final = frozenset({"expressions", "from_", "joins", "where", "with_"})
+OF_GROUPS: Final = OF_ROWS | {"group", "having", "order", "limit", "offset"}
+ALLOWED: Final = (
+    exp.Column,
+    exp.Identifier,
+    exp.Literal,
+    exp.Boolean,
+    exp.Null,
+    exp.Paren,
+    exp.Unary,
+    exp.Binary,
+    exp.Between,
+    exp.In,
+    exp.Case,
+    exp.If,
+    exp.Cast,
+    exp.DataType,
+    exp.DataTypeParam,
+    exp.Interval,
+    exp.IntervalSpan,
+    exp.Var,
+    exp.Func,
+    exp.Tuple,
+    exp.Array,
+    exp.Predicate,
+)
+REFUSED: Final = (exp.AggFunc, exp.Query, exp.UDTF, exp.Window, exp.Lambda)
+
+
+def refuse(node: exp.Expr, reason: str, instead: str = INSTEAD) -> NoReturn:
+    """Say what cannot be answered, where it is, and what can."""
+    shown = shorten(node.sql(dialect="duckdb"))
+    first = min((n.meta for n in node.walk() if n.meta.get("line")), key=lambda meta: meta["start"], default=None)
+    where = f" (line {first['line']}, column {first['col'] - first['end'] + first['start']})" if first else ""
+    raise InvalidQuery(f"query: {reason}, in: {shown}{where}; {instead}")
+
+
+def refuse_clause(node: exp.Expr, name: str) -> NoReturn:
+    """Refuse a clause by sqlglot's name of it."""
+    reason, instead = _NOT_SELECT.get(name, (name.upper(), INSTEAD))
+    refuse(node, f"{reason} is not supported", instead)
+
+
+def call_of(function: exp.Expr) -> str:
+    """What a function is called, for messages."""
+    return function.sql(dialect="duckdb").split("(")[0].lower() + "(…)"
+
+
+def check_clauses(select: exp.Select, allowed: frozenset[str], *, inside: bool = False) -> None:
+    """Refuse clauses of a SELECT that are not allowed, `inside` FROM those that group and order too."""
+    for name, value in select.args.items():
+        if not value or name in allowed or name == "kind":
+            continue
+        reason, instead = _NOT_SELECT.get(name, (name.strip("_").upper(), INSTEAD))
+        if inside and name in OF_GROUPS:
+            reason, instead = f"{reason} inside FROM", "select, filter and rename rows there, and group outside"
+        refuse(select, f"{reason} is not supported", instead)
+
+
+def check_scalar(tree: exp.Expr) -> None:
+    """Refuse what is not an expression of one row; which functions are allowed is checked where they would run."""
+    for node in tree.walk():
+        if isinstance(node, exp.Query | exp.Subquery | exp.Exists):
+            refuse(node, "a subquery in an expression is not supported", "say WITH or FROM (SELECT …) for one table")
+        if isinstance(node, exp.Window):
+            refuse_clause(node, "windows")
+        if isinstance(node, exp.AggFunc):
+            refuse(node, f"{call_of(node)} is not supported here")
+        if isinstance(node, exp.Star):
+            refuse(node, "* is not supported here", RAW_ROWS)
+        if isinstance(node, REFUSED) or not isinstance(node, ALLOWED):
+            refuse(node, f"{type(node).__name__.upper()} is not supported")
+
+
+def is_scalar(tree: exp.Expr) -> bool:
+    """Whether it is what `check_scalar` allows."""
+    return all(isinstance(node, ALLOWED) and not isinstance(node, REFUSED) for node in tree.walk())

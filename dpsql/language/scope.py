@@ -1,0 +1,76 @@
+"""What FROM shows: the rows of one protected table, the public tables beside it, and what names of tables mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from sqlglot import exp
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The rows of one protected table, as a FROM clause shows them.
+
+    Attributes:
+        origin: the protected table.
+        columns: each visible column as an expression over the origin's columns, which are quoted and unqualified.
+        filters: which rows there are: conditions over the origin's columns.
+        tables: the columns again, by the name that qualifies them.
+        ambiguous: names, in lower case, of columns that two tables have: they must be qualified.
+        dimensions: public tables that are joined, one row of each for a row of the origin at most.
+    """
+
+    origin: Any
+    columns: Mapping[str, exp.Expr]
+    filters: tuple[exp.Expr, ...] = ()
+    tables: Mapping[str, Mapping[str, exp.Expr]] = field(default_factory=dict)
+    ambiguous: frozenset[str] = frozenset()
+    dimensions: tuple[Dimension, ...] = ()
+
+    def named(self, name: str) -> Scope:
+        """The same, its columns qualified by a name."""
+        return replace(self, tables={name: self.columns}, ambiguous=frozenset())
+
+    @property
+    def title(self) -> str:
+        """What FROM calls it."""
+        return " and ".join(self.tables)
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """A public table that is joined on columns of which no two of its rows have the same values.
+
+    Its column number i is read as `(SELECT name.dpsql_d<i> FROM name WHERE name.dpsql_d<k> = key AND …)`.
+
+    Attributes:
+        name: of it in expressions.
+        origin: the table.
+        columns: names and types of its columns.
+        keys: numbers of the columns that it is joined on.
+    """
+
+    name: str
+    origin: Any
+    columns: tuple[tuple[str, str], ...]
+    keys: tuple[int, ...]
+
+
+class Catalog(Protocol):
+    """What names in FROM mean."""
+
+    def public(self, table: exp.Table) -> tuple[Any, Sequence[tuple[str, str]]]:
+        """A table that is not protected: what it is, and names and types of its columns.
+
+        Raises:
+            DpsqlError: unknown, or protected.
+        """
+
+    def find(self, table: exp.Table) -> Scope | tuple[exp.Query, Catalog]:
+        """A protected table, or the query of a view and what names mean there.
+
+        Raises:
+            DpsqlError: unknown, or not protected.
+        """

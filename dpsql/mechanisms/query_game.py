@@ -1,0 +1,97 @@
+"""The parameters of DualQuery's game, and what a run with them costs by several analyses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from dpsql.privacy.accounting import simple_epsilon, zcdp_epsilon
+
+MOST_ROUNDS: Final = 10_000
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """How a run plays.
+
+    Attributes:
+        rounds: T.
+        samples: s, queries drawn in each round.
+        unit: η²/2n², exact; a draw of round t costs (t − 1)² of it.
+    """
+
+    rounds: int
+    samples: int
+    unit: Fraction
+
+    def draw_cost(self, played: int) -> Fraction:
+        """ρ of one draw after `played` = t − 1 rounds: ε_t²/8 with ε_t = 2η(t − 1)/n."""
+        return self.unit * played**2
+
+    @property
+    def cost(self) -> Fraction:
+        """ρ of the whole run.
+
+        >>> Parameters(rounds=3, samples=10, unit=Fraction(1, 100)).cost
+        Fraction(1, 2)
+        """
+        return self.unit * self.samples * squares(self.rounds)
+
+    def eta(self, rows: float) -> float:
+        """η for a table of n rows."""
+        return rows * math.sqrt(2 * self.unit)
+
+
+def squares(rounds: int) -> int:
+    """Σ (t − 1)² over the rounds: T(T − 1)(2T − 1)/6."""
+    return rounds * (rounds - 1) * (2 * rounds - 1) // 6
+
+
+def most_rounds(budget: Fraction) -> int:
+    """The largest T with T(T − 1)(2T − 1)/6 ≤ `budget`, at most 10,000.
+
+    >>> [most_rounds(Fraction(squares)) for squares in (0, 1, 4, 5)]
+    [1, 2, 2, 3]
+    """
+    low, high = 1, MOST_ROUNDS
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if squares(middle) <= budget else (low, middle - 1)
+    return low
+
+
+def compared(found: Parameters, rows: float) -> str:
+    """The ε of a run by the four analyses, at δ = 1/n², in words."""
+    delta, eta = 1 / max(2.0, rows) ** 2, found.eta(rows)
+    by_note = simple_epsilon(4 * found.cost, delta)  # ε_t²/2 for each draw, where ε_t²/8 is enough
+    return (
+        f"epsilon at delta 1/n² for n = {rows:g} by this analysis {zcdp_epsilon(found.cost, delta):.4g}, by the "
+        f"note's {by_note:.4g}, by the original paper's {original_epsilon(found, rows, delta):.4g}; pure (delta 0) "
+        f"{eta * found.rounds * (found.rounds - 1) * found.samples / rows:.4g}"
+    )
+
+
+def original_epsilon(found: Parameters, rows: float, delta: float) -> float:
+    """ε by Gaboardi et al. 2014: advanced composition of s(T − 1) draws, each as if it were of the last round."""
+    each = 2 * found.eta(rows) * (found.rounds - 1) / rows
+    draws = found.samples * (found.rounds - 1)
+    linear = draws * math.expm1(each) if each < 700 else math.inf
+    return each * (math.sqrt(-2 * draws * math.log(delta)) + linear)
+
+
+def amplified(epsilon: Callable[[float], float], share: float, delta: float) -> float:
+    """ε at δ of a mechanism on a uniform sample without replacement, for one row replaced.
+
+    Args:
+        epsilon: ε_m of the mechanism on the sample, for a δ_m.
+        share: m/n.
+        delta: δ of the whole, (m/n)·δ_m.
+
+    >>> round(amplified(lambda delta: 1.0, 0.1, 1e-9), 4)
+    0.1586
+    """
+    inner = epsilon(min(delta / share, 0.5))
+    return inner + math.log(share + (1 - share) * math.exp(-inner))  # ln(1 + share·(e^inner − 1)), without overflow

@@ -1,0 +1,216 @@
+"""The core of the curator: one charge, the exact counts, the journal, the entropy, and the one way to an answer.
+
+Every question goes through `_answered`: its cost is debited, the recorded answers are taken, what is missing is counted
+and noise added, written to the journal, and only then returned. All noise is drawn here, from the entropy given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+
+from dpsql.core.domain import Domain
+from dpsql.core.marginal import Marginal, Measurement, NoiseName
+from dpsql.core.neighbours import Neighbours
+from dpsql.core.prior import Prior
+from dpsql.core.threshold import Family, Threshold, threshold_counts
+from dpsql.errors import DpsqlError, InvalidArgument
+from dpsql.privacy.accounting import OTHER_PRICE, gaussian_variance, selection_rate
+from dpsql.privacy.counter import Counter
+from dpsql.privacy.given import check_noise
+from dpsql.privacy.journal import Answer, Journal
+from dpsql.privacy.noise import (
+    Entropy,
+    Integers,
+    discrete_gaussian,
+    discrete_laplace,
+    exponential_mechanism,
+    exponential_sample,
+    system_entropy,
+    uniform_subset,
+)
+from dpsql.privacy.pricing import KINDS, Kind
+from dpsql.privacy.purse import Purse
+from dpsql.runtime.progress import Progress
+
+
+class Asking:
+    """Answers questions about one protected table with noise, within one charge; which ones, its children say.
+
+    Attributes:
+        prior: a public table, if the request names one.
+        earlier: measurements that earlier releases of the table paid for; free.
+    """
+
+    def __init__(
+        self,
+        counter: Counter,
+        domain: Domain,
+        neighbours: Neighbours,
+        rho: Fraction,
+        journal: Journal,
+        progress: Progress,
+        entropy: Entropy = system_entropy,
+        gdp: Fraction | None = None,
+        pure: Fraction | None = None,
+        prior: Prior | None = None,
+        earlier: Sequence[Measurement] = (),
+        kinds: Sequence[Kind] = KINDS,
+        failure: float = 0.0,
+        *,
+        for_mechanism: bool = False,
+    ) -> None:
+        """One charge and what it is spent on.
+
+        Args:
+            counter: where exact counts come from.
+            domain: see the property.
+            neighbours: see the property.
+            rho: of the charge.
+            journal: where answers are kept.
+            progress: told of each step.
+            entropy: of the noise.
+            gdp: g of the charge; None for the most that ρ can cost.
+            pure: ε of a charge for pure ε-DP; None for one by ρ and g only.
+            prior: see the attribute.
+            earlier: see the attribute.
+            kinds: of the questions that the charge was made for.
+            failure: the probability that a discovery of values may fail with; 0 where none was charged.
+            for_mechanism: whether a mechanism holds it, which asks for no queries and no discoveries: what those take
+                for true of a `LinearQuery` or an `Attribute` only the code that makes them ensures.
+        """
+        self._domain, self._neighbours = domain, neighbours
+        self.prior: Final = prior
+        self.earlier: Final = tuple(earlier)
+        self._purse = Purse(rho, rho * OTHER_PRICE if gdp is None else gdp, pure, kinds, failure)
+        self._for_mechanism = for_mechanism
+        self._counter, self._journal, self._progress, self._entropy = counter, journal, progress, entropy
+        self._recorded = list(journal.recorded())
+        self._exact: dict[tuple[Family, int | None], Marginal] = {}
+        self._samples: dict[int, Counter] = {}
+
+    @property
+    def domain(self) -> Domain:
+        """The table's public domain."""
+        return self._domain
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """Of the guarantee."""
+        return self._neighbours
+
+    @property
+    def remaining(self) -> Fraction:
+        """The ρ of the charge not yet debited, exact."""
+        return self._purse.rho
+
+    @property
+    def remaining_gdp(self) -> Fraction:
+        """The g of the charge not yet debited, exact."""
+        return self._purse.gdp
+
+    @property
+    def remaining_pure(self) -> Fraction | None:
+        """The ε of a charge for pure ε-DP not yet debited, exact; None for one by ρ and g only."""
+        return self._purse.pure
+
+    def _check_may_ask(self, what: str) -> None:
+        """Refuse a question that is not for mechanisms."""
+        if self._for_mechanism:
+            raise InvalidArgument(f"a mechanism asks for {what}: it may ask for marginals, cells and selections")
+
+    def _answered(
+        self,
+        kind: str,
+        shares: Sequence[Fraction],
+        questions: Sequence[str],
+        fresh: Callable[[int], list[Answer]],
+        failure: float = 0.0,
+    ) -> list[Answer]:
+        """Debit, then the recorded answers and the missing ones, which are recorded before they are returned.
+
+        Args:
+            kind: of the questions, as the purse knows it.
+            shares: of ρ, one for each debit.
+            questions: as the journal tells them apart.
+            fresh: counts and adds noise: the answers to the questions without so many first ones, which are recorded.
+            failure: the probability that a discovery of values may fail with.
+
+        Raises:
+            InsufficientBudget: the shares exceed what remains; nothing was counted.
+        """
+        self._purse.take(kind, shares, failure)
+        recorded = self._replay(questions)
+        made = fresh(len(recorded))
+        self._record(made)
+        return [*recorded, *made]
+
+    def _answer(
+        self, kind: str, shares: Sequence[Fraction], question: str, fresh: Callable[[], Answer], failure: float = 0.0
+    ) -> Answer:
+        """The answer to one question; see `_answered`."""
+        return self._answered(kind, shares, [question], lambda known: [] if known else [fresh()], failure)[0]
+
+    def _replay(self, questions: Sequence[str]) -> list[Answer]:
+        """The recorded answers to the first of these questions; refuses a run that asks otherwise than recorded."""
+        replayed, self._recorded = self._recorded[: len(questions)], self._recorded[len(questions) :]
+        for answer, question in zip(replayed, questions, strict=False):
+            if answer.question != question:
+                raise DpsqlError(
+                    "this release was begun by another version of the mechanism, or with other rows of the prior, and "
+                    "cannot be completed: give the release another name, which is charged anew"
+                )
+        return replayed
+
+    def _record(self, answers: Sequence[Answer]) -> None:
+        if answers:
+            self._journal.append(answers)
+
+    def _marginal(self, family: Family, sample: int | None = None) -> Marginal:
+        if (family, sample) not in self._exact:
+            self._exact[family, sample] = self._count(family, sample)
+        return self._exact[family, sample]
+
+    def _sampled(self, rows: int) -> Counter:
+        """A counter of that many rows, drawn at the first use; of all where there are not more."""
+        if rows not in self._samples:
+            total = int(self._marginal(()).counts[0])
+            drawn = None if rows >= total else uniform_subset(total, rows, self._entropy)
+            self._samples[rows] = self._counter if drawn is None else self._counter.among(drawn)
+        return self._samples[rows]
+
+    def _count(self, family: Family, sample: int | None) -> Marginal:
+        if not isinstance(family, Threshold):
+            return (self._counter if sample is None else self._sampled(sample)).marginal(family)
+        exact = self._marginal(family.clique).dense().astype(np.float64)  # whole numbers below 2⁵³, so exact
+        counts = np.rint(threshold_counts(exact, self.domain.shape(family.clique), family.least)).astype(np.int64)
+        cells = np.flatnonzero(counts)
+        return Marginal(family.clique, len(counts), cells, counts[cells])
+
+    def _noise(
+        self, count: int, rho: Fraction, noise: NoiseName, l1: int, l2_squared: int
+    ) -> tuple[Integers, Fraction]:
+        if noise == "laplace":
+            scale = 1 / selection_rate(rho, l1)  # Δ₁/ε with ε ≤ √(2ρ)
+            return self._laplace(scale, count), 2 * scale**2
+        check_noise(noise)
+        variance = gaussian_variance(rho, l2_squared)
+        return self._gaussian(variance, count), variance
+
+    def _gaussian(self, variance: Fraction, count: int) -> Integers:
+        return discrete_gaussian(variance, count, self._entropy)
+
+    def _laplace(self, scale: Fraction, count: int) -> Integers:
+        return discrete_laplace(scale, count, self._entropy)
+
+    def _winners(self, scores: Integers, rho: Fraction, sensitivity: int, count: int) -> Sequence[int]:
+        """The places of so many scores, without replacement, each chosen at a rate that costs ρ."""
+        rate = selection_rate(rho, sensitivity)
+        return exponential_mechanism(scores, rate, count, self._entropy, self._progress.check)
+
+    def _draws(self, scores: Integers, rho: Fraction, sensitivity: int, count: int) -> Sequence[int]:
+        """The places of so many scores, with replacement, each drawn at a rate that costs ρ."""
+        return exponential_sample(scores, selection_rate(rho, sensitivity), count, self._entropy)

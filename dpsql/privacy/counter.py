@@ -1,0 +1,33 @@
+"""Where the curator's exact counts come from: the only way from the kernel to private rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from dpsql.core.domain import Attribute, Clique
+from dpsql.core.linear_query import Moment
+from dpsql.core.marginal import Marginal, Presence
+from dpsql.privacy.noise import Integers
+
+
+class Counter(Protocol):
+    """Where exact counts come from (see `dpsql.engines.duckdb.counting`)."""
+
+    def marginal(self, clique: Clique) -> Marginal:
+        """The exact marginal of a clique; the empty clique counts all rows."""
+
+    def presence(self, clique: Clique) -> Presence:
+        """Which privacy units have a row in which cells of a clique."""
+
+    def sums(self, clique: Clique, moment: Moment) -> Marginal:
+        """The sum of a column's steps over the rows of each cell of a clique, in place of their number."""
+
+    def bins(self, attribute: Attribute) -> Marginal:
+        """The exact counts of the bins of one column, whatever its domain."""
+
+    def values(self, column: str) -> tuple[Sequence[str], Integers]:
+        """The values of a column that 2 units have or more, as text in order, and how many units; NULL is none."""
+
+    def among(self, places: Integers) -> Counter:
+        """A counter of some of the rows only: those at these places, from 0 on, in an order that does not change."""

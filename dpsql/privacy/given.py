@@ -1,0 +1,40 @@
+"""What a mechanism hands over, copied to plain numbers and words, for it is not believed."""
+
+from __future__ import annotations
+
+import operator
+from fractions import Fraction
+from typing import SupportsIndex
+
+from dpsql.errors import InvalidArgument
+from dpsql.privacy.accounting import plain_fraction
+
+
+def given_share(rho: Fraction) -> Fraction:
+    """A share of the budget that a mechanism gives, checked."""
+    return plain_fraction("a share of the budget", rho)
+
+
+def check_noise(noise: str) -> None:
+    """Refuse a word that names no noise: a declared kind of question, such as a selection, is none.
+
+    Raises:
+        InvalidArgument: it names none.
+    """
+    if type(noise) is not str or noise not in ("gaussian", "laplace"):
+        raise InvalidArgument(f"noise of a measurement is {noise!r}: say 'gaussian' or 'laplace'")
+
+
+def given_whole(name: str, value: SupportsIndex, most: int | None = None) -> int:
+    """A number that a mechanism gives, as a plain one from 1 on.
+
+    Raises:
+        InvalidArgument: it is none, or larger than `most`.
+    """
+    try:
+        found = operator.index(value)
+    except TypeError:
+        found = 0
+    if found < 1 or (most is not None and found > most):
+        raise InvalidArgument(f"{name} is {value!r}: give a whole number from 1{'' if most is None else f' to {most}'}")
+    return found

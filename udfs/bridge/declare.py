@@ -1,0 +1,86 @@
+"""What a table function is declared by: its parameters, its calls, and the relation that a call returns."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+
+class _Required:
+    def __repr__(self) -> str:
+        return "REQUIRED"
+
+
+REQUIRED: Final = _Required()
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a table function.
+
+    Attributes:
+        name: as in `name := value`; a positional parameter is named in errors only.
+        type: BOOLEAN, BIGINT, DOUBLE, VARCHAR, a list of one of them (`VARCHAR[]`), or ANY, which arrives as the
+            literal was written (lists too; dates, timestamps and the like as text).
+        positional: given by place, before all named ones; positional parameters have no default.
+        default: the value when the parameter is left out; REQUIRED makes leaving it out an error.
+        help: one line for documentation.
+    """
+
+    name: str
+    type: str
+    positional: bool = False
+    default: Any = REQUIRED
+    help: str = ""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call as DuckDB bound it: the arguments by name, and the caller's search path."""
+
+    function: str
+    arguments: Mapping[str, Any]
+    search_path: str = ""
+
+    def __getitem__(self, name: str) -> Any:
+        return self.arguments[name]
+
+
+class Relation(ABC):
+    """What a call returns: a schema that costs nothing to know, and rows that `run` may have to work for."""
+
+    schema: str
+    """A SELECT with the columns of the result; it is prepared, never executed."""
+    cardinality: int | None = None
+    """Rows expected, for DuckDB's optimiser; None if unknown."""
+    constant: ClassVar[bool] = False
+    """Whether `schema` names nothing of the database, so that it cannot change after the call was bound."""
+
+    @abstractmethod
+    def run(self) -> str:
+        """Do the work and return the SELECT to stream, with the same columns as `schema`."""
+
+
+@dataclass
+class Query(Relation):
+    """A relation that is a query: nothing to do but stream it."""
+
+    schema: str
+    cardinality: int | None = None
+
+    def run(self) -> str:
+        """Return the query itself."""
+        return self.schema
+
+
+class TableFunction(ABC):
+    """A table function: subclass, name it, list its parameters, write `bind`."""
+
+    name: ClassVar[str]
+    parameters: Sequence[Parameter] = ()
+
+    @abstractmethod
+    def bind(self, call: Call) -> Relation:
+        """Check the arguments and return the relation; must not change anything or read private rows."""
