@@ -21,7 +21,8 @@ from dpsql.version import __version__
 __all__ = ["Database", "DpsqlError", "Release", "__version__", "connect", "install"]
 
 if TYPE_CHECKING:
-    from dpsql.api.database import Database, Release, connect, install
+    from dpsql.api.database import Database, connect, install
+    from dpsql.api.release import Release
 else:
 
     def __getattr__(name: str) -> Any:

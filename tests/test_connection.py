@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 
 import duckdb
+import pandas as pd
 import pytest
 
+import dpsql
+from dpsql.api.options import Options
 from dpsql.errors import DpsqlError, InsufficientBudget, InvalidArgument, InvalidQuery, UnknownName
+from dpsql.mechanisms.base import options
+from dpsql.udfs.dp_domain import DpDomain
+from dpsql.udfs.dp_plan import DpPlan
+from dpsql.udfs.dp_query import DpQuery
+from dpsql.udfs.dp_synthesize import DpSynthesize
 
 
 @pytest.mark.parametrize(
@@ -18,7 +27,6 @@ from dpsql.errors import DpsqlError, InsufficientBudget, InvalidArgument, Invali
         (lambda db: db.query("SELECT count(*) FROM nobody", 0.1), UnknownName),
         (lambda db: db.query("SELECT count(*) FROM people", 0.1, mechanism="mwem"), InvalidArgument),
         (lambda db: db.query("SELECT count(*) FROM people", "much"), InvalidArgument),
-        (lambda db: db.query("SELECT count(*) FROM people", 0.1, rows=5), InvalidArgument),
         (lambda db: db.plan("nobody", 0.1), UnknownName),
         (lambda db: db.plan("people"), InvalidArgument),
         (lambda db: db.plan("people", 0.1, columns=["nobody"]), UnknownName),
@@ -92,3 +100,37 @@ def test_a_release_is_not_written_over(people, tmp_path):
         release.to_table("mine")
     with pytest.raises(DpsqlError):
         release.write(tmp_path / "nowhere" / "x.csv")
+
+
+def test_the_keywords_of_python_are_the_parameters_of_sql():
+    """Every one is typed and named, so an editor completes it; options are those that mechanisms have."""
+    assert set(Options.__annotations__) == set(options())
+    of = {parameter.name for parameter in DpSynthesize.parameters} - set(options())
+    for method in (dpsql.Database.synthesize, dpsql.Database.request):
+        assert set(inspect.signature(method).parameters) - {"self", "options"} == of
+    for method, function in ((dpsql.Database.query, DpQuery), (dpsql.Database.plan, DpPlan)):
+        wanted = {parameter.name for parameter in function.parameters} - set(options())
+        assert set(inspect.signature(method).parameters) - {"self", "options"} == wanted
+    declared = {parameter.name for parameter in DpDomain.parameters} - {"discover", "epsilon", "delta"}
+    assert set(inspect.signature(dpsql.Database.domain).parameters) - {"self"} == declared
+
+
+def test_it_is_the_connection_that_it_is(db):
+    """What people know of DuckDB's connection works here."""
+    frame = pd.DataFrame({"ward": ["north", "south"], "beds": [10, 20]})
+    db.register("wards", frame)
+    assert db.execute("SELECT sum(beds) FROM wards WHERE ward = ?", ["north"]).fetchall() == [(10,)]
+    assert "north" in str(db.table("wards"))
+    db.unregister("wards")
+    with pytest.raises(duckdb.Error, match="wards"):
+        db.table("wards")
+
+
+@pytest.mark.parametrize("call", ["query", "domain", "discover", "plan"])
+def test_a_keyword_that_is_none_is_refused_by_python(people, call):
+    """Before anything is looked up, so nothing is charged."""
+    arguments = ("people", "age", 0.1) if call in ("domain", "discover") else ("SELECT count(*) FROM people", 0.1)
+    before = len(people.ledger())
+    with pytest.raises((TypeError, InvalidArgument), match="epsilom|positional"):
+        getattr(people, call)(*arguments, epsilom=3)
+    assert len(people.ledger()) == before

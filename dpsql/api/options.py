@@ -1,0 +1,52 @@
+"""The options of all mechanisms, for an editor that completes them; what each means its mechanism says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+
+class Options(TypedDict, total=False):
+    """Keywords of `Database.synthesize` and `plan`, each of the mechanisms named with it; None for its default."""
+
+    all_cells: int | None  # projection
+    alpha: float | None  # dualquery
+    beta: float | None  # dualquery
+    bootstrap: bool | None  # barak, lp
+    conversion: str | None  # rap
+    copies: int | None  # ide, pmwpub
+    eta: float | None  # dualquery
+    gamma: float | None  # barak, lp
+    group_by: str | Sequence[str] | None  # ide
+    group_marginals: int | None  # ide
+    group_prior: bool | None  # ide
+    iterations: int | None  # ide
+    learning_rate: float | None  # rap
+    marginals: int | None  # ide
+    max_cells: int | None  # hdmm, ide, mwem, pgm, projection
+    memory: str | None  # projection
+    model_mb: int | None  # pgm
+    neighbours: str | None  # rap
+    noise: float | str | None  # barak, direct, fem, ide, lp, mwem
+    objective: str | None  # barak, lp
+    output: str | None  # mwem
+    passes: int | None  # mwem, pmwpub
+    points: int | None  # lp
+    queries: str | None  # mwem, projection
+    queries_per_round: int | None  # rap
+    reconstruct: str | None  # hdmm
+    region: str | None  # ide
+    relaxation: str | None  # projection, rap
+    relaxed_rows: int | None  # direct, hdmm, projection, rap
+    rounds: int | str | None  # dualquery, fem, mwem, pmwpub, rap
+    sample_rows: int | None  # dualquery
+    samples: int | None  # dualquery, fem
+    search: str | None  # dualquery
+    seconds: float | None  # barak, dualquery, lp
+    selection: str | None  # pgm
+    space: str | None  # lp
+    steps: int | None  # direct, hdmm, pgm, projection, rap
+    subsample: bool | None  # dualquery
+    support: int | None  # ide
+    ties: str | None  # ide
+    weights: str | None  # projection

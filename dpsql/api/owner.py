@@ -1,0 +1,243 @@
+"""What a table's owner does from Python: protect it, declare domains and facts, change its account."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from dpsql.api.connection import Connection
+from dpsql.core.domain import Attribute
+from dpsql.engines.duckdb.catalog import current_schema, find_source
+from dpsql.evaluation.constraints import parse_predicate
+from dpsql.mechanisms.base import checked
+from dpsql.owner.account_changes import forgive, raise_budget, reset, retire, settle, unprotect
+from dpsql.owner.protect import constrain, declare, protect, unconstrain
+from dpsql.privacy.account import Account
+from dpsql.release.discovery import DiscoveryRequest, discover, resolve_discovery
+from dpsql.udfs.interrupts import pressed, watched
+
+if TYPE_CHECKING:
+    pass
+
+
+class Owner(Connection):
+    """The methods of owners; they are refused on a connection that was opened with `owner=False`."""
+
+    def protect(
+        self,
+        table: str,
+        epsilon: float,
+        delta: float,
+        neighbours: str = "add_remove",
+        privacy_unit: str | None = None,
+        max_rows: int | None = None,
+        *,
+        enums: bool = False,
+    ) -> Account:
+        """Give a table a privacy budget, once: all its releases together will be (ε, δ)-DP. See `dp_protect`.
+
+        The promise is for tables that differ by one row; with `privacy_unit` by all rows of one unit, of which at most
+        `max_rows` count. `enums=True` is the owner's word that the members of the table's ENUM types are public,
+        whatever rows there are.
+
+        >>> import dpsql
+        >>> with dpsql.connect() as db:
+        ...     _ = db.sql("CREATE TABLE t (sick BOOLEAN NOT NULL)")
+        ...     db.protect("t", epsilon=3.0, delta=1e-9).epsilon_left
+        3.0
+        """
+        self.instance.check_owner("protect")
+        with self.instance.cursor() as cursor:
+            source = self._source(cursor, table)
+            return protect(cursor, source, epsilon, delta, neighbours, privacy_unit, max_rows, enums=enums)
+
+    def raise_budget(self, table: str, epsilon: float, reason: str) -> Account:
+        """Promise a larger ε of all releases of a table, at the same δ; the ledger keeps the reason.
+
+        >>> import dpsql
+        >>> with dpsql.connect() as db:
+        ...     _ = db.sql("CREATE TABLE t (sick BOOLEAN NOT NULL)")
+        ...     _ = db.protect("t", epsilon=1.0, delta=1e-9)
+        ...     db.raise_budget("t", epsilon=2.0, reason="the board agreed on 3 May").epsilon
+        2.0
+        """
+        self.instance.check_owner("raise_budget")
+        with self.instance.cursor() as cursor:
+            return raise_budget(cursor, self._source(cursor, table), epsilon, reason)
+
+    def reset(self, table: str, reason: str) -> Account:
+        """Begin the account of a table anew, for rows about other people; about the same it breaks the promise."""
+        self.instance.check_owner("reset")
+        with self.instance.cursor() as cursor:
+            return reset(cursor, self._source(cursor, table), reason)
+
+    def retire(self, table: str, reason: str) -> Account:
+        """Let nothing more of a table be charged; what was published stays."""
+        self.instance.check_owner("retire")
+        with self.instance.cursor() as cursor:
+            return retire(cursor, self._source(cursor, table), reason)
+
+    def forgive(self, table: str, reason: str) -> Account:
+        """Let releases of a table be charged again of which too many were stopped; what those cost stays spent."""
+        self.instance.check_owner("forgive")
+        with self.instance.cursor() as cursor:
+            return forgive(cursor, self._source(cursor, table), reason)
+
+    def unprotect(self, table: str, reason: str) -> None:
+        """Take back the protection of a table to which nothing was ever charged, with its domains and constraints.
+
+        >>> import dpsql
+        >>> with dpsql.connect() as db:
+        ...     _ = db.sql("CREATE TABLE wards (name VARCHAR)")
+        ...     _ = db.protect("wards", epsilon=1.0, delta=1e-9)
+        ...     db.unprotect("wards", reason="a look-up table, protected by mistake")
+        ...     len(db.budget())
+        0
+        """
+        self.instance.check_owner("unprotect")
+        with self.instance.cursor() as cursor:
+            unprotect(cursor, self._source(cursor, table), reason)
+
+    def settle(self, reason: str) -> None:
+        """No table of the current database but those of its accounts holds private rows; see `dpsql ledger settle`."""
+        self.instance.check_owner("settle")
+        with self.instance.cursor() as cursor:
+            settle(cursor, current_schema(cursor, self._search_path)[0], reason)
+
+    def domain(
+        self,
+        table: str,
+        column: str,
+        *,
+        values: Sequence[Any] | None = None,
+        lower: Any = None,
+        upper: Any = None,
+        bins: int | None = None,
+        edges: Sequence[Any] | None = None,
+        reference: str | None = None,
+        type: bool = False,
+        exclude: bool = False,
+        nulls: bool | None = None,
+        other: Any = None,
+    ) -> None:
+        """Declare the public domain of a column. See `dp_domain` in SQL.
+
+        Args:
+            table: the protected table.
+            column: of it.
+            values: all values.
+            lower: the smallest value.
+            upper: the largest value, included.
+            bins: intervals of equal width; by default at most 100.
+            edges: increasing edges of intervals, the last one exclusive.
+            reference: 'table.column' of a public table that has the values.
+            type: the members of its ENUM type are public, whatever the rows.
+            exclude: leave the column NULL in every synthetic row.
+            nulls: whether NULL has a cell; by default unless the column is NOT NULL.
+            other: the value that stands for all that is not in the domain.
+
+        Raises:
+            DpsqlError: a child says what is wrong.
+
+        >>> import dpsql
+        >>> with dpsql.connect() as db:
+        ...     _ = db.sql("CREATE TABLE t (age INTEGER)")
+        ...     _ = db.protect("t", epsilon=3.0, delta=1e-9)
+        ...     db.domain("t", "age", lower=0, upper=119, bins=12)
+        """
+        self.instance.check_owner("domain")
+        with self.instance.cursor() as cursor:
+            path = self._search_path
+            declare(
+                cursor,
+                find_source(cursor, table, path),
+                column,
+                search_path=path,
+                values=values,
+                lower=lower,
+                upper=upper,
+                bins=bins,
+                edges=edges,
+                reference=reference,
+                type=type,
+                exclude=exclude,
+                nulls=nulls,
+                other=other,
+            )
+
+    def discover(
+        self,
+        table: str,
+        column: str,
+        epsilon: float,
+        *,
+        delta: float | None = None,
+        lower: Any = None,
+        upper: Any = None,
+        bins: int | None = None,
+        nulls: bool | None = None,
+        other: Any = None,
+    ) -> Attribute:
+        """Find the domain of a column in its private rows, with noise: charged. See `dp_domain` in SQL.
+
+        With `lower` and `upper` (public) the edges of `bins` with about as many rows in each: (ε, δ)-DP by Gaussian DP.
+        Without, the values that so many rows or units have that none of them makes one known: (ε, δ/2)-DP but for δ/2.
+
+        Args:
+            table: the protected table.
+            column: of it.
+            epsilon: what it may cost.
+            delta: of it; by default the table's, for values a tenth of that.
+            lower: the smallest value, for bins.
+            upper: the largest value, included.
+            bins: how many, at most; by default 20.
+            nulls: whether NULL has a cell; by default unless the column is NOT NULL.
+            other: the value that stands for all that is not in the domain.
+
+        Raises:
+            DpsqlError: nothing was common enough to be told, and the charge is kept; or a child says what is wrong.
+
+        >>> import dpsql
+        >>> with dpsql.connect() as db:
+        ...     _ = db.sql("CREATE TABLE t AS SELECT 'ward ' || i % 3 AS ward FROM range(3000) r(i)")
+        ...     _ = db.sql("INSERT INTO t VALUES ('ward of a single person')")
+        ...     _ = db.protect("t", epsilon=3.0, delta=1e-9)
+        ...     db.discover("t", "ward", epsilon=1.0).values
+        ('ward 0', 'ward 1', 'ward 2')
+        """
+        self.instance.check_owner("discover")
+        asked = DiscoveryRequest(
+            table,
+            column,
+            checked("epsilon", epsilon, float),
+            delta=delta,
+            lower=lower,
+            upper=upper,
+            bins=bins,
+            nulls=nulls,
+            other=other,
+            search_path=self._search_path,
+        )
+        with pressed(), watched(self.instance) as progress:
+            with self.instance.cursor() as cursor:
+                resolved = resolve_discovery(cursor, asked)
+            return discover(self.instance.cursor, resolved, progress)
+
+    def constraint(self, table: str, predicate: str, *, remove: bool = False) -> None:
+        """State a public fact that every synthetic row must satisfy. See `dp_constraint` in SQL.
+
+        >>> import dpsql
+        >>> with dpsql.connect() as db:
+        ...     _ = db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS sick, i % 6 = 0 AS fever FROM range(1000) r(i)")
+        ...     _ = db.protect("t", epsilon=3.0, delta=1e-9)
+        ...     db.constraint("t", "sick OR NOT fever")
+        ...     int(db.synthesize("t", epsilon=1.0).df().eval("fever == True and sick == False").sum())
+        0
+        """
+        self.instance.check_owner("constraint")
+        with self.instance.cursor() as cursor:
+            source = self._source(cursor, table)
+            if remove:
+                unconstrain(cursor, source, predicate)
+            else:
+                constrain(cursor, source, parse_predicate(source, predicate))

@@ -1,0 +1,149 @@
+"""A release, as Python has it."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+from sqlglot import exp
+
+from dpsql.books.releases import Entry, rows_table
+from dpsql.books.store import Books
+from dpsql.errors import DpsqlError
+from dpsql.release.quality import marginal_answers, marginal_errors, warnings_of
+from dpsql.release.synthesis import Resolved
+from dpsql.udfs.dp_measurements import DpMeasurements
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpsql.api.database import Database
+
+
+@contextmanager
+def own_errors() -> Iterator[None]:
+    """DuckDB's errors as dpsql's, with the same text: what runs inside reads released rows only."""
+    try:
+        yield
+    except duckdb.Error as error:
+        raise DpsqlError(str(error)) from None
+
+
+class Release:
+    """A release that was paid for: its synthetic rows and noisy marginals.
+
+    Attributes:
+        entry: what the books say of it.
+    """
+
+    def __init__(self, database: Database, resolved: Resolved, entry: Entry) -> None:
+        self._database, self._resolved, self.entry = database, resolved, entry
+
+    def __repr__(self) -> str:
+        said = [f"{self.entry.rows} rows, {self.entry.guarantee}", *warnings_of(self.entry)]
+        return f"<Release {self.entry.number} of {self.entry.source}: {'; '.join(said)}>"
+
+    def _select(self) -> str:
+        table = rows_table(self._resolved.source.catalog, self.entry)
+        return exp.select("*").from_(table).sql(dialect="duckdb")
+
+    def df(self) -> pd.DataFrame:
+        """The synthetic rows as a pandas data frame."""
+        with own_errors():
+            return self._database.connection.execute(self._select()).df()
+
+    def arrow(self) -> Any:
+        """The synthetic rows as an Arrow table.
+
+        Raises:
+            DpsqlError: pyarrow is not installed.
+        """
+        if importlib.util.find_spec("pyarrow") is None:
+            raise DpsqlError("arrow() needs pyarrow, which is not installed: run pip install pyarrow, or use df()")
+        with own_errors():
+            return self._database.connection.sql(self._select()).to_arrow_table()
+
+    def to_table(self, name: str) -> None:
+        """Copy the synthetic rows into a new table.
+
+        Args:
+            name: of the table, quoted as needed; it must not exist.
+
+        Raises:
+            DpsqlError: it exists, or cannot be made; with DuckDB's reason.
+        """
+        target = exp.table_(name, quoted=True)
+        tree = exp.Create(this=target, kind="TABLE", expression=exp.maybe_parse(self._select(), dialect="duckdb"))
+        with own_errors():
+            self._database.connection.execute(tree.sql(dialect="duckdb"))
+
+    def write(self, path: str | Path) -> None:
+        """Write the synthetic rows to a file, CSV or Parquet by its suffix.
+
+        Raises:
+            DpsqlError: it cannot be written; with DuckDB's reason.
+        """
+        query: exp.Select = exp.maybe_parse(self._select(), dialect="duckdb")
+        copy = exp.Copy(this=query.subquery(), kind=False, files=[exp.Literal.string(str(path))])
+        with own_errors():
+            self._database.connection.execute(copy.sql(dialect="duckdb"))
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a reader should know: a fit that did not converge, rows lost in noise or outside the domains."""
+        return warnings_of(self.entry)
+
+    @property
+    def outside(self) -> dict[str, float]:
+        """For each column with values outside its declared domain, about which part of the rows has one.
+
+        Such a value is NULL in a synthetic row, or the column's `other`. Computed from the noisy counts; a column of
+        which they show none is left out.
+        """
+        return dict(self.entry.report.get("outside", {}))
+
+    @property
+    def choice(self) -> str:
+        """Why `auto` took the mechanism of this request, also where the release was made by name before; else empty."""
+        return self._resolved.choice
+
+    @property
+    def measurements(self) -> pd.DataFrame:
+        """The noisy counts that the release is made from: see `dp_measurements` in SQL."""
+        return self._database.call(DpMeasurements, release=self.entry.key)
+
+    @property
+    def errors(self) -> pd.DataFrame:
+        """How far the synthetic table is from each noisy marginal, beside what the noise alone makes up.
+
+        One row for each measured marginal: its columns, cells, standard deviation of the noise, the L1 distance of
+        synthetic and measured counts, and the expected L1 of the noise; both as fractions of the measured total.
+        Computed from released values only.
+        """
+        with self._database.instance.cursor() as cursor:
+            return marginal_errors(cursor, Books(cursor, self._resolved.source.catalog), self.entry)
+
+    def answers(self, *columns: str) -> pd.DataFrame:
+        """A measured marginal, cell by cell: its noisy counts beside those of the synthetic table.
+
+        Args:
+            columns: of the marginal.
+
+        Raises:
+            InvalidArgument: the release measured no such marginal whole; lists those that it did.
+
+        >>> import dpsql
+        >>> with dpsql.connect() as db:
+        ...     _ = db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS sick FROM range(1000) r(i)")
+        ...     _ = db.protect("t", epsilon=3.0, delta=1e-9)
+        ...     release = db.synthesize("t", epsilon=1.0)
+        ...     list(release.answers("sick").columns)
+        ['sick', 'measured', 'stddev', 'synthetic']
+        """
+        with self._database.instance.cursor() as cursor:
+            books = Books(cursor, self._resolved.source.catalog)
+            return marginal_answers(cursor, books, self.entry, columns)
