@@ -8,15 +8,15 @@ import inspect
 import duckdb
 import pandas as pd
 import pytest
+from dpsql.udfs.dp_domain import DpDomain
+from dpsql.udfs.dp_plan import DpPlan
+from dpsql.udfs.dp_query import DpQuery
+from dpsql.udfs.dp_synthesize import DpSynthesize
 
 import dpsql
 from dpsql.api.options import Options
 from dpsql.errors import DpsqlError, InsufficientBudget, InvalidArgument, InvalidQuery, UnknownName
 from dpsql.mechanisms.base import options
-from dpsql.udfs.dp_domain import DpDomain
-from dpsql.udfs.dp_plan import DpPlan
-from dpsql.udfs.dp_query import DpQuery
-from dpsql.udfs.dp_synthesize import DpSynthesize
 
 
 @pytest.mark.parametrize(
