@@ -45,6 +45,7 @@ SEALED: Final[Mapping[str, str]] = {
     "max_expression_depth": "1000",
     "max_execution_time": "0",
     "errors_as_json": "false",
+    "debug_force_no_cross_product": "false",
     # the way that is tested most
     "enable_optimizer": "true",
 }
