@@ -16,7 +16,8 @@ from dpsql.api.cli import main
 from dpsql.books import heads
 from dpsql.books.store import Books
 from dpsql.errors import BooksError, DpsqlError, InvalidArgument, NotProtected
-from dpsql.privacy.course import State, follow
+from dpsql.privacy.course import follow
+from dpsql.privacy.ledger_state import State
 
 from . import ledgers
 

@@ -23,7 +23,8 @@ from typing import Any, Final
 
 from dpsql.books.keys import KeyMissing, LedgerKey, link_hash
 from dpsql.errors import BooksError
-from dpsql.privacy.course import State, follow
+from dpsql.privacy.course import follow
+from dpsql.privacy.ledger_state import State
 
 Run = Callable[..., Sequence[tuple[Any, ...]]]
 """Runs a statement of the books, with parameters; returns its rows."""

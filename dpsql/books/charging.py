@@ -17,9 +17,9 @@ from dpsql.books.store import Books
 from dpsql.core.domain import Domain
 from dpsql.engines.duckdb.settings import check_owned
 from dpsql.errors import BooksError, DpsqlError, InsufficientBudget
-from dpsql.privacy import course
 from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import RHO_UNIT, Budget, exact, units
+from dpsql.privacy.ledger_state import State
 
 MOST_STOPPED: Final = 32
 """How many releases of a table may be charged and not published before no more is charged.
@@ -120,7 +120,7 @@ def _refuse_lost(books: Books, key: str, anchor: int) -> None:
         )
 
 
-def _refuse_stopped(source: str, state: course.State) -> None:
+def _refuse_stopped(source: str, state: State) -> None:
     """Refuse to charge where many releases are not published.
 
     Raises:

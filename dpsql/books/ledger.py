@@ -20,6 +20,7 @@ from dpsql.books.chain import Link, Point
 from dpsql.books.store import Books
 from dpsql.errors import BooksError
 from dpsql.privacy import course
+from dpsql.privacy.ledger_state import state_from
 
 Result = TypeVar("Result")
 ADVICE: Final = (
@@ -86,7 +87,7 @@ def _known(books: Books) -> Point | None:
     if head is None or head.course is None:
         return None
     try:
-        state = course.state_from(head.accounts, head.course)
+        state = state_from(head.accounts, head.course)
     except (KeyError, TypeError, ValueError):
         raise BooksError(f"the head of the ledger in {str(books.head_path)!r} is damaged") from None
     if state.key is not None:

@@ -100,18 +100,7 @@ def allocate(
     """
     rows = max(rows, 1.0)
     error = _one_way_error(domain, neighbours, float(rho), rows)
-    closure = workload.closure()
-    reasons: dict[Clique, str] = {}
-    by_order: dict[int, list[Clique]] = {}
-    for clique in closure:
-        if len(clique) > 1 and error > _DROWNED:
-            reasons[clique] = "noise would drown it; the table is the product of the 1-way marginals"
-        elif len(clique) > _LARGEST_ORDER:
-            reasons[clique] = f"more than {_LARGEST_ORDER} columns: through its subsets"
-        elif len(clique) > 1 and domain.size(clique) > max_cells:
-            reasons[clique] = f"{domain.size(clique)} cells, max_cells is {max_cells}: through its subsets"
-        else:
-            by_order.setdefault(len(clique), []).append(clique)
+    by_order, reasons = _candidates(domain, workload, max_cells, error)
     room, pair = all_cells, None
     chosen: list[tuple[Clique, Fraction]] = []
     for order, part in _order_shares(sorted(by_order), _first_share(error)).items():
@@ -141,6 +130,24 @@ def allocate(
     return Allocation(
         shares, tuple((clique, reasons[clique]) for clique in workload.needed if clique in reasons), error
     )
+
+
+def _candidates(
+    domain: Domain, workload: Workload, max_cells: int, error: float
+) -> tuple[dict[int, list[Clique]], dict[Clique, str]]:
+    """The marginals that may be measured, by their order, and why the others may not."""
+    reasons: dict[Clique, str] = {}
+    by_order: dict[int, list[Clique]] = {}
+    for clique in workload.closure():
+        if len(clique) > 1 and error > _DROWNED:
+            reasons[clique] = "noise would drown it; the table is the product of the 1-way marginals"
+        elif len(clique) > _LARGEST_ORDER:
+            reasons[clique] = f"more than {_LARGEST_ORDER} columns: through its subsets"
+        elif len(clique) > 1 and domain.size(clique) > max_cells:
+            reasons[clique] = f"{domain.size(clique)} cells, max_cells is {max_cells}: through its subsets"
+        else:
+            by_order.setdefault(len(clique), []).append(clique)
+    return by_order, reasons
 
 
 def _least_error(sizes: Sequence[int], rho: float, neighbours: Neighbours, rows: float) -> list[Fraction]:

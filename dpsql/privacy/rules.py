@@ -1,0 +1,252 @@
+"""One rule for each kind of event: what it makes of the accounts, or why it does not follow.
+
+Three things no rule can derive; they are taken from the account that the event records:
+
+    protect   what the owner states: neighbours, privacy unit, the digest of the unit's secret
+    reset     the digest of the new secret
+    accept    the whole account, on the owner's word, right after the event with which the chain begins anew
+
+Of events of the first format, which carry no `version`, one thing more is taken from the recorded account: the new ε of
+a `raise`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, Final
+
+from dpsql.privacy.account import sums_delta
+from dpsql.privacy.accounting import RHO_UNIT, check_epsilon, exact, units
+from dpsql.privacy.ledger_state import Facts, State, Unfinished
+from dpsql.privacy.recorded_account import DoesNotFollow, account_from, budgets, opened
+
+
+def _before(state: State, event: Mapping[str, Any]) -> Facts:
+    """The account that an event is about, as it was."""
+    if event["source"] not in state.accounts:
+        raise DoesNotFollow("it is about a table without an account")
+    return state.accounts[event["source"]]
+
+
+def _with(state: State, source: str, facts: Facts, **changes: Any) -> State:
+    return replace(state, accounts={**state.accounts, source: facts}, **changes)
+
+
+def _protect(state: State, event: Mapping[str, Any]) -> State:
+    source, stated = event["source"], event["account"]
+    if source in state.accounts:
+        raise DoesNotFollow("the table has an account already")
+    epsilon, delta = float(event["epsilon"]), float(event["delta"])
+    facts = {**stated, "source": source, "epsilon": repr(epsilon), "delta": repr(delta), "retired": "False"}
+    facts |= opened(event, epsilon, delta)
+    account_from(facts)
+    unit = {facts[name] is None for name in ("unit_column", "unit_type", "unit_rows")}
+    if len(unit) != 1:
+        raise DoesNotFollow("it states half a privacy unit")
+    key = event.get("hmac") if event["number"] == 1 else state.key
+    return _with(state, source, facts, published={**state.published, source: 0}, key=key)
+
+
+def _charge(state: State, event: Mapping[str, Any]) -> State:
+    before, source, key = _before(state, event), event["source"], event["key"]
+    if key in state.unfinished:
+        raise DoesNotFollow("the same request was charged before")
+    facts = dict(before)
+    failure = _failure(event)
+    if failure is not None:
+        facts |= _reserved(before, failure, event)
+    rho, gdp, pure = _whole(event["rho"]), _whole(event["gdp"]), _pure(event)
+    spent = facts["pure_spent"]
+    facts |= {
+        "rho_spent": str(int(facts["rho_spent"]) + rho),
+        "gdp_spent": str(int(facts["gdp_spent"]) + gdp),
+        "pure_spent": None if spent is None or pure is None else str(int(spent) + pure),
+        "currency": facts["currency"] or ("gdp" if gdp == rho else "zcdp"),
+        "releases": str(int(facts["releases"]) + 1),
+    }
+    _check_paid(facts)
+    unfinished = {**state.unfinished, key: Unfinished(event["number"], source, event["paid"], rho, gdp)}
+    return _with(state, source, facts, unfinished=unfinished, charged=state.charged | {source})
+
+
+def _check_paid(facts: Facts) -> None:
+    """Refuse an account that spent more than it has: the condition of `sql/charge.sql`."""
+    if facts["retired"] != "False":
+        raise DoesNotFollow("the account is retired")
+    if facts["currency"] == "pure":
+        spent, whole = facts["pure_spent"], int(exact(float(facts["epsilon"])) / RHO_UNIT)
+        enough = spent is not None and int(spent) <= whole
+    else:
+        sums = "gdp" if facts["currency"] == "gdp" else "rho"
+        enough = int(facts[f"{sums}_spent"]) <= int(facts[f"{sums}_budget"])
+    if not enough:
+        raise DoesNotFollow("it charges more than the budget")
+
+
+def _whole(amount: str) -> int:
+    """An amount of what is charged, which is never negative."""
+    found = int(amount)
+    if found < 0:
+        raise DoesNotFollow("it charges less than nothing")
+    return found
+
+
+def _pure(event: Mapping[str, Any]) -> int | None:
+    """The pure ε of a charge, None if it has a δ."""
+    derived = units(exact(float(event["epsilon"]))) if float(event["delta"]) == 0 else None
+    told = event.get("pure")
+    if "version" in event and (None if told is None else int(told)) != derived:
+        raise DoesNotFollow("its pure epsilon is not its epsilon")
+    return derived
+
+
+def _failure(event: Mapping[str, Any]) -> float | None:
+    """δ′ of a discovery, None of other charges; the first format tells it by the mechanism and δ."""
+    if "version" in event:
+        told = event.get("failure")
+        return None if told is None else float(told)
+    mechanism = event.get("mechanism")
+    return {"discover (values)": float(event["delta"]) / 2, "discover (bins)": 0.0}.get(str(mechanism))
+
+
+def _reserved(before: Facts, failure: float, event: Mapping[str, Any]) -> dict[str, str]:
+    """What a discovery changes of an account beside its charge; see `Account.reserve`."""
+    if not 0 <= failure < 1:
+        raise DoesNotFollow("the probability of its failure is none")
+    account = account_from(before)
+    after = account.reserve(failure)
+    changed = {"delta_reserved": repr(after.delta_reserved), "delta_spent": repr(after.delta_spent)}
+    if after.delta_reserved != account.delta_reserved:
+        changed |= budgets(after.epsilon, after.delta_of_sums, event)
+    return changed
+
+
+def _raise(state: State, event: Mapping[str, Any]) -> State:
+    before = _before(state, event)
+    epsilon = float(event["epsilon"] if "version" in event else event["account"]["epsilon"])
+    if check_epsilon(epsilon) <= float(before["epsilon"]):
+        raise DoesNotFollow("it promises no larger epsilon")
+    delta = sums_delta(float(before["delta"]), float(before["delta_reserved"]))
+    return _with(state, event["source"], {**before, "epsilon": repr(epsilon), **budgets(epsilon, delta, event)})
+
+
+def _reset(state: State, event: Mapping[str, Any]) -> State:
+    before, source = _before(state, event), event["source"]
+    anew = opened(event, float(before["epsilon"]), float(before["delta"]))
+    facts = {**before, **anew, "unit_choice": event["account"]["unit_choice"]}
+    unfinished = {key: charged for key, charged in state.unfinished.items() if charged.source != source}
+    none = {**state.published, source: 0}, {**state.failed, source: 0}
+    return _with(state, source, facts, unfinished=unfinished, published=none[0], failed=none[1])
+
+
+def _retire(state: State, event: Mapping[str, Any]) -> State:
+    return _with(state, event["source"], {**_before(state, event), "retired": "True"})
+
+
+def _unprotect(state: State, event: Mapping[str, Any]) -> State:
+    source = _before(state, event)["source"]
+    if source in state.charged:
+        raise DoesNotFollow("something was charged to the account")
+    accounts = {name: facts for name, facts in state.accounts.items() if name != source}
+    published = {name: count for name, count in state.published.items() if name != source}
+    return replace(state, accounts=accounts, published=published)
+
+
+def _publish(state: State, event: Mapping[str, Any]) -> State:
+    charged = state.unfinished.get(event["key"])
+    if charged is None or (charged.number, charged.source) != (event["release"], event["source"]):
+        raise DoesNotFollow("it publishes a release that was not charged, or ended before")
+    if charged.answers is not None and event["answers"] != charged.answers:
+        raise DoesNotFollow("it publishes other answers than those that were told before")
+    published = {**state.published, charged.source: state.published.get(charged.source, 0) + 1}
+    return replace(state, unfinished=_without(state, event["key"]), published=published)
+
+
+def _withdraw(state: State, event: Mapping[str, Any]) -> State:
+    """A publication is taken back, to be made again from the same answers."""
+    source, count = _before(state, event)["source"], state.published.get(event["source"], 0)
+    if event["key"] in state.unfinished or not count:
+        raise DoesNotFollow("it takes back a release that was not published")
+    charged = int(event["release"]), source, event["paid"], _whole(event["rho"]), _whole(event["gdp"])
+    again = Unfinished(*charged, event["answers"])
+    unfinished = {**state.unfinished, event["key"]: again}
+    return replace(state, unfinished=unfinished, published={**state.published, source: count - 1})
+
+
+def _fail(state: State, event: Mapping[str, Any]) -> State:
+    charged, source = state.unfinished.get(event["key"]), event["source"]
+    counts = charged is not None and charged.number > state.forgiven.get(source, 0)
+    failed = {**state.failed, source: state.failed.get(source, 0) + counts}
+    return replace(state, unfinished=_without(state, event["key"]), failed=failed)
+
+
+def _forgive(state: State, event: Mapping[str, Any]) -> State:
+    """Releases that were stopped until now no longer count; what they cost stays spent."""
+    source = _before(state, event)["source"]
+    none = {**state.failed, source: 0}
+    return replace(state, failed=none, forgiven={**state.forgiven, source: event["number"]})
+
+
+def _without(state: State, key: str) -> dict[str, Unfinished]:
+    return {other: charged for other, charged in state.unfinished.items() if other != key}
+
+
+def _retry(state: State, event: Mapping[str, Any]) -> State:
+    """Rows are read again for a release that was stopped; that changes no account."""
+    charged = state.unfinished.get(event["key"])
+    if charged is None or (charged.number, charged.source) != (event["release"], event["source"]):
+        raise DoesNotFollow("it goes on with a release that was not charged, or ended before")
+    return state
+
+
+def _settle(state: State, event: Mapping[str, Any]) -> State:
+    """What the owner says of other tables changes no account."""
+    if "source" in event:
+        raise DoesNotFollow("it is about no account")
+    return state
+
+
+def _key(state: State, event: Mapping[str, Any]) -> State:
+    if state.key is not None:
+        raise DoesNotFollow("the ledger has a key already")
+    return replace(state, key=str(event["hmac"]))
+
+
+def anchored(event: Mapping[str, Any]) -> State:
+    """The state after the owner accepted what was there."""
+    if event["kind"] != "accept" or "source" in event:
+        raise DoesNotFollow("the chain begins anew with it, and it accepts nothing")
+    return State(anchor=event["number"], accepting=True, version=event.get("version", 1), key=event.get("hmac"))
+
+
+def _accept(state: State, event: Mapping[str, Any]) -> State:
+    source, facts = event["source"], event["account"]
+    if not state.accepting or source in state.accounts:
+        raise DoesNotFollow("nothing was accepted with it")
+    account = account_from(facts)
+    amounts = (account.rho_spent, account.gdp_spent, account.pure_spent or Fraction(0), Fraction(account.releases))
+    if min(amounts) < 0 or account.delta_spent < 0 or facts["source"] != source:
+        raise DoesNotFollow("it accepts what is no account")
+    facts = {**facts, **budgets(account.epsilon, account.delta_of_sums, event)}
+    published = {**state.published, source: account.releases}  # at most: its releases are not looked at
+    return _with(state, source, facts, published=published, charged=state.charged | {source})
+
+
+RULES: Final[Mapping[str, Callable[[State, Mapping[str, Any]], State]]] = {
+    "protect": _protect,
+    "charge": _charge,
+    "publish": _publish,
+    "withdraw": _withdraw,
+    "fail": _fail,
+    "forgive": _forgive,
+    "retry": _retry,
+    "raise": _raise,
+    "reset": _reset,
+    "retire": _retire,
+    "unprotect": _unprotect,
+    "accept": _accept,
+    "key": _key,
+    "settle": _settle,
+}
