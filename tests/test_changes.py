@@ -9,6 +9,7 @@ import duckdb
 import pytest
 
 import dpsql
+from dpsql.books import marking
 from dpsql.errors import DpsqlError, Interrupted, InvalidArgument, NotDeclared
 
 OPTIONS = {"relaxed_rows": 8, "steps": 5}
@@ -329,3 +330,37 @@ def test_a_published_release_is_read_on_a_smaller_machine(db, monkeypatch):
     assert db.synthesize("two", 1.0).df().equals(rows)
     with pytest.raises(DpsqlError, match="of memory"):
         db.synthesize("two", 1.0, release="another")
+
+
+@pytest.mark.parametrize("kind", ["table", "query", "discovery"])
+def test_an_account_that_is_opened_anew_while_a_request_runs_is_not_charged_for_it(db, monkeypatch, kind):
+    """Between the last look at the account and the charge: another unit, other neighbours, another bound.
+
+    Were it charged, the 1,000 rows of one unit would be counted with the noise of a single row.
+    """
+    db.sql("CREATE TABLE t AS SELECT 'one' AS u, 'a' AS x FROM range(1000)")
+
+    def protect(**how):
+        db.protect("t", epsilon=9.0, delta=1e-6, **how)
+        db.domain("t", "x", values=["a", "b"], nulls=False)
+        if not how:
+            db.domain("t", "u", exclude=True)
+
+    protect()
+    mark = marking.mark
+
+    def late(books, source):
+        mark(books, source)
+        with dpsql.install(db.connection.cursor()) as other:
+            other.unprotect("t", reason="a mistake")
+        protect(privacy_unit="u", max_rows=1)
+
+    monkeypatch.setattr(marking, "mark", late)
+    calls = {
+        "table": lambda: db.synthesize("t", 5.0),
+        "query": lambda: db.query("SELECT x, count(*) AS n FROM t GROUP BY x", 1.0),
+        "discovery": lambda: db.discover("t", "x", 1.0),
+    }
+    with pytest.raises(dpsql.DpsqlError, match="opened anew"):
+        calls[kind]()
+    assert db.budget().releases.tolist() == [0]

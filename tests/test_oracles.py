@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import duckdb
 import pytest
 
@@ -10,6 +12,7 @@ from dpsql.api.cli import main
 from dpsql.books import charging
 from dpsql.books.charging import MOST_STOPPED
 from dpsql.engines.duckdb.counting import DuckDBCounter
+from dpsql.privacy.ledger_state import State, Unfinished
 
 ASKED = "FROM dp_query('SELECT v, count(*) AS n FROM t GROUP BY v', epsilon := 1)"
 
@@ -37,7 +40,9 @@ def stopping(monkeypatch):
 
     def then_fail(read):
         def reading(*arguments):
-            read(*arguments)
+            found = read(*arguments)
+            if failing["error"] is None:
+                return found
             runs.append(failing["error"])
             raise failing["error"]
 
@@ -119,7 +124,7 @@ def test_only_so_many_cheap_releases_may_be_stopped(tmp_path, stopping):
             with pytest.raises(duckdb.Error, match="stopped by the database"):
                 db.sql(cheap(number)).fetchall()
         for number in range(3):
-            with pytest.raises(duckdb.Error, match="32 releases of 't' were charged and are not published"):
+            with pytest.raises(duckdb.Error, match="32 releases of 't' were stopped"):
                 db.sql(cheap(f"one more {number}")).fetchall()
         assert len(runs) == MOST_STOPPED
         assert db.sql("SELECT source, releases FROM dp_budget() ORDER BY 1").fetchall() == [("t", 32), ("u", 0)]
@@ -128,10 +133,50 @@ def test_only_so_many_cheap_releases_may_be_stopped(tmp_path, stopping):
         with pytest.raises(duckdb.Error, match="32 releases of 't'"):
             db.sql(cheap("another day")).fetchall()
         assert db.sql(cheap("u").replace("FROM t", "FROM u")).fetchall()  # each table by itself
-        assert db.sql(cheap(3)).fetchall()  # what was charged is completed, and makes room for one
-        assert db.sql(cheap("in its place")).fetchall()
-        assert db.sql("SELECT releases FROM dp_budget() WHERE source = 't'").fetchall() == [(33,)]
+        assert db.sql(cheap(3)).fetchall()  # what was charged is completed, but it told its bit: it makes no room
+        with pytest.raises(duckdb.Error, match="32 releases of 't'"):
+            db.sql(cheap("in its place")).fetchall()
+        assert db.sql("SELECT releases FROM dp_budget() WHERE source = 't'").fetchall() == [(32,)]
     assert main(["ledger", "verify", str(path)]) == 0
+
+
+def test_what_is_stopped_and_completed_each_time_counts_too(tmp_path, stopping, monkeypatch):
+    """Else an analyst fills the memory, asks, frees it and asks again, for as many bits as there are cheap releases."""
+    monkeypatch.setattr(charging, "MOST_STOPPED", 3)
+    _, failing, _ = stopping
+    path = tmp_path / "bank.duckdb"
+    error = failing["error"]
+    with dpsql.connect(path) as db:
+        db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS v FROM range(100) r(i)")
+        db.protect("t", epsilon=9.0, delta=1e-6)
+        for number in range(3):
+            failing["error"] = error
+            with pytest.raises(duckdb.Error, match="stopped by the database"):
+                db.sql(cheap(number)).fetchall()
+            failing["error"] = None
+            assert db.sql(cheap(number)).fetchall()
+        with pytest.raises(duckdb.Error, match="3 releases of 't' were stopped"):
+            db.sql(cheap("one more")).fetchall()
+    assert main(["ledger", "verify", str(path)]) == 0
+
+
+def test_discoveries_that_find_nothing_stop_nobody(db, monkeypatch):
+    """Noisy answers alone decide that, and they are paid for."""
+    monkeypatch.setattr(charging, "MOST_STOPPED", 2)
+    db.sql("CREATE TABLE t AS SELECT 'x' || i AS a FROM range(50) r(i)")
+    db.protect("t", epsilon=9.0, delta=1e-6)
+    for number in range(4):
+        with pytest.raises(dpsql.DpsqlError, match="common enough"):
+            db.discover("t", "a", epsilon=0.1 + number / 1000)
+    assert db.query("SELECT count(*) AS n FROM t", 0.1).n.notna().all()
+
+
+def test_releases_that_are_under_way_are_not_stopped():
+    """More threads than may be stopped can each work on one; who was stopped once counts all the same."""
+    one = Unfinished(7, "t", "", 1, 1)
+    state = State(unfinished={f"{n}": one for n in range(5)} | {"again": replace(one, retried=True)})
+    assert state.stopped("t") == 6
+    assert state.stopped("t", {"0", "1", "2", "again"}) == 3
 
 
 def test_releases_that_were_stopped_count_until_the_owner_forgives(tmp_path, stopping, monkeypatch):

@@ -22,7 +22,7 @@ from dpsql.privacy.accounting import RHO_UNIT, Budget, exact, units
 from dpsql.privacy.ledger_state import State
 
 MOST_STOPPED: Final = 32
-"""How many releases of a table may be charged and not published before no more is charged.
+"""How many releases of a table may be stopped before no more is charged, also if they are completed later.
 
 Whether a release is stopped may depend on the rows, and its charge, however small, does not pay for that.
 """
@@ -40,22 +40,26 @@ class Charge:
     Attributes:
         key: SHA-256 of the request.
         source: the account's key.
+        since: the number of the event that opened or reset the account, as it was when the request was looked up.
         request: canonical JSON.
         domain: of its columns.
         mechanism: its name.
         guarantee: in words.
         budget: what it costs.
         failure: of a discovery: the probability but for which the budget holds (see `Account.reserve`).
+        under_way: keys of releases that this process works on now, which were not stopped so far.
     """
 
     key: str
     source: str
+    since: int
     request: str
     domain: Domain
     mechanism: str
     guarantee: str
     budget: Budget
     failure: float | None = None
+    under_way: frozenset[str] = frozenset()
 
 
 def charge(books: Books, asked: Charge) -> Entry:
@@ -67,8 +71,8 @@ def charge(books: Books, asked: Charge) -> Entry:
     Raises:
         InsufficientBudget: the account has less than the budget left, or of δ; nothing was changed.
         BooksError: the database is read-only, or the ledger, an account and the head do not fit together.
-        DpsqlError: a setting that is the owner's is not what it was, see `dpsql.engines.duckdb.settings`; or too
-            many releases of the source were stopped.
+        DpsqlError: a setting that is the owner's is not what it was, see `dpsql.engines.duckdb.settings`; too many
+            releases of the source were stopped; or its account was opened anew.
     """
     check_owned(books.cursor)
     books.check_writable()
@@ -92,7 +96,9 @@ def _charge(books: Books, asked: Charge) -> Entry:
     if known is not None:
         return known
     _refuse_lost(books, asked.key, before.state.anchor)
-    _refuse_stopped(asked.source, before.state)
+    if promised.since != asked.since:  # what was looked up was of another account: neighbours, δ, domains
+        raise DpsqlError(f"the account of {asked.source!r} was opened anew since the request was made: run it again")
+    _refuse_stopped(asked, before.state)
     if asked.failure is not None:
         _reserve(books, asked.source, asked.failure)
     after = _pay(books, asked, promised)
@@ -120,18 +126,19 @@ def _refuse_lost(books: Books, key: str, anchor: int) -> None:
         )
 
 
-def _refuse_stopped(source: str, state: State) -> None:
-    """Refuse to charge where many releases are not published.
+def _refuse_stopped(asked: Charge, state: State) -> None:
+    """Refuse to charge where many releases were stopped.
 
     Raises:
         DpsqlError: as many as may be.
     """
-    if state.stopped(source) >= MOST_STOPPED:
+    source = asked.source
+    if state.stopped(source, asked.under_way) >= MOST_STOPPED:
         raise DpsqlError(
-            f"{MOST_STOPPED} releases of {source!r} were charged and are not published: they are under way, were "
-            "stopped, or failed. What stops a release may depend on the rows, so nothing more is charged. Ask for "
-            "those again as they were asked for, free (FROM dp_releases() WHERE state <> 'published'); or the owner "
-            f"says dpsql ledger forgive <file> {source} --reason '…', in Python db.forgive('{source}', reason)"
+            f"{MOST_STOPPED} releases of {source!r} were stopped before they were published. What stops a release may "
+            "depend on the rows, so nothing more is charged. Those that can be completed are completed as they were "
+            "asked for, free (FROM dp_releases() WHERE state <> 'published'). For new ones the owner says dpsql ledger "
+            f"forgive <file> {source} --reason '…', in Python db.forgive('{source}', reason)"
         )
 
 

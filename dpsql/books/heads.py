@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dpsql.errors import BooksError
+from dpsql.runtime.progress import unbreakable
 
 SUFFIX: Final = ".dpsql-head"
 lock: Final = threading.RLock()
@@ -103,12 +104,13 @@ def write_head(path: Path, head: Head) -> None:
     new = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         _sweep(path)
-        with new.open("w", encoding="utf-8") as file:
-            json.dump(asdict(head), file, ensure_ascii=False, sort_keys=True)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(path)
-        _sync_folder(path.parent)
+        with unbreakable:
+            with new.open("w", encoding="utf-8") as file:
+                json.dump(asdict(head), file, ensure_ascii=False, sort_keys=True)
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(path)
+            _sync_folder(path.parent)
     except OSError as error:
         with suppress(OSError):
             new.unlink(missing_ok=True)

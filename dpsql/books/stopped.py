@@ -68,8 +68,15 @@ def retry(books: Books, entry: Entry) -> None:
         )
 
 
-def fail(books: Books, entry: Entry, reason: str) -> None:
-    """Record that a release cannot be completed, and why, in words of released values only; its charge is kept."""
+def fail(books: Books, entry: Entry, reason: str, *, was_stopped: bool = True) -> None:
+    """Record that a release cannot be completed, and why, in words of released values only; its charge is kept.
+
+    Args:
+        books: of its database.
+        entry: the release.
+        reason: why.
+        was_stopped: whether something stopped it that may depend on the rows; else noisy answers alone decided.
+    """
 
     def work() -> None:
         accounts = ledger.look(books).state.accounts
@@ -77,6 +84,15 @@ def fail(books: Books, entry: Entry, reason: str) -> None:
             "UPDATE dpsql.release SET state = 'failed', report = $report WHERE key = $key",
             {"report": json.dumps({"failed": reason}), "key": entry.key},
         )
-        ledger.event(books, "fail", entry.source, accounts=accounts, release=entry.number, key=entry.key, reason=reason)
+        ledger.event(
+            books,
+            "fail",
+            entry.source,
+            accounts=accounts,
+            release=entry.number,
+            key=entry.key,
+            reason=reason,
+            stopped=was_stopped,
+        )
 
     ledger.commit(books, work)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -31,6 +31,7 @@ class Unfinished:
     rho: int
     gdp: int
     answers: str | None = None
+    retried: bool = False
 
     def covers(self, rho: Fraction, gdp: Fraction) -> bool:
         """Whether no more is spent than was charged."""
@@ -46,7 +47,8 @@ class State:
         unfinished: releases that may still be measured, by the key of their request.
         published: of each source, how many releases were published since its account was opened or reset.
         charged: the sources that anything was ever charged to.
-        failed: of each source, how many releases failed since its account was opened or reset, or its owner forgave.
+        failed: of each source, how many releases ended that were stopped, failed or completed later, since its account
+            was opened or reset, or its owner forgave.
         forgiven: of each source, the number of the event with which its owner last forgave.
         anchor: the number of the last event with which the chain began anew; 0 where it never did.
         accepting: whether all events since then were the accounts that were accepted with it.
@@ -65,13 +67,16 @@ class State:
     version: int = 1
     key: str | None = None
 
-    def stopped(self, source: str) -> int:
-        """How many releases of a source were charged and are not published: under way, stopped or failed.
+    def stopped(self, source: str, under_way: Collection[str] = ()) -> int:
+        """How many releases of a source were stopped once or more, also those that were completed later.
 
-        Those that the owner forgave do not count.
+        Those that the owner forgave do not count, nor do those that are under way, by their keys.
         """
         since = self.forgiven.get(source, 0)
-        begun = sum(one.source == source and one.number > since for one in self.unfinished.values())
+        begun = sum(
+            one.source == source and one.number > since and (one.retried or key not in under_way)
+            for key, one in self.unfinished.items()
+        )
         return begun + self.failed.get(source, 0)
 
     def to_json(self) -> dict[str, Any]:
@@ -91,8 +96,8 @@ def state_from(accounts: Mapping[str, Facts], told: Mapping[str, Any]) -> State:
         unfinished={key: Unfinished(**charged) for key, charged in told["unfinished"].items()},
         published={source: int(count) for source, count in told["published"].items()},
         charged=frozenset(told["charged"]),
-        failed={source: int(count) for source, count in told.get("failed", {}).items()},
-        forgiven={source: int(number) for source, number in told.get("forgiven", {}).items()},
+        failed={source: int(count) for source, count in told["failed"].items()},
+        forgiven={source: int(number) for source, number in told["forgiven"].items()},
         anchor=int(told["anchor"]),
         accepting=bool(told["accepting"]),
         version=int(told["version"]),

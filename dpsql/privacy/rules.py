@@ -161,7 +161,8 @@ def _publish(state: State, event: Mapping[str, Any]) -> State:
     if charged.answers is not None and event["answers"] != charged.answers:
         raise DoesNotFollow("it publishes other answers than those that were told before")
     published = {**state.published, charged.source: state.published.get(charged.source, 0) + 1}
-    return replace(state, unfinished=_without(state, event["key"]), published=published)
+    ended = _ended(state, charged) if charged.retried else state.failed
+    return replace(state, unfinished=_without(state, event["key"]), published=published, failed=ended)
 
 
 def _withdraw(state: State, event: Mapping[str, Any]) -> State:
@@ -176,10 +177,19 @@ def _withdraw(state: State, event: Mapping[str, Any]) -> State:
 
 
 def _fail(state: State, event: Mapping[str, Any]) -> State:
-    charged, source = state.unfinished.get(event["key"]), event["source"]
-    counts = charged is not None and charged.number > state.forgiven.get(source, 0)
-    failed = {**state.failed, source: state.failed.get(source, 0) + counts}
-    return replace(state, unfinished=_without(state, event["key"]), failed=failed)
+    charged = state.unfinished.get(event["key"])
+    if charged is None:  # its account was reset while it was under way
+        return state
+    if (charged.number, charged.source) != (event["release"], event["source"]):
+        raise DoesNotFollow("it ends another release than was charged")
+    ended = _ended(state, charged) if charged.retried or event.get("stopped", True) else state.failed
+    return replace(state, unfinished=_without(state, event["key"]), failed=ended)
+
+
+def _ended(state: State, charged: Unfinished) -> dict[str, int]:
+    """The counts of releases that ended and had been stopped, with one more unless the owner forgave it."""
+    counts = charged.number > state.forgiven.get(charged.source, 0)
+    return {**state.failed, charged.source: state.failed.get(charged.source, 0) + counts}
 
 
 def _forgive(state: State, event: Mapping[str, Any]) -> State:
@@ -194,11 +204,11 @@ def _without(state: State, key: str) -> dict[str, Unfinished]:
 
 
 def _retry(state: State, event: Mapping[str, Any]) -> State:
-    """Rows are read again for a release that was stopped; that changes no account."""
+    """Rows are read again for a release that was stopped: it counts as stopped, also once it is published."""
     charged = state.unfinished.get(event["key"])
     if charged is None or (charged.number, charged.source) != (event["release"], event["source"]):
         raise DoesNotFollow("it goes on with a release that was not charged, or ended before")
-    return state
+    return replace(state, unfinished={**state.unfinished, event["key"]: replace(charged, retried=True)})
 
 
 def _settle(state: State, event: Mapping[str, Any]) -> State:

@@ -39,7 +39,7 @@ from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import Budget, check_delta
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.pricing import Questions, price
-from dpsql.release.pipeline import Cursors, NothingFound, Run, produce
+from dpsql.release.pipeline import Cursors, NothingFound, Run, guarded, produce
 from dpsql.runtime.progress import Progress
 
 Ticks = tuple[int | float, ...]
@@ -251,9 +251,11 @@ def discover(cursors: Cursors, resolved: Discovery, progress: Progress) -> Attri
         DpsqlError: nothing was common enough to be told; the charge is kept.
         Interrupted: what was charged is kept.
     """
-    entry = produce(resolved, cursors, progress)
-    found = attribute_from(entry.report["domain"])
-    with cursors() as cursor:
+    was_published = resolved.entry is not None and resolved.entry.state == "published"
+    found = attribute_from(produce(resolved, cursors, progress).report["domain"])
+    if not was_published:
+        return found
+    with cursors() as cursor, guarded(progress, cursor):
         books = Books(cursor, resolved.source.catalog)
         if facts.declared(books, resolved.source.key).get(found.name) != found:  # it was declared anew since
             facts.declare(books, resolved.source.key, found)

@@ -186,7 +186,18 @@ def _charge(cursor: Cursor, books: Books, work: Work) -> Entry:
     marking.mark(books, work.source)
     work.check_affordable(cursor, books)
     words = promise(work.budget, work.account.neighbours, work.failure or 0.0)
-    asked = Charge(work.key, work.source.key, work.canonical, work.domain, work.label, words, work.budget, work.failure)
+    asked = Charge(
+        key=work.key,
+        source=work.source.key,
+        since=work.account.since,
+        request=work.canonical,
+        domain=work.domain,
+        mechanism=work.label,
+        guarantee=words,
+        budget=work.budget,
+        failure=work.failure,
+        under_way=_under_way(),
+    )
     return charging.charge(books, asked)
 
 
@@ -197,7 +208,7 @@ def _resume(books: Books, known: Entry) -> Entry:
         DpsqlError: it failed for good, and why; its charge is kept.
     """
     if known.state == "failed":
-        has_name = not known.mechanism.startswith("discover")
+        has_name = "release" in json.loads(known.request)
         instead = "ask otherwise" + (", or give another name with release := '…'" if has_name else "")
         failed = known.report.get("failed")
         raise DpsqlError(
@@ -222,13 +233,13 @@ def _make(
     domain = work.counted(entry)
     progress.stage(f"counting {work.source.name}")
     before = None if known is None else lambda: stopped.retry(books, known)  # done before rows are read once more
-    bound = accounts.bound(books, entry.source) if work.account.unit_column else None
+    bound = accounts.bound(books, entry.source)
     counter = DuckDBCounter(cursor, work.source, domain, bound, once=not work.by_mechanism, before=before)
     curator = _curator(books, entry, work, counter, domain, prior, progress, entropy)
     try:
         return work.make(Run(cursor, books, entry, curator, counter.close, progress))
     except NothingFound as nothing:
-        stopped.fail(books, entry, str(nothing))
+        stopped.fail(books, entry, str(nothing), was_stopped=False)
         raise DpsqlError(f"{nothing}; what was charged is kept") from None
 
 
@@ -254,7 +265,7 @@ def _curator(
         gdp=entry.gdp,
         pure=work.budget.exact_epsilon if work.budget.pure else None,
         prior=prior,
-        earlier=measurements_for(books, entry) if work.by_mechanism and json.loads(entry.request)["reuse"] else (),
+        earlier=measurements_for(books, entry) if work.by_mechanism and json.loads(entry.request).get("reuse") else (),
         kinds=work.questions.kinds,
         failure=work.failure or 0.0,
         for_mechanism=work.by_mechanism,
@@ -279,6 +290,12 @@ class BooksJournal:
 
 _working: set[str] = set()
 _working_changed = threading.Condition()
+
+
+def _under_way() -> frozenset[str]:
+    """The keys of the releases that this process works on now."""
+    with _working_changed:
+        return frozenset(_working)
 
 
 @contextmanager

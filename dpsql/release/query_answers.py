@@ -165,7 +165,6 @@ class ResolvedQuery:
     def make(self, run: Run) -> Entry:
         """See `Work.make`: one question to the curator, all weights in all groups at once."""
         curator, noise = run.curator, cast(NoiseName, self.request.mechanism)
-        run.progress.stage(f"counting {self.source.name}")
         pure = curator.remaining_pure
         rho = curator.remaining if pure is None else min(curator.remaining, pure**2 / 2)
         measured = curator.measure_linear(self.evaluated.linear, rho, noise)

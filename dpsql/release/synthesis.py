@@ -171,6 +171,7 @@ class Resolved:
         if rows is None:
             rows, words = rows_to_draw(entry, told, outcome.model)
             report |= {"rows": words} if words else {}
+        report = {name: value for name, value in report.items() if value is not None}
         return self._publish(run, held, outcome.model, rows, report)
 
     def _publish(self, run: Run, held: Occupied, model: Model, rows: int, report: Mapping[str, Any]) -> Entry:

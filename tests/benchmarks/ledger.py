@@ -18,7 +18,7 @@ from pathlib import Path
 import duckdb
 
 import dpsql
-from dpsql.books import charging
+from dpsql.books import accounts, charging
 from dpsql.books.charging import Charge
 from dpsql.books.store import Books
 from dpsql.core.domain import Domain
@@ -71,9 +71,10 @@ def measure(folder: Path, events: int, most_verified: int) -> list[str]:
 def charge(db: dpsql.Database, catalog: str, number: int) -> tuple[float, float]:
     """Wall and CPU seconds of one charge."""
     budget = make_budget(0.01, 1e-6, "gaussian")
-    asked = Charge(f"{number:064}", "t", '{"reuse": true}', Domain(()), "query (gaussian)", "none", budget)
     with db.instance.cursor() as cursor:
         books = Books(cursor, catalog)
+        since = accounts.account_now(books, "t").since
+        asked = Charge(f"{number:064}", "t", since, '{"reuse": true}', Domain(()), "query (gaussian)", "none", budget)
         wall, cpu = time.perf_counter(), time.process_time()
         charging.charge(books, asked)
         return time.perf_counter() - wall, time.process_time() - cpu
