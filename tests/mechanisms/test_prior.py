@@ -235,7 +235,8 @@ def test_what_is_said_to_be_reused_is(census, options, used):
 def test_what_was_measured_well_before_makes_a_release_better(db, options):
     """ε = 0.02 alone errs by a large part of 600 rows; beside what ε = 5 told, by few.
 
-    One release of barak alone in 140 errs by less than a tenth: the mean of three does about once in 10⁵ tests.
+    Of 120 releases of barak alone one in twenty erred by less than 0.07 and none by less than 0.04, so the mean of three
+    is below 0.05 less than once in 10⁴ tests; lp and mwem err more. Beside ε = 5 it is 0.01.
     """
     db.sql(
         "CREATE TABLE t AS SELECT i % 3 = 0 AS sex, i % 7 < 2 AND i % 3 = 0 AS sick, i % 5 AS x FROM range(600) r(i)"
@@ -251,7 +252,7 @@ def test_what_was_measured_well_before_makes_a_release_better(db, options):
         rows = db.synthesize("t", 0.02, **how, **options).df()
         made = rows.groupby(["sex", "sick"], dropna=False).size() / 600
         errors.append(true.sub(made, fill_value=0).abs().sum())
-    assert errors[0] < 0.1 < sum(errors[1:]) / 3, errors
+    assert errors[0] < 0.05 < sum(errors[1:]) / 3, errors
 
 
 @pytest.mark.medium
