@@ -1,0 +1,99 @@
+"""The house: sizes that a reader can take in, and walls that a contract enforces."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import subprocess
+import sys
+import tomllib
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FILES = sorted([*(ROOT / "dpsql").rglob("*.py"), *(ROOT / "udfs").rglob("*.py")])
+MOST = {"module": 400, "class": 300, "function": 60}
+"""Lines."""
+PLANTED = {
+    "The floors of the house": ("core/names.py", "from dpsql.books import store"),
+    "The trusted kernel": ("privacy/noise.py", "import pandas"),
+    "duckdb": ("mechanisms/direct.py", "import duckdb"),
+    "jax": ("models/relaxed.py", "import jax"),
+    "sqlglot": ("release/pipeline.py", "import sqlglot"),
+    "What is computed from noisy answers": ("strategy/allocation.py", "import dpsql.engines.duckdb.counting"),
+}
+"""For each contract of `pyproject.toml`, by how its name begins, an import that it must not let pass."""
+
+
+def too_long(text: str) -> list[tuple[str, str, int]]:
+    """What of a module is longer than it may be."""
+    tree = ast.parse(text)
+    lines = text.count("\n")
+    found = [("module", "", lines)] if lines > MOST["module"] else []
+    for node in ast.walk(tree):
+        kind = {ast.ClassDef: "class", ast.FunctionDef: "function"}.get(type(node))
+        if kind is not None and node.end_lineno - node.lineno >= MOST[kind]:
+            found.append((kind, node.name, node.end_lineno - node.lineno + 1))
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_reader_sees_it_whole(path):
+    assert too_long(path.read_text(encoding="utf-8")) == []
+
+
+def test_what_is_too_long_is_found():
+    """The broken twins."""
+    body = "    x = 1\n"
+    assert too_long("y = 1\n" * 401)[0][0] == "module"
+    assert too_long("class A:\n" + body * 300)[0][0] == "class"
+    assert too_long("def f():\n" + body * 60)[0][0] == "function"
+    assert too_long("def f():\n" + body * 59) == []
+
+
+def house(folder: Path) -> Path:
+    """A copy of the package as the contracts see it, with `udfs` inside as in the wheel."""
+    ignored = shutil.ignore_patterns("__pycache__", "native")
+    shutil.copytree(ROOT / "dpsql", folder / "dpsql", ignore=ignored)
+    shutil.copytree(ROOT / "udfs", folder / "dpsql" / "udfs", ignore=ignored)
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    return folder
+
+
+def contracts() -> list[str]:
+    return [
+        c["name"] for c in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    ]
+
+
+def test_each_contract_has_an_import_that_is_planted():
+    assert [next(name for name in contracts() if name.startswith(begin)) for begin in PLANTED] == contracts()
+
+
+@pytest.mark.skipif(find_spec("importlinter") is None, reason="needs import-linter")
+@pytest.mark.parametrize("begin", PLANTED)
+def test_an_import_through_a_wall_breaks_its_contract(tmp_path, begin):
+    """As `.ci/run` calls it; nothing is broken where nothing is planted, which `.ci/run` shows."""
+    copy = house(tmp_path)
+    name, planted = PLANTED[begin]
+    target = copy / "dpsql" / name
+    text = target.read_text(encoding="utf-8")
+    target.write_text(
+        text.replace("from __future__ import annotations\n", f"from __future__ import annotations\n\n{planted}\n", 1)
+    )
+    lint = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+    done = subprocess.run(
+        [sys.executable, "-c", lint, "--no-cache"],
+        cwd=copy,
+        env={"PYTHONPATH": str(copy), "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    (broken,) = [
+        line for line in done.stdout.splitlines() if line.startswith(begin) and line.rstrip().endswith("BROKEN")
+    ]
+    assert broken
