@@ -1,6 +1,6 @@
 """Plants every defect in a copy of the checkout, one at a time, and shows which tier of tests catches it.
 
-    python -m tests.planted [--only TEXT]
+    python -m tests.planted [--only TEXT] [--part 1/2]
 
 The imports that each contract must refuse are planted by `tests/test_house.py`.
 """
@@ -72,9 +72,11 @@ def main() -> None:
     """One line for each defect; status 1 where one is not caught."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="defects with this text in their name or file")
+    parser.add_argument("--part", default="1/1", help="the first of two parts is 1/2, for two processes")
     options = parser.parse_args()
+    part, parts = map(int, options.part.split("/"))
     missed = []
-    for defect in DEFECTS:
+    for defect in DEFECTS[part - 1 :: parts]:
         if options.only not in f"{defect.name} {defect.file}":
             continue
         began = time.monotonic()
