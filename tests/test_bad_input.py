@@ -198,7 +198,6 @@ def test_python_errors_are_dpsql_errors(bank):
         lambda: bank.synthesize("people", -1.0),
         lambda: bank.synthesize("people", 1.0, colour="red"),
         lambda: bank.protect("people", 1.0, 0.0),
-        lambda: bank.domain("people", "age", colour="red"),
         lambda: bank.domain("people", "age"),
     ):
         with pytest.raises(DpsqlError):
