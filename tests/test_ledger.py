@@ -17,7 +17,9 @@ from dpsql.books import heads
 from dpsql.books.store import Books
 from dpsql.errors import BooksError, DpsqlError, InvalidArgument, NotProtected
 from dpsql.privacy.course import follow
-from dpsql.privacy.ledger_state import State
+from dpsql.privacy.ledger_state import State, Unfinished
+from dpsql.privacy.recorded_account import DoesNotFollow
+from dpsql.privacy.rules import RULES
 
 from . import ledgers
 
@@ -557,3 +559,14 @@ def test_a_protection_that_was_never_charged_is_taken_back(tmp_path, capsys):
         with pytest.raises(InvalidArgument, match="were charged"):
             db.unprotect("wards", reason="x")
     assert main(["ledger", "verify", str(path)]) == 0
+
+
+def test_a_release_that_was_taken_back_is_published_with_the_same_answers_or_not_at_all():
+    """It was told before, so other noise would tell more than was paid for."""
+    told = Unfinished(7, "t", "", 1, 1, answers="as they were told")
+    event = {"source": "t", "key": "k", "release": 7, "answers": "as they were told"}
+    state = State(unfinished={"k": told})
+    assert RULES["publish"](state, event).unfinished == {}
+    for forged in ({"answers": "others"}, {"release": 8}, {"source": "u"}, {"key": "another"}):
+        with pytest.raises(DoesNotFollow):
+            RULES["publish"](state, event | forged)
