@@ -111,9 +111,15 @@ def _say_interrupted() -> int:
 def _open(path: str, *, owner: bool = True) -> Database:
     from dpsql.api.database import connect
 
-    if path != ":memory:" and not Path(path).exists():
-        raise DpsqlError(f"there is no database file {path!r}")
+    if path != ":memory:":
+        _check_there(path)
     return connect(path, owner=owner)
+
+
+def _check_there(path: str) -> None:
+    """DuckDB would make a new file where there is none."""
+    if not Path(path).exists():
+        raise DpsqlError(f"there is no database file {path!r}")
 
 
 def _demo(options: argparse.Namespace) -> None:
@@ -202,28 +208,26 @@ def _ledger(options: argparse.Namespace) -> None:
 
 def _take_key(path: str, reason: str) -> str:
     """Make a database's ledger with the key that is there."""
-    from dpsql.owner import account_changes as ownership
+    from dpsql.owner import account_changes
 
-    if not Path(path).exists():
-        raise DpsqlError(f"there is no database file {path!r}")
+    _check_there(path)
     with duckdb.connect(path) as connection:
         catalog = connection.execute("SELECT current_database()").fetchall()[0][0]
-        fingerprint = ownership.take_key(connection, catalog, reason)
+        fingerprint = account_changes.take_key(connection, catalog, reason)
     return f"{path}: from now on the ledger is made with the key of fingerprint {fingerprint}"
 
 
 def _found(path: str, reason: str | None) -> str:
     """What a look at a database's books found, after they were accepted if there is a reason."""
-    from dpsql.owner import account_changes as ownership
+    from dpsql.owner import account_changes
 
-    if not Path(path).exists():
-        raise DpsqlError(f"there is no database file {path!r}")
+    _check_there(path)
     with duckdb.connect(path, read_only=reason is None) as connection:
         catalog = connection.execute("SELECT current_database()").fetchall()[0][0]
         if reason is None:
-            found = ownership.inspect(connection, catalog)
+            found = account_changes.inspect(connection, catalog)
         else:
-            found = ownership.accept(connection, catalog, reason)
+            found = account_changes.accept(connection, catalog, reason)
     if found.flaw is not None:
         raise DpsqlError(f"{path}: {found.flaw}")
     lines = [f"{path}: {found.events} events, all as recorded"]

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import duckdb
 
 from dpsql.engines.duckdb.catalog import Source, find_source
 from dpsql.udfs.extension import Instance
-
-if TYPE_CHECKING:
-    pass
 
 # A table function's parameters are either positional or named; a macro's are both, so dp_ledger('adult') works too.
 _LEDGER_OF_ONE = (

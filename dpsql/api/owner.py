@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpsql.api.connection import Connection
 from dpsql.core.domain import Attribute
@@ -15,9 +15,6 @@ from dpsql.owner.protect import constrain, declare, protect, unconstrain
 from dpsql.privacy.account import Account
 from dpsql.release.discovery import DiscoveryRequest, discover, resolve_discovery
 from dpsql.udfs.interrupts import pressed, watched
-
-if TYPE_CHECKING:
-    pass
 
 
 class Owner(Connection):

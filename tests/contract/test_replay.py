@@ -255,7 +255,7 @@ class Cheat(MWEM):
     """A mechanism that has its total from a private count, by one of the ways that there are in Python."""
 
     def peek(self, curator: Curator) -> int:
-        raise NotImplementedError
+        raise NotImplementedError  # abstract: each cheat below has a way of its own
 
     def run(self, curator, workload, rho, seed, progress):
         made = super().run(curator, workload, rho, seed, progress)
