@@ -2,7 +2,7 @@
 
     python -m tests.planted [--only TEXT] [--part 1/2]
 
-The imports that each contract must refuse are planted by `tests/test_house.py`.
+The imports that each contract must refuse are planted by `tests/contract/test_house.py`.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ class Defect:
 NEIGHBOURS = ("tests/contract/test_neighbours.py",)
 QUESTIONS = ("tests/statistical/test_questions.py",)
 PLANTED = ("tests/contract/test_planted.py",)
-ORACLES = ("tests/test_oracles.py",)
-LEDGER = ("tests/test_ledger.py", "tests/test_books.py")
+ORACLES = ("tests/books/test_oracles.py",)
+LEDGER = ("tests/books/test_ledger.py", "tests/books/test_books.py")
 
 DEFECTS = (
     # sensitivities
@@ -37,7 +37,7 @@ DEFECTS = (
     Defect("a unit of c rows changes a marginal by √c", "dpsql/core/neighbours.py", "return 2 if self.total_is_public else self.cell**2", "return 2 if self.total_is_public else self.cell", NEIGHBOURS),
     Defect("L1 of a row that is replaced is 1", "dpsql/core/neighbours.py", "return 2 if self.total_is_public else self.cell\n\n    @property\n    def marginal_l2_squared", "return self.cell\n\n    @property\n    def marginal_l2_squared", NEIGHBOURS),
     Defect("a unit counts as one row", "dpsql/core/neighbours.py", "return self.unit_rows or 1", "return 1", NEIGHBOURS),
-    Defect("a unit has one value", "dpsql/core/neighbours.py", "        return 2 if self.total_is_public else self.cell\n\n    @property\n    def words", "        return 2 if self.total_is_public else 1\n\n    @property\n    def words", ("tests/privacy", "tests/test_units.py", *QUESTIONS)),
+    Defect("a unit has one value", "dpsql/core/neighbours.py", "        return 2 if self.total_is_public else self.cell\n\n    @property\n    def words", "        return 2 if self.total_is_public else 1\n\n    @property\n    def words", ("tests/privacy", "tests/engines/test_units.py", *QUESTIONS)),
     Defect("sums are as noisy as counts", "dpsql/privacy/linear.py", "return [scale**2 * change / (2 * rho)", "return [change / (2 * rho)", NEIGHBOURS),
     Defect("Laplace noise by the L2 sensitivity", "dpsql/privacy/linear.py", "query.sensitivity(1, neighbours)", "query.sensitivity(2, neighbours)", NEIGHBOURS),
     Defect("weights of scores are free", "dpsql/privacy/selection.py", "self.neighbours.marginal_l1 * heaviest, count)", "self.neighbours.marginal_l1, count)", (*NEIGHBOURS, "tests/privacy/test_choices.py", *QUESTIONS)),
@@ -48,7 +48,7 @@ DEFECTS = (
     Defect("Laplace noise of half the scale", "dpsql/privacy/asking.py", "return discrete_laplace(scale, count, self._entropy)", "return discrete_laplace(scale / 2, count, self._entropy)", QUESTIONS),
     Defect("choices at twice the rate", "dpsql/privacy/asking.py", "        rate = selection_rate(rho, sensitivity)\n", "        rate = 2 * selection_rate(rho, sensitivity)\n", (*NEIGHBOURS, *QUESTIONS)),
     Defect("draws at twice the rate", "dpsql/privacy/asking.py", "exponential_sample(scores, selection_rate(rho, sensitivity),", "exponential_sample(scores, 2 * selection_rate(rho, sensitivity),", (*NEIGHBOURS, *QUESTIONS)),
-    Defect("rare values are told", "dpsql/privacy/discovery.py", "if count >= least)", "if count >= least // 2)", ("tests/test_discovery.py", "tests/privacy", *QUESTIONS)),
+    Defect("rare values are told", "dpsql/privacy/discovery.py", "if count >= least)", "if count >= least // 2)", ("tests/release/test_discovery.py", "tests/privacy", *QUESTIONS)),
     Defect("the kernel draws from Python's generator", "dpsql/privacy/asking.py", "from fractions import Fraction\n", "from fractions import Fraction\nfrom random import random  # noqa: F401\n", ("tests/privacy/test_paths.py",)),
     # accounting
     Defect("Laplace noise costs as Gaussian noise", "dpsql/privacy/accounting.py", "OTHER_PRICE: Final = Fraction(11, 7)", "OTHER_PRICE: Final = Fraction(1)", ("tests/privacy",)),
@@ -59,28 +59,28 @@ DEFECTS = (
     Defect("a selection's range is its rate", "dpsql/privacy/purse.py", 'each = 2 if kind == "selection" else 1', "each = 1", ("tests/privacy", "tests/contract/test_mechanisms.py")),
     Defect("mechanisms ask for queries", "dpsql/privacy/asking.py", "        if self._for_mechanism:\n", "        if False:\n", PLANTED),
     Defect("numbers from a mechanism are believed", "dpsql/privacy/given.py", "    if found < 1 or (most is not None and found > most):", "    if False:", PLANTED),
-    Defect("the budget may be overspent", "sql/charge.sql", "WHEN 'gdp' THEN gdp_spent + $gdp <= gdp_budget", "WHEN 'gdp' THEN gdp_spent <= gdp_budget", ("tests/test_races.py", "tests/test_books.py", "tests/test_ledger.py", "tests/privacy/test_accounts.py")),
+    Defect("the budget may be overspent", "sql/charge.sql", "WHEN 'gdp' THEN gdp_spent + $gdp <= gdp_budget", "WHEN 'gdp' THEN gdp_spent <= gdp_budget", ("tests/books/test_races.py", "tests/books/test_books.py", "tests/books/test_ledger.py", "tests/privacy/test_accounts.py")),
     # the journal and the ledger
-    Defect("answers are not kept before they are used", "dpsql/privacy/asking.py", "        self._record(made)\n        return [*recorded, *made]", "        return [*recorded, *made]", ("tests/test_faults.py", "tests/test_books.py")),
-    Defect("other questions get recorded answers", "dpsql/privacy/asking.py", "            if answer.question != question:", "            if False:", ("tests/privacy", "tests/test_books.py", "tests/contract")),
+    Defect("answers are not kept before they are used", "dpsql/privacy/asking.py", "        self._record(made)\n        return [*recorded, *made]", "        return [*recorded, *made]", ("tests/release/test_faults.py", "tests/books/test_books.py")),
+    Defect("other questions get recorded answers", "dpsql/privacy/asking.py", "            if answer.question != question:", "            if False:", ("tests/privacy", "tests/books/test_books.py", "tests/contract")),
     Defect("the ledger counts no ρ", "dpsql/privacy/rules.py", '"rho_spent": str(int(facts["rho_spent"]) + rho),', '"rho_spent": facts["rho_spent"],', LEDGER),
     Defect("other answers may be published", "dpsql/privacy/rules.py", 'if charged.answers is not None and event["answers"] != charged.answers:', "if False:", (*LEDGER, "tests/scale")),
     Defect("a release that was stopped and completed is forgotten", "dpsql/privacy/rules.py", "replace(charged, retried=True)", "charged", ORACLES),
     Defect("any number of releases may be stopped", "dpsql/books/charging.py", "    _refuse_stopped(asked, before.state)\n", "", ORACLES),
     Defect("rows are read again without end", "dpsql/books/stopped.py", "        if len(before) >= MOST_RETRIES:", "        if False:", ORACLES),
     Defect("a lost release is charged again", "dpsql/books/charging.py", "    _refuse_lost(books, asked.key, before.state.anchor)\n", "", LEDGER),
-    Defect("an account opened anew is charged", "dpsql/books/charging.py", "    if promised.since != asked.since:", "    if False:", ("tests/test_changes.py",)),
+    Defect("an account opened anew is charged", "dpsql/books/charging.py", "    if promised.since != asked.since:", "    if False:", ("tests/release/test_changes.py",)),
     Defect("what was written is not read back", "dpsql/books/publication.py", "            if fingerprint(books.cursor, table, drawn.named_selects, filled) != written:", "            if False:", ("tests/scale",)),
     # what is counted
-    Defect("units are not bounded", "dpsql/release/pipeline.py", "    bound = accounts.bound(books, entry.source)\n", "    bound = None\n", ("tests/test_units.py",)),
-    Defect("a unit has a row more", "dpsql/engines/duckdb/units.py", "expression=exp.Literal.number(self.rows)))", "expression=exp.Literal.number(self.rows + 1)))", (*NEIGHBOURS, "tests/test_units.py")),
-    Defect("rows without a unit count", "dpsql/engines/duckdb/units.py", "        known = known.where(exp.Not(this=exp.Is(this=self.key(), expression=exp.null())))\n", "", (*NEIGHBOURS, "tests/test_units.py")),
-    Defect("units are compared under a collation", "dpsql/engines/duckdb/units.py", "        text = _bytes(column)\n", "        text = column.copy()\n", ("tests/test_units.py",)),
+    Defect("units are not bounded", "dpsql/release/pipeline.py", "    bound = accounts.bound(books, entry.source)\n", "    bound = None\n", ("tests/engines/test_units.py",)),
+    Defect("a unit has a row more", "dpsql/engines/duckdb/units.py", "expression=exp.Literal.number(self.rows)))", "expression=exp.Literal.number(self.rows + 1)))", (*NEIGHBOURS, "tests/engines/test_units.py")),
+    Defect("rows without a unit count", "dpsql/engines/duckdb/units.py", "        known = known.where(exp.Not(this=exp.Is(this=self.key(), expression=exp.null())))\n", "", (*NEIGHBOURS, "tests/engines/test_units.py")),
+    Defect("units are compared under a collation", "dpsql/engines/duckdb/units.py", "        text = _bytes(column)\n", "        text = column.copy()\n", ("tests/engines/test_units.py",)),
     Defect("integer division is the caller's", "dpsql/engines/duckdb/settings.py", '    "integer_division": "false",\n', "", ("tests/engines/test_settings.py",)),
-    Defect("every table is public", "dpsql/books/reads.py", "return tables_read(cursor, query) == {source.parts} and not is_protected(cursor, source)", "return True", ("tests/test_public.py",)),
+    Defect("every table is public", "dpsql/books/reads.py", "return tables_read(cursor, query) == {source.parts} and not is_protected(cursor, source)", "return True", ("tests/books/test_public.py",)),
     Defect("errors of DuckDB are told", "dpsql/release/pipeline.py", "        raise DpsqlError(_STOPPED) from None\n", "        raise\n", ORACLES),
     # what is told
-    Defect("noise becomes NULLs", "dpsql/evidence/occupied.py", "_DEVIATIONS: Final = 4.0", "_DEVIATIONS: Final = -4.0", ("tests/test_outside.py",)),
-    Defect("intervals of 68 %", "dpsql/release/intervals.py", '"gaussian": 1.959963984540054', '"gaussian": 1.0', ("tests/test_query.py", "tests/statistical/test_query_coverage.py")),
+    Defect("noise becomes NULLs", "dpsql/evidence/occupied.py", "_DEVIATIONS: Final = 4.0", "_DEVIATIONS: Final = -4.0", ("tests/release/test_outside.py",)),
+    Defect("intervals of 68 %", "dpsql/release/intervals.py", '"gaussian": 1.959963984540054', '"gaussian": 1.0', ("tests/release/test_query.py", "tests/statistical/test_query_coverage.py")),
     Defect("keys of requests change", "dpsql/core/linear_query.py", 'f"Moment({', 'f"Moments({', ("dpsql/core/linear_query.py", "tests/contract/test_golden.py")),
 )  # fmt: skip

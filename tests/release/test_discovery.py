@@ -19,8 +19,8 @@ from dpsql.privacy.accounting import account_budget, discovery_threshold, gaussi
 from dpsql.privacy.curator import Curator
 from dpsql.runtime.progress import Quiet
 
-from .conftest import seeded_entropy
-from .counters import Journal, Rows
+from ..conftest import seeded_entropy
+from ..counters import Journal, Rows
 from .test_faults import kill_in
 
 FALSE_ALARM = 1e-6

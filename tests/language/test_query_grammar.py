@@ -23,7 +23,7 @@ from dpsql.release.answers_frame import answers_frame
 from dpsql.release.intervals import Noisy
 from dpsql.release.query_answers import QueryRequest, resolve_query
 
-from .test_query import TABLES, plain
+from ..release.test_query import TABLES, plain
 
 NUMBERS = ["age", "hours", "wage"]
 TEXTS = ["sex", "city", "grade"]

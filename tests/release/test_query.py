@@ -17,7 +17,7 @@ import dpsql
 from dpsql.errors import DpsqlError
 from dpsql.runtime.process_settings import deep_recursion
 
-FIXTURES = Path(__file__).parent / "fixtures" / "workload"
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "workload"
 TABLES = """
     CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy');
     CREATE TABLE people AS

@@ -19,7 +19,7 @@ from dpsql.books import heads, ledger, verification
 from dpsql.books.store import Books
 from dpsql.errors import BooksError, InsufficientBudget, InvalidArgument
 
-from .processes import run_and_die
+from ..processes import run_and_die
 
 QUERY = "SELECT n FROM dp_query('SELECT a, count(*) AS n FROM t GROUP BY a', epsilon := {}, release := '{}')"
 

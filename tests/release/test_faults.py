@@ -22,7 +22,7 @@ from dpsql.errors import Interrupted, InvalidArgument
 from dpsql.runtime.process_settings import uncollected
 from dpsql.runtime.progress import Quiet, breaking
 
-from .processes import run_and_die
+from ..processes import run_and_die
 
 OPTIONS = "relaxed_rows := 16, steps := 20"
 CALL = f"FROM dp_synthesize('t', epsilon := 1.0, {OPTIONS})"
@@ -255,7 +255,7 @@ def test_control_c(tmp_path):
     script = f"""
 import os, signal, sys, threading, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a shell is born ignoring it
-sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+sys.path.insert(0, {str(Path(__file__).parents[2])!r})
 import dpsql
 from tests import test_faults
 db = dpsql.connect()

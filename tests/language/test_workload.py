@@ -15,7 +15,7 @@ from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, DpsqlError
 from dpsql.language.workloads import default_workload, parse_workload
 
-FIXTURES = Path(__file__).parent / "fixtures" / "workload"
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "workload"
 SIZES = {"age": 6, "sex": 3, "mood": 4, "sick": 3}
 SOURCE = ("memory", "main", "people")
 

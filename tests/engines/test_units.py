@@ -18,7 +18,7 @@ from dpsql.engines.duckdb.catalog import find_source
 from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.engines.duckdb.units import Bound
 
-from .processes import run_and_die
+from ..processes import run_and_die
 
 VISITS = """
     CREATE TABLE visits AS

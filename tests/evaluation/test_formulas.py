@@ -20,7 +20,7 @@ from dpsql.errors import DpsqlError, InvalidQuery
 from dpsql.privacy.linear import exact_answers
 from dpsql.release.query_answers import QueryRequest, resolve_query
 
-from .test_query_grammar import without_noise
+from ..language.test_query_grammar import without_noise
 
 TABLE = """
     CREATE TABLE t AS SELECT

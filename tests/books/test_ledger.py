@@ -21,9 +21,9 @@ from dpsql.privacy.ledger_state import State, Unfinished
 from dpsql.privacy.recorded_account import DoesNotFollow
 from dpsql.privacy.rules import RULES
 
-from . import ledgers
+from .. import ledgers
 
-FIXTURES = Path(__file__).parent / "fixtures"
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 QUERY = "SELECT n FROM dp_query('SELECT a, count(*) AS n FROM t GROUP BY a', epsilon := {}, release := '{}')"
 SECRET = "0123456789abcdef" * 4
 

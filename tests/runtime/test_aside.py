@@ -18,7 +18,7 @@ from dpsql.runtime.progress import Quiet
 SAID = "interrupted; what was charged is kept, the same"
 BLOCKED = f"""
 import os, signal, sys, threading
-sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+sys.path.insert(0, {str(Path(__file__).parents[2])!r})
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a shell is born ignoring it
 import dpsql
 from dpsql.fitting import projection

@@ -14,7 +14,7 @@ from dpsql.udfs.dp_synthesize import DpSynthesize
 import dpsql
 from dpsql.mechanisms.base import explicit_options, make, registered
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 

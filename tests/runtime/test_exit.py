@@ -103,7 +103,7 @@ def test_commands_end_in_silence(tmp_path):
 @pytest.mark.slow
 def test_the_first_example_ends_in_silence(tmp_path):
     """README's first example as a script: a connection at module level, which nobody closes."""
-    text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     opened, statements = re.findall(r"```(?:python|sql)\n(.*?)```", text, re.DOTALL)[:2]
     assert "dpsql.connect(" in opened
     assert "dp_synthesize(" in statements

@@ -218,7 +218,7 @@ def test_a_connection_is_no_path(tmp_path, monkeypatch):
 
 
 CANARY = "canary-4711"
-REFUSED_QUERIES = Path(__file__).parent / "fixtures" / "workload" / "refused_queries.sql"
+REFUSED_QUERIES = Path(__file__).parents[1] / "fixtures" / "workload" / "refused_queries.sql"
 
 
 @pytest.fixture
