@@ -21,7 +21,7 @@ import duckdb
 from dpsql.books.marks import Seen, share
 from dpsql.core.names import quote
 from dpsql.engines.duckdb.catalog import SEAL, current_schema
-from dpsql.engines.duckdb.settings import owned, pin, remember, seal, statements
+from dpsql.engines.duckdb.settings import owned, pin, remember, script, seal
 from dpsql.errors import DpsqlError, InternalError, Interrupted, InvalidArgument, NotOwner
 
 from .bridge import callbacks, capi
@@ -104,7 +104,7 @@ class Instance:
             raise InternalError("the dpsql extension is loaded here already, but not by this process' dpsql")
         with connection.cursor() as cursor:
             self.connections.home = ".".join(map(quote, current_schema(cursor, "")))
-            self.connections.run(statements())
+            self.connections.run(script())
             pin(cursor)
             self._owned = owned(cursor)
 
@@ -265,14 +265,18 @@ def install(
 
 
 def _find(connection: duckdb.DuckDBPyConnection) -> Instance | None:
-    """The instance of `connection` among those that have the extension, told by its own `dpsql_instance()`."""
-    known = "SELECT function_name FROM duckdb_functions() WHERE function_name = 'dpsql_instance' LIMIT 1"
-    if not connection.execute(known).fetchall():
-        return None
-    try:
-        number = connection.execute("SELECT number FROM dpsql_instance()").fetchall()[0][0]
-    except duckdb.Error:
-        raise DpsqlError(_CLOSED) from None
+    """The instance of `connection` among those that have the extension, told by its own `dpsql_instance()`.
+
+    Asked on a connection of its own, because a statement that fails ends an open transaction. A list of all functions
+    would say the same and take 10 milliseconds.
+    """
+    with connection.cursor() as probe:
+        try:
+            number = probe.execute("SELECT number FROM dpsql_instance()").fetchall()[0][0]
+        except duckdb.CatalogException:
+            return None
+        except duckdb.Error:
+            raise DpsqlError(_CLOSED) from None
     return next(instance for instance in _instances if id(instance) == number)
 
 

@@ -277,6 +277,7 @@ def scanned(monkeypatch) -> Iterator[dict[str, int]]:
         yield rows
 
 
+@pytest.mark.medium
 def test_what_a_charge_reads_does_not_grow_with_the_ledger(tmp_path, monkeypatch):
     read = {}
     for events in (0, 4000):

@@ -28,6 +28,7 @@ def largest_share(db: dpsql.Database) -> float:
     return largest_epsilon(gaussian_gdp(1.0, 1e-6) / FITTING, 1e-6)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("connections", ["cursors", "connections"])
 def test_sixteen_threads_on_one_budget(tmp_path, connections):
     path = str(tmp_path / "bank.duckdb")
@@ -67,6 +68,7 @@ def test_sixteen_threads_on_one_budget(tmp_path, connections):
         assert charged <= budget
 
 
+@pytest.mark.medium
 def test_a_second_process_gets_a_clear_error(tmp_path):
     path = str(tmp_path / "bank.duckdb")
     with prepare(path):

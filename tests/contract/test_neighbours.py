@@ -277,6 +277,7 @@ def ask(tables, sql: str, bases, name: str, noises: tuple[str, ...] = ("gaussian
         tables.db.sql(asked).fetchall()
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("bases", PARTS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_queries_of_neighbours_differ_by_no_more_than_the_noise_was_made_for(tables, found, shape, bases):
@@ -321,6 +322,7 @@ def synthesize(tables, name: str, bases, release: str, **options) -> None:
         )
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("bases", PARTS)
 @pytest.mark.parametrize("name", NAMES)
 def test_questions_of_mechanisms_differ_by_no_more_than_the_noise_was_made_for(tables, found, name, bases):
@@ -348,6 +350,7 @@ def test_a_weight_that_is_doubled_is_noticed(tables, found, monkeypatch):
         found.check(EACH, 0.0)
 
 
+@pytest.mark.medium
 def test_a_case_of_which_too_small_bounds_are_claimed_is_noticed(tables, found, monkeypatch):
     for end in ("low", "high"):
         monkeypatch.setattr(Choice, end, property(lambda choice, end=end: getattr(choice.moments[0], end) // 4))
@@ -356,6 +359,7 @@ def test_a_case_of_which_too_small_bounds_are_claimed_is_noticed(tables, found, 
         found.check(EACH, 0.0)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     ("tables", "name"),
     [("replaced", "direct"), ("replaced", "mwem"), ("units", "direct"), ("units", "mwem"), ("units", "fem")],

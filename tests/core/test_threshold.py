@@ -40,6 +40,7 @@ def test_three_ways_to_count(sizes, seed, data):
     np.testing.assert_allclose(table.answers(names, cells) * len(rows), marginal[cells], atol=1e-4)
 
 
+@pytest.mark.medium
 def test_a_threshold_workload_through_sql():
     """The family is answered well, and nothing but marginals of its subsets is measured."""
     with dpsql.connect() as db:
@@ -93,6 +94,7 @@ def test_rap_takes_thresholds_and_marginals_together(db, relaxation, near):
     assert plain == [(0,)]
 
 
+@pytest.mark.medium
 def test_a_threshold_is_the_same_as_its_conditions(db, monkeypatch):
     """For all t ≤ k ≤ 4, without noise: at_least(t, …) of a workload, a sum of conditions, and for t = 1 their OR."""
     for kind in ("gaussian", "laplace"):

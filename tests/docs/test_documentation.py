@@ -78,6 +78,7 @@ def test_examples_run(example, tmp_path):
     assert done.stdout
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.sql")), ids=lambda path: path.name)
 def test_sql_examples_run_and_what_they_say_holds(db, example):
     checked = 0

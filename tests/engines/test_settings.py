@@ -207,6 +207,7 @@ def test_a_pragma_changes_nothing(base, silent, pragma):
     assert found == without(base, marginals=False)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("setting", ["default_collation", "integer_division", "TimeZone", "default_null_order"])
 def test_the_worst_settings_change_nothing(base, silent, setting):
     """The quick part of the above."""

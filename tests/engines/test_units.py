@@ -66,6 +66,7 @@ def test_with_room_for_all_rows_answers_are_duckdbs_own(db, silent, sql):
     assert counted == set(raw)
 
 
+@pytest.mark.medium
 def test_of_each_unit_no_more_rows_count(db, silent):
     """Σ min(rows of the unit, 4), and a unit in each of its groups once, of at most 4 rows."""
     protect(db, 4)
@@ -79,6 +80,7 @@ def test_of_each_unit_no_more_rows_count(db, silent):
     ]
 
 
+@pytest.mark.medium
 def test_one_choice_for_all_releases(db, silent):
     """All marginals of a release count the same rows, and those of the next: so they can be used together."""
     protect(db, 2)

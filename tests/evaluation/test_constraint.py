@@ -235,6 +235,7 @@ def test_not_protected_or_unknown(db):
         db.constraint("third", "b OR a > 1")
 
 
+@pytest.mark.medium
 def test_education_on_adult(data):
     """The dependency of the real table holds in every synthetic row, and its columns stay as accurate as they were."""
     with dpsql.connect() as db:

@@ -137,6 +137,7 @@ def test_a_mechanism_without_use_for_a_prior_says_so(census):
         census.sql("FROM dp_synthesize('people', epsilon := 1.0, mechanism := 'rap', prior := 'public_people')")
 
 
+@pytest.mark.medium
 def test_a_prior_of_the_table_itself_helps_where_noise_is_large(db, data):
     """Not private, and so the best prior that there could be: the error falls well below that of no prior."""
     db.sql(f"CREATE TABLE t AS SELECT * EXCLUDE (fnlwgt) FROM '{data}/adult_priv.csv.gz'")

@@ -151,6 +151,7 @@ def test_acceptance_is_exact_near_the_boundary():
     assert not noise._decide(low + 2, t, seeded_entropy("above"))
 
 
+@pytest.mark.medium
 def test_agrees_with_opendp():
     opendp = pytest.importorskip("opendp.prelude")
     opendp.enable_features("contrib")

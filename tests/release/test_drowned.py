@@ -18,6 +18,7 @@ def few(db):
     return db
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(("epsilon", "how"), [(1e-4, {}), (1e-9, {"mechanism": "direct", "noise": "laplace"})])
 def test_a_release_says_that_its_size_is_noise(few, epsilon, how):
     """σ of the number of rows is 10⁵ rows and more: below 2σ it is in 97.7 % of releases; of five all miss it in 10⁻⁸."""

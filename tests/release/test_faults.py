@@ -131,6 +131,7 @@ def wait_for_fit(db: dpsql.Database) -> None:
     raise AssertionError("the fit never began")
 
 
+@pytest.mark.medium
 def test_interrupted_from_another_thread(db, interrupting):
     long_table(db)
     stopped: list[float] = []
@@ -154,6 +155,7 @@ def test_interrupted_from_another_thread(db, interrupting):
     assert db.sql("SELECT state IN ('reserved', 'measured') FROM dp_releases()").fetchall() == [(True,)]
 
 
+@pytest.mark.medium
 def test_work_of_python_alone_is_broken_off():
     """Where nothing is asked in between; once more where the first exception was lost; what it was turned into is it."""
 
@@ -178,6 +180,7 @@ def test_work_of_python_alone_is_broken_off():
         raise InvalidArgument("no SQL")
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("wait", [0.05, 0.2, 0.5, 1.0])
 def test_a_long_text_is_interrupted_while_it_is_parsed(db, interrupting, wait):
     """An OR of 10,000 terms takes seconds to be understood: nothing is charged, and the next query is answered."""
@@ -207,6 +210,7 @@ def test_no_thread_is_begun_where_a_thread_may_be_broken_off(db, monkeypatch):
     assert begun == []
 
 
+@pytest.mark.medium
 def test_interrupts_at_random_moments_end_as_such_or_come_too_late(db):
     """While a query is parsed, tried or answered: no other error, nothing left behind, and what was charged is kept."""
     db.sql("CREATE TABLE t AS SELECT i % 100 AS c FROM range(1000) r(i)")
@@ -257,7 +261,7 @@ import os, signal, sys, threading, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a shell is born ignoring it
 sys.path.insert(0, {str(Path(__file__).parents[2])!r})
 import dpsql
-from tests import test_faults
+from tests.release import test_faults
 db = dpsql.connect()
 db.sql("SET enable_progress_bar = false")  # DuckDB's own bar would stand in the output
 test_faults.long_table(db)

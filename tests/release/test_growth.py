@@ -28,6 +28,7 @@ def make_table(db: dpsql.Database) -> None:
         db.domain("t", column, lower=0, upper=values - 1)
 
 
+@pytest.mark.medium
 def test_a_second_release_compiles_nothing(db, monkeypatch):
     """The number of rows is noisy, so the second release has another one: no array's shape may depend on it."""
     monkeypatch.setattr("dpsql.evidence.occupied._DEVIATIONS", 9.0)  # the codes that are fitted never change by noise

@@ -152,6 +152,7 @@ def test_refused(quiet, sql, reason):
     assert len(quiet.ledger()) == len(before)
 
 
+@pytest.mark.medium
 def test_deep_and_long_conditions(quiet):
     """200 parentheses inside one another, and an OR of 10,000 terms."""
     nested = "(" * 200 + "sick" + ")" * 200
@@ -170,6 +171,7 @@ def nested(depth):
     }
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("shape", nested(1))
 def test_what_is_nested_deeply_is_answered_or_refused_before_the_charge(quiet, shape):
     """As deep as is allowed it is answered, whatever room Python's stack has; deeper it costs nothing."""
@@ -195,6 +197,7 @@ def test_what_is_nested_deeply_is_answered_or_refused_before_the_charge(quiet, s
     assert sys.getrecursionlimit() == room
 
 
+@pytest.mark.medium
 def test_long_conditions_anywhere_are_answered(quiet):
     """Of 4,000 terms in FILTER and in HAVING, where time that grew with the cube of the length was a quarter of an hour."""
     long = " OR ".join(f"hours = {i % 37 * 2}" for i in range(4000))

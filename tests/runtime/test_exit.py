@@ -66,6 +66,7 @@ def test_a_script_ends_in_silence(tmp_path, end):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.medium
 def test_an_exception_prints_its_traceback_alone(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(BEGIN.replace("*PATH", "") + "kept = [db.connection.cursor()]\n1 / 0\n")

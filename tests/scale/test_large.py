@@ -67,6 +67,7 @@ def release_and_read(db, rows: int, tmp_path, mechanism: str) -> tuple[str, tupl
     return call, found
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("place", ["memory", "file"])
 @pytest.mark.parametrize("threads", [1, 2, 8])
 def test_whole_wherever_it_is_read(tmp_path, threads, place):
@@ -83,6 +84,7 @@ def test_whole_wherever_it_is_read(tmp_path, threads, place):
         assert main(["ledger", "verify", str(path)]) == 0
 
 
+@pytest.mark.medium
 def test_the_default_mechanism(tmp_path):
     """The default at 300,000 rows, on all threads."""
     with dpsql.connect(tmp_path / "t.duckdb") as db:

@@ -285,6 +285,7 @@ def test_a_leak_of_three_hundred_bytes_per_call_would_show():
     assert grown > 2048
 
 
+@pytest.mark.medium
 def test_threads_and_cursors(con):
     failures = []
 

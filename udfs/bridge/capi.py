@@ -51,7 +51,8 @@ load_callback: Callable[[Callable[[int], int]], Any] = LOAD_CALLBACK
 connect = _function("connect", C.c_int, Handle, HandlePointer)
 disconnect = _function("disconnect", None, HandlePointer)
 
-# prepared statements and results
+# statements and results
+query = _function("query", C.c_int, Handle, C.c_char_p, C.POINTER(Result))
 prepare = _function("prepare", C.c_int, Handle, C.c_char_p, HandlePointer)
 prepare_error = _function("prepare_error", C.c_char_p, Handle)
 destroy_prepare = _function("destroy_prepare", None, HandlePointer)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ctypes as C
 import threading
-from collections.abc import Sequence
 from typing import Any, Final
 
 from dpsql.errors import DpsqlError, InternalError
 
 from . import capi
-from .statements import Statement
+from .statements import run
 
 
 class Connections:
@@ -43,15 +42,10 @@ class Connections:
             raise DpsqlError("dpsql was closed on this database: close all its connections and open it again")
         return self._all[0]
 
-    def run(self, statements: Sequence[str]) -> None:
+    def run(self, script: str) -> None:
         """Run statements on every connection, such as those that seal its settings."""
         for handle in self._all:
-            for sql in statements:
-                statement = Statement(handle, sql)
-                try:
-                    statement.execute(stream=False)
-                finally:
-                    statement.close()
+            run(handle, script)
 
     def acquire(self) -> C.c_void_p | None:
         """A connection to stream on, given back by `release`; None if all are in use."""

@@ -10,6 +10,21 @@ from dpsql.errors import InternalError
 from . import capi
 
 
+def run(connection: C.c_void_p, script: str) -> None:
+    """Run statements, parted by semicolons, that have no rows to read.
+
+    Raises:
+        InternalError: one of them failed; those before it ran.
+    """
+    result = capi.Result()
+    try:
+        if capi.query(connection, script.encode(), C.byref(result)) != capi.SUCCESS:
+            message = (capi.result_error(C.byref(result)) or b"").decode()
+            raise InternalError(f"a generated statement failed: {message.splitlines()[0]}")
+    finally:
+        capi.destroy_result(C.byref(result))
+
+
 class Statement:
     """A prepared statement on a C connection: its schema, and once executed its chunks."""
 

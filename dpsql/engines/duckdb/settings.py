@@ -117,7 +117,7 @@ def _alike(value: str, other: str) -> bool:
 
 def seal(cursor: duckdb.DuckDBPyConnection) -> None:
     """Give a connection of its own the sealed settings, whatever others set for all."""
-    cursor.execute("; ".join(statements()))
+    cursor.execute(script())
 
 
 @cache
@@ -128,9 +128,9 @@ def _known() -> Mapping[str, str]:
 
 
 @cache
-def statements() -> tuple[str, ...]:
+def script() -> str:
     """What gives a connection the sealed settings, one SET each."""
     known, values = _known(), dict(SEALED)
     if known.get("preserve_identifier_case") == "VARCHAR":
         values["preserve_identifier_case"] = "'preserve_case'"
-    return tuple(f"SET SESSION {name} = {value}" for name, value in values.items() if name in known)
+    return "; ".join(f"SET SESSION {name} = {value}" for name, value in values.items() if name in known)
