@@ -1,33 +1,28 @@
-"""What is registered into DuckDB: the native bridge, and one file for each SQL function."""
+"""What is registered into DuckDB: the native bridge, and one file `dp_<name>.py` for each SQL function."""
 
 from __future__ import annotations
 
-from .bridge.declare import TableFunction
-from .dp_budget import DpBudget
-from .dp_constraint import DpConstraint
-from .dp_domain import DpDomain
-from .dp_ledger import DpLedger
-from .dp_measurements import DpMeasurements
-from .dp_plan import DpPlan
-from .dp_protect import DpProtect
-from .dp_query import DpQuery
-from .dp_releases import DpReleases
-from .dp_synthesize import DpSynthesize
-from .extension import Instance
+from importlib import import_module
+from pkgutil import iter_modules
 
-FUNCTIONS = (
-    DpProtect,
-    DpDomain,
-    DpConstraint,
-    DpSynthesize,
-    DpQuery,
-    DpPlan,
-    DpBudget,
-    DpLedger,
-    DpReleases,
-    DpMeasurements,
-)
-"""Every SQL function, registered here and nowhere else."""
+from .bridge.declare import TableFunction
+from .extension import Instance, SqlFunction
+
+
+def _found() -> tuple[type[SqlFunction], ...]:
+    """The SQL functions of the files `dp_*.py` beside this one, by name."""
+    names = sorted(module.name for module in iter_modules(__path__) if module.name.startswith("dp_"))
+    modules = [import_module(f"{__name__}.{name}") for name in names]
+    return tuple(
+        value
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, SqlFunction) and value.__module__ == module.__name__
+    )
+
+
+FUNCTIONS = _found()
+"""Every SQL function: its file registers it, and nothing else names it."""
 
 
 def functions(instance: Instance) -> list[TableFunction]:

@@ -6,8 +6,8 @@ from dpsql.books.accounts import list_accounts
 from dpsql.books.store import Books, catalogs_with_books
 from dpsql.privacy.account import Account
 
-from .bridge.declare import Call, Relation, TableFunction
-from .extension import Instance
+from .bridge.declare import Call, Relation
+from .extension import SqlFunction
 from .relations import Computed, prefix
 
 COLUMNS = {
@@ -23,13 +23,10 @@ COLUMNS = {
 }
 
 
-class DpBudget(TableFunction):
+class DpBudget(SqlFunction):
     """One row for each protected table; `epsilon_left` is the largest ε that one more release may ask for."""
 
     name = "dp_budget"
-
-    def __init__(self, instance: Instance) -> None:
-        self._instance = instance
 
     def bind(self, call: Call) -> Relation:
         """See `TableFunction.bind`."""

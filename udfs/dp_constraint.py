@@ -10,8 +10,8 @@ from dpsql.evaluation.constraints import parse_predicate
 from dpsql.evaluation.sandbox import stopped_by
 from dpsql.owner.protect import constrain, tried_on, unconstrain
 
-from .bridge.declare import Call, Parameter, Relation, TableFunction
-from .extension import Instance
+from .bridge.declare import Call, Parameter, Relation
+from .extension import SqlFunction
 from .interrupts import looking_up, watched
 from .relations import Computed
 
@@ -24,7 +24,7 @@ COLUMNS = {
 }
 
 
-class DpConstraint(TableFunction):
+class DpConstraint(SqlFunction):
     """State a public fact about each row of a table: every synthetic row made from now on satisfies it.
 
     Costs nothing: the predicate runs on the declared domain and on synthetic rows, never on private ones. As a CHECK,
@@ -37,9 +37,6 @@ class DpConstraint(TableFunction):
         Parameter("predicate", "VARCHAR", positional=True, help="SQL over the columns of one row"),
         Parameter("remove", "BOOLEAN", default=False, help="take the fact back"),
     )
-
-    def __init__(self, instance: Instance) -> None:
-        self._instance = instance
 
     def bind(self, call: Call) -> Relation:
         """See `TableFunction.bind`."""

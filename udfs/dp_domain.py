@@ -12,8 +12,8 @@ from dpsql.owner.protect import declaration, record
 from dpsql.release.discovery import DiscoveryRequest, discover, resolve_discovery
 from dpsql.release.quality import outside_share
 
-from .bridge.declare import Call, Parameter, Relation, TableFunction
-from .extension import Instance
+from .bridge.declare import Call, Parameter, Relation
+from .extension import SqlFunction
 from .interrupts import looking_up, watched
 from .relations import Computed
 
@@ -39,7 +39,7 @@ _BECAUSE = {
 }
 
 
-class DpDomain(TableFunction):
+class DpDomain(SqlFunction):
     """Declare which values a column may take: a public fact that the owner states, never read off the private rows.
 
     Costs nothing; but with `discover := true` it is found in the rows with noise, and charged. Other values become
@@ -64,9 +64,6 @@ class DpDomain(TableFunction):
         Parameter("epsilon", "DOUBLE", default=None, help="what the discovery costs"),
         Parameter("delta", "DOUBLE", default=None, help="of the discovery; by default the table's, for values a tenth"),
     )
-
-    def __init__(self, instance: Instance) -> None:
-        self._instance = instance
 
     def bind(self, call: Call) -> Relation:
         """See `TableFunction.bind`."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .bridge.declare import Call, Parameter, Relation, TableFunction
-from .extension import Instance
+from .bridge.declare import Call, Parameter, Relation
+from .extension import SqlFunction
 from .relations import BooksQuery
 
 COLUMNS = {
@@ -22,14 +22,11 @@ COLUMNS = {
 }
 
 
-class DpLedger(TableFunction):
+class DpLedger(SqlFunction):
     """The events of the books, those of one source with `source := 'adult'`."""
 
     name = "dp_ledger"
     parameters = (Parameter("source", "VARCHAR", default="", help="only events of this source"),)
-
-    def __init__(self, instance: Instance) -> None:
-        self._instance = instance
 
     def bind(self, call: Call) -> Relation:
         """See `TableFunction.bind`."""

@@ -12,8 +12,8 @@ from dpsql.core.names import shorten
 from dpsql.errors import InvalidArgument, UnknownName
 from dpsql.release.request import LONGEST_NAME
 
-from .bridge.declare import Call, Parameter, Relation, TableFunction
-from .extension import Instance
+from .bridge.declare import Call, Parameter, Relation
+from .extension import Instance, SqlFunction
 from .relations import rows_query
 
 COLUMNS = {
@@ -27,7 +27,7 @@ COLUMNS = {
 }
 
 
-class DpMeasurements(TableFunction):
+class DpMeasurements(SqlFunction):
     """One row for each noisy count: the columns of its marginal, the values of its cell, and its noise.
 
     `at_least` is NULL, but for thresholds: then the count is of the rows that match so many of the cell's values.
@@ -37,9 +37,6 @@ class DpMeasurements(TableFunction):
     parameters = (
         Parameter("release", "ANY", positional=True, help="number, name or key of a release (dp_releases())"),
     )
-
-    def __init__(self, instance: Instance) -> None:
-        self._instance = instance
 
     def bind(self, call: Call) -> Relation:
         """See `TableFunction.bind`."""

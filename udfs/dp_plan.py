@@ -17,9 +17,9 @@ from dpsql.release.query_answers import QueryRequest, resolve_query
 from dpsql.release.query_plan import least_epsilon, plan_answers, smallest
 from dpsql.release.request import DEFAULT_MECHANISM
 
-from .bridge.declare import Call, Parameter, Relation, TableFunction
+from .bridge.declare import Call, Parameter, Relation
 from .dp_synthesize import REQUEST_PARAMETERS, request_of
-from .extension import Instance
+from .extension import SqlFunction
 from .interrupts import looking_up
 from .relations import Computed
 
@@ -53,7 +53,7 @@ _PARAMETERS = tuple(
 )
 
 
-class DpPlan(TableFunction):
+class DpPlan(SqlFunction):
     """What a release, or the answers of a query, would measure; spends nothing and reads no private row.
 
     Of a table: one row for each marginal that would be measured, or left out. `stddev` is in rows, `noise_l1` the
@@ -74,9 +74,6 @@ class DpPlan(TableFunction):
         Parameter("assume_rows", "BIGINT", default=ASSUMED_ROWS, help="about how many rows; the number is private"),
         Parameter("max_error", "DOUBLE", default=None, help="instead of epsilon: find the smallest that is enough"),
     )
-
-    def __init__(self, instance: Instance) -> None:
-        self._instance = instance
 
     def bind(self, call: Call) -> Relation:
         """See `TableFunction.bind`."""

@@ -11,8 +11,8 @@ from dpsql.engines.duckdb.catalog import find_source
 from dpsql.owner.protect import protect
 from dpsql.privacy.accounting import account_budget
 
-from .bridge.declare import Call, Parameter, Relation, TableFunction
-from .extension import Instance
+from .bridge.declare import Call, Parameter, Relation
+from .extension import SqlFunction
 from .relations import Computed
 
 COLUMNS = {
@@ -33,7 +33,7 @@ COMPOSITION = "Gaussian DP or zCDP, as the first release fixes"
 PURE_COMPOSITION = "sum of pure epsilon"
 
 
-class DpProtect(TableFunction):
+class DpProtect(SqlFunction):
     """Protect a table: all its releases together will be (ε, δ)-DP for the chosen neighbours.
 
     With `privacy_unit`, for tables that differ by all rows of one unit. Costs nothing. The budget is set once; the same
@@ -57,9 +57,6 @@ class DpProtect(TableFunction):
             "enums", "BOOLEAN", default=False, help="the members of its ENUM types are public, whatever the rows"
         ),
     )
-
-    def __init__(self, instance: Instance) -> None:
-        self._instance = instance
 
     def bind(self, call: Call) -> Relation:
         """See `TableFunction.bind`."""

@@ -15,8 +15,8 @@ from dpsql.release.pipeline import produce
 from dpsql.release.query_answers import MOST_SHOWN, QueryRequest, ResolvedQuery, resolve_query
 from dpsql.runtime.process_settings import deep_recursion
 
-from .bridge.declare import Call, Parameter, Relation, TableFunction
-from .extension import Instance
+from .bridge.declare import Call, Parameter, Relation
+from .extension import Instance, SqlFunction
 from .interrupts import looking_up, watched
 from .relations import rows_query
 
@@ -43,14 +43,11 @@ def query_request_of(call: Call) -> QueryRequest:
     )
 
 
-class DpQuery(TableFunction):
+class DpQuery(SqlFunction):
     """Noisy answers of one query: its own columns, and for each noisy one its standard error and 95 % interval."""
 
     name = "dp_query"
     parameters = QUERY_PARAMETERS
-
-    def __init__(self, instance: Instance) -> None:
-        self._instance = instance
 
     def bind(self, call: Call) -> Relation:
         """See `TableFunction.bind`."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .bridge.declare import Call, Relation, TableFunction
-from .extension import Instance
+from .bridge.declare import Call, Relation
+from .extension import SqlFunction
 from .relations import BooksQuery
 
 COLUMNS = {
@@ -23,13 +23,10 @@ COLUMNS = {
 }
 
 
-class DpReleases(TableFunction):
+class DpReleases(SqlFunction):
     """One row for each release; state is `reserved` once it is paid for, `measured`, then `published` or `failed`."""
 
     name = "dp_releases"
-
-    def __init__(self, instance: Instance) -> None:
-        self._instance = instance
 
     def bind(self, call: Call) -> Relation:
         """See `TableFunction.bind`."""

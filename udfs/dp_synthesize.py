@@ -13,8 +13,8 @@ from dpsql.release.pipeline import produce
 from dpsql.release.request import DEFAULT_MECHANISM, Request
 from dpsql.release.synthesis import Resolved, resolve
 
-from .bridge.declare import Call, Parameter, Relation, TableFunction
-from .extension import Instance
+from .bridge.declare import Call, Parameter, Relation
+from .extension import Instance, SqlFunction
 from .interrupts import looking_up, watched
 
 REQUEST_PARAMETERS = (
@@ -52,14 +52,11 @@ def request_of(call: Call) -> Request:
     )
 
 
-class DpSynthesize(TableFunction):
+class DpSynthesize(SqlFunction):
     """A differentially private synthetic table. Binding is free; running is charged once for each request."""
 
     name = "dp_synthesize"
     parameters = REQUEST_PARAMETERS
-
-    def __init__(self, instance: Instance) -> None:
-        self._instance = instance
 
     def bind(self, call: Call) -> Relation:
         """See `TableFunction.bind`."""

@@ -235,6 +235,13 @@ class Instance:
         raise DpsqlError(_CLOSED)
 
 
+class SqlFunction(TableFunction):
+    """A table function of an instance. A file `dp_<name>.py` defines one, and is found there by itself."""
+
+    def __init__(self, instance: Instance) -> None:
+        self._instance = instance
+
+
 _MOST_IDLE: Final = 4
 _instances: list[Instance] = []
 
