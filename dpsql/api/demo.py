@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from dpsql.api.database import Database, connect
 from dpsql.books.statements import read_text
-from dpsql.core.domain import can_be_binned
+from dpsql.core.column_types import column_type
 from dpsql.errors import InvalidArgument
 
 BUDGET: Final = 3.0
@@ -73,11 +73,11 @@ def declare_file(db: Database, table: str) -> list[str]:
         "SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = ?", [table]
     ).fetchall():
         column = exp.column(exp.to_identifier(name, quoted=True))
-        if kind == "BOOLEAN":
+        if column_type(kind).declares_itself:
             continue
         distinct = exp.select(exp.Count(this=exp.Distinct(expressions=[column]))).from_(table)
         few = db.sql(distinct.sql(dialect="duckdb")).fetchall()[0][0] <= _MOST_VALUES
-        if can_be_binned(kind) and not few:
+        if column_type(kind).has_bins and not few:
             text = exp.select(*(exp.cast(exp.func(f, column.copy()), "VARCHAR") for f in ("min", "max"))).from_(table)
             low, high = db.sql(text.sql(dialect="duckdb")).fetchall()[0]
             db.domain(table, name, lower=low, upper=high)

@@ -13,7 +13,8 @@ from sqlglot import exp
 from dpsql.books import chain, facts, journal, ledger, releases
 from dpsql.books.releases import Entry, rows_table
 from dpsql.books.store import Books
-from dpsql.core.domain import Attribute, decimal_scale, fields_of
+from dpsql.core.column_types import column_type
+from dpsql.core.domain import Attribute, fields_of
 from dpsql.engines.duckdb.catalog import Source
 from dpsql.engines.duckdb.frames import Columns, from_rows, length, shown_as
 from dpsql.engines.duckdb.ticks import from_tick
@@ -189,7 +190,7 @@ def typed_answers(types: Mapping[str, str]) -> exp.Select:
     """
     values = []
     for name, kind in types.items():
-        scale = decimal_scale(kind) if name.startswith("a") else None
+        scale = column_type(kind).scale if name.startswith("a") else None
         value = from_tick(exp.column(name), kind) if scale else exp.column(name)
         values.append(exp.alias_(exp.cast(value, data_type(kind)), name))
     return exp.select(*values)

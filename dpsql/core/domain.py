@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -25,6 +24,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.core.column_types import ColumnType, column_type, public_type
 from dpsql.core.names import pick
 from dpsql.errors import DomainTooLarge, UnknownName
 
@@ -35,54 +35,6 @@ OUTSIDE: Final = "outside the domain"
 """The label of the cell for values that are not in a declared domain."""
 
 LARGEST_INDEX: Final = 2**62  # cells of one clique that a packed 64-bit key can tell apart
-
-INTEGER_TYPES: Final = frozenset(
-    ["TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"]
-)
-FLOAT_TYPES: Final = frozenset({"FLOAT", "DOUBLE"})
-TIME_TYPES: Final = frozenset(
-    ["DATE", "TIME", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"]
-)
-_DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
-_LARGEST_SCALE: Final = 18
-
-
-def decimal_scale(type_name: str) -> int | None:
-    """Digits after the point of a DECIMAL type, else None."""
-    found = _DECIMAL.fullmatch(type_name)
-    return int(found.group(2)) if found else None
-
-
-_TELLING: Final = re.compile(r"\b(ENUM|STRUCT|UNION)\(")
-
-
-def public_type(type_name: str) -> str:
-    """The type in which a column comes out unless its owner says that the members of its own type are public.
-
-    The members of an ENUM, the fields of a STRUCT and the tags of a UNION may have been made from the rows.
-
-    >>> public_type("ENUM('Ann', 'Bob')"), public_type("STRUCT(ann INTEGER)[]"), public_type("DATE")
-    ('VARCHAR', 'VARCHAR', 'DATE')
-    """
-    return "VARCHAR" if _TELLING.search(type_name) else type_name
-
-
-def kind_of(type_name: str) -> str:
-    """A type for people, without what its own text may tell of rows.
-
-    >>> kind_of("ENUM('Ann', 'Bob')"), kind_of("STRUCT(ann INTEGER)[]"), kind_of("DECIMAL(9,2)")
-    ('ENUM', 'STRUCT', 'DECIMAL(9,2)')
-    """
-    found = _TELLING.search(type_name)
-    return found[1] if found else type_name
-
-
-def can_be_binned(type_name: str) -> bool:
-    """Whether a type has an order with ticks, so that bins can be declared."""
-    scale = decimal_scale(type_name)
-    if scale is not None:
-        return scale <= _LARGEST_SCALE
-    return type_name in INTEGER_TYPES | FLOAT_TYPES | TIME_TYPES
 
 
 @dataclass(frozen=True)
@@ -155,9 +107,15 @@ class Attribute:
         Args:
             never_null: whether the column itself refuses NULL.
         """
-        every_value = self.origin == "type" or (self.type == "BOOLEAN" and len(self.values) == 2)
+        whole = self.of_type.declares_itself and {*self.values} == {*(self.of_type.members or ())}
+        every_value = self.origin == "type" or whole
         covered = self.kind == "excluded" or self.other is not None or (every_value and (self.nullable or never_null))
         return self if covered else replace(self, outside=True)
+
+    @property
+    def of_type(self) -> ColumnType:
+        """What its type is."""
+        return column_type(self.type)
 
     @property
     def has_single_values(self) -> bool:
@@ -167,12 +125,12 @@ class Attribute:
     @property
     def is_number(self) -> bool:
         """Whether values can be summed."""
-        return self.is_float or self.type in INTEGER_TYPES or decimal_scale(self.type) is not None
+        return self.of_type.is_number
 
     @property
     def is_float(self) -> bool:
         """Whether ticks are floats."""
-        return self.type in FLOAT_TYPES
+        return self.of_type.is_float
 
     def labels(self) -> list[str]:
         """One text for each code, for people: the value, the interval, or NULL.
@@ -210,7 +168,7 @@ class Attribute:
         """
         bins = np.minimum(codes, self.regular - 1)
         if self.is_float:
-            edges = np.array(self.ticks, dtype=np.float32 if self.type == "FLOAT" else np.float64)
+            edges = np.array(self.ticks, dtype=self.of_type.float_type)
             low, high = edges[bins], edges[bins + 1]
             drawn = (low + uniform * (high.astype(np.float64) - low)).astype(edges.dtype)
             return np.asarray(np.clip(drawn, low, np.nextafter(high, low)), np.float64)

@@ -20,7 +20,6 @@ from dpsql.evaluation.sandbox import scratch
 
 _MOST_STEPS: Final = 200_000  # of one column, taken value by value
 _MOST_CUTS: Final = 2_000  # edges that are not evenly spaced, added to a column's own
-SECOND: Final = {"TIME": 1_000_000, "TIMESTAMP": 1_000_000, "TIMESTAMP_MS": 1000, "TIMESTAMP_S": 1}  # in ticks
 PERIODS: Final = (86_400, 3600, 60, 1)  # seconds: a day, an hour, a minute, a second
 
 
@@ -62,7 +61,7 @@ def _inside(attribute: Attribute, constants: Sequence[int | float]) -> Iterator[
     if attribute.kind != "bins":
         return
     if attribute.is_float:
-        edges = np.array(attribute.ticks, np.float32 if attribute.type == "FLOAT" else np.float64)
+        edges = np.array(attribute.ticks, attribute.of_type.float_type)
         highest = np.nextafter(edges[1:], -np.inf)
         highest[-1] = edges[-1]
         yield np.arange(attribute.regular), highest.astype(float)
@@ -91,7 +90,7 @@ def _inside(attribute: Attribute, constants: Sequence[int | float]) -> Iterator[
 
 def finest_of(attribute: Attribute, period: int) -> Attribute:
     """The same bounds with a bin for each value, or for each period of so many seconds, where there are few enough."""
-    unit = SECOND.get(attribute.type, 0) * period
+    unit = attribute.of_type.ticks_per_second * period
     if attribute.kind != "bins" or (not all_tried(attribute) and not unit) or attribute.has_single_values:
         return attribute
     low, high = int(attribute.ticks[0]), int(attribute.ticks[-1])
@@ -111,7 +110,8 @@ def cut_at(attribute: Attribute, constants: Iterable[int | float]) -> Attribute:
     cuts: set[int | float] = set()
     for constant in constants:
         if attribute.is_float:
-            near = (np.float32 if attribute.type == "FLOAT" else np.float64)(constant)
+            assert attribute.of_type.float_type is not None
+            near = attribute.of_type.float_type(constant)
             cuts |= {float(near), float(np.nextafter(near, near.dtype.type(np.inf)))}
         else:
             cuts |= {int(constant), int(constant) + 1}

@@ -14,7 +14,7 @@ from sqlglot import exp
 from dpsql.core.domain import Attribute
 from dpsql.core.names import quote
 from dpsql.errors import InvalidQuery
-from dpsql.evaluation.bins import PERIODS, SECOND
+from dpsql.evaluation.bins import PERIODS
 from dpsql.language.expressions import columns_read, sql_of
 
 _COMPARES: Final = (
@@ -99,11 +99,11 @@ def told_by_ends(tree: exp.Expr, attribute: Attribute) -> bool:
 
 def _in_calendar(column: exp.Column, attribute: Attribute) -> bool:
     """Whether a column stands in a function of its date or its clock, and each bin lies within a day, an hour, …."""
-    second = SECOND.get(attribute.type)
+    second = attribute.of_type.ticks_per_second
     node = column.parent
     while isinstance(node, exp.Paren) or (type(node) is exp.Cast and node.to.is_type("DATE", "TIMESTAMP", "TIME")):
         node = node.parent
-    if second is None or node is None:
+    if not second or node is None:
         return False
     name = (node.name if isinstance(node, exp.Anonymous) else node.key).lower()
     if name in ("date_part", "datepart"):

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import duckdb
 from sqlglot import exp
 
-from dpsql.core.domain import INTEGER_TYPES, Attribute, decimal_scale
+from dpsql.core.domain import Attribute
 from dpsql.engines.duckdb.ticks import tick
 from dpsql.errors import DpsqlError, InvalidQuery
 from dpsql.evaluation.bins import all_tried
@@ -35,7 +35,7 @@ def _around(
     empty: duckdb.DuckDBPyConnection, text: str, operand: exp.Expr, attribute: Attribute
 ) -> Iterator[int | float]:
     """The ticks next to a constant that the attribute is compared with, whatever type the constant has."""
-    number = attribute.type in INTEGER_TYPES or decimal_scale(attribute.type) is not None
+    number = attribute.of_type.is_exact
     kind = "DOUBLE" if number or attribute.is_float else attribute.type
     try:
         query = exp.select(exp.cast(exp.cast(exp.Paren(this=operand.copy()), kind, dialect="duckdb"), "VARCHAR"))
@@ -43,7 +43,7 @@ def _around(
         if value is None:
             return
         if number:
-            steps = float(value) * 10 ** (decimal_scale(attribute.type) or 0)
+            steps = float(value) * 10 ** (attribute.of_type.scale or 0)
             yield from (math.floor(steps), math.ceil(steps))
         else:
             yield tick(empty, value, attribute.type, "constant")

@@ -15,7 +15,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.core.domain import FLOAT_TYPES, INTEGER_TYPES, Attribute, decimal_scale
+from dpsql.core.column_types import column_type
+from dpsql.core.domain import Attribute
 from dpsql.core.formula import Formula, Spans, values_of
 from dpsql.core.linear_query import Integers, Moment
 from dpsql.errors import InvalidQuery
@@ -165,7 +166,7 @@ def _stretches(attribute: Attribute, breaks: Iterable[float]) -> tuple[Integers,
     After those come OTHER and NULL, where there are such codes.
     """
     ticks = np.array(attribute.ticks, np.float64 if attribute.is_float else np.int64)
-    scale = 10 ** (decimal_scale(attribute.type) or 0)
+    scale = 10 ** (attribute.of_type.scale or 0)
     cuts: list[Any] = []
     for value in breaks:
         if attribute.is_float:
@@ -192,11 +193,9 @@ def unit_of(kind: str) -> Fraction | None:
     Raises:
         InvalidQuery: it cannot be summed.
     """
-    if kind == "BOOLEAN" or kind in INTEGER_TYPES:
-        return Fraction(1)
-    scale = decimal_scale(kind)
-    if scale is not None:
-        return Fraction(1, 10**scale)
-    if kind in FLOAT_TYPES:
+    known = column_type(kind)
+    if known.scale is not None:
+        return Fraction(1, 10**known.scale)
+    if known.is_float:
         return None
     raise InvalidQuery(f"query: sum and avg take numbers, not {kind}: cast the argument to one")

@@ -125,7 +125,7 @@ class Arguments:
     def _number(self, attribute: Attribute, tree: exp.Expr) -> float | None:
         """A constant of a formula, in the type of its column if that is FLOAT."""
         typed: exp.Expr = exp.Paren(this=tree.copy())
-        for kind in ("FLOAT", "DOUBLE") if attribute.type == "FLOAT" else ("DOUBLE",):
+        for kind in (attribute.type, "DOUBLE") if attribute.is_float else ("DOUBLE",):
             typed = exp.cast(typed, kind, dialect="duckdb")
         found = self._asked(exp.select(typed))[0][0]
         return None if found is None else float(found)

@@ -10,7 +10,8 @@ from typing import Any
 import duckdb
 from sqlglot import exp
 
-from dpsql.core.domain import Attribute, decimal_scale
+from dpsql.core.column_types import column_type
+from dpsql.core.domain import Attribute
 from dpsql.core.names import fold
 from dpsql.engines.duckdb.catalog import Source
 from dpsql.engines.duckdb.types import data_type
@@ -121,7 +122,7 @@ def _holds(tree: exp.Expr) -> exp.Expr:
 def _whole_number(name: str, kind: str) -> exp.Expr:
     """A weight as a DOUBLE: of a DECIMAL in its steps, which stay exact up to 2^53."""
     value: exp.Expr = exp.column(name)
-    if decimal_scale(kind):
+    if column_type(kind).scale:
         text = exp.cast(value, "VARCHAR", dialect="duckdb")
         value = exp.func("replace", text, exp.Literal.string("."), exp.Literal.string(""), dialect="duckdb")
     return exp.alias_(exp.cast(value, "DOUBLE", dialect="duckdb"), name)

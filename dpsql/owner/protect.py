@@ -11,15 +11,15 @@ from dpsql.books.accounts import find_account
 from dpsql.books.public import check_unclaimed, elsewhere
 from dpsql.books.references import reference_values
 from dpsql.books.store import Books
+from dpsql.core.column_types import column_type, lists_members, public_type
 from dpsql.core.constraint import Constraint, components
-from dpsql.core.domain import Attribute, Domain, can_be_binned, public_type
+from dpsql.core.domain import Attribute, Domain
 from dpsql.core.names import quote
 from dpsql.core.neighbours import Neighbours
-from dpsql.engines.duckdb.catalog import Column, Source, enum_values
+from dpsql.engines.duckdb.catalog import Column, Source
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.declare import (
     automatic,
-    can_not_be_listed,
     check_range,
     declare_bins,
     declare_members,
@@ -78,7 +78,7 @@ def protect(
 
 def enum_columns(source: Source) -> list[Column]:
     """The columns whose members an owner can say are public."""
-    return [column for column in source.columns if enum_values(column.type) is not None and not column.generated]
+    return [column for column in source.columns if lists_members(column.type) and not column.generated]
 
 
 def _unit_column(source: Source, privacy_unit: str | None, max_rows: int | None) -> Column | None:
@@ -320,7 +320,7 @@ def domain_of(books: Books, source: Source, columns: Sequence[str] | None = None
 
 def _known_members(books: Books, source: Source, column: Column) -> Attribute | None:
     """The domain of an ENUM whose members are in a release of books from before owners were asked; else None."""
-    if enum_values(column.type) is None or column.type not in facts.released_types(books, source.key):
+    if not lists_members(column.type) or column.type not in facts.released_types(books, source.key):
         return None
     return declare_members(column, nullable=column.nullable)
 
@@ -329,7 +329,7 @@ def _fits(attribute: Attribute, column: Column) -> bool:
     """Whether a column is still of the type of which its domain was declared."""
     if attribute.type == column.type:
         return True
-    hidden = attribute.kind == "excluded" or enum_values(column.type) is not None
+    hidden = attribute.kind == "excluded" or lists_members(column.type)
     return hidden and attribute.type == public_type(column.type)
 
 
@@ -350,15 +350,15 @@ def _columns_named(source: Source, columns: Sequence[str]) -> list[Column]:
 def _missing(source: Source, missing: Sequence[Column]) -> str:
     names = ", ".join(column.name for column in missing[:5]) + (", …" if len(missing) > 5 else "")
     first, instead = missing[0], ""
-    if enum_values(first.type) is not None:
+    if lists_members(first.type):
         how, instead = (
             "type := true",
             ' if the members of its ENUM type are public whatever the rows are, else "values" := […]',
         )
-    elif can_be_binned(first.type):
+    elif column_type(first.type).has_bins:
         how = "lower := …, upper := …, bins := …"
     else:
-        how = "exclude := true" if can_not_be_listed(first.type) else "\"values\" := ['…', '…']"
+        how = "\"values\" := ['…', '…']" if column_type(first.type).listable else "exclude := true"
     return (
         f"no public domain is declared for {names} of {source.name!r} (or the type changed since): the owner says "
         f"CALL dp_domain('{source.name}', '{first.name}', {how}){instead}, or exclude := true to leave a column NULL"

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.core.domain import decimal_scale
+from dpsql.core.column_types import column_type
 from dpsql.engines.duckdb.frames import Columns
 from dpsql.evaluation.evaluate import Evaluated
 from dpsql.evaluation.result import Result, steps_of_ten
@@ -113,7 +113,7 @@ def as_text(result: Result, frame: Columns) -> Columns:
     """Answers as text, None for NULL; whole steps of a DECIMAL as its values."""
     columns = {}
     for name, kind in result.stored.items():
-        scale = decimal_scale(kind) if name.startswith("a") else None
+        scale = column_type(kind).scale if name.startswith("a") else None
         columns[name] = np.array([_text(value, scale) for value in frame[name].tolist()], object)
     return columns
 

@@ -28,10 +28,11 @@ from scipy.optimize import isotonic_regression
 from dpsql.books import facts, publication
 from dpsql.books.releases import Entry, find_release
 from dpsql.books.store import Books
-from dpsql.core.domain import Attribute, Domain, attribute_from, equal_width, kind_of, public_type
-from dpsql.engines.duckdb.catalog import Column, Source, enum_values, find_source
+from dpsql.core.column_types import column_type, kind_of, lists_members, public_type
+from dpsql.core.domain import Attribute, Domain, attribute_from, equal_width
+from dpsql.engines.duckdb.catalog import Column, Source, find_source
 from dpsql.engines.duckdb.cursors import Cursor
-from dpsql.engines.duckdb.declare import automatic, can_not_be_listed, declare_bins, declare_values
+from dpsql.engines.duckdb.declare import automatic, declare_bins, declare_values
 from dpsql.engines.duckdb.ticks import canonical, edge_texts
 from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.owner.protect import account_of, check_stored
@@ -157,7 +158,7 @@ def resolve_discovery(cursor: Cursor, request: DiscoveryRequest) -> Discovery:
     account = account_of(books, source)
     column = source.column(request.column)
     check_stored(source, column)
-    if enum_values(column.type) is not None:  # whose members need not be public
+    if lists_members(column.type):  # whose members need not be public
         column = replace(column, type=public_type(column.type))
     nullable = column.nullable if request.nulls is None else request.nulls
     whole = _whole(cursor, request, column, nullable=nullable)
@@ -214,7 +215,7 @@ def _check_listed(account: Account, column: Column, bins: int | None) -> None:
     """Refuse to discover the values of a column that has none to list, or shows whose row it is."""
     if bins is not None:
         raise InvalidArgument(f"bins is {bins}: give lower and upper too, the public bounds between which edges lie")
-    if can_not_be_listed(column.type):
+    if not column_type(column.type).listable:
         raise InvalidArgument(
             f"column {column.name!r} is of type {kind_of(column.type)}, which can have no domain: say "
             f"dp_domain(…, {column.name!r}, exclude := true)"
@@ -303,9 +304,7 @@ def _parts(whole: Attribute, low: int | float, high: int | float, most: int) -> 
     """Edges of at most so many parts of equal width of [low, high)."""
     if whole.is_float:
         edges = equal_width(low, high, most, is_float=True)
-        if whole.type == "FLOAT":
-            edges = tuple(float(np.float32(edge)) for edge in edges)
-        return tuple(dict.fromkeys(edges))
+        return tuple(dict.fromkeys(map(whole.of_type.rounded, edges)))
     return equal_width(low, int(high) - 1, min(most, int(high) - int(low)), is_float=False)
 
 

@@ -25,7 +25,8 @@ from dpsql.books.releases import Entry
 from dpsql.books.reuse import measurements_for
 from dpsql.books.stopped import MOST_RETRIES
 from dpsql.books.store import Books
-from dpsql.core.domain import Domain, public_type
+from dpsql.core.column_types import public_type
+from dpsql.core.domain import Domain
 from dpsql.core.prior import Prior
 from dpsql.engines.duckdb.catalog import Source
 from dpsql.engines.duckdb.counting import DuckDBCounter

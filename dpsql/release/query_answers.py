@@ -257,7 +257,7 @@ def _domain_of(books: Books, source: Source, query: Query) -> Domain:
         return Domain(())
     domain = domain_of(books, source, sorted(names)).inner
     for attribute in domain:
-        if attribute.type == "TIMESTAMP WITH TIME ZONE":
+        if attribute.of_type.depends_on_session:
             raise InvalidQuery(
                 f"query: {attribute.name!r} is of type {attribute.type}, whose text and parts depend on the time zone "
                 "of the session: ask about columns of other types"

@@ -296,18 +296,6 @@ def _constrained(definition: str, names: Sequence[str], words: str, kind: Any) -
     }
 
 
-def enum_values(type_name: str) -> tuple[str, ...] | None:
-    """The members of an ENUM type, None for other types.
-
-    >>> enum_values("ENUM('no', 'yes')")
-    ('no', 'yes')
-    """
-    if not type_name.startswith("ENUM("):
-        return None
-    tree = exp.DataType.build(type_name, dialect="duckdb")
-    return tuple(member.name for member in tree.expressions)
-
-
 def place(cursor: duckdb.DuckDBPyConnection, catalog: str) -> tuple[Path | None, bool]:
     """The file of a database, None for one that is in no file here, and whether it is read-only."""
     found = [row for row in cursor.execute(_KINDS).fetchall() if row[0] == catalog]

@@ -30,13 +30,13 @@ import duckdb
 import numpy as np
 from sqlglot import exp
 
-from dpsql.core.domain import INTEGER_TYPES, Attribute, Clique, Domain
+from dpsql.core.domain import Attribute, Clique, Domain
 from dpsql.core.linear_query import Moment
 from dpsql.core.marginal import Marginal, Presence
 from dpsql.engines.duckdb.catalog import Source
 from dpsql.engines.duckdb.encode import encode, encode_steps
 from dpsql.engines.duckdb.settings import check_owned
-from dpsql.engines.duckdb.types import data_type
+from dpsql.engines.duckdb.types import data_type, filled
 from dpsql.engines.duckdb.units import Bound, unused
 from dpsql.errors import DpsqlError
 
@@ -53,10 +53,8 @@ def _group_key(attribute: Attribute) -> exp.Expr | None:
 
     None where there is no such thing: two floats that compare as one need not be the same text.
     """
-    column = exp.column(attribute.name, quoted=True)
-    if attribute.type == "VARCHAR":
-        return exp.func("encode", column, dialect="duckdb")
-    return column if attribute.type in INTEGER_TYPES | {"BOOLEAN", "DATE"} else None
+    template = attribute.of_type.group_key
+    return None if template is None else filled(template, x=exp.column(attribute.name, quoted=True))
 
 
 def _lists_its_values(attribute: Attribute) -> bool:

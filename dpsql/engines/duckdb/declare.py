@@ -7,22 +7,16 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import duckdb
-import numpy as np
 
-from dpsql.core.domain import FLOAT_TYPES, Attribute, can_be_binned, equal_width, kind_of, public_type
-from dpsql.engines.duckdb.catalog import Column, enum_values
+from dpsql.core.column_types import column_type, kind_of, public_type
+from dpsql.core.domain import Attribute, equal_width
+from dpsql.engines.duckdb.catalog import Column
 from dpsql.engines.duckdb.ticks import canonical, edge_texts, tick
 from dpsql.errors import InvalidArgument
 
 _MOST_TICKS: Final = 2**62  # between the bounds, so that differences of two, and steps into a bin, are exact in 64 bits
 _MOST_CODES: Final = 100_000
 DEFAULT_BINS: Final = 100
-_NOT_FOR_VALUES: Final = frozenset({"STRUCT", "MAP", "UNION", "BLOB", "BIT", "VARIANT", "GEOMETRY", "JSON"})
-
-
-def can_not_be_listed(type_name: str) -> bool:
-    """Whether a type is nested or binary, so that a column of it can have no domain."""
-    return type_name.endswith("]") or type_name.split("(")[0] in _NOT_FOR_VALUES
 
 
 def automatic(column: Column) -> Attribute | None:
@@ -30,7 +24,8 @@ def automatic(column: Column) -> Attribute | None:
 
     ENUM does not: its members may be the values that some table held when the type was made.
     """
-    return declare_members(column, nullable=column.nullable) if column.type == "BOOLEAN" else None
+    own = column_type(column.type).declares_itself
+    return declare_members(column, nullable=column.nullable) if own else None
 
 
 def declare_members(column: Column, *, nullable: bool) -> Attribute:
@@ -39,7 +34,7 @@ def declare_members(column: Column, *, nullable: bool) -> Attribute:
     Raises:
         InvalidArgument: another type, which has no members.
     """
-    values = ("false", "true") if column.type == "BOOLEAN" else enum_values(column.type)
+    values = column_type(column.type).members
     if values is None:
         raise InvalidArgument(
             f"column {column.name!r} is of type {kind_of(column.type)}, which lists no members: type := true is for "
@@ -62,7 +57,7 @@ def declare_values(
     Raises:
         InvalidArgument: no values, a repeated one, too many, one not of the column's type, or a nested or binary type.
     """
-    if can_not_be_listed(column.type):
+    if not column_type(column.type).listable:
         raise InvalidArgument(
             f"column {column.name!r} is of type {kind_of(column.type)}, which can have no domain: say "
             f"dp_domain(…, {column.name!r}, exclude := true)"
@@ -98,12 +93,13 @@ def declare_bins(
     Raises:
         InvalidArgument: a type without order, edges not increasing, lower ≥ upper, too few or too many bins.
     """
-    if not can_be_binned(column.type):
+    known = column_type(column.type)
+    if not known.has_bins:
         raise InvalidArgument(
             f"column {column.name!r} is of type {kind_of(column.type)}, which has no bins: give values := […] or "
             "exclude := true"
         )
-    is_float = column.type in FLOAT_TYPES
+    is_float = known.is_float
     if edges is not None:
         ticks = tuple(tick(cursor, edge, column.type, "edges") for edge in edges)
         if len(ticks) < 2 or any(a >= b for a, b in itertools.pairwise(ticks)):
@@ -120,8 +116,8 @@ def declare_bins(
         if bins > _MOST_CODES:
             raise InvalidArgument(f"bins is {bins}: give at most {_MOST_CODES}")
         ticks = equal_width(low, high, bins, is_float=is_float)
-        if column.type == "FLOAT":  # edges that the type can hold, so that no value changes its bin by rounding
-            ticks = tuple(float(np.float32(value)) for value in ticks)
+        if is_float:  # edges that the type can hold, so that no value changes its bin by rounding
+            ticks = tuple(map(known.rounded, ticks))
         if any(a >= b for a, b in itertools.pairwise(ticks)):
             raise InvalidArgument(f"bins is {bins}, more than {column.type} can tell apart between lower and upper")
     if len(ticks) > _MOST_CODES:
@@ -138,7 +134,7 @@ def check_range(name: str, type_name: str, ticks: Sequence[int | float]) -> None
     Raises:
         InvalidArgument: they are.
     """
-    if ticks and type_name not in FLOAT_TYPES and ticks[-1] - ticks[0] > _MOST_TICKS:
+    if ticks and not column_type(type_name).is_float and ticks[-1] - ticks[0] > _MOST_TICKS:
         raise InvalidArgument(
             f"column {name!r}: from the lowest to the highest bound are {ticks[-1] - ticks[0]} steps of {type_name}, "
             "more than 2^62: declare nearer bounds; what lies beyond them counts as outside the domain"

@@ -12,11 +12,10 @@ from typing import Final
 import numpy as np
 from sqlglot import exp
 
-from dpsql.core.domain import INTEGER_TYPES, Attribute, decimal_scale
+from dpsql.core.domain import Attribute
 from dpsql.core.linear_query import Moment
 from dpsql.engines.duckdb.formulas import sql_of_formula
-from dpsql.engines.duckdb.ticks import TO_TICK
-from dpsql.engines.duckdb.types import column_of, constant_of, data_type, text_of, with_x
+from dpsql.engines.duckdb.types import column_of, constant_of, data_type, filled, text_of
 
 _MOST_SEARCHED: Final = 64
 
@@ -79,22 +78,11 @@ def _encode_bins(attribute: Attribute, column: exp.Column) -> exp.Expr:
 
 def _steps(attribute: Attribute, column: exp.Column) -> exp.Expr | None:
     """How many steps of its type a value is above the lowest one, for bins of one value; None for other types."""
+    template = attribute.of_type.ticks_above
+    if template is None:
+        return None
     lowest = constant_of(attribute.edges[0], attribute.type)
-    if attribute.type in INTEGER_TYPES:
-        whole = exp.TryCast(this=column.copy(), to=data_type("BIGINT"))
-        return exp.Sub(this=whole, expression=exp.Literal.number(attribute.ticks[0]))
-    scale = decimal_scale(attribute.type)
-    if scale is not None:  # at most 100,000 steps, which a DOUBLE tells apart
-        difference = exp.Paren(this=exp.Sub(this=column.copy(), expression=lowest))
-        steps = exp.Mul(
-            this=exp.TryCast(this=difference, to=data_type("DOUBLE")), expression=exp.Literal.number(10**scale)
-        )
-        return exp.TryCast(this=exp.func("round", steps, dialect="duckdb"), to=data_type("BIGINT"))
-    if attribute.type == "DATE":
-        days: exp.Expr = exp.maybe_parse("date_diff('day', y, x)", dialect="duckdb")
-        above_lowest = with_x(days, column).transform(lambda node: lowest.copy() if node == exp.column("y") else node)
-        return exp.TryCast(this=above_lowest, to=data_type("BIGINT"))
-    return None
+    return filled(template, x=column, y=lowest, t=exp.Literal.number(attribute.ticks[0]))
 
 
 def _period(attribute: Attribute, column: exp.Column) -> exp.Expr | None:
@@ -102,13 +90,14 @@ def _period(attribute: Attribute, column: exp.Column) -> exp.Expr | None:
 
     A search tree of many thousand edges takes DuckDB seconds to parse.
     """
-    if attribute.type not in TO_TICK or attribute.regular <= _MOST_SEARCHED:
+    to_tick = attribute.of_type.to_tick
+    if to_tick is None or attribute.regular <= _MOST_SEARCHED:
         return None
     widths = np.diff(np.array(attribute.ticks, np.int64))
     width = int(widths[1])
     if (widths[1:-1] != width).any() or max(widths[0], widths[-1]) > width:
         return None
-    passed = with_x(exp.maybe_parse(TO_TICK[attribute.type], dialect="duckdb"), column)
+    passed = filled(to_tick, x=column)
     start = exp.Literal.number(int(attribute.ticks[1]) - width)
     whole = exp.Paren(this=exp.Sub(this=exp.TryCast(this=passed, to=data_type("BIGINT")), expression=start))
     return exp.IntDiv(this=whole, expression=exp.Literal.number(width))

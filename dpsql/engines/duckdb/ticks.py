@@ -10,31 +10,12 @@ import duckdb
 import numpy as np
 from sqlglot import exp
 
-from dpsql.core.domain import FLOAT_TYPES, INTEGER_TYPES, decimal_scale
-from dpsql.engines.duckdb.types import constant_of, data_type, text_of, with_x
+from dpsql.core.column_types import column_type
+from dpsql.engines.duckdb.types import constant_of, data_type, filled, text_of
 from dpsql.errors import InvalidArgument
 
 _LARGEST_TICK: Final = 2**62
 _LARGEST_FLOAT: Final = 1e307  # the width of the whole range is finite too
-# tick <- value and value <- tick, by type; integers, decimals and floats are written out below
-TO_TICK: Final = {
-    "DATE": "CAST(date_diff('day', DATE '1970-01-01', x) AS BIGINT)",
-    "TIME": "epoch_us(x)",
-    "TIMESTAMP": "epoch_us(x)",
-    "TIMESTAMP_S": "epoch_us(x) // 1000000",
-    "TIMESTAMP_MS": "epoch_us(x) // 1000",
-    "TIMESTAMP_NS": "epoch_ns(x)",
-    "TIMESTAMP WITH TIME ZONE": "epoch_us(x)",
-}
-_FROM_TICK: Final = {
-    "DATE": "DATE '1970-01-01' + CAST(x AS INTEGER)",
-    "TIME": "TIME '00:00:00' + to_microseconds(x)",
-    "TIMESTAMP": "make_timestamp(x)",
-    "TIMESTAMP_S": "CAST(make_timestamp(x * 1000000) AS TIMESTAMP_S)",
-    "TIMESTAMP_MS": "CAST(make_timestamp(x * 1000) AS TIMESTAMP_MS)",
-    "TIMESTAMP_NS": "make_timestamp_ns(x)",
-    "TIMESTAMP WITH TIME ZONE": "make_timestamp(x) AT TIME ZONE 'UTC'",
-}
 _NUMBERED: Final = "SELECT unnest(CAST($1 AS VARCHAR[])) AS v, generate_subscripts(CAST($1 AS VARCHAR[]), 1) AS i"
 
 
@@ -44,10 +25,12 @@ def canonical(cursor: duckdb.DuckDBPyConnection, values: Sequence[Any], type_nam
     Raises:
         InvalidArgument: a value is NULL or not of the type.
     """
+    known = column_type(type_name)
+    whole = known.is_exact and known.scale == 0
     for value in values:
         if value is None:
             raise InvalidArgument(f"{argument} holds NULL: NULL has a code of its own where the column is nullable")
-        if type_name in INTEGER_TYPES and isinstance(value, float | Decimal) and value != value // 1:
+        if whole and isinstance(value, float | Decimal) and value != value // 1:
             raise InvalidArgument(f"{argument}: {value} is not a {type_name}")
     try:
         return _converted(cursor, values, type_name)
@@ -83,43 +66,40 @@ def tick(cursor: duckdb.DuckDBPyConnection, value: Any, type_name: str, argument
         InvalidArgument: not of the type, not finite, or beyond the whole numbers that can be told apart.
     """
     text = canonical(cursor, [value], type_name, argument)[0]
-    scale = decimal_scale(type_name)
-    if type_name in FLOAT_TYPES:
-        number = float(np.float32(text)) if type_name == "FLOAT" else float(text)
-        if not abs(number) < _LARGEST_FLOAT:
-            raise InvalidArgument(f"{argument} is {text}: give a number of less than {_LARGEST_FLOAT:g}")
-        return number
-    if type_name in INTEGER_TYPES or scale is not None:
-        whole = int(text.replace(".", "")) if scale else int(text)
-    else:
-        tree: exp.Expr = exp.maybe_parse(TO_TICK[type_name], dialect="duckdb")
-        sql = with_x(tree, constant_of(text, type_name))
-        row = cursor.execute(exp.select(sql).sql(dialect="duckdb")).fetchall()[0][0]
-        if row is None:
-            raise InvalidArgument(f"{argument} is {text}: give a finite {type_name}")
-        whole = int(row)
-    if abs(whole) > _LARGEST_TICK:
+    known = column_type(type_name)
+    found = _asked(cursor, text, type_name) if known.tick_of is None else known.tick_of(text)
+    if found is None:
+        raise InvalidArgument(f"{argument} is {text}: give a finite {type_name}")
+    if known.is_float and not abs(found) < _LARGEST_FLOAT:
+        raise InvalidArgument(f"{argument} is {text}: give a number of less than {_LARGEST_FLOAT:g}")
+    if not known.is_float and abs(found) > _LARGEST_TICK:
         raise InvalidArgument(f"{argument} is {text}: bins reach from −2^62 to 2^62 steps of the type")
-    return whole
+    return found
+
+
+def _asked(cursor: duckdb.DuckDBPyConnection, text: str, type_name: str) -> int | None:
+    """The tick of a value from its text, by SQL; None if it is infinite."""
+    to_tick = column_type(type_name).to_tick
+    assert to_tick is not None
+    sql = filled(to_tick, x=constant_of(text, type_name))
+    row = cursor.execute(exp.select(sql).sql(dialect="duckdb")).fetchall()[0][0]
+    return None if row is None else int(row)
 
 
 def from_tick(value: exp.Expr, type_name: str) -> exp.Expr:
     """The value of a tick, in the column's type."""
-    scale = decimal_scale(type_name)
-    if scale:
-        whole = exp.cast(value, f"DECIMAL({38 - scale - 1}, 0)", dialect="duckdb")
-        step = constant_of("0." + "1".rjust(scale, "0"), f"DECIMAL({scale + 1}, {scale})")
-        return exp.cast(exp.Mul(this=whole, expression=step), data_type(type_name), dialect="duckdb")
-    if type_name in _FROM_TICK:
-        return exp.paren(with_x(exp.maybe_parse(_FROM_TICK[type_name], dialect="duckdb"), value))
-    return exp.cast(value, data_type(type_name), dialect="duckdb")
+    template = column_type(type_name).from_tick
+    if template is None:
+        return exp.cast(value, data_type(type_name), dialect="duckdb")
+    return exp.paren(filled(template, x=value))
 
 
 def edge_texts(cursor: duckdb.DuckDBPyConnection, ticks: Sequence[int | float], type_name: str) -> tuple[str, ...]:
     """Each edge as DuckDB writes the value; of the last one the largest value inside, which the type surely has."""
-    shown = ticks if type_name in FLOAT_TYPES else [*ticks[:-1], int(ticks[-1]) - 1]
-    if type_name in FLOAT_TYPES or type_name in INTEGER_TYPES:
-        return tuple(map(repr, shown))
+    known = column_type(type_name)
+    shown = ticks if known.is_float else [*ticks[:-1], int(ticks[-1]) - 1]
+    if known.text_of is not None:
+        return tuple(map(known.text_of, shown))
     value = from_tick(exp.column("tick"), type_name)
     sql = exp.select(text_of(value)).from_("dpsql_ticks").order_by("number").sql(dialect="duckdb")
     cursor.register("dpsql_ticks", {"number": np.arange(len(shown)), "tick": np.array(shown, np.int64)})

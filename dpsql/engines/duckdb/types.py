@@ -38,8 +38,17 @@ def text_of(expression: exp.Expr) -> exp.Expr:
     return exp.cast(expression, "VARCHAR", dialect="duckdb")
 
 
-def with_x(tree: exp.Expr, replacement: exp.Expr) -> exp.Expr:
-    """`tree` with the column x replaced."""
-    return tree.transform(
-        lambda node: replacement.copy() if isinstance(node, exp.Column) and node.name == "x" else node
+@lru_cache(maxsize=256)
+def _parsed(template: str) -> exp.Expr:
+    return exp.maybe_parse(template, dialect="duckdb")
+
+
+def filled(template: str, **values: exp.Expr) -> exp.Expr:
+    """The SQL of a `ColumnType` with its placeholders replaced: x, y and t.
+
+    >>> filled("x - t", x=column_of("age"), t=exp.Literal.number(18)).sql(dialect="duckdb")
+    '"age" - 18'
+    """
+    return _parsed(template).transform(  # which copies it
+        lambda node: values[node.name].copy() if isinstance(node, exp.Column) and node.name in values else node
     )

@@ -25,16 +25,13 @@ that uses it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from sqlglot import exp
 
-from dpsql.core.domain import FLOAT_TYPES, INTEGER_TYPES
+from dpsql.core.column_types import column_type
 from dpsql.core.names import fold
 from dpsql.engines.duckdb.catalog import Source
-
-_EQUAL_IF_SAME: Final = INTEGER_TYPES | {"BOOLEAN", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"}
-"""Types whose values are equal, by any setting, only where their bytes are."""
+from dpsql.engines.duckdb.types import filled
 
 
 def unused(source: Source, name: str) -> str:
@@ -69,17 +66,7 @@ class Bound:
 
     def key(self) -> exp.Expr:
         """What tells units apart, of the column: its value, or the bytes of its text."""
-        column = exp.column(self.column, quoted=True)
-        if self.type in _EQUAL_IF_SAME:
-            return column
-        text = _bytes(column)
-        if self.type not in FLOAT_TYPES:
-            return text
-        is_zero = exp.EQ(this=column.copy(), expression=exp.Literal.number(0))
-        is_no_number = exp.func("isnan", column.copy(), dialect="duckdb")
-        named = {is_zero: "0", is_no_number: "nan"}
-        alike = [exp.If(this=when, true=_encoded(exp.Literal.string(name))) for when, name in named.items()]
-        return exp.Case(ifs=alike, default=text)
+        return filled(column_type(self.type).unit_key, x=exp.column(self.column, quoted=True))
 
     def apply(self, source: Source, columns: tuple[str, ...]) -> exp.Select:
         """Those columns of the rows that count."""
@@ -114,14 +101,6 @@ class Bound:
 def _text(column: exp.Expr) -> exp.Expr:
     """A value as text; nothing to fail."""
     return exp.TryCast(this=column, to=exp.DataType.build("VARCHAR", dialect="duckdb"))
-
-
-def _encoded(text: exp.Expr) -> exp.Expr:
-    return exp.func("encode", text, dialect="duckdb")
-
-
-def _bytes(column: exp.Expr) -> exp.Expr:
-    return _encoded(_text(column))
 
 
 def _joined(*texts: exp.Expr) -> exp.Expr:

@@ -1,0 +1,17 @@
+"""BOOLEAN: both its values are public, whatever the rows are, so it declares itself."""
+
+from __future__ import annotations
+
+from dpsql.core.column_types.base import ColumnType, register
+
+register(
+    ColumnType(
+        "BOOLEAN",
+        "true or false",
+        members=("false", "true"),
+        declares_itself=True,
+        scale=0,
+        group_key="x",
+        unit_key="x",
+    )
+)

@@ -1,0 +1,17 @@
+"""ENUM: its members are listed in its type, and public by the owner's word only."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from dpsql.core.column_types.base import ColumnType, register_family
+
+_MEMBER: Final = r"'(?:[^']|'')*'"
+
+
+@register_family("ENUM('a', 'b')", rf"ENUM\({_MEMBER}(?:, ?{_MEMBER})*\)")
+def enum(found: re.Match[str]) -> ColumnType:
+    """The type of a list of members."""
+    members = tuple(member[1:-1].replace("''", "'") for member in re.findall(_MEMBER, found[0]))
+    return ColumnType(found[0], "members in the type", members=members)

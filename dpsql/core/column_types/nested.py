@@ -1,0 +1,13 @@
+"""Nested and binary types: a column of one can have no domain."""
+
+from __future__ import annotations
+
+import re
+
+from dpsql.core.column_types.base import ColumnType, register_family
+
+
+@register_family("BLOB", r".*\]|(?:STRUCT|MAP|UNION|BLOB|BIT|VARIANT|GEOMETRY|JSON)(?:\(.*)?")
+def nested(found: re.Match[str]) -> ColumnType:
+    """A list, an array, a map, a struct, a union, or bytes."""
+    return ColumnType(found[0], "nested and binary", listable=False)

@@ -1,0 +1,17 @@
+"""TIME: a tick is a microsecond since midnight."""
+
+from __future__ import annotations
+
+from dpsql.core.column_types.base import ColumnType, register
+
+register(
+    ColumnType(
+        "TIME",
+        "times of day",
+        step="a microsecond",
+        to_tick="epoch_us(x)",
+        from_tick="TIME '00:00:00' + to_microseconds(x)",
+        ticks_per_second=1_000_000,
+        unit_key="x",
+    )
+)

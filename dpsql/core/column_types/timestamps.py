@@ -1,0 +1,51 @@
+"""Timestamps: a tick is the type's own precision, since 1970."""
+
+from __future__ import annotations
+
+from dpsql.core.column_types.base import ColumnType, register
+
+_FAMILY = "timestamps"
+
+register(
+    ColumnType(
+        "TIMESTAMP",
+        _FAMILY,
+        step="a microsecond",
+        to_tick="epoch_us(x)",
+        from_tick="make_timestamp(x)",
+        ticks_per_second=1_000_000,
+        unit_key="x",
+    ),
+    ColumnType(
+        "TIMESTAMP_S",
+        _FAMILY,
+        step="a second",
+        to_tick="epoch_us(x) // 1000000",
+        from_tick="CAST(make_timestamp(x * 1000000) AS TIMESTAMP_S)",
+        ticks_per_second=1,
+    ),
+    ColumnType(
+        "TIMESTAMP_MS",
+        _FAMILY,
+        step="a millisecond",
+        to_tick="epoch_us(x) // 1000",
+        from_tick="CAST(make_timestamp(x * 1000) AS TIMESTAMP_MS)",
+        ticks_per_second=1000,
+    ),
+    ColumnType(
+        "TIMESTAMP_NS",
+        _FAMILY,
+        step="a nanosecond",
+        to_tick="epoch_ns(x)",
+        from_tick="make_timestamp_ns(x)",
+    ),
+    ColumnType(
+        "TIMESTAMP WITH TIME ZONE",
+        _FAMILY,
+        step="a microsecond",
+        to_tick="epoch_us(x)",
+        from_tick="make_timestamp(x) AT TIME ZONE 'UTC'",
+        unit_key="x",
+        depends_on_session=True,
+    ),
+)
