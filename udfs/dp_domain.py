@@ -57,7 +57,12 @@ class DpDomain(SqlFunction):
         Parameter("edges", "ANY", default=None, help="a list of increasing edges, the last one exclusive"),
         Parameter("reference", "VARCHAR", default=None, help="'table.column' of a public table that has the values"),
         Parameter("type", "BOOLEAN", default=False, help="the members of its ENUM type are public, whatever the rows"),
-        Parameter("exclude", "BOOLEAN", default=False, help="leave the column NULL in every synthetic row"),
+        Parameter(
+            "exclude",
+            "BOOLEAN",
+            default=False,
+            help="leave the column NULL in every synthetic row: nested, binary, free text",
+        ),
         Parameter("nulls", "BOOLEAN", default=None, help="whether NULL has a cell; by default unless NOT NULL"),
         Parameter("other", "ANY", default=None, help="the value that stands for all that is not in the domain"),
         Parameter("discover", "BOOLEAN", default=False, help="find values, or edges between lower and upper; charged"),

@@ -22,7 +22,9 @@ REQUEST_PARAMETERS = (
     Parameter("epsilon", "DOUBLE", help="what this release costs"),
     Parameter("delta", "DOUBLE", default=None, help="by default the table's"),
     Parameter("workload", "VARCHAR", default=None, help="SQL or shorthand; by default all 3-way marginals"),
-    Parameter("mechanism", "VARCHAR", default=DEFAULT_MECHANISM, help=f"one of {', '.join(registered())}, or auto"),
+    Parameter(
+        "mechanism", "VARCHAR", default=DEFAULT_MECHANISM, help=f"one of {', '.join(sorted(registered()))}, or auto"
+    ),
     Parameter("rows", "BIGINT", default=None, help="of the synthetic table; by default the measured total"),
     Parameter("columns", "VARCHAR[]", default=None, help="only these columns; by default all"),
     Parameter("prior", "VARCHAR", default=None, help="a public table, view or earlier release to lean on"),

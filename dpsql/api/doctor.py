@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import platform
 from collections import Counter
+from importlib.util import find_spec
 
 import duckdb
 
+import dpsql.mechanisms  # noqa: F401 - registers them
 from dpsql.api.database import connect
+from dpsql.core.column_types import registered as column_types
 from dpsql.fitting.compilation import keep_programs
 from dpsql.fitting.loading import jax
+from dpsql.mechanisms.base import registered as mechanisms
+from dpsql.udfs import FUNCTIONS
 from dpsql.udfs.extension import PATH
 from dpsql.version import __version__
 
 
 def report() -> dict[str, str]:
-    """Versions, the native extension, and the device of the fits.
+    """Versions, the native extension, the device of the fits, and how much of each register is there.
 
-    >>> report()["functions"]
-    '10 registered'
+    >>> report()["functions"] == f"{len(FUNCTIONS)} of {len(FUNCTIONS)} registered"
+    True
     """
-    with connect() as db:
-        sql = (
-            "SELECT count(DISTINCT function_name) FROM duckdb_functions() WHERE function_name LIKE 'dp\\_%' ESCAPE '\\'"
-        )
-        functions = db.sql(sql + " AND function_type = 'table'").fetchall()[0][0]
     kinds = Counter(device.device_kind for device in jax.devices())
     devices = ", ".join(f"{count} x {kind}" for kind, count in kinds.items())
     return {
@@ -36,5 +36,24 @@ def report() -> dict[str, str]:
         "device": devices,
         "compiled": str(keep_programs() or "not kept"),
         "extension": f"{PATH.name}, {PATH.stat().st_size} bytes",
-        "functions": f"{functions} registered",
+        "functions": _functions(),
+        "mechanisms": _mechanisms(),
+        "types": f"{sum(known.has_bins for known in column_types())} types of columns with bins",
     }
+
+
+def _functions() -> str:
+    """How many of the SQL functions DuckDB has."""
+    with connect() as db:
+        listed = db.sql(
+            "SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type = 'table'"
+        ).fetchall()
+    found = {name for (name,) in listed} & {function.name for function in FUNCTIONS}
+    return f"{len(found)} of {len(FUNCTIONS)} registered"
+
+
+def _mechanisms() -> str:
+    """How many mechanisms there are, and which lack their package."""
+    known = mechanisms()
+    lacking = [f"{name} needs {m.package}" for name, m in known.items() if m.package and find_spec(m.package) is None]
+    return ", ".join([f"{len(known) - len(lacking)} of {len(known)} ready", *lacking])

@@ -31,10 +31,10 @@ from dpsql.mechanisms.reduced_space import ReducedSpace, functions
 MOST_RECORDS: Final = 5_000
 
 
-@register("barak")
+@register("barak", when="small domains, at most 5,000 records")
 @dataclass(frozen=True)
 class Barak(ReducedSpace):
-    """Weight every record of a small domain, by linear programming, to meet noisy marginals.
+    """Weight every record of a small domain by linear programming (Barak et al. 2007) to meet noisy marginals.
 
     Privacy: ε-DP for noise 'laplace', and ρ-zCDP with ρ = Q·ε²/2; ρ-zCDP and Gaussian DP of g = ρ for 'gaussian'; for
     the table's neighbours. Δ₁ = c, Δ₂² = c² (add_remove; c rows of a privacy unit, else 1) or 2 (replace_one) for each

@@ -65,6 +65,10 @@ class Mechanism(ABC):
     """A way to turn a workload and a privacy budget into a model."""
 
     name: ClassVar[str]
+    when: ClassVar[str] = ""
+    """What it is best for, in some words, for the documentation."""
+    package: ClassVar[str] = ""
+    """The package that it needs beside those of dpsql, as it is imported."""
     takes_prior: bool = False
     """Whether it makes use of a public prior; not a field, unless an option decides."""
     uses_earlier: bool = False
@@ -141,8 +145,13 @@ Registered = TypeVar("Registered", bound=type[Mechanism])
 Checked = TypeVar("Checked")
 
 
-def register(name: str) -> Callable[[Registered], Registered]:
+def register(name: str, *, when: str = "", package: str = "") -> Callable[[Registered], Registered]:
     """Class decorator: make a mechanism known as `mechanism := 'name'`.
+
+    Args:
+        name: of the mechanism.
+        when: what it is best for, in a few words, for the documentation.
+        package: that it needs beside those of dpsql, as it is imported.
 
     Raises:
         InvalidArgument: the class leaves out a method that every mechanism has.
@@ -151,7 +160,7 @@ def register(name: str) -> Callable[[Registered], Registered]:
     def decorate(mechanism: Registered) -> Registered:
         if missing := sorted(mechanism.__abstractmethods__):
             raise InvalidArgument(f"mechanism {name!r} has no {missing[0]}(…): define it, see dpsql.mechanisms.base")
-        mechanism.name = name
+        mechanism.name, mechanism.when, mechanism.package = name, when, package
         _registry[name] = mechanism
         return mechanism
 

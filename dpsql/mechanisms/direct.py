@@ -49,10 +49,10 @@ _MOST_CELLS: Final = 5_000_000
 _CLOSER: Final = 3.7  # times longer a fit to all answers takes than the projection's, on Adult
 
 
-@register("direct")
+@register("direct", when="few or small marginals of the same weight; the smallest error of single cells")
 @dataclass(frozen=True)
 class Direct(Mechanism):
-    """Noise on every marginal of the workload, made consistent and non-negative.
+    """Noise on every marginal of the workload, made consistent and non-negative, then a relaxed table fitted to them.
 
     Privacy: with Gaussian noise ρ-zCDP and Gaussian DP of g = ρ, with Laplace noise ε-DP (pure, ε²/2k-zCDP), for the
     table's neighbours: one `measure` of the k marginals with equal shares. Sensitivity of a marginal: L1 c, 1 without

@@ -60,10 +60,10 @@ _MOST_SAMPLED: Final = 10_000_000
 _USUAL: Final = {"alpha": 0.2, "beta": 0.05}
 
 
-@register("dualquery")
+@register("dualquery", when="comparison with the paper; few cells, many rows")
 @dataclass(frozen=True)
 class DualQuery(Mechanism):
-    """Records that answer drawn queries best, the queries drawn by how badly the records so far answer them.
+    """Records that answer drawn queries best; badly answered queries are drawn more often (Gaboardi et al. 2014).
 
     Of T, η and s, those that are not given follow from ρ and public facts: η so that all of ρ is spent; T as large as
     ρ allows where η is given (what is left, less than one round, is lost); else by a rule. With |Q| queries, n rows

@@ -42,10 +42,10 @@ from dpsql.runtime.progress import Progress
 _TOTAL_SHARE: Final = Fraction(1, 100)
 
 
-@register("fem")
+@register("fem", when="comparison with the paper")
 @dataclass(frozen=True)
 class FEM(Mechanism):
-    """Records that lead against all queries found so far, perturbed; then the query that they answer worst.
+    """Records that follow the perturbed leader, then the cell that they answer worst (Vietri et al. 2020).
 
     Privacy: ρ-zCDP for the table's neighbours, ρ the charge: T times `sample_cells` of one cell and its sign with
     factor 1 at ρ/T; the records touch no private count. Sensitivity of the score sign·(count − n·q(D_{t−1})): 1, for

@@ -48,10 +48,10 @@ _MOST_CELLS: Final = 5_000_000
 _MOST_PAIRS: Final = 2_000_000
 
 
-@register("hdmm")
+@register("hdmm", when="a comparison of strategies")
 @dataclass(frozen=True)
 class HDMM(Mechanism):
-    """Measure the marginals that minimise the workload's expected squared error, then reconstruct.
+    """Measure the marginals of least expected squared error (McKenna et al. 2018), then reconstruct.
 
     Privacy: ρ-zCDP and Gaussian DP of g = ρ for the table's neighbours, ρ the charge: one `measure` whose shares add up
     to ρ. Gaussian noise of σ² = Δ₂²/2ρ_S + 1/8, Δ₂² = c² (add_remove; c rows of a privacy unit, else 1) or 2

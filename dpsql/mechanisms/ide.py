@@ -71,10 +71,10 @@ class _Part:
     share: Fraction
 
 
-@register("ide")
+@register("ide", when="a public table of the same kind and pure ε; many small public groups")
 @dataclass(frozen=True)
 class IDE(Mechanism):
-    """Iterative distribution estimation: the rows of a public prior, reweighted to fit noisy marginals.
+    """Reweight the rows of a public table as little as noisy marginals ask for (Tao et al. 2021).
 
     Privacy: for the table's neighbours, by `measure` only (L1 sensitivity of a marginal c, 1 without privacy units,
     under add_remove, 2 under replace_one). noise := 'laplace' is pure ε-DP; Laplace noise of ε_i costs ε_i²/2 of zCDP,

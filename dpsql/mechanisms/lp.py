@@ -50,10 +50,10 @@ _POINTS_SCALE: Final = 150
 _MOST_POINTS: Final = 100_000
 
 
-@register("lp")
+@register("lp", when="pure ε (δ = 0), and the largest error of few marginals")
 @dataclass(frozen=True)
 class LP(ReducedSpace):
-    """Reweight points of a reduced space, by linear programming, to meet noisy marginals.
+    """Reweight points of a reduced space by linear programming (Boedihardjo et al. 2022) to meet noisy marginals.
 
     Privacy: ε-DP for noise 'laplace', and ρ-zCDP with ρ = Q·ε²/2; ρ-zCDP and Gaussian DP of g = ρ for 'gaussian'; for
     the table's neighbours. Δ₁ = c, Δ₂² = c² (add_remove; c rows of a privacy unit, else 1) or 2 (replace_one) for each

@@ -135,10 +135,10 @@ class _Past:
         return [means[clique] for clique in dict.fromkeys(m.clique for m in [*older, *measured])]
 
 
-@register("mwem")
+@register("mwem", when="pure ε and few queries")
 @dataclass(frozen=True)
 class MWEM(Mechanism):
-    """Multiplicative weights: the lecture's algorithm, and its stronger variants.
+    """Multiplicative weights, with queries by the exponential mechanism (Hardt et al. 2012), and stronger variants.
 
     After earlier releases it is the lecture's with `reuse := false`; else A_0 is what they tell.
 

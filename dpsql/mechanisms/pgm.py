@@ -63,10 +63,10 @@ _MOST_COLUMNS: Final = 100
 _ALL_CELLS: Final = 10_000_000
 
 
-@register("pgm")
+@register("pgm", when="few or small columns; needs `pip install 'dpsql[pgm]'`", package="mbi")
 @dataclass(frozen=True)
 class PGM(Mechanism):
-    """Measure marginals and fit the graphical model of largest entropy to them, exactly; needs the package `mbi`.
+    """Fit the graphical model of largest entropy to noisy marginals, exactly (McKenna et al. 2019, 2021, 2022).
 
     Privacy: ρ-zCDP for the table's neighbours, ρ the charge; with selection 'workload' also Gaussian DP of g = ρ.
     `total` (ρ/100) first, where the number of rows is private; then, of the rest ρ′:

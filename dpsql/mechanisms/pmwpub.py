@@ -54,10 +54,10 @@ _MOST_SCORED: Final = 100_000_000
 _MOST_ROWS: Final = 1_000_000
 
 
-@register("pmwpub")
+@register("pmwpub", when="a public table that has the rows that occur, and little budget")
 @dataclass(frozen=True)
 class PMWPub(Mechanism):
-    """Multiplicative weights on the rows of a public table.
+    """Multiplicative weights on the rows of a public table (Liu et al. 2021).
 
     Privacy: ρ-zCDP for the table's neighbours, ρ the charge: one `measure` of the 1-way marginals with ρ/5 in all, then
     T times `select_marginals` and `measure` with equal shares of the rest. Sensitivity of a marginal's L1 score 1

@@ -52,7 +52,7 @@ _OF_MARGINALS: Final = {"steps": 500, "relaxation": "softmax"}
 _OF_CELLS: Final = {"steps": 5000, "relaxation": "sparsemax"}  # the paper's
 
 
-@register("projection")
+@register("projection", when="the default, for synthetic data")
 @dataclass(frozen=True)
 class Projection(Mechanism):
     """Measure whole marginals of the workload and its subsets once, fit a relaxed table to all of them.

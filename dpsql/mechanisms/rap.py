@@ -46,10 +46,10 @@ _MOST_REUSED: Final = 1_000_000  # cells
 _CONVERSIONS: Final = ("tight", "simple")
 
 
-@register("rap")
+@register("rap", when="comparison with the paper, on a table with `neighbours := 'replace_one'`")
 @dataclass(frozen=True)
 class RAP(Mechanism):
-    """Relaxed adaptive projection, faithful to the paper.
+    """Relaxed adaptive projection of single cells and thresholds, as in the paper (Aydore et al. 2021).
 
     After earlier releases it is the paper's with `reuse := false`; else the first D′ is what they tell.
 

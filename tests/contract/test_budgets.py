@@ -131,8 +131,10 @@ def known() -> dict[str, Any]:
     return dict(json.loads(RECORDED.read_text()))
 
 
-def test_every_mechanism_is_recorded():
-    assert {case.split()[0] for case in known()} == {*registered(), "auto", "query", "discover"}
+def test_nothing_that_is_recorded_is_gone():
+    """A new mechanism is recorded before it is released: its keys may change until then."""
+    assert {case.split()[0] for case in known()} == {*OPTIONS, "query", "discover"}
+    assert {*OPTIONS} <= {*registered(), "auto"}
 
 
 @pytest.mark.parametrize("name", sorted(OPTIONS))

@@ -89,7 +89,7 @@ class ColumnType:
 
 Make = Callable[[re.Match[str]], ColumnType]
 _named: dict[str, ColumnType] = {}
-_families: dict[str, tuple[re.Pattern[str], Make]] = {}
+_families: dict[str, tuple[re.Pattern[str], Make, tuple[str, ...]]] = {}
 
 
 def register(*types: ColumnType) -> None:
@@ -98,11 +98,11 @@ def register(*types: ColumnType) -> None:
     column_type.cache_clear()
 
 
-def register_family(example: str, pattern: str) -> Callable[[Make], Make]:
-    """Function decorator: it makes the types whose whole names match `pattern`, such as `example`."""
+def register_family(pattern: str, *examples: str) -> Callable[[Make], Make]:
+    """Function decorator: it makes the types whose whole names match `pattern`, such as `examples`."""
 
     def decorate(make: Make) -> Make:
-        _families[example] = (re.compile(pattern, re.DOTALL), make)
+        _families[pattern] = (re.compile(pattern, re.DOTALL), make, examples)
         column_type.cache_clear()
         return make
 
@@ -110,8 +110,9 @@ def register_family(example: str, pattern: str) -> Callable[[Make], Make]:
 
 
 def registered() -> tuple[ColumnType, ...]:
-    """All types that are known by name, and an example of each family of types with parameters."""
-    return (*_named.values(), *map(column_type, _families))
+    """All types that are known by name, and examples of each family of types with parameters."""
+    examples = [example for _, _, examples in _families.values() for example in examples]
+    return (*_named.values(), *map(column_type, examples))
 
 
 @lru_cache(maxsize=1024)
@@ -123,7 +124,7 @@ def column_type(name: str) -> ColumnType:
     """
     if name in _named:
         return _named[name]
-    for pattern, make in _families.values():
+    for pattern, make, _ in _families.values():
         if found := pattern.fullmatch(name):
             return make(found)
     return ColumnType(name)

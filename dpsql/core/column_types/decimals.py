@@ -10,7 +10,7 @@ from dpsql.core.column_types.base import ColumnType, register_family
 _LARGEST_SCALE: Final = 18  # of bins, whose ticks are 64-bit numbers
 
 
-@register_family("DECIMAL(9,2)", r"DECIMAL\(\d+,\s*(\d+)\)")
+@register_family(r"DECIMAL\(\d+,\s*(\d+)\)", "DECIMAL(9,2)", "DECIMAL(38,20)")
 def decimal(found: re.Match[str]) -> ColumnType:
     """The type of a number of digits after the point. At most 100,000 ticks are above, which a DOUBLE tells apart."""
     name, scale = found[0], int(found[1])

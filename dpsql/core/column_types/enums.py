@@ -10,7 +10,7 @@ from dpsql.core.column_types.base import ColumnType, register_family
 _MEMBER: Final = r"'(?:[^']|'')*'"
 
 
-@register_family("ENUM('a', 'b')", rf"ENUM\({_MEMBER}(?:, ?{_MEMBER})*\)")
+@register_family(rf"ENUM\({_MEMBER}(?:, ?{_MEMBER})*\)", "ENUM('a', 'b')")
 def enum(found: re.Match[str]) -> ColumnType:
     """The type of a list of members."""
     members = tuple(member[1:-1].replace("''", "'") for member in re.findall(_MEMBER, found[0]))
