@@ -14,7 +14,7 @@ from dpsql.privacy.accounting import gaussian_variance
 from dpsql.privacy.pricing import Questions
 
 
-@register("independent")
+@register("independent", when="columns that have nothing to do with each other")
 @dataclass(frozen=True)
 class Independent(Mechanism):
     """Columns drawn independently of each other, from their noisy 1-way marginals.

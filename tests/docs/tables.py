@@ -124,14 +124,14 @@ def mechanism_options() -> str:
         for option, default in explicit_options(make(name, {})).items():
             value = shown(default) or "none"
             lines.append(f"- `{option}` ({value}): {meanings[option]}\n")
-        found.append(f"### {name}\n\n{sentence(mechanism)}.\n\n{''.join(lines)}")
+        found.append(f"### {name}\n\n{sentence(mechanism)}.\n\n{''.join(lines) or 'It has no options.' + chr(10)}")
     return "\n".join(found)
 
 
 def documented_options(mechanism: type[Mechanism]) -> dict[str, str]:
     """What the docstring of a mechanism says of each of its options."""
     text = inspect.getdoc(mechanism) or ""
-    (block,) = re.findall(r"^Attributes:\n((?:    .*\n|\n)*)", text + "\n", re.MULTILINE)
+    block = "".join(re.findall(r"^Attributes:\n((?:    .*\n|\n)*)", text + "\n", re.MULTILINE))
     found = re.findall(r"^    (\w+): ((?:.*\n)(?:        .*\n)*)", block, re.MULTILINE)
     return {option: " ".join(meaning.split()) for option, meaning in found}
 
