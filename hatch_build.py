@@ -73,20 +73,21 @@ def this_platform() -> str:
 
 
 def wheel_platform() -> str:
-    """The platform in the wheel's name. A library of this machine's C compiler may need this machine's glibc."""
+    """The platform in the wheel's name. On Linux a library for this machine may need its own C library."""
     target = wanted()
-    if target is None and sys.platform == "linux" and c_compiler():
+    if target is None and sys.platform == "linux":
         return f"linux_{platform.machine()}"
     return TARGETS[target or this_platform()].wheel
 
 
 def compiler() -> list[str]:
     """The compiler and the flags that choose the platform."""
-    target = wanted()
-    own = c_compiler()
+    target, own, zig = wanted(), c_compiler(), [sys.executable, "-m", "ziglang", "cc"]
     if target is None and own:
         return [*own, "-mmacosx-version-min=11.0"] if sys.platform == "darwin" else own
-    return [sys.executable, "-m", "ziglang", "cc", "-target", TARGETS[target or this_platform()].zig]
+    if target is None and sys.platform == "linux":
+        return zig
+    return [*zig, "-target", TARGETS[target or this_platform()].zig]
 
 
 def footer(platform_name: str) -> bytes:
