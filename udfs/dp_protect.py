@@ -81,7 +81,7 @@ class DpProtect(SqlFunction):
 
 def _word(declared: Iterable[Attribute]) -> str | None:
     """What the owner said of ENUM columns; None if nothing."""
-    names = [a.name for a in declared if a.origin == "type" and a.type != "BOOLEAN"]
+    names = [a.name for a in declared if a.origin == "type" and not a.of_type.declares_itself]
     if not names:
         return None
     return f"the owner says that the members of the types of {', '.join(names)} are public, whatever the rows are"
