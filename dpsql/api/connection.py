@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Self
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import duckdb
 
+from dpsql.api.caller import caller, seen_from
+from dpsql.api.errors import has_place, needs, one_line_up, own_errors
+from dpsql.api.relation import Relation
 from dpsql.engines.duckdb.catalog import Source, find_source
+from dpsql.errors import Interrupted
+from dpsql.udfs.bridge.callbacks import kind_of, latest_call
 from dpsql.udfs.extension import Instance
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+    from duckdb.sqltypes import DuckDBPyType
 
 # A table function's parameters are either positional or named; a macro's are both, so dp_ledger('adult') works too.
 _LEDGER_OF_ONE = (
     "CREATE OR REPLACE TEMP MACRO dp_ledger(source := '') AS TABLE FROM system.main.dp_ledger(source := source)"
 )
+_ONCE: Final = "dpsql_once"  # a prepared statement
+Parameters = Sequence[Any] | Mapping[str, Any] | None
+"""Values for the `?` or `$1`, or by name for the `$name`, of a statement."""
 
 
 class Connection:
-    """Runs SQL. A context manager: leaving it closes the connection.
+    """Runs SQL as a DuckDB connection does. A context manager: leaving it closes the connection.
+
+    SQL finds data frames (pandas, polars, Arrow), relations and releases by the names of the caller's variables, where
+    no table has that name. Every error of DuckDB is of its own class and a `DpsqlError`.
 
     Attributes:
         connection: the DuckDB connection, for everything else.
@@ -38,45 +59,289 @@ class Connection:
         """Close the connection."""
         self.connection.close()
 
+    @own_errors()
+    def cursor(self) -> Self:
+        """Another connection to the same database, for another thread.
+
+        >>> import dpsql
+        >>> with dpsql.connect() as db, db.cursor() as other:
+        ...     other.sql("SELECT 42").fetchall()
+        [(42,)]
+        """
+        connection = self.connection.cursor()
+        self.instance.use(connection)
+        return type(self)(connection, self.instance)
+
     def interrupt(self) -> None:
         """Stop what runs now on this database, from another thread; what was charged is kept."""
         self.instance.interrupt()
         self.connection.interrupt()
 
-    def sql(self, query: str, parameters: Sequence[Any] | None = None) -> duckdb.DuckDBPyConnection:
-        """Run SQL on the connection.
+    # `Any` beside it, as in DuckDB's own types a relation alone: else a type checker would ask for a check of None
+    # in `db.sql("FROM t").df()`.
+    def sql(self, query: str | duckdb.Statement, parameters: Parameters = None, *, alias: str = "") -> Relation | Any:
+        """A query as a relation, which prints itself; any other statement runs at once.
+
+        A query that calls a function of dpsql runs at once too, and once: to print its relation and to fetch from it
+        shows the same rows.
 
         Args:
             query: one or more statements.
-            parameters: for its question marks.
+            parameters: for the last one's `?` or `$1` a list, for its `$name` a dict.
+            alias: of the relation.
 
         Returns:
-            The connection, to fetch from: `.fetchall()`, `.df()`, …
+            The relation of the last statement. None for one without rows on DuckDB 1.5; DuckDB 2.0 counts them.
+
+        Raises:
+            DpsqlError: and DuckDB's own class of it, with its text.
+
+        >>> import pandas as pd, dpsql
+        >>> people = pd.DataFrame({"age": [30, 50]})
+        >>> with dpsql.connect() as db:
+        ...     db.sql("SELECT avg(age) AS age FROM people WHERE age > ?", [20])
+        ┌────────┐
+        │  age   │
+        │ double │
+        ├────────┤
+        │   40.0 │
+        └────────┘
+        <BLANKLINE>
         """
-        return self.connection.execute(query, parameters)
+        with own_errors():
+            before, frame = latest_call(), caller()
+            try:
+                found = seen_from(
+                    frame, _text(query), partial(self.connection.sql, query, alias=alias, params=parameters)
+                )
+            except (duckdb.BinderException, duckdb.CatalogException) as error:
+                raise self._placed(error, frame, query) from None
+            if found is None:
+                return None
+            if latest_call() == before or found.type == "MATERIALIZED_RELATION":  # what DuckDB has run already
+                return Relation(found)
+            if hasattr(found, "materialize"):  # DuckDB 2.0
+                return Relation(found.materialize())
+            return Relation(self._ran(frame, query))
 
-    def execute(self, query: str, parameters: Sequence[Any] | None = None) -> duckdb.DuckDBPyConnection:
-        """As `sql`, by the name that DuckDB and other clients have for it."""
-        return self.sql(query, parameters)
+    def _ran(self, frame: FrameType, query: str | duckdb.Statement) -> duckdb.DuckDBPyRelation:
+        """The rows of a query without parameters: DuckDB 1.5 keeps those of a prepared statement."""
+        with self._prepared(frame, query):
+            return seen_from(frame, _text(query), partial(self.connection.sql, f"EXECUTE {_ONCE}"))
 
-    def table(self, name: str) -> duckdb.DuckDBPyRelation:
-        """A table or view as a relation of DuckDB, which prints itself."""
-        return self.connection.table(name)
+    @contextmanager
+    def _prepared(self, frame: FrameType, query: str | duckdb.Statement) -> Iterator[None]:
+        """The last statement of a text, as a prepared one; the line above it is left out of errors."""
+        last = self.connection.extract_statements(_text(query))[-1].query
+        seen_from(frame, last, partial(self.connection.execute, f"PREPARE {_ONCE} AS\n{last}"))
+        try:
+            yield
+        finally:
+            with suppress(duckdb.Error):  # a transaction that failed takes no more statements
+                self.connection.execute(f"DEALLOCATE {_ONCE}")
 
+    def _placed(self, error: duckdb.Error, frame: FrameType, query: str | duckdb.Statement) -> duckdb.Error:
+        """An error with the place in the text, which DuckDB says of statements and not of relations.
+
+        The query is prepared for it, and not run.
+        """
+        if has_place(error) or issubclass(kind_of(str(error)), Interrupted):
+            return error
+        try:
+            with self._prepared(frame, query):
+                return error
+        except duckdb.Error as placed:
+            return type(error)(one_line_up(str(placed))) if str(placed).startswith(str(error)) else error
+
+    def execute(self, query: str | duckdb.Statement, parameters: Parameters = None) -> Self:
+        """Run statements now; the rows of the last one are fetched from this connection.
+
+        Args:
+            query: one or more statements.
+            parameters: for the last one's `?` or `$1` a list, for its `$name` a dict.
+
+        Raises:
+            DpsqlError: and DuckDB's own class of it, with its text.
+
+        >>> import dpsql
+        >>> with dpsql.connect() as db:
+        ...     db.execute("SELECT $a + 1", {"a": 41}).fetchall()
+        [(42,)]
+        """
+        with own_errors():
+            seen_from(caller(), _text(query), partial(self.connection.execute, query, parameters))
+        return self
+
+    def executemany(self, query: str | duckdb.Statement, parameters: Sequence[Parameters]) -> Self:
+        """Run a statement once for each set of parameters.
+
+        >>> import dpsql
+        >>> with dpsql.connect() as db:
+        ...     _ = db.sql("CREATE TABLE t (a INTEGER)")
+        ...     db.executemany("INSERT INTO t VALUES (?)", [[1], [2]]).sql("FROM t").fetchall()
+        [(1,), (2,)]
+        """
+        with own_errors():
+            seen_from(caller(), _text(query), partial(self.connection.executemany, query, parameters))
+        return self
+
+    @own_errors()
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """The rows that are left of what `execute` ran."""
+        return self.connection.fetchall()
+
+    @own_errors()
+    def fetchone(self) -> tuple[Any, ...] | None:
+        """The next row of what `execute` ran, or None at the end."""
+        return self.connection.fetchone()
+
+    @own_errors()
+    def fetchmany(self, size: int = 1) -> list[tuple[Any, ...]]:
+        """The next rows of what `execute` ran, as many as `size` or as there are."""
+        return self.connection.fetchmany(size)
+
+    @own_errors()
+    def df(self) -> pd.DataFrame:
+        """The rows of what `execute` ran as a pandas data frame."""
+        return self.connection.df()
+
+    def pl(self) -> pl.DataFrame:
+        """The rows of what `execute` ran as a polars data frame.
+
+        Raises:
+            DpsqlError: polars is not installed.
+        """
+        needs("polars", "pl")
+        import polars
+
+        return polars.DataFrame(self.arrow())
+
+    @own_errors()
+    def arrow(self) -> pa.Table:
+        """The rows of what `execute` ran as an Arrow table.
+
+        Raises:
+            DpsqlError: pyarrow is not installed.
+        """
+        needs("pyarrow", "arrow")
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # that DuckDB 2.0 copies rows for it
+            return self.connection.to_arrow_table()
+
+    @property
+    @own_errors()
+    def description(self) -> list[tuple[str, DuckDBPyType, None, None, None, None, None]]:
+        """The columns of what `execute` ran, as Python's database API has them."""
+        return self.connection.description
+
+    @property
+    @own_errors()
+    def rowcount(self) -> int:
+        """How many rows `execute` changed, as DuckDB says; -1 where it does not."""
+        return self.connection.rowcount
+
+    def table(self, name: str) -> Relation:
+        """A table or view as a relation, which prints itself.
+
+        >>> import dpsql
+        >>> with dpsql.connect() as db:
+        ...     _ = db.sql("CREATE TABLE t AS SELECT 42 AS answer")
+        ...     db.table("t").columns
+        ['answer']
+        """
+        with own_errors():
+            return Relation(seen_from(caller(), name, partial(self.connection.table, name)))
+
+    @own_errors()
+    def view(self, name: str) -> Relation:
+        """A view as a relation, which prints itself."""
+        return Relation(self.connection.view(name))
+
+    @own_errors()
+    def from_df(self, frame: pd.DataFrame) -> Relation:
+        """A pandas data frame as a relation.
+
+        >>> import pandas as pd, dpsql
+        >>> with dpsql.connect() as db:
+        ...     db.from_df(pd.DataFrame({"a": [1]})).fetchall()
+        [(1,)]
+        """
+        return Relation(self.connection.from_df(frame))
+
+    @own_errors()
+    def from_arrow(self, table: object) -> Relation:
+        """An Arrow table, or what gives itself out as one such as a polars data frame, as a relation."""
+        return Relation(self.connection.from_arrow(table))
+
+    @own_errors()
     def register(self, name: str, frame: object) -> Self:
-        """Show a data frame or an Arrow table under a name."""
+        """Show a data frame or an Arrow table under a name, as a view of this connection.
+
+        >>> import pandas as pd, dpsql
+        >>> with dpsql.connect() as db:
+        ...     db.register("wards", pd.DataFrame({"beds": [10, 20]})).sql("SELECT sum(beds) FROM wards").fetchall()
+        [(30,)]
+        """
         self.connection.register(name, frame)
         return self
 
+    @own_errors()
     def unregister(self, name: str) -> Self:
         """Show it no longer."""
         self.connection.unregister(name)
         return self
 
+    @own_errors()
+    def append(self, name: str, frame: pd.DataFrame, *, by_name: bool = False) -> Self:
+        """Add the rows of a pandas data frame to a table.
+
+        Args:
+            name: of the table.
+            frame: the rows.
+            by_name: whether its columns are found by their names, in place of their order.
+
+        >>> import pandas as pd, dpsql
+        >>> with dpsql.connect() as db:
+        ...     _ = db.sql("CREATE TABLE t (a INTEGER)")
+        ...     db.append("t", pd.DataFrame({"a": [1]})).table("t").fetchall()
+        [(1,)]
+        """
+        self.connection.append(name, frame, by_name=by_name)
+        return self
+
+    @own_errors()
+    def begin(self) -> Self:
+        """Begin a transaction of this connection; what functions of dpsql charge is outside of it.
+
+        >>> import dpsql
+        >>> with dpsql.connect() as db:
+        ...     _ = db.begin().sql("CREATE TABLE t (a INTEGER)")
+        ...     db.rollback().sql("SHOW TABLES").fetchall()
+        []
+        """
+        self.connection.begin()
+        return self
+
+    @own_errors()
+    def commit(self) -> Self:
+        """Keep what the transaction did."""
+        self.connection.commit()
+        return self
+
+    @own_errors()
+    def rollback(self) -> Self:
+        """Undo what the transaction did."""
+        self.connection.rollback()
+        return self
+
     @property
     def _search_path(self) -> str:
-        row = self.connection.execute("SELECT system.main.current_setting('search_path')").fetchall()[0]
+        with own_errors():
+            row = self.connection.execute("SELECT system.main.current_setting('search_path')").fetchall()[0]
         return str(row[0] or self.instance.home)
 
     def _source(self, cursor: duckdb.DuckDBPyConnection, table: str) -> Source:
         return find_source(cursor, table, self._search_path)
+
+
+def _text(query: str | duckdb.Statement) -> str:
+    return query.query if isinstance(query, duckdb.Statement) else str(query)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import duckdb
 
+from dpsql.api.errors import own_errors
 from dpsql.api.options import Options
 from dpsql.api.owner import Owner
-from dpsql.api.release import Release, own_errors
+from dpsql.api.release import Release
 from dpsql.books.verification import check_all
 from dpsql.errors import InvalidArgument
 from dpsql.evaluation.sandbox import stopped_by

@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import duckdb
 from sqlglot import exp
 
+from dpsql.api.caller import Named
+from dpsql.api.errors import own_errors
+from dpsql.api.relation import Relation
 from dpsql.books.releases import Entry, rows_table
 from dpsql.books.store import Books
-from dpsql.errors import DpsqlError
 from dpsql.release.quality import marginal_answers, marginal_errors, warnings_of
 from dpsql.release.synthesis import Resolved
 from dpsql.udfs.dp_measurements import DpMeasurements
 
 if TYPE_CHECKING:
     import pandas as pd
+    import polars as pl
+    import pyarrow as pa
 
     from dpsql.api.database import Database
 
 
-@contextmanager
-def own_errors() -> Iterator[None]:
-    """DuckDB's errors as dpsql's, with the same text: what runs inside reads released rows only."""
-    try:
-        yield
-    except duckdb.Error as error:
-        raise DpsqlError(str(error)) from None
-
-
-class Release:
+class Release(Named):
     """A release that was paid for: its synthetic rows and noisy marginals.
 
     Attributes:
@@ -51,21 +43,39 @@ class Release:
         table = rows_table(self._resolved.source.catalog, self.entry)
         return exp.select("*").from_(table).sql(dialect="duckdb")
 
+    def in_sql(self) -> duckdb.DuckDBPyRelation:
+        """See `Named`: `db.sql("FROM release")` reads the variable `release`."""
+        return self.relation.relation
+
+    @property
+    def relation(self) -> Relation:
+        """The synthetic rows as a relation, which prints itself."""
+        with own_errors():
+            return Relation(self._database.connection.sql(self._select()))
+
+    def show(self) -> None:
+        """Print the first synthetic rows."""
+        self.relation.show()
+
     def df(self) -> pd.DataFrame:
         """The synthetic rows as a pandas data frame."""
-        with own_errors():
-            return self._database.connection.execute(self._select()).df()
+        return self.relation.df()
 
-    def arrow(self) -> Any:
+    def pl(self) -> pl.DataFrame:
+        """The synthetic rows as a polars data frame.
+
+        Raises:
+            DpsqlError: polars is not installed.
+        """
+        return self.relation.pl()
+
+    def arrow(self) -> pa.Table:
         """The synthetic rows as an Arrow table.
 
         Raises:
             DpsqlError: pyarrow is not installed.
         """
-        if importlib.util.find_spec("pyarrow") is None:
-            raise DpsqlError("arrow() needs pyarrow, which is not installed: run pip install pyarrow, or use df()")
-        with own_errors():
-            return self._database.connection.sql(self._select()).to_arrow_table()
+        return self.relation.arrow()
 
     def to_table(self, name: str) -> None:
         """Copy the synthetic rows into a new table.

@@ -11,6 +11,7 @@ import itertools
 import os
 import sys
 import traceback
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,6 +27,8 @@ from .statements import Statement, describe
 _numbers = itertools.count(1)
 _objects: dict[int, Any] = {}
 """Python objects that DuckDB holds by number: functions for good, bindings and scans until it deletes them."""
+_latest = deque([0], maxlen=1)
+_failures: deque[tuple[str, type[DpsqlError]]] = deque(maxlen=64)
 
 
 def _hold(value: Any) -> int:
@@ -53,13 +56,24 @@ def held() -> int:
     return len(_objects)
 
 
+def latest_call() -> int:
+    """The number of the call that was bound last: another than before says that a statement calls dpsql."""
+    return _latest[0]
+
+
+def kind_of(text: str) -> type[DpsqlError]:
+    """The class of the error of dpsql that became DuckDB's error of that text; `DpsqlError` for one of DuckDB's own."""
+    return next((kind for words, kind in reversed(_failures.copy()) if words in text), DpsqlError)
+
+
 def _message(error: BaseException, function: str) -> bytes:
     if os.environ.get("DPSQL_DEBUG"):
         traceback.print_exception(error)
+    if isinstance(error, KeyboardInterrupt):
+        error = Interrupted()
     if isinstance(error, DpsqlError):
         text = f"{function}: {error}"
-    elif isinstance(error, KeyboardInterrupt):
-        text = f"{function}: {Interrupted()}"
+        _failures.append((text, type(error)))
     elif isinstance(error, MemoryError):
         text = f"{function}: out of memory; what was charged is kept, and the same call goes on from it"
     else:
@@ -118,7 +132,9 @@ def _bind(raw: int) -> None:
             statement.close()
         if binding.relation.cardinality is not None:
             capi.bind_set_cardinality(info, max(0, int(binding.relation.cardinality)), False)
-        capi.bind_set_data(info, _hold(binding), _delete)
+        number = _hold(binding)
+        _latest.append(number)
+        capi.bind_set_data(info, number, _delete)
     except BaseException as error:
         capi.bind_set_error(info, _message(error, function.name))
 

@@ -1,0 +1,81 @@
+"""DuckDB's errors as children of `DpsqlError`, so that one `except` holds for all that a `Database` does."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import duckdb
+
+from dpsql.errors import DpsqlError
+from dpsql.udfs.bridge.callbacks import kind_of
+
+_PLACE: Final = re.compile(r"\nLINE (\d+): ([^\n]*)\n( +\^+)\s*$")
+_classes: Final[dict[tuple[type[DpsqlError], type[duckdb.Error]], type[DpsqlError]]] = {}
+
+
+def joined(kind: type[DpsqlError], other: type[duckdb.Error]) -> type[DpsqlError]:
+    """The class of errors that are of both kinds: whoever catches one of them by either name catches these.
+
+    Of dpsql's classes only those of `dpsql.errors`: others are for dpsql itself, and hold more than a text.
+    """
+    public = next(base for base in kind.__mro__ if base.__module__ == DpsqlError.__module__)
+    if (public, other) not in _classes:
+        name = other.__name__ if public is DpsqlError else public.__name__
+        members = {"__module__": __name__, "__doc__": public.__doc__, "__reduce__": _reduce}
+        _classes[public, other] = type(name, (public, other), members)
+    return _classes[public, other]
+
+
+def _reduce(error: DpsqlError) -> tuple[Any, ...]:
+    """How it is sent to another process: the class is made there again, because no module holds it by name."""
+    kind, other = type(error).__bases__
+    return _remade, (kind, other, error.args)
+
+
+def _remade(kind: type[DpsqlError], other: type[duckdb.Error], arguments: tuple[Any, ...]) -> DpsqlError:
+    return joined(kind, other)(*arguments)
+
+
+@contextmanager
+def own_errors() -> Iterator[None]:
+    """Errors of DuckDB leave as errors of dpsql too: with the same text, caret and DuckDB's class.
+
+    One that a function of dpsql raised within SQL is also of the class that it raised: `InsufficientBudget`, ….
+    """
+    try:
+        yield
+    except duckdb.Error as error:
+        if isinstance(error, DpsqlError):
+            raise
+        told = joined(kind_of(str(error)), type(error))(*error.args)
+        told.__dict__.update(vars(error))  # such as the status of an HTTPException
+        raise told.with_traceback(error.__traceback__) from None
+
+
+def needs(package: str, method: str) -> None:
+    """Refuse a method whose package is not installed, before anything runs.
+
+    Raises:
+        DpsqlError: it is not.
+    """
+    if importlib.util.find_spec(package) is None:
+        raise DpsqlError(f"{method}() needs {package}, which is not installed: run pip install {package}, or use df()")
+
+
+def has_place(error: duckdb.Error) -> bool:
+    """Whether an error says where in the statement it is."""
+    return _PLACE.search(str(error)) is not None
+
+
+def one_line_up(text: str) -> str:
+    """The text of an error whose place is in a statement with a line of dpsql's above it."""
+
+    def up(found: re.Match[str]) -> str:
+        line = str(int(found[1]) - 1)
+        return f"\nLINE {line}: {found[2]}\n{found[3][len(found[1]) - len(line) :]}"
+
+    return _PLACE.sub(up, text)
