@@ -113,7 +113,9 @@ def _open(path: str, *, owner: bool = True) -> Database:
 
     if path != ":memory:":
         _check_there(path)
-    return connect(path, owner=owner)
+    db = connect(path, owner=owner)
+    db.sql("SET python_enable_replacements = false")  # the variables are those of dpsql
+    return db
 
 
 def _check_there(path: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -12,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import duckdb
 
 from dpsql.api.caller import caller, seen_from
-from dpsql.api.errors import has_place, needs, one_line_up, own_errors
+from dpsql.api.errors import has_place, one_line_up, own_errors
+from dpsql.api.executed import Executed
 from dpsql.api.relation import Relation
 from dpsql.engines.duckdb.catalog import Source, find_source
 from dpsql.errors import Interrupted
@@ -21,9 +21,6 @@ from dpsql.udfs.extension import Instance
 
 if TYPE_CHECKING:
     import pandas as pd
-    import polars as pl
-    import pyarrow as pa
-    from duckdb.sqltypes import DuckDBPyType
 
 # A table function's parameters are either positional or named; a macro's are both, so dp_ledger('adult') works too.
 _LEDGER_OF_ONE = (
@@ -34,7 +31,7 @@ Parameters = Sequence[Any] | Mapping[str, Any] | None
 """Values for the `?` or `$1`, or by name for the `$name`, of a statement."""
 
 
-class Connection:
+class Connection(Executed):
     """Runs SQL as a DuckDB connection does. A context manager: leaving it closes the connection.
 
     SQL finds data frames (pandas, polars, Arrow), relations and releases by the names of the caller's variables, where
@@ -56,10 +53,15 @@ class Connection:
         self.close()
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection.
+
+        >>> import dpsql
+        >>> db = dpsql.connect()
+        >>> db.close()
+        """
         self.connection.close()
 
-    @own_errors()
+    @own_errors
     def cursor(self) -> Self:
         """Another connection to the same database, for another thread.
 
@@ -73,7 +75,12 @@ class Connection:
         return type(self)(connection, self.instance)
 
     def interrupt(self) -> None:
-        """Stop what runs now on this database, from another thread; what was charged is kept."""
+        """Stop what runs now on this database, from another thread; what was charged is kept.
+
+        >>> import dpsql
+        >>> with dpsql.connect() as db:
+        ...     db.interrupt()
+        """
         self.instance.interrupt()
         self.connection.interrupt()
 
@@ -108,7 +115,7 @@ class Connection:
         └────────┘
         <BLANKLINE>
         """
-        with own_errors():
+        with own_errors:
             before, frame = latest_call(), caller()
             try:
                 found = seen_from(
@@ -168,7 +175,7 @@ class Connection:
         ...     db.execute("SELECT $a + 1", {"a": 41}).fetchall()
         [(42,)]
         """
-        with own_errors():
+        with own_errors:
             seen_from(caller(), _text(query), partial(self.connection.execute, query, parameters))
         return self
 
@@ -181,63 +188,9 @@ class Connection:
         ...     db.executemany("INSERT INTO t VALUES (?)", [[1], [2]]).sql("FROM t").fetchall()
         [(1,), (2,)]
         """
-        with own_errors():
+        with own_errors:
             seen_from(caller(), _text(query), partial(self.connection.executemany, query, parameters))
         return self
-
-    @own_errors()
-    def fetchall(self) -> list[tuple[Any, ...]]:
-        """The rows that are left of what `execute` ran."""
-        return self.connection.fetchall()
-
-    @own_errors()
-    def fetchone(self) -> tuple[Any, ...] | None:
-        """The next row of what `execute` ran, or None at the end."""
-        return self.connection.fetchone()
-
-    @own_errors()
-    def fetchmany(self, size: int = 1) -> list[tuple[Any, ...]]:
-        """The next rows of what `execute` ran, as many as `size` or as there are."""
-        return self.connection.fetchmany(size)
-
-    @own_errors()
-    def df(self) -> pd.DataFrame:
-        """The rows of what `execute` ran as a pandas data frame."""
-        return self.connection.df()
-
-    def pl(self) -> pl.DataFrame:
-        """The rows of what `execute` ran as a polars data frame.
-
-        Raises:
-            DpsqlError: polars is not installed.
-        """
-        needs("polars", "pl")
-        import polars
-
-        return polars.DataFrame(self.arrow())
-
-    @own_errors()
-    def arrow(self) -> pa.Table:
-        """The rows of what `execute` ran as an Arrow table.
-
-        Raises:
-            DpsqlError: pyarrow is not installed.
-        """
-        needs("pyarrow", "arrow")
-        with warnings.catch_warnings(action="ignore", category=UserWarning):  # that DuckDB 2.0 copies rows for it
-            return self.connection.to_arrow_table()
-
-    @property
-    @own_errors()
-    def description(self) -> list[tuple[str, DuckDBPyType, None, None, None, None, None]]:
-        """The columns of what `execute` ran, as Python's database API has them."""
-        return self.connection.description
-
-    @property
-    @own_errors()
-    def rowcount(self) -> int:
-        """How many rows `execute` changed, as DuckDB says; -1 where it does not."""
-        return self.connection.rowcount
 
     def table(self, name: str) -> Relation:
         """A table or view as a relation, which prints itself.
@@ -248,15 +201,22 @@ class Connection:
         ...     db.table("t").columns
         ['answer']
         """
-        with own_errors():
+        with own_errors:
             return Relation(seen_from(caller(), name, partial(self.connection.table, name)))
 
-    @own_errors()
+    @own_errors
     def view(self, name: str) -> Relation:
-        """A view as a relation, which prints itself."""
+        """A view as a relation, which prints itself.
+
+        >>> import dpsql
+        >>> with dpsql.connect() as db:
+        ...     _ = db.sql("CREATE VIEW v AS SELECT 42 AS answer")
+        ...     db.view("v").fetchall()
+        [(42,)]
+        """
         return Relation(self.connection.view(name))
 
-    @own_errors()
+    @own_errors
     def from_df(self, frame: pd.DataFrame) -> Relation:
         """A pandas data frame as a relation.
 
@@ -267,12 +227,18 @@ class Connection:
         """
         return Relation(self.connection.from_df(frame))
 
-    @own_errors()
+    @own_errors
     def from_arrow(self, table: object) -> Relation:
-        """An Arrow table, or what gives itself out as one such as a polars data frame, as a relation."""
+        """An Arrow table, or what gives itself out as one such as a polars data frame, as a relation.
+
+        >>> import polars as pl, dpsql
+        >>> with dpsql.connect() as db:
+        ...     db.from_arrow(pl.DataFrame({"a": [1]})).fetchall()
+        [(1,)]
+        """
         return Relation(self.connection.from_arrow(table))
 
-    @own_errors()
+    @own_errors
     def register(self, name: str, frame: object) -> Self:
         """Show a data frame or an Arrow table under a name, as a view of this connection.
 
@@ -284,13 +250,19 @@ class Connection:
         self.connection.register(name, frame)
         return self
 
-    @own_errors()
+    @own_errors
     def unregister(self, name: str) -> Self:
-        """Show it no longer."""
+        """Show it no longer.
+
+        >>> import pandas as pd, dpsql
+        >>> with dpsql.connect() as db:
+        ...     db.register("wards", pd.DataFrame({"beds": [10]})).unregister("wards").sql("SHOW TABLES").fetchall()
+        []
+        """
         self.connection.unregister(name)
         return self
 
-    @own_errors()
+    @own_errors
     def append(self, name: str, frame: pd.DataFrame, *, by_name: bool = False) -> Self:
         """Add the rows of a pandas data frame to a table.
 
@@ -308,7 +280,7 @@ class Connection:
         self.connection.append(name, frame, by_name=by_name)
         return self
 
-    @own_errors()
+    @own_errors
     def begin(self) -> Self:
         """Begin a transaction of this connection; what functions of dpsql charge is outside of it.
 
@@ -321,21 +293,34 @@ class Connection:
         self.connection.begin()
         return self
 
-    @own_errors()
+    @own_errors
     def commit(self) -> Self:
-        """Keep what the transaction did."""
+        """Keep what the transaction did.
+
+        >>> import dpsql
+        >>> with dpsql.connect() as db:
+        ...     _ = db.begin().sql("CREATE TABLE t (a INTEGER)")
+        ...     db.commit().sql("SHOW TABLES").fetchall()
+        [('t',)]
+        """
         self.connection.commit()
         return self
 
-    @own_errors()
+    @own_errors
     def rollback(self) -> Self:
-        """Undo what the transaction did."""
+        """Undo what the transaction did.
+
+        >>> import dpsql
+        >>> with dpsql.connect() as db:
+        ...     db.begin().rollback().sql("SHOW TABLES").fetchall()
+        []
+        """
         self.connection.rollback()
         return self
 
     @property
     def _search_path(self) -> str:
-        with own_errors():
+        with own_errors:
             row = self.connection.execute("SELECT system.main.current_setting('search_path')").fetchall()[0]
         return str(row[0] or self.instance.home)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
@@ -53,9 +53,8 @@ def connect(
 
     Raises:
         InvalidArgument: path is none (a connection that is open is for `install`), or see `install`.
-        DpsqlError: the extension cannot be loaded.
+        DpsqlError: the extension cannot be loaded, or the file not be opened, perhaps because another process has it.
         BooksError: the ledger is not what was recorded, or older than its head: see `dpsql ledger verify`.
-        duckdb.Error: the file cannot be opened; another process may have it.
 
     >>> with connect() as db:
     ...     db.sql("FROM dp_budget()").fetchall()
@@ -67,7 +66,8 @@ def connect(
             "connection that is open"
         )
     settings = {"allow_unsigned_extensions": "true", **(config or {})}
-    connection = duckdb.connect(str(path), read_only=read_only, config=settings)
+    with own_errors:
+        connection = duckdb.connect(str(path), read_only=read_only, config=settings)
     try:
         return install(connection, owner=owner)
     except BaseException:
@@ -92,7 +92,8 @@ def install(connection: duckdb.DuckDBPyConnection, *, owner: bool | None = None)
         DpsqlError: the connection does not allow it, or the extension was not built.
         BooksError: the ledger of a database that can be written is not what was recorded, or older than its head.
     """
-    database = Database(connection, _install(connection, functions, owner=owner))
+    with own_errors:
+        database = Database(connection, _install(connection, functions, owner=owner))
     with database.instance.cursor() as cursor:
         check_all(cursor)
     return database
@@ -101,8 +102,8 @@ def install(connection: duckdb.DuckDBPyConnection, *, owner: bool | None = None)
 class Database(Owner):
     """A DuckDB connection with dpsql in it. A context manager: leaving it closes the connection.
 
-    Its methods raise `DpsqlError`, or a child that says what kind of error it is. `sql` alone raises DuckDB's errors,
-    which for the functions of dpsql hold the same text.
+    Its methods raise `DpsqlError`, or a child that says what kind of error it is. An error of DuckDB is a `DpsqlError`
+    that keeps DuckDB's text and class. What a function of dpsql raises in SQL has the class that it has in Python, too.
 
     Attributes:
         connection: the DuckDB connection, for everything else.
@@ -124,7 +125,12 @@ class Database(Owner):
         release: str | None = None,
         **options: Unpack[Options],
     ) -> Request:
-        """The request that the arguments of `synthesize` state."""
+        """The request that the arguments of `synthesize` state.
+
+        >>> with connect() as db:
+        ...     db.request("t", epsilon=1.0, workload="all 2-way").workload
+        'all 2-way'
+        """
         stated: dict[str, tuple[Any, type[Any]]] = {
             "delta": (delta, float),
             "workload": (workload, str),
@@ -226,7 +232,8 @@ class Database(Owner):
             release: a name: another one is a fresh release of the same request.
 
         Returns:
-            The query's own columns, and for each noisy column x also x_stderr, x_low and x_high.
+            The query's own columns, and for each noisy column x also x_stderr, x_low and x_high. As polars or Arrow:
+            `db.sql("FROM dp_query(?, epsilon := 1)", [sql]).pl()`, which is the same release.
 
         Raises:
             DpsqlError: a child says what is wrong; nothing was charged.
@@ -241,23 +248,29 @@ class Database(Owner):
         """
         return self.call(
             DpQuery,
-            sql=sql,
-            epsilon=epsilon,
-            delta=delta,
-            mechanism=mechanism,
-            non_negative=non_negative,
-            release=release,
+            {
+                "sql": sql,
+                "epsilon": epsilon,
+                "delta": delta,
+                "mechanism": mechanism,
+                "non_negative": non_negative,
+                "release": release,
+            },
         )
 
-    def call(self, function: type[TableFunction], **arguments: Any) -> pd.DataFrame:
+    def call(self, function: type[TableFunction], arguments: Mapping[str, Any]) -> pd.DataFrame:
         """The rows of one of the SQL functions, with the errors of Python.
 
         Args:
             function: its class.
-            **arguments: its parameters; None for their defaults.
+            arguments: its parameters by name; None for their defaults.
 
         Raises:
             DpsqlError: a child with the text that is DuckDB's error in SQL.
+
+        >>> with connect() as db:
+        ...     len(db.call(DpLedger, {"source": "t"}))
+        0
         """
         parameters = {parameter.name: parameter for parameter in function.parameters}
         unknown = sorted(set(arguments) - set(parameters))
@@ -276,7 +289,7 @@ class Database(Owner):
         with pressed():
             relation = function(self.instance).bind(Call(function.name, given, self._search_path))  # type: ignore[call-arg]
             rows = relation.run()
-            with self.instance.cursor() as cursor, own_errors():
+            with self.instance.cursor() as cursor, own_errors:
                 return cursor.execute(rows).df()
 
     def plan(
@@ -309,38 +322,64 @@ class Database(Owner):
             rows: of the synthetic table.
             columns: only these.
             prior: to lean on.
-            reuse: what earlier releases measured.
+            reuse: what was measured.
             release: a name.
             **options: of the mechanism.
 
         Raises:
             DpsqlError: a child says what is wrong.
+
+        >>> with connect() as db:
+        ...     _ = db.sql("CREATE TABLE t (sick BOOLEAN)"), db.protect("t", epsilon=3.0, delta=1e-9)
+        ...     float(db.plan("t", epsilon=1.0).epsilon[0])
+        1.0
         """
         return self.call(
             DpPlan,
-            table=table,
-            epsilon=epsilon,
-            max_error=max_error,
-            assume_rows=assume_rows,
-            delta=delta,
-            workload=workload,
-            mechanism=mechanism,
-            rows=rows,
-            columns=columns,
-            prior=prior,
-            reuse=reuse,
-            release=release,
-            **options,
+            {
+                "table": table,
+                "epsilon": epsilon,
+                "max_error": max_error,
+                "assume_rows": assume_rows,
+                "delta": delta,
+                "workload": workload,
+                "mechanism": mechanism,
+                "rows": rows,
+                "columns": columns,
+                "prior": prior,
+                "reuse": reuse,
+                "release": release,
+                **options,
+            },
         )
 
     def budget(self) -> pd.DataFrame:
-        """What is spent and left of each protected table. See `dp_budget`."""
-        return self.call(DpBudget)
+        """What is spent and left of each protected table. See `dp_budget`.
+
+        >>> with connect() as db:
+        ...     _ = db.sql("CREATE TABLE t (sick BOOLEAN NOT NULL)")
+        ...     _ = db.protect("t", epsilon=3.0, delta=1e-9)
+        ...     float(db.budget().epsilon_left[0])
+        3.0
+        """
+        return self.call(DpBudget, {})
 
     def ledger(self) -> pd.DataFrame:
-        """Every charge, in order. See `dp_ledger`."""
-        return self.call(DpLedger)
+        """Every charge, in order. See `dp_ledger`.
+
+        >>> with connect() as db:
+        ...     _ = db.sql("CREATE TABLE t (sick BOOLEAN NOT NULL)")
+        ...     _ = db.protect("t", epsilon=3.0, delta=1e-9)
+        ...     db.ledger().kind.tolist()
+        ['protect']
+        """
+        return self.call(DpLedger, {})
 
     def releases(self) -> pd.DataFrame:
-        """Every release. See `dp_releases`."""
-        return self.call(DpReleases)
+        """Every release. See `dp_releases`.
+
+        >>> with connect() as db:
+        ...     len(db.releases())
+        0
+        """
+        return self.call(DpReleases, {})

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ContextDecorator
 from typing import Any, Final
 
 import duckdb
@@ -40,20 +39,24 @@ def _remade(kind: type[DpsqlError], other: type[duckdb.Error], arguments: tuple[
     return joined(kind, other)(*arguments)
 
 
-@contextmanager
-def own_errors() -> Iterator[None]:
+class OwnErrors(ContextDecorator):
     """Errors of DuckDB leave as errors of dpsql too: with the same text, caret and DuckDB's class.
 
     One that a function of dpsql raised within SQL is also of the class that it raised: `InsufficientBudget`, ….
     """
-    try:
-        yield
-    except duckdb.Error as error:
-        if isinstance(error, DpsqlError):
-            raise
-        told = joined(kind_of(str(error)), type(error))(*error.args)
-        told.__dict__.update(vars(error))  # such as the status of an HTTPException
-        raise told.with_traceback(error.__traceback__) from None
+
+    def __enter__(self) -> None:
+        """Nothing is to be done before."""
+
+    def __exit__(self, _: object, error: BaseException | None, where: object) -> None:
+        """Raise the error anew, where it is DuckDB's alone."""
+        if isinstance(error, duckdb.Error) and not isinstance(error, DpsqlError):
+            told = joined(kind_of(str(error)), type(error))(*error.args)
+            told.__dict__.update(vars(error))  # such as the status of an HTTPException
+            raise told from None
+
+
+own_errors: Final = OwnErrors()
 
 
 def needs(package: str, method: str) -> None:

@@ -63,19 +63,43 @@ class Owner(Connection):
             return raise_budget(cursor, self._source(cursor, table), epsilon, reason)
 
     def reset(self, table: str, reason: str) -> Account:
-        """Begin the account of a table anew, for rows about other people; about the same it breaks the promise."""
+        """Begin the account of a table anew, for rows about other people; about the same it breaks the promise.
+
+        >>> import dpsql
+        >>> with dpsql.connect() as db:
+        ...     _ = db.sql("CREATE TABLE t (sick BOOLEAN NOT NULL)")
+        ...     _ = db.protect("t", epsilon=1.0, delta=1e-9)
+        ...     db.reset("t", reason="the visits of 2026, of other people").epsilon_left
+        1.0
+        """
         self.instance.check_owner("reset")
         with self.instance.cursor() as cursor:
             return reset(cursor, self._source(cursor, table), reason)
 
     def retire(self, table: str, reason: str) -> Account:
-        """Let nothing more of a table be charged; what was published stays."""
+        """Let nothing more of a table be charged; what was published stays.
+
+        >>> import dpsql
+        >>> with dpsql.connect() as db:
+        ...     _ = db.sql("CREATE TABLE t (sick BOOLEAN NOT NULL)")
+        ...     _ = db.protect("t", epsilon=1.0, delta=1e-9)
+        ...     db.retire("t", reason="the study has ended").retired
+        True
+        """
         self.instance.check_owner("retire")
         with self.instance.cursor() as cursor:
             return retire(cursor, self._source(cursor, table), reason)
 
     def forgive(self, table: str, reason: str) -> Account:
-        """Let releases of a table be charged again of which too many were stopped; what those cost stays spent."""
+        """Let releases of a table be charged again of which too many were stopped; what those cost stays spent.
+
+        >>> import dpsql
+        >>> with dpsql.connect() as db:
+        ...     _ = db.sql("CREATE TABLE t (sick BOOLEAN NOT NULL)")
+        ...     _ = db.protect("t", epsilon=1.0, delta=1e-9)
+        ...     db.forgive("t", reason="the disk was full").epsilon_left
+        1.0
+        """
         self.instance.check_owner("forgive")
         with self.instance.cursor() as cursor:
             return forgive(cursor, self._source(cursor, table), reason)
@@ -96,7 +120,14 @@ class Owner(Connection):
             unprotect(cursor, self._source(cursor, table), reason)
 
     def settle(self, reason: str) -> None:
-        """No table of the current database but those of its accounts holds private rows; see `dpsql ledger settle`."""
+        """No table of the current database but those of its accounts holds private rows; see `dpsql ledger settle`.
+
+        >>> import dpsql
+        >>> with dpsql.connect() as db:
+        ...     _ = db.sql("CREATE TABLE t (sick BOOLEAN NOT NULL)")
+        ...     _ = db.protect("t", epsilon=1.0, delta=1e-9)
+        ...     db.settle(reason="nothing else was ever protected")
+        """
         self.instance.check_owner("settle")
         with self.instance.cursor() as cursor:
             settle(cursor, current_schema(cursor, self._search_path)[0], reason)

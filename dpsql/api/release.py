@@ -30,6 +30,19 @@ class Release(Named):
 
     Attributes:
         entry: what the books say of it.
+
+    >>> import dpsql
+    >>> with dpsql.connect() as db:
+    ...     _ = db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS sick FROM range(1000) r(i)")
+    ...     _ = db.protect("t", epsilon=3.0, delta=1e-9)
+    ...     release = db.synthesize("t", epsilon=1.0, rows=500)
+    ...     release.to_table("synthetic")
+    ...     print("as frames:", release.df().shape, release.pl().shape, release.arrow().shape)
+    ...     print("in SQL:", db.sql("SELECT count(*) FROM release JOIN synthetic USING (sick) WHERE false").fetchall())
+    ...     print("warnings:", release.warnings, release.outside)
+    as frames: (500, 1) (500, 1) (500, 1)
+    in SQL: [(0,)]
+    warnings: [] {}
     """
 
     def __init__(self, database: Database, resolved: Resolved, entry: Entry) -> None:
@@ -50,7 +63,7 @@ class Release(Named):
     @property
     def relation(self) -> Relation:
         """The synthetic rows as a relation, which prints itself."""
-        with own_errors():
+        with own_errors:
             return Relation(self._database.connection.sql(self._select()))
 
     def show(self) -> None:
@@ -88,7 +101,7 @@ class Release(Named):
         """
         target = exp.table_(name, quoted=True)
         tree = exp.Create(this=target, kind="TABLE", expression=exp.maybe_parse(self._select(), dialect="duckdb"))
-        with own_errors():
+        with own_errors:
             self._database.connection.execute(tree.sql(dialect="duckdb"))
 
     def write(self, path: str | Path) -> None:
@@ -99,7 +112,7 @@ class Release(Named):
         """
         query: exp.Select = exp.maybe_parse(self._select(), dialect="duckdb")
         copy = exp.Copy(this=query.subquery(), kind=False, files=[exp.Literal.string(str(path))])
-        with own_errors():
+        with own_errors:
             self._database.connection.execute(copy.sql(dialect="duckdb"))
 
     @property
@@ -124,7 +137,7 @@ class Release(Named):
     @property
     def measurements(self) -> pd.DataFrame:
         """The noisy counts that the release is made from: see `dp_measurements` in SQL."""
-        return self._database.call(DpMeasurements, release=self.entry.key)
+        return self._database.call(DpMeasurements, {"release": self.entry.key})
 
     @property
     def errors(self) -> pd.DataFrame:

@@ -167,8 +167,8 @@ def find_parts(
         if source is not None:
             return source
     raise UnknownName(
-        f"there is no table {shown or '.'.join(parts)!r} (a TEMP table, or one created in a transaction that is still "
-        "open, is not seen: create it as a table and COMMIT first)"
+        f"there is no table {shown or '.'.join(parts)!r} (a TEMP table, a data frame of Python, or a table created in "
+        "a transaction that is still open, is not seen: create it as a table and COMMIT first)"
     )
 
 
