@@ -35,6 +35,20 @@ def test_every_sql_block_of_the_readme_runs(db):
     assert db.sql("FROM synthetic EXCEPT ALL FROM copy").fetchall() == []
 
 
+@pytest.mark.medium
+def test_every_python_block_of_the_readme_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert len(blocks) == 2
+    names: dict[str, object] = {}
+    for block in blocks:
+        exec(block, names)
+        names["db"].close()
+    shown = capsys.readouterr().out
+    assert "│ Bern" in shown
+    assert "is more than the budget of clients has left" in shown
+
+
 def test_the_guarantee_that_is_explained_is_one(db):
     """The page's example, and the very words that it explains."""
     page = (ROOT / "docs" / "guarantee.md").read_text(encoding="utf-8")
