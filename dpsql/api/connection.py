@@ -127,7 +127,7 @@ class Connection(Executed):
                 return None
             if latest_call() == before or found.type == "MATERIALIZED_RELATION":  # what DuckDB has run already
                 return Relation(found)
-            if hasattr(found, "materialize"):  # DuckDB 2.0
+            if hasattr(type(found), "materialize"):  # DuckDB 2.0; of the relation itself it could be a column
                 return Relation(found.materialize())
             return Relation(self._ran(frame, query))
 

@@ -48,6 +48,13 @@ class Rows(Named):
         return str(self.relation)
 
     @own_errors
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """What a notebook shows: text, and a table in HTML where DuckDB makes one."""
+        made = getattr(type(self.relation), "_repr_mimebundle_", None)
+        bundle: dict[str, str] = {"text/plain": repr(self.relation)} if made is None else made(self.relation)
+        return bundle
+
+    @own_errors
     def show(
         self,
         *,

@@ -21,6 +21,18 @@ def test_it_prints_itself_as_a_table(db):
     assert "42" in shown
 
 
+def test_a_notebook_shows_it(db):
+    bundle = db.sql("SELECT '<b>' AS answer")._repr_mimebundle_()
+    assert "<b>" in bundle["text/plain"]
+    assert "<b>" not in bundle.get("text/html", "")
+
+
+def test_a_column_may_have_the_name_of_a_method(db):
+    rows = db.sql("SELECT epsilon AS materialize, releases AS show FROM dp_budget()")
+    assert rows.columns == ["materialize", "show"]
+    assert rows.fetchall() == []
+
+
 def test_show_prints_it(db, capsys):
     db.sql("SELECT range AS i, NULL AS nothing FROM range(100)").show(max_rows=4, null_value="none")
     shown = capsys.readouterr().out
