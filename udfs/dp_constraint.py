@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from dpsql.books.store import Books
-from dpsql.engines.duckdb.catalog import Source, find_source
+from dpsql.engines.registry import find_source
+from dpsql.engines.source import Source
 from dpsql.evaluation.constraints import parse_predicate
 from dpsql.evaluation.sandbox import stopped_by
 from dpsql.owner.protect import constrain, tried_on, unconstrain

@@ -6,7 +6,8 @@ import duckdb
 
 from dpsql.books.store import Books
 from dpsql.core.domain import Attribute
-from dpsql.engines.duckdb.catalog import Source, find_source
+from dpsql.engines.registry import find_source
+from dpsql.engines.source import Source
 from dpsql.errors import InvalidArgument
 from dpsql.owner.protect import declaration, record
 from dpsql.release.discovery import DiscoveryRequest, discover, resolve_discovery

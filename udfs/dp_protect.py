@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dpsql.books import facts
 from dpsql.books.store import Books
 from dpsql.core.domain import Attribute
-from dpsql.engines.duckdb.catalog import find_source
+from dpsql.engines.registry import find_source
 from dpsql.owner.protect import protect
 from dpsql.privacy.accounting import account_budget
 

@@ -20,7 +20,7 @@ import duckdb
 
 from dpsql.books.marks import Seen, share
 from dpsql.core.names import quote
-from dpsql.engines.duckdb.catalog import SEAL, current_schema
+from dpsql.engines.duckdb.names import SEAL, current_schema
 from dpsql.engines.duckdb.settings import owned, pin, remember, script, seal
 from dpsql.errors import DpsqlError, InternalError, Interrupted, InvalidArgument, NotOwner
 

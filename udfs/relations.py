@@ -13,7 +13,7 @@ from sqlglot import exp
 from dpsql.books import ledger
 from dpsql.books.statements import qualified, read, with_constants
 from dpsql.books.store import Books, catalogs_with_books
-from dpsql.engines.duckdb.catalog import current_schema
+from dpsql.engines.duckdb.names import current_schema
 
 from .bridge.declare import Relation
 from .extension import Instance

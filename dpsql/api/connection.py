@@ -14,7 +14,8 @@ from dpsql.api.caller import caller, seen_from
 from dpsql.api.errors import has_place, one_line_up, own_errors
 from dpsql.api.executed import Executed
 from dpsql.api.relation import Relation
-from dpsql.engines.duckdb.catalog import Source, find_source
+from dpsql.engines.registry import find_source
+from dpsql.engines.source import Source
 from dpsql.errors import Interrupted
 from dpsql.udfs.bridge.callbacks import kind_of, latest_call
 from dpsql.udfs.extension import Instance

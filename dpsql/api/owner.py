@@ -7,7 +7,8 @@ from typing import Any
 
 from dpsql.api.connection import Connection
 from dpsql.core.domain import Attribute
-from dpsql.engines.duckdb.catalog import current_schema, find_source
+from dpsql.engines.duckdb.names import current_schema
+from dpsql.engines.registry import find_source
 from dpsql.evaluation.constraints import parse_predicate
 from dpsql.mechanisms.base import checked
 from dpsql.owner.account_changes import forgive, raise_budget, reset, retire, settle, unprotect

@@ -10,7 +10,7 @@ import duckdb
 
 from dpsql.books.store import Books
 from dpsql.core.neighbours import Neighbours
-from dpsql.engines.duckdb.units import Bound, secret_of
+from dpsql.engines.protocol import UnitBound
 from dpsql.errors import BooksError, NotProtected
 from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import RHO_UNIT
@@ -66,13 +66,13 @@ def account_now(books: Books, source: str) -> Account:
     return found
 
 
-def bound(books: Books, source: str) -> Bound | None:
+def bound(books: Books, source: str) -> UnitBound | None:
     """Which rows of a source count; None if all do."""
     rows = books.run(
         "SELECT unit_column, unit_type, unit_rows FROM dpsql.account WHERE source = $source", {"source": source}
     )
     column, kind, count = rows[0]
-    return None if column is None else Bound(column, kind, count, secret_of(books.catalog, source))
+    return None if column is None else UnitBound(column, kind, count, books.catalog, source)
 
 
 def account_of_row(row: Sequence[Any]) -> Account:

@@ -12,7 +12,9 @@ from sqlglot.errors import SqlglotError
 
 from dpsql.books.public import is_protected
 from dpsql.core.names import quote
-from dpsql.engines.duckdb.catalog import FoundView, Source, current_schema, find_parts
+from dpsql.engines.duckdb.names import current_schema
+from dpsql.engines.registry import find_parts
+from dpsql.engines.source import FoundView, Source
 from dpsql.errors import InvalidQuery
 from dpsql.language.scope import Catalog, Scope
 from dpsql.runtime.process_settings import deep_recursion
@@ -45,8 +47,7 @@ class Tables:
 
     def _source(self, table: exp.Table) -> Source:
         names = [part.name for part in table.parts]
-        catalog, schema = current_schema(self.cursor, self.search_path)
-        return find_parts(self.cursor, names, catalog, schema, known=self.known)
+        return find_parts(self.cursor, names, current_schema(self.cursor, self.search_path), self.known)
 
     def public(self, table: exp.Table) -> tuple[Source, Sequence[tuple[str, str]]]:
         """See `dpsql.language.scope.Catalog.public`."""

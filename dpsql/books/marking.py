@@ -30,7 +30,7 @@ from dpsql.books.migration import make_tables
 from dpsql.books.statements import SCHEMA
 from dpsql.books.store import Books
 from dpsql.core.names import fold
-from dpsql.engines.duckdb.catalog import Source
+from dpsql.engines.source import Source
 
 _ATTEMPTS: Final = 5
 

@@ -35,7 +35,7 @@ import duckdb
 from sqlglot import exp
 
 from dpsql.core.names import fold
-from dpsql.engines.duckdb.catalog import key_of
+from dpsql.engines.source import key_of
 
 _MARK: Final = re.compile(r" ?\[dpsql:([0-9a-f]{32})\]")
 _TABLES: Final = """

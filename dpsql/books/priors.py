@@ -20,8 +20,9 @@ from dpsql.books.store import Books
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.names import fold, pick
 from dpsql.core.prior import Prior
-from dpsql.engines.duckdb.catalog import FoundView, Source, find_source
-from dpsql.engines.duckdb.encode import encode
+from dpsql.engines.duckdb.read_public import distinct_codes
+from dpsql.engines.registry import find_source
+from dpsql.engines.source import FoundView, Source
 from dpsql.errors import InvalidArgument, UnknownName
 
 _MOST_ROWS: Final = 5_000_000
@@ -156,44 +157,23 @@ def load_prior(cursor: duckdb.DuckDBPyConnection, text: str, search_path: str, s
 
 def _load(cursor: duckdb.DuckDBPyConnection, prior: PriorTable) -> Prior:
     attributes = [attribute for attribute, _ in prior.columns]
-    mark = "null"
-    while any(fold(name).startswith(mark) for attribute, other in prior.columns for name in (attribute.name, other)):
-        mark += "_"
-    columns, failed = [], []
-    for place, (attribute, name) in enumerate(prior.columns):
-        kind = exp.DataType.build(attribute.type, dialect="duckdb")
-        columns.append(exp.alias_(exp.TryCast(this=_column(name), to=kind), attribute.name, quoted=True))
-        columns.append(exp.alias_(exp.Is(this=_column(name), expression=exp.null()), f"{mark}{place}"))
-        lost = exp.Is(this=_column(attribute.name), expression=exp.null())  # a value that is not of the column's type
-        failed.append(exp.alias_(exp.and_(exp.not_(exp.column(f"{mark}{place}")), lost), f"f{place}"))
-    rows = exp.select(*columns).from_(prior.table).subquery("rows")
-    codes = [exp.alias_(encode(attribute.inner), f"c{place}") for place, attribute in enumerate(attributes)]
-    encoded = exp.select(*codes, *failed).from_(rows)
-    grouped = exp.select("*", "count(*) AS n").from_(encoded.subquery("codes")).group_by("ALL").limit(_MOST_ROWS + 1)
     try:
-        found = cursor.execute(grouped.sql(dialect="duckdb")).fetchnumpy()
+        codes, outside, weights = distinct_codes(cursor, prior.table, prior.columns, most=_MOST_ROWS + 1)
     except duckdb.InterruptException:
         raise
     except duckdb.Error:
         raise InvalidArgument(
             f"prior {prior.name!r} cannot be read: an expression fails on its rows, or there is not enough memory"
         ) from None
-    weights = np.asarray(found["n"], np.float64)
     if not len(weights):
         raise InvalidArgument(f"prior {prior.name!r} has no rows: give a public table with some")
     if len(weights) > _MOST_ROWS:
         raise InvalidArgument(f"prior {prior.name!r} has more than {_MOST_ROWS} different rows: give a sample of it")
-    for place, attribute in enumerate(attributes):
-        outside = np.ma.getmaskarray(np.ma.asarray(found[f"c{place}"])) | np.asarray(found[f"f{place}"], bool)
-        if outside.any():
+    for attribute, is_outside in zip(attributes, outside, strict=True):
+        if is_outside:
             raise InvalidArgument(
                 f"prior {prior.name!r} has rows with a value of {attribute.name!r} outside its declared domain: give a "
                 "view without them, or with other values for them"
             )
-    codes_found = np.stack([np.asarray(found[f"c{place}"], np.int64) for place in range(len(attributes))], axis=1)
-    order = np.lexsort(codes_found.T[::-1])  # the same on every run
-    return Prior(tuple(a.name for a in attributes), codes_found[order], weights[order])
-
-
-def _column(name: str) -> exp.Column:
-    return exp.column(exp.to_identifier(name, quoted=True))
+    order = np.lexsort(codes.T[::-1])  # the same on every run
+    return Prior(tuple(a.name for a in attributes), codes[order], weights[order])

@@ -17,7 +17,7 @@ from dpsql.books.accounts import list_accounts
 from dpsql.books.marks import Listed, Standing, list_tables, seen_by
 from dpsql.books.store import Books
 from dpsql.core.names import fold
-from dpsql.engines.duckdb.catalog import Source
+from dpsql.engines.source import Source
 from dpsql.errors import InvalidArgument
 
 _DATABASE = """

@@ -15,10 +15,10 @@ from dpsql.books.releases import Entry, rows_table
 from dpsql.books.store import Books
 from dpsql.core.column_types import column_type
 from dpsql.core.domain import Attribute, fields_of
-from dpsql.engines.duckdb.catalog import Source
 from dpsql.engines.duckdb.frames import Columns, from_rows, length, shown_as
 from dpsql.engines.duckdb.ticks import from_tick
 from dpsql.engines.duckdb.types import data_type
+from dpsql.engines.source import Source
 from dpsql.errors import BooksError
 from dpsql.evaluation.decode import decode, released_columns
 

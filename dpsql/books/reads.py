@@ -23,7 +23,8 @@ from sqlglot import exp
 
 from dpsql.books.public import is_protected
 from dpsql.core.names import fold
-from dpsql.engines.duckdb.catalog import Source, find_parts
+from dpsql.engines.registry import find_parts
+from dpsql.engines.source import Source
 from dpsql.errors import UnknownName
 
 _STEPS: Final = frozenset(
@@ -122,7 +123,7 @@ def protected_among(cursor: duckdb.DuckDBPyConnection, query: str) -> str | None
     _check_calls(cursor, query)
     for catalog, schema, name in sorted(tables_read(cursor, query)):
         try:
-            source = find_parts(cursor, (catalog, schema, name), catalog, schema)
+            source = find_parts(cursor, (catalog, schema, name), (catalog, schema))
         except UnknownName:  # temporary, or of the books
             raise Unclear(name) from None
         if is_protected(cursor, source):

@@ -7,7 +7,9 @@ from sqlglot import exp
 
 from dpsql.books.reads import is_public, snapshot
 from dpsql.core.names import quote
-from dpsql.engines.duckdb.catalog import Source, find_source, split_name
+from dpsql.engines.duckdb.names import split_name
+from dpsql.engines.registry import find_source
+from dpsql.engines.source import Source
 from dpsql.errors import InvalidArgument
 
 

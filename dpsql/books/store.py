@@ -19,7 +19,7 @@ import duckdb
 from dpsql.books import chain, heads, keys
 from dpsql.books.chain import Link, Point
 from dpsql.books.statements import qualified
-from dpsql.engines.duckdb.catalog import place
+from dpsql.engines.duckdb.names import place
 from dpsql.errors import BooksError
 
 Result = TypeVar("Result")

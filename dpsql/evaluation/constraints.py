@@ -25,8 +25,8 @@ from sqlglot.errors import SqlglotError
 from dpsql.core.constraint import MOST_TUPLES, Allowed, Constraint, components
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.names import fold, shorten
-from dpsql.engines.duckdb.catalog import Source
 from dpsql.engines.duckdb.frames import length
+from dpsql.engines.source import Source
 from dpsql.errors import DpsqlError, InvalidArgument, InvalidQuery
 from dpsql.evaluation.decode import decode
 from dpsql.evaluation.sandbox import foreign_word, scratch

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from sqlglot import exp
 
 from dpsql.core.domain import Attribute
-from dpsql.engines.duckdb.catalog import Source
 from dpsql.engines.duckdb.ticks import from_tick
 from dpsql.engines.duckdb.types import column_of, constant_of, data_type, text_of
+from dpsql.engines.source import Source
 
 
 def released_columns(source: Source, names: Sequence[str], attributes: Iterable[Attribute]) -> exp.Select:

@@ -23,7 +23,7 @@ from sqlglot import exp
 
 from dpsql.core.domain import Domain
 from dpsql.core.linear_query import Integers, LinearQuery, Part
-from dpsql.engines.duckdb.catalog import Source
+from dpsql.engines.source import Source
 from dpsql.errors import DomainTooLarge, InvalidQuery
 from dpsql.evaluation.components import check_points, components_of
 from dpsql.evaluation.lookups import Loaded

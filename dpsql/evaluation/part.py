@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.linear_query import Choice, Integers, Moment
-from dpsql.engines.duckdb.catalog import Source
+from dpsql.engines.source import Source
 from dpsql.errors import DomainTooLarge, InvalidQuery
 from dpsql.evaluation.bins import PERIODS, TriedColumn, all_tried, cut_at, finest_of
 from dpsql.evaluation.components import columns_of

@@ -20,9 +20,9 @@ import duckdb
 from sqlglot import exp
 
 from dpsql.core.names import fold
-from dpsql.engines.duckdb.catalog import Source
 from dpsql.engines.duckdb.frames import Columns, shown_as
 from dpsql.engines.duckdb.types import data_type
+from dpsql.engines.source import Source
 from dpsql.errors import InvalidQuery
 from dpsql.evaluation.evaluate import Evaluated
 from dpsql.evaluation.own_parts import without_lookups

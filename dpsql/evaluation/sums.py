@@ -17,9 +17,9 @@ from sqlglot import exp
 from dpsql.core.domain import Attribute
 from dpsql.core.formula import COLUMN, Formula
 from dpsql.core.linear_query import Choice, Integers, Moment
-from dpsql.engines.duckdb.catalog import Source
 from dpsql.engines.duckdb.formulas import formula_of, numbered_case
 from dpsql.engines.duckdb.types import data_type
+from dpsql.engines.source import Source
 from dpsql.errors import InvalidQuery
 from dpsql.evaluation.constancy import WRITTEN
 from dpsql.evaluation.moments import Branch, moments_of

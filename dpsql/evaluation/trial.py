@@ -13,8 +13,8 @@ from sqlglot import exp
 from dpsql.core.column_types import column_type
 from dpsql.core.domain import Attribute
 from dpsql.core.names import fold
-from dpsql.engines.duckdb.catalog import Source
 from dpsql.engines.duckdb.types import data_type
+from dpsql.engines.source import Source
 from dpsql.errors import InvalidQuery
 from dpsql.evaluation.decode import decode
 from dpsql.evaluation.moments import unit_of

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from dpsql.books import acceptance, changes, ledger, marking, origin, protection, verification
 from dpsql.books.accounts import list_accounts
 from dpsql.books.store import Books
-from dpsql.engines.duckdb.catalog import Source
 from dpsql.engines.duckdb.cursors import Cursor, EngineError
+from dpsql.engines.source import Source
 from dpsql.errors import BooksError, InvalidArgument
 from dpsql.owner.protect import account_of
 from dpsql.privacy.account import Account

@@ -16,7 +16,6 @@ from dpsql.core.constraint import Constraint, components
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.names import quote
 from dpsql.core.neighbours import Neighbours
-from dpsql.engines.duckdb.catalog import Column, Source
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.declare import (
     automatic,
@@ -25,6 +24,7 @@ from dpsql.engines.duckdb.declare import (
     declare_members,
     declare_values,
 )
+from dpsql.engines.source import Column, Source
 from dpsql.errors import InvalidArgument, NotDeclared, NotProtected
 from dpsql.evaluation.constraints import check_tuples, find_allowed
 from dpsql.privacy.account import Account

@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from dpsql.core.counter import Counter
 from dpsql.core.domain import Domain
 from dpsql.core.marginal import Marginal, Measurement, NoiseName
 from dpsql.core.neighbours import Neighbours
@@ -19,7 +20,6 @@ from dpsql.core.prior import Prior
 from dpsql.core.threshold import Family, Threshold, threshold_counts
 from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.privacy.accounting import OTHER_PRICE, gaussian_variance, selection_rate
-from dpsql.privacy.counter import Counter
 from dpsql.privacy.given import check_noise
 from dpsql.privacy.journal import Answer, Journal
 from dpsql.privacy.noise import (

@@ -8,12 +8,12 @@ from fractions import Fraction
 
 import numpy as np
 
+from dpsql.core.counter import Counter
 from dpsql.core.linear_query import Choice, LinearQuery, Moment
 from dpsql.core.marginal import Marginal, Measurement, NoiseName
 from dpsql.core.neighbours import Neighbours
 from dpsql.privacy.accounting import selection_rate
 from dpsql.privacy.asking import Asking
-from dpsql.privacy.counter import Counter
 from dpsql.privacy.given import check_noise, given_share
 from dpsql.privacy.journal import Answer, measured, question_text
 from dpsql.privacy.noise import Integers

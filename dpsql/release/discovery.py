@@ -30,10 +30,12 @@ from dpsql.books.releases import Entry, find_release
 from dpsql.books.store import Books
 from dpsql.core.column_types import column_type, kind_of, lists_members, public_type
 from dpsql.core.domain import Attribute, Domain, attribute_from, equal_width
-from dpsql.engines.duckdb.catalog import Column, Source, find_source
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.declare import automatic, declare_bins, declare_values
 from dpsql.engines.duckdb.ticks import canonical, edge_texts
+from dpsql.engines.protocol import Engine
+from dpsql.engines.registry import find_source
+from dpsql.engines.source import Column, Source
 from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.owner.protect import account_of, check_stored
 from dpsql.privacy.account import Account
@@ -131,7 +133,7 @@ class Discovery:
     def public_rows(self, cursor: Cursor) -> None:
         """See `Work.public_rows`: none."""
 
-    def check_affordable(self, cursor: Cursor, books: Books) -> None:
+    def check_affordable(self, engine: Engine, books: Books) -> None:
         """See `Work.check_affordable`: any discovery can be."""
 
     def counted(self, entry: Entry) -> Domain:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -28,9 +28,10 @@ from dpsql.books.store import Books
 from dpsql.core.column_types import public_type
 from dpsql.core.domain import Domain
 from dpsql.core.prior import Prior
-from dpsql.engines.duckdb.catalog import Source
-from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.engines.duckdb.cursors import Cursor, EngineError, EngineInterrupted
+from dpsql.engines.protocol import CountingFailed, Engine, TableCounter
+from dpsql.engines.registry import engine_of
+from dpsql.engines.source import Source
 from dpsql.errors import DpsqlError, Interrupted
 from dpsql.evaluation.sandbox import stopped_by
 from dpsql.privacy.account import Account
@@ -108,7 +109,7 @@ class Work(Protocol):
     def public_rows(self, cursor: Cursor) -> Prior | None:
         """The public rows that it starts from, read before anything changes: what does not fit costs nothing."""
 
-    def check_affordable(self, cursor: Cursor, books: Books) -> None:
+    def check_affordable(self, engine: Engine, books: Books) -> None:
         """Refuse what the table cannot pay for, as far as public facts tell; right before a charge."""
 
     def counted(self, entry: Entry) -> Domain:
@@ -165,7 +166,13 @@ def produce(work: Work, cursors: Cursors, progress: Progress, entropy: Entropy =
         Interrupted: what was charged is kept.
         DpsqlError: the release failed for good, or its table changed; what was charged is kept.
     """
-    with alone(work.key, progress), cursors() as brief, cursors() as cursor, guarded(progress, brief, cursor):
+    with (
+        alone(work.key, progress),
+        cursors() as brief,
+        cursors() as cursor,
+        closing(engine_of(cursor, work.source)) as engine,
+        guarded(progress, brief, cursor, engine),
+    ):
         with stopped_by(progress), breaking(progress):
             now = work.again(cursor)
         books = Books(brief, now.source.catalog)
@@ -176,16 +183,16 @@ def produce(work: Work, cursors: Cursors, progress: Progress, entropy: Entropy =
         prior = now.public_rows(cursor)
         if known is not None and hollow:
             known = withdraw(books, known, "it was published without its rows, by a defect of DuckDB 2.0.0")
-        entry = _charge(cursor, books, now) if known is None else _resume(books, known)
+        entry = _charge(engine, books, now) if known is None else _resume(books, known)
         if entry.state == "published":  # by another process, meanwhile
             return entry
-        return _make(cursor, books, entry, now, known, prior, progress, entropy)
+        return _make(cursor, engine, books, entry, now, known, prior, progress, entropy)
 
 
-def _charge(cursor: Cursor, books: Books, work: Work) -> Entry:
+def _charge(engine: Engine, books: Books, work: Work) -> Entry:
     """Charge a new release; nothing private was read for it so far."""
     marking.mark(books, work.source)
-    work.check_affordable(cursor, books)
+    work.check_affordable(engine, books)
     words = promise(work.budget, work.account.neighbours, work.failure or 0.0)
     asked = Charge(
         key=work.key,
@@ -221,6 +228,7 @@ def _resume(books: Books, known: Entry) -> Entry:
 
 def _make(
     cursor: Cursor,
+    engine: Engine,
     books: Books,
     entry: Entry,
     work: Work,
@@ -235,7 +243,7 @@ def _make(
     progress.stage(f"counting {work.source.name}")
     before = None if known is None else lambda: stopped.retry(books, known)  # done before rows are read once more
     bound = accounts.bound(books, entry.source)
-    counter = DuckDBCounter(cursor, work.source, domain, bound, once=not work.by_mechanism, before=before)
+    counter = engine.counter(work.source, domain, bound, once=not work.by_mechanism, before=before)
     curator = _curator(books, entry, work, counter, domain, prior, progress, entropy)
     try:
         return work.make(Run(cursor, books, entry, curator, counter.close, progress))
@@ -248,7 +256,7 @@ def _curator(
     books: Books,
     entry: Entry,
     work: Work,
-    counter: DuckDBCounter,
+    counter: TableCounter,
     domain: Domain,
     prior: Prior | None,
     progress: Progress,
@@ -328,21 +336,28 @@ def check_unchanged(entry: Entry, source: Source) -> None:
         )
 
 
+class Stoppable(Protocol):
+    """A connection, or an engine."""
+
+    def interrupt(self) -> None:
+        """End what it is doing."""
+
+
 @contextmanager
-def guarded(progress: Progress, *cursors: Cursor) -> Iterator[None]:
-    """While inside, statements on `cursors` are interrupted when `progress` says so, and no error of DuckDB leaves.
+def guarded(progress: Progress, *working: Stoppable) -> Iterator[None]:
+    """While inside, what is `working` is interrupted when `progress` says so, and no error of an engine leaves.
 
     The text of DuckDB's error could hold a private value, and its class tell how much was read: one text for all.
     """
 
     def interrupt() -> None:
-        for cursor in cursors:
-            cursor.interrupt()
+        for one in working:
+            one.interrupt()
 
     try:
         with polling(lambda: should_stop(progress), interrupt):
             yield
     except EngineInterrupted:
         raise Interrupted from None
-    except (EngineError, MemoryError):
+    except (EngineError, CountingFailed, MemoryError):
         raise DpsqlError(_STOPPED) from None

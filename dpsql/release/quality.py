@@ -15,9 +15,10 @@ from dpsql.books.releases import Entry, rows_table
 from dpsql.books.store import Books
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.marginal import Measurement
-from dpsql.engines.duckdb.catalog import Column, Source
-from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.engines.duckdb.cursors import Cursor
+from dpsql.engines.protocol import TableCounter
+from dpsql.engines.registry import engine_of
+from dpsql.engines.source import Column, Source
 from dpsql.errors import InvalidArgument
 
 if TYPE_CHECKING:  # it takes a quarter of a second to load, so the functions that return data frames import it
@@ -144,8 +145,9 @@ def _is_query(entry: Entry) -> bool:
     return "query" in json.loads(entry.request)
 
 
-def _synthetic(cursor: Cursor, books: Books, entry: Entry) -> DuckDBCounter:
-    """Counts of a release's synthetic rows."""
+def _synthetic(cursor: Cursor, books: Books, entry: Entry) -> TableCounter:
+    """Counts of a release's synthetic rows, which are the host's."""
     table = rows_table(books.catalog, entry)
     columns = tuple(Column(a.name, a.type, a.nullable) for a in entry.domain)
-    return DuckDBCounter(cursor, Source(table.catalog, table.db, table.name, columns), entry.domain)
+    source = Source(table.catalog, table.db, table.name, columns)
+    return engine_of(cursor, source).counter(source, entry.domain)

@@ -29,9 +29,11 @@ from dpsql.books.releases import Entry, find_release
 from dpsql.books.store import Books
 from dpsql.core.domain import Domain
 from dpsql.core.marginal import NoiseName
-from dpsql.engines.duckdb.catalog import Source, find_parts
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.frames import length
+from dpsql.engines.protocol import Engine
+from dpsql.engines.registry import find_parts
+from dpsql.engines.source import Source
 from dpsql.errors import DomainTooLarge, DpsqlError, InvalidArgument, InvalidQuery
 from dpsql.evaluation.components import columns_of
 from dpsql.evaluation.evaluate import Evaluated, evaluate
@@ -137,7 +139,7 @@ class ResolvedQuery:
 
     def _check_same(self, cursor: Cursor, books: Books) -> None:
         """Refuse a query whose table, account, domains or joined tables changed since it was bound."""
-        source = find_parts(cursor, self.source.parts, *self.source.parts[:2])
+        source = find_parts(cursor, self.source.parts, self.source.parts[:2])
         account = account_of(books, source)
         joined = [load(cursor, dimension) for dimension in self.query.scope.dimensions]
         domain = _domain_of(books, source, self.query)
@@ -149,7 +151,7 @@ class ResolvedQuery:
     def public_rows(self, cursor: Cursor) -> None:
         """See `Work.public_rows`: none."""
 
-    def check_affordable(self, cursor: Cursor, books: Books) -> None:
+    def check_affordable(self, engine: Engine, books: Books) -> None:
         """See `Work.check_affordable`: any query can be."""
 
     def counted(self, entry: Entry) -> Domain:

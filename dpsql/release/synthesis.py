@@ -27,9 +27,11 @@ from dpsql.core.domain import Domain
 from dpsql.core.prior import Prior
 from dpsql.core.threshold import identity_of
 from dpsql.core.workload import Workload
-from dpsql.engines.duckdb.catalog import Source, current_schema, find_source
-from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.engines.duckdb.cursors import Cursor
+from dpsql.engines.duckdb.names import current_schema
+from dpsql.engines.protocol import Engine
+from dpsql.engines.registry import find_source
+from dpsql.engines.source import Source
 from dpsql.errors import DpsqlError, InvalidArgument, InvalidWorkload
 from dpsql.evaluation.constraints import find_allowed, refuse_impossible, settle_bins
 from dpsql.evaluation.decode import released_columns
@@ -132,11 +134,11 @@ class Resolved:
         domain = self.domain if self.entry is None else self.entry.domain
         return load_prior(cursor, request.prior, request.search_path, self.source, domain)
 
-    def check_affordable(self, cursor: Cursor, books: Books) -> None:
+    def check_affordable(self, engine: Engine, books: Books) -> None:
         """See `Work.check_affordable`: where the number of rows is public, which is the only thing read."""
         neighbours, source = self.account.neighbours, self.source
         if neighbours.total_is_public:
-            counter = DuckDBCounter(cursor, source, self.domain, accounts.bound(books, source.key), once=True)
+            counter = engine.counter(source, self.domain, accounts.bound(books, source.key), once=True)
             rows = int(counter.marginal(()).counts[0])
             counter.close()
             self.mechanism.check_public_rows(self.domain, self.workload, neighbours, self.budget.rho, rows)

@@ -179,8 +179,8 @@ def reserved(path: Path) -> None:
         pass
     crash(
         path,
-        "import dpsql.release.pipeline\n"
-        "dpsql.release.pipeline.DuckDBCounter = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "import dpsql.engines.duckdb.engine\n"
+        "dpsql.engines.duckdb.engine.DuckDBCounter = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)\n"
         f"db.sql({QUERY.format(0.3, 'one')!r}).fetchall()",
     )
 
@@ -252,17 +252,17 @@ def test_an_account_is_not_opened_on_books_that_do_not_fit(bank):
 def test_a_reset_ends_what_is_being_made(tmp_path, monkeypatch):
     """Charged before the reset, counted after it: not told."""
     with prepare(tmp_path / "bank.duckdb") as db:
-        from dpsql.release import pipeline
+        from dpsql.engines.duckdb import engine
 
-        counter = pipeline.DuckDBCounter
+        counter = engine.DuckDBCounter
 
         def late(*arguments, **named):
-            monkeypatch.setattr(pipeline, "DuckDBCounter", counter)
+            monkeypatch.setattr(engine, "DuckDBCounter", counter)
             with dpsql.install(db.connection.cursor()) as other:
                 other.reset("t", reason="other people")
             return counter(*arguments, **named)
 
-        monkeypatch.setattr(pipeline, "DuckDBCounter", late)
+        monkeypatch.setattr(engine, "DuckDBCounter", late)
         with pytest.raises(duckdb.Error, match="the account was reset"):
             ask(db, "one", 1.9)
         assert db.sql("SELECT state FROM dp_releases()").fetchall() == [("failed",)]
@@ -562,8 +562,8 @@ def test_what_was_measured_and_lost_cannot_be_measured_again(tmp_path):
     crash(
         path,
         """
-import dpsql.release.pipeline
-dpsql.release.pipeline.DuckDBCounter = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
+import dpsql.engines.duckdb.engine
+dpsql.engines.duckdb.engine.DuckDBCounter = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
 db.sql("""
         + repr(QUERY.format(0.3, "one"))
         + """).fetchall()

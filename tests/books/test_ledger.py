@@ -206,12 +206,12 @@ def test_what_was_told_is_not_measured_again_without_a_word_of_the_register(db):
 
 def test_what_is_resumed_was_charged_as_much_as_it_spends(db, monkeypatch):
     """A charge that was made cheaper after it was paid, in the ledger and the account alike, and is right in itself."""
-    import dpsql.release.pipeline
+    import dpsql.engines.duckdb.engine
 
     db.sql("CREATE TABLE t AS SELECT i % 2 = 0 AS a FROM range(100) r(i)")
     db.protect("t", epsilon=2.0, delta=1e-6)
     with monkeypatch.context() as patched:
-        patched.setattr(dpsql.release.pipeline, "DuckDBCounter", None)
+        patched.setattr(dpsql.engines.duckdb.engine, "DuckDBCounter", None)
         with pytest.raises(duckdb.Error):
             ask(db, "one")
     contents = ledgers.events(db.connection)

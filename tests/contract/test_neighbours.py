@@ -26,12 +26,12 @@ import pytest
 import dpsql
 from dpsql.core.linear_query import Choice
 from dpsql.core.neighbours import Neighbours
+from dpsql.engines.duckdb import engine
 from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.engines.duckdb.units import Bound
 from dpsql.mechanisms.base import registered
 from dpsql.privacy import asking, linear
 from dpsql.privacy.curator import Curator
-from dpsql.release import pipeline
 from dpsql.runtime.progress import Quiet
 
 from ..counters import Journal
@@ -249,7 +249,7 @@ def found(monkeypatch) -> Found:
 
     for name in ASKED:
         monkeypatch.setattr(Curator, name, compared(name))
-    monkeypatch.setattr(pipeline, "DuckDBCounter", Compared)
+    monkeypatch.setattr(engine, "DuckDBCounter", Compared)
     return known
 
 

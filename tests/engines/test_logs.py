@@ -49,13 +49,15 @@ def test_the_plan_of_what_bounds_shows_no_secret(tmp_path):
     from dpsql.books import accounts
     from dpsql.books.store import Books
     from dpsql.engines.duckdb.catalog import find_source
+    from dpsql.engines.duckdb.units import bound_by_secret
 
     with dpsql.connect() as db:
         db.sql("CREATE TABLE t AS SELECT 'p' || i % 9 AS who, i % 2 = 0 AS v FROM range(90) r(i)")
         db.protect("t", epsilon=900.0, delta=1e-6, privacy_unit="who", max_rows=2)
         secret = db.sql("SELECT unit_secret FROM dpsql.account").fetchall()[0][0]
         cursor = db.connection.cursor()
-        sql = accounts.bound(Books(cursor, "memory"), "t").apply(find_source(cursor, "t"), ("v",)).sql(dialect="duckdb")
+        bound = bound_by_secret(accounts.bound(Books(cursor, "memory"), "t"))
+        sql = bound.apply(find_source(cursor, "t"), ("v",)).sql(dialect="duckdb")
         cursor.execute("SET explain_output = 'all'")
         shown = [sql, *map(str, cursor.execute(f"EXPLAIN {sql}").fetchall())]
         shown += map(str, cursor.execute(f"EXPLAIN ANALYZE {sql}").fetchall())

@@ -16,7 +16,7 @@ from dpsql.books.store import Books
 from dpsql.core.domain import Attribute, Domain
 from dpsql.engines.duckdb.catalog import find_source
 from dpsql.engines.duckdb.counting import DuckDBCounter
-from dpsql.engines.duckdb.units import Bound
+from dpsql.engines.duckdb.units import Bound, bound_by_secret
 
 from ..processes import run_and_die
 
@@ -123,7 +123,7 @@ dpsql.connect({str(path)!r}).sql({call!r}).fetchall()
         ((key,),) = db.sql("SELECT key FROM dp_releases()").fetchall()
         books = Books(db.connection.cursor(), "bank")
         assert len(journal.answers(books, key)) == 1
-        secret = accounts.bound(books, "visits").secret.sql(dialect="duckdb")
+        secret = bound_by_secret(accounts.bound(books, "visits")).secret.sql(dialect="duckdb")
         before = db.sql(f"SELECT {secret}").fetchall()
         db.sql(call).fetchall()
         assert db.sql(f"SELECT {secret}").fetchall() == before

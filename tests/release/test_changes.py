@@ -34,7 +34,7 @@ def charge_only(db: dpsql.Database, monkeypatch, **how) -> None:
         raise ZeroDivisionError
 
     with monkeypatch.context() as patch:
-        patch.setattr("dpsql.release.pipeline.DuckDBCounter", die)
+        patch.setattr("dpsql.engines.duckdb.engine.DuckDBCounter", die)
         with pytest.raises(ZeroDivisionError):
             db.synthesize("t", 0.5, **OPTIONS, **how)
 

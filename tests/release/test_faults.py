@@ -50,7 +50,7 @@ QUERY = "FROM dp_query('SELECT a, count(*) AS n, avg(b::INT) AS share FROM t GRO
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [("dpsql.release.pipeline", "DuckDBCounter"), ("dpsql.release.query_answers", "answers_frame")],
+    [("dpsql.engines.duckdb.engine", "DuckDBCounter"), ("dpsql.release.query_answers", "answers_frame")],
 )
 def test_a_query_killed_between_charge_and_publication(tmp_path, module, name):
     """kill -9 before and after the answer is journalled: the same query completes, charged once, with the same answer."""
@@ -70,7 +70,7 @@ def test_a_query_killed_between_charge_and_publication(tmp_path, module, name):
 
 
 KILL_AT = {
-    "after the charge": ("dpsql.release.pipeline", "DuckDBCounter"),
+    "after the charge": ("dpsql.engines.duckdb.engine", "DuckDBCounter"),
     "after the first answer": ("dpsql.mechanisms.projection", "best_total"),
     "before the rows are stored": ("dpsql.release.synthesis", "coded"),
 }

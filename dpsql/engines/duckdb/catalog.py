@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 import duckdb
@@ -13,115 +10,10 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from dpsql.core.names import fold, pick, quote
+from dpsql.core.names import fold, quote
+from dpsql.engines.duckdb.names import DUCKDB, KINDS, LONGEST, current_schema, split_name
+from dpsql.engines.source import Column, FoundView, Source
 from dpsql.errors import DpsqlError, InvalidArgument, UnknownName
-
-_PART = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^".\s](?:[^".]*[^".\s])?))\s*(\.|$)')
-_LONGEST: Final = 4096
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a source.
-
-    Attributes:
-        name: as the catalogue spells it.
-        type: its DuckDB type, as text.
-        nullable: whether it may hold NULL.
-        generated: computed by an expression of other columns, which would run on private rows and may fail on some.
-        collated: texts of other bytes may be equal.
-    """
-
-    name: str
-    type: str
-    nullable: bool
-    generated: bool = False
-    collated: bool = False
-
-
-def key_of(schema: str, name: str) -> str:
-    """What the books call a table: its name, after its schema's unless that is main."""
-    parts = [name] if schema == "main" else [schema, name]
-    return ".".join(quote(part) if set(part) & {".", '"'} else part for part in parts)
-
-
-@dataclass(frozen=True)
-class Source:
-    """A table as the catalogue spells it.
-
-    Attributes:
-        catalog, schema, name: where it is.
-        columns: of it.
-        identity: object ids of its database and of itself, the same under whatever name until the database is closed.
-        comment: what COMMENT ON TABLE said.
-    """
-
-    catalog: str
-    schema: str
-    name: str
-    columns: tuple[Column, ...]
-    identity: tuple[int, int] = field(default=(0, 0), compare=False)
-    comment: str = field(default="", compare=False)
-
-    @property
-    def key(self) -> str:
-        """What the books of its database call it: its name, after its schema's unless that is main."""
-        return key_of(self.schema, self.name)
-
-    @property
-    def parts(self) -> tuple[str, str, str]:
-        """Database, schema and table."""
-        return (self.catalog, self.schema, self.name)
-
-    def table(self) -> exp.Table:
-        """The source as an expression, fully qualified."""
-        return exp.table_(self.name, db=self.schema, catalog=self.catalog, quoted=True)
-
-    def column(self, name: str) -> Column:
-        """The column of that name, whatever its case.
-
-        Raises:
-            UnknownName: there is none.
-        """
-        found = pick(name, (column.name for column in self.columns))
-        for column in self.columns:
-            if column.name == found:
-                return column
-        names = ", ".join(column.name for column in self.columns)
-        raise UnknownName(f"table {self.name!r} has no column {name!r}; it has {names}")
-
-
-class FoundView(InvalidArgument):
-    """The name is a view's.
-
-    Attributes:
-        parts: its database, schema and name.
-        definition: its SQL.
-    """
-
-    def __init__(self, parts: tuple[str, str, str], definition: str) -> None:
-        super().__init__(f"{parts[2]!r} is a view: name the table that it reads, for the budget is the table's")
-        self.parts, self.definition = parts, definition
-
-
-def split_name(text: str) -> tuple[str, ...] | None:
-    """The parts of a dotted name, quoted or not; None if it is not one.
-
-    >>> split_name('bank."my schema".clients')
-    ('bank', 'my schema', 'clients')
-    """
-    if len(text) > _LONGEST:
-        return None
-    parts: list[str] = []
-    place = 0
-    while True:
-        found = _PART.match(text, place)
-        if not found or len(parts) == 3:
-            return None
-        parts.append(found[1].replace('""', '"') if found[1] else found[2])
-        place = found.end()
-        if found[3] != ".":
-            return tuple(parts) if place == len(text) else None
 
 
 def find_source(cursor: duckdb.DuckDBPyConnection, text: str, search_path: str = "") -> Source:
@@ -136,7 +28,7 @@ def find_source(cursor: duckdb.DuckDBPyConnection, text: str, search_path: str =
         UnknownName: no such committed table.
         InvalidArgument: it is a view.
     """
-    if not text.strip() or len(text) > _LONGEST:
+    if not text.strip() or len(text) > LONGEST:
         raise InvalidArgument("the table's name is empty or longer than 4096 characters")
     catalog, schema = current_schema(cursor, search_path)
     found = _lookup(cursor, catalog, schema, text)
@@ -170,34 +62,6 @@ def find_parts(
         f"there is no table {shown or '.'.join(parts)!r} (a TEMP table, a data frame of Python, or a table created in "
         "a transaction that is still open, is not seen: create it as a table and COMMIT first)"
     )
-
-
-DUCKDB: Final = "duckdb"
-"""The type of databases that `duckdb_databases()` tells of DuckDB's own, in files and in memory."""
-SEAL: Final = "SET SESSION search_path = 'temp.main'"
-"""So that no macro of a database, such as one named `sum` or `+`, stands for DuckDB's own function of that name."""
-
-
-def current_schema(cursor: duckdb.DuckDBPyConnection, search_path: str) -> tuple[str, str]:
-    """The database and schema in which a caller with that search path finds a bare name."""
-    parts = split_name(search_path) or ()
-    if len(parts) == 2:
-        return parts[0], parts[1]
-    own = str(cursor.execute("SELECT system.main.current_setting('search_path')").fetchall()[0][0])
-    try:
-        cursor.execute(_looking_in(search_path) + "SELECT system.main.current_database(), system.main.current_schema()")
-        catalog, schema = cursor.fetchall()[0]
-    except duckdb.Error:
-        raise UnknownName("the connection's search path is not seen by others: COMMIT its schema first") from None
-    finally:
-        cursor.execute(_looking_in(own))
-    return catalog, schema
-
-
-def _looking_in(search_path: str) -> str:
-    path = exp.Literal.string(search_path).sql(dialect="duckdb")
-    # a schema without its database is looked up in the default one
-    return "RESET SESSION search_path; " + (f"SET SESSION search_path = {path}; " if search_path else "")
 
 
 _TABLES: Final = """
@@ -250,9 +114,6 @@ def _lookup(cursor: duckdb.DuckDBPyConnection, catalog: str, schema: str, name: 
     return Source(database, owner, table, tuple(listed), (home, oid), comment)
 
 
-_KINDS: Final = "SELECT database_name, type, path, readonly FROM duckdb_databases() WHERE NOT internal"
-
-
 def _refuse_foreign(cursor: duckdb.DuckDBPyConnection, parts: tuple[str, str, str]) -> None:
     """Refuse a table of a database that is no DuckDB database: one of Postgres, SQLite, MySQL, DuckLake, Iceberg, ….
 
@@ -261,7 +122,7 @@ def _refuse_foreign(cursor: duckdb.DuckDBPyConnection, parts: tuple[str, str, st
     Raises:
         InvalidArgument: it is one; says what will work.
     """
-    for catalog, kind, *_ in cursor.execute(_KINDS).fetchall():
+    for catalog, kind, *_ in cursor.execute(KINDS).fetchall():
         if fold(catalog) == fold(parts[0]) and kind != DUCKDB:
             shown = ".".join(part if part.isidentifier() else quote(part) for part in (catalog, *parts[1:]))
             raise InvalidArgument(
@@ -294,13 +155,3 @@ def _constrained(definition: str, names: Sequence[str], words: str, kind: Any) -
         for column in tree.find_all(exp.ColumnDef)
         if any(isinstance(constraint.kind, kind) for constraint in column.args.get("constraints") or [])
     }
-
-
-def place(cursor: duckdb.DuckDBPyConnection, catalog: str) -> tuple[Path | None, bool]:
-    """The file of a database, None for one that is in no file here, and whether it is read-only."""
-    found = [row for row in cursor.execute(_KINDS).fetchall() if row[0] == catalog]
-    if not found:
-        return None, False
-    _, kind, path, read_only = found[0]
-    is_file = path and kind == DUCKDB and "://" not in path  # else a connection string, or an address with a token
-    return Path(path) if is_file else None, bool(read_only)

@@ -20,8 +20,8 @@ table with privacy units: the same, the source being the rows that count (see `d
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import Final
@@ -33,12 +33,13 @@ from sqlglot import exp
 from dpsql.core.domain import Attribute, Clique, Domain
 from dpsql.core.linear_query import Moment
 from dpsql.core.marginal import Marginal, Presence
-from dpsql.engines.duckdb.catalog import Source
 from dpsql.engines.duckdb.encode import encode, encode_steps
 from dpsql.engines.duckdb.settings import check_owned
 from dpsql.engines.duckdb.types import data_type, filled
 from dpsql.engines.duckdb.units import Bound, unused
-from dpsql.errors import DpsqlError
+from dpsql.engines.protocol import CountingFailed
+from dpsql.engines.source import Source
+from dpsql.errors import DpsqlError, Interrupted
 
 _numbers = itertools.count(1)
 _SAMPLE: Final = 100_000
@@ -64,6 +65,17 @@ def _lists_its_values(attribute: Attribute) -> bool:
 
 def _sum(column: str) -> exp.Expr:
     return exp.cast(exp.Sum(this=exp.column(column)), "BIGINT", dialect="duckdb")
+
+
+@contextmanager
+def _constant_errors() -> Iterator[None]:
+    """No error of DuckDB leaves, because its text may quote a row, and its class tells how much was read."""
+    try:
+        yield
+    except duckdb.InterruptException:
+        raise Interrupted from None
+    except duckdb.Error:
+        raise CountingFailed from None
 
 
 class DuckDBCounter:
@@ -184,7 +196,8 @@ class DuckDBCounter:
         many = exp.GTE(this=counted.copy(), expression=exp.Literal.number(2))
         found = found.group_by("dpsql_text").having(many).order_by("dpsql_text")
         self._about_to_read()
-        fetched = self._cursor.execute(found.sql(dialect="duckdb")).fetchall()
+        with _constant_errors():
+            fetched = self._cursor.execute(found.sql(dialect="duckdb")).fetchall()
         return [text.decode() for text, _ in fetched], np.array([count for _, count in fetched], np.int64)
 
     def close(self) -> None:
@@ -206,7 +219,8 @@ class DuckDBCounter:
 
     def _fetch(self, query: exp.Select) -> dict[str, np.ndarray[tuple[int], np.dtype[np.int64]]]:
         self._about_to_read()
-        found = self._cursor.execute(query.sql(dialect="duckdb")).fetchnumpy()
+        with _constant_errors():
+            found = self._cursor.execute(query.sql(dialect="duckdb")).fetchnumpy()
         return {name: np.asarray(values, dtype=np.int64) for name, values in found.items()}
 
     def _rows(self, columns: Sequence[str] = ()) -> exp.Expr:
@@ -267,7 +281,8 @@ class DuckDBCounter:
         table = exp.table_(f"dpsql_codes_{next(_numbers)}", db="main", catalog="temp")
         temporary = exp.Properties(expressions=[exp.TemporaryProperty()])
         create = exp.Create(this=table, kind="TABLE", expression=query, properties=temporary)
-        self._cursor.execute(create.sql(dialect="duckdb"))
+        with _constant_errors():
+            self._cursor.execute(create.sql(dialect="duckdb"))
         return table
 
     def _unused(self, name: str) -> str:

@@ -10,8 +10,8 @@ import duckdb
 
 from dpsql.core.column_types import column_type, kind_of, public_type
 from dpsql.core.domain import Attribute, equal_width
-from dpsql.engines.duckdb.catalog import Column
 from dpsql.engines.duckdb.ticks import canonical, edge_texts, tick
+from dpsql.engines.source import Column
 from dpsql.errors import InvalidArgument
 
 _MOST_TICKS: Final = 2**62  # between the bounds, so that differences of two, and steps into a bin, are exact in 64 bits

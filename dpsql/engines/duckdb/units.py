@@ -30,8 +30,9 @@ from sqlglot import exp
 
 from dpsql.core.column_types import column_type
 from dpsql.core.names import fold
-from dpsql.engines.duckdb.catalog import Source
 from dpsql.engines.duckdb.types import filled
+from dpsql.engines.protocol import UnitBound
+from dpsql.engines.source import Source
 
 
 def unused(source: Source, name: str) -> str:
@@ -96,6 +97,11 @@ class Bound:
                 lengthened = _joined(length, exp.Literal.string(":"), text)
                 parts.append(exp.func("coalesce", lengthened, exp.Literal.string("-"), dialect="duckdb"))
         return exp.func("md5", _joined(self.secret.copy(), exp.Literal.string("/"), *parts), dialect="duckdb")
+
+
+def bound_by_secret(bound: UnitBound) -> Bound:
+    """A bound whose secret the statement reads where it is."""
+    return Bound(bound.column, bound.type, bound.rows, secret_of(bound.catalog, bound.account))
 
 
 def _text(column: exp.Expr) -> exp.Expr:

@@ -1,18 +1,20 @@
-"""Where the curator's exact counts come from: the only way from the kernel to private rows."""
+"""Where exact counts come from: the only way from the kernel to private rows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from dpsql.core.domain import Attribute, Clique
 from dpsql.core.linear_query import Moment
 from dpsql.core.marginal import Marginal, Presence
-from dpsql.privacy.noise import Integers
 
 
 class Counter(Protocol):
-    """Where exact counts come from (see `dpsql.engines.duckdb.counting`)."""
+    """Exact counts of the rows of one table that count, in the codes of one domain; an engine makes it."""
 
     def marginal(self, clique: Clique) -> Marginal:
         """The exact marginal of a clique; the empty clique counts all rows."""
@@ -26,8 +28,8 @@ class Counter(Protocol):
     def bins(self, attribute: Attribute) -> Marginal:
         """The exact counts of the bins of one column, whatever its domain."""
 
-    def values(self, column: str) -> tuple[Sequence[str], Integers]:
+    def values(self, column: str) -> tuple[Sequence[str], npt.NDArray[np.int64]]:
         """The values of a column that 2 units have or more, as text in order, and how many units; NULL is none."""
 
-    def among(self, places: Integers) -> Counter:
+    def among(self, places: npt.NDArray[np.int64]) -> Counter:
         """A counter of some of the rows only: those at these places, from 0 on, in an order that does not change."""

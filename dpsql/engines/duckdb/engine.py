@@ -1,0 +1,48 @@
+"""DuckDB as an engine: protected tables of the instance's own databases, in files and in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from dpsql.core.domain import Domain
+from dpsql.engines.duckdb.catalog import find_parts, find_source
+from dpsql.engines.duckdb.counting import DuckDBCounter
+from dpsql.engines.duckdb.cursors import Cursor
+from dpsql.engines.duckdb.units import bound_by_secret
+from dpsql.engines.protocol import UnitBound
+from dpsql.engines.source import Source
+
+
+class DuckDBEngine:
+    """See `dpsql.engines.protocol.Engine`; it counts on a connection of the host, which it does not close."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        self._cursor = cursor
+
+    def find(self, text: str, search_path: str = "") -> Source:
+        """See `Engine.find`."""
+        return find_source(self._cursor, text, search_path)
+
+    def find_parts(self, parts: Sequence[str], home: tuple[str, str], known: Source | None = None) -> Source:
+        """See `Engine.find_parts`."""
+        return find_parts(self._cursor, parts, *home, known=known)
+
+    def counter(
+        self,
+        source: Source,
+        domain: Domain,
+        bound: UnitBound | None = None,
+        *,
+        once: bool = False,
+        before: Callable[[], object] | None = None,
+    ) -> DuckDBCounter:
+        """See `Engine.counter`."""
+        chosen = None if bound is None else bound_by_secret(bound)
+        return DuckDBCounter(self._cursor, source, domain, chosen, once=once, before=before)
+
+    def interrupt(self) -> None:
+        """See `Engine.interrupt`."""
+        self._cursor.interrupt()
+
+    def close(self) -> None:
+        """See `Engine.close`: the connection is the host's."""

@@ -1,0 +1,100 @@
+"""A table of rows as its engine's catalogue spells it, and its columns. Values only: nothing here reads a catalogue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from sqlglot import exp
+
+from dpsql.core.names import pick, quote
+from dpsql.errors import InvalidArgument, UnknownName
+
+HOST: Final = "duckdb"
+"""The engine of tables whose rows are in a database of the DuckDB instance itself."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a source.
+
+    Attributes:
+        name: as the catalogue spells it.
+        type: its DuckDB type, as text.
+        nullable: whether it may hold NULL.
+        generated: computed by an expression of other columns, which would run on private rows and may fail on some.
+        collated: texts of other bytes may be equal.
+    """
+
+    name: str
+    type: str
+    nullable: bool
+    generated: bool = False
+    collated: bool = False
+
+
+def key_of(schema: str, name: str) -> str:
+    """What the books call a table: its name, after its schema's unless that is main."""
+    parts = [name] if schema == "main" else [schema, name]
+    return ".".join(quote(part) if set(part) & {".", '"'} else part for part in parts)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table as the catalogue spells it.
+
+    Attributes:
+        catalog, schema, name: where it is.
+        columns: of it.
+        identity: object ids of its database and of itself, the same under whatever name until the database is closed.
+        comment: what COMMENT ON TABLE said.
+        engine: which one has its rows, see `dpsql.engines.registry`.
+    """
+
+    catalog: str
+    schema: str
+    name: str
+    columns: tuple[Column, ...]
+    identity: tuple[int, int] = field(default=(0, 0), compare=False)
+    comment: str = field(default="", compare=False)
+    engine: str = HOST
+
+    @property
+    def key(self) -> str:
+        """What the books of its database call it: its name, after its schema's unless that is main."""
+        return key_of(self.schema, self.name)
+
+    @property
+    def parts(self) -> tuple[str, str, str]:
+        """Database, schema and table."""
+        return (self.catalog, self.schema, self.name)
+
+    def table(self) -> exp.Table:
+        """The source as an expression, fully qualified."""
+        return exp.table_(self.name, db=self.schema, catalog=self.catalog, quoted=True)
+
+    def column(self, name: str) -> Column:
+        """The column of that name, whatever its case.
+
+        Raises:
+            UnknownName: there is none.
+        """
+        found = pick(name, (column.name for column in self.columns))
+        for column in self.columns:
+            if column.name == found:
+                return column
+        names = ", ".join(column.name for column in self.columns)
+        raise UnknownName(f"table {self.name!r} has no column {name!r}; it has {names}")
+
+
+class FoundView(InvalidArgument):
+    """The name is a view's.
+
+    Attributes:
+        parts: its database, schema and name.
+        definition: its SQL.
+    """
+
+    def __init__(self, parts: tuple[str, str, str], definition: str) -> None:
+        super().__init__(f"{parts[2]!r} is a view: name the table that it reads, for the budget is the table's")
+        self.parts, self.definition = parts, definition
