@@ -10,8 +10,9 @@ from dpsql.engines.registry import find_source
 from dpsql.engines.source import Source
 from dpsql.errors import InvalidArgument
 from dpsql.owner.protect import declaration, record
-from dpsql.release.discovery import DiscoveryRequest, discover, resolve_discovery
+from dpsql.release.discovery import discover, resolve_discovery
 from dpsql.release.quality import outside_share
+from dpsql.release.request import DiscoveryRequest
 
 from .bridge.declare import Call, Parameter, Relation
 from .extension import SqlFunction

@@ -12,10 +12,17 @@ import duckdb
 from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.evaluation.sandbox import check_syntax
 from dpsql.mechanisms.base import name_of
-from dpsql.release.plan import plan
-from dpsql.release.query_answers import QueryRequest, resolve_query
-from dpsql.release.query_plan import least_epsilon, plan_answers, smallest
-from dpsql.release.request import DEFAULT_MECHANISM
+from dpsql.release.preview import (
+    LARGEST_EPSILON,
+    check_width,
+    least_epsilon,
+    least_epsilon_of_table,
+    plan_answers,
+    preview,
+)
+from dpsql.release.query_answers import resolve_query
+from dpsql.release.request import DEFAULT_MECHANISM, QueryRequest
+from dpsql.release.synthesis import resolve
 
 from .bridge.declare import Call, Parameter, Relation
 from .dp_synthesize import REQUEST_PARAMETERS, request_of
@@ -94,20 +101,13 @@ class DpPlan(SqlFunction):
 
     def _of_table(self, cursor: duckdb.DuckDBPyConnection, call: Call) -> list[tuple[Any, ...]]:
         assumed, most = float(max(1, call["assume_rows"])), call["max_error"]
-        request = request_of(
-            replace(call, arguments={**call.arguments, "epsilon": 1.0 if call["epsilon"] is None else call["epsilon"]})
-        )
-
-        def overall(epsilon: float) -> float:
-            error = plan(cursor, replace(request, epsilon=epsilon), assumed).overall
-            return math.inf if error is None else error  # none where noise drowns all but the 1-way marginals
-
+        epsilon = LARGEST_EPSILON if most is not None else call["epsilon"]
+        request = request_of(replace(call, arguments={**call.arguments, "epsilon": epsilon}))
+        resolved = resolve(cursor, request, to_charge=False)
         if most is not None:
-            if math.isinf(overall(1000.0)):
-                raise InvalidArgument("max_error: no error is predicted for this mechanism, give epsilon")
-            request = replace(request, epsilon=smallest(overall, most))
-        found = plan(cursor, request, assumed)
-        resolved = found.resolved
+            request = replace(request, epsilon=least_epsilon_of_table(resolved, most, assumed))
+            resolved = resolve(cursor, request, to_charge=False)
+        found = preview(resolved, assumed)
         after = resolved.account if resolved.entry is not None else resolved.account.after(resolved.budget)
         memory = resolved.mechanism.footprint(resolved.domain, resolved.workload) / 1e6
         chosen = name_of(resolved.mechanism), resolved.choice or None
@@ -140,24 +140,28 @@ class DpPlan(SqlFunction):
         given = [p.name for p in _PARAMETERS if p.name not in _OF_QUERIES and call[p.name] != p.default]
         if given:
             raise InvalidArgument(f"{given[0]} is of synthetic tables: a query takes {', '.join(sorted(_OF_QUERIES))}")
+        most = call["max_error"]
         mechanism = "gaussian" if call["mechanism"] == DEFAULT_MECHANISM else call["mechanism"]
         request = QueryRequest(
             sql=call["table"],
-            epsilon=1.0 if call["epsilon"] is None else call["epsilon"],
+            epsilon=LARGEST_EPSILON if most is not None else call["epsilon"],
             delta=call["delta"],
             mechanism=mechanism,
             release=call["release"],
             search_path=call.search_path,
         )
         assumed = max(1, call["assume_rows"])
-        if call["max_error"] is not None:
-            request = replace(request, epsilon=least_epsilon(cursor, request, call["max_error"], assumed))
+        if most is not None:
+            check_width(most)
         resolved = resolve_query(cursor, request, to_charge=False)
+        if most is not None:
+            request = replace(request, epsilon=least_epsilon(resolved, resolved.evaluated, most, assumed))
+            resolved = resolve_query(cursor, request, to_charge=False)
         linear, budget = resolved.evaluated.linear, resolved.budget
         after = resolved.account if resolved.entry is not None else resolved.account.after(budget)
         groups = sum(int(alive.sum()) for alive in resolved.evaluated.present)
         memory = 8e-6 * (sum(linear.groups) * (1 + 4 * linear.aggregates) + sum(p.factors.size for p in linear.parts))
-        planned = plan_answers(resolved, assumed)
+        planned = plan_answers(resolved, resolved.evaluated, assumed)
         chosen = (f"query ({mechanism})", None, budget.epsilon, budget.delta, after.epsilon_left, memory, None)
         seconds = _A_QUERY + _A_ROW * assumed
         share = float(budget.rho) / len(planned)

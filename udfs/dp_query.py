@@ -12,7 +12,8 @@ from dpsql.errors import DomainTooLarge
 from dpsql.release.answers_frame import as_text
 from dpsql.release.free_answers import derive
 from dpsql.release.pipeline import produce
-from dpsql.release.query_answers import MOST_SHOWN, QueryRequest, ResolvedQuery, resolve_query
+from dpsql.release.query_answers import MOST_SHOWN, ResolvedQuery, resolve_query
+from dpsql.release.request import QueryRequest
 from dpsql.runtime.process_settings import deep_recursion
 
 from .bridge.declare import Call, Parameter, Relation

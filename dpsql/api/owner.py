@@ -14,7 +14,8 @@ from dpsql.mechanisms.base import checked
 from dpsql.owner.account_changes import forgive, raise_budget, reset, retire, settle, unprotect
 from dpsql.owner.protect import constrain, declare, protect, unconstrain
 from dpsql.privacy.account import Account
-from dpsql.release.discovery import DiscoveryRequest, discover, resolve_discovery
+from dpsql.release.discovery import discover, resolve_discovery
+from dpsql.release.request import DiscoveryRequest
 from dpsql.udfs.interrupts import pressed, watched
 
 

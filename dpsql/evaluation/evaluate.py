@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Final
 
@@ -26,6 +26,7 @@ from dpsql.core.linear_query import Integers, LinearQuery, Part
 from dpsql.engines.source import Source
 from dpsql.errors import DomainTooLarge, InvalidQuery
 from dpsql.evaluation.components import check_points, components_of
+from dpsql.evaluation.evaluated import Evaluated
 from dpsql.evaluation.lookups import Loaded
 from dpsql.evaluation.moments import LARGEST_WEIGHT
 from dpsql.evaluation.own_parts import own_parts
@@ -40,24 +41,6 @@ _TOO_MANY_GROUPS: Final = (
     f"query: the declared domain has {{:.3g}} groups, more than {_MOST_GROUPS}, and every one gets an answer: group by "
     "fewer or coarser columns"
 )
-
-
-@dataclass(frozen=True)
-class Evaluated:
-    """A query on its domain.
-
-    Attributes:
-        linear: what to count: first the queries' own aggregates in order, an average as its sum and its count.
-        units: for each weight of `linear` the value of 1, such as 1/100 for a sum of DECIMAL(9, 2).
-        keys: for each grouping set, the text of each key of the query in each group (None is NULL); None for keys that
-            are not in the set.
-        present: for each grouping set, which groups can have a row, by the filters.
-    """
-
-    linear: LinearQuery
-    units: tuple[Fraction, ...]
-    keys: tuple[tuple[npt.NDArray[Any] | None, ...], ...]
-    present: tuple[npt.NDArray[np.bool_], ...]
 
 
 def evaluate(source: Source, domain: Domain, query: Query, dimensions: Sequence[Loaded] = ()) -> Evaluated:

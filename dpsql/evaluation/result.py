@@ -24,7 +24,7 @@ from dpsql.engines.duckdb.frames import Columns, shown_as
 from dpsql.engines.duckdb.types import data_type
 from dpsql.engines.source import Source
 from dpsql.errors import InvalidQuery
-from dpsql.evaluation.evaluate import Evaluated
+from dpsql.evaluation.evaluated import Evaluated
 from dpsql.evaluation.own_parts import without_lookups
 from dpsql.evaluation.sandbox import check_expressions, scratch
 from dpsql.evaluation.weights import weights_of

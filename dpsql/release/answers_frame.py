@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dpsql.core.column_types import column_type
 from dpsql.engines.duckdb.frames import Columns
-from dpsql.evaluation.evaluate import Evaluated
+from dpsql.evaluation.evaluated import Evaluated
 from dpsql.evaluation.result import Result, steps_of_ten
 from dpsql.evaluation.weights import weights_of
 from dpsql.language.expressions import columns_read
@@ -64,13 +64,6 @@ def _silent(query: Query, evaluated: Evaluated, noisy: Sequence[Noisy]) -> npt.N
     return np.asarray(np.concatenate(parts) & np.logical_and.reduce(quiet), bool)
 
 
-def range_of(evaluated: Evaluated, made_of: Sequence[int]) -> tuple[float, float]:
-    """The bounds of an average, in its unit."""
-    over, under = made_of
-    low, high = evaluated.linear.average_bounds(over, under)
-    return low * float(evaluated.units[over]), high * float(evaluated.units[over])
-
-
 def all_groups(
     query: Query,
     evaluated: Evaluated,
@@ -100,7 +93,7 @@ def all_groups(
         if aggregate.kind == "avg":
             over, under = parts_of
             together = covariances.get((over, under), 0.0)
-            answers = ratio(noisy[over], noisy[under], float(unit), range_of(evaluated, parts_of), together)
+            answers = ratio(noisy[over], noisy[under], float(unit), evaluated.average_range(parts_of), together)
         else:
             answers = plain(noisy[parts_of[0]], float(unit), whole=steps_of_ten(unit) is not None)
         columns[f"a{number}"] = answers.values[kept]

@@ -15,9 +15,7 @@ The discovery is a release like any other: the same call again changes nothing a
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import json
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
@@ -28,100 +26,37 @@ from scipy.optimize import isotonic_regression
 from dpsql.books import facts, publication
 from dpsql.books.releases import Entry, find_release
 from dpsql.books.store import Books
-from dpsql.core.column_types import column_type, kind_of, lists_members, public_type
 from dpsql.core.domain import Attribute, Domain, attribute_from, equal_width
 from dpsql.engines.duckdb.cursors import Cursor
-from dpsql.engines.duckdb.declare import automatic, declare_bins, declare_values
-from dpsql.engines.duckdb.ticks import canonical, edge_texts
+from dpsql.engines.duckdb.declare import declare_values
+from dpsql.engines.duckdb.ticks import edge_texts
 from dpsql.engines.protocol import Engine
-from dpsql.engines.registry import find_source
-from dpsql.engines.source import Column, Source
-from dpsql.errors import DpsqlError, InvalidArgument
-from dpsql.owner.protect import account_of, check_stored
-from dpsql.privacy.account import Account
-from dpsql.privacy.accounting import Budget, check_delta
+from dpsql.errors import DpsqlError
 from dpsql.privacy.curator import Curator
-from dpsql.privacy.pricing import Questions, price
+from dpsql.release.discovery_plan import DiscoveryPlan, plan_discovery
+from dpsql.release.lookup import look_up_discovery
 from dpsql.release.pipeline import Cursors, NothingFound, Run, guarded, produce
+from dpsql.release.request import DiscoveryRequest
 from dpsql.runtime.progress import Progress
 
 Ticks = tuple[int | float, ...]
-_QUESTIONS: Final = Questions.of("gaussian")
 _FIRST: Final = 64
 _SPLIT: Final = 16
 _ROUNDS: Final = 3
 _MOST_STEPS: Final = 1024  # in one measurement
-_USUAL_BINS: Final = 20
 _NOISE_IN_BIN: Final = 4  # standard deviations of one part's noise that a bin holds at least
-_MOST_BINS: Final = 1000
-_DEFAULT_PART: Final = 10  # of the table's δ, one discovery of values takes a tenth by default
 
 
 @dataclass(frozen=True)
-class DiscoveryRequest:
-    """What an owner asks.
+class Discovery(DiscoveryPlan):
+    """A planned discovery, and whether it was charged before.
 
     Attributes:
-        table, column: the column to discover.
-        epsilon: what it may cost.
-        delta: None for the table's for bins, a tenth of it for values.
-        lower, upper: public bounds, for bins; both None for values.
-        bins: how many, at most.
-        nulls: whether NULL has a cell; None unless the column is NOT NULL.
-        other: the value that stands for all others.
-        search_path: the caller's, for bare names.
-    """
-
-    table: str
-    column: str
-    epsilon: float
-    delta: float | None = None
-    lower: Any = None
-    upper: Any = None
-    bins: int | None = None
-    nulls: bool | None = None
-    other: Any = None
-    search_path: str = ""
-
-
-@dataclass(frozen=True)
-class Discovery:
-    """A request whose names are found and whose cost is known; nothing is charged yet.
-
-    Attributes:
-        request: as asked.
-        key: SHA-256 of the canonical request.
-        canonical: as JSON.
-        source: the protected table.
-        account: of the table, at that time.
-        column: to discover.
-        whole: the range in one bin for each that is wanted, of equal width; None for values.
-        nullable, other: of the domain.
-        budget: what it will cost.
-        failure: δ′, but for which it does.
         entry: the release, if it was charged before.
     """
 
-    request: DiscoveryRequest
-    key: str
-    canonical: str
-    source: Source
-    account: Account
-    column: Column
-    whole: Attribute | None
-    nullable: bool
-    other: str | None
-    budget: Budget
-    failure: float
     entry: Entry | None
-    domain: ClassVar[Domain] = Domain(())
-    questions: ClassVar[Questions] = _QUESTIONS
     by_mechanism: ClassVar[bool] = False
-
-    @property
-    def label(self) -> str:
-        """See `Work.label`."""
-        return "discover (values)" if self.whole is None else "discover (bins)"
 
     def again(self, cursor: Cursor) -> Discovery:
         """See `Work.again`."""
@@ -142,10 +77,8 @@ class Discovery:
 
     def make(self, run: Run) -> Entry:
         """See `Work.make`."""
-        if self.whole is None:
-            found = _values(run.cursor, run.curator, self)
-        else:
-            found = _bins(run.cursor, run.curator, self, self.whole)
+        cursor, curator, whole = run.cursor, run.curator, self.facts.whole
+        found = _values(cursor, curator, self) if whole is None else _bins(cursor, curator, self, whole)
         return publication.publish_domain(run.books, run.entry, found, {"size": found.size})
 
 
@@ -155,90 +88,13 @@ def resolve_discovery(cursor: Cursor, request: DiscoveryRequest) -> Discovery:
     Raises:
         DpsqlError: a child says what is wrong, and what mends it.
     """
-    source = find_source(cursor, request.table, request.search_path)
-    books = Books(cursor, source.catalog)
-    account = account_of(books, source)
-    column = source.column(request.column)
-    check_stored(source, column)
-    if lists_members(column.type):  # whose members need not be public
-        column = replace(column, type=public_type(column.type))
-    nullable = column.nullable if request.nulls is None else request.nulls
-    whole = _whole(cursor, request, column, nullable=nullable)
-    if whole is None:
-        _check_listed(account, column, request.bins)
-    other = None if request.other is None else canonical(cursor, [request.other], column.type, "other")[0]
-    budget, failure = _cost(request, account, of_values=whole is None)
-    canonical_request = json.dumps(
-        {
-            "source": source.key,
-            "since": account.since,
-            "discover": [column.name, column.type],
-            "range": None if whole is None else [repr(whole.ticks[0]), repr(whole.ticks[-1]), whole.regular],
-            "nullable": nullable,
-            "other": other,
-            "epsilon": repr(request.epsilon),
-            "delta": repr(budget.delta),
-        },
-        ensure_ascii=False,
-        sort_keys=True,
-    )
-    key = hashlib.sha256(canonical_request.encode()).hexdigest()
-    entry = find_release(books, key)
+    planned = plan_discovery(request, look_up_discovery(cursor, request))
+    books = Books(cursor, planned.source.catalog)
+    entry = find_release(books, planned.key)
     if entry is None:
         books.check_writable()
-        account.reserve(failure).require(budget, "gaussian")
-    return Discovery(
-        request, key, canonical_request, source, account, column, whole, nullable, other, budget, failure, entry
-    )
-
-
-def _whole(cursor: Cursor, request: DiscoveryRequest, column: Column, *, nullable: bool) -> Attribute | None:
-    """The range of a column in bins of equal width; None where values are asked for."""
-    bounds = (request.lower, request.upper)
-    if bounds == (None, None):
-        return None
-    if None in bounds:
-        raise InvalidArgument(f"column {column.name!r}: lower and upper go together")
-    if request.bins is not None and not 2 <= request.bins <= _MOST_BINS:
-        raise InvalidArgument(f"bins is {request.bins}: give 2 to {_MOST_BINS} to discover, or leave it out for 20")
-    one = declare_bins(cursor, column, None, *bounds, 1, nullable=nullable, other=request.other)
-    steps = _MOST_BINS if one.is_float else int(one.ticks[1]) - int(one.ticks[0])
-    bins = min(request.bins or _USUAL_BINS, steps)
-    while True:
-        try:
-            return declare_bins(cursor, column, None, *bounds, bins, nullable=nullable, other=request.other)
-        except InvalidArgument:
-            if request.bins is not None or bins == 1:
-                raise
-            bins //= 2  # a FLOAT may not tell so many apart
-
-
-def _check_listed(account: Account, column: Column, bins: int | None) -> None:
-    """Refuse to discover the values of a column that has none to list, or shows whose row it is."""
-    if bins is not None:
-        raise InvalidArgument(f"bins is {bins}: give lower and upper too, the public bounds between which edges lie")
-    if not column_type(column.type).listable:
-        raise InvalidArgument(
-            f"column {column.name!r} is of type {kind_of(column.type)}, which can have no domain: say "
-            f"dp_domain(…, {column.name!r}, exclude := true)"
-        )
-    if column.name == account.unit_column:
-        raise InvalidArgument(f"column {column.name!r} is the privacy unit, of which no value may be known")
-    if automatic(column) is not None:
-        raise InvalidArgument(f"column {column.name!r} is of type {column.type}, which tells its values by itself")
-
-
-def _cost(request: DiscoveryRequest, account: Account, *, of_values: bool) -> tuple[Budget, float]:
-    """ρ for (ε, δ), and δ′: half of δ where values are discovered, which are (ε, δ/2)-DP but for δ/2."""
-    if account.pure:
-        raise InvalidArgument(
-            f"{account.source} promises pure epsilon (delta 0), which no discovery does: declare the domain, with "
-            "\"values\" := […], lower := … and upper := …, or reference := 'table.column'"
-        )
-    if not of_values:
-        return price(_QUESTIONS, request.epsilon, account.delta if request.delta is None else request.delta), 0.0
-    delta = check_delta(account.delta / _DEFAULT_PART if request.delta is None else request.delta)
-    return replace(price(_QUESTIONS, request.epsilon, delta / 2), delta=delta), delta / 2
+        planned.account.reserve(planned.failure).require(planned.budget, "gaussian")
+    return Discovery(**vars(planned), entry=entry)
 
 
 def discover(cursors: Cursors, resolved: Discovery, progress: Progress) -> Attribute:
@@ -266,15 +122,15 @@ def discover(cursors: Cursors, resolved: Discovery, progress: Progress) -> Attri
 
 
 def _values(cursor: Cursor, curator: Curator, now: Discovery) -> Attribute:
-    told = curator.discover_values(now.column.name, curator.remaining, now.failure)
-    values = [value for value in told if value != now.other]
+    told = curator.discover_values(now.facts.column.name, curator.remaining, now.failure)
+    values = [value for value in told if value != now.facts.other]
     if not values:
         raise NothingFound(
-            f"no value of column {now.column.name!r} is common enough to be told at this epsilon: list them, "
+            f"no value of column {now.facts.column.name!r} is common enough to be told at this epsilon: list them, "
             'dp_domain(…, "values" := […]), or exclude the column'
         )
     return declare_values(
-        cursor, now.column, values, nullable=now.nullable, other=now.request.other, origin="discovered"
+        cursor, now.facts.column, values, nullable=now.facts.nullable, other=now.request.other, origin="discovered"
     )
 
 

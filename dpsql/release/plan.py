@@ -1,66 +1,185 @@
-"""`dp_plan` of a synthetic table: what a request would measure, and with which noise; it spends nothing."""
+"""The plan of a synthetic table: from what was looked up to what is charged. Pure: no database, nothing private.
+
+facts     the table, its account, the domain and the workload, from the catalogue and the books (`lookup`)
+plan      the mechanism, its questions, (ε, δ) to ρ, the canonical request and its key
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
+from typing import Any, Final
 
-from dpsql.engines.duckdb.cursors import Cursor
-from dpsql.errors import DpsqlError
-from dpsql.mechanisms.base import PlannedMeasurement, name_of
-from dpsql.release.request import Request
-from dpsql.release.synthesis import Resolved, resolve
+import dpsql.mechanisms  # noqa: F401 - registers them
+from dpsql.core.domain import Domain
+from dpsql.core.threshold import identity_of
+from dpsql.core.workload import Workload
+from dpsql.engines.source import Source
+from dpsql.errors import InvalidArgument
+from dpsql.mechanisms.auto import Facts, choose
+from dpsql.mechanisms.base import Mechanism, PlannedMeasurement, explicit_options, name_of
+from dpsql.privacy.account import Account
+from dpsql.privacy.accounting import Budget
+from dpsql.privacy.noise import check_scale
+from dpsql.privacy.pricing import Questions, declared, price
+from dpsql.release.request import Request, asked_delta
+
+_MOST_QUESTIONS: Final = 10**6  # that share a charge equally, with noise that can still be drawn
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """What a request for a synthetic table names, looked up: public facts, and all that a plan depends on.
+
+    Attributes:
+        source: the table, its columns in the types in which they come out.
+        account: of the table, at that time.
+        domain: of the columns asked for.
+        workload: parsed, in order.
+        prior: the names that lead to the public table, without its database where that is the source's; None of none.
+    """
+
+    source: Source
+    account: Account
+    domain: Domain
+    workload: Workload
+    prior: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a request would do and cost.
+    """What a request will be charged for.
 
     Attributes:
-        resolved: the request.
-        measurements: the questions that the mechanism would ask.
-        rows: the number of rows assumed for it.
+        request: as asked.
+        facts: what it names.
+        key: SHA-256 of the canonical request.
+        canonical: the canonical request as JSON; holds nothing that depends on rows.
+        mechanism: with its options.
+        questions: that it declares.
+        budget: what they cost.
+        choice: why `auto` chose the mechanism; empty where the request names it.
     """
 
-    resolved: Resolved
-    measurements: Sequence[PlannedMeasurement]
-    rows: float
+    request: Request
+    facts: TableFacts
+    key: str
+    canonical: str
+    mechanism: Mechanism
+    questions: Questions
+    budget: Budget
+    choice: str
 
     @property
-    def overall(self) -> float | None:
-        """The mean of the predicted L1 errors of the workload's marginals; None where none is predicted."""
-        wanted = set(self.resolved.workload.needed)
-        known = {m.clique: m.predicted for m in self.measurements if m.predicted is not None and m.clique in wanted}
-        return sum(known.values()) / len(known) if known else None
+    def source(self) -> Source:
+        """The table."""
+        return self.facts.source
+
+    @property
+    def account(self) -> Account:
+        """Of the table, at that time."""
+        return self.facts.account
+
+    @property
+    def domain(self) -> Domain:
+        """Of the columns asked for."""
+        return self.facts.domain
+
+    @property
+    def workload(self) -> Workload:
+        """What the synthetic table is to be good at."""
+        return self.facts.workload
+
+    @property
+    def label(self) -> str:
+        """What the ledger calls it."""
+        return name_of(self.mechanism)
+
+    def measurements(self, rows: float) -> Sequence[PlannedMeasurement]:
+        """The questions that the mechanism would ask of about so many rows."""
+        neighbours = self.account.neighbours
+        return self.mechanism.plan(self.domain, self.workload, neighbours, self.budget.rho, rows)
 
 
-def plan(cursor: Cursor, request: Request, rows: float) -> Plan:
-    """What a request would measure, with which noise; spends nothing and reads no private row.
-
-    Args:
-        cursor: a connection of its own.
-        request: the request.
-        rows: about how many rows the table has, for the rules that depend on it.
-    """
-    resolved = resolve(cursor, request, to_charge=False)
-    rho: Fraction = resolved.budget.rho
-    planned = resolved.mechanism.plan(resolved.domain, resolved.workload, resolved.account.neighbours, rho, rows)
-    _check_planned(planned, resolved)
-    return Plan(resolved, planned, rows)
-
-
-def _check_planned(planned: Sequence[PlannedMeasurement], resolved: Resolved) -> None:
-    """Refuse to show a plan that is not what would be charged: its ρ come from the mechanism.
+def plan_table(request: Request, facts: TableFacts) -> Plan:
+    """What a request is charged for.
 
     Raises:
-        DpsqlError: they are no numbers, or more than the charge.
+        InvalidArgument: ε, δ, the mechanism or an option of it is out of its range.
     """
-    costs = [measurement.rho for measurement in planned]
-    plain = all(type(cost) in (int, float) and 0 <= cost < math.inf for cost in costs)
-    if not plain or sum(costs) > float(resolved.budget.rho) * (1 + 1e-6):
-        raise DpsqlError(
-            f"mechanism {name_of(resolved.mechanism)!r} plans questions that are not within its charge of rho = "
-            f"{float(resolved.budget.rho):.6g}: its plan(…) must say what its run(…) asks"
+    account, domain, workload = facts.account, facts.domain, facts.workload
+    delta = asked_delta(account, request.epsilon, request.delta)
+    order = max((len(clique) for clique in workload.cliques), default=0)
+    known = Facts(account.pure, request.epsilon, request.prior is not None, bool(workload.thresholds), order)
+    mechanism, choice = choose(request.mechanism, request.options, known)
+    questions = declared(mechanism.questions(domain, workload, account.neighbours))
+    budget = price(questions, request.epsilon, delta)
+    canonical = _canonical(request, facts, budget, mechanism)
+    key = hashlib.sha256(canonical.encode()).hexdigest()
+    return Plan(request, facts, key, canonical, mechanism, questions, budget, choice)
+
+
+def check_questions(plan: Plan) -> None:
+    """Refuse a new release that the mechanism cannot make.
+
+    Raises:
+        DpsqlError: a child says what is wrong, and what mends it.
+    """
+    account, mechanism = plan.account, plan.mechanism
+    mechanism.check(plan.domain, plan.workload, account.neighbours)
+    mechanism.check_unit(account.unit_column)
+    mechanism.check_prior(given=plan.request.prior is not None)
+
+
+def check_drawable(plan: Plan) -> None:
+    """Refuse noise that is too wide to be drawn.
+
+    Raises:
+        InvalidArgument: it may be.
+    """
+    check_scale(plan.account.neighbours.cell * math.sqrt(_MOST_QUESTIONS / (2 * plan.budget.rho)))
+
+
+def check_not_drowned(plan: Plan, rows: int) -> None:
+    """Refuse a release of which every count would be noise, where the number of rows is public.
+
+    Raises:
+        InvalidArgument: the least noise of a count is larger than the table.
+    """
+    planned = plan.measurements(max(1, rows))
+    least = min((m.stddev for m in planned if m.stddev), default=0.0)
+    if least > rows > 0:
+        raise InvalidArgument(
+            f"epsilon is {plan.request.epsilon:g}, too small for the {rows} rows of {plan.source.name!r}: the "
+            f"noise of every count would have a standard deviation of {least:.3g} rows or more; dp_plan shows it, and "
+            "max_error there finds the epsilon that is enough"
         )
+
+
+def _canonical(request: Request, facts: TableFacts, budget: Budget, mechanism: Mechanism) -> str:
+    asked: list[Any] = sorted(facts.workload.cliques)
+    asked += sorted([threshold.least, *threshold.clique] for threshold in facts.workload.thresholds)
+    asked += [[identity_of(part), weight] for part, weight in facts.workload.weights]
+    cliques = json.dumps(asked, ensure_ascii=False).encode()
+    return json.dumps(
+        {
+            "source": facts.source.key,
+            "since": facts.account.since,
+            "epsilon": repr(budget.epsilon),
+            "delta": repr(budget.delta),
+            "workload": hashlib.sha256(cliques).hexdigest(),
+            "marginals": len(facts.workload),
+            "mechanism": name_of(mechanism),
+            "options": explicit_options(mechanism),
+            "rows": request.rows,
+            "columns": None if request.columns is None else [a.name for a in (*facts.domain, *facts.domain.excluded)],
+            "prior": facts.prior,
+            "reuse": bool(request.reuse and mechanism.uses_earlier),
+            "release": request.release,
+        },
+        ensure_ascii=False,
+        sort_keys=True,
+    )

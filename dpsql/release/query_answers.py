@@ -1,6 +1,7 @@
 """`dp_query`: a query to its noisy answers, by the path of every release (`dpsql.release.pipeline`).
 
-    resolve   the query to its protected table, its expressions to weights on the declared domain, (ε, δ) to ρ: free
+    look up   the query to its protected table and public ones (`lookup`)
+    plan      (ε, δ) to ρ, the key (`query_plan`); expressions to weights on the declared domain: free
     charge    ρ; the same query at the same ε again finds its stored answers
     measure   one question to the curator: all weights in all groups at once
     publish   keys and answers with their errors, every group of the domain, as a table of the books
@@ -10,21 +11,15 @@ HAVING, ORDER BY, LIMIT and the names of columns are of the answers, so they cha
 
 from __future__ import annotations
 
-import hashlib
-import json
-import math
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import ClassVar, Final, cast
 
 import numpy as np
 
 from dpsql.books import publication
-from dpsql.books.dimensions import load
-from dpsql.books.lineage import Tables
 from dpsql.books.releases import Entry, find_release
 from dpsql.books.store import Books
 from dpsql.core.domain import Domain
@@ -32,32 +27,22 @@ from dpsql.core.marginal import NoiseName
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.frames import length
 from dpsql.engines.protocol import Engine
-from dpsql.engines.registry import find_parts
 from dpsql.engines.source import Source
-from dpsql.errors import DomainTooLarge, DpsqlError, InvalidArgument, InvalidQuery
-from dpsql.evaluation.components import columns_of
-from dpsql.evaluation.evaluate import Evaluated, evaluate
+from dpsql.errors import DomainTooLarge, DpsqlError
+from dpsql.evaluation.evaluate import evaluate
+from dpsql.evaluation.evaluated import Evaluated
 from dpsql.evaluation.lookups import Loaded
 from dpsql.evaluation.result import Result
-from dpsql.evaluation.sandbox import check_syntax, one_scratch
-from dpsql.language.analysis import parse_query
-from dpsql.language.expressions import columns_read, sql_of
+from dpsql.evaluation.sandbox import one_scratch
 from dpsql.language.query import Query
-from dpsql.language.refusal import refuse
-from dpsql.language.size_bounds import check_sizes
-from dpsql.owner.protect import account_of, as_released, domain_of
-from dpsql.privacy.account import Account
-from dpsql.privacy.accounting import Budget
-from dpsql.privacy.linear import linear_scales, linear_variances
-from dpsql.privacy.noise import check_scale
-from dpsql.privacy.pricing import Part, Questions, price
 from dpsql.release.answers_frame import all_groups, answers_frame, as_text
 from dpsql.release.intervals import Noisy
+from dpsql.release.lookup import look_up_again, look_up_query
 from dpsql.release.pipeline import Run
-from dpsql.release.request import asked_delta, check_name
+from dpsql.release.query_plan import QueryPlan, canonical_query, check_mechanism, check_noise, plan_query
+from dpsql.release.request import QueryRequest, check_name
 from dpsql.runtime.process_settings import deep_recursion
 
-_MECHANISMS: Final = ("gaussian", "laplace")
 MOST_SHOWN: Final = 100_000
 """Groups of which expressions of a user's are made, as constants."""
 _KEPT: Final = 64
@@ -65,87 +50,34 @@ _KEPT_CELLS: Final = 200_000
 
 
 @dataclass(frozen=True)
-class QueryRequest:
-    """What an analyst asks. Equal measured parts at equal budgets are the same release.
+class ResolvedQuery(QueryPlan):
+    """A planned query whose expressions are evaluated on the domain, and whether it was charged before.
 
     Attributes:
-        sql: the query.
-        epsilon: what the answers may cost; 0 for what earlier releases tell already.
-        delta: None for the table's; not used with Laplace noise.
-        mechanism: `gaussian` or `laplace`.
-        non_negative: whether counts below 0 are shown as 0.
-        release: a name that tells equal requests apart.
-        search_path: the caller's, for bare names.
-    """
-
-    sql: str
-    epsilon: float
-    delta: float | None = None
-    mechanism: str = "gaussian"
-    non_negative: bool = False
-    release: str = ""
-    search_path: str = ""
-
-
-@dataclass(frozen=True)
-class ResolvedQuery:
-    """A query whose names are found and whose expressions are evaluated on the domain; nothing is charged yet.
-
-    Attributes:
-        request: as asked.
-        key: SHA-256 of the canonical request.
-        canonical: as JSON: what is measured, and at which budget.
-        source: the protected table.
-        account: of the table, at that time.
-        domain: of the columns that the query reads.
-        query: taken apart.
         evaluated: on the domain.
         result: what it shows.
-        budget: what it will cost.
         entry: the release, if it was charged before.
     """
 
-    request: QueryRequest
-    key: str
-    canonical: str
-    source: Source
-    account: Account
-    domain: Domain
-    query: Query
     evaluated: Evaluated
     result: Result
-    budget: Budget
     entry: Entry | None
     by_mechanism: ClassVar[bool] = False
     failure: ClassVar[None] = None
-
-    @property
-    def label(self) -> str:
-        """See `Work.label`."""
-        return f"query ({self.request.mechanism})"
-
-    @property
-    def questions(self) -> Questions:
-        """See `Work.questions`."""
-        return _questions(self.request)
 
     def again(self, cursor: Cursor) -> ResolvedQuery:
         """See `Work.again`; what is published is told as it is, whatever became of the table."""
         books = Books(cursor, self.source.catalog)
         entry = find_release(books, self.key)
         if entry is None or entry.state != "published":
-            self._check_same(cursor, books)
+            self._check_same(cursor)
         return replace(self, entry=entry)
 
-    def _check_same(self, cursor: Cursor, books: Books) -> None:
+    def _check_same(self, cursor: Cursor) -> None:
         """Refuse a query whose table, account, domains or joined tables changed since it was bound."""
-        source = find_parts(cursor, self.source.parts, self.source.parts[:2])
-        account = account_of(books, source)
-        joined = [load(cursor, dimension) for dimension in self.query.scope.dimensions]
-        domain = _domain_of(books, source, self.query)
-        source = as_released(source, domain)
-        now = _canonical(self.request, source, account, domain, self.query, self.budget, joined)
-        if (source, account.neighbours, now) != (self.source, self.account.neighbours, self.canonical):
+        now = look_up_again(cursor, self.request, self.facts)
+        same = now.source == self.source and now.account.neighbours == self.account.neighbours
+        if not same or canonical_query(self.request, now, self.budget) != self.canonical:
             raise DpsqlError("the table or its protection changed since the statement was bound: run it again")
 
     def public_rows(self, cursor: Cursor) -> None:
@@ -178,7 +110,7 @@ class ResolvedQuery:
 
 @deep_recursion()
 def resolve_query(cursor: Cursor, request: QueryRequest, *, to_charge: bool = True) -> ResolvedQuery:
-    """Find and check everything that a query names; free.
+    """Look up, plan and evaluate a query, and check what could not be charged; free.
 
     Args:
         cursor: a connection of its own.
@@ -188,134 +120,19 @@ def resolve_query(cursor: Cursor, request: QueryRequest, *, to_charge: bool = Tr
     Raises:
         DpsqlError: a child says what is wrong, and what mends it.
     """
-    if request.mechanism not in _MECHANISMS:
-        raise InvalidArgument(
-            f"mechanism is {request.mechanism!r}: a query takes {' or '.join(map(repr, _MECHANISMS))} noise"
-        )
+    check_mechanism(request)
     check_name(request.release)
-    query = _parsed(cursor, request)
-    check_sizes(query.trees)  # at once: the rest of what is checked of expressions takes longer
-    source: Source = query.scope.origin
-    books = Books(cursor, source.catalog)
-    account = account_of(books, source)
-    free = request.epsilon == 0
-    delta = asked_delta(account, 1.0 if free else request.epsilon, request.delta)
-    _check_units(account, query)
-    domain = _domain_of(books, source, query)
-    source = as_released(source, domain)
-    budget = (
-        Budget(0.0, delta, Fraction(0), Fraction(0)) if free else price(_questions(request), request.epsilon, delta)
-    )
-    dimensions = [load(cursor, dimension) for dimension in query.scope.dimensions]
-    evaluated, result = _understood(source, domain, query, dimensions)
-    canonical = _canonical(request, source, account, domain, query, budget, dimensions)
-    key = hashlib.sha256(canonical.encode()).hexdigest()
-    entry = find_release(books, key)
-    resolved = ResolvedQuery(request, key, canonical, source, account, domain, query, evaluated, result, budget, entry)
-    if not free:
-        _check_noise(resolved)
-    if entry is None and not free:
-        account.check_kind(budget)
-    if entry is None and to_charge and not free:
-        account.require(budget, "gaussian" if request.mechanism == "gaussian" else None)
-    return resolved
-
-
-def _parsed(cursor: Cursor, request: QueryRequest) -> Query:
-    """The query taken apart; what DuckDB cannot parse either is refused in DuckDB's words.
-
-    Raises:
-        InvalidQuery: see `parse_query`.
-        UnknownName: likewise.
-    """
-    try:
-        return parse_query(request.sql, Tables(cursor, request.search_path))
-    except InvalidQuery:
-        check_syntax(request.sql)
-        raise
-
-
-def _check_noise(resolved: ResolvedQuery) -> None:
-    """Refuse noise that is too wide to be drawn, or to be added to sums in 64 bits."""
-    linear, neighbours = resolved.evaluated.linear, resolved.account.neighbours
-    if resolved.request.mechanism == "laplace":
-        scales = [float(scale) for scale in linear_scales(linear, resolved.budget.rho, neighbours)]
-    else:
-        scales = [math.sqrt(variance) for variance in linear_variances(linear, resolved.budget.rho, neighbours)]
-    check_scale(max(scales, default=0.0))
-
-
-def _questions(request: QueryRequest) -> Questions:
-    """All of ρ goes to one question with Gaussian noise, or all of ε to one with Laplace noise."""
-    if request.mechanism == "gaussian":
-        return Questions.of("gaussian")
-    return Questions.pure(Part("laplace", 1, Fraction(1)))
-
-
-def _domain_of(books: Books, source: Source, query: Query) -> Domain:
-    """The domain of the columns that a query reads; without any, the empty one."""
-    names = {name for tree in query.trees for name in columns_read(tree)}
-    if not names:
-        return Domain(())
-    domain = domain_of(books, source, sorted(names)).inner
-    for attribute in domain:
-        if attribute.of_type.depends_on_session:
-            raise InvalidQuery(
-                f"query: {attribute.name!r} is of type {attribute.type}, whose text and parts depend on the time zone "
-                "of the session: ask about columns of other types"
-            )
-    for tree in query.trees:
-        columns_of(domain, tree)  # refuses excluded columns
-    return domain
-
-
-def _check_units(account: Account, query: Query) -> None:
-    """Refuse count(DISTINCT …) of anything but the table's privacy unit."""
-    for aggregate in query.aggregates:
-        column = aggregate.argument
-        if aggregate.kind != "units" or column is None or column.name == account.unit_column:
-            continue
-        if account.unit_column is None:
-            reason = f"rows of {account.source!r} are units of their own, so DISTINCT values cannot be counted"
-            refuse(column, reason, "count groups instead: GROUP BY the column")
-        instead = f"say count(DISTINCT {account.unit_column}), or count groups: GROUP BY the column"
-        refuse(column, "DISTINCT values are counted of the privacy unit only", instead)
-
-
-def _canonical(
-    request: QueryRequest,
-    source: Source,
-    account: Account,
-    domain: Domain,
-    query: Query,
-    budget: Budget,
-    dimensions: Sequence[Loaded],
-) -> str:
-    asked = {
-        "keys": [sql_of(tree) for tree in query.keys],
-        "sets": query.sets,
-        "filters": sorted(map(sql_of, query.filters)),
-        "aggregates": [
-            [a.kind, None if a.argument is None else sql_of(a.argument), sorted(map(sql_of, a.filters))]
-            for a in query.aggregates
-        ],
-        "domain": hashlib.sha256(domain.to_json().encode()).hexdigest(),
-        "types": [[column.name, column.type] for column in source.columns if column.name in domain.by_name],
-        "joined": [[loaded.dimension.name, loaded.digest] for loaded in dimensions],
-    }
-    return json.dumps(
-        {
-            "source": source.key,
-            "since": account.since,
-            "query": asked,
-            "epsilon": repr(budget.epsilon),
-            "delta": repr(budget.delta),
-            "mechanism": request.mechanism,
-            "release": request.release,
-        },
-        ensure_ascii=False,
-        sort_keys=True,
-    )
+    facts, joined = look_up_query(cursor, request)
+    planned = plan_query(request, facts)
+    evaluated, result = _understood(facts.source, facts.domain, facts.query, joined)
+    entry = find_release(Books(cursor, facts.source.catalog), planned.key)
+    if not planned.is_free:
+        check_noise(planned, evaluated.linear)
+    if entry is None and not planned.is_free:
+        planned.account.check_kind(planned.budget)
+        if to_charge:
+            planned.account.require(planned.budget, "gaussian" if request.mechanism == "gaussian" else None)
+    return ResolvedQuery(**vars(planned), evaluated=evaluated, result=result, entry=entry)
 
 
 def _try_out(query: Query, evaluated: Evaluated, result: Result) -> None:

@@ -1,139 +1,183 @@
-"""`dp_plan` of a query: how far off its answers would be, and the least ε that is enough; it spends nothing."""
+"""The plan of a query: from what was looked up to what is charged. Pure: no database, nothing private.
+
+facts     the query taken apart, its table, account and domain, and which public tables it joins (`lookup`)
+plan      (ε, δ) to ρ, the canonical request and its key
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
 
-import numpy as np
-
-from dpsql.engines.duckdb.cursors import Cursor
+from dpsql.core.domain import Domain
+from dpsql.core.linear_query import LinearQuery
+from dpsql.engines.source import Source
 from dpsql.errors import InvalidArgument
-from dpsql.evaluation.weights import weights_of
-from dpsql.language.query import Aggregate
+from dpsql.language.expressions import sql_of
+from dpsql.language.query import Query
+from dpsql.privacy.account import Account
+from dpsql.privacy.accounting import Budget
 from dpsql.privacy.linear import linear_scales, linear_variances
-from dpsql.release.answers_frame import range_of
-from dpsql.release.intervals import Noisy, least_count, ratio, reach_of
-from dpsql.release.query_answers import QueryRequest, ResolvedQuery, resolve_query
-from dpsql.runtime.process_settings import deep_recursion
+from dpsql.privacy.noise import check_scale
+from dpsql.privacy.pricing import Part, Questions, price
+from dpsql.release.request import QueryRequest, asked_delta
+
+_MECHANISMS: Final = ("gaussian", "laplace")
 
 
 @dataclass(frozen=True)
-class PlannedAnswer:
-    """What one aggregate of a query would cost and be off.
+class QueryFacts:
+    """What a query names, looked up: public facts, and all that a plan depends on.
 
     Attributes:
-        aggregate: the query's own text.
-        stddev: of the noise of each group, in the aggregate's unit; of an average its standard error, which depends
-            on the groups' sizes.
-        reach: half the 95 % interval. An average has none where the noise leaves it NULL.
-        note: what the two are, for people.
+        source: the protected table, its columns in the types in which they come out.
+        account: of the table, at that time.
+        domain: of the columns that the query reads.
+        query: taken apart.
+        joined: names and digests of the contents of the public tables that it joins.
     """
 
-    aggregate: str
-    stddev: float | None
-    reach: float | None
-    note: str
+    source: Source
+    account: Account
+    domain: Domain
+    query: Query
+    joined: tuple[tuple[str, str], ...] = ()
 
 
-@deep_recursion()
-def plan_answers(resolved: ResolvedQuery, assume_rows: int) -> list[PlannedAnswer]:
-    """How noisy the answers of a query would be; reads no private row.
+@dataclass(frozen=True)
+class QueryPlan:
+    """What a query will be charged for.
 
-    Args:
-        resolved: the query.
-        assume_rows: about how many rows the table has, spread evenly over the groups: averages depend on that.
+    Attributes:
+        request: as asked.
+        facts: what it names.
+        key: SHA-256 of the canonical request.
+        canonical: as JSON: what is measured, and at which budget.
+        budget: what it will cost; ρ is 0 where the query is answered from what earlier releases measured.
     """
-    linear, query, evaluated = resolved.evaluated.linear, resolved.query, resolved.evaluated
-    neighbours, laplace = resolved.account.neighbours, resolved.request.mechanism == "laplace"
-    if laplace:
-        spread = [math.sqrt(2) * float(b) for b in linear_scales(linear, resolved.budget.rho, neighbours)]
-    else:
-        spread = [math.sqrt(v) for v in linear_variances(linear, resolved.budget.rho, neighbours)]
-    _, made_of = weights_of(query.aggregates)
-    groups = max(int(alive.sum()) for alive in evaluated.present)  # of the finest grouping set
-    planned = []
-    for aggregate, parts in zip(query.aggregates, made_of, strict=True):
-        known = [Noisy(np.zeros(1, np.int64), spread[part], resolved.request.mechanism) for part in parts]
-        unit, text = float(evaluated.units[parts[0]]), _text_of(aggregate)
-        if aggregate.kind == "avg":
-            rows = max(1, round(assume_rows / max(1, groups)))
-            planned.append(_planned_average(text, known, unit, range_of(evaluated, parts), rows))
-        else:
-            reach = float(reach_of(known[0], unit))
-            planned.append(PlannedAnswer(text, spread[parts[0]] * unit, reach, f"95 % interval ± {reach:.4g}"))
-    return planned
+
+    request: QueryRequest
+    facts: QueryFacts
+    key: str
+    canonical: str
+    budget: Budget
+
+    @property
+    def source(self) -> Source:
+        """The protected table."""
+        return self.facts.source
+
+    @property
+    def account(self) -> Account:
+        """Of the table, at that time."""
+        return self.facts.account
+
+    @property
+    def domain(self) -> Domain:
+        """Of the columns that the query reads."""
+        return self.facts.domain
+
+    @property
+    def query(self) -> Query:
+        """Taken apart."""
+        return self.facts.query
+
+    @property
+    def label(self) -> str:
+        """What the ledger calls it."""
+        return f"query ({self.request.mechanism})"
+
+    @property
+    def questions(self) -> Questions:
+        """What it asks the curator."""
+        return _questions(self.request)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it is answered from what earlier releases measured."""
+        return self.request.epsilon == 0
 
 
-def _planned_average(
-    text: str, known: Sequence[Noisy], unit: float, bounds: tuple[float, float], rows: int
-) -> PlannedAnswer:
-    """An average of groups of so many rows whose values are the farthest from 0, where its error is the largest."""
-    farthest = max(bounds, key=abs)
-    over = replace(known[0], values=np.full(1, rows * farthest / unit))
-    under = replace(known[1], values=np.full(1, rows))
-    found = ratio(over, under, unit, (-math.inf, math.inf))
-    reach = float((found.high - found.low)[0] / 2)
-    null = (
-        f"NULL where it is as wide as {bounds[0]:.4g} to {bounds[1]:.4g} or the count is below {least_count(under):.4g}"
-    )
-    if not reach < (bounds[1] - bounds[0]) / 2 and bounds[0] < bounds[1]:
-        return PlannedAnswer(
-            text,
-            None,
-            None,
-            f"nothing is known at {rows} rows a group; {null}: give more epsilon, or ask for fewer groups",
+def check_mechanism(request: QueryRequest) -> None:
+    """Refuse noise that no query has.
+
+    Raises:
+        InvalidArgument: it is another word.
+    """
+    if request.mechanism not in _MECHANISMS:
+        raise InvalidArgument(
+            f"mechanism is {request.mechanism!r}: a query takes {' or '.join(map(repr, _MECHANISMS))} noise"
         )
-    return PlannedAnswer(
-        text, float(found.stderr[0]), reach, f"95 % interval ± {reach:.4g} at {rows} rows a group; {null}"
+
+
+def delta_of(request: QueryRequest, account: Account) -> float:
+    """The δ of a request.
+
+    Raises:
+        InvalidArgument: ε or δ is out of its range.
+    """
+    return asked_delta(account, request.epsilon or 1.0, request.delta)
+
+
+def plan_query(request: QueryRequest, facts: QueryFacts) -> QueryPlan:
+    """What a query is charged for.
+
+    Raises:
+        InvalidArgument: ε or δ is out of its range.
+    """
+    delta = delta_of(request, facts.account)
+    free = Budget(0.0, delta, Fraction(0), Fraction(0))
+    budget = free if request.epsilon == 0 else price(_questions(request), request.epsilon, delta)
+    canonical = canonical_query(request, facts, budget)
+    return QueryPlan(request, facts, hashlib.sha256(canonical.encode()).hexdigest(), canonical, budget)
+
+
+def _questions(request: QueryRequest) -> Questions:
+    """All of ρ goes to one question with Gaussian noise, or all of ε to one with Laplace noise."""
+    if request.mechanism == "gaussian":
+        return Questions.of("gaussian")
+    return Questions.pure(Part("laplace", 1, Fraction(1)))
+
+
+def check_noise(plan: QueryPlan, linear: LinearQuery) -> None:
+    """Refuse noise that is too wide to be drawn, or to be added to sums in 64 bits."""
+    neighbours = plan.account.neighbours
+    if plan.request.mechanism == "laplace":
+        scales = [float(scale) for scale in linear_scales(linear, plan.budget.rho, neighbours)]
+    else:
+        scales = [math.sqrt(variance) for variance in linear_variances(linear, plan.budget.rho, neighbours)]
+    check_scale(max(scales, default=0.0))
+
+
+def canonical_query(request: QueryRequest, facts: QueryFacts, budget: Budget) -> str:
+    """What is measured and at which budget, as JSON; equal texts are the same release."""
+    query = facts.query
+    asked = {
+        "keys": [sql_of(tree) for tree in query.keys],
+        "sets": query.sets,
+        "filters": sorted(map(sql_of, query.filters)),
+        "aggregates": [
+            [a.kind, None if a.argument is None else sql_of(a.argument), sorted(map(sql_of, a.filters))]
+            for a in query.aggregates
+        ],
+        "domain": hashlib.sha256(facts.domain.to_json().encode()).hexdigest(),
+        "types": [[column.name, column.type] for column in facts.source.columns if column.name in facts.domain.by_name],
+        "joined": [[name, digest] for name, digest in facts.joined],
+    }
+    return json.dumps(
+        {
+            "source": facts.source.key,
+            "since": facts.account.since,
+            "query": asked,
+            "epsilon": repr(budget.epsilon),
+            "delta": repr(budget.delta),
+            "mechanism": request.mechanism,
+            "release": request.release,
+        },
+        ensure_ascii=False,
+        sort_keys=True,
     )
-
-
-def _text_of(aggregate: Aggregate) -> str:
-    argument = "*" if aggregate.argument is None else aggregate.argument.sql(dialect="duckdb")
-    kind, argument = ("count", f"DISTINCT {argument}") if aggregate.kind == "units" else (aggregate.kind, argument)
-    where = " AND ".join(tree.sql(dialect="duckdb") for tree in aggregate.filters)
-    return f"{kind}({argument})" + (f" WHERE {where}" if where else "")
-
-
-def least_epsilon(cursor: Cursor, request: QueryRequest, max_error: float, assume_rows: int) -> float:
-    """The smallest ε, rounded up to three digits, at which no 95 % interval exceeds ± max_error.
-
-    Args:
-        cursor: a connection of its own.
-        request: the query; its epsilon is not used.
-        max_error: in the unit of each aggregate.
-        assume_rows: see `plan_answers`.
-
-    Raises:
-        InvalidArgument: it is not positive, or no ε is enough.
-    """
-    if not 0 < max_error < math.inf:
-        raise InvalidArgument(f"max_error is {max_error:g}: give half the width of the intervals wanted")
-
-    def off(epsilon: float) -> float:
-        resolved = resolve_query(cursor, replace(request, epsilon=epsilon), to_charge=False)
-        planned = plan_answers(resolved, assume_rows)
-        return max(math.inf if answer.reach is None else answer.reach for answer in planned)
-
-    return smallest(off, max_error)
-
-
-def smallest(error: Callable[[float], float], most: float) -> float:
-    """The smallest ε, rounded up to three digits, whose error is at most `most`; the error falls with ε.
-
-    Raises:
-        InvalidArgument: none up to 1,000 is enough.
-
-    >>> smallest(lambda epsilon: 3 / epsilon, 2.0)
-    1.5
-    """
-    low, high = 1e-4, 1000.0
-    if error(high) > most:
-        raise InvalidArgument(f"max_error is {most:g}, which no epsilon up to {high:g} reaches: ask for less")
-    while high / low > 1 + 1e-7:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if error(middle) <= most else (middle, high)
-    digits = 2 - math.floor(math.log10(high))
-    return math.ceil(round(high * 10.0**digits, 4)) / 10.0**digits

@@ -1,4 +1,4 @@
-"""What an analyst asks for: a synthetic table."""
+"""What people ask for: a synthetic table, the answers of a query, the domain of a column."""
 
 from __future__ import annotations
 
@@ -48,6 +48,56 @@ class Request:
     reuse: bool = True
     release: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
+    search_path: str = ""
+
+
+@dataclass(frozen=True)
+class QueryRequest:
+    """What an analyst asks. Equal measured parts at equal budgets are the same release.
+
+    Attributes:
+        sql: the query.
+        epsilon: what the answers may cost; 0 for what earlier releases tell already.
+        delta: None for the table's; not used with Laplace noise.
+        mechanism: `gaussian` or `laplace`.
+        non_negative: whether counts below 0 are shown as 0.
+        release: a name that tells equal requests apart.
+        search_path: the caller's, for bare names.
+    """
+
+    sql: str
+    epsilon: float
+    delta: float | None = None
+    mechanism: str = "gaussian"
+    non_negative: bool = False
+    release: str = ""
+    search_path: str = ""
+
+
+@dataclass(frozen=True)
+class DiscoveryRequest:
+    """What an owner asks.
+
+    Attributes:
+        table, column: the column to discover.
+        epsilon: what it may cost.
+        delta: None for the table's for bins, a tenth of it for values.
+        lower, upper: public bounds, for bins; both None for values.
+        bins: how many, at most.
+        nulls: whether NULL has a cell; None unless the column is NOT NULL.
+        other: the value that stands for all others.
+        search_path: the caller's, for bare names.
+    """
+
+    table: str
+    column: str
+    epsilon: float
+    delta: float | None = None
+    lower: Any = None
+    upper: Any = None
+    bins: int | None = None
+    nulls: bool | None = None
+    other: Any = None
     search_path: str = ""
 
 

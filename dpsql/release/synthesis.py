@@ -1,15 +1,12 @@
 """`dp_synthesize`: a request to a synthetic table, by the path of every release (`dpsql.release.pipeline`).
 
-resolve   the table, its account and domain, the workload, the mechanism, (ε, δ) to ρ: from the catalogue and the
-          books only, so binding a statement is free
+look up   the table, its account, domain and workload: from the catalogue and the books only (`lookup`)
+plan      the mechanism, (ε, δ) to ρ, the key (`plan`); so binding a statement is free
 make      the mechanism asks the curator and fits a model; its rows are a table of the books
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
@@ -19,72 +16,35 @@ import numpy as np
 import dpsql.mechanisms  # noqa: F401 - registers them
 from dpsql.books import accounts, journal, publication
 from dpsql.books.facts import constraints
-from dpsql.books.lineage import Tables
 from dpsql.books.priors import find_prior, load_prior
 from dpsql.books.releases import Entry, find_release, no_rows
 from dpsql.books.store import Books
 from dpsql.core.domain import Domain
 from dpsql.core.prior import Prior
-from dpsql.core.threshold import identity_of
-from dpsql.core.workload import Workload
 from dpsql.engines.duckdb.cursors import Cursor
-from dpsql.engines.duckdb.names import current_schema
 from dpsql.engines.protocol import Engine
-from dpsql.engines.registry import find_source
-from dpsql.engines.source import Source
-from dpsql.errors import DpsqlError, InvalidArgument, InvalidWorkload
+from dpsql.errors import DpsqlError
 from dpsql.evaluation.constraints import find_allowed, refuse_impossible, settle_bins
 from dpsql.evaluation.decode import released_columns
-from dpsql.evaluation.sandbox import check_syntax
 from dpsql.evidence.earlier_releases import consistent
 from dpsql.evidence.occupied import Occupied, occupied
-from dpsql.language.workloads import EXPECTED, is_shorthand, parse_workload
-from dpsql.mechanisms.auto import Facts, choose
-from dpsql.mechanisms.base import Mechanism, explicit_options, name_of
 from dpsql.models.model import Model
-from dpsql.owner.protect import account_of, as_released, domain_of
-from dpsql.privacy.account import Account
-from dpsql.privacy.accounting import Budget
-from dpsql.privacy.noise import check_scale
-from dpsql.privacy.pricing import Questions, declared, price
-from dpsql.release.drawing import check_rows_fit, coded, rows_to_draw
+from dpsql.release.drawing import coded, rows_to_draw
+from dpsql.release.lookup import look_up_table
 from dpsql.release.pipeline import Run
-from dpsql.release.request import Request, asked_delta, check_name, check_rows
-
-_MOST_QUESTIONS: Final = 10**6  # that share a charge equally, with noise that can still be drawn
+from dpsql.release.plan import Plan, check_drawable, check_not_drowned, check_questions, plan_table
+from dpsql.release.request import Request, check_name, check_rows
 
 
 @dataclass(frozen=True)
-class Resolved:
-    """A request whose names are found and whose numbers are checked; nothing is charged yet.
+class Resolved(Plan):
+    """A planned synthetic table, and whether it was charged before.
 
     Attributes:
-        request: as asked.
-        key: SHA-256 of the canonical request.
-        canonical: the canonical request as JSON; holds nothing that depends on rows.
-        source: the table.
-        account: of the table, at that time.
-        domain: of the columns asked for.
-        workload: parsed.
-        mechanism: with its options.
-        questions: that it declares.
-        budget: what they cost.
         entry: the release, if it was charged before.
-        choice: why `auto` chose the mechanism; empty where the request names it.
     """
 
-    request: Request
-    key: str
-    canonical: str
-    source: Source
-    account: Account
-    domain: Domain
-    workload: Workload
-    mechanism: Mechanism
-    questions: Questions
-    budget: Budget
     entry: Entry | None
-    choice: str = ""
 
     by_mechanism: ClassVar[bool] = True
     failure: ClassVar[None] = None
@@ -93,11 +53,6 @@ class Resolved:
     def is_published(self) -> bool:
         """Whether the release was made before."""
         return self.entry is not None and self.entry.state == "published"
-
-    @property
-    def label(self) -> str:
-        """See `Work.label`."""
-        return name_of(self.mechanism)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -142,7 +97,7 @@ class Resolved:
             rows = int(counter.marginal(()).counts[0])
             counter.close()
             self.mechanism.check_public_rows(self.domain, self.workload, neighbours, self.budget.rho, rows)
-            _check_not_drowned(self, rows)
+            check_not_drowned(self, rows)
 
     def counted(self, entry: Entry) -> Domain:
         """See `Work.counted`: as it was when it was charged."""
@@ -193,25 +148,8 @@ class Resolved:
 _CHANGED: Final = {"earlier": "what earlier releases measured contradicts this one, so the table changed: left out"}
 
 
-def _check_not_drowned(resolved: Resolved, rows: int) -> None:
-    """Refuse a release of which every count would be noise, where the number of rows is public.
-
-    Raises:
-        InvalidArgument: the least noise of a count is larger than the table.
-    """
-    rho, neighbours = resolved.budget.rho, resolved.account.neighbours
-    planned = resolved.mechanism.plan(resolved.domain, resolved.workload, neighbours, rho, max(1, rows))
-    least = min((m.stddev for m in planned if m.stddev), default=0.0)
-    if least > rows > 0:
-        raise InvalidArgument(
-            f"epsilon is {resolved.request.epsilon:g}, too small for the {rows} rows of {resolved.source.name!r}: the "
-            f"noise of every count would have a standard deviation of {least:.3g} rows or more; dp_plan shows it, and "
-            "max_error there finds the epsilon that is enough"
-        )
-
-
 def resolve(cursor: Cursor, request: Request, *, to_charge: bool = True) -> Resolved:
-    """Find and check everything that a request names; free.
+    """Look up and plan a request, and check what could not be charged; free.
 
     Args:
         cursor: a connection of its own.
@@ -223,87 +161,24 @@ def resolve(cursor: Cursor, request: Request, *, to_charge: bool = True) -> Reso
     """
     check_rows(request.rows)
     check_name(request.release)
-    source = find_source(cursor, request.table, request.search_path)
-    books = Books(cursor, source.catalog)
-    account = account_of(books, source)
-    delta = asked_delta(account, request.epsilon, request.delta)
-    domain = domain_of(books, source, request.columns)
-    check_rows_fit(request.rows, domain)
-    source = as_released(source, domain)
-    tables = Tables(cursor, request.search_path, source)
-    workload = _workload_of(request, source, domain, tables).ordered()
-    order = max((len(clique) for clique in workload.cliques), default=0)
-    facts = Facts(account.pure, request.epsilon, request.prior is not None, bool(workload.thresholds), order)
-    mechanism, choice = choose(request.mechanism, request.options, facts)
-    questions = declared(mechanism.questions(domain, workload, account.neighbours))
-    budget = price(questions, request.epsilon, delta)
-    catalog, schema = current_schema(cursor, request.search_path)
-    prior = None if request.prior is None else (catalog, schema, request.prior)[catalog == source.catalog :]
-    canonical = _canonical(request, source, account, budget, domain, workload, mechanism, prior)
-    key = hashlib.sha256(canonical.encode()).hexdigest()
-    entry = find_release(books, key)
+    planned = plan_table(request, look_up_table(cursor, request))
+    books = Books(cursor, planned.source.catalog)
+    entry = find_release(books, planned.key)
     if entry is None:
-        mechanism.check(domain, workload, account.neighbours)
-        mechanism.check_unit(account.unit_column)
-        mechanism.check_prior(given=request.prior is not None)
-        if request.prior is not None:
-            find_prior(cursor, request.prior, request.search_path, source, domain)
-        refuse_impossible(source, domain, constraints(books, source.key))
-    check_scale(account.neighbours.cell * math.sqrt(_MOST_QUESTIONS / (2 * budget.rho)))
+        check_questions(planned)
+        _check_public_facts(cursor, books, planned)
+    check_drawable(planned)
     if entry is None:
-        account.check_kind(budget)
+        planned.account.check_kind(planned.budget)
     if entry is None and to_charge:
         books.check_writable()
-        account.require(budget, questions.conversion)
-    return Resolved(
-        request, key, canonical, source, account, domain, workload, mechanism, questions, budget, entry, choice
-    )
+        planned.account.require(planned.budget, planned.questions.conversion)
+    return Resolved(**vars(planned), entry=entry)
 
 
-def _workload_of(request: Request, source: Source, domain: Domain, tables: Tables) -> Workload:
-    """What a request's workload asks for; what DuckDB cannot parse either is refused in DuckDB's words, as a query is.
-
-    Raises:
-        InvalidWorkload: see `parse_workload`.
-    """
-    try:
-        return parse_workload(request.workload, source.parts, domain, tables)
-    except InvalidWorkload:
-        if request.workload and not is_shorthand(request.workload):
-            check_syntax(request.workload, "workload", InvalidWorkload, EXPECTED)
-        raise
-
-
-def _canonical(
-    request: Request,
-    source: Source,
-    account: Account,
-    budget: Budget,
-    domain: Domain,
-    workload: Workload,
-    mechanism: Mechanism,
-    prior: tuple[str, ...] | None,
-) -> str:
-    asked: list[Any] = sorted(workload.cliques)
-    asked += sorted([threshold.least, *threshold.clique] for threshold in workload.thresholds)
-    asked += [[identity_of(part), weight] for part, weight in workload.weights]
-    cliques = json.dumps(asked, ensure_ascii=False).encode()
-    return json.dumps(
-        {
-            "source": source.key,
-            "since": account.since,
-            "epsilon": repr(budget.epsilon),
-            "delta": repr(budget.delta),
-            "workload": hashlib.sha256(cliques).hexdigest(),
-            "marginals": len(workload),
-            "mechanism": name_of(mechanism),
-            "options": explicit_options(mechanism),
-            "rows": request.rows,
-            "columns": None if request.columns is None else [a.name for a in (*domain, *domain.excluded)],
-            "prior": prior,
-            "reuse": bool(request.reuse and mechanism.uses_earlier),
-            "release": request.release,
-        },
-        ensure_ascii=False,
-        sort_keys=True,
-    )
+def _check_public_facts(cursor: Cursor, books: Books, planned: Plan) -> None:
+    """Refuse a prior that is not public, and constraints that no row meets."""
+    request, source, domain = planned.request, planned.source, planned.domain
+    if request.prior is not None:
+        find_prior(cursor, request.prior, request.search_path, source, domain)
+    refuse_impossible(source, domain, constraints(books, source.key))

@@ -23,6 +23,7 @@ PLANTED = {
     "jax": ("models/relaxed.py", "import jax"),
     "sqlglot": ("release/pipeline.py", "import sqlglot"),
     "Rows are reached through the Engine protocol": ("owner/protect.py", "import dpsql.engines.duckdb.counting"),
+    "Plans are made without a database": ("release/plan.py", "import dpsql.engines.duckdb.frames"),
     "What is computed from noisy answers": ("strategy/allocation.py", "import dpsql.engines.duckdb.counting"),
 }
 """For each contract of `pyproject.toml`, by how its name begins, an import that it must not let pass."""

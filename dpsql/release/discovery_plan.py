@@ -1,0 +1,123 @@
+"""The plan of a discovery: from what was looked up to what is charged. Pure: no database, nothing private.
+
+facts     the table, its account, the column and the public bounds between which edges lie (`lookup`)
+plan      (ε, δ) to ρ and δ′, the canonical request and its key
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final
+
+from dpsql.core.domain import Attribute, Domain
+from dpsql.engines.source import Column, Source
+from dpsql.errors import InvalidArgument
+from dpsql.privacy.account import Account
+from dpsql.privacy.accounting import Budget, check_delta
+from dpsql.privacy.pricing import Questions, price
+from dpsql.release.request import DiscoveryRequest
+
+_QUESTIONS: Final = Questions.of("gaussian")
+_DEFAULT_PART: Final = 10  # of the table's δ, one discovery of values takes a tenth by default
+
+
+@dataclass(frozen=True)
+class DiscoveryFacts:
+    """What a discovery names, looked up: public facts, and all that a plan depends on.
+
+    Attributes:
+        source: the protected table.
+        account: of the table, at that time.
+        column: to discover.
+        whole: the range in one bin for each that is wanted, of equal width; None for values.
+        nullable, other: of the domain.
+    """
+
+    source: Source
+    account: Account
+    column: Column
+    whole: Attribute | None
+    nullable: bool
+    other: str | None
+
+
+@dataclass(frozen=True)
+class DiscoveryPlan:
+    """What a discovery will be charged for.
+
+    Attributes:
+        request: as asked.
+        facts: what it names.
+        key: SHA-256 of the canonical request.
+        canonical: as JSON.
+        budget: what it will cost.
+        failure: δ′, but for which it does.
+    """
+
+    request: DiscoveryRequest
+    facts: DiscoveryFacts
+    key: str
+    canonical: str
+    budget: Budget
+    failure: float
+    domain: ClassVar[Domain] = Domain(())
+    questions: ClassVar[Questions] = _QUESTIONS
+
+    @property
+    def source(self) -> Source:
+        """The protected table."""
+        return self.facts.source
+
+    @property
+    def account(self) -> Account:
+        """Of the table, at that time."""
+        return self.facts.account
+
+    @property
+    def label(self) -> str:
+        """What the ledger calls it."""
+        return "discover (values)" if self.facts.whole is None else "discover (bins)"
+
+
+def plan_discovery(request: DiscoveryRequest, facts: DiscoveryFacts) -> DiscoveryPlan:
+    """What a discovery is charged for.
+
+    Raises:
+        InvalidArgument: ε or δ is out of its range, or the table promises pure ε.
+    """
+    budget, failure = _cost(request, facts.account, of_values=facts.whole is None)
+    canonical = _canonical(request, facts, budget)
+    return DiscoveryPlan(request, facts, hashlib.sha256(canonical.encode()).hexdigest(), canonical, budget, failure)
+
+
+def _cost(request: DiscoveryRequest, account: Account, *, of_values: bool) -> tuple[Budget, float]:
+    """ρ for (ε, δ), and δ′: half of δ where values are discovered, which are (ε, δ/2)-DP but for δ/2."""
+    if account.pure:
+        raise InvalidArgument(
+            f"{account.source} promises pure epsilon (delta 0), which no discovery does: declare the domain, with "
+            "\"values\" := […], lower := … and upper := …, or reference := 'table.column'"
+        )
+    if not of_values:
+        return price(_QUESTIONS, request.epsilon, account.delta if request.delta is None else request.delta), 0.0
+    delta = check_delta(account.delta / _DEFAULT_PART if request.delta is None else request.delta)
+    return replace(price(_QUESTIONS, request.epsilon, delta / 2), delta=delta), delta / 2
+
+
+def _canonical(request: DiscoveryRequest, facts: DiscoveryFacts, budget: Budget) -> str:
+    whole = facts.whole
+    return json.dumps(
+        {
+            "source": facts.source.key,
+            "since": facts.account.since,
+            "discover": [facts.column.name, facts.column.type],
+            "range": None if whole is None else [repr(whole.ticks[0]), repr(whole.ticks[-1]), whole.regular],
+            "nullable": facts.nullable,
+            "other": facts.other,
+            "epsilon": repr(request.epsilon),
+            "delta": repr(budget.delta),
+        },
+        ensure_ascii=False,
+        sort_keys=True,
+    )

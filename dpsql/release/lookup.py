@@ -1,0 +1,219 @@
+"""What a request names, looked up in the catalogue, the books and public tables: facts for a plan. No private row.
+
+Nothing is decided here but what can be refused early: an ε that no plan takes is refused before domains are looked up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from dpsql.books.dimensions import load
+from dpsql.books.lineage import Tables
+from dpsql.books.store import Books
+from dpsql.core.column_types import column_type, kind_of, lists_members, public_type
+from dpsql.core.domain import Attribute, Domain
+from dpsql.core.workload import Workload
+from dpsql.engines.duckdb.cursors import Cursor
+from dpsql.engines.duckdb.declare import automatic, declare_bins
+from dpsql.engines.duckdb.names import current_schema
+from dpsql.engines.duckdb.ticks import canonical
+from dpsql.engines.registry import find_parts, find_source
+from dpsql.engines.source import Column, Source
+from dpsql.errors import InvalidArgument, InvalidQuery, InvalidWorkload
+from dpsql.evaluation.components import columns_of
+from dpsql.evaluation.lookups import Loaded
+from dpsql.evaluation.sandbox import check_syntax
+from dpsql.language.analysis import parse_query
+from dpsql.language.expressions import columns_read
+from dpsql.language.query import Query
+from dpsql.language.refusal import refuse
+from dpsql.language.size_bounds import check_sizes
+from dpsql.language.workloads import EXPECTED, is_shorthand, parse_workload
+from dpsql.owner.protect import account_of, as_released, check_stored, domain_of
+from dpsql.privacy.account import Account
+from dpsql.release.discovery_plan import DiscoveryFacts
+from dpsql.release.drawing import check_rows_fit
+from dpsql.release.plan import TableFacts
+from dpsql.release.query_plan import QueryFacts, delta_of
+from dpsql.release.request import DiscoveryRequest, QueryRequest, Request, asked_delta
+
+_USUAL_BINS: Final = 20
+_MOST_BINS: Final = 1000
+
+
+# --- a synthetic table ------------------------------------------------------------------------------------------------
+
+
+def look_up_table(cursor: Cursor, request: Request) -> TableFacts:
+    """The table, its account, domain and workload.
+
+    Raises:
+        DpsqlError: a child says what is not there, and what mends it.
+    """
+    source = find_source(cursor, request.table, request.search_path)
+    books = Books(cursor, source.catalog)
+    account = account_of(books, source)
+    asked_delta(account, request.epsilon, request.delta)
+    domain = domain_of(books, source, request.columns)
+    check_rows_fit(request.rows, domain)
+    source = as_released(source, domain)
+    tables = Tables(cursor, request.search_path, source)
+    workload = _workload_of(request, source, domain, tables).ordered()
+    return TableFacts(source, account, domain, workload, _name_of_prior(cursor, request, source))
+
+
+def _name_of_prior(cursor: Cursor, request: Request, source: Source) -> tuple[str, ...] | None:
+    """The names that lead to the request's prior; see `TableFacts`."""
+    if request.prior is None:
+        return None
+    catalog, schema = current_schema(cursor, request.search_path)
+    return (catalog, schema, request.prior)[catalog == source.catalog :]
+
+
+def _workload_of(request: Request, source: Source, domain: Domain, tables: Tables) -> Workload:
+    """What a request's workload asks for; what DuckDB cannot parse either is refused in DuckDB's words, as a query is.
+
+    Raises:
+        InvalidWorkload: see `parse_workload`.
+    """
+    try:
+        return parse_workload(request.workload, source.parts, domain, tables)
+    except InvalidWorkload:
+        if request.workload and not is_shorthand(request.workload):
+            check_syntax(request.workload, "workload", InvalidWorkload, EXPECTED)
+        raise
+
+
+# --- a query ----------------------------------------------------------------------------------------------------------
+
+
+def look_up_query(cursor: Cursor, request: QueryRequest) -> tuple[QueryFacts, list[Loaded]]:
+    """The query taken apart, its table, account and domain, and the rows of the public tables that it joins.
+
+    Raises:
+        DpsqlError: a child says what is wrong, and what mends it.
+    """
+    query = _parsed(cursor, request)
+    check_sizes(query.trees)  # at once: the rest of what is checked of expressions takes longer
+    return _facts_of(cursor, request, query, query.scope.origin)
+
+
+def look_up_again(cursor: Cursor, request: QueryRequest, facts: QueryFacts) -> QueryFacts:
+    """The same facts as they are now, of a query that was taken apart before."""
+    source = find_parts(cursor, facts.source.parts, facts.source.parts[:2])
+    return _facts_of(cursor, request, facts.query, source)[0]
+
+
+def _facts_of(cursor: Cursor, request: QueryRequest, query: Query, source: Source) -> tuple[QueryFacts, list[Loaded]]:
+    books = Books(cursor, source.catalog)
+    account = account_of(books, source)
+    delta_of(request, account)
+    _check_units(account, query)
+    domain = _domain_of(books, source, query)
+    joined = [load(cursor, dimension) for dimension in query.scope.dimensions]
+    told = tuple((loaded.dimension.name, loaded.digest) for loaded in joined)
+    return QueryFacts(as_released(source, domain), account, domain, query, told), joined
+
+
+def _parsed(cursor: Cursor, request: QueryRequest) -> Query:
+    """The query taken apart; what DuckDB cannot parse either is refused in DuckDB's words.
+
+    Raises:
+        InvalidQuery: see `parse_query`.
+        UnknownName: likewise.
+    """
+    try:
+        return parse_query(request.sql, Tables(cursor, request.search_path))
+    except InvalidQuery:
+        check_syntax(request.sql)
+        raise
+
+
+def _domain_of(books: Books, source: Source, query: Query) -> Domain:
+    """The domain of the columns that a query reads; without any, the empty one."""
+    names = {name for tree in query.trees for name in columns_read(tree)}
+    if not names:
+        return Domain(())
+    domain = domain_of(books, source, sorted(names)).inner
+    for attribute in domain:
+        if attribute.of_type.depends_on_session:
+            raise InvalidQuery(
+                f"query: {attribute.name!r} is of type {attribute.type}, whose text and parts depend on the time zone "
+                "of the session: ask about columns of other types"
+            )
+    for tree in query.trees:
+        columns_of(domain, tree)  # refuses excluded columns
+    return domain
+
+
+def _check_units(account: Account, query: Query) -> None:
+    """Refuse count(DISTINCT …) of anything but the table's privacy unit."""
+    for aggregate in query.aggregates:
+        column = aggregate.argument
+        if aggregate.kind != "units" or column is None or column.name == account.unit_column:
+            continue
+        if account.unit_column is None:
+            reason = f"rows of {account.source!r} are units of their own, so DISTINCT values cannot be counted"
+            refuse(column, reason, "count groups instead: GROUP BY the column")
+        instead = f"say count(DISTINCT {account.unit_column}), or count groups: GROUP BY the column"
+        refuse(column, "DISTINCT values are counted of the privacy unit only", instead)
+
+
+# --- a discovery ------------------------------------------------------------------------------------------------------
+
+
+def look_up_discovery(cursor: Cursor, request: DiscoveryRequest) -> DiscoveryFacts:
+    """The table, its account and the column, and what the owner says of it in the column's type.
+
+    Raises:
+        DpsqlError: a child says what is wrong, and what mends it.
+    """
+    source = find_source(cursor, request.table, request.search_path)
+    account = account_of(Books(cursor, source.catalog), source)
+    column = source.column(request.column)
+    check_stored(source, column)
+    if lists_members(column.type):  # whose members need not be public
+        column = replace(column, type=public_type(column.type))
+    nullable = column.nullable if request.nulls is None else request.nulls
+    whole = _whole(cursor, request, column, nullable=nullable)
+    if whole is None:
+        _check_listed(account, column, request.bins)
+    other = None if request.other is None else canonical(cursor, [request.other], column.type, "other")[0]
+    return DiscoveryFacts(source, account, column, whole, nullable, other)
+
+
+def _whole(cursor: Cursor, request: DiscoveryRequest, column: Column, *, nullable: bool) -> Attribute | None:
+    """The range of a column in bins of equal width; None where values are asked for."""
+    bounds = (request.lower, request.upper)
+    if bounds == (None, None):
+        return None
+    if None in bounds:
+        raise InvalidArgument(f"column {column.name!r}: lower and upper go together")
+    if request.bins is not None and not 2 <= request.bins <= _MOST_BINS:
+        raise InvalidArgument(f"bins is {request.bins}: give 2 to {_MOST_BINS} to discover, or leave it out for 20")
+    one = declare_bins(cursor, column, None, *bounds, 1, nullable=nullable, other=request.other)
+    steps = _MOST_BINS if one.is_float else int(one.ticks[1]) - int(one.ticks[0])
+    bins = min(request.bins or _USUAL_BINS, steps)
+    while True:
+        try:
+            return declare_bins(cursor, column, None, *bounds, bins, nullable=nullable, other=request.other)
+        except InvalidArgument:
+            if request.bins is not None or bins == 1:
+                raise
+            bins //= 2  # a FLOAT may not tell so many apart
+
+
+def _check_listed(account: Account, column: Column, bins: int | None) -> None:
+    """Refuse to discover the values of a column that has none to list, or shows whose row it is."""
+    if bins is not None:
+        raise InvalidArgument(f"bins is {bins}: give lower and upper too, the public bounds between which edges lie")
+    if not column_type(column.type).listable:
+        raise InvalidArgument(
+            f"column {column.name!r} is of type {kind_of(column.type)}, which can have no domain: say "
+            f"dp_domain(…, {column.name!r}, exclude := true)"
+        )
+    if column.name == account.unit_column:
+        raise InvalidArgument(f"column {column.name!r} is the privacy unit, of which no value may be known")
+    if automatic(column) is not None:
+        raise InvalidArgument(f"column {column.name!r} is of type {column.type}, which tells its values by itself")

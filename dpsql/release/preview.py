@@ -1,0 +1,216 @@
+"""`dp_plan`: what a plan would measure, how far off it would be, and the least ε that is enough. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from dpsql.errors import DpsqlError, InvalidArgument
+from dpsql.evaluation.evaluated import Evaluated
+from dpsql.evaluation.weights import weights_of
+from dpsql.language.query import Aggregate
+from dpsql.mechanisms.base import PlannedMeasurement
+from dpsql.privacy.linear import linear_scales, linear_variances
+from dpsql.release.intervals import Noisy, least_count, ratio, reach_of
+from dpsql.release.plan import Plan, check_drawable, plan_table
+from dpsql.release.query_plan import QueryPlan, check_noise, plan_query
+from dpsql.runtime.process_settings import deep_recursion
+
+LARGEST_EPSILON: Final = 1000.0
+"""That is tried to find one that is enough."""
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a plan of a synthetic table would do.
+
+    Attributes:
+        plan: of the table.
+        measurements: the questions that the mechanism would ask.
+        rows: the number of rows assumed for it.
+    """
+
+    plan: Plan
+    measurements: Sequence[PlannedMeasurement]
+    rows: float
+
+    @property
+    def overall(self) -> float | None:
+        """The mean of the predicted L1 errors of the workload's marginals; None where none is predicted."""
+        wanted = set(self.plan.workload.needed)
+        known = {m.clique: m.predicted for m in self.measurements if m.predicted is not None and m.clique in wanted}
+        return sum(known.values()) / len(known) if known else None
+
+
+def preview(plan: Plan, rows: float) -> Preview:
+    """What a plan would measure of about so many rows, with which noise.
+
+    Raises:
+        DpsqlError: it is not what would be charged, because the mechanism's ρ are no numbers or more than the charge.
+    """
+    planned = plan.measurements(rows)
+    costs = [measurement.rho for measurement in planned]
+    plain = all(type(cost) in (int, float) and 0 <= cost < math.inf for cost in costs)
+    if not plain or sum(costs) > float(plan.budget.rho) * (1 + 1e-6):
+        raise DpsqlError(
+            f"mechanism {plan.label!r} plans questions that are not within its charge of rho = "
+            f"{float(plan.budget.rho):.6g}: its plan(…) must say what its run(…) asks"
+        )
+    return Preview(plan, planned, rows)
+
+
+def least_epsilon_of_table(plan: Plan, max_error: float, rows: float) -> float:
+    """The smallest ε, rounded up to three digits, at which the mean predicted L1 error is at most `max_error`.
+
+    Args:
+        plan: of the table at any ε, which is not used.
+        max_error: a mean L1 error.
+        rows: about how many rows the table has.
+
+    Raises:
+        InvalidArgument: no ε is enough, or none is predicted.
+    """
+
+    def overall(epsilon: float) -> float:
+        planned = plan_table(replace(plan.request, epsilon=epsilon), plan.facts)
+        check_drawable(planned)
+        error = preview(planned, rows).overall
+        return math.inf if error is None else error  # none where noise drowns all but the 1-way marginals
+
+    if math.isinf(overall(LARGEST_EPSILON)):
+        raise InvalidArgument("max_error: no error is predicted for this mechanism, give epsilon")
+    return smallest(overall, max_error)
+
+
+@dataclass(frozen=True)
+class PlannedAnswer:
+    """What one aggregate of a query would cost and be off.
+
+    Attributes:
+        aggregate: the query's own text.
+        stddev: of the noise of each group, in the aggregate's unit; of an average its standard error, which depends
+            on the groups' sizes.
+        reach: half the 95 % interval. An average has none where the noise leaves it NULL.
+        note: what the two are, for people.
+    """
+
+    aggregate: str
+    stddev: float | None
+    reach: float | None
+    note: str
+
+
+@deep_recursion()
+def plan_answers(plan: QueryPlan, evaluated: Evaluated, assume_rows: int) -> list[PlannedAnswer]:
+    """How noisy the answers of a query would be; reads no private row.
+
+    Args:
+        plan: of the query.
+        evaluated: the query on its domain.
+        assume_rows: about how many rows the table has, spread evenly over the groups: averages depend on that.
+    """
+    linear, query = evaluated.linear, plan.query
+    neighbours, laplace = plan.account.neighbours, plan.request.mechanism == "laplace"
+    if laplace:
+        spread = [math.sqrt(2) * float(b) for b in linear_scales(linear, plan.budget.rho, neighbours)]
+    else:
+        spread = [math.sqrt(v) for v in linear_variances(linear, plan.budget.rho, neighbours)]
+    _, made_of = weights_of(query.aggregates)
+    groups = max(int(alive.sum()) for alive in evaluated.present)  # of the finest grouping set
+    planned = []
+    for aggregate, parts in zip(query.aggregates, made_of, strict=True):
+        known = [Noisy(np.zeros(1, np.int64), spread[part], plan.request.mechanism) for part in parts]
+        unit, text = float(evaluated.units[parts[0]]), _text_of(aggregate)
+        if aggregate.kind == "avg":
+            rows = max(1, round(assume_rows / max(1, groups)))
+            planned.append(_planned_average(text, known, unit, evaluated.average_range(parts), rows))
+        else:
+            reach = float(reach_of(known[0], unit))
+            planned.append(PlannedAnswer(text, spread[parts[0]] * unit, reach, f"95 % interval ± {reach:.4g}"))
+    return planned
+
+
+def _planned_average(
+    text: str, known: Sequence[Noisy], unit: float, bounds: tuple[float, float], rows: int
+) -> PlannedAnswer:
+    """An average of groups of so many rows whose values are the farthest from 0, where its error is the largest."""
+    farthest = max(bounds, key=abs)
+    over = replace(known[0], values=np.full(1, rows * farthest / unit))
+    under = replace(known[1], values=np.full(1, rows))
+    found = ratio(over, under, unit, (-math.inf, math.inf))
+    reach = float((found.high - found.low)[0] / 2)
+    null = (
+        f"NULL where it is as wide as {bounds[0]:.4g} to {bounds[1]:.4g} or the count is below {least_count(under):.4g}"
+    )
+    if not reach < (bounds[1] - bounds[0]) / 2 and bounds[0] < bounds[1]:
+        return PlannedAnswer(
+            text,
+            None,
+            None,
+            f"nothing is known at {rows} rows a group; {null}: give more epsilon, or ask for fewer groups",
+        )
+    return PlannedAnswer(
+        text, float(found.stderr[0]), reach, f"95 % interval ± {reach:.4g} at {rows} rows a group; {null}"
+    )
+
+
+def _text_of(aggregate: Aggregate) -> str:
+    argument = "*" if aggregate.argument is None else aggregate.argument.sql(dialect="duckdb")
+    kind, argument = ("count", f"DISTINCT {argument}") if aggregate.kind == "units" else (aggregate.kind, argument)
+    where = " AND ".join(tree.sql(dialect="duckdb") for tree in aggregate.filters)
+    return f"{kind}({argument})" + (f" WHERE {where}" if where else "")
+
+
+def least_epsilon(plan: QueryPlan, evaluated: Evaluated, max_error: float, assume_rows: int) -> float:
+    """The smallest ε, rounded up to three digits, at which no 95 % interval exceeds ± max_error.
+
+    Args:
+        plan: of the query at any ε, which is not used.
+        evaluated: the query on its domain.
+        max_error: in the unit of each aggregate.
+        assume_rows: see `plan_answers`.
+
+    Raises:
+        InvalidArgument: no ε is enough.
+    """
+
+    def off(epsilon: float) -> float:
+        planned = plan_query(replace(plan.request, epsilon=epsilon), plan.facts)
+        check_noise(planned, evaluated.linear)
+        answers = plan_answers(planned, evaluated, assume_rows)
+        return max(math.inf if answer.reach is None else answer.reach for answer in answers)
+
+    return smallest(off, max_error)
+
+
+def check_width(max_error: float) -> None:
+    """Refuse a width that no interval has.
+
+    Raises:
+        InvalidArgument: it is not positive.
+    """
+    if not 0 < max_error < math.inf:
+        raise InvalidArgument(f"max_error is {max_error:g}: give half the width of the intervals wanted")
+
+
+def smallest(error: Callable[[float], float], most: float) -> float:
+    """The smallest ε, rounded up to three digits, whose error is at most `most`; the error falls with ε.
+
+    Raises:
+        InvalidArgument: none up to 1,000 is enough.
+
+    >>> smallest(lambda epsilon: 3 / epsilon, 2.0)
+    1.5
+    """
+    low, high = 1e-4, LARGEST_EPSILON
+    if error(high) > most:
+        raise InvalidArgument(f"max_error is {most:g}, which no epsilon up to {high:g} reaches: ask for less")
+    while high / low > 1 + 1e-7:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if error(middle) <= most else (middle, high)
+    digits = 2 - math.floor(math.log10(high))
+    return math.ceil(round(high * 10.0**digits, 4)) / 10.0**digits
