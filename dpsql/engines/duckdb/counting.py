@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from typing import Final
@@ -42,6 +42,7 @@ from dpsql.engines.source import Source
 from dpsql.errors import DpsqlError, Interrupted
 
 _numbers = itertools.count(1)
+_PATIENCE: Final = 1000  # interrupts of one ROLLBACK
 _SAMPLE: Final = 100_000
 _WORTH_GROUPING: Final = 0.9  # distinct tuples among the rows of the sample; among all rows they are fewer
 _FIRST: Final = 2_048  # rows that tell whether it is worth grouping before encoding, for a single marginal
@@ -212,7 +213,8 @@ class DuckDBCounter:
             self._table = None
 
     def _about_to_read(self) -> None:
-        check_owned(self._cursor)
+        with _constant_errors():
+            check_owned(self._cursor)
         if self._before is not None:
             before, self._before = self._before, None
             before()
@@ -248,17 +250,28 @@ class DuckDBCounter:
         """The table of codes, or of distinct codes with weights; made at the first use, of one state of the source."""
         if self._table is None:
             self._about_to_read()  # before the transaction, for it may record something in one of its own
-            self._cursor.execute("BEGIN")
-            try:
-                self._make_tuples()
-                self._cursor.execute("COMMIT")
-            except BaseException:
-                with suppress(duckdb.Error):
-                    self._cursor.execute("ROLLBACK")
-                self._table = None
-                raise
+            with _constant_errors():
+                try:
+                    self._cursor.execute("BEGIN")  # if it is interrupted, it has begun one all the same
+                    self._make_tuples()
+                    self._cursor.execute("COMMIT")
+                except BaseException:
+                    self._roll_back()
+                    raise
         assert self._table is not None
         return self._table
+
+    def _roll_back(self) -> None:
+        """End the transaction, though interrupts may still come: an open one would refuse the next count."""
+        self._table = None
+        for _ in range(_PATIENCE):
+            try:
+                self._cursor.execute("ROLLBACK")
+                return
+            except duckdb.InterruptException:
+                continue
+            except duckdb.Error:  # none is open
+                return
 
     def _make_tuples(self) -> None:
         query = self._encoded()
