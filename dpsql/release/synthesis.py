@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-import dpsql.mechanisms  # noqa: F401 - registers them
 from dpsql.books import accounts, journal, publication
 from dpsql.books.facts import constraints
 from dpsql.books.priors import find_prior, load_prior
