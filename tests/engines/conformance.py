@@ -19,7 +19,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from dpsql.core.domain import FLOAT_TYPES, INTEGER_TYPES, Attribute, Domain, decimal_scale
+from dpsql.core.domain import Attribute, Domain
 from dpsql.core.formula import COLUMN, Formula
 from dpsql.core.linear_query import Moment
 from dpsql.engines.duckdb.declare import declare_bins, declare_values
@@ -135,14 +135,14 @@ def attribute_of(name: str, kind: str) -> Attribute:
 
 def tick_of(text: str, kind: str) -> int | float:
     """A value as a number, in steps of its type."""
-    if kind in FLOAT_TYPES:
+    if kind in ("DOUBLE", "FLOAT"):
         return float(np.float32(text)) if kind == "FLOAT" else float(text)
     if kind == "DATE":
         return (date.fromisoformat(text) - date(1970, 1, 1)).days
     if kind == "TIMESTAMP":
         since = datetime.fromisoformat(text) - datetime(1970, 1, 1)
         return (since.days * 86_400 + since.seconds) * 10**6 + since.microseconds
-    return int(text) if kind in INTEGER_TYPES else int(Decimal(text).scaleb(decimal_scale(kind) or 0))
+    return int(Decimal(text).scaleb(int(kind[:-1].split(",")[1]) if kind.startswith("DECIMAL") else 0))
 
 
 def shown(text: str, kind: str) -> str:
