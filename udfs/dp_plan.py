@@ -12,6 +12,7 @@ import duckdb
 from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.evaluation.sandbox import check_syntax
 from dpsql.mechanisms.base import name_of
+from dpsql.privacy.distributions import GAUSSIAN
 from dpsql.release.plan import plan
 from dpsql.release.query_answers import QueryRequest, resolve_query
 from dpsql.release.query_plan import least_epsilon, plan_answers, smallest
@@ -140,7 +141,7 @@ class DpPlan(SqlFunction):
         given = [p.name for p in _PARAMETERS if p.name not in _OF_QUERIES and call[p.name] != p.default]
         if given:
             raise InvalidArgument(f"{given[0]} is of synthetic tables: a query takes {', '.join(sorted(_OF_QUERIES))}")
-        mechanism = "gaussian" if call["mechanism"] == DEFAULT_MECHANISM else call["mechanism"]
+        mechanism = GAUSSIAN.name if call["mechanism"] == DEFAULT_MECHANISM else call["mechanism"]
         request = QueryRequest(
             sql=call["table"],
             epsilon=1.0 if call["epsilon"] is None else call["epsilon"],

@@ -8,12 +8,13 @@ from fractions import Fraction
 from typing import Final
 
 import numpy as np
-from scipy.special import chdtrc, ndtr
+from scipy.special import chdtrc
 
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.fitting.consistency import MOST_ADDED, additions, least_squares
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.distributions import find_noise
 
 _FALSE_ALARM: Final = 1e-9
 _TELLING: Final = 0.1
@@ -90,7 +91,7 @@ def telling(earlier: Sequence[Measurement], total: float) -> list[Measurement]:
 def consistent(measured: Sequence[Measurement], earlier: Sequence[Measurement]) -> bool:
     """Whether the same marginals or cells, measured now and then, differ by noise only: false alarm 1e-9 a call.
 
-    By χ² of each pair where both have Gaussian noise; else by the largest gap, of which one noise makes half at least.
+    By χ² of each pair where all noise is normal; else by the largest gap, of which one noise makes half at least.
     It looks at noisy counts only, so it costs nothing.
     """
     then: dict[Clique, list[Measurement]] = {}
@@ -103,18 +104,11 @@ def consistent(measured: Sequence[Measurement], earlier: Sequence[Measurement]) 
 def _chance(now: Measurement, other: Measurement) -> float:
     """At most this is the chance of gaps as wide as those between a measurement and an earlier whole marginal."""
     gaps = now.values - (other.values if now.cells is None else other.values[list(now.cells)])
-    if "laplace" not in (now.noise, other.noise):
-        return float(chdtrc(len(gaps), float(np.sum(gaps**2)) / float(now.variance + other.variance)))  # of χ²
     noisy = [m for m in (now, other) if m.variance > 0]
+    if all(find_noise(m.noise).is_normal for m in noisy):
+        return float(chdtrc(len(gaps), float(np.sum(gaps**2)) / float(now.variance + other.variance)))  # of χ²
     half = float(np.abs(gaps).max(initial=0)) / len(noisy)
-    return float(len(gaps) * sum(_tail(m, half) for m in noisy))
-
-
-def _tail(measured: Measurement, reach: float) -> float:
-    """At most this is the chance that the noise of one cell is `reach` or more, to either side."""
-    if measured.noise == "laplace":
-        return 2 * math.exp(-reach / math.sqrt(float(measured.variance) / 2))
-    return float(2 * ndtr(-(reach - 0.5) / math.sqrt(measured.variance)))  # whole rows
+    return len(gaps) * sum(find_noise(m.noise).tail(m.stddev, half) for m in noisy)
 
 
 def combined(measured: Sequence[Measurement], earlier: Iterable[Measurement]) -> list[Measurement]:

@@ -8,7 +8,6 @@ asks otherwise, so it cannot break the guarantee; see `dpsql.privacy.curator`.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
@@ -21,8 +20,8 @@ from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
 from dpsql.errors import InvalidArgument, UnknownName
 from dpsql.models.model import Model
-from dpsql.privacy.accounting import gaussian_variance
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.distributions import GAUSSIAN
 from dpsql.privacy.pricing import Questions
 from dpsql.runtime.progress import Progress
 
@@ -329,5 +328,5 @@ def plan_total(rho: Fraction, neighbours: Neighbours, share: Fraction) -> tuple[
     if neighbours.total_is_public:
         return [], rho
     cost = rho * share
-    stddev = math.sqrt(gaussian_variance(cost, neighbours.marginal_l2_squared))
+    stddev = GAUSSIAN.stddev(cost, neighbours.marginal_l2_squared)
     return [PlannedMeasurement((), 1, stddev, float(cost), "the number of rows")], rho - cost

@@ -11,7 +11,6 @@ in `dp_measurements`; the consistent ones are what the fit gets.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -39,8 +38,8 @@ from dpsql.mechanisms.base import (
     register,
 )
 from dpsql.models.relaxed import RelaxedModel, fit_report
-from dpsql.privacy.accounting import gaussian_variance
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.distributions import GAUSSIAN, Distribution, find_noise, noise_names
 from dpsql.privacy.pricing import Part, Questions
 from dpsql.runtime.memory import in_words, machine_memory
 from dpsql.runtime.progress import Progress
@@ -69,22 +68,26 @@ class Direct(Mechanism):
 
     takes_prior = True
     uses_earlier = True
-    noise: str = "gaussian"
+    noise: str = GAUSSIAN.name
     relaxed_rows: int = 512
     steps: int = 500
 
     def __post_init__(self) -> None:
         """Check the options."""
-        check_word("noise", self.noise, ("gaussian", "laplace"))
+        check_word("noise", self.noise, noise_names())
         check_range("relaxed_rows", self.relaxed_rows, 1, 100_000)
         check_range("steps", self.steps, 1, 100_000)
 
+    @property
+    def _noise(self) -> Distribution:
+        return find_noise(self.noise)
+
     def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
-        """See `Mechanism.questions`: Laplace noise shares ε, Gaussian noise ρ."""
-        if self.noise == "gaussian":
-            return Questions.of("gaussian")
+        """See `Mechanism.questions`: noise that proves a pure ε shares ε, other noise ρ."""
+        if not self._noise.pure:
+            return Questions.of(self._noise)
         self._refuse_thresholds(workload)  # there may be no marginals to share ε
-        return Questions.pure(Part("laplace", len(workload.cliques), Fraction(1, len(workload.cliques))))
+        return Questions.pure(Part(self._noise, len(workload.cliques), Fraction(1, len(workload.cliques))))
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""
@@ -94,7 +97,7 @@ class Direct(Mechanism):
         check_additions(domain, workload.cliques, self.name)
 
     def _refuse_thresholds(self, workload: Workload) -> None:
-        refuse_thresholds(self.name, workload, "lp" if self.noise == "laplace" else "projection")
+        refuse_thresholds(self.name, workload, "lp" if self._noise.pure else "projection")
 
     def duration(self, domain: Domain, workload: Workload, rows: float) -> float | None:
         """See `Mechanism.duration`."""
@@ -105,17 +108,13 @@ class Direct(Mechanism):
     ) -> Sequence[PlannedMeasurement]:
         """See `Mechanism.plan`."""
         share = rho / len(workload.cliques)
-        if self.noise == "laplace":
-            stddev = math.sqrt(2) * neighbours.marginal_l1 / math.sqrt(2 * share)
-        else:
-            stddev = math.sqrt(gaussian_variance(share, neighbours.marginal_l2_squared))
+        stddev = self._noise.stddev(share, neighbours.marginal(self._noise.norm))
         return [PlannedMeasurement(c, domain.size(c), stddev, float(share)) for c in workload.cliques]
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.run`."""
         share = rho / len(workload.cliques)
-        noise: Any = self.noise
-        measured = curator.measure([(clique, share) for clique in workload.cliques], noise)
+        measured = curator.measure([(clique, share) for clique in workload.cliques], self._noise)
         held = occupied(curator.domain, measured)
         measured = held.measurements(measured)
         earlier = usable(held.measurements(curator.earlier), measured, held.domain, _MOST_CELLS, room=_MOST_CELLS)

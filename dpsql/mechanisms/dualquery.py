@@ -47,7 +47,8 @@ from dpsql.mechanisms.query_game import MOST_ROUNDS, Parameters, amplified, comp
 from dpsql.models.weighted_rows import SupportModel
 from dpsql.privacy.accounting import zcdp_epsilon
 from dpsql.privacy.curator import Curator
-from dpsql.privacy.pricing import Kind, Questions
+from dpsql.privacy.distributions import GAUSSIAN, SELECTION
+from dpsql.privacy.pricing import Questions
 from dpsql.runtime.progress import Progress
 
 _TOTAL_SHARE: Final = Fraction(1, 100)
@@ -126,8 +127,7 @@ class DualQuery(Mechanism):
 
     def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
         """See `Mechanism.questions`."""
-        kinds: list[Kind] = ["selection"] if neighbours.total_is_public else ["gaussian", "selection"]
-        return Questions.of(*kinds)
+        return Questions.of(SELECTION) if neighbours.total_is_public else Questions.of(GAUSSIAN, SELECTION)
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""

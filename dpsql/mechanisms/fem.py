@@ -36,7 +36,8 @@ from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_
 from dpsql.mechanisms.cell_queries import check_cells
 from dpsql.models.weighted_rows import SupportModel
 from dpsql.privacy.curator import Curator
-from dpsql.privacy.pricing import Kind, Questions
+from dpsql.privacy.distributions import GAUSSIAN, SELECTION
+from dpsql.privacy.pricing import Questions
 from dpsql.runtime.progress import Progress
 
 _TOTAL_SHARE: Final = Fraction(1, 100)
@@ -75,8 +76,7 @@ class FEM(Mechanism):
 
     def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
         """See `Mechanism.questions`."""
-        kinds: list[Kind] = ["selection"] if neighbours.total_is_public else ["gaussian", "selection"]
-        return Questions.of(*kinds)
+        return Questions.of(SELECTION) if neighbours.total_is_public else Questions.of(GAUSSIAN, SELECTION)
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""

@@ -12,7 +12,6 @@ Source: McKenna, Miklau, Hay, Machanavajjhala 2018 (HDMM).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -38,8 +37,8 @@ from dpsql.mechanisms.base import (
 )
 from dpsql.mechanisms.direct import check_additions, check_fit, fit_consistent, fit_duration
 from dpsql.models.relaxed import RelaxedModel, fit_report
-from dpsql.privacy.accounting import gaussian_variance
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.distributions import GAUSSIAN
 from dpsql.privacy.pricing import Questions
 from dpsql.runtime.progress import Progress
 
@@ -83,7 +82,7 @@ class HDMM(Mechanism):
 
     def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
         """See `Mechanism.questions`."""
-        return Questions.of("gaussian")
+        return Questions.of(GAUSSIAN)
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""
@@ -105,7 +104,7 @@ class HDMM(Mechanism):
         """See `Mechanism.plan`."""
         planned = []
         for clique, share in optimised_shares(domain.inner, workload, rho, self.max_cells):
-            stddev = math.sqrt(gaussian_variance(share, neighbours.marginal_l2_squared))
+            stddev = GAUSSIAN.stddev(share, neighbours.marginal_l2_squared)
             planned.append(PlannedMeasurement(clique, domain.size(clique), stddev, float(share)))
         return planned
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
 from dpsql.core.domain import Clique, Domain
-from dpsql.core.marginal import Measurement, NoiseName
+from dpsql.core.marginal import Measurement
 from dpsql.core.prior import Prior, packed
 from dpsql.core.workload import Workload
 from dpsql.evidence.earlier_releases import reused, telling, usable
@@ -111,11 +111,11 @@ class Run:
         return Outcome(model, {**report, **reused(earlier), **fit})
 
     def _total(self) -> Measurement:
-        return self.curator.total(self.shares.get("total", Fraction(1)), cast(NoiseName, self.asked.noise))
+        return self.curator.total(self.shares.get("total", Fraction(1)), self.asked.distribution)
 
     def _measure(self, cliques: Sequence[Clique], part: str) -> list[Measurement]:
         requests = [(clique, self.shares[part]) for clique in cliques]
-        return self.curator.measure(requests, cast(NoiseName, self.asked.noise))
+        return self.curator.measure(requests, self.asked.distribution)
 
     def _earlier(self, measured: Sequence[Measurement], total: float) -> list[Measurement]:
         """Earlier whole marginals whose noise leaves something of them."""

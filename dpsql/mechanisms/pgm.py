@@ -48,6 +48,7 @@ from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_
 from dpsql.models.model import Codes
 from dpsql.models.weighted_rows import satisfying
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.distributions import GAUSSIAN, SELECTION
 from dpsql.privacy.pricing import Questions
 from dpsql.runtime.progress import Progress
 from dpsql.strategy.allocation import allocate, noise
@@ -102,7 +103,7 @@ class PGM(Mechanism):
 
     def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
         """See `Mechanism.questions`."""
-        return Questions.of("gaussian") if self.selection == "workload" else Questions.of("gaussian", "selection")
+        return Questions.of(GAUSSIAN) if self.selection == "workload" else Questions.of(GAUSSIAN, SELECTION)
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """Refuse what cannot be fitted; see `Mechanism.check`."""

@@ -43,8 +43,8 @@ from dpsql.mechanisms.base import (
     register,
 )
 from dpsql.models.weighted_rows import SupportModel
-from dpsql.privacy.accounting import gaussian_variance
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.distributions import GAUSSIAN, SELECTION
 from dpsql.privacy.pricing import Questions
 from dpsql.runtime.progress import Progress
 
@@ -87,7 +87,7 @@ class PMWPub(Mechanism):
 
     def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
         """See `Mechanism.questions`."""
-        return Questions.of("gaussian", "selection")
+        return Questions.of(GAUSSIAN, SELECTION)
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""
@@ -107,10 +107,10 @@ class PMWPub(Mechanism):
         first, step = self._shares(domain, workload, rho)
         planned = []
         for name in domain.names:
-            stddev = math.sqrt(gaussian_variance(first, neighbours.marginal_l2_squared))
+            stddev = GAUSSIAN.stddev(first, neighbours.marginal_l2_squared)
             planned.append(PlannedMeasurement((name,), domain.size((name,)), stddev, float(first)))
         cells = max(domain.size(clique) for clique in workload.cliques)
-        stddev = math.sqrt(gaussian_variance(step, neighbours.marginal_l2_squared))
+        stddev = GAUSSIAN.stddev(step, neighbours.marginal_l2_squared)
         rounds = self._rounds(domain, workload)
         note = f"{rounds} rounds, each selects one and measures it"
         spent = float(2 * rounds * step)
@@ -129,7 +129,7 @@ class PMWPub(Mechanism):
         total = best_total([*public_total(curator), *known])
         mixture, now = _mixed(domain, codes, weights, measured, total)
         rounds, left = self._rounds(domain, workload), list(workload.cliques)
-        noise = math.sqrt(2 / math.pi * gaussian_variance(step, curator.neighbours.marginal_l2_squared))
+        noise = math.sqrt(2 / math.pi) * GAUSSIAN.stddev(step, curator.neighbours.marginal_l2_squared)
         progress.stage("multiplicative weights", rounds)
         for done in range(rounds):
             penalties = [noise * domain.size(clique) for clique in left]

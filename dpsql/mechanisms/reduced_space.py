@@ -19,7 +19,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from dpsql.core.domain import Clique, Domain
-from dpsql.core.marginal import Measurement, NoiseName
+from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.prior import Prior
 from dpsql.core.workload import Workload
@@ -30,8 +30,8 @@ from dpsql.fitting.reduced import OBJECTIVES, Codes, nearest_density, statistics
 from dpsql.fitting.settings import best_total
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word
 from dpsql.models.weighted_rows import SupportModel
-from dpsql.privacy.accounting import gaussian_variance
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.distributions import LAPLACE, Distribution, find_noise, noise_names
 from dpsql.privacy.pricing import Part, Questions
 from dpsql.runtime.progress import Progress
 
@@ -47,7 +47,7 @@ class ReducedSpace(Mechanism):
     """What `lp` and `barak` share: noisy marginals, a space of points, a linear program over densities on it."""
 
     uses_earlier = True
-    noise: str = "laplace"
+    noise: str = LAPLACE.name
     objective: str = "max"
     seconds: float = 60.0
     gamma: float = 0.05
@@ -55,14 +55,14 @@ class ReducedSpace(Mechanism):
 
     def __post_init__(self) -> None:
         """Check the options."""
-        check_word("noise", self.noise, ("laplace", "gaussian"))
+        check_word("noise", self.noise, noise_names())
         check_word("objective", self.objective, OBJECTIVES)
         check_range("seconds", self.seconds, 0.1, _LONGEST_SECONDS)
         check_range("gamma", self.gamma, 1e-9, 0.2499)
 
     @property
-    def _noise(self) -> NoiseName:
-        return "gaussian" if self.noise == "gaussian" else "laplace"
+    def _noise(self) -> Distribution:
+        return find_noise(self.noise)
 
     @property
     @abstractmethod
@@ -112,18 +112,18 @@ class ReducedSpace(Mechanism):
     ) -> list[tuple[Clique, Fraction]]:
         """Each question's ρ; they add up to `rho`."""
         parts = self.parts(domain, workload, neighbours)
-        if self.noise == "gaussian":
+        if not self._noise.pure:
             return [(clique, rho * part) for clique, part in parts]
         squares = _squares(parts)
         each = {part: rho * part**2 / squares for part in {part for _, part in parts}}
         return [(clique, each[part]) for clique, part in parts]
 
     def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
-        """See `Mechanism.questions`: Laplace noise shares ε, Gaussian noise ρ."""
-        if self.noise == "gaussian":
-            return Questions.of("gaussian")
+        """See `Mechanism.questions`: noise that proves a pure ε shares ε, other noise ρ."""
+        if not self._noise.pure:
+            return Questions.of(self._noise)
         counted = Counter(part for _, part in self.parts(domain, workload, neighbours))  # most parts are equal
-        return Questions.pure(*(Part("laplace", count, part) for part, count in counted.items()))
+        return Questions.pure(*(Part(self._noise, count, part) for part, count in counted.items()))
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """Refuse what the noise or the linear program cannot hold; says what would."""
@@ -166,8 +166,8 @@ class ReducedSpace(Mechanism):
     def privacy_theorem(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, noise: float, rows: float
     ) -> list[str]:
-        """Theorem 2.2 for about `rows` rows, in words; nothing for Gaussian noise, which it does not know."""
-        if self.noise == "gaussian":
+        """Theorem 2.2 for about `rows` rows, in words; nothing for other noise than Laplace's, which it is about."""
+        if self._noise is not LAPLACE:
             return []
         count = functions(domain, workload)
         squares = _squares(self.parts(domain, workload, neighbours))
@@ -181,19 +181,14 @@ class ReducedSpace(Mechanism):
 
     def _stddev(self, neighbours: Neighbours, rho: Fraction) -> float:
         """Of each cell's noise (rows)."""
-        if self.noise == "gaussian":
-            return math.sqrt(gaussian_variance(rho, neighbours.marginal_l2_squared))
-        return neighbours.marginal_l1 / math.sqrt(rho)  # √2·Δ₁/ε with ε = √(2ρ)
+        return self._noise.stddev(rho, neighbours.marginal(self._noise.norm))
 
     def largest_noise(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
     ) -> float:
         """δ (fraction): what the noise of no cell exceeds with probability 1 − γ, for marginals of `rho` each."""
         stddev = self._stddev(neighbours, rho) / max(1.0, rows)
-        many = functions(domain, workload) / self.gamma
-        return stddev * (
-            math.sqrt(2 * math.log(2 * many)) if self.noise == "gaussian" else math.log(many) / math.sqrt(2)
-        )
+        return stddev * self._noise.reach(self.gamma / functions(domain, workload))
 
     @abstractmethod
     def promise(self, domain: Domain, workload: Workload, neighbours: Neighbours, noise: float, rows: float) -> str:

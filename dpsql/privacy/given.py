@@ -15,16 +15,6 @@ def given_share(rho: Fraction) -> Fraction:
     return plain_fraction("a share of the budget", rho)
 
 
-def check_noise(noise: str) -> None:
-    """Refuse a word that names no noise: a declared kind of question, such as a selection, is none.
-
-    Raises:
-        InvalidArgument: it names none.
-    """
-    if type(noise) is not str or noise not in ("gaussian", "laplace"):
-        raise InvalidArgument(f"noise of a measurement is {noise!r}: say 'gaussian' or 'laplace'")
-
-
 def given_whole(name: str, value: SupportsIndex, most: int | None = None) -> int:
     """A number that a mechanism gives, as a plain one from 1 on.
 

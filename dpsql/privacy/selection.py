@@ -13,6 +13,7 @@ from dpsql.core.domain import Clique
 from dpsql.core.threshold import Family, clique_of
 from dpsql.errors import InvalidArgument
 from dpsql.privacy.asking import Asking
+from dpsql.privacy.distributions import SELECTION
 from dpsql.privacy.given import given_share, given_whole
 from dpsql.privacy.journal import Answer, Query, question_text
 from dpsql.privacy.noise import Integers
@@ -168,7 +169,7 @@ class Selections(Asking):
     def _selection(self, question: str, rho: Fraction, count: int, choose: Callable[[], list[Query]]) -> list[Query]:
         """Debit, then the recorded choice, or a new one, recorded before it is returned."""
         answer = self._answer(
-            "selection", [rho] * count, question, lambda: Answer(question, count * rho, selection=tuple(choose()))
+            SELECTION, [rho] * count, question, lambda: Answer(question, count * rho, selection=tuple(choose()))
         )
         assert answer.selection is not None
         return list(answer.selection)

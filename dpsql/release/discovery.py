@@ -39,12 +39,13 @@ from dpsql.owner.protect import account_of, check_stored
 from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import Budget, check_delta
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.distributions import GAUSSIAN
 from dpsql.privacy.pricing import Questions, price
 from dpsql.release.pipeline import Cursors, NothingFound, Run, guarded, produce
 from dpsql.runtime.progress import Progress
 
 Ticks = tuple[int | float, ...]
-_QUESTIONS: Final = Questions.of("gaussian")
+_QUESTIONS: Final = Questions.of(GAUSSIAN)
 _FIRST: Final = 64
 _SPLIT: Final = 16
 _ROUNDS: Final = 3
@@ -184,7 +185,7 @@ def resolve_discovery(cursor: Cursor, request: DiscoveryRequest) -> Discovery:
     entry = find_release(books, key)
     if entry is None:
         books.check_writable()
-        account.reserve(failure).require(budget, "gaussian")
+        account.reserve(failure).require(budget, _QUESTIONS.conversion)
     return Discovery(
         request, key, canonical_request, source, account, column, whole, nullable, other, budget, failure, entry
     )

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar, Final, cast
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -28,7 +27,6 @@ from dpsql.books.lineage import Tables
 from dpsql.books.releases import Entry, find_release
 from dpsql.books.store import Books
 from dpsql.core.domain import Domain
-from dpsql.core.marginal import NoiseName
 from dpsql.engines.duckdb.catalog import Source, find_parts
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.frames import length
@@ -46,7 +44,8 @@ from dpsql.language.size_bounds import check_sizes
 from dpsql.owner.protect import account_of, as_released, domain_of
 from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import Budget
-from dpsql.privacy.linear import linear_scales, linear_variances
+from dpsql.privacy.distributions import GAUSSIAN, Distribution, find_noise, noise_names
+from dpsql.privacy.linear import linear_stddevs
 from dpsql.privacy.noise import check_scale
 from dpsql.privacy.pricing import Part, Questions, price
 from dpsql.release.answers_frame import all_groups, answers_frame, as_text
@@ -55,7 +54,6 @@ from dpsql.release.pipeline import Run
 from dpsql.release.request import asked_delta, check_name
 from dpsql.runtime.process_settings import deep_recursion
 
-_MECHANISMS: Final = ("gaussian", "laplace")
 MOST_SHOWN: Final = 100_000
 """Groups of which expressions of a user's are made, as constants."""
 _KEPT: Final = 64
@@ -70,7 +68,7 @@ class QueryRequest:
         sql: the query.
         epsilon: what the answers may cost; 0 for what earlier releases tell already.
         delta: None for the table's; not used with Laplace noise.
-        mechanism: `gaussian` or `laplace`.
+        mechanism: the name of the noise.
         non_negative: whether counts below 0 are shown as 0.
         release: a name that tells equal requests apart.
         search_path: the caller's, for bare names.
@@ -79,10 +77,15 @@ class QueryRequest:
     sql: str
     epsilon: float
     delta: float | None = None
-    mechanism: str = "gaussian"
+    mechanism: str = GAUSSIAN.name
     non_negative: bool = False
     release: str = ""
     search_path: str = ""
+
+    @property
+    def noise(self) -> Distribution:
+        """The noise, of a request whose mechanism is one."""
+        return find_noise(self.mechanism)
 
 
 @dataclass(frozen=True)
@@ -164,10 +167,10 @@ class ResolvedQuery:
 
     def make(self, run: Run) -> Entry:
         """See `Work.make`: one question to the curator, all weights in all groups at once."""
-        curator, noise = run.curator, cast(NoiseName, self.request.mechanism)
+        curator = run.curator
         pure = curator.remaining_pure
-        rho = curator.remaining if pure is None else min(curator.remaining, pure**2 / 2)
-        measured = curator.measure_linear(self.evaluated.linear, rho, noise)
+        rho = curator.remaining if pure is None else min(curator.remaining, self.request.noise.rho(pure))
+        measured = curator.measure_linear(self.evaluated.linear, rho, self.request.noise)
         run.close()
         frame = answers_frame(self, [Noisy.of(m) for m in measured])
         report = {"groups": length(frame), "stddev": [m.stddev for m in measured]}
@@ -186,10 +189,9 @@ def resolve_query(cursor: Cursor, request: QueryRequest, *, to_charge: bool = Tr
     Raises:
         DpsqlError: a child says what is wrong, and what mends it.
     """
-    if request.mechanism not in _MECHANISMS:
-        raise InvalidArgument(
-            f"mechanism is {request.mechanism!r}: a query takes {' or '.join(map(repr, _MECHANISMS))} noise"
-        )
+    if request.mechanism not in noise_names():
+        known = " or ".join(map(repr, noise_names()))
+        raise InvalidArgument(f"mechanism is {request.mechanism!r}: a query takes {known} noise")
     check_name(request.release)
     query = _parsed(cursor, request)
     check_sizes(query.trees)  # at once: the rest of what is checked of expressions takes longer
@@ -215,7 +217,7 @@ def resolve_query(cursor: Cursor, request: QueryRequest, *, to_charge: bool = Tr
     if entry is None and not free:
         account.check_kind(budget)
     if entry is None and to_charge and not free:
-        account.require(budget, "gaussian" if request.mechanism == "gaussian" else None)
+        account.require(budget, _questions(request).conversion)
     return resolved
 
 
@@ -236,18 +238,13 @@ def _parsed(cursor: Cursor, request: QueryRequest) -> Query:
 def _check_noise(resolved: ResolvedQuery) -> None:
     """Refuse noise that is too wide to be drawn, or to be added to sums in 64 bits."""
     linear, neighbours = resolved.evaluated.linear, resolved.account.neighbours
-    if resolved.request.mechanism == "laplace":
-        scales = [float(scale) for scale in linear_scales(linear, resolved.budget.rho, neighbours)]
-    else:
-        scales = [math.sqrt(variance) for variance in linear_variances(linear, resolved.budget.rho, neighbours)]
-    check_scale(max(scales, default=0.0))
+    check_scale(max(linear_stddevs(linear, resolved.budget.rho, neighbours, resolved.request.noise), default=0.0))
 
 
 def _questions(request: QueryRequest) -> Questions:
-    """All of ρ goes to one question with Gaussian noise, or all of ε to one with Laplace noise."""
-    if request.mechanism == "gaussian":
-        return Questions.of("gaussian")
-    return Questions.pure(Part("laplace", 1, Fraction(1)))
+    """All of ρ goes to one question, or all of ε where the noise proves a pure ε."""
+    noise = request.noise
+    return Questions.pure(Part(noise, 1, Fraction(1))) if noise.pure else Questions.of(noise)
 
 
 def _domain_of(books: Books, source: Source, query: Query) -> Domain:
@@ -327,7 +324,7 @@ def _try_out(query: Query, evaluated: Evaluated, result: Result) -> None:
             "leave them out, and say them around dp_query(…)"
         )
     zeros = np.zeros(sum(evaluated.linear.groups), np.int64)
-    silent = [Noisy(zeros, 1.0, "gaussian") for _ in range(evaluated.linear.aggregates)]
+    silent = [Noisy(zeros, 1.0, GAUSSIAN) for _ in range(evaluated.linear.aggregates)]
     result.rows(
         as_text(result, all_groups(query, evaluated, silent, {}, np.concatenate(evaluated.present))), non_negative=False
     )

@@ -12,7 +12,7 @@ from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.errors import InvalidArgument
 from dpsql.evaluation.weights import weights_of
 from dpsql.language.query import Aggregate
-from dpsql.privacy.linear import linear_scales, linear_variances
+from dpsql.privacy.linear import linear_stddevs
 from dpsql.release.answers_frame import range_of
 from dpsql.release.intervals import Noisy, least_count, ratio, reach_of
 from dpsql.release.query_answers import QueryRequest, ResolvedQuery, resolve_query
@@ -46,16 +46,13 @@ def plan_answers(resolved: ResolvedQuery, assume_rows: int) -> list[PlannedAnswe
         assume_rows: about how many rows the table has, spread evenly over the groups: averages depend on that.
     """
     linear, query, evaluated = resolved.evaluated.linear, resolved.query, resolved.evaluated
-    neighbours, laplace = resolved.account.neighbours, resolved.request.mechanism == "laplace"
-    if laplace:
-        spread = [math.sqrt(2) * float(b) for b in linear_scales(linear, resolved.budget.rho, neighbours)]
-    else:
-        spread = [math.sqrt(v) for v in linear_variances(linear, resolved.budget.rho, neighbours)]
+    noise = resolved.request.noise
+    spread = linear_stddevs(linear, resolved.budget.rho, resolved.account.neighbours, noise)
     _, made_of = weights_of(query.aggregates)
     groups = max(int(alive.sum()) for alive in evaluated.present)  # of the finest grouping set
     planned = []
     for aggregate, parts in zip(query.aggregates, made_of, strict=True):
-        known = [Noisy(np.zeros(1, np.int64), spread[part], resolved.request.mechanism) for part in parts]
+        known = [Noisy(np.zeros(1, np.int64), spread[part], noise) for part in parts]
         unit, text = float(evaluated.units[parts[0]]), _text_of(aggregate)
         if aggregate.kind == "avg":
             rows = max(1, round(assume_rows / max(1, groups)))

@@ -20,6 +20,7 @@ from dpsql.mechanisms import base
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, register
 from dpsql.models.weighted_rows import SupportModel
 from dpsql.privacy.accounting import OTHER_PRICE, Budget, gaussian_gdp, units, zcdp_rho
+from dpsql.privacy.distributions import GAUSSIAN
 
 DELTA = 1e-6
 SHARE = Fraction(1, 10_000)
@@ -198,6 +199,14 @@ class Word(str):
         return hash("gaussian")
 
 
+class Cheap(type(GAUSSIAN)):
+    """Gaussian noise that costs nothing, and that proves a pure ε."""
+
+    __slots__ = ()
+    gdp = Fraction(0)
+    span = 1
+
+
 DECLARATIONS = {
     "nothing": lambda self, *arguments: None,
     "a budget": lie(1.0, DELTA, 0, 0),
@@ -206,7 +215,9 @@ DECLARATIONS = {
     "kinds in a list": declared(kinds=["gaussian"]),
     "an unknown kind": declared(kinds=("exact",)),
     "a kind that equals every other": declared(kinds=(Word("exact"),)),
-    "the Gaussian conversion for selections": declared(kinds=("gaussian", "selection"), conversion="gaussian"),
+    "a kind of its own making": declared(kinds=(Cheap(),)),
+    "a part of a kind of its own making": parts((Cheap(), 1, Fraction(1))),
+    "the Gaussian conversion for selections": declared(kinds=("gaussian", "selection"), conversion="gdp"),
     "an unknown conversion": declared(conversion="free"),
     "parts that are none": declared(parts=((1, 2, 3),)),
     "parts of other kinds": declared(parts=parts(("laplace", 1, Fraction(1)))(None, 0, 0, 0).parts)
@@ -313,7 +324,25 @@ def crafted_query(curator, rho):
     return curator.measure_linear(LinearQuery(curator.domain, (part,), moments={0: Moment("a", 1.0, 0, 1, 1000)}), rho)
 
 
+class Silent(type(GAUSSIAN)):
+    """Gaussian noise in its own opinion, of which there is none."""
+
+    def draw(self, scale, count, entropy):
+        return np.zeros(count, np.int64)
+
+    def __eq__(self, other):
+        return True
+
+    def __hash__(self):
+        return hash(GAUSSIAN)
+
+
 ONLY_GAUSSIAN = {
+    "noise of its own making": lambda curator, rho: curator.measure([(("a",), rho / 2)], Silent()),
+    "noise of its own making on cells": lambda curator, rho: curator.measure_cells([(("a",), 0)], rho / 2, Silent()),
+    "another instance of a noise": lambda curator, rho: curator.measure([(("a",), rho / 2)], type(GAUSSIAN)()),
+    "a change of the noise": lambda curator, rho: object.__setattr__(GAUSSIAN, "draw", Silent().draw),
+    "a change of its price": lambda curator, rho: setattr(GAUSSIAN, "gdp", Fraction(0)),
     "exact counts": lambda curator, rho: curator.measure([(("a",), rho / 2)], "none"),
     "exact cells": lambda curator, rho: curator.measure_cells([(("a",), 0)], rho / 2, "none"),
     "Laplace noise": lambda curator, rho: curator.measure([(("a",), rho / 2)], "laplace"),
