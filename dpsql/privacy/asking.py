@@ -31,6 +31,7 @@ from dpsql.privacy.noise import (
     uniform_subset,
 )
 from dpsql.privacy.purse import Purse
+from dpsql.privacy.questions import Question
 from dpsql.runtime.progress import Progress
 
 
@@ -123,7 +124,7 @@ class Asking:
         self,
         kind: Kind,
         shares: Sequence[Fraction],
-        questions: Sequence[str],
+        questions: Sequence[Question],
         fresh: Callable[[int], list[Answer]],
         failure: float = 0.0,
     ) -> list[Answer]:
@@ -132,7 +133,7 @@ class Asking:
         Args:
             kind: of the questions.
             shares: of ρ, one for each debit.
-            questions: as the journal tells them apart.
+            questions: in the order of their answers.
             fresh: counts and adds noise: the answers to the questions without so many first ones, which are recorded.
             failure: the probability that a discovery of values may fail with.
 
@@ -146,16 +147,21 @@ class Asking:
         return [*recorded, *made]
 
     def _answer(
-        self, kind: Kind, shares: Sequence[Fraction], question: str, fresh: Callable[[], Answer], failure: float = 0.0
+        self,
+        kind: Kind,
+        shares: Sequence[Fraction],
+        question: Question,
+        fresh: Callable[[], Answer],
+        failure: float = 0.0,
     ) -> Answer:
         """The answer to one question; see `_answered`."""
         return self._answered(kind, shares, [question], lambda known: [] if known else [fresh()], failure)[0]
 
-    def _replay(self, questions: Sequence[str]) -> list[Answer]:
+    def _replay(self, questions: Sequence[Question]) -> list[Answer]:
         """The recorded answers to the first of these questions; refuses a run that asks otherwise than recorded."""
         replayed, self._recorded = self._recorded[: len(questions)], self._recorded[len(questions) :]
         for answer, question in zip(replayed, questions, strict=False):
-            if answer.question != question:
+            if answer.question.text != question.text:
                 raise DpsqlError(
                     "this release was begun by another version of the mechanism, or with other rows of the prior, and "
                     "cannot be completed: give the release another name, which is charged anew"

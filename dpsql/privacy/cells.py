@@ -13,8 +13,9 @@ from dpsql.core.threshold import Family, Threshold, clique_of
 from dpsql.privacy.asking import Asking
 from dpsql.privacy.distributions import GAUSSIAN, Distribution, find_noise
 from dpsql.privacy.given import given_share
-from dpsql.privacy.journal import Answer, Query, measured, question_text
+from dpsql.privacy.journal import Answer, Query, measured
 from dpsql.privacy.noise import Integers
+from dpsql.privacy.questions import CellsQuestion
 
 
 class Cells(Asking):
@@ -39,8 +40,7 @@ class Cells(Asking):
         rho, by_family = given_share(rho), dict[Family, list[int]]()
         for family, cell in queries:
             by_family.setdefault(family, []).append(operator.index(cell))
-        kind = "cells" if distribution is GAUSSIAN else f"cells {distribution.name}"
-        questions = [question_text(kind, family, rho, ",".join(map(str, cells))) for family, cells in by_family.items()]
+        questions = [CellsQuestion(family, tuple(cells), rho, distribution.name) for family, cells in by_family.items()]
 
         def fresh(known: int) -> list[Answer]:
             missing = list(zip(questions, by_family.items(), strict=True))[known:]

@@ -11,7 +11,8 @@ from dpsql.privacy.accounting import discovery_threshold
 from dpsql.privacy.asking import Asking
 from dpsql.privacy.distributions import GAUSSIAN
 from dpsql.privacy.given import given_share
-from dpsql.privacy.journal import Answer, measured, question_text
+from dpsql.privacy.journal import Answer, measured
+from dpsql.privacy.questions import BinsQuestion, ValuesQuestion
 
 
 class Discoveries(Asking):
@@ -25,7 +26,7 @@ class Discoveries(Asking):
         self._check_may_ask("other bins of a column")
         rho = given_share(rho)
         digest = hashlib.sha256(repr((attribute.type, attribute.ticks)).encode()).hexdigest()
-        question = question_text("bins", (attribute.name,), rho, digest)
+        question = BinsQuestion(attribute.name, digest, rho)
 
         def fresh() -> Answer:
             exact = self._counter.bins(attribute)
@@ -55,7 +56,7 @@ class Discoveries(Asking):
         """
         self._check_may_ask("the values of a column")
         rho, failure = given_share(rho), float(failure)
-        question = question_text("values", (column,), rho, f"but for {failure!r}")
+        question = ValuesQuestion(column, failure, rho)
 
         def fresh() -> Answer:
             values, units = self._counter.values(column)

@@ -16,8 +16,9 @@ from dpsql.privacy.asking import Asking
 from dpsql.privacy.counter import Counter
 from dpsql.privacy.distributions import GAUSSIAN, Distribution, find_noise
 from dpsql.privacy.given import given_share
-from dpsql.privacy.journal import Answer, measured, question_text
+from dpsql.privacy.journal import Answer, measured
 from dpsql.privacy.noise import Integers
+from dpsql.privacy.questions import AggregateQuestion, Question
 
 
 class LinearQueries(Asking):
@@ -50,14 +51,16 @@ class LinearQueries(Asking):
         rho = given_share(rho)
         share = rho / query.aggregates
         digest = hashlib.sha256(repr((distribution.name, query.fingerprint)).encode()).hexdigest()
-        questions = [question_text("query", query.clique, share, f"{a}: {digest}") for a in range(query.aggregates)]
+        questions = [AggregateQuestion(query.clique, a, digest, share) for a in range(query.aggregates)]
 
         def fresh(known: int) -> list[Answer]:
             return [] if known else self._linear(query, rho, distribution, questions)
 
         return [measured(answer) for answer in self._answered(distribution, [rho], questions, fresh)]
 
-    def _linear(self, query: LinearQuery, rho: Fraction, noise: Distribution, questions: Sequence[str]) -> list[Answer]:
+    def _linear(
+        self, query: LinearQuery, rho: Fraction, noise: Distribution, questions: Sequence[Question]
+    ) -> list[Answer]:
         share = rho / query.aggregates
         exact = exact_answers(self._counter, query)
         scales = linear_scales(query, rho, self.neighbours, noise)

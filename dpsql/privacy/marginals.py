@@ -10,7 +10,8 @@ from dpsql.core.marginal import NO_NOISE, Measurement
 from dpsql.privacy.asking import Asking
 from dpsql.privacy.distributions import GAUSSIAN, Distribution, find_noise
 from dpsql.privacy.given import given_share
-from dpsql.privacy.journal import Answer, measured, question_text
+from dpsql.privacy.journal import Answer, measured
+from dpsql.privacy.questions import MarginalQuestion
 
 
 class Marginals(Asking):
@@ -23,7 +24,7 @@ class Marginals(Asking):
         `measure`.
         """
         if self.neighbours.total_is_public:
-            question = question_text("measure", (), Fraction(0), NO_NOISE)
+            question = MarginalQuestion((), Fraction(0), NO_NOISE)
             answers = self._replay([question])
             if not answers:  # kept like any other, for the table may have grown when a killed run goes on
                 answers = [Answer(question, Fraction(0), self._public_total())]
@@ -52,7 +53,7 @@ class Marginals(Asking):
         requests = [(clique, given_share(rho)) for clique, rho in requests]
         for clique, _ in requests:
             self.domain.check_countable(clique)
-        questions = [question_text("measure", clique, rho, distribution.name) for clique, rho in requests]
+        questions = [MarginalQuestion(tuple(clique), rho, distribution.name) for clique, rho in requests]
 
         def fresh(known: int) -> list[Answer]:
             made = []

@@ -84,7 +84,7 @@ def _measured(books: Books, resolved: ResolvedQuery, clique: Clique) -> list[Mea
             continue
         for answer in journal.answers(books, entry.key):
             measured = answer.measurement
-            if measured is None or measured.cells is not None or not answer.of_cells:
+            if measured is None or measured.cells is not None or not answer.question.of_cells:
                 continue
             others = set(measured.clique) - set(clique)
             if (

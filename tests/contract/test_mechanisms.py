@@ -165,7 +165,7 @@ def asked_by(journal: Journal) -> list[tuple[str, float]]:
     """The kind and the ε of each question that has an answer: √(2ρ) of Laplace noise, 2√(2ρ) of a selection."""
     found = []
     for answer in journal.answers:
-        question = json.loads(answer.question)
+        question = json.loads(answer.question.text)
         if answer.selection is not None:
             found += [("selection", 2 * math.sqrt(2 * answer.rho / len(answer.selection)))] * len(answer.selection)
         elif answer.measurement.noise != "none":
@@ -285,7 +285,7 @@ def test_every_row_satisfies_the_constraints(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_same_entropy_gives_the_same_release(name):
     one, two, other = (run(name, seed=seed) for seed in ("a", "a", "b"))
-    assert [a.question for a in one[2].answers] == [a.question for a in two[2].answers]
+    assert [a.question.text for a in one[2].answers] == [a.question.text for a in two[2].answers]
     np.testing.assert_array_equal(one[4], two[4])
     values = [[a.measurement.values.tolist() for a in r[2].answers if a.measurement] for r in (one, two, other)]
     assert values[0] == values[1] != values[2]

@@ -62,7 +62,7 @@ DEFECTS = (
     Defect("the budget may be overspent", "sql/charge.sql", "WHEN 'gdp' THEN gdp_spent + $gdp <= gdp_budget", "WHEN 'gdp' THEN gdp_spent <= gdp_budget", ("tests/books/test_races.py", "tests/books/test_books.py", "tests/books/test_ledger.py", "tests/privacy/test_accounts.py")),
     # the journal and the ledger
     Defect("answers are not kept before they are used", "dpsql/privacy/asking.py", "        self._record(made)\n        return [*recorded, *made]", "        return [*recorded, *made]", ("tests/release/test_faults.py", "tests/books/test_books.py")),
-    Defect("other questions get recorded answers", "dpsql/privacy/asking.py", "            if answer.question != question:", "            if False:", ("tests/privacy", "tests/books/test_books.py", "tests/contract")),
+    Defect("other questions get recorded answers", "dpsql/privacy/asking.py", "            if answer.question.text != question.text:", "            if False:", ("tests/privacy", "tests/books/test_books.py", "tests/contract")),
     Defect("the ledger counts no ρ", "dpsql/privacy/rules.py", '"rho_spent": str(int(facts["rho_spent"]) + rho),', '"rho_spent": facts["rho_spent"],', LEDGER),
     Defect("other answers may be published", "dpsql/privacy/rules.py", 'if charged.answers is not None and event["answers"] != charged.answers:', "if False:", (*LEDGER, "tests/scale")),
     Defect("a release that was stopped and completed is forgotten", "dpsql/privacy/rules.py", "replace(charged, retried=True)", "charged", ORACLES),
