@@ -123,9 +123,9 @@ class DpPlan(SqlFunction):
             seconds,
         )
         unit = math.sqrt(2 / math.pi) / found.rows
-        return [
+        measured = [
             (
-                m.clique,
+                m.shown,
                 m.cells,
                 m.stddev,
                 None if m.stddev is None else unit * m.stddev * m.cells,
@@ -136,6 +136,7 @@ class DpPlan(SqlFunction):
             )
             for m in found.measurements
         ]
+        return [*measured, *(([f"({one.topic})"], 0, None, None, 0.0, None, one.note, *cost) for one in found.remarks)]
 
     def _of_query(self, cursor: duckdb.DuckDBPyConnection, call: Call) -> list[tuple[Any, ...]]:
         given = [p.name for p in _PARAMETERS if p.name not in _OF_QUERIES and call[p.name] != p.default]

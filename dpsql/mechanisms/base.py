@@ -41,15 +41,16 @@ class Outcome:
 
 @dataclass(frozen=True)
 class PlannedMeasurement:
-    """One question that a mechanism would ask.
+    """One question that a mechanism would ask, or several that are alike.
 
     Attributes:
-        clique: the marginal, or empty for the total.
+        clique: the marginal, or empty for the total; of what is found out in the run, the columns that are known.
         cells: how many noisy counts.
         stddev: of each one's noise (rows); None for a marginal that is not measured.
         rho: its cost (zCDP).
         note: what is done with it.
         predicted: about the L1 error of the synthetic table's marginal (fraction), where it can be foretold.
+        open: what is found out in the run, such as 'selected cells'; None where the marginal is known.
     """
 
     clique: Clique
@@ -58,6 +59,25 @@ class PlannedMeasurement:
     rho: float
     note: str = "measured"
     predicted: float | None = None
+    open: str | None = None
+
+    @property
+    def shown(self) -> list[str]:
+        """The columns, and what is still open in parentheses, as a plan shows them."""
+        return [*self.clique, *(() if self.open is None else (f"({self.open})",))]
+
+
+@dataclass(frozen=True)
+class Remark:
+    """What a plan says beside its questions, such as what is proven of the accuracy.
+
+    Attributes:
+        topic: what it is about.
+        note: what it says.
+    """
+
+    topic: str
+    note: str
 
 
 class Mechanism(ABC):
@@ -123,7 +143,7 @@ class Mechanism(ABC):
     @abstractmethod
     def plan(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
-    ) -> Sequence[PlannedMeasurement]:
+    ) -> Sequence[PlannedMeasurement | Remark]:
         """What `run` would ask for a table of about `rows` rows; an adaptive mechanism names what it knows."""
 
     @abstractmethod

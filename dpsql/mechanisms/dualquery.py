@@ -52,6 +52,7 @@ from dpsql.privacy.pricing import Questions
 from dpsql.runtime.progress import Progress
 
 _TOTAL_SHARE: Final = Fraction(1, 100)
+_DRAWN: Final = "drawn cells"
 _MOST_DRAWS: Final = 100_000_000
 _FEWEST_ROUNDS: Final = 20
 _USUAL_ROUNDS: Final = 300
@@ -246,7 +247,7 @@ class DualQuery(Mechanism):
             found = self.parameters(domain, workload, rho, units)
         except InvalidArgument as refused:
             note = f"would cost more than there is for {played:g} rows: {refused}"
-            return [*planned, PlannedMeasurement(("(drawn cells)",), cells, None, 0.0, note)]
+            return [*planned, PlannedMeasurement((), cells, None, 0.0, note, open=_DRAWN)]
         note = f"{found.rounds} rounds of {found.samples} draws, eta {found.eta(units):.4g}; {compared(found, units)}"
         if self.subsample:
             note += f"; a sample of {played:g} rows of {rows:g}"
@@ -254,7 +255,7 @@ class DualQuery(Mechanism):
                 delta = 1 / max(2.0, rows) ** 2
                 alone = amplified(lambda inner: zcdp_epsilon(found.cost, inner), played / rows, delta)
                 note += f", by which this release, standing alone, has epsilon {alone:.4g}"
-        return [*planned, PlannedMeasurement(("(drawn cells)",), cells, None, float(found.cost), note)]
+        return [*planned, PlannedMeasurement((), cells, None, float(found.cost), note, open=_DRAWN)]
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.run`."""

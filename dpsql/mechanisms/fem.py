@@ -93,7 +93,7 @@ class FEM(Mechanism):
         """See `Mechanism.plan`: which cells is found out by selection."""
         planned, rho = plan_total(rho, neighbours, _TOTAL_SHARE)
         note = f"one cell and its sign drawn in each of {self.rounds} rounds"
-        return [*planned, PlannedMeasurement(("(drawn cells)",), self.rounds, None, float(rho), note)]
+        return [*planned, PlannedMeasurement((), self.rounds, None, float(rho), note, open="drawn cells")]
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.run`."""

@@ -217,8 +217,8 @@ class IDE(Mechanism):
                 outer = self.keys_of(domain) if single else self.region_of(domain)
                 what = "a nearly independent column of the prior" if single else "large dependences of the prior"
                 size = domain.size(outer) * (math.isqrt(cells) if single else cells)
-                clique = (*outer, "(chosen from the prior)")
-                one = PlannedMeasurement(clique, size, stddev, each, f"{what}; about so many cells")
+                note = f"{what}; about so many cells"
+                one = PlannedMeasurement(outer, size, stddev, each, note, open="chosen from the prior")
                 planned += [one] * part.count
         return planned
 

@@ -216,10 +216,10 @@ class MWEM(Mechanism):
             planned.append(PlannedMeasurement((), 1, noise.stddev(steps.total, one), float(steps.total)))
         stddev = noise.stddev(steps.measure, neighbours.marginal(noise.norm) if whole else one)
         cells = max(domain.size(clique) for clique in workload.cliques) if whole else 1
-        what = ("(selected marginals, at most)",) if whole else ("(selected cells)",)
+        what = "selected marginals, at most" if whole else "selected cells"
         note = f"{rounds} rounds, each selects one and measures it"
         spent = rounds * (steps.select + steps.measure)
-        return [*planned, PlannedMeasurement(what, cells, stddev, float(spent), note)]
+        return [*planned, PlannedMeasurement((), cells, stddev, float(spent), note, open=what)]
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.run`."""

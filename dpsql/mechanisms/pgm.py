@@ -143,7 +143,7 @@ class PGM(Mechanism):
         if left > 0:
             kind, cells, spread = self._chosen(domain, workload, neighbours, left)
             note = "selected by noise, then measured"
-            planned.append(PlannedMeasurement((kind,), cells, spread, float(left), note))
+            planned.append(PlannedMeasurement((), cells, spread, float(left), note, open=kind))
         return planned
 
     def _chosen(
@@ -154,8 +154,8 @@ class PGM(Mechanism):
             pairs = self._pairs(domain)
             edges = _forest_edges(domain, pairs)
             sizes = sorted((domain.size(pair) for pair in pairs), reverse=True)
-            return "(selected pairs)", sum(sizes[:edges]), noise(neighbours, left / 2 / edges)
-        return "(selected marginals)", sum(map(domain.size, self._candidates(domain, workload))), None
+            return "selected pairs", sum(sizes[:edges]), noise(neighbours, left / 2 / edges)
+        return "selected marginals", sum(map(domain.size, self._candidates(domain, workload))), None
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.run`; no random number but the curator's is used, so `seed` is not."""

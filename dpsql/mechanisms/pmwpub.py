@@ -114,7 +114,7 @@ class PMWPub(Mechanism):
         rounds = self._rounds(domain, workload)
         note = f"{rounds} rounds, each selects one and measures it"
         spent = float(2 * rounds * step)
-        return [*planned, PlannedMeasurement(("(selected marginals, at most)",), cells, stddev, spent, note)]
+        return [*planned, PlannedMeasurement((), cells, stddev, spent, note, open="selected marginals, at most")]
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.run`."""

@@ -135,7 +135,7 @@ class RAP(Mechanism):
             count = self.rounds * self.queries_per_round
             each = rho / (2 * count)
         stddev = GAUSSIAN.stddev(each, neighbours.cell**2)
-        return [*planned, PlannedMeasurement(("(selected cells)",), count, stddev, float(rho))]
+        return [*planned, PlannedMeasurement((), count, stddev, float(rho), open="selected cells")]
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.run`."""

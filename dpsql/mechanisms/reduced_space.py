@@ -28,7 +28,7 @@ from dpsql.evidence.earlier_releases import combined, light, reused, sharpened, 
 from dpsql.evidence.occupied import occupied
 from dpsql.fitting.reduced import OBJECTIVES, Codes, nearest_density, statistics
 from dpsql.fitting.settings import best_total
-from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word
+from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, Remark, check_range, check_word
 from dpsql.models.weighted_rows import SupportModel
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import LAPLACE, Distribution, find_noise, noise_names
@@ -147,9 +147,9 @@ class ReducedSpace(Mechanism):
 
     def plan(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
-    ) -> Sequence[PlannedMeasurement]:
+    ) -> Sequence[PlannedMeasurement | Remark]:
         """See `Mechanism.plan`; the last lines are what the theorems say."""
-        needed, planned = set(workload.needed), []
+        needed, planned = set(workload.needed), list[PlannedMeasurement]()
         shares = self.shares(domain, workload, neighbours, rho)
         for clique, share in shares:
             note = "measured" if clique in needed else "for the points of the reduced space"
@@ -157,11 +157,11 @@ class ReducedSpace(Mechanism):
             note = note if clique else "the number of rows"
             planned.append(PlannedMeasurement(clique, domain.size(clique), stddev, float(share), note))
         noise = self.largest_noise(domain, workload, neighbours, shares[-1][1], rows)
-        told = [
+        notes = [
             *self.privacy_theorem(domain, workload, neighbours, rho, noise, rows),
             self.promise(domain, workload, neighbours, noise, rows),
         ]
-        return [*planned, *(PlannedMeasurement(("(promise)",), 0, None, 0.0, note) for note in told)]
+        return [*planned, *(Remark("promise", note) for note in notes)]
 
     def privacy_theorem(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, noise: float, rows: float

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.errors import DpsqlError
-from dpsql.mechanisms.base import PlannedMeasurement, name_of
+from dpsql.mechanisms.base import PlannedMeasurement, Remark, name_of
 from dpsql.release.request import Request
 from dpsql.release.synthesis import Resolved, resolve
 
@@ -21,18 +21,21 @@ class Plan:
     Attributes:
         resolved: the request.
         measurements: the questions that the mechanism would ask.
+        remarks: what it says beside them.
         rows: the number of rows assumed for it.
     """
 
     resolved: Resolved
     measurements: Sequence[PlannedMeasurement]
+    remarks: Sequence[Remark]
     rows: float
 
     @property
     def overall(self) -> float | None:
         """The mean of the predicted L1 errors of the workload's marginals; None where none is predicted."""
         wanted = set(self.resolved.workload.needed)
-        known = {m.clique: m.predicted for m in self.measurements if m.predicted is not None and m.clique in wanted}
+        whole = [m for m in self.measurements if m.open is None and m.clique in wanted]
+        known = {m.clique: m.predicted for m in whole if m.predicted is not None}
         return sum(known.values()) / len(known) if known else None
 
 
@@ -47,8 +50,10 @@ def plan(cursor: Cursor, request: Request, rows: float) -> Plan:
     resolved = resolve(cursor, request, to_charge=False)
     rho: Fraction = resolved.budget.rho
     planned = resolved.mechanism.plan(resolved.domain, resolved.workload, resolved.account.neighbours, rho, rows)
-    _check_planned(planned, resolved)
-    return Plan(resolved, planned, rows)
+    remarks = [one for one in planned if isinstance(one, Remark)]
+    measurements = [one for one in planned if not isinstance(one, Remark)]
+    _check_planned(measurements, resolved)
+    return Plan(resolved, measurements, remarks, rows)
 
 
 def _check_planned(planned: Sequence[PlannedMeasurement], resolved: Resolved) -> None:

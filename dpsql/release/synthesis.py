@@ -38,7 +38,7 @@ from dpsql.evidence.earlier_releases import consistent
 from dpsql.evidence.occupied import Occupied, occupied
 from dpsql.language.workloads import EXPECTED, is_shorthand, parse_workload
 from dpsql.mechanisms.auto import Facts, choose
-from dpsql.mechanisms.base import Mechanism, explicit_options, name_of
+from dpsql.mechanisms.base import Mechanism, PlannedMeasurement, explicit_options, name_of
 from dpsql.models.model import Model
 from dpsql.owner.protect import account_of, as_released, domain_of
 from dpsql.privacy.account import Account
@@ -199,7 +199,8 @@ def _check_not_drowned(resolved: Resolved, rows: int) -> None:
     """
     rho, neighbours = resolved.budget.rho, resolved.account.neighbours
     planned = resolved.mechanism.plan(resolved.domain, resolved.workload, neighbours, rho, max(1, rows))
-    least = min((m.stddev for m in planned if m.stddev), default=0.0)
+    stddevs = (m.stddev for m in planned if isinstance(m, PlannedMeasurement))
+    least = min((stddev for stddev in stddevs if stddev), default=0.0)
     if least > rows > 0:
         raise InvalidArgument(
             f"epsilon is {resolved.request.epsilon:g}, too small for the {rows} rows of {resolved.source.name!r}: the "
