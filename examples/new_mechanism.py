@@ -8,6 +8,7 @@ import numpy as np
 import dpsql
 from dpsql.fitting.relaxation import Blocks, RelaxedTable
 from dpsql.fitting.settings import one_way_prior
+from dpsql.fitting.target import targets_of
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, register
 from dpsql.models.relaxed import RelaxedModel
 from dpsql.privacy.accounting import gaussian_variance
@@ -35,7 +36,7 @@ class Independent(Mechanism):
         progress.check()  # whether somebody pressed Ctrl-C; a loop does so in each round
         measured = curator.measure([((name,), share) for name in curator.domain.names])
         total = max(1.0, float(np.mean([m.values.sum() for m in measured])))
-        prior = one_way_prior(curator.domain, measured, total).astype(np.float32)
+        prior = one_way_prior(curator.domain, targets_of(measured), total).astype(np.float32)
         table = RelaxedTable(Blocks.of(curator.domain), prior[:, None], total)
         return Outcome(RelaxedModel(table), {"marginals": len(measured)})
 

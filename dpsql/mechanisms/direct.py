@@ -16,10 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-import numpy as np
-
 from dpsql.core.domain import Clique, Domain
-from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge
@@ -28,6 +25,7 @@ from dpsql.evidence.occupied import Known, occupied
 from dpsql.evidence.public_prior import fit_leaning
 from dpsql.fitting.consistency import MOST_ADDED, Estimate, additions, least_squares
 from dpsql.fitting.settings import Fit, Settings, best_total, fitting_bytes, fitting_seconds
+from dpsql.fitting.target import Target
 from dpsql.mechanisms.base import (
     Mechanism,
     Outcome,
@@ -167,7 +165,7 @@ def check_additions(domain: Domain, cliques: Sequence[Clique], name: str) -> Non
 
 def fit_consistent(
     facts: Known,
-    known: Sequence[Measurement],
+    known: Sequence[Target],
     workload: Workload,
     total: float,
     settings: Settings,
@@ -186,11 +184,11 @@ def fit_consistent(
     domain, cliques = facts.domain, workload.closure()
     wanted = [clique for clique in cliques if len(clique) == 1 or clique in workload.cliques]
 
-    def last(marginals: Sequence[Measurement]) -> Fit:
+    def last(marginals: Sequence[Target]) -> Fit:
         kept = [measured for measured in marginals if measured.clique in set(wanted)]
         return fit_marginals(domain, kept, total, settings, seed, progress)
 
-    def fit(marginals: Sequence[Measurement]) -> Fit:
+    def fit(marginals: Sequence[Target]) -> Fit:
         return last(_targets(domain, least_squares(domain, marginals), wanted))
 
     return fit_leaning(
@@ -198,12 +196,11 @@ def fit_consistent(
     )
 
 
-def _targets(domain: Domain, estimate: Estimate, wanted: Sequence[Clique]) -> list[Measurement]:
-    """An estimate's marginals as what a fit is told."""
+def _targets(domain: Domain, estimate: Estimate, wanted: Sequence[Clique]) -> list[Target]:
+    """An estimate's marginals, each as if it had been measured with the estimate's variance."""
     targets = []
     for clique in wanted:
         if estimate.covers(clique):
-            variance = Fraction(estimate.variance(clique)).limit_denominator(10**9)
-            counts = np.rint(estimate.answer(clique)).astype(np.int64)
-            targets.append(Measurement(clique, domain.shape(clique), counts, variance, "gaussian", 1 / (2 * variance)))
+            variance = estimate.variance(clique)
+            targets.append(Target(clique, domain.shape(clique), estimate.answer(clique), variance, 1 / (2 * variance)))
     return targets

@@ -20,6 +20,7 @@ from dpsql.core.workload import Workload
 from dpsql.evidence.earlier_releases import reused, telling, usable
 from dpsql.fitting.estimation import Partial, estimate, nearest_by_threshold
 from dpsql.fitting.settings import best_total
+from dpsql.fitting.target import targets_of
 from dpsql.mechanisms.base import Outcome
 from dpsql.models.grouped_rows import GroupedModel
 from dpsql.models.weighted_rows import SupportModel, systematic
@@ -100,7 +101,7 @@ class Run:
         own = self.asked.own_marginals(self.domain, self.workload)
         chosen = own or self._dependent((), "marginals", np.array([max(1.0, float(total.values[0]))]))
         measured = self._measure(chosen, "marginals")
-        best = best_total([total, *measured])
+        best = best_total(targets_of([total, *measured]))
         earlier = self._earlier([total, *measured], best)
         known = _merged([*measured, *earlier])
         noisy = [measurement.reshape(1, -1) / best for measurement in known.values()]

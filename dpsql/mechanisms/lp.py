@@ -31,13 +31,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.domain import Domain
-from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.prior import Prior
 from dpsql.core.workload import Workload
 from dpsql.errors import InvalidArgument
 from dpsql.fitting.reduced import Codes
 from dpsql.fitting.settings import one_way_prior
+from dpsql.fitting.target import Target
 from dpsql.mechanisms.base import check_range, check_word, register
 from dpsql.mechanisms.reduced_space import ReducedSpace, functions
 
@@ -127,7 +127,7 @@ class LP(ReducedSpace):
     def points_of(
         self,
         domain: Domain,
-        measured: Sequence[Measurement],
+        measured: Sequence[Target],
         prior: Prior | None,
         total: float,
         noise: float,

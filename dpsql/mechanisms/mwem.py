@@ -40,6 +40,7 @@ from dpsql.errors import DomainTooLarge
 from dpsql.evidence.earlier_releases import combined, consistent, reused, telling, usable
 from dpsql.fitting.multiplicative import Factored, absorb
 from dpsql.fitting.settings import best_total
+from dpsql.fitting.target import Target, targets_of
 from dpsql.mechanisms.base import (
     Mechanism,
     Outcome,
@@ -109,27 +110,27 @@ class _Past:
     def of(curator: Curator, total: Measurement, max_cells: int) -> _Past:
         """What the number of rows does not contradict: the smallest marginals with the least noise."""
         found = usable(curator.earlier, [total], curator.domain, max_cells)
-        found = telling(found, best_total([total, *found]))
+        found = telling(found, best_total(targets_of([total, *found])))
         return _Past(sorted(found, key=lambda m: (len(m.clique), m.variance))[:_MOST_REUSED])
 
     def inside(self, now: Factored) -> list[Measurement]:
         """Those inside one group, so that they join no groups and take no candidate away."""
         return [m for m in self.earlier if any(set(m.clique) <= set(names) for names, _ in now.factors)]
 
-    def entering(self, before: Factored, now: Factored) -> list[Measurement]:
+    def entering(self, before: Factored, now: Factored) -> list[Target]:
         """Those that are inside one group now, and were not before."""
         known = {m.clique for m in self.inside(before)}
-        return [m for m in self.inside(now) if m.clique not in known]
+        return targets_of(m for m in self.inside(now) if m.clique not in known)
 
-    def beside(self, now: Factored, measured: Sequence[Measurement]) -> list[Measurement]:
+    def beside(self, now: Factored, measured: Sequence[Measurement]) -> list[Target]:
         """All measurements, of single cells too."""
-        return [*self.inside(now), *measured]
+        return targets_of([*self.inside(now), *measured])
 
-    def fitting(self, now: Factored, measured: Sequence[Measurement]) -> list[Measurement]:
+    def fitting(self, now: Factored, measured: Sequence[Measurement]) -> list[Target]:
         """All measurements of whole marginals; with earlier ones each marginal once, the mean of all of it."""
         older = self.inside(now)
         if not older:
-            return list(measured)
+            return targets_of(measured)
         means = {m.clique: m for m in combined([], [*older, *measured])}
         return [means[clique] for clique in dict.fromkeys(m.clique for m in [*older, *measured])]
 
@@ -227,7 +228,7 @@ class MWEM(Mechanism):
         steps = Steps.of(rho, rounds, curator.neighbours, pure=self._noise.pure)
         known = curator.total(steps.total, self._noise)
         measured, past = list[Measurement](), _Past.of(curator, known, self.max_cells)
-        total = best_total([known, *past.earlier])
+        total = best_total(targets_of([known, *past.earlier]))
         iterates = self._iterates(domain, measured, past, total, progress)
         progress.stage("multiplicative weights", rounds)
         for _ in range(rounds):
@@ -237,12 +238,12 @@ class MWEM(Mechanism):
             if not past.earlier or consistent([known, *measured], curator.earlier):
                 iterates.append(self._update(now, measured, past, total, progress))
             else:  # the table changed since: all again without what was measured before
-                past, total = _Past(), best_total([known])
+                past, total = _Past(), best_total(targets_of([known]))
                 iterates = self._iterates(domain, measured, past, total, progress)
             progress.stage("multiplicative weights", rounds)
             progress.advance(len(iterates) - 1)
         parts = tuple(iterates[:-1]) if self.output == "average" else (iterates[-1],)
-        used = past.inside(iterates[-1]) if known.variance == 0 else past.earlier  # which told n
+        used = past.inside(iterates[-1]) if known.variance == 0 else past.earlier  # which n is from
         report: dict[str, Any] = {
             "rounds": rounds,
             "total": round(total),
@@ -270,7 +271,7 @@ class MWEM(Mechanism):
         together = now.tilted(newest, np.zeros(now.domain.size(newest))) if past.earlier else now
         together = absorb(together, past.entering(now, together), total, max(self.passes, _PASSES), progress)
         if self.passes == 1:
-            return absorb(together, measured[-1:], total, 1, progress)
+            return absorb(together, targets_of(measured[-1:]), total, 1, progress)
         known = past.fitting if self.queries == "marginals" else past.beside
         return absorb(together, known(together, measured), total, self.passes, progress)
 

@@ -33,6 +33,7 @@ from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.evidence.earlier_releases import public_total, reused, usable
 from dpsql.fitting.multiplicative import Codes, Weighted, absorb
 from dpsql.fitting.settings import best_total
+from dpsql.fitting.target import targets_of
 from dpsql.mechanisms.base import (
     Mechanism,
     Outcome,
@@ -125,7 +126,7 @@ class PMWPub(Mechanism):
         codes, weights = support_of(prior, domain, seed, self.copies)
         measured = curator.measure([((name,), first) for name in domain.names])
         earlier = usable(curator.earlier, measured, domain, _MOST_SCORED)
-        known = [*measured, *earlier]
+        known = targets_of([*measured, *earlier])
         total = best_total([*public_total(curator), *known])
         mixture, now = _mixed(domain, codes, weights, measured, total)
         rounds, left = self._rounds(domain, workload), list(workload.cliques)
@@ -137,7 +138,7 @@ class PMWPub(Mechanism):
             left.remove(chosen)
             fresh = curator.measure([(chosen, step)])
             measured += fresh
-            known += fresh
+            known += targets_of(fresh)
             now = absorb(now, known, total, self.passes, progress)
             progress.stage("multiplicative weights", rounds)
             progress.advance(done + 1)

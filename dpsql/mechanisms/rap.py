@@ -31,6 +31,7 @@ from dpsql.errors import InvalidArgument
 from dpsql.evidence.earlier_releases import combined, consistent, reused, usable
 from dpsql.fitting.relaxation import Blocks, RelaxedTable
 from dpsql.fitting.settings import Settings, best_total
+from dpsql.fitting.target import targets_of
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, register
 from dpsql.models.relaxed import RelaxedModel
 from dpsql.privacy.curator import Curator
@@ -173,7 +174,7 @@ class RAP(Mechanism):
         from dpsql.fitting.projection import fit_marginals
 
         earlier = usable(curator.earlier, measured, curator.domain, _MOST_REUSED, room=_MOST_REUSED)
-        total = max(1.0, best_total([measured[0], *earlier]))
+        total = max(1.0, best_total(targets_of([measured[0], *earlier])))
         if not earlier:
             return RelaxedTable(blocks, random_start(blocks, self.relaxed_rows, seed), total), []
         settings = Settings(rows=self.relaxed_rows, relaxation=self.relaxation)

@@ -19,7 +19,6 @@ from fractions import Fraction
 from typing import Any, Final
 
 from dpsql.core.domain import Clique, Domain
-from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.prior import Prior
 from dpsql.core.workload import Workload
@@ -28,6 +27,7 @@ from dpsql.evidence.earlier_releases import combined, light, reused, sharpened, 
 from dpsql.evidence.occupied import occupied
 from dpsql.fitting.reduced import OBJECTIVES, Codes, nearest_density, statistics
 from dpsql.fitting.settings import best_total
+from dpsql.fitting.target import Target
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, Remark, check_range, check_word
 from dpsql.models.weighted_rows import SupportModel
 from dpsql.privacy.curator import Curator
@@ -77,7 +77,7 @@ class ReducedSpace(Mechanism):
     def points_of(
         self,
         domain: Domain,
-        measured: Sequence[Measurement],
+        measured: Sequence[Target],
         prior: Prior | None,
         total: float,
         noise: float,
@@ -208,12 +208,12 @@ class ReducedSpace(Mechanism):
             held.measurements(curator.earlier), [total, *measured], domain, min(_MOST_CELLS, room), room=room
         )
         earlier = light(domain, measured, earlier)
-        rows = best_total([total, *combined(measured, earlier)])
-        own, measured = measured, sharpened(domain, measured, earlier)
-        less = max(after.stddev / before.stddev for after, before in zip(measured, own, strict=True))
+        rows = best_total([Target.of(total), *combined(measured, earlier)])
+        targets = sharpened(domain, measured, earlier)
+        less = max(after.stddev / before.stddev for after, before in zip(targets, measured, strict=True))
         noise = less * self.largest_noise(asked, workload, neighbours, shares[-1][1], rows)
-        points, origin = self.points_of(domain, measured, held.known(curator.prior).prior, rows, noise, seed)
-        answers = [m for m in measured if m.clique in set(workload.needed)]
+        points, origin = self.points_of(domain, targets, held.known(curator.prior).prior, rows, noise, seed)
+        answers = [target for target in targets if target.clique in set(workload.needed)]
         facts = statistics(domain, points, answers, rows, merge=self.objective == "max")
         progress.stage("solving the linear program")
         found = nearest_density(facts, self.objective, self.seconds, progress)

@@ -13,13 +13,13 @@ import pytest
 from scipy.optimize import linprog
 
 from dpsql.core.domain import Attribute, Domain
-from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.prior import Prior, packed
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InsufficientBudget, Interrupted, InvalidArgument
 from dpsql.fitting import reduced
 from dpsql.fitting.reduced import nearest_density, statistics
+from dpsql.fitting.target import Target
 from dpsql.mechanisms.barak import Barak
 from dpsql.mechanisms.base import Remark, make
 from dpsql.mechanisms.lp import LP, all_points
@@ -47,7 +47,7 @@ def noisy(domain, rows, cliques, generator, scale=3.0):
     for clique in cliques:
         counts = np.bincount(packed(rows, domain.names, domain, clique), minlength=domain.size(clique))
         values = counts + np.rint(generator.laplace(0, scale, len(counts))).astype(np.int64)
-        found.append(Measurement(clique, domain.shape(clique), values, Fraction(1), "laplace", Fraction(1)))
+        found.append(Target(clique, domain.shape(clique), values.astype(float), 1.0))
     return found
 
 
