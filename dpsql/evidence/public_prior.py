@@ -1,4 +1,4 @@
-r"""Leaning on a public prior: as much of it as brings a fit nearer to what was measured.
+r"""A fit with a public prior: the prior counts by how much closer it is to the measurements than a fit without it.
 
 The noisy counts y, of variance σ², are split in two that are uncorrelated, with w of the same variance:
 
@@ -105,7 +105,7 @@ class _Gap:
         return float(np.sum((self.noisy - shares[self.classes] * self.public) ** 2)) - self.noise
 
 
-def fit_leaning(
+def fit_with_prior(
     facts: Known,
     cliques: Sequence[Clique],
     measured: Sequence[Target],
@@ -128,15 +128,15 @@ def fit_leaning(
         total: N, rows.
         max_cells: of one marginal.
         seed: of the split, which touches no private data.
-        progress: told of it.
+        progress: notified of it.
     """
     if facts.prior is None:
         return alone(measured), {}
-    leaning = _Leaning(facts.prior, facts.domain, cliques, total, max_cells, seed, progress)
-    return leaning.fit(measured, alone, last or alone)
+    both = _WithPrior(facts.prior, facts.domain, cliques, total, max_cells, seed, progress)
+    return both.fit(measured, alone, last or alone)
 
 
-def fit_marginals_leaning(
+def fit_marginals_with_prior(
     facts: Known,
     workload: Workload,
     measured: Sequence[Target],
@@ -146,19 +146,21 @@ def fit_marginals_leaning(
     seed: int,
     progress: Progress,
 ) -> tuple[Fit, dict[str, Any]]:
-    """A relaxed table nearest to marginals as they were measured, leaning on a prior: see `fit_leaning`."""
+    """A relaxed table nearest to marginals as they were measured, and to a prior: see `fit_with_prior`."""
     from dpsql.fitting.projection import fit_marginals  # loads JAX
 
     def fitted(marginals: Sequence[Target]) -> Fit:
         return fit_marginals(facts.domain, marginals, total, settings, seed, progress)
 
     cliques = () if facts.prior is None else workload.closure()
-    return fit_leaning(facts, cliques, measured, fitted, total=total, max_cells=max_cells, seed=seed, progress=progress)
+    return fit_with_prior(
+        facts, cliques, measured, fitted, total=total, max_cells=max_cells, seed=seed, progress=progress
+    )
 
 
 @dataclass(frozen=True)
-class _Leaning:
-    """What `fit_leaning` is given, and its steps."""
+class _WithPrior:
+    """What `fit_with_prior` is given, and its steps."""
 
     prior: Prior
     domain: Domain
@@ -169,7 +171,7 @@ class _Leaning:
     progress: Progress
 
     def fit(self, measured: Sequence[Target], alone: Fitting, last: Fitting) -> tuple[Fit, dict[str, Any]]:
-        """See `fit_leaning`."""
+        """See `fit_with_prior`."""
         first, second = split(measured, self.seed)
         model, wanted = alone(first).model, self._wanted(measured)
         compared = [m for m in second if len(m.clique) <= _MOST_COLUMNS]

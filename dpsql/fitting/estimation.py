@@ -103,7 +103,7 @@ def estimate(
         noisy: their answers ỹ in probabilities, each of shape (distributions, cells).
         steps: T. The marginals take turns, in a new random order each time.
         generator: of the order.
-        progress: told of each step; may raise `Interrupted`.
+        progress: notified of each step; may raise `Interrupted`.
         ties: which of the L1-closest answers, see the module.
     """
     progress.stage("estimating", steps)

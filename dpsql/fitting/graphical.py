@@ -67,7 +67,7 @@ def fit_graph(
         measurements: whole marginals, each of at least one column.
         total: N, rows.
         steps: the most steps of the descent.
-        progress: told of each step; may raise `Interrupted`, within a tenth of a second even while JAX compiles.
+        progress: notified of each step; may raise `Interrupted`, within a tenth of a second even while JAX compiles.
         start: a model of fewer cliques, from which to go on.
     """
     keep_programs()

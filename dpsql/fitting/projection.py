@@ -62,7 +62,7 @@ def fit_marginals(
         total: N, rows.
         settings: how.
         seed: of the starting noise; it touches no private data.
-        progress: told of each chunk of steps; may raise `Interrupted`.
+        progress: notified of each chunk of steps; may raise `Interrupted`.
 
     Raises:
         DpsqlError: the loss is not finite; NaN never leaves a fit.

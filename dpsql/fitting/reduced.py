@@ -148,7 +148,7 @@ def nearest_density(facts: Statistics, objective: str, seconds: float, progress:
         facts: the program's rows.
         objective: `max` or `l1`.
         seconds: after which the best density found so far is taken.
-        progress: told of each round; may raise `Interrupted`.
+        progress: notified of each round; may raise `Interrupted`.
     """
     deadline = time.monotonic() + seconds
     return _least_sum(facts, deadline, progress) if objective == "l1" else _least_maximum(facts, deadline, progress)

@@ -155,7 +155,7 @@ class Mechanism(ABC):
             workload: what the table should answer well.
             rho: the charge, exact.
             seed: for randomness that touches no private data; the same for a release that is completed later.
-            progress: told of each step; may raise `Interrupted`.
+            progress: notified of each step; may raise `Interrupted`.
         """
 
 

@@ -1,7 +1,7 @@
 r"""Direct answers: noise on every marginal of the workload, made consistent and non-negative.
 
     y_S = M_S(D) + noise, each of the k marginals with ρ/k (Gaussian) or ε/k (Laplace)
-    consistent: the least-squares estimate from all of them (`dpsql.fitting.consistency`), leaning on a public prior as
+    consistent: the least-squares estimate from all of them (`dpsql.fitting.consistency`), with a public prior as
                 far as it is near (`dpsql.evidence.public_prior`)
     non-negative: a relaxed table fitted to it, from which the rows are drawn
 
@@ -22,7 +22,7 @@ from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge
 from dpsql.evidence.earlier_releases import combined, light, public_total, reused, usable
 from dpsql.evidence.occupied import Known, occupied
-from dpsql.evidence.public_prior import fit_leaning
+from dpsql.evidence.public_prior import fit_with_prior
 from dpsql.fitting.consistency import MOST_ADDED, Estimate, additions, least_squares
 from dpsql.fitting.settings import Fit, Settings, best_total, fitting_bytes, fitting_seconds
 from dpsql.fitting.target import Target
@@ -120,8 +120,14 @@ class Direct(Mechanism):
         known = combined(measured, earlier)
         total = best_total([*public_total(curator), *known])
         settings = Settings(rows=self.relaxed_rows, steps=self.steps)
-        fit, leant = fit_consistent(held.known(curator.prior), known, workload, total, settings, seed, progress)
-        report = {"marginals": len(measured), "total": round(total), **reused(earlier), **leant, **fit_report(fit)}
+        fit, prior_report = fit_consistent(held.known(curator.prior), known, workload, total, settings, seed, progress)
+        report = {
+            "marginals": len(measured),
+            "total": round(total),
+            **reused(earlier),
+            **prior_report,
+            **fit_report(fit),
+        }
         return Outcome(held.model(RelaxedModel(fit.model, workload.cliques)), report)
 
 
@@ -172,7 +178,7 @@ def fit_consistent(
     seed: int,
     progress: Progress,
 ) -> tuple[Fit, dict[str, Any]]:
-    """A relaxed table near the least-squares estimate from measurements, leaning on a prior where there is one.
+    """A relaxed table near the least-squares estimate from measurements, and a prior where there is one.
 
     It is fitted to the estimate's 1-way marginals and the workload's, by their variances.
 
@@ -191,7 +197,7 @@ def fit_consistent(
     def fit(marginals: Sequence[Target]) -> Fit:
         return last(_targets(domain, least_squares(domain, marginals), wanted))
 
-    return fit_leaning(
+    return fit_with_prior(
         facts, cliques, known, fit, last, total=total, max_cells=_MOST_CELLS, seed=seed, progress=progress
     )
 

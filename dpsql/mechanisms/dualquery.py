@@ -44,7 +44,7 @@ from dpsql.fitting.records import Goal, best_record, check_search
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, plan_total, register
 from dpsql.mechanisms.cell_queries import RecordCounts, cells_of, check_cells, uniform_queries
 from dpsql.mechanisms.query_game import MOST_ROUNDS, Parameters, amplified, compared, most_rounds, squares
-from dpsql.models.weighted_rows import SupportModel
+from dpsql.models.weighted_rows import WeightedRows
 from dpsql.privacy.accounting import zcdp_epsilon
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import GAUSSIAN, SELECTION
@@ -282,7 +282,7 @@ class DualQuery(Mechanism):
         if warning:
             report["warning"] = warning
         weights = np.full(len(records), 1 / len(records))
-        return Outcome(SupportModel(domain, records, weights, float(rows)), report)
+        return Outcome(WeightedRows(domain, records, weights, float(rows)), report)
 
     def _play(
         self,

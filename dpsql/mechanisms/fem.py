@@ -34,7 +34,7 @@ from dpsql.core.workload import Workload
 from dpsql.fitting.records import Goal, perturbed_leaders, random_records
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, plan_total, register
 from dpsql.mechanisms.cell_queries import check_cells
-from dpsql.models.weighted_rows import SupportModel
+from dpsql.models.weighted_rows import WeightedRows
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import GAUSSIAN, SELECTION
 from dpsql.privacy.pricing import Questions
@@ -109,7 +109,7 @@ class FEM(Mechanism):
             "records": len(codes),
             "total": total,
         }
-        return Outcome(SupportModel(domain, codes, counts / len(records), float(total)), report)
+        return Outcome(WeightedRows(domain, codes, counts / len(records), float(total)), report)
 
     def _play(
         self, curator: Curator, workload: Workload, share: Fraction, total: int, seed: int, progress: Progress

@@ -23,7 +23,7 @@ from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge
 from dpsql.evidence.earlier_releases import combined, light, public_total, reused, usable
 from dpsql.evidence.occupied import occupied
-from dpsql.evidence.public_prior import fit_marginals_leaning
+from dpsql.evidence.public_prior import fit_marginals_with_prior
 from dpsql.fitting.consistency import best_strategy
 from dpsql.fitting.settings import Settings, best_total
 from dpsql.mechanisms.base import (
@@ -121,15 +121,17 @@ class HDMM(Mechanism):
         total = best_total([*public_total(curator), *known])
         settings = Settings(rows=self.relaxed_rows, steps=self.steps)
         if self.reconstruct == "least_squares":
-            fit, leant = fit_consistent(facts, known, workload, total, settings, seed, progress)
+            fit, prior_report = fit_consistent(facts, known, workload, total, settings, seed, progress)
         else:
-            fit, leant = fit_marginals_leaning(facts, workload, known, total, settings, self.max_cells, seed, progress)
+            fit, prior_report = fit_marginals_with_prior(
+                facts, workload, known, total, settings, self.max_cells, seed, progress
+            )
         targets = tuple(sorted({*(m.clique for m in measured), *workload.cliques}))
         report: dict[str, Any] = {
             "marginals": len(measured),
             "total": round(total),
             **reused(earlier),
-            **leant,
+            **prior_report,
             **fit_report(fit),
         }
         return Outcome(held.model(RelaxedModel(fit.model, targets)), report)

@@ -22,8 +22,8 @@ from dpsql.fitting.estimation import Partial, estimate, nearest_by_threshold
 from dpsql.fitting.settings import best_total
 from dpsql.fitting.target import targets_of
 from dpsql.mechanisms.base import Outcome
-from dpsql.models.grouped_rows import GroupedModel
-from dpsql.models.weighted_rows import SupportModel, systematic
+from dpsql.models.grouped_rows import GroupedRows
+from dpsql.models.weighted_rows import WeightedRows, systematic
 from dpsql.privacy.curator import Curator
 from dpsql.runtime.progress import Progress
 from dpsql.strategy.dependence import Noise, dependent_cliques, independent_columns, mutual_information
@@ -106,7 +106,7 @@ class Run:
         known = _merged([*measured, *earlier])
         noisy = [measurement.reshape(1, -1) / best for measurement in known.values()]
         weights = self._estimate(self.prior[None, :], list(known), noisy)
-        model = SupportModel(self.domain, self.codes, weights[0], best)
+        model = WeightedRows(self.domain, self.codes, weights[0], best)
         report = self._report(best, own or chosen, "the workload" if own else "dependences of the prior")
         fit = {"fit": "prior, reweighted", "distance": _kl(weights[0], self.prior)}
         return Outcome(model, {**report, **reused(earlier), **fit})
@@ -212,7 +212,7 @@ class Run:
             totals, weights = np.ones(len(groups)), np.repeat(self.prior[None, :], len(groups), axis=0)
         kept = np.flatnonzero(totals > 0)
         share = totals[kept] / totals.sum()
-        model = GroupedModel(
+        model = GroupedRows(
             self.domain, self.keys, groups[kept], self.codes, share[:, None] * weights[kept], max(0.0, total)
         )
         report = self._report(total, chosen, "dependences of the prior")

@@ -71,7 +71,7 @@ class LP(ReducedSpace):
             given ('auto' measures in any case: the charge is fixed before a prior is looked at).
         noise: 'laplace' for pure epsilon as in the document, 'gaussian' for (epsilon, delta).
         objective: 'max', the largest error of a cell, as in the document; or 'l1', the sum of errors, which is slower
-            (at most 400 points unless told).
+            (at most 400 points unless `points` says so).
         seconds: for the linear program; after them the best density found is taken. An interrupted solver ends by
             itself within them.
         gamma: γ of the accuracy that the plan states.

@@ -43,7 +43,7 @@ from dpsql.mechanisms.base import (
     refuse_thresholds,
     register,
 )
-from dpsql.models.weighted_rows import SupportModel
+from dpsql.models.weighted_rows import WeightedRows
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import GAUSSIAN, SELECTION
 from dpsql.privacy.pricing import Questions
@@ -150,7 +150,7 @@ class PMWPub(Mechanism):
             "marginals": len(measured),
             **reused(earlier),
         }
-        return Outcome(SupportModel(domain, now.codes, now.weights, total), report)
+        return Outcome(WeightedRows(domain, now.codes, now.weights, total), report)
 
     def _rounds(self, domain: Domain, workload: Workload) -> int:
         if isinstance(self.rounds, int):

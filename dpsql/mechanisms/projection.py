@@ -25,7 +25,7 @@ from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.evidence.earlier_releases import combined, reused, usable
 from dpsql.evidence.occupied import occupied
-from dpsql.evidence.public_prior import fit_marginals_leaning
+from dpsql.evidence.public_prior import fit_marginals_with_prior
 from dpsql.fitting.relaxation import Blocks, RelaxedTable
 from dpsql.fitting.settings import (
     RELAXATIONS,
@@ -275,8 +275,10 @@ class Projection(Mechanism):
             strength=allocation.pull_strength,
             relaxation=self._relaxation,
         )
-        fit, leant = fit_marginals_leaning(facts, workload, known, best, settings, self.max_cells, seed, progress)
-        report |= {**leant, **fit_report(fit)}
+        fit, prior_report = fit_marginals_with_prior(
+            facts, workload, known, best, settings, self.max_cells, seed, progress
+        )
+        report |= {**prior_report, **fit_report(fit)}
         return Outcome(held.model(RelaxedModel(fit.model, targets)), report)
 
 

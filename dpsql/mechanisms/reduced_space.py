@@ -29,7 +29,7 @@ from dpsql.fitting.reduced import OBJECTIVES, Codes, nearest_density, statistics
 from dpsql.fitting.settings import best_total
 from dpsql.fitting.target import Target
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, Remark, check_range, check_word
-from dpsql.models.weighted_rows import SupportModel
+from dpsql.models.weighted_rows import WeightedRows
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import LAPLACE, Distribution, find_noise, noise_names
 from dpsql.privacy.pricing import Part, Questions
@@ -236,7 +236,7 @@ class ReducedSpace(Mechanism):
                 f"{found.error:.3g} of the noisy ones, no density on these points has less than {found.bound:.3g}; "
                 "ask for fewer points or more seconds"
             )
-        return Outcome(held.model(SupportModel(domain, points, found.weights, rows, self.bootstrap)), report)
+        return Outcome(held.model(WeightedRows(domain, points, found.weights, rows, self.bootstrap)), report)
 
     def refuse_without(self, prior: Prior | None) -> None:
         """Refuse a request whose space needs a prior that is not there, before any question."""

@@ -246,7 +246,7 @@ def discover(cursors: Cursors, resolved: Discovery, progress: Progress) -> Attri
     Args:
         cursors: opens connections to the instance.
         resolved: by `resolve_discovery`.
-        progress: told of each step; may raise `Interrupted`.
+        progress: notified of each step; may raise `Interrupted`.
 
     Raises:
         InsufficientBudget: less is left than the request costs; nothing was charged.

@@ -18,7 +18,7 @@ import dpsql
 from dpsql.errors import DpsqlError, InsufficientBudget, InvalidArgument
 from dpsql.mechanisms import base
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, register
-from dpsql.models.weighted_rows import SupportModel
+from dpsql.models.weighted_rows import WeightedRows
 from dpsql.privacy.accounting import OTHER_PRICE, Budget, gaussian_gdp, units, zcdp_rho
 from dpsql.privacy.distributions import GAUSSIAN
 
@@ -48,7 +48,7 @@ class Planted(Mechanism):
     def run(self, curator, workload, rho, seed, progress):
         self.seen.append(type(self).ask(curator, rho))
         codes = np.zeros((1, len(curator.domain)), np.int64)
-        return Outcome(SupportModel(curator.domain, codes, np.ones(1), 8.0), {})
+        return Outcome(WeightedRows(curator.domain, codes, np.ones(1), 8.0), {})
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from dpsql.fitting.estimation import (
     update,
 )
 from dpsql.mechanisms.base import make
-from dpsql.models.grouped_rows import GroupedModel
+from dpsql.models.grouped_rows import GroupedRows
 from dpsql.privacy.accounting import exact
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.pricing import price
@@ -426,7 +426,7 @@ class TestGroups:
         groups = np.array([[0, 1], [2, 5], [1, 1]])
         codes = np.stack([random.integers(0, 4, 40), random.integers(0, 5, 40)], axis=1)
         weights = random.dirichlet(np.ones(120)).reshape(3, 40)
-        model = GroupedModel(domain, ("c0", "c3"), groups, codes, weights, 1000.0)
+        model = GroupedRows(domain, ("c0", "c3"), groups, codes, weights, 1000.0)
         rows = np.array([[g[0], r[0], r[1], g[1]] for g in groups for r in codes])
         for clique in (("c0",), ("c1", "c2"), ("c0", "c3"), ("c0", "c1", "c3"), domain.names):
             expected = np.bincount(packed(rows, domain.names, domain, clique), weights.ravel(), domain.size(clique))

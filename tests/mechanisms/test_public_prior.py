@@ -1,4 +1,4 @@
-"""Leaning on a prior: by as much as it is nearer than a fit without it."""
+"""A fit with a public prior: the prior counts by as much as it is nearer than a fit without it."""
 
 from __future__ import annotations
 
