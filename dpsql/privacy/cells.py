@@ -12,7 +12,7 @@ from dpsql.core.marginal import Marginal, Measurement
 from dpsql.core.threshold import Family, Threshold, clique_of
 from dpsql.privacy.asking import Asking
 from dpsql.privacy.distributions import GAUSSIAN, Distribution, find_noise
-from dpsql.privacy.given import given_share
+from dpsql.privacy.given import given_family, given_share
 from dpsql.privacy.journal import Answer, Query, measured
 from dpsql.privacy.noise import Integers
 from dpsql.privacy.questions import CellsQuestion
@@ -39,7 +39,7 @@ class Cells(Asking):
         distribution = find_noise(noise)
         rho, by_family = given_share(rho), dict[Family, list[int]]()
         for family, cell in queries:
-            by_family.setdefault(family, []).append(operator.index(cell))
+            by_family.setdefault(given_family(family), []).append(operator.index(cell))
         questions = [CellsQuestion(family, tuple(cells), rho, distribution.name) for family, cells in by_family.items()]
 
         def fresh(known: int) -> list[Answer]:

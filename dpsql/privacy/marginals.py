@@ -9,7 +9,7 @@ from dpsql.core.domain import Clique
 from dpsql.core.marginal import NO_NOISE, Measurement
 from dpsql.privacy.asking import Asking
 from dpsql.privacy.distributions import GAUSSIAN, Distribution, find_noise
-from dpsql.privacy.given import given_share
+from dpsql.privacy.given import given_clique, given_share
 from dpsql.privacy.journal import Answer, measured
 from dpsql.privacy.questions import MarginalQuestion
 
@@ -50,10 +50,10 @@ class Marginals(Asking):
             DomainTooLarge: a marginal has too many cells.
         """
         distribution = find_noise(noise)
-        requests = [(clique, given_share(rho)) for clique, rho in requests]
+        requests = [(given_clique(clique), given_share(rho)) for clique, rho in requests]
         for clique, _ in requests:
             self.domain.check_countable(clique)
-        questions = [MarginalQuestion(tuple(clique), rho, distribution.name) for clique, rho in requests]
+        questions = [MarginalQuestion(clique, rho, distribution.name) for clique, rho in requests]
 
         def fresh(known: int) -> list[Answer]:
             made = []

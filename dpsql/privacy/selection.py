@@ -14,7 +14,7 @@ from dpsql.core.threshold import Family, clique_of
 from dpsql.errors import InvalidArgument
 from dpsql.privacy.asking import Asking
 from dpsql.privacy.distributions import SELECTION
-from dpsql.privacy.given import given_share, given_whole
+from dpsql.privacy.given import given_clique, given_family, given_share, given_whole
 from dpsql.privacy.journal import Answer, Choice, Query, SignedQuery, WholeMarginal
 from dpsql.privacy.noise import Integers
 from dpsql.privacy.questions import CellSelection, MarginalSelection, Question, SignedSelection
@@ -49,7 +49,7 @@ class Selections(Asking):
             rho: of each selection.
             exclude: cells that are no candidates.
         """
-        rho, count = given_share(rho), given_whole("count", count)
+        rho, count, families = given_share(rho), given_whole("count", count), tuple(map(given_family, families))
         question = CellSelection(count, len(families), rho)
         found = self._selection(question, rho, count, lambda: self._select(families, answers, count, rho, exclude))
         return cast(list[Query], found)
@@ -78,7 +78,7 @@ class Selections(Asking):
             penalties: taken from each score (rows), such as the noise that measuring would bring.
             weights: of the scores, positive; 1 by default.
         """
-        rho, count, cliques = given_share(rho), given_whole("count", count), tuple(cliques)
+        rho, count, cliques = given_share(rho), given_whole("count", count), tuple(map(given_clique, cliques))
         factors = (
             [1] * len(cliques) if weights is None else [given_whole("weight", w, _LARGEST_WEIGHT) for w in weights]
         )
@@ -139,7 +139,7 @@ class Selections(Asking):
         """
         if sample is not None and self.neighbours.unit_rows is not None:
             raise InvalidArgument("a sample of rows is no sample of privacy units: leave subsample out")
-        rho, count, cliques = given_share(rho), given_whole("count", count), tuple(cliques)
+        rho, count, cliques = given_share(rho), given_whole("count", count), tuple(map(given_clique, cliques))
         factor = given_whole("factor", factor, _LARGEST_WEIGHT)
         sample = None if sample is None else given_whole("sample", sample)
         question = SignedSelection(count, len(cliques), factor, rho, sample)

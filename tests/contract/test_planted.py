@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import dpsql
+from dpsql.core.threshold import Threshold
 from dpsql.errors import DpsqlError, InsufficientBudget, InvalidArgument
 from dpsql.mechanisms import base
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, register
@@ -340,6 +341,8 @@ class Silent(type(GAUSSIAN)):
 ONLY_GAUSSIAN = {
     "noise of its own making": lambda curator, rho: curator.measure([(("a",), rho / 2)], Silent()),
     "noise of its own making on cells": lambda curator, rho: curator.measure_cells([(("a",), 0)], rho / 2, Silent()),
+    "cells of columns that are none": lambda curator, rho: curator.measure_cells([((1,), 0)], rho / 2),
+    "a marginal of columns that are none": lambda curator, rho: curator.measure([((b"a",), rho / 2)]),
     "another instance of a noise": lambda curator, rho: curator.measure([(("a",), rho / 2)], type(GAUSSIAN)()),
     "a change of the noise": lambda curator, rho: object.__setattr__(GAUSSIAN, "draw", Silent().draw),
     "a change of its price": lambda curator, rho: setattr(GAUSSIAN, "gdp", Fraction(0)),
@@ -408,6 +411,28 @@ def test_a_mechanism_that_asks_otherwise_is_stopped_before_it_sees_anything(shar
     cost = zcdp_rho(1.0, DELTA) if selects else gaussian_gdp(1.0, DELTA)
     dear = cost * OTHER_PRICE if selects else cost
     assert charged(shared) == (rho + units(cost), gdp + units(dear), answers)
+
+
+class Turning(Threshold):
+    """Thresholds of other columns each time that they are asked for."""
+
+    def __init__(self):
+        object.__setattr__(self, "turns", iter(range(10**6)))
+        object.__setattr__(self, "least", 1)
+
+    @property
+    def clique(self):
+        return (("a",), ("v",))[next(self.turns) % 2]
+
+    __hash__ = object.__hash__
+
+
+def test_what_is_counted_is_what_is_recorded(table, plant):
+    """Columns that change while they are asked about: they are copied before anything is made of them."""
+    planted = plant(ask=staticmethod(lambda curator, rho: curator.measure_cells([(Turning(), 0)], rho)[0].clique))
+    synthesize(table)
+    (found,) = table.sql("SELECT question, columns FROM dpsql.answer").fetchall()
+    assert tuple(json.loads(found[0])["clique"]) == tuple(found[1]) == planted.seen[0]
 
 
 def test_a_models_answers_see_no_count(table, plant):
