@@ -80,16 +80,16 @@ def answers_from(rows: Sequence[Mapping[str, Any]], cells: Cells) -> Iterator[An
 def digest(answer: Answer) -> str:
     """SHA-256 of a question and all there is to its answer; cells in their order, however they were selected."""
     measured, values = answer.measurement, b""
-    told: list[Any] = [answer.question.text, str(answer.rho), _selected(answer)]
+    digested: list[Any] = [answer.question.text, str(answer.rho), _selected(answer)]
     if measured is not None:
-        told += [list(measured.clique), list(map(int, measured.shape)), measured.noise, str(measured.variance)]
+        digested += [list(measured.clique), list(map(int, measured.shape)), measured.noise, str(measured.variance)]
         values = measured.values.astype("<i8").tobytes()
         if measured.cells is not None:
             listed = np.array(measured.cells, np.int64)
             order = np.lexsort((measured.values, listed))
             values = measured.values[order].astype("<i8").tobytes()
-        told += [None if measured.cells is None else listed[order].tolist()]
-    return hashlib.sha256(json.dumps(told, ensure_ascii=False).encode() + b"\n" + values).hexdigest()
+        digested += [None if measured.cells is None else listed[order].tolist()]
+    return hashlib.sha256(json.dumps(digested, ensure_ascii=False).encode() + b"\n" + values).hexdigest()
 
 
 def _selected(answer: Answer) -> str | None:
