@@ -1,6 +1,5 @@
 """A mechanism of one's own: one class, which SQL finds by its name. This one keeps only the 1-way marginals."""
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,9 +7,10 @@ import numpy as np
 import dpsql
 from dpsql.fitting.relaxation import Blocks, RelaxedTable
 from dpsql.fitting.settings import one_way_prior
+from dpsql.fitting.target import targets_of
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, register
 from dpsql.models.relaxed import RelaxedModel
-from dpsql.privacy.accounting import gaussian_variance
+from dpsql.privacy.distributions import GAUSSIAN
 from dpsql.privacy.pricing import Questions
 
 
@@ -23,11 +23,11 @@ class Independent(Mechanism):
     """
 
     def questions(self, domain, workload, neighbours):
-        return Questions.of("gaussian")
+        return Questions.of(GAUSSIAN)
 
     def plan(self, domain, workload, neighbours, rho, rows):
         share = rho / len(domain)
-        stddev = math.sqrt(gaussian_variance(share, neighbours.marginal_l2_squared))
+        stddev = GAUSSIAN.stddev(share, neighbours.marginal_l2_squared)
         return [PlannedMeasurement((name,), domain.size((name,)), stddev, float(share)) for name in domain.names]
 
     def run(self, curator, workload, rho, seed, progress):
@@ -35,7 +35,7 @@ class Independent(Mechanism):
         progress.check()  # whether somebody pressed Ctrl-C; a loop does so in each round
         measured = curator.measure([((name,), share) for name in curator.domain.names])
         total = max(1.0, float(np.mean([m.values.sum() for m in measured])))
-        prior = one_way_prior(curator.domain, measured, total).astype(np.float32)
+        prior = one_way_prior(curator.domain, targets_of(measured), total).astype(np.float32)
         table = RelaxedTable(Blocks.of(curator.domain), prior[:, None], total)
         return Outcome(RelaxedModel(table), {"marginals": len(measured)})
 

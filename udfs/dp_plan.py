@@ -12,6 +12,7 @@ import duckdb
 from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.evaluation.sandbox import check_syntax
 from dpsql.mechanisms.base import name_of
+from dpsql.privacy.distributions import GAUSSIAN
 from dpsql.release.preview import (
     LARGEST_EPSILON,
     check_width,
@@ -122,9 +123,9 @@ class DpPlan(SqlFunction):
             seconds,
         )
         unit = math.sqrt(2 / math.pi) / found.rows
-        return [
+        measured = [
             (
-                m.clique,
+                m.shown,
                 m.cells,
                 m.stddev,
                 None if m.stddev is None else unit * m.stddev * m.cells,
@@ -135,13 +136,14 @@ class DpPlan(SqlFunction):
             )
             for m in found.measurements
         ]
+        return [*measured, *(([f"({one.topic})"], 0, None, None, 0.0, None, one.note, *cost) for one in found.remarks)]
 
     def _of_query(self, cursor: duckdb.DuckDBPyConnection, call: Call) -> list[tuple[Any, ...]]:
         given = [p.name for p in _PARAMETERS if p.name not in _OF_QUERIES and call[p.name] != p.default]
         if given:
             raise InvalidArgument(f"{given[0]} is of synthetic tables: a query takes {', '.join(sorted(_OF_QUERIES))}")
         most = call["max_error"]
-        mechanism = "gaussian" if call["mechanism"] == DEFAULT_MECHANISM else call["mechanism"]
+        mechanism = GAUSSIAN.name if call["mechanism"] == DEFAULT_MECHANISM else call["mechanism"]
         request = QueryRequest(
             sql=call["table"],
             epsilon=LARGEST_EPSILON if most is not None else call["epsilon"],

@@ -9,6 +9,7 @@ from dpsql.books.releases import rows_table
 from dpsql.books.store import Books
 from dpsql.engines.duckdb.frames import length
 from dpsql.errors import DomainTooLarge
+from dpsql.privacy.distributions import GAUSSIAN
 from dpsql.release.answers_frame import as_text
 from dpsql.release.free_answers import derive
 from dpsql.release.pipeline import produce
@@ -25,7 +26,7 @@ QUERY_PARAMETERS = (
     Parameter("sql", "VARCHAR", positional=True, help="SELECT keys, count(*) FROM a protected table GROUP BY keys"),
     Parameter("epsilon", "DOUBLE", help="what the answers cost; 0: from what earlier releases measured, free"),
     Parameter("delta", "DOUBLE", default=None, help="by default the table's; not used with Laplace noise"),
-    Parameter("mechanism", "VARCHAR", default="gaussian", help="gaussian, or laplace for pure epsilon"),
+    Parameter("mechanism", "VARCHAR", default=GAUSSIAN.name, help="gaussian, or laplace for pure epsilon"),
     Parameter("non_negative", "BOOLEAN", default=False, help="show counts below 0 as 0"),
     Parameter("release", "VARCHAR", default="", help="a name: another one is a fresh release of the same request"),
 )

@@ -51,9 +51,9 @@ class OwnErrors(ContextDecorator):
     def __exit__(self, _: object, error: BaseException | None, where: object) -> None:
         """Raise the error anew, where it is DuckDB's alone."""
         if isinstance(error, duckdb.Error) and not isinstance(error, DpsqlError):
-            told = joined(kind_of(str(error)), type(error))(*error.args)
-            told.__dict__.update(vars(error))  # such as the status of an HTTPException
-            raise told from None
+            own = joined(kind_of(str(error)), type(error))(*error.args)
+            own.__dict__.update(vars(error))  # such as the status of an HTTPException
+            raise own from None
 
 
 own_errors: Final = OwnErrors()

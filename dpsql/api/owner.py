@@ -225,7 +225,7 @@ class Owner(Connection):
             other: the value that stands for all that is not in the domain.
 
         Raises:
-            DpsqlError: nothing was common enough to be told, and the charge is kept; or a child says what is wrong.
+            DpsqlError: nothing was common enough to be published (the charge is kept), or a child says what is wrong.
 
         >>> import dpsql
         >>> with dpsql.connect() as db:

@@ -37,11 +37,11 @@ def accept(books: Books, reason: str, flaw: str) -> None:
 def _begin_anew(books: Books, known: heads.Head | None, reason: str, flaw: str) -> None:
     """Inside a transaction: see `accept`; the head may know more than is left."""
     make_tables(books)  # one may be missing
-    told = [known.accounts if known else {}, chain.recorded(books.run), states(books)]
+    recorded = [known.accounts if known else {}, chain.recorded(books.run), states(books)]
     number = 1 + max(chain.newest(books.run).number, known.number if known else 0, _largest_release(books))
-    for source in sorted({source for accounts in told for source in accounts}):
-        _keep_spent(books, source, [accounts[source] for accounts in told if source in accounts], number)
-    failed = json.dumps({"failed": "it may have been told before the ledger was damaged"})
+    for source in sorted({source for accounts in recorded for source in accounts}):
+        _keep_spent(books, source, [accounts[source] for accounts in recorded if source in accounts], number)
+    failed = json.dumps({"failed": "it may have been published before the ledger was damaged"})
     sql = "UPDATE dpsql.release SET state = 'failed', report = $report WHERE state <> 'published'"
     books.run(sql, {"report": failed})
     books.run("DELETE FROM dpsql.request")  # what was charged before may be charged again
@@ -56,9 +56,9 @@ def _largest_release(books: Books) -> int:
     return int(books.run("SELECT coalesce(max(number), 0) FROM dpsql.release")[0][0])
 
 
-def _keep_spent(books: Books, source: str, told: Sequence[Mapping[str, Any]], now: int) -> None:
-    """Write an account of which several states are told: the most that is spent, of the least that is promised."""
-    kept = _most_spent(told, now)
+def _keep_spent(books: Books, source: str, recorded: Sequence[Mapping[str, Any]], now: int) -> None:
+    """Write an account of which several states are recorded: the most that is spent, the least that is promised."""
+    kept = _most_spent(recorded, now)
     row = {name: kept[name] for name in COLUMNS}
     if find_account(books, source) is None:
         values = ", ".join(f"${name}" for name in COLUMNS)
@@ -69,17 +69,17 @@ def _keep_spent(books: Books, source: str, told: Sequence[Mapping[str, Any]], no
     books.run(f"UPDATE dpsql.account SET {changed} WHERE source = $source", row)  # noqa: S608
 
 
-def _most_spent(told: Sequence[Mapping[str, Any]], now: int) -> dict[str, Any]:
+def _most_spent(recorded: Sequence[Mapping[str, Any]], now: int) -> dict[str, Any]:
     """The state of an account that keeps all that several states say of it, at the event `now`."""
 
     def most(name: str) -> Any:
-        return max((Fraction(state[name]) for state in told), default=Fraction(0))
+        return max((Fraction(state[name]) for state in recorded), default=Fraction(0))
 
-    reserved, epsilon = float(most("delta_reserved")), min(float(state["epsilon"]) for state in told)
-    delta = min(float(state["delta"]) for state in told)
+    reserved, epsilon = float(most("delta_reserved")), min(float(state["epsilon"]) for state in recorded)
+    delta = min(float(state["delta"]) for state in recorded)
     budget = account_budget(epsilon, sums_delta(delta, reserved))
-    pure = [state["pure_spent"] for state in told]
-    newest = told[-1]
+    pure = [state["pure_spent"] for state in recorded]
+    newest = recorded[-1]
     return {
         **newest,
         "epsilon": epsilon,
@@ -91,10 +91,12 @@ def _most_spent(told: Sequence[Mapping[str, Any]], now: int) -> dict[str, Any]:
         "gdp_budget": floor_units(budget.gdp),
         "gdp_spent": int(most("gdp_spent")),
         "pure_spent": None if None in pure else max(map(int, pure)),
-        "currency": "pure" if delta == 0 else next((state["currency"] for state in told if state["currency"]), None),
+        "currency": "pure"
+        if delta == 0
+        else next((state["currency"] for state in recorded if state["currency"]), None),
         "releases": int(most("releases")),
-        "retired": any(str(state["retired"]) == "True" for state in told),
-        "since": now if len({state["since"] for state in told}) > 1 else int(newest["since"]),
+        "retired": any(str(state["retired"]) == "True" for state in recorded),
+        "since": now if len({state["since"] for state in recorded}) > 1 else int(newest["since"]),
     }
 
 

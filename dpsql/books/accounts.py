@@ -97,5 +97,5 @@ def states(books: Books) -> dict[str, dict[str, Any]]:
 def states_of_rows(rows: Sequence[Sequence[Any]]) -> dict[str, dict[str, Any]]:
     """Accounts, by their source, from rows of `STATED`: numbers as text, exact."""
     names = (*COLUMNS, "unit_choice")
-    told = [dict(zip(names, (None if v is None else str(v) for v in row), strict=True)) for row in rows]
-    return {str(state["source"]): state for state in told}
+    states = [dict(zip(names, (None if v is None else str(v) for v in row), strict=True)) for row in rows]
+    return {str(state["source"]): state for state in states}

@@ -11,9 +11,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.books.questions import question_from
 from dpsql.core.marginal import Measurement
 from dpsql.core.threshold import Threshold
-from dpsql.privacy.journal import Answer, Query
+from dpsql.privacy.journal import Answer, Choice, SignedQuery, WholeMarginal
+from dpsql.privacy.questions import CellsQuestion, ForeignQuestion, MarginalSelection, Question, SignedSelection
 
 COLUMNS: Final = (
     *("number", "question", "kind", "columns", "shape", "noise", "variance", "stddev", "rho", "selection", "digest"),
@@ -28,12 +30,12 @@ Cells = Mapping[str, npt.NDArray[np.int64]]
 def row_of(number: int, answer: Answer) -> dict[str, Any]:
     """An answer as a row, by column."""
     measured = answer.measurement
-    row: dict[str, Any] = {"number": number, "question": answer.question, "rho": str(answer.rho)}
+    row: dict[str, Any] = {"number": number, "question": answer.question.text, "rho": str(answer.rho)}
     row |= {"digest": digest(answer), "selection": _selected(answer)}
     if measured is None:
         return {**row, **_NO_NOISE, "kind": "selection" if answer.values is None else "values"}
     return row | {
-        "kind": "query" if not answer.of_cells else "marginal" if measured.cells is None else "cells",
+        "kind": "query" if not answer.question.of_cells else "marginal" if measured.cells is None else "cells",
         "columns": list(measured.clique),
         "shape": list(measured.shape),
         "noise": measured.noise,
@@ -58,15 +60,17 @@ def cells_of(answers: Sequence[Answer], first: int) -> Cells:
 def answers_from(rows: Sequence[Mapping[str, Any]], cells: Cells) -> Iterator[Answer]:
     """The answers of rows, in order; `cells` are ordered by answer, cell and value."""
     for row in rows:
-        question, rho = row["question"], Fraction(row["rho"])
+        question, rho = question_from(row["question"]), Fraction(row["rho"])
         if row["kind"] == "values":
             yield Answer(question, rho, values=tuple(json.loads(row["selection"])))
         elif row["kind"] == "selection":
-            yield Answer(question, rho, selection=tuple(_query(*entry) for entry in json.loads(row["selection"])))
+            yield Answer(
+                question, rho, selection=tuple(_choice(question, *entry) for entry in json.loads(row["selection"]))
+            )
         else:
             part = slice(*np.searchsorted(cells["answer"], [row["number"], row["number"] + 1]))
             listed = tuple(cells["cell"][part].tolist()) if row["kind"] == "cells" else None
-            noise, least = row["noise"], json.loads(question).get("least")
+            noise, least = row["noise"], _least(question)
             clique, shape, variance = tuple(row["columns"]), tuple(row["shape"]), Fraction(row["variance"])
             yield Answer(
                 question, rho, Measurement(clique, shape, cells["value"][part], variance, noise, rho, listed, least)
@@ -76,16 +80,16 @@ def answers_from(rows: Sequence[Mapping[str, Any]], cells: Cells) -> Iterator[An
 def digest(answer: Answer) -> str:
     """SHA-256 of a question and all there is to its answer; cells in their order, however they were selected."""
     measured, values = answer.measurement, b""
-    told: list[Any] = [answer.question, str(answer.rho), _selected(answer)]
+    digested: list[Any] = [answer.question.text, str(answer.rho), _selected(answer)]
     if measured is not None:
-        told += [list(measured.clique), list(map(int, measured.shape)), measured.noise, str(measured.variance)]
+        digested += [list(measured.clique), list(map(int, measured.shape)), measured.noise, str(measured.variance)]
         values = measured.values.astype("<i8").tobytes()
         if measured.cells is not None:
             listed = np.array(measured.cells, np.int64)
             order = np.lexsort((measured.values, listed))
             values = measured.values[order].astype("<i8").tobytes()
-        told += [None if measured.cells is None else listed[order].tolist()]
-    return hashlib.sha256(json.dumps(told, ensure_ascii=False).encode() + b"\n" + values).hexdigest()
+        digested += [None if measured.cells is None else listed[order].tolist()]
+    return hashlib.sha256(json.dumps(digested, ensure_ascii=False).encode() + b"\n" + values).hexdigest()
 
 
 def _selected(answer: Answer) -> str | None:
@@ -94,14 +98,40 @@ def _selected(answer: Answer) -> str | None:
         return json.dumps(answer.values, ensure_ascii=False)
     if answer.measurement is not None:
         return None
-    return json.dumps([_entry(query) for query in answer.selection or ()], ensure_ascii=False)
+    return json.dumps([_entry(choice) for choice in answer.selection or ()], ensure_ascii=False)
 
 
-def _entry(query: Query) -> list[Any]:
-    """A selected cell as JSON; of a family of thresholds with its least number of matches."""
-    family, cell = query
+_WHOLE: Final = -1
+"""In place of a cell, where a marginal was chosen as a whole."""
+
+
+def _entry(choice: Choice) -> list[Any]:
+    """What was chosen as JSON: a cell with its number, of thresholds with the least number of matches too.
+
+    The negation of cell c has the number −1 − c, a whole marginal −1.
+    """
+    if isinstance(choice, WholeMarginal):
+        return [choice.clique, _WHOLE]
+    if isinstance(choice, SignedQuery):
+        (clique, cell), sign = choice
+        return [clique, int(cell) if sign > 0 else -1 - int(cell)]
+    family, cell = choice
     return [family.clique, int(cell), family.least] if isinstance(family, Threshold) else [family, int(cell)]
 
 
-def _query(clique: Sequence[str], cell: int, least: int | None = None) -> Query:
-    return (tuple(clique) if least is None else Threshold(tuple(clique), least)), cell
+def _choice(question: Question, columns: Sequence[str], cell: int, least: int | None = None) -> Choice:
+    """What was chosen, from its JSON; the question tells what the number of a cell means."""
+    clique = tuple(columns)
+    if isinstance(question, MarginalSelection) and cell == _WHOLE:
+        return WholeMarginal(clique)
+    if isinstance(question, SignedSelection):
+        return SignedQuery((clique, cell), 1) if cell >= 0 else SignedQuery((clique, -1 - cell), -1)
+    return (clique if least is None else Threshold(clique, least)), cell
+
+
+def _least(question: Question) -> int | None:
+    """How many columns must match, where a question is about thresholds."""
+    if isinstance(question, ForeignQuestion):
+        return question.least
+    family = question.family if isinstance(question, CellsQuestion) else ()
+    return family.least if isinstance(family, Threshold) else None

@@ -287,7 +287,7 @@ def check_withdrawn(run: Run) -> None:
     Raises:
         BooksError: says which event.
     """
-    for again in told(run, "withdraw"):
+    for again in events_of(run, "withdraw"):
         known = [json.loads(content) for (content,) in run(_OF_REQUEST, {"key": again["key"]})]
         before = [event for event in known if event["kind"] == "publish" and event["number"] < again["number"]]
         names = ("paid", "rho", "gdp")
@@ -329,7 +329,7 @@ def remember(ledger: str, point: Point) -> None:
 # --- single events ----------------------------------------------------------------------------------------------------
 
 
-def told(run: Run, kind: str, key: str = "") -> Sequence[Mapping[str, Any]]:
+def events_of(run: Run, kind: str, key: str = "") -> Sequence[Mapping[str, Any]]:
     """The contents of the events of one kind, of one request or all, from the last that was accepted on."""
     return [json.loads(content) for (content,) in run(_OF_KIND, {"kind": kind, "key": key})]
 

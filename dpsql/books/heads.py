@@ -2,11 +2,11 @@ r"""The head of a ledger, in a file outside its database: what must not be forgo
 
     {"books": id, "number": n, "hash": hash_n, "accounts": {table: what was spent, …}, "course": …, "seal": …}
 
-It is written with fsync after each event is committed and before anything that it paid for is told. A database that
-does not contain that event was damaged, or restored from an older copy. A database may be ahead of its head by what was
-committed when the machine stopped: nothing of that was told. `course` is what else the ledger says up to that event
-(`dpsql.privacy.ledger_state.State`), so that a charge need not read what is older. Where the ledger has a key, `seal`
-is an HMAC of the rest, and nobody else can write a head.
+It is written with fsync after each event is committed and before anything that it paid for is published. A database
+that does not contain that event was damaged, or restored from an older copy. A database may be ahead of its head by
+what was committed when the machine stopped: nothing of that was published. `course` is what else the ledger says up to
+that event (`dpsql.privacy.ledger_state.State`), so that a charge need not read what is older. Where the ledger has a
+key, `seal` is an HMAC of the rest, and nobody else can write a head.
 
 By default the file is `<database>.dpsql-head` beside the database; the environment variable `DPSQL_HEADS` names another
 folder, best on another disk, where its name holds a digest of the database's path too. Databases in memory have none.
@@ -115,8 +115,8 @@ def write_head(path: Path, head: Head) -> None:
         with suppress(OSError):
             new.unlink(missing_ok=True)
         raise BooksError(
-            f"the head of the ledger cannot be written to {str(path)!r} ({error.strerror}), so nothing is told; what "
-            "was charged is kept: make room or give the right to write there, and the same call goes on"
+            f"the head of the ledger cannot be written to {str(path)!r} ({error.strerror}), so nothing is published; "
+            "what was charged is kept: make room or give the right to write there, and the same call goes on"
         ) from None
 
 

@@ -7,7 +7,7 @@ them.
 from __future__ import annotations
 
 from dpsql.books import ledger
-from dpsql.books.releases import Entry, digest_of_told, find_release, rows_table
+from dpsql.books.releases import Entry, digest_of_published, find_release, rows_table
 from dpsql.books.store import Books
 from dpsql.privacy.accounting import units
 
@@ -20,7 +20,7 @@ def is_hollow(books: Books, entry: Entry) -> bool:
         "SELECT e.content->>'$.told' FROM dpsql.release AS r JOIN dpsql.event AS e ON e.number = r.told "
         "WHERE r.key = $key"
     )
-    return books.run(sql, {"key": entry.key}) == [(digest_of_told(entry.report, ""),)]
+    return books.run(sql, {"key": entry.key}) == [(digest_of_published(entry.report, ""),)]
 
 
 def withdraw(books: Books, entry: Entry, reason: str) -> Entry:
@@ -36,7 +36,7 @@ def withdraw(books: Books, entry: Entry, reason: str) -> Entry:
             "SELECT r.told, e.content->>'$.answers' FROM dpsql.release AS r "
             "JOIN dpsql.event AS e ON e.number = r.told WHERE r.key = $key"
         )
-        told, answers = books.run(sql, {"key": entry.key})[0]
+        publication, answers = books.run(sql, {"key": entry.key})[0]
         books.cursor.execute(f"DROP TABLE IF EXISTS {rows_table(books.catalog, entry).sql(dialect='duckdb')}")
         books.run(
             "UPDATE dpsql.release SET state = 'reserved', rows = NULL, report = NULL, told = NULL WHERE key = $key",
@@ -53,7 +53,7 @@ def withdraw(books: Books, entry: Entry, reason: str) -> Entry:
             rho=str(units(entry.rho)),
             gdp=str(units(entry.gdp)),
             answers=answers,
-            told=told,
+            told=publication,
             reason=reason,
         )
 

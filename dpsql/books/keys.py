@@ -120,6 +120,6 @@ def link_hash(before: str | None, content: str, key: LedgerKey | None) -> str:
     return hashlib.sha256(text.encode()).hexdigest() if key is None else key.sign(text)
 
 
-def seal_of(told: Mapping[str, Any], key: LedgerKey | None) -> str | None:
+def seal_of(content: Mapping[str, Any], key: LedgerKey | None) -> str | None:
     """What shows that a head was written by who has the key; None without one."""
-    return None if key is None else key.sign(json.dumps(told, ensure_ascii=False, sort_keys=True))
+    return None if key is None else key.sign(json.dumps(content, ensure_ascii=False, sort_keys=True))

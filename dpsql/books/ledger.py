@@ -204,7 +204,7 @@ def head_at(books: Books, identity: str, point: Point) -> heads.Head:
 
 
 def secure(books: Books) -> None:
-    """After something was read, and before it is told: see to it that the head knows it.
+    """After something was read, and before it is published: see to it that the head knows it.
 
     Raises:
         BooksError: it does not, and cannot be brought up.

@@ -66,8 +66,8 @@ def _open(
     if unit is not None:
         record_domain(books, source, unit)
     hmac = books.fingerprint if is_first else None
-    told: dict[str, Any] = {"epsilon": budget.epsilon, "delta": budget.delta, "rho": "0", "gdp": "0"}
-    ledger.event(books, "protect", source, **told, books=identity, hmac=hmac)
+    budgeted: dict[str, Any] = {"epsilon": budget.epsilon, "delta": budget.delta, "rho": "0", "gdp": "0"}
+    ledger.event(books, "protect", source, **budgeted, books=identity, hmac=hmac)
     opened = find_account(books, source)
     assert opened is not None
     return opened, is_first

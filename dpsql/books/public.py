@@ -1,7 +1,7 @@
 """Which tables are public: those that are surely no table of an account, under whatever name they are now.
 
 See `dpsql.books.marks` for how the tables of an account are known. Where the books of a database are lost, nobody
-knows its accounts, and none of its tables is surely public. That there were books is told by the head of the ledger,
+knows its accounts, and none of its tables is surely public. That there were books is known from the head of the ledger,
 outside the database; of a database in memory, this process knows it.
 """
 
@@ -44,7 +44,7 @@ def is_protected(cursor: duckdb.DuckDBPyConnection, source: Source) -> bool:
     """Whether a table is one of an account.
 
     Raises:
-        InvalidArgument: it cannot be told: the books of its database are lost, or it might be a table of an account
+        InvalidArgument: it is not known: the books of its database are lost, or it might be a table of an account
             that is not found.
     """
     _, standing = _standing(cursor, source.catalog, list_tables(cursor))

@@ -1,4 +1,4 @@
-"""Publish a release: write its rows, read back what was committed, and record the digests of all that is told."""
+"""Publish a release: write its rows, read back what was committed, and record the digests of all that is published."""
 
 from __future__ import annotations
 
@@ -138,15 +138,17 @@ def write_rows(books: Books, entry: Entry, drawn: exp.Select, schema: exp.Select
 def end(books: Books, entry: Entry, accounts: chain.States, report: Mapping[str, Any], rows: int | None = None) -> None:
     """Inside a transaction: mark a release as published, with digests in the ledger.
 
-    So what is told cannot be lost or changed unnoticed.
+    So what is published cannot be lost or changed unnoticed.
     """
     _, digests = journal.written(books, entry.key)
     answers = journal.digest_of(digests)
     if journal.digest_of_answers(books, entry.key) != answers:
         raise BooksError(_NOT_READ_BACK.format("answers", entry.number))
     written = json.dumps(report)
-    told = releases.digest_of_told(json.loads(written), releases.digest_of_rows(books, replace(entry, rows=rows)))
-    about: dict[str, Any] = {"release": entry.number, "key": entry.key, "answers": answers, "told": told}
+    digest = releases.digest_of_published(
+        json.loads(written), releases.digest_of_rows(books, replace(entry, rows=rows))
+    )
+    about: dict[str, Any] = {"release": entry.number, "key": entry.key, "answers": answers, "told": digest}
     number = ledger.event(books, "publish", entry.source, accounts=accounts, **about)
     books.run(
         "UPDATE dpsql.release SET state = 'published', rows = $rows, report = $report, told = $told WHERE key = $key",

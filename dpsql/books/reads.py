@@ -97,7 +97,7 @@ Nor at the members of an ENUM type, which may have been made from private rows.
 
 
 class Unclear(Exception):
-    """It cannot be told what a query reads; the text is the part that is not known."""
+    """What a query reads is not known; the text is the part that is not understood."""
 
 
 @contextmanager
@@ -117,7 +117,7 @@ def protected_among(cursor: duckdb.DuckDBPyConnection, query: str) -> str | None
     Call it in the `snapshot` in which the rows are read.
 
     Raises:
-        Unclear: it cannot be told.
+        Unclear: it is not known.
         InvalidArgument: no table is surely public now; see `is_protected`.
     """
     _check_calls(cursor, query)

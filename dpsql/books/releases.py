@@ -152,8 +152,8 @@ def digest_of_rows(books: Books, entry: Entry) -> str | None:
     return str(books.cursor.execute(_ROWS.format(table=table)).fetchall()[0][0])
 
 
-def digest_of_told(report: Any, rows: str | None) -> str:
-    """Of all that is told with a release: its report, and the digest of its rows."""
+def digest_of_published(report: Any, rows: str | None) -> str:
+    """Of all that is published of a release: its report, and the digest of its rows."""
     return _digest([report, rows])
 
 

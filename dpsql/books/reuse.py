@@ -31,7 +31,7 @@ def measurements_for(books: Books, entry: Entry) -> list[Measurement]:
             continue
         for answer in journal.answers(books, key):
             measured = answer.measurement
-            if measured is None or measured.cells is not None or measured.variance == 0 or not answer.of_cells:
+            if measured is None or measured.cells is not None or measured.variance == 0 or not answer.question.of_cells:
                 continue
             if all(other.domain.by_name.get(name) == entry.domain.by_name.get(name) for name in measured.clique):
                 found.append(measured)

@@ -32,13 +32,13 @@ def resume(books: Books, entry: Entry) -> None:
     paid = state.unfinished.get(entry.key)
     if paid is None:
         raise BooksError(
-            f"release {entry.number} was told already, or ended otherwise, but its answers are lost; {ADVICE}"
+            f"release {entry.number} was published already, or ended otherwise, but its answers are lost; {ADVICE}"
         )
     same = (paid.number, paid.source, paid.paid) == (entry.number, entry.source, entry.paid)
     if not (same and paid.covers(entry.rho, entry.gdp)):
         raise BooksError(f"release {entry.number} is not what was charged; {ADVICE}")
     if paid.answers is not None and journal.digest_of_answers(books, entry.key) != paid.answers:
-        raise BooksError(f"release {entry.number} was told already, but its answers are lost; {ADVICE}")
+        raise BooksError(f"release {entry.number} was published already, but its answers are lost; {ADVICE}")
 
 
 def retry(books: Books, entry: Entry) -> None:
@@ -53,7 +53,7 @@ def retry(books: Books, entry: Entry) -> None:
     def work() -> bool:
         accounts = ledger.look(books).state.accounts
         last, _ = journal.written(books, entry.key)
-        before = [told for told in chain.told(books.run, "retry", entry.key) if told["answers"] == last]
+        before = [retry for retry in chain.events_of(books.run, "retry", entry.key) if retry["answers"] == last]
         if len(before) >= MOST_RETRIES:
             return False
         ledger.event(books, "retry", entry.source, accounts=accounts, release=entry.number, key=entry.key, answers=last)

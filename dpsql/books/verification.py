@@ -76,13 +76,13 @@ def verify(books: Books) -> None:
     """The same of all events, and that no answer was changed. The database may be read-only: nothing is written.
 
     Raises:
-        BooksError: the ledger, an account, the answers that were told and the head do not fit together.
+        BooksError: the ledger, an account, the answers that were published and the head do not fit together.
     """
     check_events(books)
     path = books.head_path
     if path is not None:
         books.snapshot(lambda: ledger.compare(books, path))
-    books.snapshot(lambda: _check_told(books))
+    books.snapshot(lambda: _check_published(books))
 
 
 def check_events(books: Books) -> None:
@@ -107,36 +107,36 @@ def _check_events(books: Books) -> None:
         raise BooksError("the requests that the books know are not those that the ledger says were charged")
 
 
-def _check_told(books: Books) -> None:
-    """Refuse releases that are not those whose digests the ledger has: of what was paid for, and what was told."""
-    paid = {content["key"]: content["paid"] for content in chain.told(books.run, "charge")}
-    withdrawn = {content["key"]: content["number"] for content in chain.told(books.run, "withdraw")}
-    for told in chain.told(books.run, "publish"):
-        if told["number"] < withdrawn.get(told["key"], 0):
+def _check_published(books: Books) -> None:
+    """Refuse releases that are not those whose digests the ledger has: of what was paid for, and what was published."""
+    paid = {content["key"]: content["paid"] for content in chain.events_of(books.run, "charge")}
+    withdrawn = {content["key"]: content["number"] for content in chain.events_of(books.run, "withdraw")}
+    for event in chain.events_of(books.run, "publish"):
+        if event["number"] < withdrawn.get(event["key"], 0):
             continue
         try:
-            _check_release(books, told, paid)
+            _check_release(books, event, paid)
         except (duckdb.Error, ValueError, TypeError, KeyError, IndexError, AssertionError) as error:
-            raise BooksError(f"release {told['release']} cannot be read ({type(error).__name__})") from None
+            raise BooksError(f"release {event['release']} cannot be read ({type(error).__name__})") from None
 
 
-def _check_release(books: Books, told: Mapping[str, Any], paid: Mapping[str, str]) -> None:
+def _check_release(books: Books, event: Mapping[str, Any], paid: Mapping[str, str]) -> None:
     """Refuse a release that is not what its publication says, or not what was paid for, by key as far as is known.
 
     Raises:
         BooksError: says what is not.
     """
-    number, entry = told["release"], find_release(books, told["key"])
+    number, entry = event["release"], find_release(books, event["key"])
     if entry is None or entry.state != "published" or entry.number != number:
-        raise BooksError(f"release {number}, which was told, is lost")
-    if told["key"] in paid and entry.paid != paid[told["key"]]:
+        raise BooksError(f"release {number}, which was published, is lost")
+    if event["key"] in paid and entry.paid != paid[event["key"]]:
         raise BooksError(f"the record of release {number} is not what was charged")
-    if journal.digest_of_answers(books, told["key"]) != told["answers"]:
-        raise BooksError(f"the answers of release {number} are not those that were told")
+    if journal.digest_of_answers(books, event["key"]) != event["answers"]:
+        raise BooksError(f"the answers of release {number} are not those that were published")
     if is_hollow(books, entry):
         raise BooksError(
             f"release {number} was published without its rows, by a defect of DuckDB 2.0.0: ask for it "
             "again as it was asked for, and it is made again from its stored measurements, free"
         )
-    if releases.digest_of_told(entry.report, releases.digest_of_rows(books, entry)) != told["told"]:
-        raise BooksError(f"the rows or the report of release {number} are not those that were told")
+    if releases.digest_of_published(entry.report, releases.digest_of_rows(books, entry)) != event["told"]:
+        raise BooksError(f"the rows or the report of release {number} are not those that were published")

@@ -77,12 +77,12 @@ class Moment:
         >>> Moment("age", 1.0, 0, 90).identity
         "Moment(column='age', multiplier=1.0, low=0, high=90, outside=0)"
         """
-        told = [f"{name}={getattr(self, name)!r}" for name in ("column", "multiplier", "low", "high", "outside")]
+        fields = [f"{name}={getattr(self, name)!r}" for name in ("column", "multiplier", "low", "high", "outside")]
         if self.formula != COLUMN:
-            told.append(f"formula={self.formula.identity}")
+            fields.append(f"formula={self.formula.identity}")
         if self.missing:
-            told.append(f"missing={self.missing!r}")
-        return f"Moment({', '.join(told)})"
+            fields.append(f"missing={self.missing!r}")
+        return f"Moment({', '.join(fields)})"
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,8 @@ from dpsql.core.domain import Clique
 from dpsql.core.threshold import Family, Threshold
 
 Counts = npt.NDArray[np.int64]
-NoiseName = Literal["gaussian", "laplace", "none"]
+NO_NOISE: Final = "none"
+"""The `noise` of a public number."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,8 @@ class Measurement:
         clique: its attributes; empty for the number of all rows.
         shape: sizes of the attributes' domains.
         values: noisy counts (rows). Shape (cells,) for a whole marginal, row-major; else one for each of `cells`.
-        variance: σ² of the discrete Gaussian, 2b² of the discrete Laplace; 0 for a public number.
-        noise: which of them.
+        variance: of the noise, 0 for a public number.
+        noise: the name of its distribution (`dpsql.privacy.distributions`), or `NO_NOISE`.
         rho: what it cost (zCDP), exact.
         cells: None for a whole marginal, else the indices of the cells that were measured.
         least: for cells of a family of thresholds, how many columns must match; None for cells of a marginal.
@@ -74,7 +75,7 @@ class Measurement:
     shape: tuple[int, ...]
     values: Counts
     variance: Fraction
-    noise: NoiseName
+    noise: str
     rho: Fraction
     cells: tuple[int, ...] | None = None
     least: int | None = None

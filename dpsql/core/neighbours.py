@@ -70,6 +70,10 @@ class Neighbours:
         """Square of the L2 sensitivity of a marginal in counts."""
         return 2 if self.total_is_public else self.cell**2
 
+    def marginal(self, norm: int) -> int:
+        """The most that Σ |change|^norm over the cells of a marginal can be, for norm 1 or 2."""
+        return self.marginal_l1 if norm == 1 else self.marginal_l2_squared
+
     @property
     def presence_l2_squared(self) -> int:
         """Square of the L2 sensitivity of how many units have each value: a unit has at most c values."""

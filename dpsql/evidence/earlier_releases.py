@@ -8,20 +8,22 @@ from fractions import Fraction
 from typing import Final
 
 import numpy as np
-from scipy.special import chdtrc, ndtr
+from scipy.special import chdtrc
 
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.fitting.consistency import MOST_ADDED, additions, least_squares
+from dpsql.fitting.target import Target, targets_of
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.distributions import find_noise
 
 _FALSE_ALARM: Final = 1e-9
 _TELLING: Final = 0.1
 
 
-def public_total(curator: Curator) -> list[Measurement]:
+def public_total(curator: Curator) -> list[Target]:
     """The number of rows where it is public: exact and free; else nothing, for then it would cost."""
-    return [curator.total(Fraction(0))] if curator.neighbours.total_is_public else []
+    return [Target.of(curator.total(Fraction(0)))] if curator.neighbours.total_is_public else []
 
 
 def usable(
@@ -90,7 +92,7 @@ def telling(earlier: Sequence[Measurement], total: float) -> list[Measurement]:
 def consistent(measured: Sequence[Measurement], earlier: Sequence[Measurement]) -> bool:
     """Whether the same marginals or cells, measured now and then, differ by noise only: false alarm 1e-9 a call.
 
-    By χ² of each pair where both have Gaussian noise; else by the largest gap, of which one noise makes half at least.
+    By χ² of each pair where all noise is normal; else by the largest gap, of which one noise makes half at least.
     It looks at noisy counts only, so it costs nothing.
     """
     then: dict[Clique, list[Measurement]] = {}
@@ -103,24 +105,17 @@ def consistent(measured: Sequence[Measurement], earlier: Sequence[Measurement]) 
 def _chance(now: Measurement, other: Measurement) -> float:
     """At most this is the chance of gaps as wide as those between a measurement and an earlier whole marginal."""
     gaps = now.values - (other.values if now.cells is None else other.values[list(now.cells)])
-    if "laplace" not in (now.noise, other.noise):
-        return float(chdtrc(len(gaps), float(np.sum(gaps**2)) / float(now.variance + other.variance)))  # of χ²
     noisy = [m for m in (now, other) if m.variance > 0]
+    if all(find_noise(m.noise).is_normal for m in noisy):
+        return float(chdtrc(len(gaps), float(np.sum(gaps**2)) / float(now.variance + other.variance)))  # of χ²
     half = float(np.abs(gaps).max(initial=0)) / len(noisy)
-    return float(len(gaps) * sum(_tail(m, half) for m in noisy))
+    return len(gaps) * sum(find_noise(m.noise).tail(m.stddev, half) for m in noisy)
 
 
-def _tail(measured: Measurement, reach: float) -> float:
-    """At most this is the chance that the noise of one cell is `reach` or more, to either side."""
-    if measured.noise == "laplace":
-        return 2 * math.exp(-reach / math.sqrt(float(measured.variance) / 2))
-    return float(2 * ndtr(-(reach - 0.5) / math.sqrt(measured.variance)))  # whole rows
+def combined(measured: Sequence[Measurement], earlier: Iterable[Measurement]) -> list[Target]:
+    """One target for each marginal: the mean of all measurements of it, weighted by their precisions.
 
-
-def combined(measured: Sequence[Measurement], earlier: Iterable[Measurement]) -> list[Measurement]:
-    """One measurement for each marginal: the mean of all of it, weighted by their precisions.
-
-        y = Σ (y_i/σ_i²)/Σ 1/σ_i²,   1/σ² = Σ 1/σ_i²   (and 1/12 for rounding to whole rows)
+        y = Σ (y_i/σ_i²)/Σ 1/σ_i²,   1/σ² = Σ 1/σ_i²
 
     Args:
         measured: this release's marginals.
@@ -129,36 +124,33 @@ def combined(measured: Sequence[Measurement], earlier: Iterable[Measurement]) ->
     >>> one = Measurement(("a",), (2,), np.array([10, 20]), Fraction(4), "gaussian", Fraction(1, 8))
     >>> two = Measurement(("a",), (2,), np.array([14, 16]), Fraction(4), "gaussian", Fraction(1, 8))
     >>> combined([one], [two])[0].values.tolist()
-    [12, 18]
+    [12.0, 18.0]
     """
-    grouped: dict[Clique, list[Measurement]] = {m.clique: [m] for m in measured}
+    by_clique: dict[Clique, list[Measurement]] = {m.clique: [m] for m in measured}
     for other in sorted(earlier, key=lambda m: m.variance):
-        grouped.setdefault(other.clique, []).append(other)
-    return [parts[0] if len(parts) == 1 else _mean(parts) for parts in grouped.values()]
+        by_clique.setdefault(other.clique, []).append(other)
+    return [Target.of(parts[0]) if len(parts) == 1 else _mean(parts) for parts in by_clique.values()]
 
 
-def _mean(parts: Sequence[Measurement]) -> Measurement:
-    precision = sum((1 / part.variance for part in parts), Fraction(0))
+def _mean(parts: Sequence[Measurement]) -> Target:
+    precision = sum(1 / float(part.variance) for part in parts)
     values = sum((part.values / float(part.variance) for part in parts), np.zeros(len(parts[0].values)))
-    variance = (1 / precision + Fraction(1, 12)).limit_denominator(10**6)
-    whole = np.rint(values / float(precision)).astype(np.int64)
-    rho = sum((part.rho for part in parts), Fraction(0))
-    return Measurement(parts[0].clique, parts[0].shape, whole, variance, "gaussian", rho)
+    rho = sum(float(part.rho) for part in parts)
+    return Target(parts[0].clique, parts[0].shape, values / precision, 1 / precision, rho)
 
 
-def sharpened(domain: Domain, measured: Sequence[Measurement], earlier: Sequence[Measurement]) -> list[Measurement]:
+def sharpened(domain: Domain, measured: Sequence[Measurement], earlier: Sequence[Measurement]) -> list[Target]:
     """This release's marginals by least squares from all measurements, earlier ones too: with less noise each.
 
     Args:
         domain: of the table.
         measured: this release's whole marginals, in an order that is kept.
-        earlier: those of others; where there are none `measured` is what comes out.
+        earlier: those of others; where there are none it is as it was measured.
     """
     if not earlier:
-        return list(measured)
-    estimate, found = least_squares(domain, combined(measured, earlier)), []
-    for own in measured:
-        variance = Fraction(estimate.variance(own.clique)).limit_denominator(10**6) + Fraction(1, 12)
-        whole = np.rint(estimate.answer(own.clique)).astype(np.int64)
-        found.append(Measurement(own.clique, own.shape, whole, variance, "none", own.rho))
-    return found
+        return targets_of(measured)
+    estimate = least_squares(domain, combined(measured, earlier))
+    return [
+        Target(own.clique, own.shape, estimate.answer(own.clique), estimate.variance(own.clique), float(own.rho))
+        for own in measured
+    ]

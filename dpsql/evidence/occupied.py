@@ -32,6 +32,7 @@ from dpsql.runtime.progress import Progress
 
 _DEVIATIONS: Final = 4.0
 _OF_A_CELL: Final = 4.0
+_LEFT_OUT: Final = -1  # in place of a code
 
 
 @dataclass(frozen=True)
@@ -98,10 +99,10 @@ class Occupied:
             return prior
         columns, kept = [], np.ones(len(prior.codes), bool)
         for place, name in enumerate(prior.names):
-            known = np.full(self.full.size((name,)), -1)
+            known = np.full(self.full.size((name,)), _LEFT_OUT)
             known[self.codes[name]] = np.arange(len(self.codes[name]))
             columns.append(known[prior.codes[:, place]])
-            kept &= columns[-1] >= 0
+            kept &= columns[-1] != _LEFT_OUT
         if not kept.any():
             return None
         return Prior(prior.names, np.stack(columns, axis=1)[kept], prior.weights[kept])

@@ -1,4 +1,4 @@
-r"""Leaning on a public prior: as much of it as brings a fit nearer to what was measured.
+r"""A fit with a public prior: the prior counts by how much closer it is to the measurements than a fit without it.
 
 The noisy counts y, of variance σ², are split in two that are uncorrelated, with w of the same variance:
 
@@ -43,23 +43,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.domain import Clique, Domain
-from dpsql.core.marginal import Measurement
 from dpsql.core.prior import Prior
 from dpsql.core.workload import Workload
 from dpsql.evidence.occupied import Known
 from dpsql.fitting.consistency import Estimate, centred, least_squares, subsets
 from dpsql.fitting.relaxation import RelaxedTable
 from dpsql.fitting.settings import Fit, Settings
+from dpsql.fitting.target import Target
 from dpsql.runtime.progress import Progress
 
-Fitting = Callable[[Sequence[Measurement]], Fit]
+Fitting = Callable[[Sequence[Target]], Fit]
 Floats = npt.NDArray[np.float64]
 _SPLIT: Final = 0.5  # γ: what is fitted has 1 + γ² of the variance, what is compared 1 + 1/γ²
 _CLASSES: Final = 8
@@ -106,10 +105,10 @@ class _Gap:
         return float(np.sum((self.noisy - shares[self.classes] * self.public) ** 2)) - self.noise
 
 
-def fit_leaning(
+def fit_with_prior(
     facts: Known,
     cliques: Sequence[Clique],
-    measured: Sequence[Measurement],
+    measured: Sequence[Target],
     alone: Fitting,
     last: Fitting | None = None,
     *,
@@ -129,37 +128,39 @@ def fit_leaning(
         total: N, rows.
         max_cells: of one marginal.
         seed: of the split, which touches no private data.
-        progress: told of it.
+        progress: notified of it.
     """
     if facts.prior is None:
         return alone(measured), {}
-    leaning = _Leaning(facts.prior, facts.domain, cliques, total, max_cells, seed, progress)
-    return leaning.fit(measured, alone, last or alone)
+    both = _WithPrior(facts.prior, facts.domain, cliques, total, max_cells, seed, progress)
+    return both.fit(measured, alone, last or alone)
 
 
-def fit_marginals_leaning(
+def fit_marginals_with_prior(
     facts: Known,
     workload: Workload,
-    measured: Sequence[Measurement],
+    measured: Sequence[Target],
     total: float,
     settings: Settings,
     max_cells: int,
     seed: int,
     progress: Progress,
 ) -> tuple[Fit, dict[str, Any]]:
-    """A relaxed table nearest to marginals as they were measured, leaning on a prior: see `fit_leaning`."""
+    """A relaxed table nearest to marginals as they were measured, and to a prior: see `fit_with_prior`."""
     from dpsql.fitting.projection import fit_marginals  # loads JAX
 
-    def fitted(marginals: Sequence[Measurement]) -> Fit:
+    def fitted(marginals: Sequence[Target]) -> Fit:
         return fit_marginals(facts.domain, marginals, total, settings, seed, progress)
 
     cliques = () if facts.prior is None else workload.closure()
-    return fit_leaning(facts, cliques, measured, fitted, total=total, max_cells=max_cells, seed=seed, progress=progress)
+    return fit_with_prior(
+        facts, cliques, measured, fitted, total=total, max_cells=max_cells, seed=seed, progress=progress
+    )
 
 
 @dataclass(frozen=True)
-class _Leaning:
-    """What `fit_leaning` is given, and its steps."""
+class _WithPrior:
+    """What `fit_with_prior` is given, and its steps."""
 
     prior: Prior
     domain: Domain
@@ -169,8 +170,8 @@ class _Leaning:
     seed: int
     progress: Progress
 
-    def fit(self, measured: Sequence[Measurement], alone: Fitting, last: Fitting) -> tuple[Fit, dict[str, Any]]:
-        """See `fit_leaning`."""
+    def fit(self, measured: Sequence[Target], alone: Fitting, last: Fitting) -> tuple[Fit, dict[str, Any]]:
+        """See `fit_with_prior`."""
         first, second = split(measured, self.seed)
         model, wanted = alone(first).model, self._wanted(measured)
         compared = [m for m in second if len(m.clique) <= _MOST_COLUMNS]
@@ -185,7 +186,7 @@ class _Leaning:
             return alone(measured), {**report, "prior_left_out": True}
         return last(list(self._targets(measured, wanted, model, gaps, shares))), report
 
-    def _wanted(self, measured: Sequence[Measurement]) -> list[Clique]:
+    def _wanted(self, measured: Sequence[Target]) -> list[Clique]:
         """The marginals of the last fit: the measured ones, and small ones that the prior knows."""
         wanted = [m.clique for m in measured]
         cells = sum(self.domain.size(clique) for clique in wanted)
@@ -215,12 +216,12 @@ class _Leaning:
 
     def _targets(
         self,
-        measured: Sequence[Measurement],
+        measured: Sequence[Target],
         wanted: Sequence[Clique],
         model: RelaxedTable,
         gaps: dict[Clique, _Gap],
         shares: dict[Clique, Floats],
-    ) -> Iterable[Measurement]:
+    ) -> Iterable[Target]:
         """What is fitted at last: marginals of all parts together; as measured where they were not compared."""
         domain, own, left = self.domain, {m.clique: m for m in measured}, _left(gaps, shares)
         moves = {u: centred((shares[u][gap.classes] * gap.public).reshape(domain.shape(u))) for u, gap in gaps.items()}
@@ -233,26 +234,24 @@ class _Leaning:
                 spread = [n if name in part else 1 for name, n in zip(clique, domain.shape(clique), strict=True)]
                 counts += moves[part].reshape(spread) * (domain.size(part) / size)
                 square += left[part] * domain.size(part) / size  # its cells share what is spread over them
-            variance = Fraction(max(1.0, square / size)).limit_denominator(10**6)  # never surer than one row
-            rho = own[clique].rho if clique in own else Fraction(0)
-            whole = np.rint(counts).astype(np.int64).ravel()
-            yield Measurement(clique, domain.shape(clique), whole, variance, "none", rho)
+            variance = max(1.0, square / size)  # never surer than one row
+            rho = own[clique].rho if clique in own else 0.0
+            yield Target(clique, domain.shape(clique), counts.ravel(), variance, rho)
 
 
-def split(measured: Sequence[Measurement], seed: int) -> tuple[list[Measurement], list[Measurement]]:
+def split(measured: Sequence[Target], seed: int) -> tuple[list[Target], list[Target]]:
     """y₁ and y₂ of every marginal: see the module.
 
-    >>> y = Measurement(("a",), (2,), np.array([1000, 2000]), Fraction(100), "gaussian", Fraction(1, 200))
-    >>> [float(part[0].variance) for part in split([y], 0)]
+    >>> y = Target(("a",), (2,), np.array([1000.0, 2000.0]), 100.0)
+    >>> [part[0].variance for part in split([y], 0)]
     [125.0, 500.0]
     """
     generator = np.random.default_rng(seed)
-    first, second = list[Measurement](), list[Measurement]()
+    first, second = list[Target](), list[Target]()
     for m in measured:
         noise = generator.normal(0.0, math.sqrt(m.variance), len(m.values))
         for kept, factor in ((first, _SPLIT), (second, -1 / _SPLIT)):
-            values = np.rint(m.values + factor * noise).astype(np.int64)
-            kept.append(replace(m, values=values, variance=m.variance * (1 + Fraction(factor) ** 2)))
+            kept.append(replace(m, values=m.values + factor * noise, variance=m.variance * (1 + factor**2)))
     return first, second
 
 

@@ -23,27 +23,29 @@ def calibrate(domain: Domain, theta: Potentials, mbi: Any) -> Tree:
         logs[home] += spread(table, clique, order[home])
     separators = [_shared(order, k, parent) for k, parent in enumerate(parents)]
     upward: list[Table] = [np.zeros(())] * len(order)
-    for k in range(len(order) - 1, -1, -1):
-        if parents[k] >= 0:
+    for k in reversed(range(len(order))):
+        parent = parents[k]
+        if parent is not None:
             upward[k] = _log_sum(logs[k], order[k], separators[k])
-            logs[parents[k]] += spread(upward[k], separators[k], order[parents[k]])
+            logs[parent] += spread(upward[k], separators[k], order[parent])
     nodes = []
     for k, clique in enumerate(order):
-        if parents[k] >= 0:
-            above = _log_sum(logs[parents[k]], order[parents[k]], separators[k])
+        parent = parents[k]
+        if parent is not None:
+            above = _log_sum(logs[parent], order[parent], separators[k])
             logs[k] = logs[k] + spread(above - upward[k], separators[k], clique)
         belief = np.exp(logs[k] - logs[k].max())
-        nodes.append(Node(clique, parents[k], separators[k], belief / belief.sum()))
+        nodes.append(Node(clique, parent, separators[k], belief / belief.sum()))
     return Tree(domain, tuple(nodes), dict(theta))
 
 
-def _preorder(graph: Any) -> tuple[list[Clique], list[int]]:
-    """The nodes of a forest, parents first, and the number of each one's parent."""
+def _preorder(graph: Any) -> tuple[list[Clique], list[int | None]]:
+    """The nodes of a forest, parents first, and the number of each one's parent; None for a root."""
     order: list[Clique] = []
-    parents: list[int] = []
+    parents: list[int | None] = []
     seen: set[Clique] = set()
     for root in sorted(graph.nodes):
-        waiting = [] if root in seen else [(root, -1)]
+        waiting: list[tuple[Clique, int | None]] = [] if root in seen else [(root, None)]
         while waiting:
             clique, parent = waiting.pop()
             seen.add(clique)
@@ -54,8 +56,8 @@ def _preorder(graph: Any) -> tuple[list[Clique], list[int]]:
     return order, parents
 
 
-def _shared(order: Sequence[Clique], number: int, parent: int) -> Clique:
-    return tuple(name for name in order[number] if parent >= 0 and name in order[parent])
+def _shared(order: Sequence[Clique], number: int, parent: int | None) -> Clique:
+    return () if parent is None else tuple(name for name in order[number] if name in order[parent])
 
 
 def spread(table: Table, names: Clique, whole: Clique) -> Table:

@@ -92,7 +92,7 @@ def fit_cells(
         rate: Adam's learning rate.
         steps: the most Adam steps.
         tolerance: stop when the least loss falls by less than this fraction.
-        progress: told of each chunk; may raise `Interrupted`.
+        progress: notified of each chunk; may raise `Interrupted`.
         relaxation: `sparsemax` or `softmax`.
 
     Returns:

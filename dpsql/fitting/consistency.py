@@ -31,7 +31,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from dpsql.core.domain import Clique, Domain
-from dpsql.core.marginal import Measurement
+from dpsql.fitting.target import Target
 
 Floats = npt.NDArray[np.float64]
 _STEPS: Final = 2000
@@ -98,7 +98,7 @@ def additions(domain: Domain, cliques: Iterable[Clique]) -> int:
     return sum(2 ** len(clique) * domain.size(clique) for clique in cliques)
 
 
-def least_squares(domain: Domain, measurements: Sequence[Measurement]) -> Estimate:
+def least_squares(domain: Domain, measurements: Sequence[Target]) -> Estimate:
     """The estimate from whole marginals of positive variance.
 
     Args:
@@ -108,11 +108,11 @@ def least_squares(domain: Domain, measurements: Sequence[Measurement]) -> Estima
     sums: dict[Clique, Floats] = {}
     precisions: dict[Clique, float] = {}
     for measured in measurements:
-        table = measured.values.astype(np.float64).reshape(measured.shape)
+        table = measured.values.reshape(measured.shape)
         for part in subsets(measured.clique):
             axes = tuple(axis for axis, name in enumerate(measured.clique) if name not in part)
             component = centred(table.sum(axis=axes))
-            weight = 1 / (float(measured.variance) * math.prod(measured.shape[axis] for axis in axes))
+            weight = 1 / (measured.variance * math.prod(measured.shape[axis] for axis in axes))
             sums[part] = sums.get(part, 0.0) + weight * component
             precisions[part] = precisions.get(part, 0.0) + weight
     parts = {part: np.asarray(total / precisions[part]) for part, total in sums.items()}

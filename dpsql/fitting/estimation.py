@@ -60,9 +60,14 @@ class Partial:
     matrix: Any
 
     @staticmethod
-    def of(cells: Codes) -> Partial:
-        """From the cell of each row of the support, −1 for a row in none; shape (rows,)."""
-        inside = cells >= 0
+    def of(cells: Codes, inside: npt.NDArray[np.bool_] | None = None) -> Partial:
+        """From the cell of each row of the support, shape (rows,).
+
+        Args:
+            cells: of each row.
+            inside: whether a row is in a cell at all; None for all rows.
+        """
+        inside = np.ones(len(cells), np.bool_) if inside is None else inside
         reached, found = np.unique(cells[inside], return_inverse=True)
         places = np.full(len(cells), len(reached), np.int64)
         places[inside] = found
@@ -98,7 +103,7 @@ def estimate(
         noisy: their answers ỹ in probabilities, each of shape (distributions, cells).
         steps: T. The marginals take turns, in a new random order each time.
         generator: of the order.
-        progress: told of each step; may raise `Interrupted`.
+        progress: notified of each step; may raise `Interrupted`.
         ties: which of the L1-closest answers, see the module.
     """
     progress.stage("estimating", steps)

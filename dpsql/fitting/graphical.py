@@ -21,11 +21,11 @@ from typing import Any, Final
 import numpy as np
 
 from dpsql.core.domain import Clique, Domain
-from dpsql.core.marginal import Measurement
 from dpsql.fitting.calibration import calibrate, spread
 from dpsql.fitting.compilation import MOST_PROGRAMS, keep_programs, own_program
 from dpsql.fitting.junction_tree import Potentials, Table, Tree
 from dpsql.fitting.mbi_package import load_mbi, maximal, wide_numbers
+from dpsql.fitting.target import Target
 from dpsql.runtime.aside import aside
 from dpsql.runtime.progress import Progress
 
@@ -54,7 +54,7 @@ class Fit:
 
 def fit_graph(
     domain: Domain,
-    measurements: Sequence[Measurement],
+    measurements: Sequence[Target],
     total: float,
     steps: int,
     progress: Progress,
@@ -67,7 +67,7 @@ def fit_graph(
         measurements: whole marginals, each of at least one column.
         total: N, rows.
         steps: the most steps of the descent.
-        progress: told of each step; may raise `Interrupted`, within a tenth of a second even while JAX compiles.
+        progress: notified of each step; may raise `Interrupted`, within a tenth of a second even while JAX compiles.
         start: a model of fewer cliques, from which to go on.
     """
     keep_programs()
@@ -79,7 +79,7 @@ def fit_graph(
 class _Descent:
     """The fit."""
 
-    def __init__(self, domain: Domain, measurements: Sequence[Measurement], total: float, start: Tree | None) -> None:
+    def __init__(self, domain: Domain, measurements: Sequence[Target], total: float, start: Tree | None) -> None:
         self._taken = 0
         self._domain, self._mbi = domain, load_mbi()
         self._cliques = maximal(domain, [m.clique for m in measurements])
@@ -151,9 +151,7 @@ class _Loss:
         largest: a bound of the weights (N/σ)² on one cell.
     """
 
-    def __init__(
-        self, domain: Domain, cliques: Sequence[Clique], measurements: Sequence[Measurement], total: float
-    ) -> None:
+    def __init__(self, domain: Domain, cliques: Sequence[Clique], measurements: Sequence[Target], total: float) -> None:
         self._parts: list[tuple[Clique, tuple[int, ...], Table, float]] = []
         self._cliques = cliques
         weights = dict.fromkeys(cliques, 0.0)
@@ -162,7 +160,7 @@ class _Loss:
             target = np.transpose(target, [measured.clique.index(name) for name in names])
             home = next(c for c in cliques if set(names) <= set(c))
             summed = tuple(k for k, name in enumerate(home) if name not in names)
-            weight = total**2 / max(float(measured.variance), 1e-6)
+            weight = total**2 / max(measured.variance, 1e-6)
             self._parts.append((home, summed, np.expand_dims(target, summed), weight))
             weights[home] += weight
         self.cells = max(1, sum(target.size for _, _, target, _ in self._parts))

@@ -35,13 +35,13 @@ class Node:
 
     Attributes:
         clique: its columns, in the domain's order.
-        parent: the number of its parent, which comes before it; −1 for a root.
+        parent: the number of its parent, which comes before it; None for a root.
         separator: the columns that it shares with its parent, likewise in order.
         belief: p(x_clique), an array with one axis for each column.
     """
 
     clique: Clique
-    parent: int
+    parent: int | None
     separator: Clique
     belief: Table
 
@@ -109,7 +109,8 @@ class Tree:
         for number in reversed(joined):
             node = self.nodes[number]
             kept = {*clique}
-            inside = node.parent in messages
+            onward = None if node.parent is None else messages.get(node.parent)
+            inside = onward is not None
             table: tuple[Table, Clique] = (node.conditional if inside else node.belief, node.clique)
             above = {*node.separator} if inside else set()
             waiting = messages[number]
@@ -118,8 +119,8 @@ class Tree:
                 needed = kept | above | {name for _, names in waiting for name in names}
                 table = _product(table, message, needed)
             table = _summed(*table, tuple(name for name in table[1] if name in kept | above))
-            if inside:
-                messages[node.parent].append(table)
+            if onward is not None:
+                onward.append(table)
             else:
                 result = _product(result, table, kept)
         return result
@@ -133,8 +134,9 @@ class Tree:
             changed = False
             for number in sorted(alive, reverse=True):
                 near = [k for k in alive if self.nodes[k].parent == number]
-                if self.nodes[number].parent in alive:
-                    near.append(self.nodes[number].parent)
+                parent = self.nodes[number].parent
+                if parent is not None and parent in alive:
+                    near.append(parent)
                 mine = wanted & {*self.nodes[number].clique}
                 if len(near) <= 1 and all(mine <= {*self.nodes[k].clique} for k in near) and (near or not mine):
                     alive.discard(number)

@@ -25,8 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.domain import Clique, Domain
-from dpsql.core.marginal import Measurement
 from dpsql.core.prior import packed
+from dpsql.fitting.target import Target
 from dpsql.runtime.progress import Progress
 
 Floats = npt.NDArray[np.float64]
@@ -134,9 +134,7 @@ class Weighted:
         return packed(self.codes, self.domain.names, self.domain, clique)
 
 
-def absorb(
-    distribution: Self, measurements: Sequence[Measurement], total: float, passes: int, progress: Progress
-) -> Self:
+def absorb(distribution: Self, measurements: Sequence[Target], total: float, passes: int, progress: Progress) -> Self:
     """Update a distribution by each measurement, `passes` times over, the newest one first.
 
     Args:

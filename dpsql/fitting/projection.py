@@ -28,12 +28,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.domain import Domain
-from dpsql.core.marginal import Measurement
 from dpsql.errors import DpsqlError
 from dpsql.fitting.compilation import keep_programs
 from dpsql.fitting.loading import jax
 from dpsql.fitting.relaxation import Blocks, RelaxedTable
 from dpsql.fitting.settings import Fit, Settings, one_way_prior
+from dpsql.fitting.target import Target
 from dpsql.fitting.tile_program import CLIQUES, device_grid, program_of
 from dpsql.fitting.tiles import layout_of
 from dpsql.runtime.aside import aside
@@ -44,15 +44,15 @@ _WEAKER: Final = 4.0
 _ONLY_NOISE: Final = 1.05
 
 
-def pull_rule(measurements: Sequence[Measurement], total: float, attributes: int) -> float:
+def pull_rule(measurements: Sequence[Target], total: float, attributes: int) -> float:
     """Λ = 3.5·G^{2/3} with G = N·√(2ρ·d̄/K); see the module."""
-    rho = sum(float(m.rho) for m in measurements if m.clique)
-    order = sum(float(m.rho) * len(m.clique) for m in measurements) / rho
+    rho = sum(m.rho for m in measurements if m.clique)
+    order = sum(m.rho * len(m.clique) for m in measurements) / rho
     return float(3.5 * (total * math.sqrt(2 * rho * order / attributes)) ** (2 / 3))
 
 
 def fit_marginals(
-    domain: Domain, measurements: Sequence[Measurement], total: float, settings: Settings, seed: int, progress: Progress
+    domain: Domain, measurements: Sequence[Target], total: float, settings: Settings, seed: int, progress: Progress
 ) -> Fit:
     """Fit a relaxed table to whole marginals.
 
@@ -62,7 +62,7 @@ def fit_marginals(
         total: N, rows.
         settings: how.
         seed: of the starting noise; it touches no private data.
-        progress: told of each chunk of steps; may raise `Interrupted`.
+        progress: notified of each chunk of steps; may raise `Interrupted`.
 
     Raises:
         DpsqlError: the loss is not finite; NaN never leaves a fit.
@@ -75,14 +75,14 @@ def fit_marginals(
 
 
 def _fit(
-    domain: Domain, measurements: Sequence[Measurement], total: float, settings: Settings, seed: int, progress: Progress
+    domain: Domain, measurements: Sequence[Target], total: float, settings: Settings, seed: int, progress: Progress
 ) -> Fit:
     blocks = Blocks.of(domain)
     used = [m for m in measurements if m.clique and m.cells is None and m.variance > 0]
     prior = one_way_prior(domain, used, total)
     by_rule = settings.strength * pull_rule(used, total, len(domain)) if used else 1.0
     pull = by_rule if settings.pull is None else settings.pull
-    scale = 1 / max(1.0, max((total**2 / float(m.variance) for m in used), default=1.0))
+    scale = 1 / max(1.0, max((total**2 / m.variance for m in used), default=1.0))
     precise = jax.default_matmul_precision("highest")  # GPUs would multiply float32 with 10 bits
     with precise, jax.enable_x64(settings.kind == "float64"):
         mesh = device_grid(settings.rows)

@@ -33,8 +33,8 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array, hstack, vstack
 
 from dpsql.core.domain import Domain
-from dpsql.core.marginal import Measurement
 from dpsql.core.prior import packed
+from dpsql.fitting.target import Target
 from dpsql.runtime.aside import aside
 from dpsql.runtime.progress import Progress
 
@@ -96,7 +96,7 @@ class Density:
 
 
 def statistics(
-    domain: Domain, points: Codes, measured: Sequence[Measurement], total: float, *, merge: bool = True
+    domain: Domain, points: Codes, measured: Sequence[Target], total: float, *, merge: bool = True
 ) -> Statistics:
     """The program's rows for measured marginals, as fractions of `total`.
 
@@ -148,7 +148,7 @@ def nearest_density(facts: Statistics, objective: str, seconds: float, progress:
         facts: the program's rows.
         objective: `max` or `l1`.
         seconds: after which the best density found so far is taken.
-        progress: told of each round; may raise `Interrupted`.
+        progress: notified of each round; may raise `Interrupted`.
     """
     deadline = time.monotonic() + seconds
     return _least_sum(facts, deadline, progress) if objective == "l1" else _least_maximum(facts, deadline, progress)

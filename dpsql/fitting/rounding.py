@@ -59,7 +59,7 @@ def round_table(
         rows: m, how many rows; any number, 0 too.
         cliques: the marginals that swaps bring nearer to the model; too large ones are left out.
         generator: of the draws.
-        progress: told of each sweep; may raise `Interrupted`.
+        progress: notified of each sweep; may raise `Interrupted`.
         allowed: constraints; every row satisfies them.
         sweeps: how often each value is offered a swap; less often where there are many rows.
 

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.domain import Domain
-from dpsql.core.marginal import Measurement
 from dpsql.fitting.relaxation import RelaxedTable, simplex_projection
+from dpsql.fitting.target import Target
 
 TILE_ROWS: Final = 512
 """Rows of a tile on a CPU; see `dpsql.fitting.tiles`."""
@@ -66,7 +66,7 @@ class Fit:
     converged: bool
 
 
-def best_total(measurements: Iterable[Measurement]) -> float:
+def best_total(measurements: Iterable[Target]) -> float:
     """The number of rows: the sums of all whole marginals, weighted by the inverse of their variances; at least 1.
 
     A marginal of c cells sums to the total with variance c·σ².
@@ -75,7 +75,7 @@ def best_total(measurements: Iterable[Measurement]) -> float:
     for measurement in measurements:
         if measurement.cells is not None:
             continue
-        variance = float(measurement.variance) * len(measurement.values)
+        variance = measurement.variance * len(measurement.values)
         if variance == 0:
             return max(1.0, float(measurement.values.sum()))
         total += float(measurement.values.sum()) / variance
@@ -83,7 +83,7 @@ def best_total(measurements: Iterable[Measurement]) -> float:
     return max(1.0, total / weights) if weights else 1.0
 
 
-def one_way_prior(domain: Domain, measurements: Sequence[Measurement], total: float) -> npt.NDArray[np.float64]:
+def one_way_prior(domain: Domain, measurements: Sequence[Target], total: float) -> npt.NDArray[np.float64]:
     """p1: each attribute's measured 1-way marginal as a positive probability vector; uniform if not measured.
 
     Shape (T,).

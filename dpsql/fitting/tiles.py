@@ -13,10 +13,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.core.marginal import Measurement
 from dpsql.fitting.loading import jax
 from dpsql.fitting.relaxation import Blocks
 from dpsql.fitting.settings import TILE_ROWS
+from dpsql.fitting.target import Target
 
 _LEVELS: Final = (8, 16, 32, 64, 104, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
 
@@ -34,7 +34,7 @@ class Tiles:
 
 
 def layout_of(
-    blocks: Blocks, measurements: Sequence[Measurement], total: float, scale: float, shards: int = 1
+    blocks: Blocks, measurements: Sequence[Target], total: float, scale: float, shards: int = 1
 ) -> dict[int, Tiles]:
     """Put every measured cell into tiles, by the size class of the clique's largest attribute, dealt to `shards`."""
     ones = blocks.width
@@ -50,7 +50,7 @@ def layout_of(
         codes = np.unravel_index(np.arange(len(target)), [measurement.shape[k] for k in others]) if others else ()
         for column, (k, code) in enumerate(zip(others, codes, strict=True)):
             index[:, column] = code + blocks.offsets[places[k]]
-        weight = scale * total**2 / float(measurement.variance)
+        weight = scale * total**2 / measurement.variance
         level = next(level for level in (*_LEVELS, blocks.sizes[places[last]]) if level >= blocks.sizes[places[last]])
         stacks.setdefault(level, {}).setdefault(places[last], []).append((index, target, weight))
     return {level: _tiles(blocks, level, factors, by_place, shards) for level, by_place in stacks.items()}

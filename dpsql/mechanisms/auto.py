@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dpsql.mechanisms.base import Mechanism, make, options_of
+from dpsql.privacy.distributions import GAUSSIAN, LAPLACE
 
 AUTO: Final = "auto"
 SMALL_EPSILON: Final = 0.15
@@ -80,10 +81,10 @@ def choose(name: str, given: Mapping[str, Any], facts: Facts) -> tuple[Mechanism
         return make(name, given), ""
     if facts.pure:
         chosen, why = _of_pure(facts)
-        return make(chosen, {"noise": "laplace", **given}), why
+        return make(chosen, {"noise": LAPLACE.name, **given}), why
     why = _why_ide(facts, given)
     if why and set(given) <= options_of("ide"):
-        return make("ide", {"noise": "gaussian", **given}), why
+        return make("ide", {"noise": GAUSSIAN.name, **given}), why
     return make("projection", given), _WHY
 
 

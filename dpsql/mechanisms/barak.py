@@ -18,12 +18,12 @@ from fractions import Fraction
 from typing import Final
 
 from dpsql.core.domain import Domain
-from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.prior import Prior
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge
 from dpsql.fitting.reduced import Codes
+from dpsql.fitting.target import Target
 from dpsql.mechanisms.base import register
 from dpsql.mechanisms.lp import all_points, whole_promise
 from dpsql.mechanisms.reduced_space import ReducedSpace, functions
@@ -75,7 +75,7 @@ class Barak(ReducedSpace):
     def points_of(
         self,
         domain: Domain,
-        measured: Sequence[Measurement],
+        measured: Sequence[Target],
         prior: Prior | None,
         total: float,
         noise: float,

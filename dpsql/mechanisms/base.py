@@ -8,7 +8,6 @@ asks otherwise, so it cannot break the guarantee; see `dpsql.privacy.curator`.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
@@ -21,8 +20,8 @@ from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
 from dpsql.errors import InvalidArgument, UnknownName
 from dpsql.models.model import Model
-from dpsql.privacy.accounting import gaussian_variance
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.distributions import GAUSSIAN
 from dpsql.privacy.pricing import Questions
 from dpsql.runtime.progress import Progress
 
@@ -42,15 +41,16 @@ class Outcome:
 
 @dataclass(frozen=True)
 class PlannedMeasurement:
-    """One question that a mechanism would ask.
+    """One question that a mechanism would ask, or several that are alike.
 
     Attributes:
-        clique: the marginal, or empty for the total.
+        clique: the marginal, or empty for the total; of what is found out in the run, the columns that are known.
         cells: how many noisy counts.
         stddev: of each one's noise (rows); None for a marginal that is not measured.
         rho: its cost (zCDP).
         note: what is done with it.
         predicted: about the L1 error of the synthetic table's marginal (fraction), where it can be foretold.
+        open: what is found out in the run, such as 'selected cells'; None where the marginal is known.
     """
 
     clique: Clique
@@ -59,6 +59,25 @@ class PlannedMeasurement:
     rho: float
     note: str = "measured"
     predicted: float | None = None
+    open: str | None = None
+
+    @property
+    def shown(self) -> list[str]:
+        """The columns, and what is still open in parentheses, as a plan shows them."""
+        return [*self.clique, *(() if self.open is None else (f"({self.open})",))]
+
+
+@dataclass(frozen=True)
+class Remark:
+    """What a plan says beside its questions, such as what is proven of the accuracy.
+
+    Attributes:
+        topic: what it is about.
+        note: what it says.
+    """
+
+    topic: str
+    note: str
 
 
 class Mechanism(ABC):
@@ -124,7 +143,7 @@ class Mechanism(ABC):
     @abstractmethod
     def plan(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
-    ) -> Sequence[PlannedMeasurement]:
+    ) -> Sequence[PlannedMeasurement | Remark]:
         """What `run` would ask for a table of about `rows` rows; an adaptive mechanism names what it knows."""
 
     @abstractmethod
@@ -136,7 +155,7 @@ class Mechanism(ABC):
             workload: what the table should answer well.
             rho: the charge, exact.
             seed: for randomness that touches no private data; the same for a release that is completed later.
-            progress: told of each step; may raise `Interrupted`.
+            progress: notified of each step; may raise `Interrupted`.
         """
 
 
@@ -329,5 +348,5 @@ def plan_total(rho: Fraction, neighbours: Neighbours, share: Fraction) -> tuple[
     if neighbours.total_is_public:
         return [], rho
     cost = rho * share
-    stddev = math.sqrt(gaussian_variance(cost, neighbours.marginal_l2_squared))
+    stddev = GAUSSIAN.stddev(cost, neighbours.marginal_l2_squared)
     return [PlannedMeasurement((), 1, stddev, float(cost), "the number of rows")], rho - cost

@@ -13,6 +13,7 @@ from dpsql.core.prior import packed
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge
 from dpsql.mechanisms.base import refuse_thresholds
+from dpsql.privacy.journal import SignedQuery
 
 _MOST_CELLS: Final = 20_000_000
 
@@ -40,14 +41,14 @@ def cells_of(domain: Domain, workload: Workload) -> int:
 
 def uniform_queries(
     domain: Domain, cliques: Sequence[Clique], count: int, generator: np.random.Generator
-) -> list[tuple[tuple[Clique, int], int]]:
+) -> list[SignedQuery]:
     """Cells, each with a sign, as `sample_cells` returns them when all are as likely."""
     ends = np.cumsum([domain.size(clique) for clique in cliques])
     cells = generator.integers(0, int(ends[-1]), count)
     places = np.searchsorted(ends, cells, side="right")
     signs = 1 - 2 * generator.integers(0, 2, count)
     return [
-        ((cliques[place], int(cell - ends[place] + domain.size(cliques[place]))), int(sign))
+        SignedQuery((cliques[place], int(cell - ends[place] + domain.size(cliques[place]))), int(sign))
         for place, cell, sign in zip(places, cells, signs, strict=True)
     ]
 

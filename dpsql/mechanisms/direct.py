@@ -1,7 +1,7 @@
 r"""Direct answers: noise on every marginal of the workload, made consistent and non-negative.
 
     y_S = M_S(D) + noise, each of the k marginals with ρ/k (Gaussian) or ε/k (Laplace)
-    consistent: the least-squares estimate from all of them (`dpsql.fitting.consistency`), leaning on a public prior as
+    consistent: the least-squares estimate from all of them (`dpsql.fitting.consistency`), with a public prior as
                 far as it is near (`dpsql.evidence.public_prior`)
     non-negative: a relaxed table fitted to it, from which the rows are drawn
 
@@ -11,24 +11,21 @@ in `dp_measurements`; the consistent ones are what the fit gets.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-import numpy as np
-
 from dpsql.core.domain import Clique, Domain
-from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge
 from dpsql.evidence.earlier_releases import combined, light, public_total, reused, usable
 from dpsql.evidence.occupied import Known, occupied
-from dpsql.evidence.public_prior import fit_leaning
+from dpsql.evidence.public_prior import fit_with_prior
 from dpsql.fitting.consistency import MOST_ADDED, Estimate, additions, least_squares
 from dpsql.fitting.settings import Fit, Settings, best_total, fitting_bytes, fitting_seconds
+from dpsql.fitting.target import Target
 from dpsql.mechanisms.base import (
     Mechanism,
     Outcome,
@@ -39,8 +36,8 @@ from dpsql.mechanisms.base import (
     register,
 )
 from dpsql.models.relaxed import RelaxedModel, fit_report
-from dpsql.privacy.accounting import gaussian_variance
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.distributions import GAUSSIAN, Distribution, find_noise, noise_names
 from dpsql.privacy.pricing import Part, Questions
 from dpsql.runtime.memory import in_words, machine_memory
 from dpsql.runtime.progress import Progress
@@ -69,22 +66,26 @@ class Direct(Mechanism):
 
     takes_prior = True
     uses_earlier = True
-    noise: str = "gaussian"
+    noise: str = GAUSSIAN.name
     relaxed_rows: int = 512
     steps: int = 500
 
     def __post_init__(self) -> None:
         """Check the options."""
-        check_word("noise", self.noise, ("gaussian", "laplace"))
+        check_word("noise", self.noise, noise_names())
         check_range("relaxed_rows", self.relaxed_rows, 1, 100_000)
         check_range("steps", self.steps, 1, 100_000)
 
+    @property
+    def _noise(self) -> Distribution:
+        return find_noise(self.noise)
+
     def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
-        """See `Mechanism.questions`: Laplace noise shares ε, Gaussian noise ρ."""
-        if self.noise == "gaussian":
-            return Questions.of("gaussian")
+        """See `Mechanism.questions`: noise that proves a pure ε shares ε, other noise ρ."""
+        if not self._noise.pure:
+            return Questions.of(self._noise)
         self._refuse_thresholds(workload)  # there may be no marginals to share ε
-        return Questions.pure(Part("laplace", len(workload.cliques), Fraction(1, len(workload.cliques))))
+        return Questions.pure(Part(self._noise, len(workload.cliques), Fraction(1, len(workload.cliques))))
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""
@@ -94,7 +95,7 @@ class Direct(Mechanism):
         check_additions(domain, workload.cliques, self.name)
 
     def _refuse_thresholds(self, workload: Workload) -> None:
-        refuse_thresholds(self.name, workload, "lp" if self.noise == "laplace" else "projection")
+        refuse_thresholds(self.name, workload, "lp" if self._noise.pure else "projection")
 
     def duration(self, domain: Domain, workload: Workload, rows: float) -> float | None:
         """See `Mechanism.duration`."""
@@ -105,17 +106,13 @@ class Direct(Mechanism):
     ) -> Sequence[PlannedMeasurement]:
         """See `Mechanism.plan`."""
         share = rho / len(workload.cliques)
-        if self.noise == "laplace":
-            stddev = math.sqrt(2) * neighbours.marginal_l1 / math.sqrt(2 * share)
-        else:
-            stddev = math.sqrt(gaussian_variance(share, neighbours.marginal_l2_squared))
+        stddev = self._noise.stddev(share, neighbours.marginal(self._noise.norm))
         return [PlannedMeasurement(c, domain.size(c), stddev, float(share)) for c in workload.cliques]
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.run`."""
         share = rho / len(workload.cliques)
-        noise: Any = self.noise
-        measured = curator.measure([(clique, share) for clique in workload.cliques], noise)
+        measured = curator.measure([(clique, share) for clique in workload.cliques], self._noise)
         held = occupied(curator.domain, measured)
         measured = held.measurements(measured)
         earlier = usable(held.measurements(curator.earlier), measured, held.domain, _MOST_CELLS, room=_MOST_CELLS)
@@ -123,8 +120,14 @@ class Direct(Mechanism):
         known = combined(measured, earlier)
         total = best_total([*public_total(curator), *known])
         settings = Settings(rows=self.relaxed_rows, steps=self.steps)
-        fit, leant = fit_consistent(held.known(curator.prior), known, workload, total, settings, seed, progress)
-        report = {"marginals": len(measured), "total": round(total), **reused(earlier), **leant, **fit_report(fit)}
+        fit, prior_report = fit_consistent(held.known(curator.prior), known, workload, total, settings, seed, progress)
+        report = {
+            "marginals": len(measured),
+            "total": round(total),
+            **reused(earlier),
+            **prior_report,
+            **fit_report(fit),
+        }
         return Outcome(held.model(RelaxedModel(fit.model, workload.cliques)), report)
 
 
@@ -168,14 +171,14 @@ def check_additions(domain: Domain, cliques: Sequence[Clique], name: str) -> Non
 
 def fit_consistent(
     facts: Known,
-    known: Sequence[Measurement],
+    known: Sequence[Target],
     workload: Workload,
     total: float,
     settings: Settings,
     seed: int,
     progress: Progress,
 ) -> tuple[Fit, dict[str, Any]]:
-    """A relaxed table near the least-squares estimate from measurements, leaning on a prior where there is one.
+    """A relaxed table near the least-squares estimate from measurements, and a prior where there is one.
 
     It is fitted to the estimate's 1-way marginals and the workload's, by their variances.
 
@@ -187,24 +190,23 @@ def fit_consistent(
     domain, cliques = facts.domain, workload.closure()
     wanted = [clique for clique in cliques if len(clique) == 1 or clique in workload.cliques]
 
-    def last(marginals: Sequence[Measurement]) -> Fit:
+    def last(marginals: Sequence[Target]) -> Fit:
         kept = [measured for measured in marginals if measured.clique in set(wanted)]
         return fit_marginals(domain, kept, total, settings, seed, progress)
 
-    def fit(marginals: Sequence[Measurement]) -> Fit:
+    def fit(marginals: Sequence[Target]) -> Fit:
         return last(_targets(domain, least_squares(domain, marginals), wanted))
 
-    return fit_leaning(
+    return fit_with_prior(
         facts, cliques, known, fit, last, total=total, max_cells=_MOST_CELLS, seed=seed, progress=progress
     )
 
 
-def _targets(domain: Domain, estimate: Estimate, wanted: Sequence[Clique]) -> list[Measurement]:
-    """An estimate's marginals as what a fit is told."""
+def _targets(domain: Domain, estimate: Estimate, wanted: Sequence[Clique]) -> list[Target]:
+    """An estimate's marginals, each as if it had been measured with the estimate's variance."""
     targets = []
     for clique in wanted:
         if estimate.covers(clique):
-            variance = Fraction(estimate.variance(clique)).limit_denominator(10**9)
-            counts = np.rint(estimate.answer(clique)).astype(np.int64)
-            targets.append(Measurement(clique, domain.shape(clique), counts, variance, "gaussian", 1 / (2 * variance)))
+            variance = estimate.variance(clique)
+            targets.append(Target(clique, domain.shape(clique), estimate.answer(clique), variance, 1 / (2 * variance)))
     return targets

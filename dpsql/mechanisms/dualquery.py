@@ -44,13 +44,15 @@ from dpsql.fitting.records import Goal, best_record, check_search
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, plan_total, register
 from dpsql.mechanisms.cell_queries import RecordCounts, cells_of, check_cells, uniform_queries
 from dpsql.mechanisms.query_game import MOST_ROUNDS, Parameters, amplified, compared, most_rounds, squares
-from dpsql.models.weighted_rows import SupportModel
+from dpsql.models.weighted_rows import WeightedRows
 from dpsql.privacy.accounting import zcdp_epsilon
 from dpsql.privacy.curator import Curator
-from dpsql.privacy.pricing import Kind, Questions
+from dpsql.privacy.distributions import GAUSSIAN, SELECTION
+from dpsql.privacy.pricing import Questions
 from dpsql.runtime.progress import Progress
 
 _TOTAL_SHARE: Final = Fraction(1, 100)
+_DRAWN: Final = "drawn cells"
 _MOST_DRAWS: Final = 100_000_000
 _FEWEST_ROUNDS: Final = 20
 _USUAL_ROUNDS: Final = 300
@@ -126,8 +128,7 @@ class DualQuery(Mechanism):
 
     def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
         """See `Mechanism.questions`."""
-        kinds: list[Kind] = ["selection"] if neighbours.total_is_public else ["gaussian", "selection"]
-        return Questions.of(*kinds)
+        return Questions.of(SELECTION) if neighbours.total_is_public else Questions.of(GAUSSIAN, SELECTION)
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""
@@ -246,7 +247,7 @@ class DualQuery(Mechanism):
             found = self.parameters(domain, workload, rho, units)
         except InvalidArgument as refused:
             note = f"would cost more than there is for {played:g} rows: {refused}"
-            return [*planned, PlannedMeasurement(("(drawn cells)",), cells, None, 0.0, note)]
+            return [*planned, PlannedMeasurement((), cells, None, 0.0, note, open=_DRAWN)]
         note = f"{found.rounds} rounds of {found.samples} draws, eta {found.eta(units):.4g}; {compared(found, units)}"
         if self.subsample:
             note += f"; a sample of {played:g} rows of {rows:g}"
@@ -254,7 +255,7 @@ class DualQuery(Mechanism):
                 delta = 1 / max(2.0, rows) ** 2
                 alone = amplified(lambda inner: zcdp_epsilon(found.cost, inner), played / rows, delta)
                 note += f", by which this release, standing alone, has epsilon {alone:.4g}"
-        return [*planned, PlannedMeasurement(("(drawn cells)",), cells, None, float(found.cost), note)]
+        return [*planned, PlannedMeasurement((), cells, None, float(found.cost), note, open=_DRAWN)]
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.run`."""
@@ -281,7 +282,7 @@ class DualQuery(Mechanism):
         if warning:
             report["warning"] = warning
         weights = np.full(len(records), 1 / len(records))
-        return Outcome(SupportModel(domain, records, weights, float(rows)), report)
+        return Outcome(WeightedRows(domain, records, weights, float(rows)), report)
 
     def _play(
         self,

@@ -34,9 +34,10 @@ from dpsql.core.workload import Workload
 from dpsql.fitting.records import Goal, perturbed_leaders, random_records
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, plan_total, register
 from dpsql.mechanisms.cell_queries import check_cells
-from dpsql.models.weighted_rows import SupportModel
+from dpsql.models.weighted_rows import WeightedRows
 from dpsql.privacy.curator import Curator
-from dpsql.privacy.pricing import Kind, Questions
+from dpsql.privacy.distributions import GAUSSIAN, SELECTION
+from dpsql.privacy.pricing import Questions
 from dpsql.runtime.progress import Progress
 
 _TOTAL_SHARE: Final = Fraction(1, 100)
@@ -75,8 +76,7 @@ class FEM(Mechanism):
 
     def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
         """See `Mechanism.questions`."""
-        kinds: list[Kind] = ["selection"] if neighbours.total_is_public else ["gaussian", "selection"]
-        return Questions.of(*kinds)
+        return Questions.of(SELECTION) if neighbours.total_is_public else Questions.of(GAUSSIAN, SELECTION)
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""
@@ -93,7 +93,7 @@ class FEM(Mechanism):
         """See `Mechanism.plan`: which cells is found out by selection."""
         planned, rho = plan_total(rho, neighbours, _TOTAL_SHARE)
         note = f"one cell and its sign drawn in each of {self.rounds} rounds"
-        return [*planned, PlannedMeasurement(("(drawn cells)",), self.rounds, None, float(rho), note)]
+        return [*planned, PlannedMeasurement((), self.rounds, None, float(rho), note, open="drawn cells")]
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.run`."""
@@ -109,7 +109,7 @@ class FEM(Mechanism):
             "records": len(codes),
             "total": total,
         }
-        return Outcome(SupportModel(domain, codes, counts / len(records), float(total)), report)
+        return Outcome(WeightedRows(domain, codes, counts / len(records), float(total)), report)
 
     def _play(
         self, curator: Curator, workload: Workload, share: Fraction, total: int, seed: int, progress: Progress

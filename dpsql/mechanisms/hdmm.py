@@ -12,7 +12,6 @@ Source: McKenna, Miklau, Hay, Machanavajjhala 2018 (HDMM).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -24,7 +23,7 @@ from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge
 from dpsql.evidence.earlier_releases import combined, light, public_total, reused, usable
 from dpsql.evidence.occupied import occupied
-from dpsql.evidence.public_prior import fit_marginals_leaning
+from dpsql.evidence.public_prior import fit_marginals_with_prior
 from dpsql.fitting.consistency import best_strategy
 from dpsql.fitting.settings import Settings, best_total
 from dpsql.mechanisms.base import (
@@ -38,8 +37,8 @@ from dpsql.mechanisms.base import (
 )
 from dpsql.mechanisms.direct import check_additions, check_fit, fit_consistent, fit_duration
 from dpsql.models.relaxed import RelaxedModel, fit_report
-from dpsql.privacy.accounting import gaussian_variance
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.distributions import GAUSSIAN
 from dpsql.privacy.pricing import Questions
 from dpsql.runtime.progress import Progress
 
@@ -83,7 +82,7 @@ class HDMM(Mechanism):
 
     def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
         """See `Mechanism.questions`."""
-        return Questions.of("gaussian")
+        return Questions.of(GAUSSIAN)
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""
@@ -105,7 +104,7 @@ class HDMM(Mechanism):
         """See `Mechanism.plan`."""
         planned = []
         for clique, share in optimised_shares(domain.inner, workload, rho, self.max_cells):
-            stddev = math.sqrt(gaussian_variance(share, neighbours.marginal_l2_squared))
+            stddev = GAUSSIAN.stddev(share, neighbours.marginal_l2_squared)
             planned.append(PlannedMeasurement(clique, domain.size(clique), stddev, float(share)))
         return planned
 
@@ -122,15 +121,17 @@ class HDMM(Mechanism):
         total = best_total([*public_total(curator), *known])
         settings = Settings(rows=self.relaxed_rows, steps=self.steps)
         if self.reconstruct == "least_squares":
-            fit, leant = fit_consistent(facts, known, workload, total, settings, seed, progress)
+            fit, prior_report = fit_consistent(facts, known, workload, total, settings, seed, progress)
         else:
-            fit, leant = fit_marginals_leaning(facts, workload, known, total, settings, self.max_cells, seed, progress)
+            fit, prior_report = fit_marginals_with_prior(
+                facts, workload, known, total, settings, self.max_cells, seed, progress
+            )
         targets = tuple(sorted({*(m.clique for m in measured), *workload.cliques}))
         report: dict[str, Any] = {
             "marginals": len(measured),
             "total": round(total),
             **reused(earlier),
-            **leant,
+            **prior_report,
             **fit_report(fit),
         }
         return Outcome(held.model(RelaxedModel(fit.model, targets)), report)

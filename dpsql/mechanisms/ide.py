@@ -47,13 +47,12 @@ from dpsql.errors import InvalidArgument
 from dpsql.fitting.estimation import TIES
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, checked_names, register
 from dpsql.mechanisms.ide_run import Run
-from dpsql.privacy.accounting import gaussian_variance, selection_rate
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.distributions import LAPLACE, Distribution, find_noise, noise_names
 from dpsql.privacy.pricing import Part, Questions
 from dpsql.runtime.progress import Progress
 
 TOTAL_SHARE: Final = Fraction(1, 20)
-_NOISES: Final = ("laplace", "gaussian")
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ class IDE(Mechanism):
 
     takes_prior = True
     needs_prior = True
-    noise: str = "laplace"
+    noise: str = LAPLACE.name
     marginals: int | None = None
     iterations: int | None = None
     ties: str = "prior"
@@ -125,7 +124,7 @@ class IDE(Mechanism):
         check_range("copies", self.copies, 1, 1000)
         check_range("max_cells", self.max_cells, 2, 10_000_000)
         check_range("support", self.support, 1000, 100_000_000)
-        for name, words in (("noise", _NOISES), ("ties", TIES)):
+        for name, words in (("noise", noise_names()), ("ties", TIES)):
             if getattr(self, name) not in words:
                 raise InvalidArgument(f"{name} is {getattr(self, name)!r}: say one of {', '.join(map(repr, words))}")
         if self.group_marginals is not None and self.group_by is None:
@@ -134,18 +133,23 @@ class IDE(Mechanism):
             object.__setattr__(self, "group_by", checked_names("group_by", self.group_by))
 
     @property
+    def distribution(self) -> Distribution:
+        """The noise."""
+        return find_noise(self.noise)
+
+    @property
     def uses_earlier(self) -> bool:  # type: ignore[override]
         """See `Mechanism.uses_earlier`: not inside regions or groups, of which nothing was measured before."""
         return self.region is None and self.group_by is None
 
     def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
-        """See `Mechanism.questions`: Laplace noise shares ε, Gaussian noise ρ."""
-        if self.noise == "gaussian":
-            return Questions.of("gaussian")
+        """See `Mechanism.questions`: noise that proves a pure ε shares ε, other noise ρ."""
+        if not self.distribution.pure:
+            return Questions.of(self.distribution)
         parts = self.parts(domain, workload, neighbours)
         if any(part.count == 0 for part in parts):
             self.check(domain, workload, neighbours)  # says what is too large
-        return Questions.pure(*(Part("laplace", part.count, part.share / part.count) for part in parts))
+        return Questions.pure(*(Part(self.distribution, part.count, part.share / part.count) for part in parts))
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """Refuse columns that there are not, and marginals that are too large, from public facts."""
@@ -213,8 +217,8 @@ class IDE(Mechanism):
                 outer = self.keys_of(domain) if single else self.region_of(domain)
                 what = "a nearly independent column of the prior" if single else "large dependences of the prior"
                 size = domain.size(outer) * (math.isqrt(cells) if single else cells)
-                clique = (*outer, "(chosen from the prior)")
-                one = PlannedMeasurement(clique, size, stddev, each, f"{what}; about so many cells")
+                note = f"{what}; about so many cells"
+                one = PlannedMeasurement(outer, size, stddev, each, note, open="chosen from the prior")
                 planned += [one] * part.count
         return planned
 
@@ -278,7 +282,7 @@ class IDE(Mechanism):
     def _rate(self, part: _Part) -> Fraction:
         """What one question of a part takes of ρ, in multiples of the same number for all."""
         each = part.share / part.count
-        return each**2 if self.noise == "laplace" else each
+        return each**2 if self.distribution.pure else each
 
     def shares(self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction) -> dict[str, Fraction]:
         """The ρ of one question of each part; all questions together cost ρ."""
@@ -288,9 +292,8 @@ class IDE(Mechanism):
 
     def variance(self, neighbours: Neighbours, rho: Fraction) -> Fraction:
         """Of the noise of a marginal's cells."""
-        if self.noise == "gaussian":
-            return gaussian_variance(rho, neighbours.marginal_l2_squared)
-        return 2 / selection_rate(rho, neighbours.marginal_l1) ** 2
+        noise = self.distribution
+        return noise.variance(noise.scale(rho, neighbours.marginal(noise.norm)))
 
 
 def _check_count(name: str, asked: int | None, most: int, what: str) -> None:

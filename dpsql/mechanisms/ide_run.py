@@ -14,15 +14,16 @@ import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
 from dpsql.core.domain import Clique, Domain
-from dpsql.core.marginal import Measurement, NoiseName
+from dpsql.core.marginal import Measurement
 from dpsql.core.prior import Prior, packed
 from dpsql.core.workload import Workload
 from dpsql.evidence.earlier_releases import reused, telling, usable
 from dpsql.fitting.estimation import Partial, estimate, nearest_by_threshold
 from dpsql.fitting.settings import best_total
+from dpsql.fitting.target import targets_of
 from dpsql.mechanisms.base import Outcome
-from dpsql.models.grouped_rows import GroupedModel
-from dpsql.models.weighted_rows import SupportModel, systematic
+from dpsql.models.grouped_rows import GroupedRows
+from dpsql.models.weighted_rows import WeightedRows, systematic
 from dpsql.privacy.curator import Curator
 from dpsql.runtime.progress import Progress
 from dpsql.strategy.dependence import Noise, dependent_cliques, independent_columns, mutual_information
@@ -100,22 +101,22 @@ class Run:
         own = self.asked.own_marginals(self.domain, self.workload)
         chosen = own or self._dependent((), "marginals", np.array([max(1.0, float(total.values[0]))]))
         measured = self._measure(chosen, "marginals")
-        best = best_total([total, *measured])
+        best = best_total(targets_of([total, *measured]))
         earlier = self._earlier([total, *measured], best)
         known = _merged([*measured, *earlier])
         noisy = [measurement.reshape(1, -1) / best for measurement in known.values()]
         weights = self._estimate(self.prior[None, :], list(known), noisy)
-        model = SupportModel(self.domain, self.codes, weights[0], best)
+        model = WeightedRows(self.domain, self.codes, weights[0], best)
         report = self._report(best, own or chosen, "the workload" if own else "dependences of the prior")
         fit = {"fit": "prior, reweighted", "distance": _kl(weights[0], self.prior)}
         return Outcome(model, {**report, **reused(earlier), **fit})
 
     def _total(self) -> Measurement:
-        return self.curator.total(self.shares.get("total", Fraction(1)), cast(NoiseName, self.asked.noise))
+        return self.curator.total(self.shares.get("total", Fraction(1)), self.asked.distribution)
 
     def _measure(self, cliques: Sequence[Clique], part: str) -> list[Measurement]:
         requests = [(clique, self.shares[part]) for clique in cliques]
-        return self.curator.measure(requests, cast(NoiseName, self.asked.noise))
+        return self.curator.measure(requests, self.asked.distribution)
 
     def _earlier(self, measured: Sequence[Measurement], total: float) -> list[Measurement]:
         """Earlier whole marginals whose noise leaves something of them."""
@@ -211,7 +212,7 @@ class Run:
             totals, weights = np.ones(len(groups)), np.repeat(self.prior[None, :], len(groups), axis=0)
         kept = np.flatnonzero(totals > 0)
         share = totals[kept] / totals.sum()
-        model = GroupedModel(
+        model = GroupedRows(
             self.domain, self.keys, groups[kept], self.codes, share[:, None] * weights[kept], max(0.0, total)
         )
         report = self._report(total, chosen, "dependences of the prior")

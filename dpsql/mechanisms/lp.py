@@ -31,13 +31,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.domain import Domain
-from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.prior import Prior
 from dpsql.core.workload import Workload
 from dpsql.errors import InvalidArgument
 from dpsql.fitting.reduced import Codes
 from dpsql.fitting.settings import one_way_prior
+from dpsql.fitting.target import Target
 from dpsql.mechanisms.base import check_range, check_word, register
 from dpsql.mechanisms.reduced_space import ReducedSpace, functions
 
@@ -71,7 +71,7 @@ class LP(ReducedSpace):
             given ('auto' measures in any case: the charge is fixed before a prior is looked at).
         noise: 'laplace' for pure epsilon as in the document, 'gaussian' for (epsilon, delta).
         objective: 'max', the largest error of a cell, as in the document; or 'l1', the sum of errors, which is slower
-            (at most 400 points unless told).
+            (at most 400 points unless `points` says so).
         seconds: for the linear program; after them the best density found is taken. An interrupted solver ends by
             itself within them.
         gamma: γ of the accuracy that the plan states.
@@ -127,7 +127,7 @@ class LP(ReducedSpace):
     def points_of(
         self,
         domain: Domain,
-        measured: Sequence[Measurement],
+        measured: Sequence[Target],
         prior: Prior | None,
         total: float,
         noise: float,

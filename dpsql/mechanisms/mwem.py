@@ -24,7 +24,6 @@ Source: Machanavajjhala, lecture 13; Hardt, Ligett, McSherry 2012 (arXiv:1012.47
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -41,6 +40,7 @@ from dpsql.errors import DomainTooLarge
 from dpsql.evidence.earlier_releases import combined, consistent, reused, telling, usable
 from dpsql.fitting.multiplicative import Factored, absorb
 from dpsql.fitting.settings import best_total
+from dpsql.fitting.target import Target, targets_of
 from dpsql.mechanisms.base import (
     Mechanism,
     Outcome,
@@ -52,8 +52,8 @@ from dpsql.mechanisms.base import (
     register,
 )
 from dpsql.models.mixture import MixtureModel
-from dpsql.privacy.accounting import gaussian_variance
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.distributions import LAPLACE, SELECTION, Distribution, find_noise, noise_names
 from dpsql.privacy.pricing import Part, Questions
 from dpsql.runtime.progress import Progress
 
@@ -85,15 +85,15 @@ class Steps:
             return Steps(total, each, each)
         whole, step = _pure_cost(rounds, private=private)
         unit = rho / whole
-        first = _TOTAL_PART**2 / 2 if private else Fraction(0)
-        return Steps(unit * first, unit * step**2 / 8, unit * step**2 / 2)
+        first = LAPLACE.rho(_TOTAL_PART) if private else Fraction(0)
+        return Steps(unit * first, unit * SELECTION.rho(step), unit * LAPLACE.rho(step))
 
 
 def _pure_cost(rounds: int, *, private: bool) -> tuple[Fraction, Fraction]:
     """ρ of all questions at ε = 1, and ε_i of each step."""
     first = _TOTAL_PART if private else Fraction(0)
     step = (1 - first) / (2 * rounds)
-    return first**2 / 2 + rounds * step**2 * Fraction(5, 8), step
+    return LAPLACE.rho(first) + rounds * (SELECTION.rho(step) + LAPLACE.rho(step)), step
 
 
 @dataclass(frozen=True)
@@ -110,27 +110,27 @@ class _Past:
     def of(curator: Curator, total: Measurement, max_cells: int) -> _Past:
         """What the number of rows does not contradict: the smallest marginals with the least noise."""
         found = usable(curator.earlier, [total], curator.domain, max_cells)
-        found = telling(found, best_total([total, *found]))
+        found = telling(found, best_total(targets_of([total, *found])))
         return _Past(sorted(found, key=lambda m: (len(m.clique), m.variance))[:_MOST_REUSED])
 
     def inside(self, now: Factored) -> list[Measurement]:
         """Those inside one group, so that they join no groups and take no candidate away."""
         return [m for m in self.earlier if any(set(m.clique) <= set(names) for names, _ in now.factors)]
 
-    def entering(self, before: Factored, now: Factored) -> list[Measurement]:
+    def entering(self, before: Factored, now: Factored) -> list[Target]:
         """Those that are inside one group now, and were not before."""
         known = {m.clique for m in self.inside(before)}
-        return [m for m in self.inside(now) if m.clique not in known]
+        return targets_of(m for m in self.inside(now) if m.clique not in known)
 
-    def beside(self, now: Factored, measured: Sequence[Measurement]) -> list[Measurement]:
+    def beside(self, now: Factored, measured: Sequence[Measurement]) -> list[Target]:
         """All measurements, of single cells too."""
-        return [*self.inside(now), *measured]
+        return targets_of([*self.inside(now), *measured])
 
-    def fitting(self, now: Factored, measured: Sequence[Measurement]) -> list[Measurement]:
+    def fitting(self, now: Factored, measured: Sequence[Measurement]) -> list[Target]:
         """All measurements of whole marginals; with earlier ones each marginal once, the mean of all of it."""
         older = self.inside(now)
         if not older:
-            return list(measured)
+            return targets_of(measured)
         means = {m.clique: m for m in combined([], [*older, *measured])}
         return [means[clique] for clique in dict.fromkeys(m.clique for m in [*older, *measured])]
 
@@ -163,7 +163,7 @@ class MWEM(Mechanism):
     uses_earlier = True
     rounds: int | str = "auto"
     queries: str = "cells"
-    noise: str = "laplace"
+    noise: str = LAPLACE.name
     passes: int = 1
     output: str = "average"
     max_cells: int = 2_000_000
@@ -172,23 +172,27 @@ class MWEM(Mechanism):
         """Check the options."""
         check_rounds(self.rounds)
         check_word("queries", self.queries, ("cells", "marginals"))
-        check_word("noise", self.noise, ("laplace", "gaussian"))
+        check_word("noise", self.noise, noise_names())
         check_word("output", self.output, ("average", "last"))
         check_range("passes", self.passes, 1, 10_000)
         check_range("max_cells", self.max_cells, 2, 50_000_000)
 
+    @property
+    def _noise(self) -> Distribution:
+        return find_noise(self.noise)
+
     def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
-        """See `Mechanism.questions`: with Laplace noise they share ε, with Gaussian noise ρ."""
-        if self.noise == "gaussian":
-            return Questions.of("gaussian", "selection")
+        """See `Mechanism.questions`: with noise that proves a pure ε they share ε, else ρ."""
+        if not self._noise.pure:
+            return Questions.of(self._noise, SELECTION)
         rounds, private = self._rounds(domain), not neighbours.total_is_public
         _, step = _pure_cost(rounds, private=private)
-        total = Part("laplace", int(private), _TOTAL_PART)
-        return Questions.pure(total, Part("selection", rounds, step), Part("laplace", rounds, step))
+        total = Part(self._noise, int(private), _TOTAL_PART)
+        return Questions.pure(total, Part(SELECTION, rounds, step), Part(self._noise, rounds, step))
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""
-        refuse_thresholds(self.name, workload, "lp" if self.noise == "laplace" else "projection")
+        refuse_thresholds(self.name, workload, "lp" if self._noise.pure else "projection")
         small = [clique for clique in workload.cliques if domain.size(clique) <= self.max_cells]
         if not small:
             smallest = min(domain.size(clique) for clique in workload.cliques)
@@ -205,32 +209,26 @@ class MWEM(Mechanism):
     ) -> Sequence[PlannedMeasurement]:
         """See `Mechanism.plan`."""
         rounds = self._rounds(domain)
-        steps = Steps.of(rho, rounds, neighbours, pure=self.noise == "laplace")
+        steps = Steps.of(rho, rounds, neighbours, pure=self._noise.pure)
         whole = self.queries == "marginals"
-        planned = []
+        noise = self._noise
+        one, planned = neighbours.cell**noise.norm, []
         if steps.total:
-            planned.append(
-                PlannedMeasurement(
-                    (), 1, self._stddev(steps.total, neighbours.cell, neighbours.cell**2), float(steps.total)
-                )
-            )
-        l1, l2 = neighbours.cell, neighbours.cell**2
-        if whole:
-            l1, l2 = neighbours.marginal_l1, neighbours.marginal_l2_squared
+            planned.append(PlannedMeasurement((), 1, noise.stddev(steps.total, one), float(steps.total)))
+        stddev = noise.stddev(steps.measure, neighbours.marginal(noise.norm) if whole else one)
         cells = max(domain.size(clique) for clique in workload.cliques) if whole else 1
-        what = ("(selected marginals, at most)",) if whole else ("(selected cells)",)
+        what = "selected marginals, at most" if whole else "selected cells"
         note = f"{rounds} rounds, each selects one and measures it"
         spent = rounds * (steps.select + steps.measure)
-        return [*planned, PlannedMeasurement(what, cells, self._stddev(steps.measure, l1, l2), float(spent), note)]
+        return [*planned, PlannedMeasurement((), cells, stddev, float(spent), note, open=what)]
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.run`."""
         domain, rounds = curator.domain, self._rounds(curator.domain)
-        pure = self.noise == "laplace"
-        steps = Steps.of(rho, rounds, curator.neighbours, pure=pure)
-        known = curator.total(steps.total, "laplace" if pure else "gaussian")
+        steps = Steps.of(rho, rounds, curator.neighbours, pure=self._noise.pure)
+        known = curator.total(steps.total, self._noise)
         measured, past = list[Measurement](), _Past.of(curator, known, self.max_cells)
-        total = best_total([known, *past.earlier])
+        total = best_total(targets_of([known, *past.earlier]))
         iterates = self._iterates(domain, measured, past, total, progress)
         progress.stage("multiplicative weights", rounds)
         for _ in range(rounds):
@@ -240,12 +238,12 @@ class MWEM(Mechanism):
             if not past.earlier or consistent([known, *measured], curator.earlier):
                 iterates.append(self._update(now, measured, past, total, progress))
             else:  # the table changed since: all again without what was measured before
-                past, total = _Past(), best_total([known])
+                past, total = _Past(), best_total(targets_of([known]))
                 iterates = self._iterates(domain, measured, past, total, progress)
             progress.stage("multiplicative weights", rounds)
             progress.advance(len(iterates) - 1)
         parts = tuple(iterates[:-1]) if self.output == "average" else (iterates[-1],)
-        used = past.inside(iterates[-1]) if known.variance == 0 else past.earlier  # which told n
+        used = past.inside(iterates[-1]) if known.variance == 0 else past.earlier  # which n is from
         report: dict[str, Any] = {
             "rounds": rounds,
             "total": round(total),
@@ -273,7 +271,7 @@ class MWEM(Mechanism):
         together = now.tilted(newest, np.zeros(now.domain.size(newest))) if past.earlier else now
         together = absorb(together, past.entering(now, together), total, max(self.passes, _PASSES), progress)
         if self.passes == 1:
-            return absorb(together, measured[-1:], total, 1, progress)
+            return absorb(together, targets_of(measured[-1:]), total, 1, progress)
         known = past.fitting if self.queries == "marginals" else past.beside
         return absorb(together, known(together, measured), total, self.passes, progress)
 
@@ -285,21 +283,14 @@ class MWEM(Mechanism):
         def answers(family: Family) -> Any:
             return total * now.project(clique_of(family))
 
-        noise: Any = self.noise
         if self.queries == "marginals":
             chosen = curator.select_marginals(candidates, answers, 1, steps.select)
-            return curator.measure([(chosen[0], steps.measure)], noise)
+            return curator.measure([(chosen[0], steps.measure)], self._noise)
         cells = curator.select_cells(candidates, answers, 1, steps.select)
-        return curator.measure_cells(cells, steps.measure, noise)
+        return curator.measure_cells(cells, steps.measure, self._noise)
 
     def _rounds(self, domain: Domain) -> int:
         """T. A rule over public facts: n is not known when the charge is made."""
         if isinstance(self.rounds, int):
             return self.rounds
         return len(domain) * (1 if self.queries == "marginals" else 4)
-
-    def _stddev(self, rho: Fraction, l1: int, l2_squared: int) -> float:
-        """Of the noise of one measurement (rows): √2·Δ₁/ε for Laplace noise."""
-        if self.noise == "laplace":
-            return math.sqrt(2) * l1 / math.sqrt(2 * rho)
-        return math.sqrt(gaussian_variance(rho, l2_squared))

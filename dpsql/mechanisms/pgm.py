@@ -44,10 +44,12 @@ from dpsql.fitting.junction_tree import Tree
 from dpsql.fitting.mbi_package import load_mbi, maximal, model_megabytes
 from dpsql.fitting.relaxation import Blocks
 from dpsql.fitting.settings import best_total, one_way_prior
+from dpsql.fitting.target import targets_of
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, plan_total, register
 from dpsql.models.model import Codes
 from dpsql.models.weighted_rows import satisfying
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.distributions import GAUSSIAN, SELECTION
 from dpsql.privacy.pricing import Questions
 from dpsql.runtime.progress import Progress
 from dpsql.strategy.allocation import allocate, noise
@@ -102,7 +104,7 @@ class PGM(Mechanism):
 
     def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
         """See `Mechanism.questions`."""
-        return Questions.of("gaussian") if self.selection == "workload" else Questions.of("gaussian", "selection")
+        return Questions.of(GAUSSIAN) if self.selection == "workload" else Questions.of(GAUSSIAN, SELECTION)
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """Refuse what cannot be fitted; see `Mechanism.check`."""
@@ -142,7 +144,7 @@ class PGM(Mechanism):
         if left > 0:
             kind, cells, spread = self._chosen(domain, workload, neighbours, left)
             note = "selected by noise, then measured"
-            planned.append(PlannedMeasurement((kind,), cells, spread, float(left), note))
+            planned.append(PlannedMeasurement((), cells, spread, float(left), note, open=kind))
         return planned
 
     def _chosen(
@@ -153,8 +155,8 @@ class PGM(Mechanism):
             pairs = self._pairs(domain)
             edges = _forest_edges(domain, pairs)
             sizes = sorted((domain.size(pair) for pair in pairs), reverse=True)
-            return "(selected pairs)", sum(sizes[:edges]), noise(neighbours, left / 2 / edges)
-        return "(selected marginals)", sum(map(domain.size, self._candidates(domain, workload))), None
+            return "selected pairs", sum(sizes[:edges]), noise(neighbours, left / 2 / edges)
+        return "selected marginals", sum(map(domain.size, self._candidates(domain, workload))), None
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.run`; no random number but the curator's is used, so `seed` is not."""
@@ -170,8 +172,8 @@ class PGM(Mechanism):
             for m in usable(earlier, [total, *measured], domain, self.max_cells)
             if m.cells is None and any(set(m.clique) <= set(clique) for clique in largest)
         ]
-        best = best_total([total, *measured, *free])
-        fit = fit_graph(domain, [*measured, *free], best, self.steps, progress, start)
+        best = best_total(targets_of([total, *measured, *free]))
+        fit = fit_graph(domain, targets_of([*measured, *free]), best, self.steps, progress, start)
         report: dict[str, Any] = {
             "selection": self.selection,
             "marginals": len(measured),
@@ -246,7 +248,7 @@ class PGM(Mechanism):
         one_way = curator.measure(_one_way(domain, self._one_way_share(domain, rho)))
         if not pairs:
             return one_way, None
-        rows = best_total([total, *one_way])
+        rows = best_total(targets_of([total, *one_way]))
         edges = _forest_edges(domain, pairs)
         chosen: list[Clique] = []
         answers = _independent(domain, one_way, rows)
@@ -270,8 +272,8 @@ class PGM(Mechanism):
         domain, rho = curator.domain, curator.remaining
         share = self._first_rho(domain, rho)
         measured = curator.measure(_one_way(domain, share * _MEASURED_PART * len(domain)))
-        rows = best_total([total, *measured])
-        fit = fit_graph(domain, measured, rows, self.steps, progress)
+        rows = best_total(targets_of([total, *measured]))
+        fit = fit_graph(domain, targets_of(measured), rows, self.steps, progress)
         every = self._candidates(domain, workload)
         weights = {clique: sum(len({*clique} & {*asked}) for asked in workload.needed) for clique in every}
         sizes = _Sizes(domain)
@@ -282,7 +284,7 @@ class PGM(Mechanism):
             fitting = sizes.fitting(every, [m.clique for m in measured], limit)
             clique, found = self._round(curator, fit.tree, rows, fitting, weights, share)
             measured.append(found)
-            rows = best_total([total, *measured])
+            rows = best_total(targets_of([total, *measured]))
             before, fit = fit, self._again(domain, measured, rows, progress, fit)
             moved = rows * float(np.abs(fit.tree.project(clique) - before.tree.project(clique)).sum())
             if moved <= math.sqrt(2 / math.pi) * found.stddev * domain.size(clique):
@@ -313,7 +315,7 @@ class PGM(Mechanism):
         return clique, found
 
     def _again(self, domain: Domain, measured: Sequence[Measurement], rows: float, progress: Progress, fit: Fit) -> Fit:
-        return fit_graph(domain, measured, rows, min(self.steps, _ROUND_STEPS), progress, fit.tree)
+        return fit_graph(domain, targets_of(measured), rows, min(self.steps, _ROUND_STEPS), progress, fit.tree)
 
 
 def _one_way(domain: Domain, rho: Fraction) -> list[tuple[Clique, Fraction]]:
@@ -325,7 +327,7 @@ def _independent(
     domain: Domain, one_way: Sequence[Measurement], rows: float
 ) -> Callable[[Clique], npt.NDArray[np.float64]]:
     """The answers (rows) of independent columns to a pair."""
-    blocks, whole = Blocks.of(domain), one_way_prior(domain, one_way, rows).astype(np.float64)
+    blocks, whole = Blocks.of(domain), one_way_prior(domain, targets_of(one_way), rows).astype(np.float64)
     return lambda pair: rows * np.outer(whole[blocks.block(pair[0])], whole[blocks.block(pair[1])]).ravel()
 
 

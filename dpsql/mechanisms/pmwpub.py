@@ -33,6 +33,7 @@ from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.evidence.earlier_releases import public_total, reused, usable
 from dpsql.fitting.multiplicative import Codes, Weighted, absorb
 from dpsql.fitting.settings import best_total
+from dpsql.fitting.target import targets_of
 from dpsql.mechanisms.base import (
     Mechanism,
     Outcome,
@@ -42,9 +43,9 @@ from dpsql.mechanisms.base import (
     refuse_thresholds,
     register,
 )
-from dpsql.models.weighted_rows import SupportModel
-from dpsql.privacy.accounting import gaussian_variance
+from dpsql.models.weighted_rows import WeightedRows
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.distributions import GAUSSIAN, SELECTION
 from dpsql.privacy.pricing import Questions
 from dpsql.runtime.progress import Progress
 
@@ -87,7 +88,7 @@ class PMWPub(Mechanism):
 
     def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
         """See `Mechanism.questions`."""
-        return Questions.of("gaussian", "selection")
+        return Questions.of(GAUSSIAN, SELECTION)
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""
@@ -107,14 +108,14 @@ class PMWPub(Mechanism):
         first, step = self._shares(domain, workload, rho)
         planned = []
         for name in domain.names:
-            stddev = math.sqrt(gaussian_variance(first, neighbours.marginal_l2_squared))
+            stddev = GAUSSIAN.stddev(first, neighbours.marginal_l2_squared)
             planned.append(PlannedMeasurement((name,), domain.size((name,)), stddev, float(first)))
         cells = max(domain.size(clique) for clique in workload.cliques)
-        stddev = math.sqrt(gaussian_variance(step, neighbours.marginal_l2_squared))
+        stddev = GAUSSIAN.stddev(step, neighbours.marginal_l2_squared)
         rounds = self._rounds(domain, workload)
         note = f"{rounds} rounds, each selects one and measures it"
         spent = float(2 * rounds * step)
-        return [*planned, PlannedMeasurement(("(selected marginals, at most)",), cells, stddev, spent, note)]
+        return [*planned, PlannedMeasurement((), cells, stddev, spent, note, open="selected marginals, at most")]
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.run`."""
@@ -125,11 +126,11 @@ class PMWPub(Mechanism):
         codes, weights = support_of(prior, domain, seed, self.copies)
         measured = curator.measure([((name,), first) for name in domain.names])
         earlier = usable(curator.earlier, measured, domain, _MOST_SCORED)
-        known = [*measured, *earlier]
+        known = targets_of([*measured, *earlier])
         total = best_total([*public_total(curator), *known])
         mixture, now = _mixed(domain, codes, weights, measured, total)
         rounds, left = self._rounds(domain, workload), list(workload.cliques)
-        noise = math.sqrt(2 / math.pi * gaussian_variance(step, curator.neighbours.marginal_l2_squared))
+        noise = math.sqrt(2 / math.pi) * GAUSSIAN.stddev(step, curator.neighbours.marginal_l2_squared)
         progress.stage("multiplicative weights", rounds)
         for done in range(rounds):
             penalties = [noise * domain.size(clique) for clique in left]
@@ -137,7 +138,7 @@ class PMWPub(Mechanism):
             left.remove(chosen)
             fresh = curator.measure([(chosen, step)])
             measured += fresh
-            known += fresh
+            known += targets_of(fresh)
             now = absorb(now, known, total, self.passes, progress)
             progress.stage("multiplicative weights", rounds)
             progress.advance(done + 1)
@@ -149,7 +150,7 @@ class PMWPub(Mechanism):
             "marginals": len(measured),
             **reused(earlier),
         }
-        return Outcome(SupportModel(domain, now.codes, now.weights, total), report)
+        return Outcome(WeightedRows(domain, now.codes, now.weights, total), report)
 
     def _rounds(self, domain: Domain, workload: Workload) -> int:
         if isinstance(self.rounds, int):

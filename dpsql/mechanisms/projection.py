@@ -20,13 +20,12 @@ from typing import Any, Final, cast
 import numpy as np
 
 from dpsql.core.domain import Domain
-from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.evidence.earlier_releases import combined, reused, usable
 from dpsql.evidence.occupied import occupied
-from dpsql.evidence.public_prior import fit_marginals_leaning
+from dpsql.evidence.public_prior import fit_marginals_with_prior
 from dpsql.fitting.relaxation import Blocks, RelaxedTable
 from dpsql.fitting.settings import (
     RELAXATIONS,
@@ -36,11 +35,13 @@ from dpsql.fitting.settings import (
     fitting_seconds,
     one_way_prior,
 )
+from dpsql.fitting.target import Target, targets_of
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, plan_total, register
 from dpsql.mechanisms.hdmm import optimised_shares
 from dpsql.mechanisms.rap import RAP, check_single_cells
 from dpsql.models.relaxed import RelaxedModel, fit_report
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.distributions import GAUSSIAN
 from dpsql.privacy.pricing import Questions
 from dpsql.runtime.memory import in_words, machine_memory, parse_size
 from dpsql.runtime.progress import Progress
@@ -141,7 +142,7 @@ class Projection(Mechanism):
 
     def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
         """See `Mechanism.questions`."""
-        return Questions.of("gaussian")
+        return Questions.of(GAUSSIAN)
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """Refuse what does not fit in memory; says what would."""
@@ -254,7 +255,7 @@ class Projection(Mechanism):
         room = self._cells_limit(domain)
         earlier = usable(held.measurements(curator.earlier), [total, *measured], domain, self.max_cells, room)
         known = combined(measured, earlier)
-        best = best_total([total, *known])
+        best = best_total([Target.of(total), *known])
         report: dict[str, Any] = {
             "marginals": len(measured),
             "cells": cells,
@@ -265,7 +266,8 @@ class Projection(Mechanism):
         if allocation.drowned:
             report["fit"] = "product of the 1-way marginals: noise would drown every dependence"
             if not earlier and facts.prior is None:
-                return Outcome(held.model(RelaxedModel(product_table(domain, measured, best), targets)), report)
+                product = product_table(domain, targets_of(measured), best)
+                return Outcome(held.model(RelaxedModel(product, targets)), report)
             report["fit"] = "relaxed table, from the prior and earlier measurements where noise drowns this one"
         settings = Settings(
             rows=self.relaxed_rows,
@@ -273,12 +275,14 @@ class Projection(Mechanism):
             strength=allocation.pull_strength,
             relaxation=self._relaxation,
         )
-        fit, leant = fit_marginals_leaning(facts, workload, known, best, settings, self.max_cells, seed, progress)
-        report |= {**leant, **fit_report(fit)}
+        fit, prior_report = fit_marginals_with_prior(
+            facts, workload, known, best, settings, self.max_cells, seed, progress
+        )
+        report |= {**prior_report, **fit_report(fit)}
         return Outcome(held.model(RelaxedModel(fit.model, targets)), report)
 
 
-def product_table(domain: Domain, measured: Sequence[Measurement], total: float) -> RelaxedTable:
+def product_table(domain: Domain, measured: Sequence[Target], total: float) -> RelaxedTable:
     """The relaxed table of one row: independent columns with the measured 1-way marginals."""
     prior = one_way_prior(domain, measured, total).astype(np.float32)
     return RelaxedTable(Blocks.of(domain), prior[:, None], total)

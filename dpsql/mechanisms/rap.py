@@ -15,7 +15,6 @@ Source: Aydore et al. 2021, Algorithm 2 (arXiv:2103.06641). The defaults are the
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -32,10 +31,11 @@ from dpsql.errors import InvalidArgument
 from dpsql.evidence.earlier_releases import combined, consistent, reused, usable
 from dpsql.fitting.relaxation import Blocks, RelaxedTable
 from dpsql.fitting.settings import Settings, best_total
+from dpsql.fitting.target import targets_of
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, register
 from dpsql.models.relaxed import RelaxedModel
-from dpsql.privacy.accounting import gaussian_variance
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.distributions import GAUSSIAN, SELECTION
 from dpsql.privacy.journal import Query
 from dpsql.privacy.pricing import Conversion, Questions
 from dpsql.runtime.progress import Progress
@@ -90,14 +90,14 @@ class RAP(Mechanism):
         check_range("learning_rate", self.learning_rate, 1e-6, 1.0)
         check_range("steps", self.steps, 1, 1_000_000)
         check_word("relaxation", self.relaxation, ("sparsemax", "softmax"))
-        check_word("conversion", self.conversion, _CONVERSIONS)  # 'gaussian' has no room for selections
+        check_word("conversion", self.conversion, _CONVERSIONS)  # 'gdp' has no room for selections
 
     def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
         """See `Mechanism.questions`."""
         conversion: Conversion = "simple" if self.conversion == "simple" else "tight"
         if self.rounds == 1:
-            return Questions.of("gaussian", conversion=conversion)
-        return Questions.of("gaussian", "selection", conversion=conversion)
+            return Questions.of(GAUSSIAN, conversion=conversion)
+        return Questions.of(GAUSSIAN, SELECTION, conversion=conversion)
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""
@@ -127,9 +127,7 @@ class RAP(Mechanism):
         planned = []
         if not neighbours.total_is_public:
             share = rho / 100
-            planned.append(
-                PlannedMeasurement((), 1, math.sqrt(gaussian_variance(share, neighbours.cell**2)), float(share))
-            )
+            planned.append(PlannedMeasurement((), 1, GAUSSIAN.stddev(share, neighbours.cell**2), float(share)))
             rho -= share
         if self.rounds == 1:
             cells = _cells(domain, workload)
@@ -137,8 +135,8 @@ class RAP(Mechanism):
         else:
             count = self.rounds * self.queries_per_round
             each = rho / (2 * count)
-        stddev = math.sqrt(gaussian_variance(each, neighbours.cell**2))
-        return [*planned, PlannedMeasurement(("(selected cells)",), count, stddev, float(rho))]
+        stddev = GAUSSIAN.stddev(each, neighbours.cell**2)
+        return [*planned, PlannedMeasurement((), count, stddev, float(rho), open="selected cells")]
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.run`."""
@@ -176,7 +174,7 @@ class RAP(Mechanism):
         from dpsql.fitting.projection import fit_marginals
 
         earlier = usable(curator.earlier, measured, curator.domain, _MOST_REUSED, room=_MOST_REUSED)
-        total = max(1.0, best_total([measured[0], *earlier]))
+        total = max(1.0, best_total(targets_of([measured[0], *earlier])))
         if not earlier:
             return RelaxedTable(blocks, random_start(blocks, self.relaxed_rows, seed), total), []
         settings = Settings(rows=self.relaxed_rows, relaxation=self.relaxation)

@@ -19,7 +19,6 @@ from fractions import Fraction
 from typing import Any, Final
 
 from dpsql.core.domain import Clique, Domain
-from dpsql.core.marginal import Measurement, NoiseName
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.prior import Prior
 from dpsql.core.workload import Workload
@@ -28,10 +27,11 @@ from dpsql.evidence.earlier_releases import combined, light, reused, sharpened, 
 from dpsql.evidence.occupied import occupied
 from dpsql.fitting.reduced import OBJECTIVES, Codes, nearest_density, statistics
 from dpsql.fitting.settings import best_total
-from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word
-from dpsql.models.weighted_rows import SupportModel
-from dpsql.privacy.accounting import gaussian_variance
+from dpsql.fitting.target import Target
+from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, Remark, check_range, check_word
+from dpsql.models.weighted_rows import WeightedRows
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.distributions import LAPLACE, Distribution, find_noise, noise_names
 from dpsql.privacy.pricing import Part, Questions
 from dpsql.runtime.progress import Progress
 
@@ -47,7 +47,7 @@ class ReducedSpace(Mechanism):
     """What `lp` and `barak` share: noisy marginals, a space of points, a linear program over densities on it."""
 
     uses_earlier = True
-    noise: str = "laplace"
+    noise: str = LAPLACE.name
     objective: str = "max"
     seconds: float = 60.0
     gamma: float = 0.05
@@ -55,14 +55,14 @@ class ReducedSpace(Mechanism):
 
     def __post_init__(self) -> None:
         """Check the options."""
-        check_word("noise", self.noise, ("laplace", "gaussian"))
+        check_word("noise", self.noise, noise_names())
         check_word("objective", self.objective, OBJECTIVES)
         check_range("seconds", self.seconds, 0.1, _LONGEST_SECONDS)
         check_range("gamma", self.gamma, 1e-9, 0.2499)
 
     @property
-    def _noise(self) -> NoiseName:
-        return "gaussian" if self.noise == "gaussian" else "laplace"
+    def _noise(self) -> Distribution:
+        return find_noise(self.noise)
 
     @property
     @abstractmethod
@@ -77,7 +77,7 @@ class ReducedSpace(Mechanism):
     def points_of(
         self,
         domain: Domain,
-        measured: Sequence[Measurement],
+        measured: Sequence[Target],
         prior: Prior | None,
         total: float,
         noise: float,
@@ -112,18 +112,18 @@ class ReducedSpace(Mechanism):
     ) -> list[tuple[Clique, Fraction]]:
         """Each question's ρ; they add up to `rho`."""
         parts = self.parts(domain, workload, neighbours)
-        if self.noise == "gaussian":
+        if not self._noise.pure:
             return [(clique, rho * part) for clique, part in parts]
         squares = _squares(parts)
         each = {part: rho * part**2 / squares for part in {part for _, part in parts}}
         return [(clique, each[part]) for clique, part in parts]
 
     def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
-        """See `Mechanism.questions`: Laplace noise shares ε, Gaussian noise ρ."""
-        if self.noise == "gaussian":
-            return Questions.of("gaussian")
+        """See `Mechanism.questions`: noise that proves a pure ε shares ε, other noise ρ."""
+        if not self._noise.pure:
+            return Questions.of(self._noise)
         counted = Counter(part for _, part in self.parts(domain, workload, neighbours))  # most parts are equal
-        return Questions.pure(*(Part("laplace", count, part) for part, count in counted.items()))
+        return Questions.pure(*(Part(self._noise, count, part) for part, count in counted.items()))
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """Refuse what the noise or the linear program cannot hold; says what would."""
@@ -147,9 +147,9 @@ class ReducedSpace(Mechanism):
 
     def plan(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
-    ) -> Sequence[PlannedMeasurement]:
+    ) -> Sequence[PlannedMeasurement | Remark]:
         """See `Mechanism.plan`; the last lines are what the theorems say."""
-        needed, planned = set(workload.needed), []
+        needed, planned = set(workload.needed), list[PlannedMeasurement]()
         shares = self.shares(domain, workload, neighbours, rho)
         for clique, share in shares:
             note = "measured" if clique in needed else "for the points of the reduced space"
@@ -157,17 +157,17 @@ class ReducedSpace(Mechanism):
             note = note if clique else "the number of rows"
             planned.append(PlannedMeasurement(clique, domain.size(clique), stddev, float(share), note))
         noise = self.largest_noise(domain, workload, neighbours, shares[-1][1], rows)
-        told = [
+        notes = [
             *self.privacy_theorem(domain, workload, neighbours, rho, noise, rows),
             self.promise(domain, workload, neighbours, noise, rows),
         ]
-        return [*planned, *(PlannedMeasurement(("(promise)",), 0, None, 0.0, note) for note in told)]
+        return [*planned, *(Remark("promise", note) for note in notes)]
 
     def privacy_theorem(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, noise: float, rows: float
     ) -> list[str]:
-        """Theorem 2.2 for about `rows` rows, in words; nothing for Gaussian noise, which it does not know."""
-        if self.noise == "gaussian":
+        """Theorem 2.2 for about `rows` rows, in words; nothing for other noise than Laplace's, which it is about."""
+        if self._noise is not LAPLACE:
             return []
         count = functions(domain, workload)
         squares = _squares(self.parts(domain, workload, neighbours))
@@ -181,19 +181,14 @@ class ReducedSpace(Mechanism):
 
     def _stddev(self, neighbours: Neighbours, rho: Fraction) -> float:
         """Of each cell's noise (rows)."""
-        if self.noise == "gaussian":
-            return math.sqrt(gaussian_variance(rho, neighbours.marginal_l2_squared))
-        return neighbours.marginal_l1 / math.sqrt(rho)  # √2·Δ₁/ε with ε = √(2ρ)
+        return self._noise.stddev(rho, neighbours.marginal(self._noise.norm))
 
     def largest_noise(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
     ) -> float:
         """δ (fraction): what the noise of no cell exceeds with probability 1 − γ, for marginals of `rho` each."""
         stddev = self._stddev(neighbours, rho) / max(1.0, rows)
-        many = functions(domain, workload) / self.gamma
-        return stddev * (
-            math.sqrt(2 * math.log(2 * many)) if self.noise == "gaussian" else math.log(many) / math.sqrt(2)
-        )
+        return stddev * self._noise.reach(self.gamma / functions(domain, workload))
 
     @abstractmethod
     def promise(self, domain: Domain, workload: Workload, neighbours: Neighbours, noise: float, rows: float) -> str:
@@ -213,12 +208,12 @@ class ReducedSpace(Mechanism):
             held.measurements(curator.earlier), [total, *measured], domain, min(_MOST_CELLS, room), room=room
         )
         earlier = light(domain, measured, earlier)
-        rows = best_total([total, *combined(measured, earlier)])
-        own, measured = measured, sharpened(domain, measured, earlier)
-        less = max(after.stddev / before.stddev for after, before in zip(measured, own, strict=True))
+        rows = best_total([Target.of(total), *combined(measured, earlier)])
+        targets = sharpened(domain, measured, earlier)
+        less = max(after.stddev / before.stddev for after, before in zip(targets, measured, strict=True))
         noise = less * self.largest_noise(asked, workload, neighbours, shares[-1][1], rows)
-        points, origin = self.points_of(domain, measured, held.known(curator.prior).prior, rows, noise, seed)
-        answers = [m for m in measured if m.clique in set(workload.needed)]
+        points, origin = self.points_of(domain, targets, held.known(curator.prior).prior, rows, noise, seed)
+        answers = [target for target in targets if target.clique in set(workload.needed)]
         facts = statistics(domain, points, answers, rows, merge=self.objective == "max")
         progress.stage("solving the linear program")
         found = nearest_density(facts, self.objective, self.seconds, progress)
@@ -241,7 +236,7 @@ class ReducedSpace(Mechanism):
                 f"{found.error:.3g} of the noisy ones, no density on these points has less than {found.bound:.3g}; "
                 "ask for fewer points or more seconds"
             )
-        return Outcome(held.model(SupportModel(domain, points, found.weights, rows, self.bootstrap)), report)
+        return Outcome(held.model(WeightedRows(domain, points, found.weights, rows, self.bootstrap)), report)
 
     def refuse_without(self, prior: Prior | None) -> None:
         """Refuse a request whose space needs a prior that is not there, before any question."""

@@ -18,7 +18,7 @@ Codes = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class GroupedModel:
+class GroupedRows:
     """A distribution over rows whose group columns say which weights hold.
 
     Attributes:

@@ -18,7 +18,7 @@ Codes = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class SupportModel:
+class WeightedRows:
     """A distribution over rows.
 
     Attributes:

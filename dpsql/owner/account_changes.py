@@ -157,7 +157,7 @@ def accept(cursor: Cursor, catalog: str, reason: str) -> Finding:
     """Go on with books that do not fit together, as they are, on the owner's word.
 
     What the head outside the database knows to be spent stays spent, where that is more. Releases that were paid for
-    and not published fail: they may have been told before the damage.
+    and not published fail: they may have been published before the damage.
 
     Raises:
         InvalidArgument: no reason is given, or nothing is wrong.

@@ -122,7 +122,7 @@ class Account:
     @property
     def epsilon_left(self) -> float:
         """The largest ε that one more release may ask for, at the account's δ: with Gaussian noise, unless it is 0."""
-        return self.fitting("gaussian", self.delta)
+        return self.fitting("gdp", self.delta)
 
     def fitting(self, conversion: str, delta: float) -> float:
         """The largest ε that one more release of a conversion may ask for at δ; 0 if none."""
@@ -202,7 +202,7 @@ class Account:
             share = self.gdp_left / budget.gdp if by_gdp else self.rho_left / budget.rho
             fitting = _five_digits(budget.epsilon * math.sqrt(share) * (1 - 1e-9))
         else:
-            fitting = self.fitting(conversion or ("gaussian" if budget.gdp == budget.rho else "tight"), budget.delta)
+            fitting = self.fitting(conversion or ("gdp" if budget.gdp == budget.rho else "tight"), budget.delta)
         advice = f"the largest epsilon that fits is {fitting:g}" if fitting else "nothing more can be released"
         raise InsufficientBudget(
             f"epsilon {budget.epsilon:g} at delta {budget.delta:g} is more than the budget of {self.source} has left: "

@@ -235,7 +235,7 @@ class Conversion:
 
 
 CONVERSIONS: Final[Mapping[str, Conversion]] = {
-    "gaussian": Conversion(gaussian_gdp, gaussian_epsilon, Fraction(1)),
+    "gdp": Conversion(gaussian_gdp, gaussian_epsilon, Fraction(1)),
     "tight": Conversion(zcdp_rho, zcdp_epsilon, OTHER_PRICE),
     "simple": Conversion(simple_rho, simple_epsilon, OTHER_PRICE),
 }
@@ -282,7 +282,7 @@ def account_budget(epsilon: float, delta: float) -> Budget:
     return replace(budget, gdp=gaussian_gdp(budget.epsilon, budget.delta))
 
 
-def largest_epsilon(left: Fraction, delta: float, conversion: str = "gaussian") -> float:
+def largest_epsilon(left: Fraction, delta: float, conversion: str = "gdp") -> float:
     """The largest ε (to 6 digits, rounded down) whose ρ at δ is at most `left`; 0 if none.
 
     >>> epsilon = largest_epsilon(gaussian_gdp(2.0, 1e-9), 1e-9)
@@ -300,13 +300,13 @@ def largest_epsilon(left: Fraction, delta: float, conversion: str = "gaussian") 
     return 0.0
 
 
-def gaussian_variance(rho: Fraction, l2_squared: int) -> Fraction:
+def gaussian_variance(rho: Fraction, l2_squared: int | Fraction) -> Fraction:
     """The σ² = Δ²/2ρ + 1/8 of the discrete Gaussian that costs ρ of zCDP and g = ρ, Δ² cells changing by 1 each."""
     return Fraction(l2_squared) / (2 * rho) + Fraction(1, 8)
 
 
 def discovery_threshold(variance: Fraction, failure: float, values: int) -> int:
-    """The least noisy count (units) at which a value is told, of values that 2 units or more have.
+    """The least noisy count (units) at which a value is published, of values that 2 units or more have.
 
     With discrete Gaussian noise of that variance, `values` values that only 2 units have, so that one of them can make
     them appear, all stay below it with probability 1 − `failure`: P[N_Z ≥ m] ≤ P[N ≥ m − 1] (Canonne, Kamath, Steinke

@@ -14,26 +14,24 @@ import numpy as np
 
 from dpsql.core.counter import Counter
 from dpsql.core.domain import Domain
-from dpsql.core.marginal import Marginal, Measurement, NoiseName
+from dpsql.core.marginal import Marginal, Measurement
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.prior import Prior
 from dpsql.core.threshold import Family, Threshold, threshold_counts
 from dpsql.errors import DpsqlError, InvalidArgument
-from dpsql.privacy.accounting import OTHER_PRICE, gaussian_variance, selection_rate
-from dpsql.privacy.given import check_noise
+from dpsql.privacy.accounting import OTHER_PRICE, selection_rate
+from dpsql.privacy.distributions import Distribution, Kind
 from dpsql.privacy.journal import Answer, Journal
 from dpsql.privacy.noise import (
     Entropy,
     Integers,
-    discrete_gaussian,
-    discrete_laplace,
     exponential_mechanism,
     exponential_sample,
     system_entropy,
     uniform_subset,
 )
-from dpsql.privacy.pricing import KINDS, Kind
 from dpsql.privacy.purse import Purse
+from dpsql.privacy.questions import Question
 from dpsql.runtime.progress import Progress
 
 
@@ -58,7 +56,7 @@ class Asking:
         pure: Fraction | None = None,
         prior: Prior | None = None,
         earlier: Sequence[Measurement] = (),
-        kinds: Sequence[Kind] = KINDS,
+        kinds: Sequence[Kind] | None = None,
         failure: float = 0.0,
         *,
         for_mechanism: bool = False,
@@ -71,13 +69,13 @@ class Asking:
             neighbours: see the property.
             rho: of the charge.
             journal: where answers are kept.
-            progress: told of each step.
+            progress: notified of each step.
             entropy: of the noise.
             gdp: g of the charge; None for the most that ρ can cost.
             pure: ε of a charge for pure ε-DP; None for one by ρ and g only.
             prior: see the attribute.
             earlier: see the attribute.
-            kinds: of the questions that the charge was made for.
+            kinds: of the questions that the charge was made for; None for all.
             failure: the probability that a discovery of values may fail with; 0 where none was charged.
             for_mechanism: whether a mechanism holds it, which asks for no queries and no discoveries: what those take
                 for true of a `LinearQuery` or an `Attribute` only the code that makes them ensures.
@@ -124,18 +122,18 @@ class Asking:
 
     def _answered(
         self,
-        kind: str,
+        kind: Kind,
         shares: Sequence[Fraction],
-        questions: Sequence[str],
+        questions: Sequence[Question],
         fresh: Callable[[int], list[Answer]],
         failure: float = 0.0,
     ) -> list[Answer]:
         """Debit, then the recorded answers and the missing ones, which are recorded before they are returned.
 
         Args:
-            kind: of the questions, as the purse knows it.
+            kind: of the questions.
             shares: of ρ, one for each debit.
-            questions: as the journal tells them apart.
+            questions: in the order of their answers.
             fresh: counts and adds noise: the answers to the questions without so many first ones, which are recorded.
             failure: the probability that a discovery of values may fail with.
 
@@ -149,16 +147,21 @@ class Asking:
         return [*recorded, *made]
 
     def _answer(
-        self, kind: str, shares: Sequence[Fraction], question: str, fresh: Callable[[], Answer], failure: float = 0.0
+        self,
+        kind: Kind,
+        shares: Sequence[Fraction],
+        question: Question,
+        fresh: Callable[[], Answer],
+        failure: float = 0.0,
     ) -> Answer:
         """The answer to one question; see `_answered`."""
         return self._answered(kind, shares, [question], lambda known: [] if known else [fresh()], failure)[0]
 
-    def _replay(self, questions: Sequence[str]) -> list[Answer]:
+    def _replay(self, questions: Sequence[Question]) -> list[Answer]:
         """The recorded answers to the first of these questions; refuses a run that asks otherwise than recorded."""
         replayed, self._recorded = self._recorded[: len(questions)], self._recorded[len(questions) :]
         for answer, question in zip(replayed, questions, strict=False):
-            if answer.question != question:
+            if answer.question.text != question.text:
                 raise DpsqlError(
                     "this release was begun by another version of the mechanism, or with other rows of the prior, and "
                     "cannot be completed: give the release another name, which is charged anew"
@@ -190,21 +193,9 @@ class Asking:
         cells = np.flatnonzero(counts)
         return Marginal(family.clique, len(counts), cells, counts[cells])
 
-    def _noise(
-        self, count: int, rho: Fraction, noise: NoiseName, l1: int, l2_squared: int
-    ) -> tuple[Integers, Fraction]:
-        if noise == "laplace":
-            scale = 1 / selection_rate(rho, l1)  # Δ₁/ε with ε ≤ √(2ρ)
-            return self._laplace(scale, count), 2 * scale**2
-        check_noise(noise)
-        variance = gaussian_variance(rho, l2_squared)
-        return self._gaussian(variance, count), variance
-
-    def _gaussian(self, variance: Fraction, count: int) -> Integers:
-        return discrete_gaussian(variance, count, self._entropy)
-
-    def _laplace(self, scale: Fraction, count: int) -> Integers:
-        return discrete_laplace(scale, count, self._entropy)
+    def _draw(self, noise: Distribution, scale: Fraction, count: int) -> Integers:
+        """So much noise of that parameter."""
+        return noise.draw(scale, count, self._entropy)
 
     def _winners(self, scores: Integers, rho: Fraction, sensitivity: int, count: int) -> Sequence[int]:
         """The places of so many scores, without replacement, each chosen at a rate that costs ρ."""

@@ -8,19 +8,21 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpsql.core.marginal import Marginal, Measurement, NoiseName
+from dpsql.core.marginal import Marginal, Measurement
 from dpsql.core.threshold import Family, Threshold, clique_of
 from dpsql.privacy.asking import Asking
-from dpsql.privacy.given import check_noise, given_share
-from dpsql.privacy.journal import Answer, Query, measured, question_text
+from dpsql.privacy.distributions import GAUSSIAN, Distribution, find_noise
+from dpsql.privacy.given import given_family, given_share
+from dpsql.privacy.journal import Answer, Query, measured
 from dpsql.privacy.noise import Integers
+from dpsql.privacy.questions import CellsQuestion
 
 
 class Cells(Asking):
     """Measures cells."""
 
     def measure_cells(
-        self, queries: Sequence[Query], rho: Fraction, noise: NoiseName = "gaussian"
+        self, queries: Sequence[Query], rho: Fraction, noise: Distribution | str = GAUSSIAN
     ) -> list[Measurement]:
         """Single cells, or thresholds, each with its own noise of σ² = c²/2ρ + 1/8.
 
@@ -32,36 +34,37 @@ class Cells(Asking):
         Args:
             queries: the cells, without repetition.
             rho: of each one.
-            noise: `gaussian` or `laplace`.
+            noise: of each cell, by its value or by its name.
         """
-        check_noise(noise)
-        rho, grouped = given_share(rho), dict[Family, list[int]]()
+        distribution = find_noise(noise)
+        rho, by_family = given_share(rho), dict[Family, list[int]]()
         for family, cell in queries:
-            grouped.setdefault(family, []).append(operator.index(cell))
-        kind = "cells" if noise == "gaussian" else f"cells {noise}"
-        questions = [question_text(kind, family, rho, ",".join(map(str, cells))) for family, cells in grouped.items()]
+            by_family.setdefault(given_family(family), []).append(operator.index(cell))
+        questions = [CellsQuestion(family, tuple(cells), rho, distribution.name) for family, cells in by_family.items()]
 
         def fresh(known: int) -> list[Answer]:
-            missing = list(zip(questions, grouped.items(), strict=True))[known:]
+            missing = list(zip(questions, by_family.items(), strict=True))[known:]
             return [
-                Answer(q, rho * len(cells), self._cells(family, cells, rho, noise)) for q, (family, cells) in missing
+                Answer(q, rho * len(cells), self._cells(family, cells, rho, distribution))
+                for q, (family, cells) in missing
             ]
 
-        shares = [rho] * sum(map(len, grouped.values()))
-        return [measured(answer) for answer in self._answered(noise, shares, questions, fresh)]
+        shares = [rho] * sum(map(len, by_family.values()))
+        return [measured(answer) for answer in self._answered(distribution, shares, questions, fresh)]
 
-    def _cells(self, family: Family, cells: Sequence[int], rho: Fraction, noise: NoiseName) -> Measurement:
-        drawn, variance = self._noise(len(cells), rho, noise, self.neighbours.cell, self.neighbours.cell**2)
-        values = _counts(self._marginal(family), cells) + drawn
+    def _cells(self, family: Family, cells: Sequence[int], rho: Fraction, noise: Distribution) -> Measurement:
+        scale = noise.scale(rho, self.neighbours.cell**noise.norm)
+        values = _counts(self._marginal(family), cells) + self._draw(noise, scale, len(cells))
         clique, cost = clique_of(family), rho * len(cells)
         least = family.least if isinstance(family, Threshold) else None
-        return Measurement(clique, self.domain.shape(clique), values, variance, noise, cost, tuple(cells), least)
+        shape, variance = self.domain.shape(clique), noise.variance(scale)
+        return Measurement(clique, shape, values, variance, noise.name, cost, tuple(cells), least)
 
 
 def _counts(marginal: Marginal, cells: Sequence[int]) -> Integers:
     order = np.argsort(marginal.cells)
-    support, counts = marginal.cells[order], marginal.counts[order]
-    if not len(support):
+    occupied, counts = marginal.cells[order], marginal.counts[order]
+    if not len(occupied):
         return np.zeros(len(cells), np.int64)
-    place = np.minimum(np.searchsorted(support, cells), len(support) - 1)
-    return np.where(support[place] == cells, counts[place], 0)
+    place = np.minimum(np.searchsorted(occupied, cells), len(occupied) - 1)
+    return np.where(occupied[place] == cells, counts[place], 0)

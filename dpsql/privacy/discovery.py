@@ -7,10 +7,12 @@ from fractions import Fraction
 
 from dpsql.core.domain import Attribute
 from dpsql.core.marginal import Measurement
-from dpsql.privacy.accounting import discovery_threshold, gaussian_variance
+from dpsql.privacy.accounting import discovery_threshold
 from dpsql.privacy.asking import Asking
+from dpsql.privacy.distributions import GAUSSIAN
 from dpsql.privacy.given import given_share
-from dpsql.privacy.journal import Answer, measured, question_text
+from dpsql.privacy.journal import Answer, measured
+from dpsql.privacy.questions import BinsQuestion, ValuesQuestion
 
 
 class Discoveries(Asking):
@@ -23,32 +25,29 @@ class Discoveries(Asking):
         """
         self._check_may_ask("other bins of a column")
         rho = given_share(rho)
-        told = hashlib.sha256(repr((attribute.type, attribute.ticks)).encode()).hexdigest()
-        question = question_text("bins", (attribute.name,), rho, told)
+        digest = hashlib.sha256(repr((attribute.type, attribute.ticks)).encode()).hexdigest()
+        question = BinsQuestion(attribute.name, digest, rho)
 
         def fresh() -> Answer:
             exact = self._counter.bins(attribute)
-            both = self.neighbours.marginal_l1, self.neighbours.marginal_l2_squared
-            values, variance = self._noise(exact.size, rho, "gaussian", *both)
+            scale = GAUSSIAN.scale(rho, self.neighbours.marginal(GAUSSIAN.norm))
+            values = self._draw(GAUSSIAN, scale, exact.size)
             values[exact.cells] += exact.counts
-            return Answer(
-                question,
-                rho,
-                Measurement((attribute.name,), (attribute.size,), values, variance, "gaussian", rho),
-            )
+            shape, variance = (attribute.size,), GAUSSIAN.variance(scale)
+            return Answer(question, rho, Measurement((attribute.name,), shape, values, variance, GAUSSIAN.name, rho))
 
-        return measured(self._answer("gaussian", [rho], question, fresh))
+        return measured(self._answer(GAUSSIAN, [rho], question, fresh))
 
     def discover_values(self, column: str, rho: Fraction, failure: float) -> tuple[str, ...]:
         """The values of a column that so many units have that no single unit makes one known.
 
-        Of the values that 2 units have or more those are told whose number of units, with discrete Gaussian noise of
-        σ² = Δ²/2ρ + 1/8, reaches `discovery_threshold`. Δ² = c, for a unit of c rows has at most c values (2 for
+        Of the values that 2 units have or more, those are published whose number of units, with discrete Gaussian noise
+        of σ² = Δ²/2ρ + 1/8, reaches `discovery_threshold`. Δ² = c, for a unit of c rows has at most c values (2 for
         replace_one).
 
         Privacy: ρ-zCDP, and Gaussian DP of g = ρ, but for probability `failure`: a unit that comes or goes changes the
         numbers of values that others have too, which is what ρ pays for, and at most c values cross from 1 unit to 2,
-        each of which stays untold with probability 1 − failure/c.
+        each of which stays unpublished with probability 1 − failure/c.
 
         Args:
             column: its name.
@@ -57,16 +56,16 @@ class Discoveries(Asking):
         """
         self._check_may_ask("the values of a column")
         rho, failure = given_share(rho), float(failure)
-        question = question_text("values", (column,), rho, f"but for {failure!r}")
+        question = ValuesQuestion(column, failure, rho)
 
         def fresh() -> Answer:
             values, units = self._counter.values(column)
-            variance = gaussian_variance(rho, self.neighbours.presence_l2_squared)
-            least = discovery_threshold(variance, failure, self.neighbours.cell)
-            noisy = units + self._gaussian(variance, len(units))
-            told = tuple(value for value, count in zip(values, noisy, strict=True) if count >= least)
-            return Answer(question, rho, values=told)
+            scale = GAUSSIAN.scale(rho, self.neighbours.presence_l2_squared)
+            least = discovery_threshold(GAUSSIAN.variance(scale), failure, self.neighbours.cell)
+            noisy = units + self._draw(GAUSSIAN, scale, len(units))
+            common = tuple(value for value, count in zip(values, noisy, strict=True) if count >= least)
+            return Answer(question, rho, values=common)
 
-        found = self._answer("gaussian", [rho], question, fresh, failure).values
+        found = self._answer(GAUSSIAN, [rho], question, fresh, failure).values
         assert found is not None
         return found

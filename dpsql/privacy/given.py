@@ -6,6 +6,8 @@ import operator
 from fractions import Fraction
 from typing import SupportsIndex
 
+from dpsql.core.domain import Clique
+from dpsql.core.threshold import Family, Threshold
 from dpsql.errors import InvalidArgument
 from dpsql.privacy.accounting import plain_fraction
 
@@ -15,14 +17,23 @@ def given_share(rho: Fraction) -> Fraction:
     return plain_fraction("a share of the budget", rho)
 
 
-def check_noise(noise: str) -> None:
-    """Refuse a word that names no noise: a declared kind of question, such as a selection, is none.
+def given_clique(clique: Clique) -> Clique:
+    """Columns that a mechanism names, as plain texts, so that what is counted is what is recorded.
 
     Raises:
-        InvalidArgument: it names none.
+        InvalidArgument: they are no texts.
     """
-    if type(noise) is not str or noise not in ("gaussian", "laplace"):
-        raise InvalidArgument(f"noise of a measurement is {noise!r}: say 'gaussian' or 'laplace'")
+    try:
+        return tuple(str.__str__(name) for name in clique)
+    except TypeError:
+        raise InvalidArgument(f"a marginal is {clique!r}: give the names of its columns, in a tuple") from None
+
+
+def given_family(family: Family) -> Family:
+    """A clique, or a family of thresholds, that a mechanism names; see `given_clique`."""
+    if isinstance(family, Threshold):
+        return Threshold(given_clique(family.clique), given_whole("least", family.least))
+    return given_clique(family)
 
 
 def given_whole(name: str, value: SupportsIndex, most: int | None = None) -> int:

@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from dpsql.core.domain import Clique
 from dpsql.core.marginal import Measurement
-from dpsql.core.threshold import Family, Threshold, clique_of
+from dpsql.core.threshold import Family
+from dpsql.privacy.questions import Question
 
 Query = tuple[Family, int]
 """One cell of a clique's marginal, or of a family of thresholds, by its row-major index."""
+
+
+class SignedQuery(NamedTuple):
+    """A cell of a marginal, or its negation.
+
+    Attributes:
+        query: the cell.
+        sign: 1, or −1 for the negation.
+    """
+
+    query: tuple[Clique, int]
+    sign: int
+
+
+@dataclass(frozen=True)
+class WholeMarginal:
+    """A marginal that was chosen as a whole."""
+
+    clique: Clique
+
+
+Choice = Query | SignedQuery | WholeMarginal
 
 
 @dataclass(frozen=True)
@@ -20,23 +43,18 @@ class Answer:
     """One entry of the journal.
 
     Attributes:
-        question: what was asked, as JSON; tells whether a later run asks the same.
+        question: what was asked; tells whether a later run asks the same.
         measurement: the noisy counts, if it was a measurement.
-        selection: the chosen (clique, cell) pairs, if it was a selection.
+        selection: what was chosen, if it was a selection.
         values: of a column, if they were discovered.
         rho: what it cost, exact.
     """
 
-    question: str
+    question: Question
     rho: Fraction
     measurement: Measurement | None = None
-    selection: tuple[Query, ...] | None = None
+    selection: tuple[Choice, ...] | None = None
     values: tuple[str, ...] | None = None
-
-    @property
-    def of_cells(self) -> bool:
-        """Whether the measurement is of a clique's cells; else of a query's groups, or of other bins of a column."""
-        return json.loads(self.question)["ask"] not in ("query", "bins")
 
 
 class Journal(Protocol):
@@ -47,14 +65,6 @@ class Journal(Protocol):
 
     def append(self, answers: Sequence[Answer]) -> None:
         """Write answers; returns when they are durable."""
-
-
-def question_text(kind: str, family: Family, rho: Fraction, detail: str) -> str:
-    """A question as the journal tells questions apart."""
-    asked: dict[str, object] = {"ask": kind, "clique": clique_of(family), "rho": str(rho), "detail": detail}
-    if isinstance(family, Threshold):
-        asked["least"] = family.least
-    return json.dumps(asked, ensure_ascii=False)
 
 
 def measured(answer: Answer) -> Measurement:

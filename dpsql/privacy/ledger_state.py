@@ -81,25 +81,25 @@ class State:
 
     def to_json(self) -> dict[str, Any]:
         """All but the accounts, for JSON."""
-        told = {name: value for name, value in asdict(self).items() if name != "accounts"}
-        return told | {"charged": sorted(self.charged)}
+        found = {name: value for name, value in asdict(self).items() if name != "accounts"}
+        return found | {"charged": sorted(self.charged)}
 
 
-def state_from(accounts: Mapping[str, Facts], told: Mapping[str, Any]) -> State:
-    """The state that `State.to_json` tells, with its accounts.
+def state_from(accounts: Mapping[str, Facts], recorded: Mapping[str, Any]) -> State:
+    """The state that `State.to_json` wrote, with its accounts.
 
     Raises:
         KeyError, TypeError, ValueError: it is none.
     """
     return State(
         accounts=accounts,
-        unfinished={key: Unfinished(**charged) for key, charged in told["unfinished"].items()},
-        published={source: int(count) for source, count in told["published"].items()},
-        charged=frozenset(told["charged"]),
-        failed={source: int(count) for source, count in told["failed"].items()},
-        forgiven={source: int(number) for source, number in told["forgiven"].items()},
-        anchor=int(told["anchor"]),
-        accepting=bool(told["accepting"]),
-        version=int(told["version"]),
-        key=told["key"],
+        unfinished={key: Unfinished(**charged) for key, charged in recorded["unfinished"].items()},
+        published={source: int(count) for source, count in recorded["published"].items()},
+        charged=frozenset(recorded["charged"]),
+        failed={source: int(count) for source, count in recorded["failed"].items()},
+        forgiven={source: int(number) for source, number in recorded["forgiven"].items()},
+        anchor=int(recorded["anchor"]),
+        accepting=bool(recorded["accepting"]),
+        version=int(recorded["version"]),
+        key=recorded["key"],
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -10,19 +11,22 @@ import numpy as np
 
 from dpsql.core.counter import Counter
 from dpsql.core.linear_query import Choice, LinearQuery, Moment
-from dpsql.core.marginal import Marginal, Measurement, NoiseName
+from dpsql.core.marginal import Marginal, Measurement
 from dpsql.core.neighbours import Neighbours
-from dpsql.privacy.accounting import selection_rate
 from dpsql.privacy.asking import Asking
-from dpsql.privacy.given import check_noise, given_share
-from dpsql.privacy.journal import Answer, measured, question_text
+from dpsql.privacy.distributions import GAUSSIAN, Distribution, find_noise
+from dpsql.privacy.given import given_share
+from dpsql.privacy.journal import Answer, measured
 from dpsql.privacy.noise import Integers
+from dpsql.privacy.questions import AggregateQuestion, Question
 
 
 class LinearQueries(Asking):
     """Measures the groups of queries."""
 
-    def measure_linear(self, query: LinearQuery, rho: Fraction, noise: NoiseName = "gaussian") -> list[Measurement]:
+    def measure_linear(
+        self, query: LinearQuery, rho: Fraction, noise: Distribution | str = GAUSSIAN
+    ) -> list[Measurement]:
         """Weighted counts in groups, every group of the domain with independent noise; one measurement for each weight.
 
         With Δ² the most that one row, or one unit, changes Σ (change_a/s_a)² over groups and aggregates, s_a the
@@ -35,35 +39,36 @@ class LinearQueries(Asking):
         Args:
             query: what to count; its clique's marginal is counted once.
             rho: of all answers together.
-            noise: `gaussian` or `laplace`.
+            noise: of each group, by its value or by its name.
 
         Returns:
             For each aggregate its noisy answers, of one grouping set after the other; `shape` holds their numbers of
             groups.
         """
         self._check_may_ask("a query")
-        check_noise(noise)
+        distribution = find_noise(noise)
         query.domain.check_countable(query.clique)
         rho = given_share(rho)
         share = rho / query.aggregates
-        told = hashlib.sha256(repr((noise, query.fingerprint)).encode()).hexdigest()
-        questions = [question_text("query", query.clique, share, f"{a}: {told}") for a in range(query.aggregates)]
+        digest = hashlib.sha256(repr((distribution.name, query.fingerprint)).encode()).hexdigest()
+        questions = [AggregateQuestion(query.clique, a, digest, share) for a in range(query.aggregates)]
 
         def fresh(known: int) -> list[Answer]:
-            return [] if known else self._linear(query, rho, noise, questions)
+            return [] if known else self._linear(query, rho, distribution, questions)
 
-        return [measured(answer) for answer in self._answered(noise, [rho], questions, fresh)]
+        return [measured(answer) for answer in self._answered(distribution, [rho], questions, fresh)]
 
-    def _linear(self, query: LinearQuery, rho: Fraction, noise: NoiseName, questions: Sequence[str]) -> list[Answer]:
+    def _linear(
+        self, query: LinearQuery, rho: Fraction, noise: Distribution, questions: Sequence[Question]
+    ) -> list[Answer]:
         share = rho / query.aggregates
         exact = exact_answers(self._counter, query)
-        laplace = linear_scales(query, rho, self.neighbours) if noise == "laplace" else []
-        variances = [2 * b**2 for b in laplace] or linear_variances(query, rho, self.neighbours)
+        scales = linear_scales(query, rho, self.neighbours, noise)
         answers = []
-        for a, (question, variance) in enumerate(zip(questions, variances, strict=True)):
+        for a, (question, scale) in enumerate(zip(questions, scales, strict=True)):
             flat = np.concatenate([part[a] for part in exact])
-            drawn = self._laplace(laplace[a], len(flat)) if noise == "laplace" else self._gaussian(variance, len(flat))
-            answer = Measurement(query.clique, query.groups, flat + drawn, variance, noise, share)
+            values = flat + self._draw(noise, scale, len(flat))
+            answer = Measurement(query.clique, query.groups, values, noise.variance(scale), noise.name, share)
             answers.append(Answer(question, share, answer))
         return answers
 
@@ -81,13 +86,16 @@ def _summed(counter: Counter, query: LinearQuery, moment: Moment | Choice) -> Ma
     return query.chosen(moment, [counter.sums(query.clique, one) for one in moment.moments])
 
 
-def linear_variances(query: LinearQuery, rho: Fraction, neighbours: Neighbours) -> list[Fraction]:
-    """σ_a² = s_a²·Δ²/2ρ + 1/8 of each aggregate's discrete Gaussian noise; see `LinearQueries.measure_linear`."""
-    change = Fraction(query.sensitivity(2, neighbours))
-    return [scale**2 * change / (2 * rho) + Fraction(1, 8) for scale in query.scales]
+def linear_scales(query: LinearQuery, rho: Fraction, neighbours: Neighbours, noise: Distribution) -> list[Fraction]:
+    """The parameter of each aggregate's noise, of which all together cost ρ.
+
+    With s_a the largest weight of aggregate a, and Δ the most that Σ |change_a/s_a|^norm can be, the noise of a is made
+    for a sensitivity of s_a^norm·Δ. See `LinearQueries.measure_linear`.
+    """
+    change = Fraction(query.sensitivity(noise.norm, neighbours))
+    return [noise.scale(rho, scale**noise.norm * change) for scale in query.scales]
 
 
-def linear_scales(query: LinearQuery, rho: Fraction, neighbours: Neighbours) -> list[Fraction]:
-    """b_a = s_a·Δ₁/ε, ε ≤ √(2ρ), of each aggregate's discrete Laplace noise; see `LinearQueries.measure_linear`."""
-    change = Fraction(query.sensitivity(1, neighbours))
-    return [scale * change / selection_rate(rho, 1) for scale in query.scales]
+def linear_stddevs(query: LinearQuery, rho: Fraction, neighbours: Neighbours, noise: Distribution) -> list[float]:
+    """The standard deviation of each aggregate's noise; see `linear_scales`."""
+    return [math.sqrt(noise.variance(scale)) for scale in linear_scales(query, rho, neighbours, noise)]

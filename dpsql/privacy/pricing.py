@@ -4,28 +4,25 @@ A mechanism is not trusted. It declares its `Questions`, which state no guarante
 them, for the plan, the charge and the curator alike. The curator then answers questions of the declared kinds only, and
 only within what was charged (see `dpsql.privacy.purse`), so a mechanism that asks otherwise is stopped.
 
-    by ρ      an (ε, δ) promise; the questions share ρ as they like. Where all of them have Gaussian noise g = ρ is
-              converted, else ρ of zCDP (see `dpsql.privacy.accounting`)
+    by ρ      an (ε, δ) promise; the questions share ρ as they like. Where each of them costs g = ρ, as Gaussian noise
+              does, g is converted, else ρ of zCDP (see `dpsql.privacy.accounting`)
     by ε      a pure promise, δ = 0: each question takes a part p of ε, Σp ≤ 1. Laplace noise of pε costs (pε)²/2 of
-              zCDP, a selection of range pε costs (pε)²/8
+              zCDP, a selection of range pε costs (pε)²/8 (see `dpsql.privacy.distributions`)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, Literal, TypeVar, get_args
+from typing import Literal, TypeVar, get_args
 
 from dpsql.errors import InvalidArgument
 from dpsql.privacy.accounting import Budget, check_epsilon, exact, make_budget, plain_fraction, pure_budget
+from dpsql.privacy.distributions import Kind, find_kind, kinds
 
-Kind = Literal["gaussian", "laplace", "selection"]
-Conversion = Literal["gaussian", "tight", "simple"]
+Conversion = Literal["gdp", "tight", "simple"]
 Word = TypeVar("Word", bound=str)
-KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
-_SQUARES: Final[Mapping[str, Fraction]] = {"laplace": Fraction(1, 2), "selection": Fraction(1, 8)}
-"""ρ of a question of ε = 1."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +30,12 @@ class Part:
     """Questions of one kind that each take the same part of ε.
 
     Attributes:
-        kind: `laplace` or `selection`.
+        kind: one that proves a pure ε.
         count: how many.
         share: p, of each one.
     """
 
-    kind: Kind
+    kind: Kind | str
     count: int
     share: Fraction
 
@@ -48,7 +45,7 @@ class Questions:
     """Which questions a mechanism asks; made by `of` or `pure`.
 
     Attributes:
-        kinds: `gaussian` and `laplace`, counts with that noise; `selection`, choices by an exponential mechanism.
+        kinds: of which kinds they are.
         parts: of ε, for a pure promise; empty where the questions share ρ.
         conversion: of ε and δ to ρ, a key of `accounting.CONVERSIONS`.
     """
@@ -58,27 +55,31 @@ class Questions:
     conversion: Conversion = "tight"
 
     @classmethod
-    def of(cls, *kinds: Kind, conversion: Conversion | None = None) -> Questions:
+    def of(cls, *kinds: Kind | str, conversion: Conversion | None = None) -> Questions:
         """Questions of these kinds, which share ρ as they like.
 
         Args:
-            kinds: at least one.
+            kinds: at least one, each by its value or by its name.
             conversion: None for the one that gives the most ρ.
 
-        >>> Questions.of("gaussian").conversion, Questions.of("gaussian", "selection").conversion
-        ('gaussian', 'tight')
+        >>> from dpsql.privacy.distributions import GAUSSIAN, SELECTION
+        >>> Questions.of(GAUSSIAN).conversion, Questions.of(GAUSSIAN, SELECTION).conversion
+        ('gdp', 'tight')
         """
-        return cls(kinds, (), conversion or ("gaussian" if kinds == ("gaussian",) else "tight"))
+        found = tuple(find_kind(kind, "a kind of the questions") for kind in kinds)
+        return cls(found, (), conversion or ("gdp" if _by_gdp(found) else "tight"))
 
     @classmethod
     def pure(cls, *parts: Part) -> Questions:
         """Questions that share ε, for a promise with δ = 0; parts of no question are left out.
 
-        >>> Questions.pure(Part("selection", 3, Fraction(1, 6)), Part("laplace", 3, Fraction(1, 6))).kinds
+        >>> from dpsql.privacy.distributions import LAPLACE, SELECTION
+        >>> Questions.pure(Part(SELECTION, 3, Fraction(1, 6)), Part(LAPLACE, 3, Fraction(1, 6))).kinds
         ('selection', 'laplace')
         """
         asked = tuple(part for part in parts if part.count)
-        return cls(tuple(dict.fromkeys(part.kind for part in asked)), asked)
+        found = (find_kind(part.kind, "the kind of a part of the questions") for part in asked)
+        return cls(tuple(dict.fromkeys(found)), asked)
 
 
 def declared(questions: object) -> Questions:
@@ -89,18 +90,18 @@ def declared(questions: object) -> Questions:
     """
     if type(questions) is not Questions:
         raise InvalidArgument(f"questions(…) of a mechanism is a {type(questions).__name__}: give a Questions")
-    kinds = tuple(_word("kinds", kind, KINDS) for kind in _listed("kinds", questions.kinds))
-    if not kinds:
-        raise InvalidArgument(f"kinds of the questions is empty: say some of {', '.join(map(repr, KINDS))}")
+    asked = tuple(find_kind(kind, "a kind of the questions") for kind in _listed("kinds", questions.kinds))
+    if not asked:
+        raise InvalidArgument(f"kinds of the questions is empty: say some of {', '.join(map(repr, kinds()))}")
     parts = tuple(map(_plain_part, _listed("parts", questions.parts)))
     conversion = _word("conversion", questions.conversion, get_args(Conversion))
-    if parts and set(kinds) != {part.kind for part in parts}:
-        raise InvalidArgument(f"kinds of the questions is {kinds}, its parts are of others: make it by Questions.pure")
+    if parts and set(asked) != {part.kind for part in parts}:
+        raise InvalidArgument(f"kinds of the questions is {asked}, its parts are of others: make it by Questions.pure")
     if sum(part.count * part.share for part in parts) > 1:
         raise InvalidArgument("the parts of epsilon of the questions add up to more than 1: give smaller shares")
-    if conversion == "gaussian" and set(kinds) != {"gaussian"}:
-        raise InvalidArgument(f"conversion of the questions is 'gaussian', but kinds is {kinds}: leave it out")
-    return Questions(kinds, parts, conversion)
+    if conversion == "gdp" and not _by_gdp(asked):
+        raise InvalidArgument(f"conversion of the questions is 'gdp', but kinds is {asked}: leave it out")
+    return Questions(asked, tuple(parts), conversion)
 
 
 def price(questions: Questions, epsilon: float, delta: float) -> Budget:
@@ -109,14 +110,21 @@ def price(questions: Questions, epsilon: float, delta: float) -> Budget:
     Raises:
         InvalidArgument: ε, δ or the questions.
 
-    >>> price(Questions.pure(Part("laplace", 2, Fraction(1, 2))), 1.0, 1e-9).rho
+    >>> from dpsql.privacy.distributions import LAPLACE
+    >>> price(Questions.pure(Part(LAPLACE, 2, Fraction(1, 2))), 1.0, 1e-9).rho
     Fraction(1, 4)
     """
     asked = declared(questions)
     if not asked.parts:
         return make_budget(epsilon, delta, asked.conversion)
-    squares = sum((part.count * part.share**2 * _SQUARES[part.kind] for part in asked.parts), Fraction(0))
-    return pure_budget(epsilon, squares * exact(check_epsilon(epsilon)) ** 2)
+    whole = exact(check_epsilon(epsilon))
+    costs = (part.count * find_kind(part.kind, "a kind").rho(part.share * whole) for part in asked.parts)
+    return pure_budget(epsilon, sum(costs, Fraction(0)))
+
+
+def _by_gdp(asked: tuple[Kind, ...]) -> bool:
+    """Whether each question costs as much g as ρ, so that g, which is converted tighter, may stand for both."""
+    return all(kind.gdp == 1 for kind in asked)
 
 
 def _listed(name: str, values: object) -> Iterable[object]:
@@ -136,7 +144,9 @@ def _word(name: str, value: object, known: tuple[Word, ...]) -> Word:
 def _plain_part(part: object) -> Part:
     if type(part) is not Part:
         raise InvalidArgument(f"parts of the questions has a {type(part).__name__}: give a Part")
-    kind: Kind = _word("parts", part.kind, ("laplace", "selection"))
+    kind = find_kind(part.kind, "the kind of a part of the questions")
+    if not kind.pure:
+        raise InvalidArgument(f"a part of the questions is of kind {kind}, which proves no pure epsilon: say Laplace")
     if type(part.count) is not int or part.count < 1:
         raise InvalidArgument(f"count of a part of the questions is {part.count!r}: give 1 or more")
     share = plain_fraction("share of a part of the questions", part.share)

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from dpsql.errors import InsufficientBudget, InvalidArgument
-from dpsql.privacy.accounting import OTHER_PRICE, selection_rate
-from dpsql.privacy.pricing import KINDS, Kind
+from dpsql.privacy.distributions import Kind, kinds
 
 
 class Purse:
@@ -26,31 +25,35 @@ class Purse:
     """
 
     def __init__(
-        self, rho: Fraction, gdp: Fraction, pure: Fraction | None, kinds: Sequence[Kind] = KINDS, failure: float = 0.0
+        self,
+        rho: Fraction,
+        gdp: Fraction,
+        pure: Fraction | None,
+        asked: Sequence[Kind] | None = None,
+        failure: float = 0.0,
     ) -> None:
-        self.rho, self.gdp, self.pure, self.kinds, self.failure = rho, gdp, pure, tuple(kinds), failure
+        """The charge; `asked` are the kinds that it was made for, None for all that there are."""
+        self.rho, self.gdp, self.pure, self.failure = rho, gdp, pure, failure
+        self.kinds = kinds() if asked is None else tuple(asked)
 
-    def take(self, kind: str, shares: Sequence[Fraction], failure: float = 0.0) -> None:
+    def take(self, kind: Kind, shares: Sequence[Fraction], failure: float = 0.0) -> None:
         """Take the shares of questions of one kind off what remains, or refuse them all.
 
         Raises:
             InvalidArgument: a kind that was not declared.
             InsufficientBudget: they are more than what remains.
         """
-        if type(kind) is not str or kind not in self.kinds:
+        if not any(kind is known for known in self.kinds):
             raise InvalidArgument(
-                f"the mechanism asks a question of kind {kind!r}, but declared {', '.join(map(repr, self.kinds))} "
+                f"the mechanism asks a question of kind {kind}, but declared {', '.join(map(repr, self.kinds))} "
                 "only: its questions(…) says which kinds it asks"
             )
         asked = sum(shares, Fraction(0))
-        dear = asked if kind == "gaussian" else asked * OTHER_PRICE
+        dear = asked * kind.gdp
         accounts = [("ρ", asked, self.rho), ("g", dear, self.gdp)]
         pure = Fraction(0)
         if self.pure is not None:
-            if kind == "gaussian":
-                raise InvalidArgument("Gaussian noise proves no pure epsilon: ask for Laplace noise")
-            each = 2 if kind == "selection" else 1  # a selection's range is twice its rate times Δ
-            pure = sum((each * selection_rate(rho, 1) for rho in shares), Fraction(0))
+            pure = sum(map(kind.epsilon, shares), Fraction(0))
             accounts.append(("ε", pure, self.pure))
         for name, cost, left in accounts:
             if cost > left:

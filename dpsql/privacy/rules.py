@@ -96,8 +96,8 @@ def _whole(amount: str) -> int:
 def _pure(event: Mapping[str, Any]) -> int | None:
     """The pure ε of a charge, None if it has a δ."""
     derived = units(exact(float(event["epsilon"]))) if float(event["delta"]) == 0 else None
-    told = event.get("pure")
-    if "version" in event and (None if told is None else int(told)) != derived:
+    recorded = event.get("pure")
+    if "version" in event and (None if recorded is None else int(recorded)) != derived:
         raise DoesNotFollow("its pure epsilon is not its epsilon")
     return derived
 
@@ -105,8 +105,8 @@ def _pure(event: Mapping[str, Any]) -> int | None:
 def _failure(event: Mapping[str, Any]) -> float | None:
     """δ′ of a discovery, None of other charges; the first format tells it by the mechanism and δ."""
     if "version" in event:
-        told = event.get("failure")
-        return None if told is None else float(told)
+        recorded = event.get("failure")
+        return None if recorded is None else float(recorded)
     mechanism = event.get("mechanism")
     return {"discover (values)": float(event["delta"]) / 2, "discover (bins)": 0.0}.get(str(mechanism))
 
@@ -159,7 +159,7 @@ def _publish(state: State, event: Mapping[str, Any]) -> State:
     if charged is None or (charged.number, charged.source) != (event["release"], event["source"]):
         raise DoesNotFollow("it publishes a release that was not charged, or ended before")
     if charged.answers is not None and event["answers"] != charged.answers:
-        raise DoesNotFollow("it publishes other answers than those that were told before")
+        raise DoesNotFollow("it publishes other answers than those that were published before")
     published = {**state.published, charged.source: state.published.get(charged.source, 0) + 1}
     ended = _ended(state, charged) if charged.retried else state.failed
     return replace(state, unfinished=_without(state, event["key"]), published=published, failed=ended)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,11 @@ from dpsql.core.domain import Clique
 from dpsql.core.threshold import Family, clique_of
 from dpsql.errors import InvalidArgument
 from dpsql.privacy.asking import Asking
-from dpsql.privacy.given import given_share, given_whole
-from dpsql.privacy.journal import Answer, Query, question_text
+from dpsql.privacy.distributions import SELECTION
+from dpsql.privacy.given import given_clique, given_family, given_share, given_whole
+from dpsql.privacy.journal import Answer, Choice, Query, SignedQuery, WholeMarginal
 from dpsql.privacy.noise import Integers
+from dpsql.privacy.questions import CellSelection, MarginalSelection, Question, SignedSelection
 
 _LARGEST_ANSWER: Final = 2.0**52
 _LARGEST_SCORE: Final = 2.0**61
@@ -47,9 +49,10 @@ class Selections(Asking):
             rho: of each selection.
             exclude: cells that are no candidates.
         """
-        rho, count = given_share(rho), given_whole("count", count)
-        question = question_text("select", (), rho, f"{count} of {len(families)}")
-        return self._selection(question, rho, count, lambda: self._select(families, answers, count, rho, exclude))
+        rho, count, families = given_share(rho), given_whole("count", count), tuple(map(given_family, families))
+        question = CellSelection(count, len(families), rho)
+        found = self._selection(question, rho, count, lambda: self._select(families, answers, count, rho, exclude))
+        return cast(list[Query], found)
 
     def select_marginals(
         self,
@@ -75,7 +78,7 @@ class Selections(Asking):
             penalties: taken from each score (rows), such as the noise that measuring would bring.
             weights: of the scores, positive; 1 by default.
         """
-        rho, count, cliques = given_share(rho), given_whole("count", count), tuple(cliques)
+        rho, count, cliques = given_share(rho), given_whole("count", count), tuple(map(given_clique, cliques))
         factors = (
             [1] * len(cliques) if weights is None else [given_whole("weight", w, _LARGEST_WEIGHT) for w in weights]
         )
@@ -84,9 +87,9 @@ class Selections(Asking):
             raise InvalidArgument(
                 f"{len(cliques)} marginals have {len(factors)} weights, {len(dues)} penalties: give one each"
             )
-        question = question_text("select marginals", (), rho, f"{count} of {len(cliques)}")
+        question = MarginalSelection(count, len(cliques), rho)
 
-        def choose() -> list[Query]:
+        def choose() -> list[WholeMarginal]:
             if count > len(cliques):
                 raise InvalidArgument(f"{count} marginals cannot be selected from {len(cliques)}: ask for fewer")
             self._progress.stage("selecting", len(cliques))
@@ -101,9 +104,10 @@ class Selections(Asking):
                 scores[place] = (int(np.abs(errors).sum()) - penalty) * factor
                 self._progress.advance(1)
             winners = self._winners(scores, rho, self.neighbours.marginal_l1 * heaviest, count)
-            return [(cliques[winner], -1) for winner in winners]
+            return [WholeMarginal(cliques[winner]) for winner in winners]
 
-        return [clique_of(clique) for clique, _ in self._selection(question, rho, count, choose)]
+        found = cast(list[WholeMarginal], self._selection(question, rho, count, choose))
+        return [marginal.clique for marginal in found]
 
     def sample_cells(
         self,
@@ -113,7 +117,7 @@ class Selections(Asking):
         count: int,
         rho: Fraction,
         sample: int | None = None,
-    ) -> list[tuple[tuple[Clique, int], int]]:
+    ) -> list[SignedQuery]:
         """Cells and signs drawn independently with P ∝ exp(λ·sign·(factor·count − answer)): DualQuery's query player.
 
         Privacy: count·ρ-zCDP, and Gaussian DP of 11/7 of that g; each draw is an exponential mechanism of range 2λΔ, λ
@@ -131,17 +135,16 @@ class Selections(Asking):
             sample: how many rows are counted, drawn uniformly without replacement, once in a run; None counts all.
 
         Returns:
-            For each draw the cell and its sign, 1 or −1.
+            The cell and the sign of each draw.
         """
         if sample is not None and self.neighbours.unit_rows is not None:
             raise InvalidArgument("a sample of rows is no sample of privacy units: leave subsample out")
-        rho, count, cliques = given_share(rho), given_whole("count", count), tuple(cliques)
+        rho, count, cliques = given_share(rho), given_whole("count", count), tuple(map(given_clique, cliques))
         factor = given_whole("factor", factor, _LARGEST_WEIGHT)
         sample = None if sample is None else given_whole("sample", sample)
-        among = "" if sample is None else f" among {sample} rows"
-        question = question_text("sample", (), rho, f"{count} of {len(cliques)} with factor {factor}{among}")
+        question = SignedSelection(count, len(cliques), factor, rho, sample)
 
-        def draw() -> list[Query]:
+        def draw() -> list[SignedQuery]:
             self._progress.stage("sampling", len(cliques))
             parts = []
             for clique in cliques:
@@ -152,23 +155,23 @@ class Selections(Asking):
                 self._progress.advance(1)
             starts = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
             scores = np.concatenate(parts)
-            chosen: list[Query] = []
+            chosen = []
             signed = np.concatenate([scores, -scores])
             for drawn in self._draws(signed, rho, factor * self.neighbours.cell, count):
                 cell, negated = drawn % len(scores), drawn >= len(scores)
                 number = int(np.searchsorted(starts, cell, side="right")) - 1
                 place = int(cell - starts[number])
-                chosen.append((cliques[number], -1 - place if negated else place))
+                chosen.append(SignedQuery((cliques[number], place), -1 if negated else 1))
             return chosen
 
-        found = self._selection(question, rho, count, draw)
-        cells = [(clique_of(family), cell) for family, cell in found]
-        return [((clique, cell), 1) if cell >= 0 else ((clique, -1 - cell), -1) for clique, cell in cells]
+        return cast(list[SignedQuery], self._selection(question, rho, count, draw))
 
-    def _selection(self, question: str, rho: Fraction, count: int, choose: Callable[[], list[Query]]) -> list[Query]:
+    def _selection(
+        self, question: Question, rho: Fraction, count: int, choose: Callable[[], Sequence[Choice]]
+    ) -> list[Choice]:
         """Debit, then the recorded choice, or a new one, recorded before it is returned."""
         answer = self._answer(
-            "selection", [rho] * count, question, lambda: Answer(question, count * rho, selection=tuple(choose()))
+            SELECTION, [rho] * count, question, lambda: Answer(question, count * rho, selection=tuple(choose()))
         )
         assert answer.selection is not None
         return list(answer.selection)

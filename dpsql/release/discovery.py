@@ -33,7 +33,7 @@ from dpsql.engines.duckdb.ticks import edge_texts
 from dpsql.engines.protocol import Engine
 from dpsql.errors import DpsqlError
 from dpsql.privacy.curator import Curator
-from dpsql.release.discovery_plan import DiscoveryPlan, plan_discovery
+from dpsql.release.discovery_plan import QUESTIONS, DiscoveryPlan, plan_discovery
 from dpsql.release.lookup import look_up_discovery
 from dpsql.release.pipeline import Cursors, NothingFound, Run, guarded, produce
 from dpsql.release.request import DiscoveryRequest
@@ -93,7 +93,7 @@ def resolve_discovery(cursor: Cursor, request: DiscoveryRequest) -> Discovery:
     entry = find_release(books, planned.key)
     if entry is None:
         books.check_writable()
-        planned.account.reserve(planned.failure).require(planned.budget, "gaussian")
+        planned.account.reserve(planned.failure).require(planned.budget, QUESTIONS.conversion)
     return Discovery(**vars(planned), entry=entry)
 
 
@@ -103,7 +103,7 @@ def discover(cursors: Cursors, resolved: Discovery, progress: Progress) -> Attri
     Args:
         cursors: opens connections to the instance.
         resolved: by `resolve_discovery`.
-        progress: told of each step; may raise `Interrupted`.
+        progress: notified of each step; may raise `Interrupted`.
 
     Raises:
         InsufficientBudget: less is left than the request costs; nothing was charged.

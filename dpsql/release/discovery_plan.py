@@ -16,10 +16,11 @@ from dpsql.engines.source import Column, Source
 from dpsql.errors import InvalidArgument
 from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import Budget, check_delta
+from dpsql.privacy.distributions import GAUSSIAN
 from dpsql.privacy.pricing import Questions, price
 from dpsql.release.request import DiscoveryRequest
 
-_QUESTIONS: Final = Questions.of("gaussian")
+QUESTIONS: Final = Questions.of(GAUSSIAN)
 _DEFAULT_PART: Final = 10  # of the table's δ, one discovery of values takes a tenth by default
 
 
@@ -63,7 +64,7 @@ class DiscoveryPlan:
     budget: Budget
     failure: float
     domain: ClassVar[Domain] = Domain(())
-    questions: ClassVar[Questions] = _QUESTIONS
+    questions: ClassVar[Questions] = QUESTIONS
 
     @property
     def source(self) -> Source:
@@ -100,9 +101,9 @@ def _cost(request: DiscoveryRequest, account: Account, *, of_values: bool) -> tu
             "\"values\" := […], lower := … and upper := …, or reference := 'table.column'"
         )
     if not of_values:
-        return price(_QUESTIONS, request.epsilon, account.delta if request.delta is None else request.delta), 0.0
+        return price(QUESTIONS, request.epsilon, account.delta if request.delta is None else request.delta), 0.0
     delta = check_delta(account.delta / _DEFAULT_PART if request.delta is None else request.delta)
-    return replace(price(_QUESTIONS, request.epsilon, delta / 2), delta=delta), delta / 2
+    return replace(price(QUESTIONS, request.epsilon, delta / 2), delta=delta), delta / 2
 
 
 def _canonical(request: DiscoveryRequest, facts: DiscoveryFacts, budget: Budget) -> str:

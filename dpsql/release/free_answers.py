@@ -27,6 +27,7 @@ from dpsql.engines.duckdb.frames import Columns
 from dpsql.errors import InvalidArgument
 from dpsql.evaluation.weights import weights_of
 from dpsql.evidence.earlier_releases import consistent
+from dpsql.privacy.distributions import GAUSSIAN, find_noise
 from dpsql.release.answers_frame import answers_frame
 from dpsql.release.intervals import Noisy
 from dpsql.release.query_answers import ResolvedQuery
@@ -57,7 +58,7 @@ def derive(books: Books, resolved: ResolvedQuery) -> Columns:
             "may be spent, or ask about fewer columns (dp_measurements shows what a release measured)"
         )
     values, variance = _combined(known)
-    noise = "gaussian" if all(m.noise == "gaussian" for m in known) else "mixed"
+    noise = GAUSSIAN if all(find_noise(m.noise).is_normal for m in known) else None
     weights, groups = linear.cell_weights(np.arange(len(values)))
 
     def sums(of: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -83,7 +84,7 @@ def _measured(books: Books, resolved: ResolvedQuery, clique: Clique) -> list[Mea
             continue
         for answer in journal.answers(books, entry.key):
             measured = answer.measurement
-            if measured is None or measured.cells is not None or not answer.of_cells:
+            if measured is None or measured.cells is not None or not answer.question.of_cells:
                 continue
             others = set(measured.clique) - set(clique)
             if (

@@ -1,7 +1,8 @@
 r"""Noisy sums, counts and averages with standard errors and 95 % intervals.
 
-    a sum or count   y ± z·σ, with z = 1.96 for Gaussian noise, ln 20/√2 for Laplace noise, √20 for mixtures (Chebyshev)
-    an average s/c   Gaussian: Fieller's interval, all r with (s − r·c)² ≤ z²·(σ_s² − 2r·σ_sc + r²·σ_c²)
+    a sum or count   y ± z·σ, with z = 1.96 for Gaussian noise, ln 20/√2 for Laplace noise (`Distribution.reach`), √20
+                     for sums of several kinds (Chebyshev)
+    an average s/c   normal noise: Fieller's interval, all r with (s − r·c)² ≤ z²·(σ_s² − 2r·σ_sc + r²·σ_c²)
                      else: all r that s and c allow, each within an interval of 97.5 %
 
 An average lies within the bounds of its argument on the declared domain. Where c may be 0, or the interval is as wide
@@ -20,10 +21,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.marginal import Measurement
+from dpsql.privacy.distributions import Distribution, find_noise
 
-REACH: Final = {"gaussian": 1.959963984540054, "laplace": math.log(20) / math.sqrt(2), "mixed": math.sqrt(20)}
-"""So many standard deviations around its mean hold 95 % of a distribution."""
-_EACH_OF_TWO: Final = {"laplace": math.log(40) / math.sqrt(2), "mixed": math.sqrt(40)}  # 97.5 %
+_OUTSIDE: Final = 0.05
+"""How likely the truth is outside an interval."""
 Floats = npt.NDArray[np.float64]
 
 
@@ -34,17 +35,26 @@ class Noisy:
     Attributes:
         values: in steps, shape (groups,).
         stddev: of each, shape (groups,) or ().
-        noise: `gaussian`, `laplace`, or `mixed` for sums of several kinds.
+        noise: None for sums of several kinds.
     """
 
     values: npt.NDArray[Any]
     stddev: Any
-    noise: str
+    noise: Distribution | None
 
     @staticmethod
     def of(measured: Measurement) -> Noisy:
         """What the curator measured."""
-        return Noisy(measured.values, measured.stddev, measured.noise)
+        return Noisy(measured.values, measured.stddev, find_noise(measured.noise))
+
+    @property
+    def is_normal(self) -> bool:
+        """Whether the noise is."""
+        return self.noise is not None and self.noise.is_normal
+
+    def reach(self, failure: float) -> float:
+        """So many standard deviations hold the noise but for that probability; by Chebyshev where it is of no kind."""
+        return 1 / math.sqrt(failure) if self.noise is None else self.noise.reach(failure)
 
 
 @dataclass(frozen=True)
@@ -66,7 +76,7 @@ class Answers:
 
 def reach_of(noisy: Noisy, unit: float) -> Any:
     """Half the 95 % interval of a sum or count; of whole steps with one noise rounded up to whole steps."""
-    steps = REACH[noisy.noise] * np.asarray(noisy.stddev, np.float64)
+    steps = noisy.reach(_OUTSIDE) * np.asarray(noisy.stddev, np.float64)
     whole = np.issubdtype(np.asarray(noisy.values).dtype, np.integer)
     return (np.ceil(steps) if whole else steps) * unit
 
@@ -99,10 +109,10 @@ def ratio(over: Noisy, under: Noisy, unit: float, bounds: tuple[float, float], c
     spread, wide, together = over.stddev * unit, under.stddev, covariance * unit
     with np.errstate(divide="ignore", invalid="ignore"):
         average = total / count
-        if over.noise == under.noise == "gaussian":
-            low, high, unknown = _fieller(total, count, spread, wide, together)
+        if over.is_normal and under.is_normal:
+            low, high, unknown = _fieller(total, count, spread, wide, together, under.reach(_OUTSIDE))
         else:
-            low, high, unknown = _box(total, count, spread, wide, _EACH_OF_TWO.get(over.noise, _EACH_OF_TWO["mixed"]))
+            low, high, unknown = _box(total, count, spread, wide, over.reach(_OUTSIDE / 2))
         variance = spread**2 - 2 * average * together + (average * wide) ** 2
         stderr = np.sqrt(np.maximum(variance, 0)) / np.abs(count)
     least, most = bounds
@@ -118,13 +128,12 @@ def ratio(over: Noisy, under: Noisy, unit: float, bounds: tuple[float, float], c
 
 def least_count(under: Noisy) -> float:
     """The noisy count up to which an average is not known at all."""
-    reach = REACH["gaussian"] if under.noise == "gaussian" else _EACH_OF_TWO.get(under.noise, _EACH_OF_TWO["mixed"])
-    return reach * float(np.max(under.stddev))
+    return under.reach(_OUTSIDE if under.is_normal else _OUTSIDE / 2) * float(np.max(under.stddev))
 
 
-def _fieller(total: Any, count: Any, spread: Any, wide: Any, together: Any) -> tuple[Any, Any, Any]:
+def _fieller(total: Any, count: Any, spread: Any, wide: Any, together: Any, reach: float) -> tuple[Any, Any, Any]:
     """The roots of r²(c² − z²σ_c²) − 2r(sc − z²σ_sc) + s² − z²σ_s², and where there is no interval."""
-    z2 = REACH["gaussian"] ** 2
+    z2 = reach**2
     square = count**2 - z2 * wide**2
     middle = total * count - z2 * together
     half = np.sqrt(np.maximum(middle**2 - square * (total**2 - z2 * spread**2), 0))

@@ -137,7 +137,7 @@ class Run:
         entry: the release, charged.
         curator: which answers within the charge.
         close: to be called when all is counted: gives back what counting holds.
-        progress: told of each step; may raise `Interrupted`.
+        progress: notified of each step; may raise `Interrupted`.
     """
 
     cursor: Cursor
@@ -158,7 +158,7 @@ def produce(work: Work, cursors: Cursors, progress: Progress, entropy: Entropy =
     Args:
         work: the request.
         cursors: opens connections to the instance.
-        progress: told of each step; may raise `Interrupted`.
+        progress: notified of each step; may raise `Interrupted`.
         entropy: of the noise; tests inject one.
 
     Raises:

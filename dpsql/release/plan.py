@@ -20,7 +20,7 @@ from dpsql.core.workload import Workload
 from dpsql.engines.source import Source
 from dpsql.errors import InvalidArgument
 from dpsql.mechanisms.auto import Facts, choose
-from dpsql.mechanisms.base import Mechanism, PlannedMeasurement, explicit_options, name_of
+from dpsql.mechanisms.base import Mechanism, PlannedMeasurement, Remark, explicit_options, name_of
 from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import Budget
 from dpsql.privacy.noise import check_scale
@@ -98,8 +98,8 @@ class Plan:
         """What the ledger calls it."""
         return name_of(self.mechanism)
 
-    def measurements(self, rows: float) -> Sequence[PlannedMeasurement]:
-        """The questions that the mechanism would ask of about so many rows."""
+    def questions_of(self, rows: float) -> Sequence[PlannedMeasurement | Remark]:
+        """The questions that the mechanism would ask of about so many rows, and what it says beside them."""
         neighbours = self.account.neighbours
         return self.mechanism.plan(self.domain, self.workload, neighbours, self.budget.rho, rows)
 
@@ -149,8 +149,8 @@ def check_not_drowned(plan: Plan, rows: int) -> None:
     Raises:
         InvalidArgument: the least noise of a count is larger than the table.
     """
-    planned = plan.measurements(max(1, rows))
-    least = min((m.stddev for m in planned if m.stddev), default=0.0)
+    stddevs = (m.stddev for m in plan.questions_of(max(1, rows)) if isinstance(m, PlannedMeasurement))
+    least = min((stddev for stddev in stddevs if stddev), default=0.0)
     if least > rows > 0:
         raise InvalidArgument(
             f"epsilon is {plan.request.epsilon:g}, too small for the {rows} rows of {plan.source.name!r}: the "

@@ -13,8 +13,8 @@ from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.evaluation.evaluated import Evaluated
 from dpsql.evaluation.weights import weights_of
 from dpsql.language.query import Aggregate
-from dpsql.mechanisms.base import PlannedMeasurement
-from dpsql.privacy.linear import linear_scales, linear_variances
+from dpsql.mechanisms.base import PlannedMeasurement, Remark
+from dpsql.privacy.linear import linear_stddevs
 from dpsql.release.intervals import Noisy, least_count, ratio, reach_of
 from dpsql.release.plan import Plan, check_drawable, plan_table
 from dpsql.release.query_plan import QueryPlan, check_noise, plan_query
@@ -31,18 +31,21 @@ class Preview:
     Attributes:
         plan: of the table.
         measurements: the questions that the mechanism would ask.
+        remarks: what it says beside them.
         rows: the number of rows assumed for it.
     """
 
     plan: Plan
     measurements: Sequence[PlannedMeasurement]
+    remarks: Sequence[Remark]
     rows: float
 
     @property
     def overall(self) -> float | None:
         """The mean of the predicted L1 errors of the workload's marginals; None where none is predicted."""
         wanted = set(self.plan.workload.needed)
-        known = {m.clique: m.predicted for m in self.measurements if m.predicted is not None and m.clique in wanted}
+        whole = [m for m in self.measurements if m.open is None and m.clique in wanted]
+        known = {m.clique: m.predicted for m in whole if m.predicted is not None}
         return sum(known.values()) / len(known) if known else None
 
 
@@ -52,15 +55,17 @@ def preview(plan: Plan, rows: float) -> Preview:
     Raises:
         DpsqlError: it is not what would be charged, because the mechanism's ρ are no numbers or more than the charge.
     """
-    planned = plan.measurements(rows)
-    costs = [measurement.rho for measurement in planned]
+    planned = plan.questions_of(rows)
+    remarks = [one for one in planned if isinstance(one, Remark)]
+    measurements = [one for one in planned if not isinstance(one, Remark)]
+    costs = [measurement.rho for measurement in measurements]
     plain = all(type(cost) in (int, float) and 0 <= cost < math.inf for cost in costs)
     if not plain or sum(costs) > float(plan.budget.rho) * (1 + 1e-6):
         raise DpsqlError(
             f"mechanism {plan.label!r} plans questions that are not within its charge of rho = "
             f"{float(plan.budget.rho):.6g}: its plan(…) must say what its run(…) asks"
         )
-    return Preview(plan, planned, rows)
+    return Preview(plan, measurements, remarks, rows)
 
 
 def least_epsilon_of_table(plan: Plan, max_error: float, rows: float) -> float:
@@ -114,16 +119,13 @@ def plan_answers(plan: QueryPlan, evaluated: Evaluated, assume_rows: int) -> lis
         assume_rows: about how many rows the table has, spread evenly over the groups: averages depend on that.
     """
     linear, query = evaluated.linear, plan.query
-    neighbours, laplace = plan.account.neighbours, plan.request.mechanism == "laplace"
-    if laplace:
-        spread = [math.sqrt(2) * float(b) for b in linear_scales(linear, plan.budget.rho, neighbours)]
-    else:
-        spread = [math.sqrt(v) for v in linear_variances(linear, plan.budget.rho, neighbours)]
+    noise = plan.request.noise
+    spread = linear_stddevs(linear, plan.budget.rho, plan.account.neighbours, noise)
     _, made_of = weights_of(query.aggregates)
     groups = max(int(alive.sum()) for alive in evaluated.present)  # of the finest grouping set
     planned = []
     for aggregate, parts in zip(query.aggregates, made_of, strict=True):
-        known = [Noisy(np.zeros(1, np.int64), spread[part], plan.request.mechanism) for part in parts]
+        known = [Noisy(np.zeros(1, np.int64), spread[part], noise) for part in parts]
         unit, text = float(evaluated.units[parts[0]]), _text_of(aggregate)
         if aggregate.kind == "avg":
             rows = max(1, round(assume_rows / max(1, groups)))

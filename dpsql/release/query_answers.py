@@ -15,7 +15,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final, cast
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from dpsql.books import publication
 from dpsql.books.releases import Entry, find_release
 from dpsql.books.store import Books
 from dpsql.core.domain import Domain
-from dpsql.core.marginal import NoiseName
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.frames import length
 from dpsql.engines.protocol import Engine
@@ -35,11 +34,19 @@ from dpsql.evaluation.lookups import Loaded
 from dpsql.evaluation.result import Result
 from dpsql.evaluation.sandbox import one_scratch
 from dpsql.language.query import Query
+from dpsql.privacy.distributions import GAUSSIAN
 from dpsql.release.answers_frame import all_groups, answers_frame, as_text
 from dpsql.release.intervals import Noisy
 from dpsql.release.lookup import look_up_again, look_up_query
 from dpsql.release.pipeline import Run
-from dpsql.release.query_plan import QueryPlan, canonical_query, check_mechanism, check_noise, plan_query
+from dpsql.release.query_plan import (
+    QueryPlan,
+    canonical_query,
+    check_mechanism,
+    check_noise,
+    plan_query,
+    questions_of,
+)
 from dpsql.release.request import QueryRequest, check_name
 from dpsql.runtime.process_settings import deep_recursion
 
@@ -98,10 +105,10 @@ class ResolvedQuery(QueryPlan):
 
     def make(self, run: Run) -> Entry:
         """See `Work.make`: one question to the curator, all weights in all groups at once."""
-        curator, noise = run.curator, cast(NoiseName, self.request.mechanism)
+        curator = run.curator
         pure = curator.remaining_pure
-        rho = curator.remaining if pure is None else min(curator.remaining, pure**2 / 2)
-        measured = curator.measure_linear(self.evaluated.linear, rho, noise)
+        rho = curator.remaining if pure is None else min(curator.remaining, self.request.noise.rho(pure))
+        measured = curator.measure_linear(self.evaluated.linear, rho, self.request.noise)
         run.close()
         frame = answers_frame(self, [Noisy.of(m) for m in measured])
         report = {"groups": length(frame), "stddev": [m.stddev for m in measured]}
@@ -131,7 +138,7 @@ def resolve_query(cursor: Cursor, request: QueryRequest, *, to_charge: bool = Tr
     if entry is None and not planned.is_free:
         planned.account.check_kind(planned.budget)
         if to_charge:
-            planned.account.require(planned.budget, "gaussian" if request.mechanism == "gaussian" else None)
+            planned.account.require(planned.budget, questions_of(request).conversion)
     return ResolvedQuery(**vars(planned), evaluated=evaluated, result=result, entry=entry)
 
 
@@ -146,7 +153,7 @@ def _try_out(query: Query, evaluated: Evaluated, result: Result) -> None:
             "leave them out, and say them around dp_query(…)"
         )
     zeros = np.zeros(sum(evaluated.linear.groups), np.int64)
-    silent = [Noisy(zeros, 1.0, "gaussian") for _ in range(evaluated.linear.aggregates)]
+    silent = [Noisy(zeros, 1.0, GAUSSIAN) for _ in range(evaluated.linear.aggregates)]
     result.rows(
         as_text(result, all_groups(query, evaluated, silent, {}, np.concatenate(evaluated.present))), non_negative=False
     )

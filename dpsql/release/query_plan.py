@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
 
 from dpsql.core.domain import Domain
 from dpsql.core.linear_query import LinearQuery
@@ -21,12 +19,11 @@ from dpsql.language.expressions import sql_of
 from dpsql.language.query import Query
 from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import Budget
-from dpsql.privacy.linear import linear_scales, linear_variances
+from dpsql.privacy.distributions import noise_names
+from dpsql.privacy.linear import linear_stddevs
 from dpsql.privacy.noise import check_scale
 from dpsql.privacy.pricing import Part, Questions, price
 from dpsql.release.request import QueryRequest, asked_delta
-
-_MECHANISMS: Final = ("gaussian", "laplace")
 
 
 @dataclass(frozen=True)
@@ -94,7 +91,7 @@ class QueryPlan:
     @property
     def questions(self) -> Questions:
         """What it asks the curator."""
-        return _questions(self.request)
+        return questions_of(self.request)
 
     @property
     def is_free(self) -> bool:
@@ -108,10 +105,9 @@ def check_mechanism(request: QueryRequest) -> None:
     Raises:
         InvalidArgument: it is another word.
     """
-    if request.mechanism not in _MECHANISMS:
-        raise InvalidArgument(
-            f"mechanism is {request.mechanism!r}: a query takes {' or '.join(map(repr, _MECHANISMS))} noise"
-        )
+    if request.mechanism not in noise_names():
+        known = " or ".join(map(repr, noise_names()))
+        raise InvalidArgument(f"mechanism is {request.mechanism!r}: a query takes {known} noise")
 
 
 def delta_of(request: QueryRequest, account: Account) -> float:
@@ -131,26 +127,21 @@ def plan_query(request: QueryRequest, facts: QueryFacts) -> QueryPlan:
     """
     delta = delta_of(request, facts.account)
     free = Budget(0.0, delta, Fraction(0), Fraction(0))
-    budget = free if request.epsilon == 0 else price(_questions(request), request.epsilon, delta)
+    budget = free if request.epsilon == 0 else price(questions_of(request), request.epsilon, delta)
     canonical = canonical_query(request, facts, budget)
     return QueryPlan(request, facts, hashlib.sha256(canonical.encode()).hexdigest(), canonical, budget)
 
 
-def _questions(request: QueryRequest) -> Questions:
-    """All of ρ goes to one question with Gaussian noise, or all of ε to one with Laplace noise."""
-    if request.mechanism == "gaussian":
-        return Questions.of("gaussian")
-    return Questions.pure(Part("laplace", 1, Fraction(1)))
+def questions_of(request: QueryRequest) -> Questions:
+    """All of ρ goes to one question, or all of ε where the noise proves a pure ε."""
+    noise = request.noise
+    return Questions.pure(Part(noise, 1, Fraction(1))) if noise.pure else Questions.of(noise)
 
 
 def check_noise(plan: QueryPlan, linear: LinearQuery) -> None:
     """Refuse noise that is too wide to be drawn, or to be added to sums in 64 bits."""
-    neighbours = plan.account.neighbours
-    if plan.request.mechanism == "laplace":
-        scales = [float(scale) for scale in linear_scales(linear, plan.budget.rho, neighbours)]
-    else:
-        scales = [math.sqrt(variance) for variance in linear_variances(linear, plan.budget.rho, neighbours)]
-    check_scale(max(scales, default=0.0))
+    stddevs = linear_stddevs(linear, plan.budget.rho, plan.account.neighbours, plan.request.noise)
+    check_scale(max(stddevs, default=0.0))
 
 
 def canonical_query(request: QueryRequest, facts: QueryFacts, budget: Budget) -> str:

@@ -10,6 +10,7 @@ from dpsql.errors import InvalidArgument
 from dpsql.mechanisms.auto import AUTO
 from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import check_delta, check_epsilon
+from dpsql.privacy.distributions import GAUSSIAN, Distribution, find_noise
 
 DEFAULT_MECHANISM: Final = AUTO
 LONGEST_NAME: Final = 1000
@@ -59,7 +60,7 @@ class QueryRequest:
         sql: the query.
         epsilon: what the answers may cost; 0 for what earlier releases tell already.
         delta: None for the table's; not used with Laplace noise.
-        mechanism: `gaussian` or `laplace`.
+        mechanism: the name of the noise.
         non_negative: whether counts below 0 are shown as 0.
         release: a name that tells equal requests apart.
         search_path: the caller's, for bare names.
@@ -68,10 +69,15 @@ class QueryRequest:
     sql: str
     epsilon: float
     delta: float | None = None
-    mechanism: str = "gaussian"
+    mechanism: str = GAUSSIAN.name
     non_negative: bool = False
     release: str = ""
     search_path: str = ""
+
+    @property
+    def noise(self) -> Distribution:
+        """The noise, of a request whose mechanism is one."""
+        return find_noise(self.mechanism)
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ def mutual_information(codes: Codes, weights: Floats, sizes: Sequence[int], prog
         codes: shape (rows, columns); the heaviest 50,000 rows are looked at.
         weights: of the rows; their sum is n.
         sizes: of the columns' domains.
-        progress: told of each column.
+        progress: notified of each column.
     """
     if len(codes) > _MOST_ROWS:
         kept = np.sort(np.argsort(-weights, kind="stable")[:_MOST_ROWS])

@@ -70,7 +70,7 @@ def measure(folder: Path, events: int, most_verified: int) -> list[str]:
 
 def charge(db: dpsql.Database, catalog: str, number: int) -> tuple[float, float]:
     """Wall and CPU seconds of one charge."""
-    budget = make_budget(0.01, 1e-6, "gaussian")
+    budget = make_budget(0.01, 1e-6, "gdp")
     with db.instance.cursor() as cursor:
         books = Books(cursor, catalog)
         since = accounts.account_now(books, "t").since

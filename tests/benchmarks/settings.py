@@ -85,7 +85,7 @@ def changed(pull: float = 1.0, first: float = 1.0, drowned: float | None = None)
 
 def errors(domain, codes: np.ndarray, cliques, workload, epsilon: float, seed: int) -> tuple[float, float]:
     """Max and L1 of one fitted model."""
-    budget = make_budget(epsilon, 1 / len(codes) ** 2, "gaussian")
+    budget = make_budget(epsilon, 1 / len(codes) ** 2, "gdp")
     counter = Rows(domain, codes)
     curator = Curator(
         counter,

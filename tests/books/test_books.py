@@ -212,7 +212,7 @@ def test_what_was_told_is_not_measured_again(bank):
         db.sql(
             "UPDATE dpsql.release SET state = 'reserved', told = NULL; DELETE FROM dpsql.answer; DELETE FROM dpsql.cell"
         )
-        with pytest.raises(duckdb.Error, match="was told already"):
+        with pytest.raises(duckdb.Error, match="was published already"):
             ask(db, "one")
 
 
@@ -398,19 +398,19 @@ def test_answers_that_were_changed_are_found(bank, capsys, how):
     with duckdb.connect(str(bank)) as con:
         con.execute(CHANGED[how])
     assert main(["ledger", "verify", str(bank)]) == 1
-    assert "are not those that were told" in capsys.readouterr().err
+    assert "are not those that were published" in capsys.readouterr().err
     assert main(["ledger", "accept", str(bank), "--reason", "looked at"]) == 0
     assert main(["ledger", "verify", str(bank)]) == 0
 
 
 RECORDS = {
-    "a release lost": ("DELETE FROM dpsql.release WHERE number = 2", "release 2, which was told, is lost"),
+    "a release lost": ("DELETE FROM dpsql.release WHERE number = 2", "release 2, which was published, is lost"),
     "all releases lost": ("DROP TABLE dpsql.release", "cannot be read|missing or was changed"),
     "all answers lost": ("DROP TABLE dpsql.answer", "cannot be read|missing or was changed"),
     "the guarantee": ("UPDATE dpsql.release SET guarantee = '(0.0001, 0)-DP'", "record of release 2 is not what was"),
     "the request": ("UPDATE dpsql.release SET request = replace(request, '0.3', '0.1')", "is not what was charged"),
     "the cap": ("UPDATE dpsql.release SET unit_rows = 1", "is not what was charged"),
-    "its state": ("UPDATE dpsql.release SET state = 'failed'", "which was told, is lost"),
+    "its state": ("UPDATE dpsql.release SET state = 'failed'", "which was published, is lost"),
     "its report": ("UPDATE dpsql.release SET report = '{}'", "rows or the report of release 2 are not those"),
     "a stored answer": ("UPDATE dpsql.release_2 SET a0 = a0 + 1", "rows or the report of release 2 are not those"),
     "stored answers lost": ("DROP TABLE dpsql.release_2", "release 2 cannot be read"),
@@ -576,7 +576,7 @@ db.sql("""
         ask(db, "one")
     shutil.copy(copy, path)
     assert main(["ledger", "accept", str(path), "--reason", "copy of Monday"]) == 0
-    with dpsql.connect(path) as db, pytest.raises(duckdb.Error, match="it may have been told before"):
+    with dpsql.connect(path) as db, pytest.raises(duckdb.Error, match="it may have been published before"):
         ask(db, "one")
 
 

@@ -200,7 +200,7 @@ def test_what_was_told_is_not_measured_again_without_a_word_of_the_register(db):
     ask(db, "one")
     db.sql("UPDATE dpsql.release SET state = 'reserved', told = NULL; DELETE FROM dpsql.answer; DELETE FROM dpsql.cell")
     db.sql("DELETE FROM dpsql.request")
-    with pytest.raises(duckdb.Error, match="was told already"):
+    with pytest.raises(duckdb.Error, match="was published already"):
         ask(db, "one")
 
 

@@ -30,7 +30,7 @@ from dpsql.engines.duckdb import engine
 from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.engines.duckdb.units import Bound
 from dpsql.mechanisms.base import registered
-from dpsql.privacy import asking, linear
+from dpsql.privacy import asking, distributions, linear
 from dpsql.privacy.curator import Curator
 from dpsql.runtime.progress import Quiet
 
@@ -214,13 +214,14 @@ def found(monkeypatch) -> Found:
     known = Found([])
 
     def silently(name, quiet):
-        loud = getattr(asking, name)
+        holder = asking if hasattr(asking, name) else distributions
+        loud = getattr(holder, name)
 
         def draw(given, *arguments):
             silent = any(isinstance(argument, Silent) for argument in arguments)
             return quiet(given, *arguments) if silent else loud(given, *arguments)
 
-        monkeypatch.setattr(asking, name, draw)
+        monkeypatch.setattr(holder, name, draw)
 
     def choose(scores, rate, count, entropy, *_):
         entropy.scores.append((scores.astype(float), rate))

@@ -15,11 +15,13 @@ import numpy as np
 import pytest
 
 import dpsql
+from dpsql.core.threshold import Threshold
 from dpsql.errors import DpsqlError, InsufficientBudget, InvalidArgument
 from dpsql.mechanisms import base
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, register
-from dpsql.models.weighted_rows import SupportModel
+from dpsql.models.weighted_rows import WeightedRows
 from dpsql.privacy.accounting import OTHER_PRICE, Budget, gaussian_gdp, units, zcdp_rho
+from dpsql.privacy.distributions import GAUSSIAN
 
 DELTA = 1e-6
 SHARE = Fraction(1, 10_000)
@@ -47,7 +49,7 @@ class Planted(Mechanism):
     def run(self, curator, workload, rho, seed, progress):
         self.seen.append(type(self).ask(curator, rho))
         codes = np.zeros((1, len(curator.domain)), np.int64)
-        return Outcome(SupportModel(curator.domain, codes, np.ones(1), 8.0), {})
+        return Outcome(WeightedRows(curator.domain, codes, np.ones(1), 8.0), {})
 
 
 @pytest.fixture
@@ -198,6 +200,14 @@ class Word(str):
         return hash("gaussian")
 
 
+class Cheap(type(GAUSSIAN)):
+    """Gaussian noise that costs nothing, and that proves a pure ε."""
+
+    __slots__ = ()
+    gdp = Fraction(0)
+    span = 1
+
+
 DECLARATIONS = {
     "nothing": lambda self, *arguments: None,
     "a budget": lie(1.0, DELTA, 0, 0),
@@ -206,7 +216,9 @@ DECLARATIONS = {
     "kinds in a list": declared(kinds=["gaussian"]),
     "an unknown kind": declared(kinds=("exact",)),
     "a kind that equals every other": declared(kinds=(Word("exact"),)),
-    "the Gaussian conversion for selections": declared(kinds=("gaussian", "selection"), conversion="gaussian"),
+    "a kind of its own making": declared(kinds=(Cheap(),)),
+    "a part of a kind of its own making": parts((Cheap(), 1, Fraction(1))),
+    "the Gaussian conversion for selections": declared(kinds=("gaussian", "selection"), conversion="gdp"),
     "an unknown conversion": declared(conversion="free"),
     "parts that are none": declared(parts=((1, 2, 3),)),
     "parts of other kinds": declared(parts=parts(("laplace", 1, Fraction(1)))(None, 0, 0, 0).parts)
@@ -313,7 +325,27 @@ def crafted_query(curator, rho):
     return curator.measure_linear(LinearQuery(curator.domain, (part,), moments={0: Moment("a", 1.0, 0, 1, 1000)}), rho)
 
 
+class Silent(type(GAUSSIAN)):
+    """Gaussian noise in its own opinion, of which there is none."""
+
+    def draw(self, scale, count, entropy):
+        return np.zeros(count, np.int64)
+
+    def __eq__(self, other):
+        return True
+
+    def __hash__(self):
+        return hash(GAUSSIAN)
+
+
 ONLY_GAUSSIAN = {
+    "noise of its own making": lambda curator, rho: curator.measure([(("a",), rho / 2)], Silent()),
+    "noise of its own making on cells": lambda curator, rho: curator.measure_cells([(("a",), 0)], rho / 2, Silent()),
+    "cells of columns that are none": lambda curator, rho: curator.measure_cells([((1,), 0)], rho / 2),
+    "a marginal of columns that are none": lambda curator, rho: curator.measure([((b"a",), rho / 2)]),
+    "another instance of a noise": lambda curator, rho: curator.measure([(("a",), rho / 2)], type(GAUSSIAN)()),
+    "a change of the noise": lambda curator, rho: object.__setattr__(GAUSSIAN, "draw", Silent().draw),
+    "a change of its price": lambda curator, rho: setattr(GAUSSIAN, "gdp", Fraction(0)),
     "exact counts": lambda curator, rho: curator.measure([(("a",), rho / 2)], "none"),
     "exact cells": lambda curator, rho: curator.measure_cells([(("a",), 0)], rho / 2, "none"),
     "Laplace noise": lambda curator, rho: curator.measure([(("a",), rho / 2)], "laplace"),
@@ -379,6 +411,28 @@ def test_a_mechanism_that_asks_otherwise_is_stopped_before_it_sees_anything(shar
     cost = zcdp_rho(1.0, DELTA) if selects else gaussian_gdp(1.0, DELTA)
     dear = cost * OTHER_PRICE if selects else cost
     assert charged(shared) == (rho + units(cost), gdp + units(dear), answers)
+
+
+class Turning(Threshold):
+    """Thresholds of other columns each time that they are asked for."""
+
+    def __init__(self):
+        object.__setattr__(self, "turns", iter(range(10**6)))
+        object.__setattr__(self, "least", 1)
+
+    @property
+    def clique(self):
+        return (("a",), ("v",))[next(self.turns) % 2]
+
+    __hash__ = object.__hash__
+
+
+def test_what_is_counted_is_what_is_recorded(table, plant):
+    """Columns that change while they are asked about: they are copied before anything is made of them."""
+    planted = plant(ask=staticmethod(lambda curator, rho: curator.measure_cells([(Turning(), 0)], rho)[0].clique))
+    synthesize(table)
+    (found,) = table.sql("SELECT question, columns FROM dpsql.answer").fetchall()
+    assert tuple(json.loads(found[0])["clique"]) == tuple(found[1]) == planted.seen[0]
 
 
 def test_a_models_answers_see_no_count(table, plant):

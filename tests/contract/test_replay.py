@@ -177,7 +177,7 @@ class Closed(Recording):
     """Holds another run's answers, and refuses new ones."""
 
     def append(self, answers):
-        raise Touched([answer.question for answer in answers])
+        raise Touched([answer.question.text for answer in answers])
 
 
 @cache

@@ -98,7 +98,7 @@ def test_rap_takes_thresholds_and_marginals_together(db, relaxation, near):
 def test_a_threshold_is_the_same_as_its_conditions(db, monkeypatch):
     """For all t ≤ k ≤ 4, without noise: at_least(t, …) of a workload, a sum of conditions, and for t = 1 their OR."""
     for kind in ("gaussian", "laplace"):
-        monkeypatch.setattr(f"dpsql.privacy.asking.discrete_{kind}", lambda v, n, e=None: np.zeros(n, np.int64))
+        monkeypatch.setattr(f"dpsql.privacy.distributions.discrete_{kind}", lambda v, n, e=None: np.zeros(n, np.int64))
     db.sql(
         "CREATE TABLE t AS SELECT i % 3 AS a, i * i % 2 AS b, i // 7 % 3 AS c, i * 5 % 4 % 2 AS d FROM range(500) r(i)"
     )

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.formula import COLUMN
-from dpsql.core.marginal import Measurement
 from dpsql.engines.duckdb.catalog import find_source
 from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.engines.duckdb.declare import declare_bins
 from dpsql.errors import DomainTooLarge
 from dpsql.evaluation.moments import Branch, moments_of
 from dpsql.fitting.relaxation import Blocks, RelaxedTable
+from dpsql.fitting.target import Target
 from dpsql.fitting.tile_program import TileProgram, device_grid  # the compiled query itself
 from dpsql.fitting.tiles import layout_of
 
@@ -134,7 +134,7 @@ def test_the_compiled_answers_equal_numpy(seed):
     for clique in cliques:
         values = generator.integers(0, 50, size=domain.size(clique))
         variance = int(generator.integers(1, 9))
-        measured.append(Measurement(clique, domain.shape(clique), values, variance, "gaussian", 1))
+        measured.append(Target(clique, domain.shape(clique), values, variance))
         expected += float(((table.project(clique) - values / 100) ** 2).sum()) / 2 * 100**2 / variance
     layout = layout_of(blocks, measured, 100.0, 1.0)
     program = TileProgram(blocks.sizes, 8, tuple(layout), "softmax", "float32", device_grid(8))

@@ -19,7 +19,7 @@ REFUSED = {
 @pytest.fixture
 def silent(monkeypatch):
     for kind in ("gaussian", "laplace"):
-        monkeypatch.setattr(f"dpsql.privacy.asking.discrete_{kind}", lambda v, n, e=None: np.zeros(n, np.int64))
+        monkeypatch.setattr(f"dpsql.privacy.distributions.discrete_{kind}", lambda v, n, e=None: np.zeros(n, np.int64))
 
 
 def prepare(db, kind: str = "BIGINT") -> None:

@@ -145,7 +145,7 @@ def answers(db, release: str, *, marginals: bool) -> list:
 @pytest.fixture
 def silent(monkeypatch):
     for kind in ("gaussian", "laplace"):
-        monkeypatch.setattr(f"dpsql.privacy.asking.discrete_{kind}", lambda v, n, e=None: np.zeros(n, np.int64))
+        monkeypatch.setattr(f"dpsql.privacy.distributions.discrete_{kind}", lambda v, n, e=None: np.zeros(n, np.int64))
 
 
 def tried(db, name: str) -> list[tuple[str, str]]:

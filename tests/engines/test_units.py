@@ -40,7 +40,7 @@ def protect(db, rows: int) -> None:
 def silent(monkeypatch):
     """No noise."""
     for kind in ("gaussian", "laplace"):
-        monkeypatch.setattr(f"dpsql.privacy.asking.discrete_{kind}", lambda v, n, e=None: np.zeros(n, np.int64))
+        monkeypatch.setattr(f"dpsql.privacy.distributions.discrete_{kind}", lambda v, n, e=None: np.zeros(n, np.int64))
 
 
 ASKED = [
@@ -106,8 +106,8 @@ def test_the_choice_survives_a_kill(tmp_path):
     call = "FROM dp_synthesize('visits', epsilon := 500, mechanism := 'direct', workload := 'all 2-way')"
     script = f"""
 import os, signal, dpsql, numpy as np
-from dpsql.privacy import asking
-asking.discrete_gaussian = lambda v, n, e=None: np.zeros(n, np.int64)
+from dpsql.privacy import distributions
+distributions.discrete_gaussian = lambda v, n, e=None: np.zeros(n, np.int64)
 from dpsql.privacy.curator import Curator
 measure = Curator.measure
 def once(self, requests, noise="gaussian"):

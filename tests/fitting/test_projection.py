@@ -6,20 +6,19 @@ import itertools
 import os
 import subprocess
 import sys
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dpsql.core.domain import Attribute, Domain
-from dpsql.core.marginal import Measurement
 from dpsql.errors import DpsqlError
 from dpsql.fitting.cells import draw_rows, fit_cells, random_start, sparsemax
 from dpsql.fitting.projection import fit_marginals
 from dpsql.fitting.relaxation import Blocks, RelaxedTable, simplex_projection
 from dpsql.fitting.rounding import round_table
 from dpsql.fitting.settings import Settings, best_total
+from dpsql.fitting.target import Target
 from dpsql.runtime.progress import Quiet
 
 SIZES = (2, 3, 4, 5)
@@ -48,13 +47,13 @@ def counts(rows: np.ndarray, clique) -> np.ndarray:
     return np.bincount(packed, minlength=DOMAIN.size(clique))
 
 
-def measured(stddev: float, seed: int = 1) -> list[Measurement]:
+def measured(stddev: float, seed: int = 1) -> list[Target]:
     generator = np.random.default_rng(seed)
     found = []
     for clique in CLIQUES:
         values = counts(TABLE, clique) + np.rint(generator.normal(size=DOMAIN.size(clique)) * stddev).astype(int)
-        variance = Fraction(stddev) ** 2
-        found.append(Measurement(clique, DOMAIN.shape(clique), values, variance, "gaussian", 1 / (2 * variance)))
+        shape, variance = DOMAIN.shape(clique), stddev**2
+        found.append(Target(clique, shape, values.astype(float), variance, 1 / (2 * variance)))
     return found
 
 
@@ -116,10 +115,10 @@ def test_swaps_bring_the_rows_nearer_to_the_model(fit):
 
 
 def test_the_total_weighs_marginals_by_their_variance():
-    good = Measurement((), (), np.array([1000]), Fraction(1), "gaussian", Fraction(1, 2))
-    bad = Measurement(("c0",), (2,), np.array([0, 0]), Fraction(10**6), "gaussian", Fraction(1, 2))
+    good = Target((), (), np.array([1000.0]), 1.0)
+    bad = Target(("c0",), (2,), np.array([0.0, 0.0]), 1e6)
     assert best_total([good, bad]) == pytest.approx(1000, abs=0.01)
-    public = Measurement((), (), np.array([77]), Fraction(0), "none", Fraction(0))
+    public = Target((), (), np.array([77.0]), 0.0)
     assert best_total([bad, public, good]) == 77
     assert best_total([bad]) == 1.0
 

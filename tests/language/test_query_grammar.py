@@ -18,6 +18,7 @@ from dpsql.books.publication import typed_answers
 from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.engines.duckdb.frames import shown_as
 from dpsql.errors import DpsqlError
+from dpsql.privacy.distributions import GAUSSIAN
 from dpsql.privacy.linear import exact_answers
 from dpsql.release.answers_frame import answers_frame
 from dpsql.release.intervals import Noisy
@@ -122,7 +123,7 @@ def without_noise(db, sql: str) -> list[tuple]:
         linear = resolved.evaluated.linear
         needed = type(linear.domain)(tuple(a for a in linear.domain if a.name in linear.clique))
         exact = exact_answers(DuckDBCounter(cursor, resolved.source, needed, once=True), linear)
-        noisy = [Noisy(np.concatenate([part[a] for part in exact]), 0.0, "gaussian") for a in range(linear.aggregates)]
+        noisy = [Noisy(np.concatenate([part[a] for part in exact]), 0.0, GAUSSIAN) for a in range(linear.aggregates)]
         frame = answers_frame(resolved, noisy)
         stored = typed_answers(resolved.result.stored).from_("found").subquery("stored")
         with shown_as(cursor, "found", frame):

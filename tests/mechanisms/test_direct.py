@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dpsql.core.domain import Attribute, Domain
-from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
 from dpsql.errors import InvalidArgument
 from dpsql.fitting.consistency import best_strategy, least_squares, subsets
+from dpsql.fitting.target import Target
 from dpsql.mechanisms.base import make
 
 
@@ -39,8 +39,8 @@ def query_matrix(domain: Domain, clique) -> np.ndarray:
     return matrix
 
 
-def measurement(domain, clique, values, variance) -> Measurement:
-    return Measurement(clique, domain.shape(clique), values, Fraction(variance), "gaussian", Fraction(1))
+def measurement(domain, clique, values, variance) -> Target:
+    return Target(clique, domain.shape(clique), values.astype(float), float(variance), 1.0)
 
 
 @settings(max_examples=40, deadline=None)

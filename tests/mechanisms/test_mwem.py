@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dpsql.core.domain import Attribute, Domain
-from dpsql.core.marginal import Marginal, Measurement
+from dpsql.core.marginal import Marginal
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.fitting.multiplicative import Factored, Weighted, absorb
+from dpsql.fitting.target import Target
 from dpsql.mechanisms.base import make
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.pricing import price
@@ -185,7 +186,7 @@ def test_the_output_is_the_average_before_the_last_update():
     measured = [a.measurement for a in journal.answers if a.measurement is not None and a.measurement.cells]
     iterates = [Factored.uniform(domain)]
     for answer in measured:
-        iterates.append(absorb(iterates[-1], [answer], 300.0, 1, Quiet()))
+        iterates.append(absorb(iterates[-1], [Target.of(answer)], 300.0, 1, Quiet()))
     assert len(iterates) == 4
     for clique in workload.cliques:
         expected = np.mean([h.project(clique) for h in iterates[:3]], axis=0)
@@ -306,7 +307,7 @@ def test_rounds_from_sql_are_a_number_or_auto(people):
 
 def test_measurement_of_a_marginal_moves_all_of_its_cells():
     domain = cube(2)
-    measured = Measurement(domain.names, (2, 2), np.array([70, 10, 10, 10]), Fraction(1), "none", Fraction(1))
+    measured = Target(domain.names, (2, 2), np.array([70.0, 10, 10, 10]), 1.0)
     near = absorb(Factored.uniform(domain), [measured], 100.0, 400, Quiet())
     np.testing.assert_allclose(near.project(domain.names), [0.7, 0.1, 0.1, 0.1], atol=1e-3)
 

@@ -12,12 +12,13 @@ import pytest
 
 from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Attribute, Domain
-from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, Interrupted, InvalidArgument
+from dpsql.fitting.target import Target
 from dpsql.mechanisms.base import make
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.distributions import GAUSSIAN
 from dpsql.privacy.pricing import price
 from dpsql.runtime.progress import Quiet
 
@@ -96,7 +97,7 @@ def test_a_column_that_nothing_measures_is_uniform():
     from dpsql.fitting.graphical import fit_graph
 
     domain = domain_of(2, 4)
-    known = Measurement(("c0",), (2,), np.array([30, 10]), Fraction(1), "gaussian", Fraction(1))
+    known = Target(("c0",), (2,), np.array([30.0, 10.0]), 1.0)
     tree = fit_graph(domain, [known], 40.0, 500, Quiet()).tree
     np.testing.assert_allclose(tree.project(("c0", "c1")), np.repeat([0.75, 0.25], 4) / 4, atol=1e-4)
 
@@ -105,7 +106,7 @@ def test_a_column_that_nothing_measures_is_uniform():
 def test_mst_finds_the_true_edges():
     domain, codes = domain_of(4, 4, 4, 4, 4), chain(5000, 5)
     journal = run("mst", codes, domain, Workload((("c0", "c1"),)))[1]
-    chosen = {answer.selection[0][0] for answer in journal.answers if answer.selection}
+    chosen = {answer.selection[0].clique for answer in journal.answers if answer.selection}
     assert chosen == {("c0", "c1"), ("c1", "c2"), ("c2", "c3"), ("c3", "c4")}
 
 
@@ -159,7 +160,7 @@ def test_the_gaussian_conversion_is_for_gaussian_noise_only():
         mechanism = make("pgm", {"selection": selection})
         questions = mechanism.questions(domain, workload, Neighbours.ADD_REMOVE)
         budget = price(questions, 1.0, 1e-9)
-        assert (budget.gdp == budget.rho) == (selection == "workload") == (questions.kinds == ("gaussian",))
+        assert (budget.gdp == budget.rho) == (selection == "workload") == (questions.kinds == (GAUSSIAN,))
 
 
 @needs_mbi
@@ -242,9 +243,7 @@ def test_a_fit_can_be_interrupted_at_once():
 
     domain, codes = domain_of(7, 7, 7, 7), chain(500, 4)
     known = [
-        Measurement(
-            c, domain.shape(c), np.rint(500 * exact(codes, domain, c)).astype(int), Fraction(1), "gaussian", HUGE
-        )
+        Target(c, domain.shape(c), np.rint(500 * exact(codes, domain, c)), 1.0)
         for c in itertools.combinations(domain.names, 2)
     ]
     asked = iter(range(10**9))

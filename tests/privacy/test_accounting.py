@@ -257,7 +257,7 @@ def test_an_account_holds_both_budgets():
     assert (budget.rho, budget.gdp) == (zcdp_rho(1.0, 4.19e-10), gaussian_gdp(1.0, 4.19e-10))
     mixed = make_budget(1.0, 4.19e-10, "tight")
     assert mixed.gdp >= mixed.rho * 11 / 7
-    gaussian = make_budget(1.0, 4.19e-10, "gaussian")
+    gaussian = make_budget(1.0, 4.19e-10, "gdp")
     assert gaussian.gdp == gaussian.rho
 
 
@@ -287,5 +287,5 @@ def test_bad_delta(delta):
 
 
 def test_bad_conversion():
-    with pytest.raises(InvalidArgument, match="'gaussian', 'tight', 'simple'"):
+    with pytest.raises(InvalidArgument, match="'gdp', 'tight', 'simple'"):
         make_budget(1.0, 1e-9, "loose")

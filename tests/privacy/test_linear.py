@@ -19,6 +19,7 @@ from dpsql.core.marginal import Marginal, Measurement, Presence
 from dpsql.core.neighbours import Neighbours
 from dpsql.errors import InsufficientBudget, InvalidArgument
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.distributions import GAUSSIAN
 from dpsql.privacy.noise import discrete_gaussian, discrete_laplace
 from dpsql.release.intervals import Noisy, plain, ratio
 from dpsql.runtime.progress import Quiet
@@ -241,8 +242,8 @@ def test_intervals_of_correlated_sums_and_counts():
     """Of one noisy histogram the sum and the count are made: Fieller with the covariance covers, without it does not."""
     generator, values, rows = np.random.default_rng(3), np.arange(1, 21), np.full(20, 30)
     drawn = rows + np.rint(generator.normal(0, 12.0, (2000, 20)))
-    over = Noisy(drawn @ values, 12 * math.sqrt((values**2).sum()), "gaussian")
-    under = Noisy(drawn.sum(axis=1), 12 * math.sqrt(20), "gaussian")
+    over = Noisy(drawn @ values, 12 * math.sqrt((values**2).sum()), GAUSSIAN)
+    under = Noisy(drawn.sum(axis=1), 12 * math.sqrt(20), GAUSSIAN)
     true = (rows @ values) / rows.sum()
     found = ratio(over, under, 1.0, (0.0, 21.0), covariance=12**2 * values.sum())
     assert 0.93 <= ((found.low <= true) & (true <= found.high)).mean() <= 0.97

@@ -74,9 +74,9 @@ def test_a_resumed_release_spends_what_was_charged(db, monkeypatch):
     charge_only(db, monkeypatch)
     import dpsql.privacy.accounting as accounting
 
-    honest = accounting.CONVERSIONS["gaussian"]
+    honest = accounting.CONVERSIONS["gdp"]
     better = replace(honest, rho=lambda e, d: honest.rho(e, d) * 11 / 10)
-    monkeypatch.setitem(accounting.CONVERSIONS, "gaussian", better)
+    monkeypatch.setitem(accounting.CONVERSIONS, "gdp", better)
     db.synthesize("t", 0.5, **OPTIONS)
     charged = db.sql("SELECT rho FROM dp_releases()").fetchall()[0][0]
     spent = "SELECT sum(rho) FROM (SELECT DISTINCT measurement, 1 / (2 * stddev ** 2) AS rho FROM dp_measurements(2))"

@@ -14,7 +14,7 @@ import dpsql
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.neighbours import Neighbours
 from dpsql.errors import InsufficientBudget
-from dpsql.privacy import asking, discovery
+from dpsql.privacy import discovery, distributions
 from dpsql.privacy.accounting import account_budget, discovery_threshold, gaussian_variance
 from dpsql.privacy.curator import Curator
 from dpsql.runtime.progress import Quiet
@@ -99,7 +99,7 @@ def test_a_table_is_synthesised_after_discovery(db, quick):
 
 def test_values_of_single_units_are_never_told(db, monkeypatch):
     """Even with noise that lifts every count over the threshold; two rows of one unit are one unit."""
-    monkeypatch.setattr(asking, "discrete_gaussian", lambda v, n, e=None: np.full(n, 10**9))
+    monkeypatch.setattr(distributions, "discrete_gaussian", lambda v, n, e=None: np.full(n, 10**9))
     db.sql("CREATE TABLE t AS SELECT 'canary ' || i AS a FROM range(500) r(i)")
     db.sql("INSERT INTO t VALUES ('two'), ('two'), ('Zwei'), ('zwei')")
     db.protect("t", epsilon=3.0, delta=DELTA)
@@ -113,7 +113,7 @@ def test_values_of_single_units_are_never_told(db, monkeypatch):
 
 def test_a_collation_does_not_show_one_persons_spelling(db, monkeypatch):
     """'ALICE' of one person beside 'alice' of two: GROUP BY of a NOCASE column would show either."""
-    monkeypatch.setattr(asking, "discrete_gaussian", lambda v, n, e=None: np.full(n, 10**9))
+    monkeypatch.setattr(distributions, "discrete_gaussian", lambda v, n, e=None: np.full(n, 10**9))
     db.sql("CREATE TABLE t (a VARCHAR COLLATE NOCASE)")
     db.sql("INSERT INTO t VALUES ('ALICE'), ('alice'), ('alice')")
     db.protect("t", epsilon=3.0, delta=DELTA)

@@ -58,8 +58,8 @@ def silent(variance, count, entropy=None):
 @pytest.fixture
 def quiet(declared, monkeypatch):
     """The tables with the noise switched off."""
-    monkeypatch.setattr("dpsql.privacy.asking.discrete_gaussian", silent)
-    monkeypatch.setattr("dpsql.privacy.asking.discrete_laplace", silent)
+    monkeypatch.setattr("dpsql.privacy.distributions.discrete_gaussian", silent)
+    monkeypatch.setattr("dpsql.privacy.distributions.discrete_laplace", silent)
     monkeypatch.setattr(
         "dpsql.release.answers_frame._SILENT", 0.0
     )  # no group of NULL is hidden, because nothing is noise

@@ -27,6 +27,7 @@ from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.mechanisms.base import make, registered
 from dpsql.privacy.accounting import discovery_threshold, gaussian_variance
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.journal import SignedQuery, WholeMarginal
 from dpsql.privacy.pricing import price
 from dpsql.runtime.progress import Quiet
 
@@ -187,11 +188,11 @@ def suspicion(answers, one: Rows, other: Rows) -> float:
     """How much answers look like the other table's: of measurements the log-likelihood ratio, of choices those it changes."""
     total = log_likelihood_ratio(answers, one, other)
     for answer in answers:
-        for family, cell in answer.selection or ():
-            if cell >= 0 or "sample" in answer.question:
-                place = cell if cell >= 0 else -1 - cell
-                a, b = (rows.marginal(clique_of(family)).dense()[place] for rows in (one, other))
-                total += (1 if cell >= 0 else -1) * float(b - a)
+        for choice in answer.selection or ():
+            if not isinstance(choice, WholeMarginal):
+                (family, cell), sign = choice if isinstance(choice, SignedQuery) else (choice, 1)
+                a, b = (rows.marginal(clique_of(family)).dense()[cell] for rows in (one, other))
+                total += sign * float(b - a)
     return total
 
 

@@ -305,7 +305,7 @@ def attack_values(rarely: int) -> Hits:
 
 def at_the_threshold() -> int:
     """So many rows that one more decides, as far as anything does, whether their value is told."""
-    rho = make_budget(5.0, FAILURE / 2, "gaussian").rho
+    rho = make_budget(5.0, FAILURE / 2, "gdp").rho
     return discovery_threshold(gaussian_variance(rho, 1), FAILURE / 2, 1) - 1
 
 

@@ -8,16 +8,16 @@ from fractions import Fraction
 
 import pytest
 
-from dpsql.privacy import asking
+from dpsql.privacy import asking, distributions
 
 
 @contextmanager
 def noise_of(share: float) -> Iterator[None]:
     """Noise of that share of its standard deviation, Gaussian and Laplace."""
-    gaussian, laplace, part = asking.discrete_gaussian, asking.discrete_laplace, Fraction(share)
+    gaussian, laplace, part = distributions.discrete_gaussian, distributions.discrete_laplace, Fraction(share)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(asking, "discrete_gaussian", lambda v, n, e: gaussian(v * part**2, n, e))
-        patch.setattr(asking, "discrete_laplace", lambda scale, n, e: laplace(scale * part, n, e))
+        patch.setattr(distributions, "discrete_gaussian", lambda v, n, e: gaussian(v * part**2, n, e))
+        patch.setattr(distributions, "discrete_laplace", lambda scale, n, e: laplace(scale * part, n, e))
         yield
 
 

@@ -1,4 +1,4 @@
-"""Leaning on a prior: by as much as it is nearer than a fit without it."""
+"""A fit with a public prior: the prior counts by as much as it is nearer than a fit without it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import itertools
 import json
 import math
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from dpsql.core.marginal import Measurement
 from dpsql.evidence.public_prior import split
+from dpsql.fitting.target import Target
 
 COLUMNS = ["workclass", "education-num", "marital-status", "relationship", "race", "sex", "income>50K"]
 CELLS = 100_000
@@ -25,7 +24,7 @@ def correlation(first, second) -> float:
 def test_the_two_parts_of_a_measurement_have_nothing_to_do_with_each_other():
     """False alarm 6e-7, 5 standard deviations; the twin adds the noise in both, or takes too little of it."""
     noise = np.rint(np.random.default_rng(5).normal(0, 30, CELLS)).astype(np.int64)
-    measured = Measurement(("a",), (CELLS,), 500 + noise, Fraction(900), "gaussian", Fraction(1, 1800))
+    measured = Target(("a",), (CELLS,), 500.0 + noise, 900.0)
     (first,), (second,) = split([measured], seed=1)
     assert abs(correlation(first, second)) < 5 / math.sqrt(CELLS)
     for part in (first, second):
@@ -33,7 +32,7 @@ def test_the_two_parts_of_a_measurement_have_nothing_to_do_with_each_other():
         assert np.mean(part.values) == pytest.approx(500, abs=5 * math.sqrt(part.variance / CELLS))
     added = replace(second, values=2 * measured.values - second.values)
     assert correlation(first, added) > 0.5
-    (first,), (second,) = split([replace(measured, variance=Fraction(225))], seed=1)
+    (first,), (second,) = split([replace(measured, variance=225.0)], seed=1)
     assert correlation(first, second) > 0.3
 
 

@@ -1,0 +1,52 @@
+"""What a fit is given: answers in floats, as measured or as derived from measurements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.core.domain import Clique
+from dpsql.core.marginal import Measurement
+
+
+@dataclass(frozen=True)
+class Target:
+    """Answers that a model should come near, and how near.
+
+    A `Measurement` is what was published, in whole numbers; a target may be a mean of several, or an estimate.
+
+    Attributes:
+        clique: its attributes; empty for the number of all rows.
+        shape: sizes of the attributes' domains.
+        values: answers (rows), shape (cells,), row-major.
+        variance: of each, as far as it is known; 0 for a public number.
+        rho: what was paid for it (zCDP), by which a fit decides how far to trust dependences; 0 if nothing was.
+        cells: None for a whole marginal, else the indices of the cells that there are answers to.
+    """
+
+    clique: Clique
+    shape: tuple[int, ...]
+    values: npt.NDArray[np.float64]
+    variance: float
+    rho: float = 0.0
+    cells: tuple[int, ...] | None = None
+
+    @staticmethod
+    def of(measured: Measurement) -> Target:
+        """A measurement as it is."""
+        values, variance = measured.values.astype(np.float64), float(measured.variance)
+        return Target(measured.clique, measured.shape, values, variance, float(measured.rho), measured.cells)
+
+    @property
+    def stddev(self) -> float:
+        """Standard deviation of each value (rows)."""
+        return math.sqrt(self.variance)
+
+
+def targets_of(measured: Iterable[Measurement]) -> list[Target]:
+    """Measurements as they are."""
+    return [Target.of(one) for one in measured]
