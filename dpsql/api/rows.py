@@ -146,6 +146,28 @@ class Rows(Named):
         rows: pd.DataFrame = self.relation.df()
         return rows
 
+    def fetchdf(self) -> pd.DataFrame:
+        """As `df`, by DuckDB's older name.
+
+        >>> import dpsql
+        >>> with dpsql.connect() as db:
+        ...     db.sql("SELECT 1 AS a").fetchdf().a.tolist()
+        [1]
+        """
+        return self.df()
+
+    @own_errors
+    def fetchnumpy(self) -> dict[str, Any]:
+        """The rows as one array a column, masked where it holds NULL.
+
+        >>> import dpsql
+        >>> with dpsql.connect() as db:
+        ...     db.sql("SELECT 1 AS a").fetchnumpy()["a"].tolist()
+        [1]
+        """
+        columns: dict[str, Any] = self.relation.fetchnumpy()
+        return columns
+
     @own_errors
     def pl(self) -> pl.DataFrame:
         """The rows as a polars data frame.
