@@ -294,6 +294,7 @@ LAPLACE = {
 """Of the first no row changes both sums the most, so that what it changes is less by squares than by itself."""
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("shape", LAPLACE)
 def test_laplace_noise_is_made_for_what_a_row_changes(tables, found, shape):
     ask(tables, LAPLACE[shape], range(1), f"laplace {shape}", ("laplace",))

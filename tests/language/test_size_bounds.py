@@ -84,6 +84,7 @@ def test_many_conditions_are_refused(db):
         db.sql(f"FROM dp_query('SELECT count(*) AS n FROM t WHERE {condition}', epsilon := 0.1)")
 
 
+@pytest.mark.medium
 def test_what_takes_long_can_be_interrupted(db, interrupting, monkeypatch):
     """A hundred thousand pairs of texts of two hundred characters; and after a time it ends by itself."""
     slow = "levenshtein(lpad(a::VARCHAR, 200, ''y''), lpad(b::VARCHAR, 200, ''z'')) > 3"

@@ -207,6 +207,7 @@ def test_a_public_number_of_no_rows_gives_none(people, mechanism):
     assert len(people.synthesize("t", 0.5, mechanism=mechanism, workload="all 2-way", **quick, **prior).df()) == 0
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     "options",
     [

@@ -84,6 +84,7 @@ def test_what_is_not_pure_is_refused_before_a_charge_and_says_what_is(pure, what
     assert spent(pure) == (0, 1, 0, 0)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     "options",
     [

@@ -162,6 +162,7 @@ def hollow(path, monkeypatch, call=CALL) -> int:
     return rows
 
 
+@pytest.mark.medium
 def test_hollow_releases_are_found_and_made_again(tmp_path, monkeypatch, capsys):
     path = tmp_path / "t.duckdb"
     rows = hollow(path, monkeypatch)
