@@ -7,8 +7,10 @@ caller's variables. The setting `python_scan_all_frames` would find them too, an
 from __future__ import annotations
 
 import inspect
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import FrameType
 from typing import Any, Final, TypeVar
 
@@ -49,7 +51,14 @@ def seen_from(frame: FrameType, text: str, call: Callable[[], T]) -> T:
 
 
 def _ready(names: Mapping[str, Any], text: str) -> dict[str, Any]:
-    """The variables, and for each object of dpsql that the text names what stands for it in SQL."""
-    folded = text.casefold()
-    named = {name: value for name, value in names.items() if isinstance(value, Named) and name.casefold() in folded}
-    return {**names, **{name: value.in_sql() for name, value in named.items()}}
+    """The variables, and for each object of dpsql that the text names what stands for it in SQL.
+
+    One whose database was closed meanwhile stays what it is: only a statement that reads it fails.
+    """
+    ready = dict(names)
+    words = {word.casefold() for word in re.findall(r"\w+", text)}
+    for name, value in names.items():
+        if isinstance(value, Named) and name.casefold() in words:
+            with suppress(duckdb.Error):
+                ready[name] = value.in_sql()
+    return ready

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from types import FrameType
@@ -128,14 +128,29 @@ class Connection(Executed):
                 return None
             if latest_call() == before or found.type == "MATERIALIZED_RELATION":  # what DuckDB has run already
                 return Relation(found)
-            if hasattr(type(found), "materialize"):  # DuckDB 2.0; of the relation itself it could be a column
-                return Relation(found.materialize())
-            return Relation(self._ran(frame, query))
+            return Relation(self._ran(frame, found, _text(query), alias))
 
-    def _ran(self, frame: FrameType, query: str | duckdb.Statement) -> duckdb.DuckDBPyRelation:
-        """The rows of a query without parameters: DuckDB 1.5 keeps those of a prepared statement."""
-        with self._prepared(frame, query):
-            return seen_from(frame, _text(query), partial(self.connection.sql, f"EXECUTE {_ONCE}"))
+    def _ran(
+        self, frame: FrameType, found: duckdb.DuckDBPyRelation, query: str, alias: str = ""
+    ) -> duckdb.DuckDBPyRelation:
+        """The rows of a relation that calls dpsql, kept: it runs once.
+
+        DuckDB 1.5 keeps those of a prepared statement, and prepares no PIVOT: that runs each time anew.
+
+        Args:
+            frame: the caller's.
+            found: the relation.
+            query: its text, without parameters.
+            alias: of the relation.
+        """
+        if hasattr(type(found), "materialize"):  # DuckDB 2.0; of the relation itself it could be a column
+            kept: duckdb.DuckDBPyRelation = found.materialize()
+            return kept.set_alias(alias) if alias else kept
+        try:
+            with self._prepared(frame, query):
+                return seen_from(frame, query, partial(self.connection.sql, f"EXECUTE {_ONCE}", alias=alias))
+        except duckdb.ParserException:
+            return found
 
     @contextmanager
     def _prepared(self, frame: FrameType, query: str | duckdb.Statement) -> Iterator[None]:
@@ -203,9 +218,8 @@ class Connection(Executed):
         ['answer']
         """
         with own_errors:
-            return Relation(seen_from(caller(), name, partial(self.connection.table, name)))
+            return self._named(caller(), name, self.connection.table)
 
-    @own_errors
     def view(self, name: str) -> Relation:
         """A view as a relation, which prints itself.
 
@@ -215,7 +229,14 @@ class Connection(Executed):
         ...     db.view("v").fetchall()
         [(42,)]
         """
-        return Relation(self.connection.view(name))
+        with own_errors:
+            return self._named(caller(), name, self.connection.view)
+
+    def _named(self, frame: FrameType, name: str, find: Callable[[str], duckdb.DuckDBPyRelation]) -> Relation:
+        """What has that name; a view that calls dpsql runs now, once."""
+        before = latest_call()
+        found = seen_from(frame, name, partial(find, name))
+        return Relation(found if latest_call() == before else self._ran(frame, found, found.sql_query()))
 
     @own_errors
     def from_df(self, frame: pd.DataFrame) -> Relation:

@@ -17,7 +17,8 @@ class Relation(Rows):
     """A query: it prints itself as a table, and its rows come as a data frame, an Arrow table or tuples.
 
     A query of tables runs when its rows are asked for, each time anew, as DuckDB's relations do. One that calls a
-    function of dpsql has run already, once: what is printed, fetched and built on is what that run returned.
+    function of dpsql has run already, once: what is printed, fetched and built on is what that run returned. (But a
+    subquery within `filter`, `select` or `aggregate`, and a PIVOT on DuckDB 1.5, run when rows are asked for.)
 
     Attributes:
         relation: the relation of DuckDB, for everything else.

@@ -112,6 +112,10 @@ class Distribution(Kind, ABC):
     def tail(self, stddev: float, distance: float) -> float:
         """At most this is the probability of a draw that is `distance` or more from 0."""
 
+    def width(self, scale: Fraction) -> float:
+        """By which it is told whether a draw fits into 64 bits, see `check_scale`: σ, unless a child says otherwise."""
+        return math.sqrt(self.variance(scale))
+
     def stddev(self, rho: Fraction, sensitivity: int | Fraction) -> float:
         """The standard deviation of a draw that a share ρ pays for; see `scale`."""
         return math.sqrt(self.variance(self.scale(rho, sensitivity)))
@@ -158,6 +162,9 @@ class _Laplace(Distribution):
 
     def variance(self, scale: Fraction) -> Fraction:
         return 2 * scale**2
+
+    def width(self, scale: Fraction) -> float:
+        return float(scale)
 
     def draw(self, scale: Fraction, count: int, entropy: Entropy) -> Integers:
         return discrete_laplace(scale, count, entropy)
@@ -232,4 +239,5 @@ def _is(kind: Kind, given: object) -> bool:
 
 
 def _unknown(given: object, what: str, known: tuple[str, ...]) -> InvalidArgument:
-    return InvalidArgument(f"{what} is {given!r}: say one of {', '.join(map(repr, known))}")
+    shown = repr(given) if type(given) is str else f"a {type(given).__name__}"
+    return InvalidArgument(f"{what} is {shown}: say one of {', '.join(map(repr, known))}")

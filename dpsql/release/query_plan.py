@@ -20,7 +20,7 @@ from dpsql.language.query import Query
 from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import Budget
 from dpsql.privacy.distributions import noise_names
-from dpsql.privacy.linear import linear_stddevs
+from dpsql.privacy.linear import linear_scales
 from dpsql.privacy.noise import check_scale
 from dpsql.privacy.pricing import Part, Questions, price
 from dpsql.release.request import QueryRequest, asked_delta
@@ -140,8 +140,9 @@ def questions_of(request: QueryRequest) -> Questions:
 
 def check_noise(plan: QueryPlan, linear: LinearQuery) -> None:
     """Refuse noise that is too wide to be drawn, or to be added to sums in 64 bits."""
-    stddevs = linear_stddevs(linear, plan.budget.rho, plan.account.neighbours, plan.request.noise)
-    check_scale(max(stddevs, default=0.0))
+    noise = plan.request.noise
+    scales = linear_scales(linear, plan.budget.rho, plan.account.neighbours, noise)
+    check_scale(max(map(noise.width, scales), default=0.0))
 
 
 def canonical_query(request: QueryRequest, facts: QueryFacts, budget: Budget) -> str:

@@ -164,3 +164,45 @@ def test_a_release_is_read_in_every_shape(people):
     assert people.sql("SELECT count(*) FROM release").fetchall() == [(rows,)]
     assert "│" in repr(release.relation)
     assert release.entry.guarantee in repr(release)
+
+
+COUNTED = "FROM dp_query('SELECT sick, count(*) AS n FROM people GROUP BY sick', epsilon := 0.1, release := random()::VARCHAR)"
+
+
+@pytest.mark.parametrize("method", ["table", "view"])
+def test_a_view_that_charges_runs_once(people, method):
+    """Each run of this view is a charge, because its release has another name each time."""
+    people.sql(f"CREATE VIEW counted AS {COUNTED}")
+    rows = getattr(people, method)("counted")
+    assert rows.fetchall() == rows.fetchall()
+    assert "sick" in repr(rows)
+    assert len(people.sql("FROM dp_ledger() WHERE kind = 'charge'").fetchall()) == 1
+
+
+def test_a_pivot_of_what_was_paid_for_is_shown(people):
+    rows = people.sql(f"PIVOT (SELECT sick, n FROM ({NOISY})) ON sick USING sum(n)")
+    [(no, yes)] = rows.fetchall()
+    assert no > yes
+    assert len(people.sql("FROM dp_ledger() WHERE kind = 'charge'").fetchall()) == 1
+
+
+def test_a_relation_that_calls_dpsql_has_its_alias(people):
+    assert people.sql(NOISY, alias="answers").filter("answers.n IS NOT NULL").columns[0] == "sick"
+    assert people.sql("FROM dp_ledger()", alias="events").filter("events.kind = 'charge'").shape[0] == 1
+
+
+def test_a_release_of_a_database_that_was_closed_fails_nothing_else(people):
+    """Its variable has the name of a word in the statement: a release is read only by a statement that asks for it."""
+    with dpsql.connect() as other:
+        other.sql("CREATE TABLE t AS SELECT i % 2 = 0 AS even FROM range(100) r(i)")
+        other.protect("t", epsilon=1.0, delta=1e-6)
+        answer = other.synthesize("t", 1.0, relaxed_rows=16, steps=20)  # noqa: F841 - SQL names it
+        assert other.sql("SELECT count(*) FROM answer").fetchall()[0][0] > 0
+    assert people.sql("SELECT 42 AS answer").fetchall() == [(42,)]
+    assert people.sql("SELECT 42 AS my_answer").fetchall() == [(42,)]
+    with pytest.raises(DpsqlError, match="answer"):
+        people.sql("FROM answer")
+    people.begin()
+    with pytest.raises(DpsqlError):
+        people.sql("SELECT 1/0 FROM nowhere")
+    people.sql("ROLLBACK")

@@ -179,3 +179,9 @@ def test_values_of_the_register_cannot_be_changed(kind):
         kind.gdp = Fraction(0)
     with pytest.raises(AttributeError):
         object.__setattr__(kind, "gdp", Fraction(0))
+
+
+def test_what_is_too_wide_goes_by_what_is_drawn():
+    """A release that an earlier version made stays what it is: σ of Gaussian noise, but b of Laplace noise."""
+    assert GAUSSIAN.width(Fraction(9)) == 3.0
+    assert LAPLACE.width(Fraction(9)) == 9.0
