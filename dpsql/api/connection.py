@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import duckdb
 
 from dpsql.api.caller import caller, seen_from
-from dpsql.api.errors import has_place, one_line_up, own_errors
+from dpsql.api.errors import own_errors
 from dpsql.api.executed import Executed
+from dpsql.api.once import kept, placed
 from dpsql.api.relation import Relation
 from dpsql.engines.registry import find_source
 from dpsql.engines.source import Source
-from dpsql.errors import Interrupted
-from dpsql.udfs.bridge.callbacks import kind_of, latest_call
+from dpsql.udfs.bridge.callbacks import latest_call
 from dpsql.udfs.extension import Instance
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 _LEDGER_OF_ONE = (
     "CREATE OR REPLACE TEMP MACRO dp_ledger(source := '') AS TABLE FROM system.main.dp_ledger(source := source)"
 )
-_ONCE: Final = "dpsql_once"  # a prepared statement
 Parameters = Sequence[Any] | Mapping[str, Any] | None
 """Values for the `?` or `$1`, or by name for the `$name`, of a statement."""
 
@@ -123,58 +121,12 @@ class Connection(Executed):
                     frame, _text(query), partial(self.connection.sql, query, alias=alias, params=parameters)
                 )
             except (duckdb.BinderException, duckdb.CatalogException) as error:
-                raise self._placed(error, frame, query) from None
+                raise placed(self.connection, error, frame, _text(query)) from None
             if found is None:
                 return None
             if latest_call() == before or found.type == "MATERIALIZED_RELATION":  # what DuckDB has run already
                 return Relation(found)
-            return Relation(self._ran(frame, found, _text(query), alias))
-
-    def _ran(
-        self, frame: FrameType, found: duckdb.DuckDBPyRelation, query: str, alias: str = ""
-    ) -> duckdb.DuckDBPyRelation:
-        """The rows of a relation that calls dpsql, kept: it runs once.
-
-        DuckDB 1.5 keeps those of a prepared statement, and prepares no PIVOT: that runs each time anew.
-
-        Args:
-            frame: the caller's.
-            found: the relation.
-            query: its text, without parameters.
-            alias: of the relation.
-        """
-        if hasattr(type(found), "materialize"):  # DuckDB 2.0; of the relation itself it could be a column
-            kept: duckdb.DuckDBPyRelation = found.materialize()
-            return kept.set_alias(alias) if alias else kept
-        try:
-            with self._prepared(frame, query):
-                return seen_from(frame, query, partial(self.connection.sql, f"EXECUTE {_ONCE}", alias=alias))
-        except duckdb.ParserException:
-            return found
-
-    @contextmanager
-    def _prepared(self, frame: FrameType, query: str | duckdb.Statement) -> Iterator[None]:
-        """The last statement of a text, as a prepared one; the line above it is left out of errors."""
-        last = self.connection.extract_statements(_text(query))[-1].query
-        seen_from(frame, last, partial(self.connection.execute, f"PREPARE {_ONCE} AS\n{last}"))
-        try:
-            yield
-        finally:
-            with suppress(duckdb.Error):  # a transaction that failed takes no more statements
-                self.connection.execute(f"DEALLOCATE {_ONCE}")
-
-    def _placed(self, error: duckdb.Error, frame: FrameType, query: str | duckdb.Statement) -> duckdb.Error:
-        """An error with the place in the text, which DuckDB says of statements and not of relations.
-
-        The query is prepared for it, and not run.
-        """
-        if has_place(error) or issubclass(kind_of(str(error)), Interrupted):
-            return error
-        try:
-            with self._prepared(frame, query):
-                return error
-        except duckdb.Error as placed:
-            return type(error)(one_line_up(str(placed))) if str(placed).startswith(str(error)) else error
+            return Relation(kept(self.connection, found, frame, _text(query), alias))
 
     def execute(self, query: str | duckdb.Statement, parameters: Parameters = None) -> Self:
         """Run statements now; the rows of the last one are fetched from this connection.
@@ -236,7 +188,7 @@ class Connection(Executed):
         """What has that name; a view that calls dpsql runs now, once."""
         before = latest_call()
         found = seen_from(frame, name, partial(find, name))
-        return Relation(found if latest_call() == before else self._ran(frame, found, found.sql_query()))
+        return Relation(found if latest_call() == before else kept(self.connection, found, frame, found.sql_query()))
 
     @own_errors
     def from_df(self, frame: pd.DataFrame) -> Relation:
