@@ -97,8 +97,8 @@ def growth_of_many(path: str, releases: int, *, many: bool) -> tuple[float, floa
 @pytest.mark.parametrize(
     ("kind", "many"),
     [
-        pytest.param("memory", False, id="in memory, on one connection"),
         pytest.param("file", True, id="in a file, on a connection each"),
+        pytest.param("memory", False, id="in memory, on one connection", marks=pytest.mark.audit),
         pytest.param("memory", True, id="in memory, on a connection each", marks=pytest.mark.audit),  # before a release
         pytest.param("file", False, id="in a file, on one connection", marks=pytest.mark.audit),
     ],
