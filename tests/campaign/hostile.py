@@ -265,7 +265,7 @@ def _told(db: dpsql.Database, call: str, times: int) -> tuple[str | None, float]
     for _ in range(max(5, times)):
         began = time.perf_counter()
         try:
-            db.sql(call).fetchall()
+            db.execute(call).fetchall()  # `sql` would prepare it once more, to say where in the text it is wrong
             told = None
         except duckdb.Error as error:
             told = str(error)
