@@ -93,7 +93,7 @@ free.set()
     done = run(script, bank, cwd=tmp_path)
     name, said, threads = done.stdout.split(maxsplit=2)
     assert (said, threads) == ("True", "[False]\n")
-    assert name == ("KeyboardInterrupt" if "db.synthesize" in call else "InvalidInputException")
+    assert name == ("KeyboardInterrupt" if "db.synthesize" in call else "Interrupted")
     assert (done.returncode, done.stderr) == (0, "")
     assert charged(bank) == [("measured",), (1,)]
 
