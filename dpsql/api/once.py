@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -15,7 +16,8 @@ from dpsql.api.errors import has_place, one_line_up
 from dpsql.errors import Interrupted
 from dpsql.udfs.bridge.callbacks import kind_of
 
-_NAME: Final = "dpsql_once"  # of a prepared statement
+_NAME: Final = "dpsql_once"  # of a prepared statement, or a temporary table
+_numbers: Final = itertools.count(1)
 
 
 def kept(
@@ -27,7 +29,8 @@ def kept(
 ) -> duckdb.DuckDBPyRelation:
     """A relation of the rows that another one has now.
 
-    DuckDB 1.5 keeps the rows of a prepared statement, and prepares no PIVOT: that runs each time anew.
+    On DuckDB 1.5 they are a temporary table of the connection. (`EXECUTE` as a relation would keep them too, but holds
+    Python's lock, for which the threads that read large tables wait.) No table is made of a PIVOT: it runs each time.
 
     Args:
         connection: of the relation.
@@ -40,10 +43,11 @@ def kept(
         rows: duckdb.DuckDBPyRelation = found.materialize()
         return rows.set_alias(alias) if alias else rows
     try:
-        with _prepared(connection, frame, query):
-            return seen_from(frame, query, partial(connection.sql, f"EXECUTE {_NAME}", alias=alias))
+        last, name = connection.extract_statements(query)[-1].query, f"{_NAME}_{next(_numbers)}"
+        seen_from(frame, last, partial(connection.execute, f"CREATE TEMP TABLE {name} AS\n{last}"))
     except duckdb.ParserException:
         return found
+    return connection.sql(f"FROM temp.main.{name}").set_alias(alias or name)
 
 
 def placed(connection: duckdb.DuckDBPyConnection, error: duckdb.Error, frame: FrameType, query: str) -> duckdb.Error:
