@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Self
@@ -12,7 +12,7 @@ import duckdb
 from dpsql.api.caller import caller, seen_from
 from dpsql.api.errors import own_errors
 from dpsql.api.executed import Executed
-from dpsql.api.once import kept, placed
+from dpsql.api.once import Parameters, answered, kept, placed
 from dpsql.api.relation import Relation
 from dpsql.engines.registry import find_source
 from dpsql.engines.source import Source
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 _LEDGER_OF_ONE = (
     "CREATE OR REPLACE TEMP MACRO dp_ledger(source := '') AS TABLE FROM system.main.dp_ledger(source := source)"
 )
-Parameters = Sequence[Any] | Mapping[str, Any] | None
-"""Values for the `?` or `$1`, or by name for the `$name`, of a statement."""
 
 
 class Connection(Executed):
@@ -85,7 +83,7 @@ class Connection(Executed):
 
     # `Any` beside it, as in DuckDB's own types a relation alone: else a type checker would ask for a check of None
     # in `db.sql("FROM t").df()`.
-    def sql(self, query: str | duckdb.Statement, parameters: Parameters = None, *, alias: str = "") -> Relation | Any:
+    def sql(self, query: str | duckdb.Statement, params: Parameters = None, *, alias: str = "") -> Relation | Any:
         """A query as a relation, which prints itself; any other statement runs at once.
 
         A query that calls a function of dpsql runs at once too, and once: to print its relation and to fetch from it
@@ -93,7 +91,7 @@ class Connection(Executed):
 
         Args:
             query: one or more statements.
-            parameters: for the last one's `?` or `$1` a list, for its `$name` a dict.
+            params: for the last one's `?` or `$1` a list, for its `$name` a dict.
             alias: of the relation.
 
         Returns:
@@ -115,18 +113,12 @@ class Connection(Executed):
         <BLANKLINE>
         """
         with own_errors:
-            before, frame = latest_call(), caller()
+            frame = caller()
             try:
-                found = seen_from(
-                    frame, _text(query), partial(self.connection.sql, query, alias=alias, params=parameters)
-                )
+                found = answered(self.connection, frame, _text(query), params, alias)
             except (duckdb.BinderException, duckdb.CatalogException) as error:
                 raise placed(self.connection, error, frame, _text(query)) from None
-            if found is None:
-                return None
-            if latest_call() == before or found.type == "MATERIALIZED_RELATION":  # what DuckDB has run already
-                return Relation(found)
-            return Relation(kept(self.connection, found, frame, _text(query), alias))
+            return None if found is None else Relation(found)
 
     def execute(self, query: str | duckdb.Statement, parameters: Parameters = None) -> Self:
         """Run statements now; the rows of the last one are fetched from this connection.

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 import duckdb
 
 from dpsql.api.caller import seen_from
 from dpsql.api.errors import has_place, one_line_up
 from dpsql.errors import Interrupted
-from dpsql.udfs.bridge.callbacks import kind_of
+from dpsql.udfs.bridge.callbacks import kind_of, latest_call
 
+Parameters = Sequence[Any] | Mapping[str, Any] | None
+"""Values for the `?` or `$1`, or by name for the `$name`, of a statement."""
 _NAME: Final = "dpsql_once"  # of a prepared statement, or a temporary table
 _numbers: Final = itertools.count(1)
+_DUCKDB_2: Final = hasattr(duckdb.DuckDBPyRelation, "materialize")
+_PREFIX: Final = "dp_"  # of all functions of dpsql
 
 
 def kept(
@@ -39,14 +43,64 @@ def kept(
         query: its text, without parameters.
         alias: of the relation.
     """
-    if hasattr(type(found), "materialize"):  # DuckDB 2.0; of the relation itself it could be a column
+    if _DUCKDB_2:
         rows: duckdb.DuckDBPyRelation = found.materialize()
         return rows.set_alias(alias) if alias else rows
     try:
-        last, name = connection.extract_statements(query)[-1].query, f"{_NAME}_{next(_numbers)}"
-        seen_from(frame, last, partial(connection.execute, f"CREATE TEMP TABLE {name} AS\n{last}"))
+        return _stored(connection, frame, connection.extract_statements(query)[-1].query, None, alias)
     except duckdb.ParserException:
         return found
+
+
+def answered(
+    connection: duckdb.DuckDBPyConnection, frame: FrameType, query: str, parameters: Parameters, alias: str = ""
+) -> duckdb.DuckDBPyRelation | None:
+    """What `duckdb.DuckDBPyConnection.sql` returns; a query that calls dpsql has run, once.
+
+    DuckDB 1.5 runs a query with parameters with Python's lock held. The threads that read a large release wait for that
+    lock, so a query of one would never end. It is run as a statement instead.
+    """
+    before = latest_call()
+    if parameters and not _DUCKDB_2 and _calls_dpsql(connection, frame, query):
+        return _run(connection, frame, query, parameters, alias)
+    found = seen_from(frame, query, partial(connection.sql, query, alias=alias, params=parameters))
+    if found is None or latest_call() == before or found.type == "MATERIALIZED_RELATION":  # DuckDB has run it already
+        return found
+    return kept(connection, found, frame, query, alias)
+
+
+def _run(
+    connection: duckdb.DuckDBPyConnection, frame: FrameType, query: str, parameters: Parameters, alias: str
+) -> duckdb.DuckDBPyRelation | None:
+    """Run statements, the last one with parameters; its rows, if it is a query."""
+    *first, last = connection.extract_statements(query)
+    for statement in first:
+        seen_from(frame, statement.query, partial(connection.execute, statement))
+    if last.type != duckdb.StatementType.SELECT:
+        seen_from(frame, last.query, partial(connection.execute, last, parameters))
+        return None
+    try:
+        return _stored(connection, frame, last.query, parameters, alias)
+    except duckdb.Error as error:
+        raise type(error)(one_line_up(str(error))) from None
+
+
+def _calls_dpsql(connection: duckdb.DuckDBPyConnection, frame: FrameType, query: str) -> bool:
+    """Whether its text names a function of dpsql, or a view in it does, which DuckDB finds when it prepares it."""
+    if _PREFIX in query.casefold():
+        return True
+    before = latest_call()
+    with suppress(duckdb.Error), _prepared(connection, frame, query):
+        pass
+    return latest_call() != before
+
+
+def _stored(
+    connection: duckdb.DuckDBPyConnection, frame: FrameType, query: str, parameters: Parameters, alias: str
+) -> duckdb.DuckDBPyRelation:
+    """The rows of a query as a temporary table, which stays until the connection is closed."""
+    name = f"{_NAME}_{next(_numbers)}"
+    seen_from(frame, query, partial(connection.execute, f"CREATE TEMP TABLE {name} AS\n{query}", parameters))
     return connection.sql(f"FROM temp.main.{name}").set_alias(alias or name)
 
 

@@ -92,6 +92,26 @@ def test_the_default_mechanism(tmp_path):
     assert main(["ledger", "verify", str(tmp_path / "t.duckdb")]) == 0
 
 
+@pytest.mark.medium
+@pytest.mark.parametrize("threads", [1, 8])
+def test_whole_with_parameters(tmp_path, threads):
+    """DuckDB 1.5 runs a query with parameters with Python's lock held, for which the readers of a release wait."""
+    with dpsql.connect(tmp_path / "t.duckdb", config={"threads": threads}) as db:
+        call, found = release_and_read(db, 300_000, tmp_path, "lp', noise := 'gaussian")
+        name, rows = call.split("'")[1], found[0]
+        with_one = call.replace("epsilon := 50.0", "epsilon := ?")
+        assert with_one != call
+        assert db.sql(f"SELECT count(*) FROM {with_one}", [50.0]).fetchall() == [(rows,)]
+        assert len(db.sql(f"FROM {with_one} WHERE a >= ?", params=[50.0, 0], alias="seen").fetchall()) == rows
+        assert len(db.sql(f"FROM {call.replace('50.0', '$e')}", {"e": 50.0}).df()) == rows
+        db.sql(f"CREATE VIEW seen AS FROM {call}")
+        assert len(db.sql("FROM seen WHERE a >= $least", {"least": 0}).fetchall()) == rows
+        db.sql(f"CREATE TABLE copied AS FROM {name} LIMIT 0; INSERT INTO copied FROM {with_one}", [50.0])
+        assert digest(db, "copied") == found
+        with pytest.raises(duckdb.BinderException, match='"nothing" not found'):
+            db.sql(f"SELECT nothing FROM {with_one}", [50.0])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("threads", "place"), [(1, "memory"), (2, "file"), (8, "file"), (8, "memory")])
 def test_two_million_rows(tmp_path, threads, place):
