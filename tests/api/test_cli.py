@@ -27,6 +27,7 @@ def test_sql(bank, capsys):
         assert db.sql("SELECT sum(a) FROM s").fetchall() == [(3,)]
 
 
+@pytest.mark.medium
 def test_synthesize_and_budget(bank, capsys, tmp_path):
     output = tmp_path / "out.parquet"
     assert main(["synthesize", bank, "t", "--epsilon", "1", "--output", str(output), "--rows", "50"]) == 0

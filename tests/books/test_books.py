@@ -503,6 +503,7 @@ def test_an_event_that_was_rolled_back_is_never_in_the_head(bank):
 # --- what the owner does ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.medium
 def test_verify_and_accept(bank, tmp_path, capsys):
     """What the head knows to be spent stays spent, what was paid for and not published fails; and it is on record."""
     assert main(["ledger", "verify", str(bank)]) == 0
@@ -580,6 +581,7 @@ db.sql("""
         ask(db, "one")
 
 
+@pytest.mark.medium
 def test_raise_reset_retire(bank, capsys):
     with dpsql.connect(bank) as db:
         first = ask(db, "one")

@@ -525,6 +525,7 @@ def test_the_owners_functions_can_be_switched_off(tmp_path):
             db.sql("EXECUTE later")
 
 
+@pytest.mark.medium
 def test_a_protection_that_was_never_charged_is_taken_back(tmp_path, capsys):
     """Somebody protected a look-up table: its owner takes that back, with a reason, and protects it anew."""
     path = tmp_path / "bank.duckdb"

@@ -112,6 +112,7 @@ def test_a_renamed_table_is_found_and_others_stay_public(memory):
         ask(memory, "x")
 
 
+@pytest.mark.medium
 def test_a_swap_without_dpsql_is_noticed_later(bank):
     """Each of three loads is protected, though dpsql saw neither the second nor the third come."""
     plain(bank, SWAP.replace("old", "one") + ";" + SWAP.replace("old", "two"))
@@ -133,6 +134,7 @@ def test_who_removes_the_mark_does_not_make_a_table_public(memory, through):
     check_private(memory, "again")
 
 
+@pytest.mark.medium
 def test_a_mark_that_was_removed_without_dpsql_is_missed(bank):
     """The table may be any that was not there: those are refused until the owner says what holds."""
     plain(bank, "COMMENT ON TABLE people IS 'of 2025'; " + SWAP)

@@ -179,6 +179,7 @@ def test_releases_that_are_under_way_are_not_stopped():
     assert state.stopped("t", {"0", "1", "2", "again"}) == 3
 
 
+@pytest.mark.medium
 def test_releases_that_were_stopped_count_until_the_owner_forgives(tmp_path, stopping, monkeypatch):
     """Failed ones too. The owner's word is in the ledger, and changes nothing of what is spent; nor does a reset."""
     monkeypatch.setattr(charging, "MOST_STOPPED", 2)

@@ -301,6 +301,7 @@ def test_laplace_noise_is_made_for_what_a_row_changes(tables, found, shape):
     found.check(EACH, 0.2)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("bases", PARTS)
 @pytest.mark.parametrize("tables", ["units"], indirect=True)
 def test_units_are_counted_by_no_more_than_the_noise_was_made_for(tables, found, bases):

@@ -100,6 +100,7 @@ def test_one_choice_for_all_releases(db, silent):
     assert all(wards == singles[0] for wards in singles)
 
 
+@pytest.mark.medium
 def test_the_choice_survives_a_kill(tmp_path):
     """A release that is killed after half its answers goes on with the same rows."""
     path = tmp_path / "bank.duckdb"

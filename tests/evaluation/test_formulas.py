@@ -349,6 +349,7 @@ def test_spans_hold_every_value():
             assert spans.low[0] - 1e-9 <= exact <= spans.high[0] + 1e-9
 
 
+@pytest.mark.medium
 def test_clock_parts_of_times(db):
     """hour, minute and second of TIME columns, which no bin can be finer than."""
     db.sql(

@@ -119,6 +119,7 @@ def test_the_estimate_has_the_variance_that_it_claims():
     assert squares(0.5) < low * 0.95
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("name", ["direct", "hdmm", "projection"])
 def test_much_budget_gives_the_table(people, name):
     people.sql("CREATE TABLE t AS SELECT sex, mood, sick FROM people WHERE sex IS NOT NULL")

@@ -130,6 +130,7 @@ def random_goal(generator, attributes: int, values: int, count: int) -> Goal:
     return Goal((values,) * attributes, wanted, generator.choice([-1.0, 1.0, 2.0], count))
 
 
+@pytest.mark.medium
 def test_local_search_reaches_the_integer_program():
     """On 60 random instances: never above the proven optimum, and below it at most once; small ones by enumeration."""
     generator, below = np.random.default_rng(0), 0

@@ -137,6 +137,7 @@ class TestStep:
         assert q[0] + q[1] >= 0.2
         assert q[2] >= 0.3
 
+    @pytest.mark.medium
     def test_no_quotient_overflows(self):
         """Thousands of contradicting steps: weights fall towards 0 and stay numbers."""
         random = np.random.default_rng(0)

@@ -58,6 +58,7 @@ def exact(codes, domain, clique):
     return Rows(domain, codes).marginal(clique).dense() / len(codes)
 
 
+@pytest.mark.medium
 @needs_mbi
 def test_measured_marginals_are_met_and_the_rest_is_conditionally_independent():
     domain, codes = domain_of(3, 4, 2), chain(3000, 3, 2)

@@ -76,6 +76,7 @@ def largest(query: LinearQuery, power: int, neighbours: Neighbours) -> float:
     return max(float((np.abs(change) ** power).sum()) for change in changes)
 
 
+@pytest.mark.medium
 @settings(max_examples=200, deadline=None)
 @given(queries(), st.sampled_from([1, 2]), st.sampled_from([ADD, REPLACE]))
 def test_no_row_changes_more_than_the_sensitivity(query, power, neighbours):
@@ -92,6 +93,7 @@ def test_no_unit_changes_more_than_the_sensitivity(query, power, rows):
     assert largest(query, power, unit) <= query.sensitivity(power, unit) * (1 + 1e-9)
 
 
+@pytest.mark.medium
 @settings(max_examples=100, deadline=None)
 @given(queries(), st.sampled_from([1, 2]), st.sampled_from(RELATIONS), st.data())
 def test_no_value_changes_more_than_the_sensitivity(query, power, neighbours, data):
@@ -171,6 +173,7 @@ AGES = LinearQuery(
 )
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 def test_noise_has_the_spread_that_pays_for_it(neighbours, noise):

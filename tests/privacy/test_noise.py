@@ -164,6 +164,7 @@ def test_agrees_with_opendp():
     assert stats.chi2_contingency(both).pvalue > FALSE_ALARM
 
 
+@pytest.mark.medium
 def test_selection_has_the_softmax_distribution():
     scores = np.array([5, 5, 0, -3, 9, 2])
     rate = Fraction(1, 4)

@@ -33,6 +33,7 @@ def spent(db) -> tuple:
     return db.sql("SELECT epsilon_spent, epsilon_left, epsilon_pure, releases FROM dp_budget()").fetchall()[0]
 
 
+@pytest.mark.medium
 def test_ten_times_a_tenth_is_the_whole_budget_and_no_more(pure):
     assert spent(pure) == (0, 1, 0, 0)
     for number in range(10):

@@ -135,6 +135,7 @@ def told(rows, runs, rho, failure, neighbours=Neighbours.ADD_REMOVE):
     return found
 
 
+@pytest.mark.medium
 def test_what_a_unit_makes_possible_is_told_with_probability_delta_at_most(monkeypatch):
     """3 values that two rows have, for units of 3 rows; inflated δ′ = 0.1. Broken twins: no 2, no share for each value."""
     rows, rho, failure, runs = [(i,) for i in (1, 2, 3)] * 2, Fraction(1, 200), 0.1, 4000
@@ -152,6 +153,7 @@ def test_what_a_unit_makes_possible_is_told_with_probability_delta_at_most(monke
         assert stats.beta.ppf(FALSE_ALARM, known, runs - known + 1) > failure
 
 
+@pytest.mark.medium
 def test_noise_follows_from_how_many_values_a_unit_can_have():
     """σ² = c/2ρ + 1/8, 2/2ρ for replace_one; seen through how often a value at the threshold is told: half the time."""
     rho, failure = Fraction(1, 50), 1e-6

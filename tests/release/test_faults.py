@@ -48,6 +48,7 @@ dpsql.connect({str(path)!r}).sql({call!r}).fetchall()
 QUERY = "FROM dp_query('SELECT a, count(*) AS n, avg(b::INT) AS share FROM t GROUP BY a', epsilon := 1.0)"
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     ("module", "name"),
     [("dpsql.engines.duckdb.engine", "DuckDBCounter"), ("dpsql.release.query_answers", "answers_frame")],
@@ -76,6 +77,7 @@ KILL_AT = {
 }
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("point", KILL_AT)
 def test_killed_between_charge_and_publication(tmp_path, point):
     """kill -9 at a named point, then the same call: the release arrives and the budget was charged once."""

@@ -447,6 +447,7 @@ def test_another_domain_is_another_question(noisy):
     assert set(noisy.query(sql, 0.5)["age"].dropna()) == {18, 19, 20, 21, 22}
 
 
+@pytest.mark.medium
 def test_free_answers_leave_out_what_would_be_biased(db):
     """Rows with a value outside another column's domain are not left out; a marginal of an older table is, of other rows."""
     db.sql(

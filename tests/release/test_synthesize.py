@@ -115,6 +115,7 @@ def test_excluded_columns_are_null(people, quick):
     assert people.sql(f"DESCRIBE FROM {call(quick)}").fetchall() == people.sql("DESCRIBE people").fetchall()
 
 
+@pytest.mark.medium
 def test_a_good_fit_is_near_the_table(people):
     """At ε = 3 over 600 rows every cell of the pairs comes within the noise: six standard deviations."""
     sql = "SELECT sex, sick, count(*) AS n FROM {} GROUP BY ALL ORDER BY ALL"
