@@ -357,8 +357,8 @@ def test_a_forged_older_event_is_noticed(old, capsys):
 
 def test_newer_books_are_refused(bank):
     with duckdb.connect(str(bank)) as con:
-        con.execute("UPDATE dpsql.books SET version = 3")
-    with pytest.raises(BooksError, match="of version 3, which a newer dpsql wrote"):
+        con.execute("UPDATE dpsql.books SET version = 4")
+    with pytest.raises(BooksError, match="of version 4, which a newer dpsql wrote"):
         dpsql.connect(bank)
 
 
