@@ -321,7 +321,7 @@ def test_older_books_are_verified_read_and_migrated(old):
         spent = db.budget()
     assert "course" not in json.loads(heads.file_beside(old).read_text())
     with dpsql.connect(old) as db:
-        assert db.sql("FROM dpsql.books").fetchall() == [(2,)]
+        assert db.sql("FROM dpsql.books").fetchall() == [(3,)]
         assert ask(db, "one", 0.3) == told
         assert db.budget().equals(spent)
         assert len(ask(db, "unfinished", 0.1)) >= 2
