@@ -184,6 +184,10 @@ def _doctor(options: argparse.Namespace) -> None:
         print(f"{name:12} {value}")
 
 
+def _user(options: argparse.Namespace) -> None:
+    cli_users.run(options, _open)
+
+
 def _ledger(options: argparse.Namespace) -> None:
     if options.action == "verify":
         print(_found(options.database, None))
@@ -249,7 +253,7 @@ _COMMANDS = {
     "budget": _budget,
     "doctor": _doctor,
     "ledger": _ledger,
-    "user": lambda options: cli_users.run(options, _open),
+    "user": _user,
 }
 
 
