@@ -206,8 +206,8 @@ class Bound:
         """Run the call as its user: charged once for each request, within their limits.
 
         Args:
-            progress: is told of each stage, on the thread that works; its `check` raises `Interrupted` to stop this
-                call and no other.
+            progress: is told of each stage, on the thread that works. Its `check`, which any thread may ask, raises
+                `Interrupted` to stop this call and no other.
 
         Raises:
             NotAllowed: the user may not call it any more; nothing was charged.

@@ -47,18 +47,45 @@ class People(Owner):
 
         Raises:
             NotAllowed: there is no such user, or they were revoked.
+
+        >>> import dpsql
+        >>> with dpsql.connect() as db:
+        ...     _ = db.sql("CREATE TABLE t (sick BOOLEAN NOT NULL)")
+        ...     _ = db.protect("t", epsilon=3.0, delta=1e-9)
+        ...     _ = db.users.add("alice", limits={"t": 0.5})
+        ...     asked = {"sql": "SELECT count(*) AS n FROM t", "epsilon": 0.1}
+        ...     db.for_analyst("alice").bind("dp_query", asked).columns[0]
+        ('n', 'BIGINT')
         """
         found = Analyst(self.instance, name)
         found.check()
         return found
 
     def credential(self, name: str) -> Credential | None:
-        """What tells the token of an active user; None if there is none of that name."""
+        """What tells the token of an active user; None if there is none of that name.
+
+        >>> import dpsql
+        >>> with dpsql.connect() as db:
+        ...     _ = db.sql("CREATE TABLE t (sick BOOLEAN NOT NULL)")
+        ...     _ = db.protect("t", epsilon=3.0, delta=1e-9)
+        ...     token = db.users.add("alice")
+        ...     db.credential("alice").accepts(token), db.credential("bob")
+        (True, None)
+        """
         found = self.users.find(name)
         return None if found is None else found.credential
 
     def user_role(self, name: str) -> str | None:
-        """The role of an active user, `reader` or `analyst`; None if there is none of that name."""
+        """The role of an active user, `reader` or `analyst`; None if there is none of that name.
+
+        >>> import dpsql
+        >>> with dpsql.connect() as db:
+        ...     _ = db.sql("CREATE TABLE t (sick BOOLEAN NOT NULL)")
+        ...     _ = db.protect("t", epsilon=3.0, delta=1e-9)
+        ...     _ = db.users.add("rita", role="reader")
+        ...     db.user_role("rita"), db.user_role("bob")
+        ('reader', None)
+        """
         found = self.users.find(name)
         return None if found is None else found.role
 
@@ -66,6 +93,14 @@ class People(Owner):
         """Whether users get again, free, what any of them asked, which tells that it was asked; off by default.
 
         While it is on, new releases of users belong to all of them. Those that were made before stay their makers'.
+
+        >>> import dpsql
+        >>> with dpsql.connect() as db:
+        ...     _ = db.sql("CREATE TABLE t (sick BOOLEAN NOT NULL)")
+        ...     _ = db.protect("t", epsilon=3.0, delta=1e-9)
+        ...     db.share_releases(True)
+        ...     db.ledger().kind.tolist()
+        ['protect', 'decide']
         """
         self.users.change("share_releases", lambda books: people.share_releases(books, shared=bool(shared)))
 
@@ -93,7 +128,19 @@ class People(Owner):
         return publish_release(self.instance, release, name, audience, comment)
 
     def unpublish(self, name: str) -> None:
-        """Show a table no longer; who read it keeps what they read."""
+        """Show a table no longer; who read it keeps what they read.
+
+        >>> import dpsql
+        >>> with dpsql.connect() as db:
+        ...     _ = db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS sick FROM range(1000) r(i)")
+        ...     _ = db.protect("t", epsilon=3.0, delta=1e-9)
+        ...     _ = db.synthesize("t", epsilon=1.0, rows=5, release="first")
+        ...     _ = db.users.add("alice")
+        ...     _ = db.publish("first", "t_synth")
+        ...     db.unpublish("t_synth")
+        ...     db.for_analyst("alice").published()
+        []
+        """
         self.users.change("unpublish", lambda books: shown.hide(books, name))
 
 

@@ -8,6 +8,7 @@ import sys
 import threading
 from datetime import datetime, timedelta
 from fractions import Fraction
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -15,10 +16,16 @@ import pytest
 
 import dpsql
 from dpsql.api.cli import main
-from dpsql.books import charging, limits, people
+from dpsql.books import charging, heads, limits, people
 from dpsql.errors import BooksError, DpsqlError, InsufficientBudget, InvalidArgument, NotAllowed
 from dpsql.privacy.accounting import RHO_UNIT, account_budget, gaussian_gdp, largest_epsilon
 
+TABLES_1 = (
+    "CREATE TABLE t AS SELECT i % 2 = 0 AS a, 'w' || i % 2 AS ward, i % 9 AS n FROM range(3000) r(i)",
+    "CREATE TABLE u AS SELECT i % 2 = 0 AS a, i % 40 AS who FROM range(100) r(i)",
+    "CREATE TABLE votes AS SELECT i % 3 = 0 AS yes FROM range(1000) r(i)",
+)
+"""The tables of the books of version 1 among the fixtures."""
 SQL = "SELECT sick, count(*) AS n FROM t GROUP BY sick"
 
 
@@ -327,3 +334,30 @@ def test_a_user_who_is_not_known_in_a_transaction_is_not_charged(path):
                 ask(db, "alice", 0.2)
         assert ledger(db) == before
         assert require is people.require_person
+
+
+@pytest.mark.parametrize("fixture", ["books_1", "golden"])
+def test_older_books_get_users_when_they_are_opened_for_writing(tmp_path, fixture):
+    """Of version 1 and 2: without users while they are read; then a user asks, and all still fits together."""
+    path, folder = tmp_path / "old.duckdb", Path(__file__).parents[1] / "fixtures"
+    with duckdb.connect(str(path)) as con:
+        made = json.loads((folder / "golden.json").read_text())["tables"] if fixture == "golden" else TABLES_1
+        for statement in made:
+            con.execute(statement)
+        con.execute((folder / f"{fixture}.sql").read_text())
+    heads.file_beside(path).write_text((folder / f"{fixture}.dpsql-head").read_text())
+    with dpsql.connect(path, read_only=True) as db:
+        assert len(db.users.list()) == 0
+        with pytest.raises(NotAllowed):
+            db.for_analyst("alice")
+        with pytest.raises(BooksError, match="read-only"):
+            db.users.add("alice")
+    with dpsql.connect(path) as db:
+        account = next(a for a in db.budget().itertuples() if a.epsilon_left > 0.05 and a.delta > 0)
+        db.users.add("alice", limits={account.source: 0.05})
+        found = db.for_analyst("alice").bind(
+            "dp_query", {"sql": f"SELECT count(*) AS n FROM {account.source}", "epsilon": 0.02}
+        )
+        assert found.rows().read_all().num_rows == 1
+        assert [who for who, _ in charges(db) if who] == ["alice"]
+    assert main(["ledger", "verify", str(path)]) == 0
