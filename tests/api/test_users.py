@@ -208,6 +208,7 @@ def test_nothing_tells_what_another_asked(bank):
     call(bank, "bob", "dp_synthesize", table="t", epsilon=0.1, rows=20, release="later", **QUICK)
     mine = [row for row in call(bank, "bob", "dp_releases").to_pylist() if "later" in row["request"]]
     assert mine[0]["release"] == 2
+    assert json.loads(mine[0]["report"]).get("reused", 0) == 0  # his own earlier one measured no marginal
     assert "alice" not in everything(bank, "bob")
     bank.users.add("carol", limits={"t": 1.0})
     call(bank, "carol", "dp_synthesize", table="t", epsilon=0.1, rows=20, **QUICK)
