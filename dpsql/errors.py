@@ -23,6 +23,10 @@ class NotOwner(DpsqlError):
     """A function of the owner's, where those are switched off: see `dpsql.install`. Nothing was changed."""
 
 
+class NotAllowed(DpsqlError):
+    """A user of the service may not do that, or is not known, or was revoked. Nothing was read, changed or charged."""
+
+
 class NotDeclared(DpsqlError):
     """A column has no public domain: its owner calls `dp_domain` first."""
 

@@ -114,3 +114,51 @@ CREATE TABLE IF NOT EXISTS dpsql.cell (
   cell    BIGINT NOT NULL,
   value   BIGINT NOT NULL
 );
+
+-- Who else may ask: users of the service, by their names. Their tokens are not here, only what tells a right one.
+CREATE TABLE IF NOT EXISTS dpsql.person (
+  name       VARCHAR PRIMARY KEY,
+  role       VARCHAR NOT NULL, -- reader or analyst
+  state      VARCHAR NOT NULL, -- active or revoked
+  salt       VARCHAR NOT NULL, -- of SCRAM-SHA-256, all in hexadecimal digits
+  iterations BIGINT NOT NULL,
+  stored_key VARCHAR NOT NULL,
+  server_key VARCHAR NOT NULL
+);
+
+-- What a user may cause of a table's loss, in a period. Without a row a user may not ask about the table.
+CREATE TABLE IF NOT EXISTS dpsql.allowance (
+  person  VARCHAR NOT NULL,
+  source  VARCHAR NOT NULL,
+  period  VARCHAR NOT NULL, -- forever, month or day, in UTC
+  epsilon DOUBLE NOT NULL,
+  delta   DOUBLE,           -- none for that of the table
+  PRIMARY KEY (person, source, period)
+);
+
+-- Which user caused a charge, and what it cost; charges of the owner's have no row.
+CREATE TABLE IF NOT EXISTS dpsql.payer (
+  number BIGINT PRIMARY KEY, -- of the event that charged it
+  key    VARCHAR NOT NULL,   -- of the request
+  person VARCHAR NOT NULL,
+  source VARCHAR NOT NULL,
+  at     TIMESTAMP NOT NULL,
+  rho    HUGEINT NOT NULL,
+  gdp    HUGEINT NOT NULL,
+  pure   HUGEINT              -- none where it has a delta
+);
+
+-- Releases that their owner shows to users, under names.
+CREATE TABLE IF NOT EXISTS dpsql.shown (
+  name     VARCHAR PRIMARY KEY,
+  release  BIGINT NOT NULL,    -- its number
+  audience VARCHAR NOT NULL,   -- analysts, everyone, or users
+  people   VARCHAR[] NOT NULL, -- those users
+  comment  VARCHAR NOT NULL
+);
+
+-- What else the owner decided, by name.
+CREATE TABLE IF NOT EXISTS dpsql.decision (
+  name  VARCHAR PRIMARY KEY,
+  value VARCHAR NOT NULL
+);

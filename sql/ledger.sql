@@ -2,7 +2,7 @@
 SELECT
   number,
   CAST(content->>'$.at' AS TIMESTAMP) AS at,
-  $prefix || (content->>'$.source') AS source,
+  $prefix || coalesce(content->>'$.source', content->>'$.table') AS source,
   content->>'$.kind' AS kind,
   CASE WHEN (content->>'$.kind') = 'charge' THEN number ELSE CAST(content->>'$.release' AS BIGINT) END AS release,
   content->>'$.mechanism' AS mechanism,
@@ -11,7 +11,8 @@ SELECT
   CAST(CAST(content->>'$.rho' AS HUGEINT) AS DOUBLE) / pow(2, 96) AS rho,
   CAST(CAST(content->>'$.gdp' AS HUGEINT) AS DOUBLE) / pow(2, 96) AS gdp,
   content->>'$.reason' AS reason,
+  coalesce(content->>'$.by', content->>'$.user') AS username,
   hash
 FROM dpsql.event
-WHERE $source IN ('', $prefix || (content->>'$.source'))
+WHERE $source IN ('', $prefix || coalesce(content->>'$.source', content->>'$.table'))
 ORDER BY number;

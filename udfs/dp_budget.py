@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from dpsql.books.accounts import list_accounts
 from dpsql.books.store import Books, catalogs_with_books
 from dpsql.privacy.account import Account
 
 from .bridge.declare import Call, Relation
 from .extension import SqlFunction
+from .of_users import BUDGET_COLUMNS, budget_rows
 from .relations import Computed, prefix
 
 COLUMNS = {
@@ -30,6 +33,8 @@ class DpBudget(SqlFunction):
 
     def bind(self, call: Call) -> Relation:
         """See `TableFunction.bind`."""
+        if call.by:
+            return Computed(BUDGET_COLUMNS, partial(budget_rows, self._instance, call.by))
         return Computed(COLUMNS, self._rows)
 
     def _rows(self) -> list[tuple[object, ...]]:

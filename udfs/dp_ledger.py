@@ -18,6 +18,7 @@ COLUMNS = {
     "rho": "DOUBLE",
     "gdp": "DOUBLE",
     "reason": "VARCHAR",
+    "username": "VARCHAR",
     "hash": "VARCHAR",
 }
 

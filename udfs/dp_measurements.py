@@ -14,6 +14,7 @@ from dpsql.release.request import LONGEST_NAME
 
 from .bridge.declare import Call, Parameter, Relation
 from .extension import Instance, SqlFunction
+from .of_users import find_own
 from .relations import rows_query
 
 COLUMNS = {
@@ -40,10 +41,12 @@ class DpMeasurements(SqlFunction):
 
     def bind(self, call: Call) -> Relation:
         """See `TableFunction.bind`."""
-        catalog, entry = find_release(self._instance, str(call["release"]))
+        text = str(call["release"])
+        found = find_own(self._instance, text, call.by) if call.by else find_release(self._instance, text)
+        catalog, entry = found
         if entry.state != "published":
             raise InvalidArgument(
-                f"release {entry.number} is {entry.state}, not published: the call that paid for it completes it, free"
+                f"{entry.called} is {entry.state}, not published: the call that paid for it completes it, free"
             )
         labels = {attribute.name: attribute.labels() for attribute in entry.domain}
         return Measurements(catalog, entry.key, json.dumps(labels, ensure_ascii=False))

@@ -13,6 +13,7 @@ from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.evaluation.sandbox import check_syntax
 from dpsql.mechanisms.base import name_of
 from dpsql.privacy.distributions import GAUSSIAN
+from dpsql.release.allowed import allowed_after
 from dpsql.release.preview import (
     LARGEST_EPSILON,
     check_width,
@@ -117,7 +118,7 @@ class DpPlan(SqlFunction):
             *chosen,
             resolved.budget.epsilon,
             resolved.budget.delta,
-            after.epsilon_left,
+            allowed_after(cursor, resolved, after),
             memory,
             found.overall,
             seconds,
@@ -151,6 +152,7 @@ class DpPlan(SqlFunction):
             mechanism=mechanism,
             release=call["release"],
             search_path=call.search_path,
+            by=call.by,
         )
         assumed = max(1, call["assume_rows"])
         if most is not None:
@@ -164,7 +166,8 @@ class DpPlan(SqlFunction):
         groups = sum(int(alive.sum()) for alive in resolved.evaluated.present)
         memory = 8e-6 * (sum(linear.groups) * (1 + 4 * linear.aggregates) + sum(p.factors.size for p in linear.parts))
         planned = plan_answers(resolved, resolved.evaluated, assumed)
-        chosen = (f"query ({mechanism})", None, budget.epsilon, budget.delta, after.epsilon_left, memory, None)
+        left = allowed_after(cursor, resolved, after)
+        chosen = (f"query ({mechanism})", None, budget.epsilon, budget.delta, left, memory, None)
         seconds = _A_QUERY + _A_ROW * assumed
         share = float(budget.rho) / len(planned)
         return [

@@ -42,6 +42,7 @@ def query_request_of(call: Call) -> QueryRequest:
         non_negative=call["non_negative"],
         release=call["release"],
         search_path=call.search_path,
+        by=call.by,
     )
 
 

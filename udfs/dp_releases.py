@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from .bridge.declare import Call, Relation
 from .extension import SqlFunction
-from .relations import BooksQuery
+from .of_users import RELEASE_COLUMNS, release_rows
+from .relations import BooksQuery, Computed
 
 COLUMNS = {
     "release": "BIGINT",
@@ -30,4 +33,6 @@ class DpReleases(SqlFunction):
 
     def bind(self, call: Call) -> Relation:
         """See `TableFunction.bind`."""
+        if call.by:
+            return Computed(RELEASE_COLUMNS, partial(release_rows, self._instance, call.by))
         return BooksQuery("releases", COLUMNS, self._instance)

@@ -51,6 +51,7 @@ def request_of(call: Call) -> Request:
         release=call["release"],
         options=given,
         search_path=call.search_path,
+        by=call.by,
     )
 
 

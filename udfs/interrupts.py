@@ -9,23 +9,63 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import duckdb
 
 from dpsql.errors import Interrupted
 from dpsql.evaluation.sandbox import stopped_by
-from dpsql.runtime.progress import Progress, automatic, breaking
+from dpsql.runtime.progress import Progress, Quiet, automatic, breaking
 
 from .extension import Instance, shim
 
 _lock = threading.Lock()
+_given = threading.local()
+
+
+class _Reported(Quiet):
+    """Progress that is told to one of a caller's own, and stops when that says so, or `Instance.interrupt()`."""
+
+    def __init__(self, progress: Progress, stop: Callable[[], bool]) -> None:
+        super().__init__(stop)
+        self._progress = progress
+
+    def stage(self, name: str, steps: int | None = None) -> None:
+        """See `Progress.stage`."""
+        self.check()
+        self._progress.stage(name, steps)
+
+    def advance(self, steps: int = 1, note: str = "") -> None:
+        """See `Progress.advance`."""
+        self.check()
+        self._progress.advance(steps, note)
+
+    def check(self) -> None:
+        """See `Progress.check`."""
+        super().check()
+        self._progress.check()
+
+
+@contextmanager
+def reporting(progress: Progress | None) -> Iterator[None]:
+    """What this thread works at inside reports to that progress, and is stopped by it alone, not by Ctrl-C."""
+    before = getattr(_given, "progress", None)
+    _given.progress = progress if progress is not None else before
+    try:
+        yield
+    finally:
+        _given.progress = before
 
 
 @contextmanager
 def watched(instance: Instance) -> Iterator[Progress]:
     """A progress that stops the work at Ctrl-C or `Instance.interrupt()`."""
+    given: Progress | None = getattr(_given, "progress", None)
+    if given is not None:
+        asked = instance.interrupts
+        yield _Reported(given, lambda: instance.interrupts != asked)
+        return
     library = shim()
     before, asked = library.dpsql_interrupts(), instance.interrupts  # read first: one that comes in between counts
     with _lock:

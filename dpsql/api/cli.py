@@ -1,4 +1,4 @@
-"""The command line: `dpsql demo`, `sql`, `synthesize`, `budget`, `ledger`, `doctor`."""
+"""The command line: `dpsql demo`, `sql`, `synthesize`, `budget`, `ledger`, `user`, `doctor`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import duckdb
 
+from dpsql.api import cli_users
 from dpsql.errors import DpsqlError, Interrupted
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ def build_parser() -> argparse.ArgumentParser:
             change.add_argument("--epsilon", type=float, required=True, help="the new one, above the present")
     for action in (accept, key, settle, *(actions.choices[name] for name in _CHANGES)):
         action.add_argument("--reason", required=True, help="why; the ledger keeps it")
+
+    cli_users.add_commands(commands)
 
     commands.add_parser("doctor", help="what dpsql runs on: versions, extension, device")
     return parser
@@ -181,6 +184,10 @@ def _doctor(options: argparse.Namespace) -> None:
         print(f"{name:12} {value}")
 
 
+def _user(options: argparse.Namespace) -> None:
+    cli_users.run(options, _open)
+
+
 def _ledger(options: argparse.Namespace) -> None:
     if options.action == "verify":
         print(_found(options.database, None))
@@ -246,6 +253,7 @@ _COMMANDS = {
     "budget": _budget,
     "doctor": _doctor,
     "ledger": _ledger,
+    "user": _user,
 }
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import duckdb
 
+from dpsql.api.arguments import arguments_of
 from dpsql.api.errors import own_errors
 from dpsql.api.options import Options
-from dpsql.api.owner import Owner
+from dpsql.api.people import People
 from dpsql.api.release import Release
 from dpsql.books.verification import check_all
 from dpsql.errors import InvalidArgument
@@ -21,7 +22,7 @@ from dpsql.release.request import Request
 from dpsql.release.synthesis import resolve
 from dpsql.runtime.progress import breaking
 from dpsql.udfs import functions
-from dpsql.udfs.bridge.declare import REQUIRED, Call, TableFunction
+from dpsql.udfs.bridge.declare import Call, TableFunction
 from dpsql.udfs.dp_budget import DpBudget
 from dpsql.udfs.dp_ledger import DpLedger
 from dpsql.udfs.dp_plan import DpPlan
@@ -32,8 +33,6 @@ from dpsql.udfs.interrupts import pressed, watched
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_KINDS: Final[dict[str, type[Any]]] = {"BOOLEAN": bool, "BIGINT": int, "DOUBLE": float, "VARCHAR": str}
 
 
 def connect(
@@ -99,7 +98,7 @@ def install(connection: duckdb.DuckDBPyConnection, *, owner: bool | None = None)
     return database
 
 
-class Database(Owner):
+class Database(People):
     """A DuckDB connection with dpsql in it. A context manager: leaving it closes the connection.
 
     Its methods raise `DpsqlError`, or a child that says what kind of error it is. An error of DuckDB is a `DpsqlError`
@@ -272,20 +271,7 @@ class Database(Owner):
         ...     len(db.call(DpLedger, {"source": "t"}))
         0
         """
-        parameters = {parameter.name: parameter for parameter in function.parameters}
-        unknown = sorted(set(arguments) - set(parameters))
-        if unknown:
-            raise InvalidArgument(f"{unknown[0]} is no parameter of {function.name}; there are {', '.join(parameters)}")
-        given = {name: parameter.default for name, parameter in parameters.items()}
-        for name, value in arguments.items():
-            if value is not None:
-                kind = _KINDS.get(parameters[name].type)
-                listed = parameters[name].type == "VARCHAR[]"
-                given[name] = list(checked_names(name, value)) if listed else value
-                given[name] = given[name] if kind is None else checked(name, value, kind)
-        missing = [name for name, value in given.items() if value is REQUIRED]
-        if missing:
-            raise InvalidArgument(f"{missing[0]} is missing: say {missing[0]}=…")
+        given = arguments_of(function, arguments)
         with pressed():
             relation = function(self.instance).bind(Call(function.name, given, self._search_path))  # type: ignore[call-arg]
             rows = relation.run()

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from dpsql.books import ledger, origin
+from dpsql.books import ledger, limits, origin, people
 from dpsql.books.accounts import COLUMNS, STATED, account_now, account_of_row, floor_units, states_of_rows
 from dpsql.books.chain import Point
 from dpsql.books.migration import migrate
-from dpsql.books.releases import Entry, find_release
+from dpsql.books.releases import Entry, find_release, has_published
 from dpsql.books.statements import read
 from dpsql.books.store import Books
 from dpsql.core.domain import Domain
@@ -48,6 +48,7 @@ class Charge:
         budget: what it costs.
         failure: of a discovery: the probability but for which the budget holds (see `Account.reserve`).
         under_way: keys of releases that this process works on now, which were not stopped so far.
+        by: the user who asks; empty for the owner.
     """
 
     key: str
@@ -60,6 +61,7 @@ class Charge:
     budget: Budget
     failure: float | None = None
     under_way: frozenset[str] = frozenset()
+    by: str = ""
 
 
 def charge(books: Books, asked: Charge) -> Entry:
@@ -69,7 +71,9 @@ def charge(books: Books, asked: Charge) -> Entry:
     wrote the head.
 
     Raises:
-        InsufficientBudget: the account has less than the budget left, or of δ; nothing was changed.
+        InsufficientBudget: the account has less than the budget left, or of δ, or a limit of the user's has; nothing
+            was changed.
+        NotAllowed: the user is not known, was revoked, or is no analyst.
         BooksError: the database is read-only, or the ledger, an account and the head do not fit together.
         DpsqlError: a setting that is the owner's is not what it was, see `dpsql.engines.duckdb.settings`; too many
             releases of the source were stopped; or its account was opened anew.
@@ -83,7 +87,10 @@ def charge(books: Books, asked: Charge) -> Entry:
     try:
         return ledger.commit(books, lambda: _charge(books, asked))
     except _TooDear:
-        account_now(books, asked.source).require(asked.budget)
+        account = account_now(books, asked.source)
+        if asked.by:
+            limits.require_allowed(books, asked.by, account, asked.budget)
+        account.require(asked.budget)
         raise InsufficientBudget(f"the budget of {asked.source} was spent meanwhile") from None
 
 
@@ -92,6 +99,7 @@ def _charge(books: Books, asked: Charge) -> Entry:
     with ledger.advised():
         before = ledger.look(books)
     promised = account_now(books, asked.source)
+    _require_same_sharing(books, asked)
     known = find_release(books, asked.key)
     if known is not None:
         return known
@@ -99,18 +107,37 @@ def _charge(books: Books, asked: Charge) -> Entry:
     if promised.since != asked.since:  # what was looked up was of another account: neighbours, δ, domains
         raise DpsqlError(f"the account of {asked.source!r} was opened anew since the request was made: run it again")
     _refuse_stopped(asked, before.state)
+    if asked.by:
+        limits.require_allowed(books, asked.by, promised, asked.budget)
     if asked.failure is not None:
         _reserve(books, asked.source, asked.failure)
     after = _pay(books, asked, promised)
-    entry = _entry(asked, before, account_of_row(after[: len(COLUMNS)]))
+    entry = _entry(books, asked, before, account_of_row(after[: len(COLUMNS)]))
     number = _record(books, asked, entry, after)
     entry = replace(entry, number=number)
     books.run("INSERT INTO dpsql.request VALUES ($key, $number)", {"key": entry.key, "number": number})
     _insert(books, entry)
+    if asked.by:
+        limits.record_payer(books, asked.by, entry.key, number, asked.source, asked.budget)
     return entry
 
 
 # --- refuse -----------------------------------------------------------------------------------------------------------
+
+
+def _require_same_sharing(books: Books, asked: Charge) -> None:
+    """Refuse a user who may not ask, as this transaction sees them, and a request that is no longer theirs alone.
+
+    Raises:
+        NotAllowed: see `people.require_person`.
+        DpsqlError: the owner decided meanwhile whether releases are shared.
+    """
+    if not asked.by:
+        return
+    people.require_person(books, asked.by, role="analyst")
+    alone = json.loads(asked.request).get("for", "")
+    if alone != ("" if people.shares_releases(books) else asked.by):
+        raise DpsqlError("the owner decided meanwhile whether users share releases: run it again")
 
 
 def _refuse_lost(books: Books, key: str, anchor: int) -> None:
@@ -133,13 +160,16 @@ def _refuse_stopped(asked: Charge, state: State) -> None:
         DpsqlError: as many as may be.
     """
     source = asked.source
-    if state.stopped(source, asked.under_way) >= MOST_STOPPED:
-        raise DpsqlError(
-            f"{MOST_STOPPED} releases of {source!r} were stopped before they were published. What stops a release may "
-            "depend on the rows, so nothing more is charged. Those that can be completed are completed as they were "
-            "asked for, free (FROM dp_releases() WHERE state <> 'published'). For new ones the owner says dpsql ledger "
-            f"forgive <file> {source} --reason '…', in Python db.forgive('{source}', reason)"
-        )
+    if state.stopped(source, asked.under_way) < MOST_STOPPED:
+        return
+    if asked.by:  # how many others stopped is not told
+        raise DpsqlError(f"too many releases of {source!r} were stopped: nothing more is charged until its owner looks")
+    raise DpsqlError(
+        f"{MOST_STOPPED} releases of {source!r} were stopped before they were published. What stops a release may "
+        "depend on the rows, so nothing more is charged. Those that can be completed are completed as they were "
+        "asked for, free (FROM dp_releases() WHERE state <> 'published'). For new ones the owner says dpsql ledger "
+        f"forgive <file> {source} --reason '…', in Python db.forgive('{source}', reason)"
+    )
 
 
 # --- pay and record ---------------------------------------------------------------------------------------------------
@@ -184,11 +214,12 @@ def _pay(books: Books, asked: Charge, promised: Account) -> Sequence[Any]:
     return charged[0]
 
 
-def _entry(asked: Charge, before: Point, account: Account) -> Entry:
+def _entry(books: Books, asked: Charge, before: Point, account: Account) -> Entry:
     """The release that is charged, without its number."""
     request = json.loads(asked.request)
     # a number stands for all that were published up to it, so that the request does not grow with them
-    earlier = before.link.number if request.get("reuse") and before.state.published.get(asked.source) else 0
+    known = before.state.published.get(asked.source) and has_published(books, asked.source, request.get("for", ""))
+    earlier = before.link.number if request.get("reuse") and known else 0
     recorded = json.dumps({**request, "earlier": earlier}, ensure_ascii=False, sort_keys=True)
     promise = asked.guarantee + (_BESIDE if earlier and request.get("reuse") else "")
     rho, gdp = (floor_units(spent) * RHO_UNIT for spent in (asked.budget.rho, asked.budget.gdp))
@@ -213,6 +244,7 @@ def _record(books: Books, asked: Charge, entry: Entry, after: Sequence[Any]) -> 
         gdp=str(units(budget.gdp)),
         pure=str(units(budget.exact_epsilon)) if budget.pure else None,
         failure=asked.failure,
+        by=asked.by or None,
     )
 
 

@@ -11,6 +11,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from dpsql.books.public import is_protected
+from dpsql.books.seen import find_table
 from dpsql.core.names import quote
 from dpsql.engines.duckdb.names import current_schema
 from dpsql.engines.registry import find_parts
@@ -28,11 +29,13 @@ class Tables:
         cursor: a connection of its own.
         search_path: where bare names are looked up.
         known: a table that was found already, by the same call.
+        by: the user who asks, who sees no view, and of tables those that they have a limit on; empty for the owner.
     """
 
     cursor: duckdb.DuckDBPyConnection
     search_path: str = ""
     known: Source | None = None
+    by: str = ""
 
     def find(self, table: exp.Table) -> Scope | tuple[exp.Query, Catalog]:
         """See `dpsql.language.scope.Catalog.find`. A view's names are looked up where the view is."""
@@ -47,10 +50,14 @@ class Tables:
 
     def _source(self, table: exp.Table) -> Source:
         names = [part.name for part in table.parts]
+        if self.by:
+            return find_table(self.cursor, names, self.search_path, self.by)
         return find_parts(self.cursor, names, current_schema(self.cursor, self.search_path), self.known)
 
     def public(self, table: exp.Table) -> tuple[Source, Sequence[tuple[str, str]]]:
         """See `dpsql.language.scope.Catalog.public`."""
+        if self.by:
+            raise InvalidQuery(f"query: {table.name!r} cannot be joined: users ask about one protected table at a time")
         source = self._source(table)
         if is_protected(self.cursor, source):
             raise InvalidQuery(

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-import duckdb
-
 from dpsql.books.statements import read
 from dpsql.books.store import Books
 from dpsql.errors import BooksError
 
-VERSION: Final = 2
+VERSION: Final = 3
+"""1 had no table of requests, 2 none of users."""
 REQUESTS: Final = """
     SELECT content->>'$.key' AS key, max(number) AS number FROM dpsql.event
     WHERE (content->>'$.kind') = 'charge' AND number > $anchor GROUP BY 1
@@ -24,10 +23,7 @@ def version(books: Books) -> int:
     Raises:
         BooksError: a newer version of dpsql wrote them.
     """
-    try:
-        found = books.run("SELECT max(version) FROM dpsql.books")[0][0]
-    except duckdb.CatalogException:
-        found = None
+    found = books.run("SELECT max(version) FROM dpsql.books")[0][0] if books.has("books") else None
     if found is not None and found > VERSION:
         raise BooksError(
             f"the books of database {books.catalog!r} are of version {found}, which a newer dpsql wrote: open it with "
@@ -50,7 +46,10 @@ def make_tables(books: Books) -> None:
     """Inside a transaction: the tables of this version, those that are there already left as they are."""
     for statement in read("books"):
         books.run(statement)
-    if version(books) < VERSION:
-        books.run("INSERT INTO dpsql.books VALUES ($version)", {"version": VERSION})
+    before = version(books)  # not asked for in vain, which would end the transaction
+    if before == 1:  # or new, then there is no event
         anchor = int(books.run("SELECT coalesce(max(number), 0) FROM dpsql.event WHERE basis IS NOT NULL")[0][0])
         books.run(f"INSERT INTO dpsql.request {REQUESTS}", {"anchor": anchor})
+    if before < VERSION:
+        books.run("DELETE FROM dpsql.books")
+        books.run("INSERT INTO dpsql.books VALUES ($version)", {"version": VERSION})

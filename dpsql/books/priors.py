@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from dpsql.books.reads import Unclear, is_public, protected_among, snapshot, tables_read
 from dpsql.books.releases import find_releases, rows_table
+from dpsql.books.seen import find_seen
 from dpsql.books.store import Books
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.names import fold, pick
@@ -44,17 +45,19 @@ class PriorTable:
 
 
 def find_prior(
-    cursor: duckdb.DuckDBPyConnection, text: str, search_path: str, source: Source, domain: Domain
+    cursor: duckdb.DuckDBPyConnection, text: str, search_path: str, source: Source, domain: Domain, by: str = ""
 ) -> PriorTable:
     """The public table that a request names as its prior; reads nothing but the catalogue.
+
+    A user, `by`, names a release that they may see; the owner also tables and views.
 
     Raises:
         InvalidArgument: protected, possibly reads what is, or has other columns than the source.
         UnknownName: no table, view or published release of that name.
     """
-    released = _released(cursor, text, source)
+    released = _released(cursor, text, source, by)
     with snapshot(cursor):
-        return _find(cursor, text, search_path, source, domain, released)
+        return _find(cursor, text, search_path, source, domain, released, by)
 
 
 def _find(
@@ -64,8 +67,9 @@ def _find(
     source: Source,
     domain: Domain,
     released: Sequence[exp.Table],
+    by: str,
 ) -> PriorTable:
-    table = _public_table(cursor, text, search_path, released)
+    table = _release(cursor, text, released) if by else _public_table(cursor, text, search_path, released)
     names = [name for name, *_ in cursor.execute(f"DESCRIBE {_everything(table)}").fetchall()]
     known = {fold(column.name) for column in source.columns}
     other = [name for name in names if fold(name) not in known]
@@ -108,10 +112,11 @@ def _public_table(
     return table
 
 
-def _released(cursor: duckdb.DuckDBPyConnection, text: str, source: Source) -> list[exp.Table]:
+def _released(cursor: duckdb.DuckDBPyConnection, text: str, source: Source, by: str) -> list[exp.Table]:
     """The rows of the published releases of that number or name; before the snapshot, for the books may begin one."""
     books = Books(cursor, source.catalog)
-    return [rows_table(books.catalog, entry) for entry in find_releases(books, text) if entry.state == "published"]
+    found = find_seen(books, text, by, shown_too=True) if by else find_releases(books, text)
+    return [rows_table(books.catalog, entry) for entry in found if entry.state == "published"]
 
 
 def _release(cursor: duckdb.DuckDBPyConnection, text: str, released: Sequence[exp.Table]) -> exp.Table:
@@ -143,16 +148,18 @@ def _unclear(text: str, what: str) -> InvalidArgument:
     )
 
 
-def load_prior(cursor: duckdb.DuckDBPyConnection, text: str, search_path: str, source: Source, domain: Domain) -> Prior:
+def load_prior(
+    cursor: duckdb.DuckDBPyConnection, text: str, search_path: str, source: Source, domain: Domain, by: str = ""
+) -> Prior:
     """The distinct rows of the prior that a request names, in the codes of its attributes; see `find_prior`.
 
     Raises:
         InvalidArgument: it is not public, has no row, too many, or a value outside the declared domain.
         UnknownName: no table, view or published release of that name.
     """
-    released = _released(cursor, text, source)
+    released = _released(cursor, text, source, by)
     with snapshot(cursor):
-        return _load(cursor, _find(cursor, text, search_path, source, domain, released))
+        return _load(cursor, _find(cursor, text, search_path, source, domain, released, by))
 
 
 def _load(cursor: duckdb.DuckDBPyConnection, prior: PriorTable) -> Prior:

@@ -23,7 +23,7 @@ from dpsql.errors import BooksError
 from dpsql.evaluation.decode import decode, released_columns
 
 _NOT_READ_BACK: Final = (
-    "the {0} of release {1} could not be read back as they were written, so it is not published; nothing is lost: the "
+    "the {0} of {1} could not be read back as they were written, so it is not published; nothing is lost: the "
     "same call goes on from what was measured, free"
 )
 
@@ -115,7 +115,7 @@ def store_rows(
             accounts = ledger.look(books).state.accounts
             table = rows_table(books.catalog, entry)
             if fingerprint(books.cursor, table, drawn.named_selects, filled) != written:
-                raise BooksError(_NOT_READ_BACK.format("rows", entry.number))
+                raise BooksError(_NOT_READ_BACK.format("rows", entry.called))
             end(books, entry, accounts, report, rows)
 
         ledger.commit(books, work)
@@ -143,7 +143,7 @@ def end(books: Books, entry: Entry, accounts: chain.States, report: Mapping[str,
     _, digests = journal.written(books, entry.key)
     answers = journal.digest_of(digests)
     if journal.digest_of_answers(books, entry.key) != answers:
-        raise BooksError(_NOT_READ_BACK.format("answers", entry.number))
+        raise BooksError(_NOT_READ_BACK.format("answers", entry.called))
     written = json.dumps(report)
     digest = releases.digest_of_published(
         json.loads(written), releases.digest_of_rows(books, replace(entry, rows=rows))

@@ -70,6 +70,16 @@ class Entry:
         return (*self.domain.names, *(attribute.name for attribute in self.domain.excluded))
 
     @property
+    def alone(self) -> str:
+        """The user whose release it is alone; empty where it is the owner's, or users share releases."""
+        return str(json.loads(self.request).get("for", ""))
+
+    @property
+    def called(self) -> str:
+        """As an error names it: of a user's alone without its number, which tells how much others ask."""
+        return "this release" if self.alone else f"release {self.number}"
+
+    @property
     def paid(self) -> str:
         """A digest of what it was charged for, and what it promises."""
         charged = [self.key, self.source, self.request, self.domain.to_json(), self.mechanism]
@@ -94,6 +104,16 @@ def published(books: Books, source: str) -> list[Entry]:
     )
     found = [find_release(books, key) for (key,) in books.run(sql, {"source": source})]
     return [entry for entry in found if entry is not None]
+
+
+def has_published(books: Books, source: str, alone: str) -> bool:
+    """Whether a source has a published release of a user's alone, or else of all, since its account was opened."""
+    sql = (
+        "SELECT count(*) FROM dpsql.release AS r JOIN dpsql.account AS a ON a.source = r.source "
+        "WHERE r.source = $source AND r.state = 'published' AND r.number > a.since "
+        "AND coalesce(json_extract_string(r.request, '$.for'), '') = $alone"
+    )
+    return bool(books.run(sql, {"source": source, "alone": alone})[0][0])
 
 
 def find_releases(books: Books, text: str) -> list[Entry]:

@@ -22,7 +22,8 @@ _WITHDRAWN: Final = """
 def measurements_for(books: Books, entry: Entry) -> list[Measurement]:
     """What earlier releases measured that a release may use: whole marginals of the same columns and domains.
 
-    Which releases those are was fixed when it was charged, so that a release that is resumed asks the same again.
+    Which releases those are was fixed when it was charged, so that a release that is resumed asks the same again. Of
+    those of one user alone only that user's releases, because what they use tells that they are there.
     """
     found: list[Measurement] = []
     for key in _earlier(books, entry):
@@ -40,14 +41,16 @@ def measurements_for(books: Books, entry: Entry) -> list[Measurement]:
 
 def _earlier(books: Books, entry: Entry) -> list[str]:
     """The keys of the releases that one may use, newer ones first; the request says up to which event."""
-    known = json.loads(entry.request).get("earlier") or 0
+    request = json.loads(entry.request)
+    known, alone = request.get("earlier") or 0, request.get("for", "")
     if isinstance(known, list):  # as the first format has them
         return known[::-1][:_MOST_RELEASES]
     sql = f"""
         SELECT r.key FROM dpsql.release AS r JOIN dpsql.account AS a ON a.source = r.source
         WHERE r.source = $source AND r.number > a.since
+          AND coalesce(json_extract_string(r.request, '$.for'), '') = $alone
           AND ((r.state = 'published' AND r.told <= $known) OR r.key IN ({_WITHDRAWN}))
         ORDER BY r.number DESC LIMIT $most
     """  # noqa: S608
-    row = {"source": entry.source, "known": known, "most": _MOST_RELEASES}
+    row = {"source": entry.source, "known": known, "alone": alone, "most": _MOST_RELEASES}
     return [key for (key,) in books.run(sql, row)]

@@ -63,7 +63,7 @@ def retry(books: Books, entry: Entry) -> None:
         reason = f"it was stopped {MOST_RETRIES + 1} times before it had stored a new answer"
         fail(books, entry, reason)
         raise DpsqlError(
-            f"release {entry.number} failed: {reason}; its charge is kept. Ask with more memory or disk, or for "
+            f"{entry.called} failed: {reason}; its charge is kept. Ask with more memory or disk, or for "
             "fewer or smaller marginals, under another name, release := '…', which is charged anew"
         )
 

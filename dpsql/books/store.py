@@ -50,6 +50,15 @@ class Books:
         cursor = self.cursor.execute(qualified(sql, self.catalog), dict(parameters) if parameters else None)
         return cursor.fetchall()
 
+    def has(self, table: str) -> bool:
+        """Whether there is a table of the books; asked of the catalogue, for to read one in vain ends a transaction."""
+        sql = (
+            "SELECT count(*) FROM duckdb_tables() WHERE database_name = $catalog AND schema_name = 'dpsql' "
+            "AND table_name = $name"
+        )
+        rows = self.cursor.execute(sql, {"catalog": self.catalog, "name": table}).fetchall()
+        return bool(rows[0][0])
+
     def transaction(self, work: Callable[[], Result], *, attempts: int = _ATTEMPTS) -> Result:
         """Do some work in a transaction, again if another one conflicts; `ledger.commit` is for what records events."""
         for attempt in range(attempts):

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import duckdb
 
-from dpsql.books import chain, journal, keys, ledger, releases
+from dpsql.books import chain, journal, keys, ledger, limits, people, releases, shown
 from dpsql.books.accounts import states
 from dpsql.books.hollow import is_hollow
 from dpsql.books.marking import mark_tables
-from dpsql.books.migration import REQUESTS, VERSION, migrate, version
+from dpsql.books.migration import REQUESTS, migrate, version
 from dpsql.books.origin import check_no_others
 from dpsql.books.releases import find_release
 from dpsql.books.store import Books, catalogs_with_books
@@ -103,8 +103,11 @@ def _check_events(books: Books) -> None:
     more = books.run(_GRANTED_MORE, {"anchor": state.anchor})
     if more:
         raise BooksError(f"release {more[0][0]} is not what was charged: it was granted more than the ledger says")
-    if version(books) == VERSION and books.run(_OTHER_REQUESTS, {"anchor": state.anchor}):
+    if version(books) > 1 and books.run(_OTHER_REQUESTS, {"anchor": state.anchor}):
         raise BooksError("the requests that the books know are not those that the ledger says were charged")
+    people.check_people(books)
+    limits.check_limits(books)
+    shown.check_shown(books)
 
 
 def _check_published(books: Books) -> None:

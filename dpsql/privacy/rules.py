@@ -212,7 +212,7 @@ def _retry(state: State, event: Mapping[str, Any]) -> State:
 
 
 def _settle(state: State, event: Mapping[str, Any]) -> State:
-    """What the owner says of other tables changes no account."""
+    """What the owner says of other tables, of users and of what they are shown changes no account."""
     if "source" in event:
         raise DoesNotFollow("it is about no account")
     return state
@@ -259,4 +259,8 @@ RULES: Final[Mapping[str, Callable[[State, Mapping[str, Any]], State]]] = {
     "accept": _accept,
     "key": _key,
     "settle": _settle,
+    "user": _settle,
+    "decide": _settle,
+    "show": _settle,
+    "hide": _settle,
 }

@@ -57,6 +57,7 @@ class Discovery(DiscoveryPlan):
 
     entry: Entry | None
     by_mechanism: ClassVar[bool] = False
+    by: ClassVar[str] = ""
 
     def again(self, cursor: Cursor) -> Discovery:
         """See `Work.again`."""

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.books import journal, releases
+from dpsql.books.seen import visible
 from dpsql.books.store import Books
 from dpsql.core.domain import Attribute, Clique
 from dpsql.core.marginal import Measurement
@@ -77,7 +78,8 @@ def _measured(books: Books, resolved: ResolvedQuery, clique: Clique) -> list[Mea
     wanted = {name: resolved.evaluated.linear.domain.by_name[name] for name in clique}
     nullable = {column.name for column in resolved.source.columns if column.nullable}
     found = []
-    for entry in reversed(releases.published(books, resolved.source.key)):  # the newest first
+    known = visible(books, releases.published(books, resolved.source.key), resolved.by)
+    for entry in reversed(known):  # the newest first
         total = {a.name for a in entry.domain if _is_total(a, nullable=a.name in nullable)}
         held = {name: entry.domain.by_name[name] for name in wanted if name in entry.domain.by_name}
         if {name: attribute.inner for name, attribute in held.items()} != wanted:

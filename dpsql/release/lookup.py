@@ -10,6 +10,7 @@ from typing import Final
 
 from dpsql.books.dimensions import load
 from dpsql.books.lineage import Tables
+from dpsql.books.seen import alone_for, find_table
 from dpsql.books.store import Books
 from dpsql.core.column_types import column_type, kind_of, lists_members, public_type
 from dpsql.core.domain import Attribute, Domain
@@ -51,16 +52,17 @@ def look_up_table(cursor: Cursor, request: Request) -> TableFacts:
     Raises:
         DpsqlError: a child says what is not there, and what mends it.
     """
-    source = find_source(cursor, request.table, request.search_path)
+    source = find_table(cursor, request.table, request.search_path, request.by)
     books = Books(cursor, source.catalog)
     account = account_of(books, source)
     asked_delta(account, request.epsilon, request.delta)
     domain = domain_of(books, source, request.columns)
     check_rows_fit(request.rows, domain)
     source = as_released(source, domain)
-    tables = Tables(cursor, request.search_path, source)
+    tables = Tables(cursor, request.search_path, source, request.by)
     workload = _workload_of(request, source, domain, tables).ordered()
-    return TableFacts(source, account, domain, workload, _name_of_prior(cursor, request, source))
+    prior = _name_of_prior(cursor, request, source)
+    return TableFacts(source, account, domain, workload, prior, alone_for(books, request.by))
 
 
 def _name_of_prior(cursor: Cursor, request: Request, source: Source) -> tuple[str, ...] | None:
@@ -113,7 +115,7 @@ def _facts_of(cursor: Cursor, request: QueryRequest, query: Query, source: Sourc
     domain = _domain_of(books, source, query)
     joined = [load(cursor, dimension) for dimension in query.scope.dimensions]
     told = tuple((loaded.dimension.name, loaded.digest) for loaded in joined)
-    return QueryFacts(as_released(source, domain), account, domain, query, told), joined
+    return QueryFacts(as_released(source, domain), account, domain, query, told, alone_for(books, request.by)), joined
 
 
 def _parsed(cursor: Cursor, request: QueryRequest) -> Query:
@@ -124,7 +126,7 @@ def _parsed(cursor: Cursor, request: QueryRequest) -> Query:
         UnknownName: likewise.
     """
     try:
-        return parse_query(request.sql, Tables(cursor, request.search_path))
+        return parse_query(request.sql, Tables(cursor, request.search_path, by=request.by))
     except InvalidQuery:
         check_syntax(request.sql)
         raise

@@ -92,6 +92,10 @@ class Work(Protocol):
         """What the ledger calls it: a mechanism, or a kind of release."""
 
     @property
+    def by(self) -> str:
+        """The user who asks; empty for the owner."""
+
+    @property
     def entry(self) -> Entry | None:
         """The release, if it was charged before."""
 
@@ -205,6 +209,7 @@ def _charge(engine: Engine, books: Books, work: Work) -> Entry:
         budget=work.budget,
         failure=work.failure,
         under_way=_under_way(),
+        by=work.by,
     )
     return charging.charge(books, asked)
 
@@ -219,9 +224,7 @@ def _resume(books: Books, known: Entry) -> Entry:
         has_name = "release" in json.loads(known.request)
         instead = "ask otherwise" + (", or give another name with release := '…'" if has_name else "")
         failed = known.report.get("failed")
-        raise DpsqlError(
-            f"release {known.number} failed: {failed}; what was charged is kept. {instead}: that is charged anew"
-        )
+        raise DpsqlError(f"{known.called} failed: {failed}; what was charged is kept. {instead}: that is charged anew")
     stopped.resume(books, known)
     return known
 

@@ -40,6 +40,7 @@ class TableFacts:
         domain: of the columns asked for.
         workload: parsed, in order.
         prior: the names that lead to the public table, without its database where that is the source's; None of none.
+        alone: the user whose release it is alone; empty where it is the owner's, or users share releases.
     """
 
     source: Source
@@ -47,6 +48,7 @@ class TableFacts:
     domain: Domain
     workload: Workload
     prior: tuple[str, ...] | None = None
+    alone: str = ""
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,11 @@ class Plan:
     def label(self) -> str:
         """What the ledger calls it."""
         return name_of(self.mechanism)
+
+    @property
+    def by(self) -> str:
+        """The user who asks; empty for the owner."""
+        return self.request.by
 
     def questions_of(self, rows: float) -> Sequence[PlannedMeasurement | Remark]:
         """The questions that the mechanism would ask of about so many rows, and what it says beside them."""
@@ -179,6 +186,7 @@ def _canonical(request: Request, facts: TableFacts, budget: Budget, mechanism: M
             "prior": facts.prior,
             "reuse": bool(request.reuse and mechanism.uses_earlier),
             "release": request.release,
+            **({"for": facts.alone} if facts.alone else {}),
         },
         ensure_ascii=False,
         sort_keys=True,

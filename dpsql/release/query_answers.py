@@ -35,6 +35,7 @@ from dpsql.evaluation.result import Result
 from dpsql.evaluation.sandbox import one_scratch
 from dpsql.language.query import Query
 from dpsql.privacy.distributions import GAUSSIAN
+from dpsql.release.allowed import require_affordable
 from dpsql.release.answers_frame import all_groups, answers_frame, as_text
 from dpsql.release.intervals import Noisy
 from dpsql.release.lookup import look_up_again, look_up_query
@@ -45,7 +46,6 @@ from dpsql.release.query_plan import (
     check_mechanism,
     check_noise,
     plan_query,
-    questions_of,
 )
 from dpsql.release.request import QueryRequest, check_name
 from dpsql.runtime.process_settings import deep_recursion
@@ -132,13 +132,14 @@ def resolve_query(cursor: Cursor, request: QueryRequest, *, to_charge: bool = Tr
     facts, joined = look_up_query(cursor, request)
     planned = plan_query(request, facts)
     evaluated, result = _understood(facts.source, facts.domain, facts.query, joined)
-    entry = find_release(Books(cursor, facts.source.catalog), planned.key)
+    books = Books(cursor, facts.source.catalog)
+    entry = find_release(books, planned.key)
     if not planned.is_free:
         check_noise(planned, evaluated.linear)
     if entry is None and not planned.is_free:
         planned.account.check_kind(planned.budget)
         if to_charge:
-            planned.account.require(planned.budget, questions_of(request).conversion)
+            require_affordable(books, planned)
     return ResolvedQuery(**vars(planned), evaluated=evaluated, result=result, entry=entry)
 
 

@@ -36,6 +36,7 @@ class QueryFacts:
         domain: of the columns that the query reads.
         query: taken apart.
         joined: names and digests of the contents of the public tables that it joins.
+        alone: the user whose release it is alone; empty where it is the owner's, or users share releases.
     """
 
     source: Source
@@ -43,6 +44,7 @@ class QueryFacts:
     domain: Domain
     query: Query
     joined: tuple[tuple[str, str], ...] = ()
+    alone: str = ""
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,11 @@ class QueryPlan:
     def questions(self) -> Questions:
         """What it asks the curator."""
         return questions_of(self.request)
+
+    @property
+    def by(self) -> str:
+        """The user who asks; empty for the owner."""
+        return self.request.by
 
     @property
     def is_free(self) -> bool:
@@ -169,6 +176,7 @@ def canonical_query(request: QueryRequest, facts: QueryFacts, budget: Budget) ->
             "delta": repr(budget.delta),
             "mechanism": request.mechanism,
             "release": request.release,
+            **({"for": facts.alone} if facts.alone else {}),
         },
         ensure_ascii=False,
         sort_keys=True,

@@ -36,6 +36,7 @@ class Request:
         release: a name that tells equal requests apart.
         options: of the mechanism.
         search_path: the caller's, for a bare table name.
+        by: the user who asks; empty for the owner.
     """
 
     table: str
@@ -50,6 +51,7 @@ class Request:
     release: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     search_path: str = ""
+    by: str = ""
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ class QueryRequest:
         non_negative: whether counts below 0 are shown as 0.
         release: a name that tells equal requests apart.
         search_path: the caller's, for bare names.
+        by: the user who asks; empty for the owner.
     """
 
     sql: str
@@ -73,6 +76,7 @@ class QueryRequest:
     non_negative: bool = False
     release: str = ""
     search_path: str = ""
+    by: str = ""
 
     @property
     def noise(self) -> Distribution:

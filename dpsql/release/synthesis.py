@@ -28,6 +28,7 @@ from dpsql.evaluation.decode import released_columns
 from dpsql.evidence.earlier_releases import consistent
 from dpsql.evidence.occupied import Occupied, occupied
 from dpsql.models.model import Model
+from dpsql.release.allowed import require_affordable
 from dpsql.release.drawing import coded, rows_to_draw
 from dpsql.release.lookup import look_up_table
 from dpsql.release.pipeline import Run
@@ -86,7 +87,7 @@ class Resolved(Plan):
         if request.prior is None:
             return None
         domain = self.domain if self.entry is None else self.entry.domain
-        return load_prior(cursor, request.prior, request.search_path, self.source, domain)
+        return load_prior(cursor, request.prior, request.search_path, self.source, domain, request.by)
 
     def check_affordable(self, engine: Engine, books: Books) -> None:
         """See `Work.check_affordable`: where the number of rows is public, which is the only thing read."""
@@ -171,7 +172,7 @@ def resolve(cursor: Cursor, request: Request, *, to_charge: bool = True) -> Reso
         planned.account.check_kind(planned.budget)
     if entry is None and to_charge:
         books.check_writable()
-        planned.account.require(planned.budget, planned.questions.conversion)
+        require_affordable(books, planned)
     return Resolved(**vars(planned), entry=entry)
 
 
@@ -179,5 +180,5 @@ def _check_public_facts(cursor: Cursor, books: Books, planned: Plan) -> None:
     """Refuse a prior that is not public, and constraints that no row meets."""
     request, source, domain = planned.request, planned.source, planned.domain
     if request.prior is not None:
-        find_prior(cursor, request.prior, request.search_path, source, domain)
+        find_prior(cursor, request.prior, request.search_path, source, domain, request.by)
     refuse_impossible(source, domain, constraints(books, source.key))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from dpsql.udfs import FUNCTIONS
 
 import dpsql
+from dpsql.api.cli import main
 from dpsql.mechanisms.base import explicit_options, make, registered
 
 from . import tables
@@ -39,7 +41,7 @@ def test_every_sql_block_of_the_readme_runs(db):
 def test_every_python_block_of_the_readme_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     names: dict[str, object] = {}
     for block in blocks:
         exec(block, names)
@@ -47,6 +49,27 @@ def test_every_python_block_of_the_readme_runs(tmp_path, monkeypatch, capsys):
     shown = capsys.readouterr().out
     assert "│ Bern" in shown
     assert "is more than the budget of clients has left" in shown
+
+
+@pytest.mark.medium
+def test_what_lets_analysts_in_runs_as_it_is_written(tmp_path, monkeypatch, capsys):
+    """The section's Python, and then its commands, on the same file."""
+    monkeypatch.chdir(tmp_path)
+    section = README.partition("## Let analysts in")[2].partition("\n### ")[0]
+    (block,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    names: dict[str, object] = {}
+    exec(block, names)
+    assert names["answers"].num_rows == 2
+    assert names["shown"].num_rows == 100
+    assert names["left"][0]["epsilon_left"] < 0.5
+    names["db"].close()
+    (commands,) = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
+    for line in commands.splitlines():
+        command, *arguments = shlex.split(line, comments=True)
+        assert command == "dpsql"
+        assert main(arguments) == 0, line
+    assert names["token"] not in capsys.readouterr().out
+    assert main(["ledger", "verify", "wards.duckdb"]) == 0
 
 
 def test_the_guarantee_that_is_explained_is_one(db):

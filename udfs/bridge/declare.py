@@ -38,11 +38,15 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Call:
-    """One call as DuckDB bound it: the arguments by name, and the caller's search path."""
+    """One call as DuckDB bound it: the arguments by name, and the caller's search path.
+
+    `by` is the user of the service for whom it is made; DuckDB binds the owner's calls only, for whom it is empty.
+    """
 
     function: str
     arguments: Mapping[str, Any]
     search_path: str = ""
+    by: str = ""
 
     def __getitem__(self, name: str) -> Any:
         return self.arguments[name]

@@ -1,0 +1,218 @@
+"""What one user of the service may do, for whoever serves them: all checks are here and below, none is the caller's.
+
+A user is only a name here. Every call looks anew whether they may do it: when it is bound, in the transaction that
+charges, and before rows are handed over. So a user who is revoked gets nothing more, whatever was bound before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlglot import exp
+
+from dpsql.api.arguments import arguments_of
+from dpsql.api.errors import needs, own_errors
+from dpsql.books.people import require_person
+from dpsql.books.releases import Entry, find_releases, rows_table
+from dpsql.books.shown import Shown, shown_to
+from dpsql.core.names import shorten
+from dpsql.errors import DpsqlError, NotAllowed, UnknownName
+from dpsql.runtime.progress import Progress
+from dpsql.udfs import FUNCTIONS
+from dpsql.udfs.bridge.declare import Call, Relation
+from dpsql.udfs.extension import Instance
+from dpsql.udfs.interrupts import reporting
+from dpsql.udfs.of_users import books_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+READER_FUNCTIONS: Final = frozenset({"dp_budget", "dp_releases"})
+"""What a reader may call, beside reading what is published."""
+ANALYST_FUNCTIONS: Final = READER_FUNCTIONS | {"dp_measurements", "dp_plan", "dp_query", "dp_synthesize"}
+"""What an analyst may call. No user may call a function of the owner's."""
+_BATCH: Final = 100_000
+
+Columns = tuple[tuple[str, str], ...]
+"""Names of columns and their DuckDB types."""
+Run = Callable[[Call, Columns, Progress | None], "pa.RecordBatchReader"]
+"""Runs a call that was bound."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """A released table that a user is shown.
+
+    Attributes:
+        name: under which they read it.
+        columns: of it.
+        rows: how many it has.
+        comment: what the owner says of it.
+        guarantee: in words: the loss, and for which neighbours.
+        mechanism: how it was made.
+    """
+
+    name: str
+    columns: Columns
+    rows: int
+    comment: str
+    guarantee: str
+    mechanism: str
+
+
+class Analyst:
+    """A user of the service: `db.for_analyst(name)`.
+
+    Attributes:
+        name: of the user.
+    """
+
+    def __init__(self, instance: Instance, name: str) -> None:
+        self.name, self._instance = name, instance
+
+    def __repr__(self) -> str:
+        return f"Analyst({self.name!r})"
+
+    def check(self, role: str = "reader") -> None:
+        """Refuse a user who may do nothing any more, or has not at least that role.
+
+        Raises:
+            NotAllowed: see `dpsql.books.people.require_person`.
+        """
+        with self._instance.cursor() as cursor:
+            require_person(books_of(cursor, self._instance), self.name, role=role)
+
+    def bind(self, function: str, arguments: Mapping[str, Any], progress: Progress | None = None) -> Bound:
+        """A call of one of the SQL functions, bound and not run: nothing is charged, and no private row is read.
+
+        Args:
+            function: its name.
+            arguments: its parameters by name; None for their defaults.
+            progress: tells when to stop.
+
+        Raises:
+            NotAllowed: the user may not call it.
+            DpsqlError: a child says what is wrong.
+        """
+        self.check()
+        name = function.lower()
+        if name not in ANALYST_FUNCTIONS:
+            raise NotAllowed(f"{shorten(function)!r} is not served: users call {', '.join(sorted(ANALYST_FUNCTIONS))}")
+        self.check("reader" if name in READER_FUNCTIONS else "analyst")
+        found = next(one for one in FUNCTIONS if one.name == name)
+        call = Call(name, arguments_of(found, arguments), self._instance.home, self.name)
+        relation, columns = self._bound(call, progress)
+        return Bound(call, columns, relation.cardinality, self._run)
+
+    def _run(self, call: Call, columns: Columns, progress: Progress | None) -> pa.RecordBatchReader:
+        """See `Bound.rows`. The call is bound again, because what it may see may have changed."""
+        role = "reader" if call.function in READER_FUNCTIONS else "analyst"
+        self.check(role)
+        relation, now = self._bound(call, progress)
+        if now != columns:
+            raise DpsqlError("the table or its protection changed since the statement was bound: run it again")
+        with reporting(progress), own_errors:
+            query = relation.run()
+        self.check(role)
+        return self._stream(query)
+
+    def _bound(self, call: Call, progress: Progress | None) -> tuple[Relation, Columns]:
+        found = next(one for one in FUNCTIONS if one.name == call.function)
+        with reporting(progress), own_errors:
+            relation = found(self._instance).bind(call)
+            return relation, self._columns(relation.schema)
+
+    def _columns(self, query: str) -> Columns:
+        with self._instance.cursor() as cursor, own_errors:
+            rows = cursor.execute(f"DESCRIBE {query}").fetchall()
+        return tuple((str(name), str(kind)) for name, kind, *_ in rows)
+
+    # --- what is published --------------------------------------------------------------------------------------------
+
+    def published(self) -> list[Published]:
+        """The released tables that the user is shown, by name.
+
+        Raises:
+            NotAllowed: there is no such user any more.
+        """
+        return [self._published(one, entry, catalog) for one, entry, catalog in self._shown()]
+
+    def _shown(self) -> list[tuple[Shown, Entry, str]]:
+        with self._instance.cursor() as cursor:
+            books = books_of(cursor, self._instance)
+            told = shown_to(books, self.name)
+            found = {one.name: find_releases(books, str(one.release)) for one in told}
+        pairs = [(one, entry) for one in told for entry in found[one.name] if entry.number == one.release]
+        return [(one, entry, books.catalog) for one, entry in pairs]
+
+    def _published(self, one: Shown, entry: Entry, catalog: str) -> Published:
+        columns = self._columns(_rows_of(entry, catalog))
+        return Published(one.name, columns, entry.rows or 0, one.comment, entry.guarantee, entry.mechanism)
+
+    def read(self, name: str) -> pa.RecordBatchReader:
+        """The rows of a released table that the user is shown.
+
+        Raises:
+            NotAllowed: there is no such user any more.
+            UnknownName: in the same words whether there is none of that name, or it is not for them.
+        """
+        needs("pyarrow", "read")
+        for one, entry, catalog in self._shown():
+            if one.name == name:
+                return self._stream(_rows_of(entry, catalog))
+        raise UnknownName(f"no table {shorten(name)!r} is published to {self.name!r}: published() lists those that are")
+
+    def _stream(self, query: str) -> pa.RecordBatchReader:
+        """The rows of a query, read as they are asked for, on a connection of their own."""
+        import pyarrow as pa
+
+        stack = ExitStack()
+        with stack, own_errors:
+            cursor = stack.enter_context(self._instance.cursor())
+            reader = cursor.sql(query).to_arrow_reader(_BATCH)
+            kept = stack.pop_all()
+        return pa.RecordBatchReader.from_batches(reader.schema, _batches(kept, reader))
+
+
+def _rows_of(entry: Entry, catalog: str) -> str:
+    return exp.select("*").from_(rows_table(catalog, entry)).sql(dialect="duckdb")
+
+
+def _batches(kept: ExitStack, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """The batches of a reader; then its connection is closed."""
+    with kept, own_errors:
+        yield from reader
+
+
+class Bound:
+    """A call of a user's, bound and not run.
+
+    Attributes:
+        columns: of its rows.
+        cardinality: about how many rows there will be; None if that is not known.
+    """
+
+    def __init__(self, call: Call, columns: Columns, cardinality: int | None, run: Run) -> None:
+        self._call, self._run = call, run
+        self.columns, self.cardinality = columns, cardinality
+
+    def __repr__(self) -> str:
+        return f"Bound({self._call.function!r}, for {self._call.by!r})"
+
+    def rows(self, progress: Progress | None = None) -> pa.RecordBatchReader:
+        """Run the call as its user: charged once for each request, within their limits.
+
+        Args:
+            progress: is told of each stage, on the thread that works. Its `check`, which any thread may ask, raises
+                `Interrupted` to stop this call and no other.
+
+        Raises:
+            NotAllowed: the user may not call it any more; nothing was charged.
+            InsufficientBudget: a limit of theirs, or the table's budget, has less left; nothing was charged.
+            DpsqlError: a child says what is wrong.
+        """
+        needs("pyarrow", "rows")
+        return self._run(self._call, self.columns, progress)
