@@ -11,6 +11,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 import duckdb
 
@@ -18,14 +19,30 @@ from dpsql.errors import Interrupted
 from dpsql.evaluation.sandbox import stopped_by
 from dpsql.runtime.progress import Progress, automatic, breaking
 
-from .extension import Instance, shim
+from .bridge.library import shim
+from .extension import Instance
 
 _lock = threading.Lock()
+_thread: Final = threading.local()
+
+
+@contextmanager
+def reporting_to(progress: Progress) -> Iterator[None]:
+    """What this thread calls meanwhile reports to `progress`, and stops when that says so: one call, and no other's."""
+    before, _thread.progress = getattr(_thread, "progress", None), progress
+    try:
+        yield
+    finally:
+        _thread.progress = before
 
 
 @contextmanager
 def watched(instance: Instance) -> Iterator[Progress]:
-    """A progress that stops the work at Ctrl-C or `Instance.interrupt()`."""
+    """A progress that stops the work at Ctrl-C or `Instance.interrupt()`; inside `reporting_to` that one."""
+    given: Progress | None = getattr(_thread, "progress", None)
+    if given is not None:
+        yield given
+        return
     library = shim()
     before, asked = library.dpsql_interrupts(), instance.interrupts  # read first: one that comes in between counts
     with _lock:

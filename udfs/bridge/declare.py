@@ -38,11 +38,19 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Call:
-    """One call as DuckDB bound it: the arguments by name, and the caller's search path."""
+    """One call as DuckDB bound it: the arguments by name, the caller's search path, and the connection that binds it.
+
+    Attributes:
+        function: its name.
+        arguments: by name, with defaults.
+        search_path: of the caller.
+        connection: DuckDB's number of the caller's connection; 0 for a call that does not come through DuckDB.
+    """
 
     function: str
     arguments: Mapping[str, Any]
     search_path: str = ""
+    connection: int = 0
 
     def __getitem__(self, name: str) -> Any:
         return self.arguments[name]
