@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from typing import Any, Final
 
 import duckdb
@@ -57,5 +58,6 @@ def described(cursor: duckdb.DuckDBPyConnection, query: str, parameters: Any = N
 def reader(cursor: duckdb.DuckDBPyConnection, rows: int = 65_536) -> Any:
     """The rows of what a connection executed last, as a `pyarrow.RecordBatchReader`."""
     if hasattr(cursor, "to_arrow_reader"):  # DuckDB 2.0
-        return cursor.to_arrow_reader(rows)
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # that it copies rows for it
+            return cursor.to_arrow_reader(rows)
     return cursor.fetch_record_batch(rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import secrets
 import ssl
@@ -11,9 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from scramp import ScramException, ScramMechanism
+from dpsql.service.directory import Credential
 
 from .messages import BadMessage, Channel, Closed, Reader, text
+from .scram import Server, WrongProof
 
 _TLS, _GSS, _CANCEL, _VERSION_3 = 80877103, 80877104, 80877102, 196608
 _UNKNOWN_KEY: Final = secrets.token_bytes(32)
@@ -110,28 +110,23 @@ def authenticate(
         LoginFailed: it is wrong.
     """
     known = credential_of(user)
-
-    def verifier(_: str) -> tuple[bytes, bytes, bytes, int]:
-        if known is None:
-            salt = hmac.digest(_UNKNOWN_KEY, user.encode(), hashlib.sha256)[:16]
-            return salt, secrets.token_bytes(32), secrets.token_bytes(32), _ITERATIONS
-        keys = (bytes.fromhex(known[name]) for name in ("salt", "stored_key", "server_key"))
-        salt, stored, server = keys
-        return salt, stored, server, int(known["iterations"])
-
-    server = ScramMechanism().make_server(verifier)
+    if known is None:
+        salt = hmac.digest(_UNKNOWN_KEY, user.encode(), "sha256")[:16]
+        verifier = Credential(salt, _ITERATIONS, secrets.token_bytes(32), secrets.token_bytes(32))
+    else:
+        salt, stored, key = (bytes.fromhex(known[name]) for name in ("salt", "stored_key", "server_key"))
+        verifier = Credential(salt, int(known["iterations"]), stored, key)
+    server = Server(verifier)
     channel.send(b"R", struct.pack("!i", 10) + text("SCRAM-SHA-256") + b"\0")
     channel.flush()
     try:
         reader = Reader(_answer(channel))
         if reader.text() != "SCRAM-SHA-256":
             raise BadMessage("the client chose another way to log in than SCRAM-SHA-256")
-        server.set_client_first(reader.take(reader.int32()).decode())
-        channel.send(b"R", struct.pack("!i", 11) + server.get_server_first().encode())
+        channel.send(b"R", struct.pack("!i", 11) + server.first(reader.take(reader.int32()).decode()).encode())
         channel.flush()
-        server.set_client_final(_answer(channel).decode())
-        channel.send(b"R", struct.pack("!i", 12) + server.get_server_final().encode())
-    except (ScramException, UnicodeDecodeError, ValueError):
+        channel.send(b"R", struct.pack("!i", 12) + server.final(_answer(channel).decode()).encode())
+    except (WrongProof, UnicodeDecodeError):
         channel.error("28P01", f'{WRONG} "{user}"', severity="FATAL")
         channel.flush()
         raise LoginFailed(user) from None
