@@ -49,7 +49,7 @@ VIEWS: Final = {
     f"FROM ({_TABLES}) t WHERE comment IS NOT NULL",
     "pg_tables": "SELECT 'main' AS schemaname, table_name AS tablename, 'dpsql' AS tableowner, NULL AS tablespace, "
     f"false AS hasindexes, false AS hasrules, false AS hastriggers, false AS rowsecurity FROM ({_TABLES}) t",
-    "pg_proc": "SELECT * FROM (VALUES {functions}) v(oid, proname, proargs, procomment), (VALUES (11, 10, 'f', 0, "
+    "pg_proc": "SELECT * FROM (VALUES {functions}) v(oid, proname, proargs, procomment), (VALUES (2200, 10, 'f', 0, "
     "true, 2249, 'v', 's', 0, 14, false, 0, 0, NULL, NULL)) w(pronamespace, proowner, prokind, pronargs, proretset, "
     "prorettype, provolatile, proparallel, provariadic, prolang, prosecdef, protransform, proargtypes, proacl, "
     "proallargtypes)",
@@ -92,7 +92,7 @@ _EMPTY: Final = {
     "pg_auth_members": "roleid member grantor admin_option",
 }
 _MACROS: Final = (
-    "current_setting(a) AS coalesce((SELECT any_value(s.setting) FROM pgx.pg_settings s WHERE lower(s.name) = lower(a)), '')",
+    "current_setting(a) AS coalesce((SELECT any_value(dpsql_f.setting) FROM pgx.pg_settings dpsql_f WHERE lower(dpsql_f.name) = lower(a)), '')",
     "pg_advisory_unlock_all() AS NULL::VARCHAR",
     "current_database() AS 'dpsql'",
     "current_catalog() AS 'dpsql'",
@@ -117,8 +117,8 @@ _MACROS: Final = (
     "pg_relation_is_publishable(x) AS false",
     "pg_tablespace_location(x) AS ''",
     "pg_get_function_result(x) AS 'TABLE'",
-    "pg_get_function_arguments(x) AS (SELECT p.proargs FROM pgx.pg_proc p WHERE p.oid = x)",
-    "pg_get_function_identity_arguments(x) AS (SELECT p.proargs FROM pgx.pg_proc p WHERE p.oid = x)",
+    "pg_get_function_arguments(x) AS (SELECT any_value(dpsql_f.proargs) FROM pgx.pg_proc dpsql_f WHERE dpsql_f.oid = x)",
+    "pg_get_function_identity_arguments(x) AS (SELECT any_value(dpsql_f.proargs) FROM pgx.pg_proc dpsql_f WHERE dpsql_f.oid = x)",
     "pg_get_function_sqlbody(x) AS NULL::VARCHAR",
     "pg_total_relation_size(x) AS 0",
     "pg_table_size(x) AS 0",
@@ -130,18 +130,19 @@ _MACROS: Final = (
     "has_schema_privilege(a, b) AS true, (a, b, c) AS true",
     "has_table_privilege(a, b) AS true, (a, b, c) AS true",
     "has_database_privilege(a, b) AS true, (a, b, c) AS true",
-    "obj_description(a) AS (SELECT any_value(d.description) FROM pgx.pg_description d WHERE d.objoid = a), "
-    "(a, b) AS (SELECT any_value(coalesce(d.description, NULL)) FROM pgx.pg_description d WHERE d.objoid = a)",
+    "obj_description(a) AS (SELECT any_value(dpsql_f.description) FROM pgx.pg_description dpsql_f WHERE dpsql_f.objoid = a), "
+    "(a, b) AS (SELECT any_value(dpsql_f.description) FROM pgx.pg_description dpsql_f WHERE dpsql_f.objoid = a)",
     "shobj_description(a, b) AS NULL::VARCHAR",
     "col_description(a, b) AS NULL::VARCHAR",
     "array_upper(a, d) AS len(a)",
     "array_lower(a, d) AS 1",
-    "to_regclass(x) AS (SELECT c.oid FROM pgx.pg_class c WHERE c.relname = split_part(x, '.', -1))",
+    "to_regclass(x) AS (SELECT any_value(dpsql_f.oid) FROM pgx.pg_class dpsql_f WHERE dpsql_f.relname = replace(split_part(x, '.', -1), '\"', ''))",
+    "to_regtype(x) AS (SELECT any_value(dpsql_f.oid) FROM pgx.pg_type dpsql_f WHERE dpsql_f.typname = x)",
     "pg_postmaster_start_time() AS NULL::TIMESTAMPTZ",
     "quote_ident(x) AS '\"' || replace(x, '\"', '\"\"') || '\"'",
     "array_to_string(a, b) AS list_aggregate(a, 'string_agg', b)",
-    "format_type(a, b) AS (SELECT any_value(t.spelled || CASE WHEN a = 1700 AND b > 4 THEN '(' || ((b - 4) >> 16) "
-    "|| ',' || ((b - 4) & 65535) || ')' ELSE '' END) FROM pgx.pg_type t WHERE t.oid = a)",
+    "format_type(a, b) AS (SELECT any_value(dpsql_f.spelled || CASE WHEN a = 1700 AND b > 4 THEN '(' || ((b - 4) >> 16) "
+    "|| ',' || ((b - 4) & 65535) || ')' ELSE '' END) FROM pgx.pg_type dpsql_f WHERE dpsql_f.oid = a)",
 )
 FUNCTIONS: Final = frozenset(text.partition("(")[0] for text in _MACROS)
 """Names of Postgres' functions, found without `pg_catalog.` before them."""

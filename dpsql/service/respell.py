@@ -9,6 +9,7 @@ from .tokens import Token, tokens
 
 _NAMES: Final = frozenset({"regclass", "regtype", "regproc", "regprocedure", "regoper", "regrole", "regnamespace"})
 _TEXTS: Final = frozenset({"name", "unknown", "bpchar", "cstring", "oidvector", "int2vector"})
+_RENAMED: Final = {"json_build_object": "json_object", "jsonb_build_object": "json_object"}
 _BARE: Final = frozenset(
     {"version", "current_setting", "current_database", "current_schemas", "current_schema", "set_config"}
 ) | {name for name in FUNCTIONS if name.startswith(("pg_", "has_", "obj_", "col_", "shobj_", "format_", "to_reg"))}
@@ -53,6 +54,8 @@ class _Words:
                 return
         elif kind == "text" and text[:1] in "eE" and "\\" not in text:
             text = text[1:]
+        elif word in _RENAMED and self._ahead(2)[1] == "(":
+            text = _RENAMED[word]
         elif word in _BARE | RELATIONS and not self._after_point():
             following = self._ahead(2)[1]
             called = following == "("
@@ -78,7 +81,8 @@ class _Words:
             return True
         if word in ("pg_catalog", "information_schema") and ahead[1] == "." and not self._after_point():
             self._skip(2)
-            self.done.append("pgx." if word == "pg_catalog" else "pgi.")
+            own = word != "pg_catalog" or ahead[3] != "(" or ahead[2] in FUNCTIONS
+            self.done.append("" if not own else "pgx." if word == "pg_catalog" else "pgi.")
             return True
         if text == "::":
             return self._cast(ahead)

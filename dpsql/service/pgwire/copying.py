@@ -7,14 +7,12 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from dpsql.core.names import quote
 from dpsql.service.allowlist import NotAllowed
 from dpsql.service.respell import respelled
 from dpsql.service.tokens import tokens
 
-from .encode import texts
+from .encode import copy_lines, texts
 from .messages import text
 from .results import copy_shape
 
@@ -102,9 +100,7 @@ class Copy:
             count = 0
             while (batch := execution.next()) is not None:
                 count = session.counted(count, batch.num_rows)
-                lines = texts(batch.column(0))
-                if batch.num_rows:
-                    session.channel.send(b"d", np.ascontiguousarray(lines.data).tobytes())
+                session.channel.send_raw(copy_lines(texts(batch.column(0))))
             session.channel.send(b"c")
             session.channel.send(b"C", text(f"COPY {count - self.header}"))
         finally:

@@ -162,6 +162,19 @@ def data_rows(columns: list[Column], count: int) -> bytes:
     return out.tobytes()
 
 
+def copy_lines(lines: Column) -> bytes:
+    """Messages `d`, one for each line: clients take a message for a row."""
+    begins = np.concatenate([[0], np.cumsum(5 + lines.lengths)])
+    out = np.zeros(int(begins[-1]), np.uint8)
+    out[begins[:-1]] = ord("d")
+    _put(out, begins[:-1] + 1, (4 + lines.lengths).astype(">i4"))
+    inside = np.ones(len(out), bool)
+    for place in range(5):
+        inside[begins[:-1] + place] = False
+    out[inside] = lines.data
+    return out.tobytes()
+
+
 def _put(out: np.ndarray[Any, Any], places: np.ndarray[Any, Any], numbers: np.ndarray[Any, Any]) -> None:
     width = numbers.dtype.itemsize
     digits = np.ascontiguousarray(numbers).view(np.uint8).reshape(-1, width)
