@@ -19,7 +19,7 @@ from dpsql.books.marks import Seen, share
 from dpsql.core.names import quote
 from dpsql.engines.duckdb.names import SEAL, current_schema
 from dpsql.engines.duckdb.settings import owned, pin, remember, script, seal
-from dpsql.errors import DpsqlError, InternalError, Interrupted, InvalidArgument, NotOwner
+from dpsql.errors import DpsqlError, Interrupted, InvalidArgument, NotOwner
 
 from .bridge import callbacks
 from .bridge.connections import Connections

@@ -117,7 +117,7 @@ FUNCTIONS: Final = frozenset(
     xor year yearweek | || ~ ~~ ~~* ~~~
     """.split()  # noqa: SIM905
 )
-"""Scalar functions, aggregates, window functions and operators that depend on their arguments, or on the time and on chance."""
+"""Scalar functions, aggregates and operators that depend on their arguments, on the time, or on chance."""
 
 REFUSED: Final = frozenset(
     """
@@ -148,7 +148,7 @@ REFUSED: Final = frozenset(
     stats txid_current user vector_type version write_log
     """.split()  # noqa: SIM905
 )
-"""Functions that look around, change something, wait, or run texts. Postgres' own of them are macros of the schema `pgx`."""
+"""Functions that look around, change something, wait, or run texts; Postgres' own are macros of `pgx`."""
 
 _TABLE_FUNCTIONS: Final = frozenset(
     """

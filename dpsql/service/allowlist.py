@@ -82,7 +82,7 @@ def _explained(sql: str) -> str:
     """
     from .tokens import tokens
 
-    rest = [token for token in tokens(sql)]
+    rest = tokens(sql)
     while rest and rest[0][0] == "space":
         rest.pop(0)
     rest.pop(0)
@@ -90,7 +90,9 @@ def _explained(sql: str) -> str:
     if words[:1] == ["ANALYZE"] or words[:1] == ["ANALYSE"] or words[:1] == ["("]:
         inner = "".join(text for _, text in rest).lstrip()
         if words[:1] != ["("] or not inner[1:].lstrip().upper().startswith(("SELECT", "FROM", "WITH", "VALUES", "(")):
-            raise NotAllowed("EXPLAIN is served without ANALYZE and without options, because ANALYZE runs the statement")
+            raise NotAllowed(
+                "EXPLAIN is served without ANALYZE and without options, because ANALYZE runs the statement"
+            )
     return "".join(text for _, text in rest)
 
 
@@ -142,7 +144,10 @@ def _table(node: dict[str, Any]) -> None:
 
 
 def _shown(node: dict[str, Any]) -> None:
-    if node.get("show_type") not in _SHOWN or (node.get("table_name") or "").strip('"').lower() in ("databases", "variables"):
+    if node.get("show_type") not in _SHOWN or (node.get("table_name") or "").strip('"').lower() in (
+        "databases",
+        "variables",
+    ):
         raise NotAllowed("of SHOW, SHOW TABLES and DESCRIBE are served")
 
 

@@ -178,7 +178,10 @@ class Analyst:
 
     def _fetch(self, execution: Execution, asked: Asked) -> None:
         calls = self._shared.calls
-        with calls.rows(self.user, asked.function, asked.arguments, self._cancelled.is_set, self.notice) as (told, rows):
+        with calls.rows(self.user, asked.function, asked.arguments, self._cancelled.is_set, self.notice) as (
+            told,
+            rows,
+        ):
             if told != self._bound[asked]:
                 raise DpsqlError("the columns changed since the statement was read: run it again")
             table = self._shared.analysis.keep(told, rows)

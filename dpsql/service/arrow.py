@@ -60,4 +60,5 @@ def reader(cursor: duckdb.DuckDBPyConnection, rows: int = 65_536) -> Any:
     if hasattr(cursor, "to_arrow_reader"):  # DuckDB 2.0
         with warnings.catch_warnings(action="ignore", category=UserWarning):  # that it copies rows for it
             return cursor.to_arrow_reader(rows)
-    return cursor.fetch_record_batch(rows)
+    fetch: Any = getattr(cursor, "fetch_record_batch")  # noqa: B009 - DuckDB 2.0 has it no more
+    return fetch(rows)

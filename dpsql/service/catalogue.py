@@ -38,7 +38,7 @@ VIEWS: Final = {
     "(SELECT count(*) FROM duckdb_columns() c WHERE c.table_oid = t.table_oid) AS relnatts, 0 AS relchecks, "
     "false AS relhasrules, false AS relhastriggers, false AS relhassubclass, false AS relrowsecurity, "
     "false AS relforcerowsecurity, true AS relispopulated, 'd' AS relreplident, false AS relispartition, "
-    f"false AS relhasoids, NULL AS relacl, NULL AS reloptions, NULL AS relpartbound FROM ({_TABLES}) t",
+    f"false AS relhasoids, NULL AS relacl, NULL::VARCHAR[] AS reloptions, NULL AS relpartbound FROM ({_TABLES}) t",
     "pg_attribute": "SELECT 20000 + table_oid AS attrelid, column_name AS attname, pgx.type_oid(data_type) AS atttypid, "
     "-1 AS attstattarget, -1 AS attlen, column_index AS attnum, 0 AS attndims, pgx.type_mod(data_type) AS atttypmod, "
     "NOT is_nullable AS attnotnull, false AS atthasdef, false AS atthasmissing, '' AS attidentity, "
@@ -89,6 +89,8 @@ _EMPTY: Final = {
     "pg_locks": "locktype relation pid mode granted",
     "pg_aggregate": "aggfnoid aggkind",
     "pg_operator": "oid oprname",
+    "pg_opclass": "oid opcname opcmethod opcintype opcdefault",
+    "pg_prepared_xacts": "transaction gid prepared owner database",
     "pg_auth_members": "roleid member grantor admin_option",
 }
 _MACROS: Final = (
@@ -103,6 +105,8 @@ _MACROS: Final = (
     "pg_get_userbyid(x) AS 'dpsql'",
     "pg_table_is_visible(x) AS true",
     "pg_type_is_visible(x) AS true",
+    "pg_collation_is_visible(x) AS true",
+    "pg_opclass_is_visible(x) AS true",
     "pg_function_is_visible(x) AS true",
     "pg_is_in_recovery() AS false",
     "pg_backend_pid() AS 0",
@@ -136,7 +140,8 @@ _MACROS: Final = (
     "col_description(a, b) AS NULL::VARCHAR",
     "array_upper(a, d) AS len(a)",
     "array_lower(a, d) AS 1",
-    "to_regclass(x) AS (SELECT any_value(dpsql_f.oid) FROM pgx.pg_class dpsql_f WHERE dpsql_f.relname = replace(split_part(x, '.', -1), '\"', ''))",
+    "to_regclass(x) AS CASE WHEN split_part(x, '.', -1) = 'pg_class' THEN 1259 ELSE (SELECT any_value(dpsql_f.oid) "
+    "FROM pgx.pg_class dpsql_f WHERE dpsql_f.relname = replace(split_part(x, '.', -1), '\"', '')) END",
     "to_regtype(x) AS (SELECT any_value(dpsql_f.oid) FROM pgx.pg_type dpsql_f WHERE dpsql_f.typname = x)",
     "pg_postmaster_start_time() AS NULL::TIMESTAMPTZ",
     "quote_ident(x) AS '\"' || replace(x, '\"', '\"\"') || '\"'",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import sys
@@ -84,7 +85,7 @@ class Call:
         """Answer it; errors go to the front as texts of dpsql, or as their class alone."""
         try:
             kind, payload = wire.receive(self.connection)
-            request = wire.json.loads(payload)
+            request = json.loads(payload)
             handler = getattr(self, f"answer_{request.get('call')}", None)
             if kind != b"J" or handler is None:
                 raise InvalidArgument("the front asked for what the keeper does not know")
@@ -171,7 +172,7 @@ class Call:
     def _bind(self, request: dict[str, Any]) -> Bound:
         user, function = str(request["user"]), str(request["function"])
         role = self.keeper.directory.role(user)
-        if function not in SERVED or role not in ROLES:
+        if function not in SERVED or role is None or role not in ROLES:
             raise Forbidden(f"{function} is not served to {user}")
         if function not in ROLES[role]:
             raise Forbidden(f"{function} is not for the role {role}: ask the owner for the role analyst")

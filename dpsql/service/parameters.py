@@ -10,11 +10,27 @@ from dpsql.udfs.bridge import capi
 from . import pgtypes
 
 _BY_ID: Final = {
-    **{1: "BOOLEAN", 2: "SMALLINT", 3: "SMALLINT", 4: "INTEGER", 5: "BIGINT", 6: "SMALLINT", 7: "INTEGER"},
-    **{8: "BIGINT", 10: "FLOAT", 11: "DOUBLE", 12: "TIMESTAMP", 13: "DATE", 14: "TIME", 15: "INTERVAL"},
-    **{17: "VARCHAR", 18: "BLOB", 27: "UUID", 31: "TIMESTAMP WITH TIME ZONE"},
+    1: "BOOLEAN",
+    2: "SMALLINT",
+    3: "SMALLINT",
+    4: "INTEGER",
+    5: "BIGINT",
+    6: "SMALLINT",
+    7: "INTEGER",
+    8: "BIGINT",
+    10: "FLOAT",
+    11: "DOUBLE",
+    12: "TIMESTAMP",
+    13: "DATE",
+    14: "TIME",
+    15: "INTERVAL",
+    17: "VARCHAR",
+    18: "BLOB",
+    27: "UUID",
+    31: "TIMESTAMP WITH TIME ZONE",
 }
 """Types of parameters as DuckDB infers them; of others the value says it."""
+
 
 def inferred(connection: Any, sql: str, count: int) -> list[int]:
     """The types of parameters as DuckDB infers them; 0 where it does not, or where the statement cannot be bound."""

@@ -49,11 +49,13 @@ class _Words:
         """Take the next token, or a few."""
         kind, text = self._found[self._place]
         word = text.lower() if kind == "word" else ""
-        if word in ("operator", "collate", "pg_catalog", "information_schema") or kind == "other":
+        if word in ("cast", "operator", "collate", "pg_catalog", "information_schema") or kind == "other":
             if self._several(word, text):
                 return
         elif kind == "text" and text[:1] in "eE" and "\\" not in text:
             text = text[1:]
+        elif word in _NAMES and "".join(self.done).rstrip()[-3:].lower() == " as":
+            text = "VARCHAR"
         elif word in _RENAMED and self._ahead(2)[1] == "(":
             text = _RENAMED[word]
         elif word in _BARE | RELATIONS and not self._after_point():
@@ -86,6 +88,10 @@ class _Words:
             return True
         if text == "::":
             return self._cast(ahead)
+        if word == "cast" and ahead[3:6] == ["as", "regclass", ")"] and ahead[2][:1] in "'$":
+            self._skip(6)
+            self.done.append(f"pgx.to_regclass({ahead[2]})")
+            return True
         return False
 
     def _cast(self, ahead: list[str]) -> bool:

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Self
@@ -107,11 +108,9 @@ class Service:
         self._processes[name] = process
         assert process.stdin is not None
         assert process.stdout is not None
-        try:
+        with suppress(BrokenPipeError):
             process.stdin.write(self._options.to_json() + "\n")
             process.stdin.flush()
-        except BrokenPipeError:
-            pass
         killer = threading.Timer(_PATIENCE, process.kill)
         killer.start()
         try:
@@ -145,10 +144,8 @@ class Service:
 def _close(process: subprocess.Popen[Any]) -> None:
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
-            try:
+            with suppress(BrokenPipeError):
                 pipe.close()
-            except BrokenPipeError:
-                pass
 
 
 def serve(path: str, **options: Any) -> Service:

@@ -25,6 +25,7 @@ PLANTED = {
     "Rows are reached through the Engine protocol": ("owner/protect.py", "import dpsql.engines.duckdb.counting"),
     "Plans are made without a database": ("release/plan.py", "import dpsql.engines.duckdb.frames"),
     "What is computed from noisy answers": ("strategy/allocation.py", "import dpsql.engines.duckdb.counting"),
+    "The front reaches no books": ("service/analyst.py", "import dpsql.books.store"),
 }
 """For each contract of `pyproject.toml`, by how its name begins, an import that it must not let pass."""
 

@@ -87,7 +87,9 @@ class Copy:
         if form == "binary":
             raise NotAllowed("COPY is served as text and csv, not as binary")
         csv = form == "csv"
-        return cls(query, csv, delimiter or ("," if csv else "\t"), null if null is not None else _null(csv=csv), header)
+        return cls(
+            query, csv, delimiter or ("," if csv else "\t"), null if null is not None else _null(csv=csv), header
+        )
 
     def run(self, session: Session) -> None:
         """Send the rows."""

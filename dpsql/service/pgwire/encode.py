@@ -97,10 +97,7 @@ def binary(values: Any, kind: str) -> Column:
         encode = {1186: _interval, 1700: _numeric, 2950: _uuid}[oid]
         return texts(pa.array([None if v is None else encode(v) for v in values.to_pylist()], pa.large_binary()))
     valid = np.asarray(values.is_valid())
-    if oid == 16:
-        numbers = np.asarray(values.cast(pa.uint8()).fill_null(0))
-    else:
-        numbers = np.asarray(values.fill_null(0))
+    numbers = np.asarray((values.cast(pa.uint8()) if oid == 16 else values).fill_null(0))
     if oid in (1114, 1184):
         numbers = numbers - _EPOCH_MICROSECONDS
     form = {1082: ">i4", 1114: ">i8", 1184: ">i8"}.get(oid) or _NUMBERS[oid]

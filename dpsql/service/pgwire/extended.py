@@ -270,4 +270,3 @@ def tag_of(sql: str) -> str:
     """The tag of a statement that has rows."""
     word = next((found for kind, found in tokens(sql) if kind == "word"), "").upper()
     return "EXPLAIN" if word == "EXPLAIN" else "SELECT"
-

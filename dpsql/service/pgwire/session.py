@@ -61,7 +61,9 @@ class Session:
         """Tell an error."""
         if self.settings.transaction == "T":
             self.settings.transaction = "E"
-        code = error.code if isinstance(error, Failed) else "08P01" if isinstance(error, BadMessage) else sqlstate(error)
+        code = (
+            error.code if isinstance(error, Failed) else "08P01" if isinstance(error, BadMessage) else sqlstate(error)
+        )
         shown = str(error) if isinstance(error, Failed | BadMessage) else message(error)
         self.channel.error(code, shown)
 
