@@ -10,7 +10,7 @@ from typing import Final
 
 from .served import SERVED
 
-FUNCTIONS: Final = frozenset(
+_WORDS: Final = frozenset(
     """
     != !__postfix !~~ !~~* % & && * ** + - ->> / // < <-> << <= <=> <@ = > >= >> @ @> ^ ^@ __between __cast abs acos
     acosh add age aggregate ago alias any_value apply approx_count_distinct approx_quantile approx_top_k arbitrary
@@ -71,10 +71,10 @@ FUNCTIONS: Final = frozenset(
     icu_collate_ur icu_collate_uz icu_collate_vi icu_collate_vo icu_collate_wae icu_collate_wo icu_collate_xh
     icu_collate_yi icu_collate_yo icu_collate_yue icu_collate_yue_cn icu_collate_zh icu_collate_zh_cn
     icu_collate_zh_hk icu_collate_zh_mo icu_collate_zh_sg icu_collate_zh_tw icu_collate_zu icu_sort_key if
-    ilike_escape index_key instr invoke is distinct from is not distinct from is_histogram_other_bin isfinite isinf
-    isnan isodow isoyear jaccard jaro_similarity jaro_winkler_similarity json json_array json_array_length
-    json_contains json_copy_strftime_if_date json_copy_strftime_if_timestamp json_deep_merge json_exists
-    json_extract json_extract_path json_extract_path_text json_extract_string json_group_array json_group_object
+    ilike_escape index_key instr invoke is_histogram_other_bin isfinite isinf isnan isodow isoyear jaccard
+    jaro_similarity jaro_winkler_similarity json json_array json_array_length json_contains
+    json_copy_strftime_if_date json_copy_strftime_if_timestamp json_deep_merge json_exists json_extract
+    json_extract_path json_extract_path_text json_extract_string json_group_array json_group_object
     json_group_structure json_insert json_keys json_merge_patch json_merge_patch_diff json_normalize json_object
     json_pretty json_quote json_remove json_replace json_set json_strip_nulls json_structure json_transform
     json_transform_strict json_type json_valid json_value julian kahan_sum kurtosis kurtosis_pop lag last last_day
@@ -118,6 +118,9 @@ FUNCTIONS: Final = frozenset(
     """.split()  # noqa: SIM905
 )
 """Scalar functions, aggregates and operators that depend on their arguments, on the time, or on chance."""
+
+FUNCTIONS: Final = _WORDS | {"is distinct from", "is not distinct from"}
+"""Functions that may be called."""
 
 REFUSED: Final = frozenset(
     """

@@ -17,7 +17,12 @@ from .served import SERVED
 
 LONGEST: Final = 100_000
 _DEEPEST: Final = 500
-_SHOWN: Final = frozenset({"SHOW_FROM", "DESCRIBE", "SHOW_UNQUALIFIED", "SUMMARY"})
+_SHOWN: Final = frozenset({"DESCRIBE", "SUMMARY"})
+_LISTS: Final = frozenset({"SHOW_UNQUALIFIED", "SHOW_SPECIAL"})
+_OURS: Final = frozenset({"pgx", "pgi"})
+_OWN: Final = ("duckdb_", "pragma_", "sqlite_", "pg_", "dpsql_")
+_OF_FILES: Final = "./\\:*?"
+"""What DuckDB could take for the name of a file."""
 
 
 class NotAllowed(DpsqlError):
@@ -137,18 +142,27 @@ def _table_function(function: dict[str, Any]) -> str:
 def _table(node: dict[str, Any]) -> None:
     name, schema = str(node.get("table_name", "")), str(node.get("schema_name") or "").lower()
     catalog = str(node.get("catalog_name") or "").lower()
+    _known(catalog, schema, name)
+    if node.get("at_clause"):
+        raise NotAllowed(f"{name} has no earlier versions")
+
+
+def _known(catalog: str, schema: str, name: str) -> None:
+    """Refuse what is not in the schemas that may be read, DuckDB's own views in them, and names of files."""
     if catalog not in ("", "memory") or schema not in SCHEMAS:
         raise NotAllowed(f"{'.'.join(filter(None, (catalog, schema, name)))} may not be read")
-    if not schema and name.lower().startswith(("duckdb_", "pragma_", "sqlite_", "pg_", "dpsql_")):
+    if schema not in _OURS and (name.lower().startswith(_OWN) or any(sign in name for sign in _OF_FILES)):
         raise NotAllowed(f"{name} may not be read")
 
 
 def _shown(node: dict[str, Any]) -> None:
-    if node.get("show_type") not in _SHOWN or (node.get("table_name") or "").strip('"').lower() in (
-        "databases",
-        "variables",
-    ):
+    name = str(node.get("table_name") or "")
+    listed = node.get("show_type") in _LISTS
+    place = (node.get("catalog_name") or "", node.get("schema_name") or "")
+    if any(place) or (node.get("show_type") not in _SHOWN and not listed) or (listed and name != '"tables"'):
         raise NotAllowed("of SHOW, SHOW TABLES and DESCRIBE are served")
+    if name and not listed:
+        _known("", "", name)
 
 
 def _function(node: dict[str, Any]) -> None:

@@ -220,6 +220,6 @@ def _statements() -> Iterator[str]:
 def _kind(column: str) -> str:
     if column.endswith(("name", "def", "definition", "type", "src", "bin", "provider", "schema", "catalog", "label")):
         return "VARCHAR"
-    if column.endswith(("keys", "key", "roles", "attrs", "indkey", "stxkind")):
+    if column.endswith(("keys", "key", "roles", "attrs", "indkey", "indclass", "indoption", "indcollation", "stxkind")):
         return "INTEGER[]"
     return "BOOLEAN" if column.startswith(("indis", "is_", "con", "tgis")) and "id" not in column else "BIGINT"
