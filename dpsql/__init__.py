@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from dpsql.api.release import Release
     from dpsql.service.supervisor import serve
 else:
-
     _HOMES = {"serve": "dpsql.service.supervisor"}
 
     def __getattr__(name: str) -> Any:

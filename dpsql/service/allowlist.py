@@ -167,7 +167,7 @@ def _shown(node: dict[str, Any]) -> None:
 
 def _function(node: dict[str, Any]) -> None:
     name, schema = str(node.get("function_name", "")).lower(), str(node.get("schema") or "").lower()
-    if node.get("catalog") not in (None, "") or schema not in ("", "pgx"):
+    if node.get("catalog") not in (None, "") or schema not in ("", "main", "pgx"):
         raise NotAllowed(f"{schema}.{name} may not be called")
     if schema != "pgx" and name not in FUNCTIONS:
         raise NotAllowed(f"{name} may not be called")

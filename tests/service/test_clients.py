@@ -14,6 +14,7 @@ import duckdb
 import psycopg
 import pytest
 
+import dpsql
 from tests.service.conftest import SHOWN
 
 pytestmark = pytest.mark.medium
@@ -264,3 +265,23 @@ def test_the_front_loads_none_of_the_fits():
     script = "import sys, dpsql.service.front; print({'jax', 'scipy', 'pandas', 'sqlglot'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_the_command_serves_and_stops(served, tmp_path):
+    users = tmp_path / "users.toml"
+    users.write_text('[users.rita]\npassword = "reading"\nrole = "reader"\n')
+    path = tmp_path / "other.duckdb"
+    dpsql.connect(str(path)).close()
+    command = [sys.executable, "-m", "dpsql", "serve", str(path), "--port", "0", "--users", str(users)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        words = process.stdout.readline().split()
+        port, certificate = words[words.index("port") + 1].rstrip(";"), words[-1]
+        dsn = f"host=127.0.0.1 port={port} user=rita password=reading sslmode=verify-ca sslrootcert={certificate}"
+        with psycopg.connect(dsn) as connection:
+            assert connection.execute("SELECT count(*) FROM dp_budget()").fetchall() == [(0,)]
+            process.terminate()
+            assert process.wait(60) == 0
+            with pytest.raises(psycopg.OperationalError):
+                connection.execute("SELECT 1")
+    assert oct(path.with_name("other.duckdb.key").stat().st_mode & 0o777) == "0o600"

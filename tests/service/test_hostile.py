@@ -69,7 +69,7 @@ def test_every_pragma_setting_and_catalogue_view_is_refused():
         views = db.execute("SELECT schema_name, view_name FROM duckdb_views() WHERE internal").fetchall()
     for name in settings:
         for text in (f"SET {name} = 1", f"SET GLOBAL {name} = 1", f"RESET {name}", f"PRAGMA {name}"):
-            with pytest.raises((NotAllowed, duckdb.ParserException)):
+            with pytest.raises((NotAllowed, duckdb.Error)):
                 allowed.check(text)
         with pytest.raises(NotAllowed):
             allowed.check(f"SELECT current_setting('{name}')")
@@ -159,13 +159,12 @@ def test_what_was_tried_by_hand(served):
 @pytest.mark.medium
 def test_results_of_others_cannot_be_seen(served):
     asks = "SELECT * FROM dp_query('SELECT race, count(*) AS n FROM adult GROUP BY race', epsilon => 0.05)"
-    with psycopg.connect(served.dsn()) as one, psycopg.connect(served.dsn()) as other:
-        with one.cursor() as cursor:
-            rows = cursor.stream(asks, size=1)
-            next(rows)
-            for view in ("information_schema.columns", "information_schema.tables", "pg_catalog.pg_attribute"):
-                assert "n_stderr" not in repr(other.execute(f"SELECT * FROM {view}").fetchall())
-            list(rows)
+    with psycopg.connect(served.dsn()) as one, psycopg.connect(served.dsn()) as other, one.cursor() as cursor:
+        rows = cursor.stream(asks, size=1)
+        next(rows)
+        for view in ("information_schema.columns", "information_schema.tables", "pg_catalog.pg_attribute"):
+            assert "n_stderr" not in repr(other.execute(f"SELECT * FROM {view}").fetchall())
+        list(rows)
 
 
 @pytest.mark.slow
