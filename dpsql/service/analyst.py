@@ -104,7 +104,7 @@ class Analyst:
         """See `Caller.columns_of`."""
         if asked not in self._bound:
             try:
-                self._bound[asked] = self._shared.calls.bind(self.user, asked.function, asked.arguments)
+                self._bound[asked] = self._shared.calls.bind(self.user, asked.function, asked.arguments, self._ends_now)
             except DpsqlError as error:
                 self._failure = error
                 raise
@@ -129,6 +129,7 @@ class Analyst:
 
     def columns(self, checked: Checked, parameters: Parameters | None = None) -> Columns:
         """The columns of a statement that does not run."""
+        self._cancelled.clear()
         if checked.explains:
             return [("QUERY PLAN", "VARCHAR")]
         slot = self._slot()
@@ -196,8 +197,8 @@ class Analyst:
         try:
             with self.working(slot):
                 yield
-        except duckdb.Error:
-            if self._failure is not None:
+        except (duckdb.Error, Interrupted):
+            if self._failure is not None and not isinstance(self._failure, Interrupted):
                 raise self._failure from None
             raise
 
@@ -224,13 +225,16 @@ class Analyst:
             with self._lock:
                 self._running = None
 
+    def _ends_now(self) -> bool:
+        return self._cancelled.is_set() or time.monotonic() > self._ends
+
     def look(self) -> None:
         """Called again and again by another thread: interrupt what is cancelled or late.
 
         Again, because an interrupt that comes before DuckDB has begun is lost.
         """
         with self._lock:
-            if self._running is not None and (self._cancelled.is_set() or time.monotonic() > self._ends):
+            if self._running is not None and self._ends_now():
                 with suppress(duckdb.Error):
                     self._running.cursor.interrupt()
 

@@ -70,10 +70,13 @@ class Calls:
         found: list[dict[str, Any]] = self._answer({"call": "published"})
         return found
 
-    def bind(self, user: str, function: str, arguments: Mapping[str, object]) -> Columns:
+    def bind(
+        self, user: str, function: str, arguments: Mapping[str, object], cancelled: Callable[[], bool] = _never
+    ) -> Columns:
         """The columns of a call."""
-        told = self._answer({"call": "bind", "user": user, "function": function, "arguments": arguments})
-        return [(name, kind) for name, kind in told]
+        request = {"call": "bind", "user": user, "function": function, "arguments": arguments}
+        with self._call(request, cancelled) as answer:
+            return [(name, kind) for name, kind in answer.json()]
 
     @contextmanager
     def rows(

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from dpsql.errors import DpsqlError, Interrupted, InvalidArgument
 from dpsql.runtime.progress import Quiet
+from dpsql.udfs.interrupts import reporting_to
 
 from . import wire
 from .audit import Audit, NotAudited
@@ -151,7 +152,8 @@ class Call:
         began = time.monotonic()
         charges = function in CHARGING
         if charges:
-            with self.keeper.turns.turn(self.cancelled, lambda n: self._tell(f"waiting for {n} other calls")):
+            turns = self.keeper.turns[function]  # one fit at a time; a query does not wait for fits
+            with turns.turn(self.cancelled, lambda n: self._tell(f"waiting for {n} other calls")):
                 self._run(user, function, request)
         else:
             self._run(user, function, request)
@@ -176,7 +178,9 @@ class Call:
             raise Forbidden(f"{function} is not served to {user}")
         if function not in ROLES[role]:
             raise Forbidden(f"{function} is not for the role {role}: ask the owner for the role analyst")
-        return self.keeper.directory.bind(user, function, checked_arguments(function, request["arguments"]))
+        arguments = checked_arguments(function, request["arguments"])
+        with reporting_to(Quiet(self.cancelled)):
+            return self.keeper.directory.bind(user, function, arguments)
 
     def _tell(self, text: str) -> None:
         with suppress(wire.Lost):
@@ -196,7 +200,7 @@ class Keeper:
 
     def __init__(self, options: Options, directory: Directory, audit: Audit) -> None:
         self.options, self.directory, self.audit = options, directory, audit
-        self.turns = Turns(options.queue)
+        self.turns = {function: Turns(options.queue) for function in CHARGING}
 
     def listen(self) -> socket.socket:
         """The socket, which only this user may open."""

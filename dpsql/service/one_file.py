@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from dpsql.core.names import quote
 from dpsql.errors import UnknownName
-from dpsql.runtime.progress import Progress, Quiet
+from dpsql.runtime.progress import Progress
 from dpsql.udfs import functions
 from dpsql.udfs.bridge.declare import Call, Relation
 from dpsql.udfs.extension import Instance
@@ -63,7 +63,7 @@ def bound(instance: Instance, function: str, arguments: Mapping[str, object]) ->
     found = next((one for one in functions(instance) if getattr(one, "name", "") == function), None)
     if found is None:
         raise UnknownName(f"there is no function {function!r}")
-    with reporting_to(Quiet()), instance.cursor() as cursor:
+    with instance.cursor() as cursor:
         relation = found.bind(Call(function, dict(arguments), instance.home))
         return BoundRelation(instance, relation, arrow.described(cursor, relation.schema))
 
