@@ -19,10 +19,10 @@ _WORDS: Final = frozenset(
     array_cosine_similarity array_cross_product array_distance array_distinct array_dot_product array_extract
     array_filter array_grade_up array_has array_has_all array_has_any array_indexof array_inner_product
     array_intersect array_length array_negative_dot_product array_negative_inner_product array_pop_back
-    array_pop_front array_position array_prepend array_push_back array_push_front array_reduce array_resize
-    array_reverse array_reverse_sort array_select array_slice array_sort array_to_json array_to_string
+    array_pop_front array_position array_prepend array_push_back array_push_front array_reduce array_reverse
+    array_reverse_sort array_select array_slice array_sort array_to_json array_to_string
     array_to_string_comma_default array_transform array_unique array_value array_where array_zip ascii asin asinh
-    assert_true atan atan2 atanh avg bar base64 bin binom bit_and bit_count bit_length bit_or bit_position bit_xor
+    assert_true atan atan2 atanh avg base64 bin binom bit_and bit_count bit_length bit_or bit_position bit_xor
     bitstring bitstring_agg bitstring_byte_comparable bool_and bool_or can_cast_implicitly cardinality cast_to_type
     cbrt ceil ceiling century char_length character_length chr collate_aa collate_af collate_am collate_ar
     collate_ar_sa collate_as collate_az collate_bal collate_be collate_bg collate_blo collate_bn collate_bo
@@ -46,7 +46,7 @@ _WORDS: Final = frozenset(
     dayofyear days_in_month decade decimal_average decimal_division decode degrees dense_rank divide editdist3
     element_at encode ends_with entropy enum_code enum_first enum_last enum_range enum_range_boundary epoch epoch_ms
     epoch_ns epoch_us equi_width_bins era error even exp factorial favg fdiv fill filter finalize first first_value
-    flatten floor fmod format format_bytes format_pg_type formatreadabledecimalsize formatreadablesize from_base64
+    flatten floor fmod format_bytes format_pg_type formatreadabledecimalsize formatreadablesize from_base64
     from_binary from_hex from_json from_json_strict fsum gamma gcd gen_random_uuid generate_series
     generate_subscripts geomean geometric_mean get_bit get_current_time get_current_timestamp grade_up greatest
     greatest_common_divisor group_concat hamming hash hex histogram histogram_exact hive_partition_component hour
@@ -85,36 +85,35 @@ _WORDS: Final = frozenset(
     list_dot_product list_element list_entropy list_extract list_filter list_first list_grade_up list_has
     list_has_all list_has_any list_histogram list_indexof list_inner_product list_intersect list_kurtosis
     list_kurtosis_pop list_last list_mad list_max list_median list_min list_mode list_negative_dot_product
-    list_negative_inner_product list_pack list_position list_prepend list_product list_reduce list_resize
-    list_reverse list_reverse_sort list_select list_sem list_skewness list_slice list_sort list_stddev_pop
-    list_stddev_samp list_string_agg list_sum list_transform list_unique list_value list_var_pop list_var_samp
-    list_where list_zip listagg ln log log10 log2 lower lpad ltrim lttb mad make_date make_time make_timestamp
-    make_timestamp_ms make_timestamp_ns make_timestamptz make_type map map_concat map_contains map_contains_entry
-    map_contains_value map_entries map_extract map_extract_value map_from_entries map_keys map_to_pg_oid map_values
-    max max_by md5 md5_number md5_number_lower md5_number_upper mean median microsecond millennium millisecond min
-    min_by minute mismatches mod mode month monthname multiply nanosecond nextafter nfc_normalize
-    normalized_interval not_ilike_escape not_like_escape now nth_value ntile nullif octet_length ord overlay
-    parse_dirname parse_dirpath parse_filename parse_formatted_bytes parse_path path_join percent_rank pi position
-    pow power prefix printf product quantile quantile_cont quantile_disc quarter radians random range rank
-    rank_dense reduce regexp_escape regexp_extract regexp_extract_all regexp_full_match regexp_matches
-    regexp_replace regexp_split_to_array regexp_split_to_table regr_avgx regr_avgy regr_count regr_intercept regr_r2
-    regr_slope regr_sxx regr_sxy regr_syy remap_struct repeat replace replace_type reservoir_quantile reverse right
-    right_grapheme round round_even roundbankers row row_number row_to_json rpad rtrim second sem set_bit sha1
-    sha256 sign signbit sin sinh skewness split split_part sqrt st_asbinary st_asgeojson st_astext st_aswkb st_aswkt
-    st_crs st_geomfromgeojson st_geomfromwkb st_intersects_extent st_setcrs starts_with stddev stddev_pop
-    stddev_samp str_split str_split_regex strftime string_agg string_split string_split_regex string_to_array
-    strip_accents strlen strpos strptime struct_concat struct_contains struct_extract struct_extract_at struct_has
-    struct_indexof struct_insert struct_keys struct_pack struct_position struct_update struct_values substr
-    substring substring_grapheme subtract suffix sum sum_no_overflow sumkahan switch tan tanh time_bucket
-    timetz_byte_comparable timezone timezone_hour timezone_minute to_aggregate_state to_base to_base64 to_binary
-    to_centuries to_days to_decades to_hex to_hours to_json to_microseconds to_millennia to_milliseconds to_minutes
-    to_months to_quarters to_seconds to_timestamp to_weeks to_years today transaction_timestamp translate trim trunc
-    try_strptime typeof ucase unbin unhex unicode union_extract union_tag union_value unnest unpivot_list upper
-    url_decode url_encode uuid uuid_extract_timestamp uuid_extract_version uuidv4 uuidv7 var_pop var_samp variance
-    variant_array_length variant_bytes_to_variant variant_comparator variant_contains variant_exists variant_extract
-    variant_extract_string variant_group_array variant_group_object variant_keys variant_normalize
-    variant_to_parquet_variant variant_type variant_typeof vertex_extract wavg week weekday weekofyear weighted_avg
-    xor year yearweek | || ~ ~~ ~~* ~~~
+    list_negative_inner_product list_pack list_position list_prepend list_product list_reduce list_reverse
+    list_reverse_sort list_select list_sem list_skewness list_slice list_sort list_stddev_pop list_stddev_samp
+    list_string_agg list_sum list_transform list_unique list_value list_var_pop list_var_samp list_where list_zip
+    listagg ln log log10 log2 lower ltrim lttb mad make_date make_time make_timestamp make_timestamp_ms
+    make_timestamp_ns make_timestamptz make_type map map_concat map_contains map_contains_entry map_contains_value
+    map_entries map_extract map_extract_value map_from_entries map_keys map_to_pg_oid map_values max max_by md5
+    md5_number md5_number_lower md5_number_upper mean median microsecond millennium millisecond min min_by minute
+    mismatches mod mode month monthname multiply nanosecond nextafter nfc_normalize normalized_interval
+    not_ilike_escape not_like_escape now nth_value ntile nullif octet_length ord overlay parse_dirname parse_dirpath
+    parse_filename parse_formatted_bytes parse_path path_join percent_rank pi position pow power prefix product
+    quantile quantile_cont quantile_disc quarter radians random range rank rank_dense reduce regexp_escape
+    regexp_extract regexp_extract_all regexp_full_match regexp_matches regexp_replace regexp_split_to_array
+    regexp_split_to_table regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy
+    regr_syy remap_struct replace replace_type reservoir_quantile reverse right right_grapheme round round_even
+    roundbankers row row_number row_to_json rtrim second sem set_bit sha1 sha256 sign signbit sin sinh skewness
+    split split_part sqrt st_asbinary st_asgeojson st_astext st_aswkb st_aswkt st_crs st_geomfromgeojson
+    st_geomfromwkb st_intersects_extent st_setcrs starts_with stddev stddev_pop stddev_samp str_split
+    str_split_regex strftime string_agg string_split string_split_regex string_to_array strip_accents strlen strpos
+    strptime struct_concat struct_contains struct_extract struct_extract_at struct_has struct_indexof struct_insert
+    struct_keys struct_pack struct_position struct_update struct_values substr substring substring_grapheme subtract
+    suffix sum sum_no_overflow sumkahan switch tan tanh time_bucket timetz_byte_comparable timezone timezone_hour
+    timezone_minute to_aggregate_state to_base to_base64 to_binary to_centuries to_days to_decades to_hex to_hours
+    to_json to_microseconds to_millennia to_milliseconds to_minutes to_months to_quarters to_seconds to_timestamp
+    to_weeks to_years today transaction_timestamp translate trim trunc try_strptime typeof ucase unbin unhex unicode
+    union_extract union_tag union_value unnest unpivot_list upper url_decode url_encode uuid uuid_extract_timestamp
+    uuid_extract_version uuidv4 uuidv7 var_pop var_samp variance variant_array_length variant_bytes_to_variant
+    variant_comparator variant_contains variant_exists variant_extract variant_extract_string variant_group_array
+    variant_group_object variant_keys variant_normalize variant_to_parquet_variant variant_type variant_typeof
+    vertex_extract wavg week weekday weekofyear weighted_avg xor year yearweek | || ~ ~~ ~~* ~~~
     """.split()  # noqa: SIM905
 )
 """Scalar functions, aggregates and operators that depend on their arguments, on the time, or on chance."""
@@ -136,22 +135,22 @@ REFUSED: Final = frozenset(
     __internal_decompress_integral_usmallint __internal_decompress_string __internal_json_copy_to_geojson
     __internal_json_copy_to_json __internal_tablefilter_bloom_filter __internal_tablefilter_dynamic
     __internal_tablefilter_optional __internal_tablefilter_prefix_range __internal_tablefilter_selectivity_optional
-    col_description current_catalog current_connection_id current_database current_query current_query_id
-    current_role current_schema current_schemas current_setting current_transaction_id current_user currval
-    format_type get_block_size get_type getvariable has_any_column_privilege has_column_privilege
+    array_resize bar col_description current_catalog current_connection_id current_database current_query
+    current_query_id current_role current_schema current_schemas current_setting current_transaction_id current_user
+    currval format format_type get_block_size get_type getvariable has_any_column_privilege has_column_privilege
     has_database_privilege has_foreign_data_wrapper_privilege has_function_privilege has_language_privilege
     has_schema_privilege has_sequence_privilege has_server_privilege has_table_privilege has_tablespace_privilege
     in_search_path inet_client_addr inet_client_port inet_server_addr inet_server_port json_deserialize_sql
-    json_serialize_plan json_serialize_sql nextval obj_description parse_duckdb_log_message pg_collation_is_visible
-    pg_conf_load_time pg_conversion_is_visible pg_function_is_visible pg_get_constraintdef pg_get_expr
-    pg_get_viewdef pg_has_role pg_is_other_temp_schema pg_my_temp_schema pg_opclass_is_visible
+    json_serialize_plan json_serialize_sql list_resize lpad nextval obj_description parse_duckdb_log_message
+    pg_collation_is_visible pg_conf_load_time pg_conversion_is_visible pg_function_is_visible pg_get_constraintdef
+    pg_get_expr pg_get_viewdef pg_has_role pg_is_other_temp_schema pg_my_temp_schema pg_opclass_is_visible
     pg_operator_is_visible pg_opfamily_is_visible pg_postmaster_start_time pg_size_pretty pg_sleep
     pg_table_is_visible pg_ts_config_is_visible pg_ts_dict_is_visible pg_ts_parser_is_visible
-    pg_ts_template_is_visible pg_type_is_visible pg_typeof session_user setseed setval shobj_description sleep_ms
-    stats txid_current user vector_type version write_log
+    pg_ts_template_is_visible pg_type_is_visible pg_typeof printf repeat rpad session_user setseed setval
+    shobj_description sleep_ms stats txid_current user vector_type version write_log
     """.split()  # noqa: SIM905
 )
-"""Functions that look around, change something, wait, or run texts; Postgres' own are macros of `pgx`."""
+"""Functions that look around, change, wait, run texts, or make texts of any length."""
 
 _TABLE_FUNCTIONS: Final = frozenset(
     """
