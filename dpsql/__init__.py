@@ -18,18 +18,20 @@ if not (Path(__file__).parent / "udfs").is_dir():
 from dpsql.errors import DpsqlError
 from dpsql.version import __version__
 
-__all__ = ["Database", "DpsqlError", "Release", "__version__", "connect", "install"]
+__all__ = ["Database", "DpsqlError", "Release", "__version__", "connect", "install", "serve"]
 
 if TYPE_CHECKING:
     from dpsql.api.database import Database, connect, install
     from dpsql.api.release import Release
+    from dpsql.service.supervisor import serve
 else:
+    _HOMES = {"serve": "dpsql.service.supervisor"}
 
     def __getattr__(name: str) -> Any:
         """The rest on first use: `dpsql --help` needs none of what it loads (DuckDB, NumPy, SciPy, sqlglot)."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module("dpsql.api.database"), name)
+        return getattr(import_module(_HOMES.get(name, "dpsql.api.database")), name)
 
     def __dir__() -> list[str]:
         """The names that are there and those that come on first use."""

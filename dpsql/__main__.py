@@ -1,5 +1,20 @@
-"""`python -m dpsql`."""
+"""`python -m dpsql`, and the command `dpsql`: the service's floor is above that of the other commands."""
 
-from dpsql.api.cli import command
+from __future__ import annotations
 
-command()
+import sys
+
+
+def main() -> None:
+    """Run a command and end the process."""
+    if sys.argv[1:2] == ["serve"]:
+        from dpsql.service.command import main as serve
+
+        sys.exit(serve(sys.argv[2:]))
+    from dpsql.api.cli import command
+
+    command()
+
+
+if __name__ == "__main__":
+    main()

@@ -8,12 +8,9 @@ a transaction that is rolled back: so no catalog lists it and no statement can c
 
 from __future__ import annotations
 
-import ctypes as C
-import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any, Final
 
 import duckdb
@@ -22,14 +19,14 @@ from dpsql.books.marks import Seen, share
 from dpsql.core.names import quote
 from dpsql.engines.duckdb.names import SEAL, current_schema
 from dpsql.engines.duckdb.settings import owned, pin, remember, script, seal
-from dpsql.errors import DpsqlError, InternalError, Interrupted, InvalidArgument, NotOwner
+from dpsql.errors import DpsqlError, Interrupted, InvalidArgument, NotOwner
 
-from .bridge import callbacks, capi
+from .bridge import callbacks
 from .bridge.connections import Connections
 from .bridge.declare import Call, Query, Relation, TableFunction
+from .bridge.library import PATH, load, lock
 
 Rows = Sequence[Sequence[Any]]
-PATH = Path(__file__).parent / "native" / "dpsql.duckdb_extension"
 _GUARD: Final = "dpsql_guard"
 _CLOSED = (
     "the connection that dpsql was installed on was closed while others stayed open, and it cannot be loaded twice: "
@@ -38,7 +35,6 @@ _CLOSED = (
 _BUSY: Final = (
     "a transaction is open on this connection: COMMIT it or ROLLBACK, then call dpsql.install(connection) again"
 )
-_lock = threading.RLock()
 
 
 class InstanceNumber(TableFunction):
@@ -79,29 +75,14 @@ class Instance:
 
     def load(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Run LOAD, which calls back with the instance's handle, and register the functions."""
-        failure: list[BaseException] = []
 
-        @capi.load_callback
-        def on_load(database: int) -> int:
-            try:
-                handle = C.cast(database, C.POINTER(C.c_void_p))[0]
-                self.connections = Connections(handle)
-                functions = [*self._make_functions(self), InstanceNumber(id(self))]
-                self._numbers = callbacks.register(self.connections, functions)
-            except BaseException as error:
-                failure.append(error)
-                return 1
-            return 0
+        def register(handle: Any) -> None:
+            self.connections = Connections(handle)
+            functions = [*self._make_functions(self), InstanceNumber(id(self))]
+            self._numbers = callbacks.register(self.connections, functions)
 
-        shim().dpsql_set_callback(on_load)
-        try:
-            connection.load_extension(str(PATH))
-        except duckdb.Error as error:
-            raise failure[0] if failure else _load_error(error) from None
-        finally:
-            shim().dpsql_set_callback(capi.LOAD_CALLBACK())
-        if self.connections is None:
-            raise InternalError("the dpsql extension is loaded here already, but not by this process' dpsql")
+        load(connection, register)
+        assert self.connections is not None
         with connection.cursor() as cursor:
             self.connections.home = ".".join(map(quote, current_schema(cursor, "")))
             self.connections.run(script())
@@ -258,7 +239,7 @@ def install(
         InvalidArgument: see `Instance.allow_owner`.
         DpsqlError: the connection was opened without `allow_unsigned_extensions`, or the extension was not built.
     """
-    with _lock:
+    with lock:
         instance = _find(connection)
         if instance is None:
             _check(connection)
@@ -305,22 +286,3 @@ def _check(connection: duckdb.DuckDBPyConnection) -> None:
             "this connection does not allow unsigned extensions: open it with dpsql.connect(path), or with "
             "duckdb.connect(path, config={'allow_unsigned_extensions': 'true'}), then dpsql.install(connection)"
         )
-
-
-def _load_error(error: duckdb.Error) -> DpsqlError:
-    return DpsqlError(f"DuckDB {duckdb.__version__} could not load the dpsql extension: {str(error).splitlines()[0]}")
-
-
-_shim: Any = None
-
-
-def shim() -> Any:
-    """The extension file as a ctypes library, for the functions that are ours."""
-    global _shim
-    if _shim is None:
-        library = C.CDLL(str(PATH))
-        library.dpsql_set_callback.argtypes = [capi.LOAD_CALLBACK]
-        library.dpsql_set_callback.restype = None
-        library.dpsql_interrupts.restype = C.c_long
-        _shim = library
-    return _shim

@@ -18,7 +18,8 @@ from dpsql.errors import Interrupted
 from dpsql.evaluation.sandbox import stopped_by
 from dpsql.runtime.progress import Progress, Quiet, automatic, breaking
 
-from .extension import Instance, shim
+from .bridge.library import shim
+from .extension import Instance
 
 _lock = threading.Lock()
 _given = threading.local()

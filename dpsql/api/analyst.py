@@ -103,7 +103,7 @@ class Analyst:
             raise NotAllowed(f"{shorten(function)!r} is not served: users call {', '.join(sorted(ANALYST_FUNCTIONS))}")
         self.check("reader" if name in READER_FUNCTIONS else "analyst")
         found = next(one for one in FUNCTIONS if one.name == name)
-        call = Call(name, arguments_of(found, arguments), self._instance.home, self.name)
+        call = Call(name, arguments_of(found, arguments), self._instance.home, by=self.name)
         relation, columns = self._bound(call, progress)
         return Bound(call, columns, relation.cardinality, self._run)
 

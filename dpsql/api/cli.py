@@ -1,4 +1,4 @@
-"""The command line: `dpsql demo`, `sql`, `synthesize`, `budget`, `ledger`, `user`, `doctor`."""
+"""The command line: `dpsql demo`, `sql`, `synthesize`, `budget`, `ledger`, `user`, `doctor`; `serve` is above."""
 
 from __future__ import annotations
 
@@ -85,6 +85,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     cli_users.add_commands(commands)
 
+    commands.add_parser("serve", help="serve a database to analysts over the network: dpsql serve --help")
     commands.add_parser("doctor", help="what dpsql runs on: versions, extension, device")
     return parser
 
@@ -246,7 +247,12 @@ def _found(path: str, reason: str | None) -> str:
     return "\n".join(lines)
 
 
+def _served(options: argparse.Namespace) -> None:
+    raise DpsqlError("serve is run as a command: dpsql serve bank.duckdb, or in Python with dpsql.serve(path)")
+
+
 _COMMANDS = {
+    "serve": _served,
     "demo": _demo,
     "sql": _sql,
     "synthesize": _synthesize,

@@ -15,7 +15,7 @@ from dpsql.fitting.compilation import keep_programs
 from dpsql.fitting.loading import jax
 from dpsql.mechanisms.base import registered as mechanisms
 from dpsql.udfs import FUNCTIONS
-from dpsql.udfs.extension import PATH
+from dpsql.udfs.bridge.library import PATH
 from dpsql.version import __version__
 
 

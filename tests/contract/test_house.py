@@ -25,6 +25,7 @@ PLANTED = {
     "Rows are reached through the Engine protocol": ("owner/protect.py", "import dpsql.engines.duckdb.counting"),
     "Plans are made without a database": ("release/plan.py", "import dpsql.engines.duckdb.frames"),
     "What is computed from noisy answers": ("strategy/allocation.py", "import dpsql.engines.duckdb.counting"),
+    "The front reaches no books": ("service/analyst.py", "import dpsql.books.store"),
 }
 """For each contract of `pyproject.toml`, by how its name begins, an import that it must not let pass."""
 
@@ -95,7 +96,5 @@ def test_an_import_through_a_wall_breaks_its_contract(tmp_path, begin):
         check=False,
     )
     assert done.returncode == 1, done.stderr
-    (broken,) = [
-        line for line in done.stdout.splitlines() if line.startswith(begin) and line.rstrip().endswith("BROKEN")
-    ]
+    (broken,) = [line for line in done.stdout.splitlines() if line.startswith(begin) and "BROKEN" in line]
     assert broken

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from dpsql.udfs.extension import PATH
+from dpsql.udfs.bridge.library import PATH
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(find_spec("hatchling") is None, reason="needs hatchling")

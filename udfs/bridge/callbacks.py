@@ -101,11 +101,13 @@ def _arguments(info: C.c_void_p, function: TableFunction) -> dict[str, Any]:
     return arguments
 
 
-def _search_path(info: C.c_void_p) -> str:
+def _caller(info: C.c_void_p) -> tuple[str, int]:
+    """The search path of the connection that binds, and its number."""
     context, scope = C.c_void_p(), C.c_int()
     capi.bind_client_context(info, C.byref(context))
     try:
-        return str(capi.take_value(capi.context_option(context, b"search_path", C.byref(scope))) or "")
+        path = str(capi.take_value(capi.context_option(context, b"search_path", C.byref(scope))) or "")
+        return path, int(capi.context_connection(context))
     finally:
         capi.destroy_context(C.byref(context))
 
@@ -119,7 +121,8 @@ def _bind(raw: int) -> None:
         return
     function = registered.function
     try:
-        call = Call(function.name, _arguments(info, function), _search_path(info) or registered.connections.home)
+        path, connection = _caller(info)
+        call = Call(function.name, _arguments(info, function), path or registered.connections.home, connection=connection)
         binding = Binding(registered, function.bind(call))
         statement = Statement(registered.connections.first, binding.relation.schema)
         try:

@@ -24,10 +24,10 @@ class Connections:
 
     STREAMS: Final = 4
 
-    def __init__(self, database: Any) -> None:
+    def __init__(self, database: Any, streams: int = STREAMS) -> None:
         self.home = ""
         self._all: list[C.c_void_p] = []
-        for _ in range(1 + self.STREAMS):
+        for _ in range(1 + streams):
             handle = C.c_void_p()
             if capi.connect(database, C.byref(handle)) != capi.SUCCESS:
                 raise InternalError("DuckDB refused a connection to its own instance")

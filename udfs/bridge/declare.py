@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 
@@ -38,15 +38,21 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Call:
-    """One call as DuckDB bound it: the arguments by name, and the caller's search path.
+    """One call as it was bound: what was given, and by whom.
 
-    `by` is the user of the service for whom it is made; DuckDB binds the owner's calls only, for whom it is empty.
+    Attributes:
+        function: its name.
+        arguments: by name, with defaults.
+        search_path: of the caller.
+        by: the user of the service for whom it is made; empty for the owner.
+        connection: DuckDB's number of the caller's connection; 0 for a call that does not come through DuckDB.
     """
 
     function: str
     arguments: Mapping[str, Any]
     search_path: str = ""
-    by: str = ""
+    by: str = field(default="", kw_only=True)
+    connection: int = field(default=0, kw_only=True)
 
     def __getitem__(self, name: str) -> Any:
         return self.arguments[name]

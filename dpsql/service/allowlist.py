@@ -1,0 +1,173 @@
+"""Which statements may run: one SELECT, decided on DuckDB's own parse tree by lists of what is known."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import duckdb
+
+from dpsql.errors import DpsqlError
+
+from .allowed import FUNCTIONS, SCHEMAS, TABLE_FUNCTIONS
+from .served import SERVED
+
+LONGEST: Final = 100_000
+_DEEPEST: Final = 500
+_SHOWN: Final = frozenset({"DESCRIBE", "SUMMARY"})
+_LISTS: Final = frozenset({"SHOW_UNQUALIFIED", "SHOW_SPECIAL"})
+_OURS: Final = frozenset({"pgx", "pgi"})
+_OWN: Final = ("duckdb_", "pragma_", "sqlite_", "pg_", "dpsql_")
+_OF_FILES: Final = "./\\:*?"
+"""What DuckDB could take for the name of a file."""
+
+
+class NotAllowed(DpsqlError):
+    """The statement is not one that is served."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A statement that may run.
+
+    Attributes:
+        sql: it, without what follows it.
+        calls: whether it calls dp_* functions.
+        explains: whether it only explains.
+    """
+
+    sql: str
+    calls: bool
+    explains: bool = False
+
+
+class AllowList:
+    """Parses with an empty DuckDB of its own, and looks at every node."""
+
+    def __init__(self) -> None:
+        self._parser = duckdb.connect(config={"enable_external_access": "false", "threads": "1"})
+        self._parser.execute("SET lock_configuration = true")
+        self._lock = threading.Lock()
+
+    def check(self, sql: str) -> Checked:
+        """The statement, if it may run.
+
+        Raises:
+            NotAllowed: with the reason.
+            duckdb.ParserException: it is no SQL.
+        """
+        if len(sql) > LONGEST or sql.count("(") > _DEEPEST:
+            raise NotAllowed(f"the statement is longer than {LONGEST} characters, or too deep")
+        with self._lock:
+            statements = self._parser.extract_statements(sql)
+            if len(statements) != 1:
+                raise NotAllowed("one statement at a time, and a SELECT (PIVOT is several)")
+            kind = statements[0].type
+            text, explains = sql, False
+            if kind == duckdb.StatementType.EXPLAIN:
+                text, explains = _explained(sql), True
+            elif kind != duckdb.StatementType.SELECT:
+                raise NotAllowed(f"{kind.name} is not served: only SELECT is")
+            found = self._parser.execute("SELECT json_serialize_sql($1::VARCHAR)", [text]).fetchall()[0][0]
+        tree = json.loads(found)
+        if tree.get("error"):
+            raise NotAllowed(f"only SELECT is served: {tree.get('error_message', 'it cannot be read')}")
+        called = [name for name in _calls(tree["statements"]) if name in SERVED]
+        return Checked(sql, bool(called), explains)
+
+
+def _explained(sql: str) -> str:
+    """What an EXPLAIN explains.
+
+    Raises:
+        NotAllowed: it would run it, or has options.
+    """
+    from .tokens import tokens
+
+    rest = tokens(sql)
+    while rest and rest[0][0] == "space":
+        rest.pop(0)
+    rest.pop(0)
+    words = [text.upper() for kind, text in rest if kind != "space"]
+    if words[:1] == ["ANALYZE"] or words[:1] == ["ANALYSE"] or words[:1] == ["("]:
+        inner = "".join(text for _, text in rest).lstrip()
+        if words[:1] != ["("] or not inner[1:].lstrip().upper().startswith(("SELECT", "FROM", "WITH", "VALUES", "(")):
+            raise NotAllowed(
+                "EXPLAIN is served without ANALYZE and without options, because ANALYZE runs the statement"
+            )
+    return "".join(text for _, text in rest)
+
+
+def _calls(tree: Any) -> Iterator[str]:
+    """Check every node; yields the names of table functions that are called."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, list):
+            waiting.extend(node)
+        if not isinstance(node, dict):
+            continue
+        kind = node.get("type")
+        if kind == "TABLE_FUNCTION":
+            yield _table_function(node["function"])
+            waiting.extend(_arguments(node["function"]))
+            waiting.extend(value for name, value in node.items() if name != "function")
+            continue
+        if kind == "BASE_TABLE":
+            _table(node)
+        elif kind == "SHOW_REF":
+            _shown(node)
+        elif node.get("class") in ("FUNCTION", "WINDOW"):
+            _function(node)
+        elif "function_name" in node and "class" not in node:
+            raise NotAllowed(f"{node['function_name']} may not be called")
+        waiting.extend(node.values())
+
+
+def _arguments(function: dict[str, Any]) -> list[Any]:
+    return [value for name, value in function.items() if name not in ("function_name",)]
+
+
+def _table_function(function: dict[str, Any]) -> str:
+    name = str(function.get("function_name", "")).lower()
+    place = (function.get("catalog") or "", function.get("schema") or "")
+    if function.get("class") != "FUNCTION" or name not in TABLE_FUNCTIONS or any(place):
+        raise NotAllowed(f"{function.get('function_name')} may not be called")
+    return name
+
+
+def _table(node: dict[str, Any]) -> None:
+    name, schema = str(node.get("table_name", "")), str(node.get("schema_name") or "").lower()
+    catalog = str(node.get("catalog_name") or "").lower()
+    _known(catalog, schema, name)
+    if node.get("at_clause"):
+        raise NotAllowed(f"{name} has no earlier versions")
+
+
+def _known(catalog: str, schema: str, name: str) -> None:
+    """Refuse what is not in the schemas that may be read, DuckDB's own views in them, and names of files."""
+    if catalog not in ("", "memory") or schema not in SCHEMAS:
+        raise NotAllowed(f"{'.'.join(filter(None, (catalog, schema, name)))} may not be read")
+    if schema not in _OURS and (name.lower().startswith(_OWN) or any(sign in name for sign in _OF_FILES)):
+        raise NotAllowed(f"{name} may not be read")
+
+
+def _shown(node: dict[str, Any]) -> None:
+    name = str(node.get("table_name") or "")
+    listed = node.get("show_type") in _LISTS
+    place = (node.get("catalog_name") or "", node.get("schema_name") or "")
+    if any(place) or (node.get("show_type") not in _SHOWN and not listed) or (listed and name != '"tables"'):
+        raise NotAllowed("of SHOW, SHOW TABLES and DESCRIBE are served")
+    if name and not listed:
+        _known("", "", name)
+
+
+def _function(node: dict[str, Any]) -> None:
+    name, schema = str(node.get("function_name", "")).lower(), str(node.get("schema") or "").lower()
+    if node.get("catalog") not in (None, "") or schema not in ("", "main", "pgx"):
+        raise NotAllowed(f"{schema}.{name} may not be called")
+    if schema != "pgx" and name not in FUNCTIONS:
+        raise NotAllowed(f"{name} may not be called")

@@ -1,0 +1,137 @@
+"""The front's own DuckDB, in memory: released tables, what was fetched for statements, and Postgres' catalogue."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+
+import duckdb
+
+from dpsql.core.names import quote
+from dpsql.udfs.bridge import callbacks
+from dpsql.udfs.bridge.connections import Connections
+from dpsql.udfs.bridge.library import load
+
+from . import arrow, catalogue
+from .calls import Calls
+from .directory import Columns
+from .forwarded import Callers, Forwarded, WhoAmI
+from .options import Options
+from .parameters import inferred
+
+RESULTS: Final = "dpsql_results"
+_LOCKED: Final = (
+    "SET GLOBAL TimeZone = 'UTC'",
+    "SET max_temp_directory_size = '0KB'",
+    "SET temp_directory = ''",
+    "SET allow_community_extensions = false",
+    "SET allow_unsigned_extensions = false",
+    "SET autoinstall_known_extensions = false",
+    "SET autoload_known_extensions = false",
+    "SET allow_persistent_secrets = false",
+    "SET python_enable_replacements = false",
+    "SET disabled_filesystems = 'LocalFileSystem'",
+    "SET enable_external_access = false",
+    "SET lock_configuration = true",
+)
+_FREE: Final = frozenset({"SET allow_unsigned_extensions = false", "SET temp_directory = ''"})
+"""What a version of DuckDB may refuse, because the settings before it hold it already."""
+_STREAMS: Final = 32
+
+
+class Analysis:
+    """See the module.
+
+    Attributes:
+        callers: whose connection is whose.
+    """
+
+    def __init__(self, calls: Calls, options: Options) -> None:
+        self._calls, self.callers = calls, Callers()
+        config: dict[str, Any] = {
+            "allow_unsigned_extensions": "true",
+            "threads": str(options.threads),
+            "memory_limit": options.memory,
+        }
+        self._connection = duckdb.connect(config=config)
+        self._lock = threading.RLock()
+        self._numbers = itertools.count(1)
+        self._tables: dict[str, str] = {}
+        functions = [WhoAmI(), *(Forwarded(self.callers, told) for told in calls.hello())]
+
+        def register(handle: Any) -> None:
+            self._connections = Connections(handle, _STREAMS)
+            callbacks.register(self._connections, functions)
+
+        load(self._connection, register)
+        self._connection.execute(f"CREATE SCHEMA {RESULTS}")
+        catalogue.make(self._connection)
+        for statement in _LOCKED:
+            try:
+                self._connection.execute(statement)
+            except duckdb.Error:
+                if statement not in _FREE:
+                    raise
+        self.refresh()
+
+    def parameter_types(self, sql: str, count: int) -> list[int]:
+        """PostgreSQL's types of a statement's parameters, which is bound on a connection of nobody's."""
+        with self._lock:
+            return inferred(self._connections.first, sql, count)
+
+    def cursor(self) -> tuple[duckdb.DuckDBPyConnection, int]:
+        """A new connection, and DuckDB's number of it."""
+        with self._lock:
+            cursor = self._connection.cursor()
+        return cursor, int(cursor.execute("SELECT number FROM dpsql_connection()").fetchall()[0][0])
+
+    # --- released tables --------------------------------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Have the tables that are published now."""
+        published = {told["name"]: told for told in self._calls.published()}
+        with self._lock:
+            for name in set(self._tables) - set(published):
+                self._connection.execute(f"DROP TABLE IF EXISTS main.{quote(name)}")
+                del self._tables[name]
+            for name, told in published.items():
+                if self._tables.get(name) != told["version"]:
+                    self._fetch(name, told)
+                    self._tables[name] = told["version"]
+
+    def _fetch(self, name: str, told: Mapping[str, Any]) -> None:
+        columns = [(column, kind) for column, kind in told["columns"]]
+        with self._calls.read(name, told["version"]) as rows:
+            self._create(f"main.{quote(name)}", columns, rows)
+        comment = str(told["comment"]).replace("'", "''")
+        self._connection.execute(f"COMMENT ON TABLE main.{quote(name)} IS '{comment}'")
+
+    # --- rows that were fetched for a statement ---------------------------------------------------------------------
+
+    def keep(self, columns: Columns, rows: Any) -> str:
+        """A table of rows that the keeper sent; the name of it."""
+        name = f"{RESULTS}.r{next(self._numbers)}"
+        with self._lock:
+            self._create(name, columns, rows)
+        return name
+
+    def drop(self, name: str) -> None:
+        """The statement has ended."""
+        with self._lock, suppress(duckdb.Error):
+            self._connection.execute(f"DROP TABLE IF EXISTS {name}")
+
+    def _create(self, name: str, columns: Columns, rows: Any) -> None:
+        with self._registered(rows) as relation:
+            self._connection.execute(f"CREATE OR REPLACE TABLE {name} AS {arrow.received(relation, columns)}")
+
+    @contextmanager
+    def _registered(self, rows: Any) -> Iterator[str]:
+        view = f"dpsql_received_{next(self._numbers)}"
+        self._connection.register(view, rows)
+        try:
+            yield view
+        finally:
+            self._connection.unregister(view)

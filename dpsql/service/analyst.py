@@ -1,0 +1,270 @@
+"""An analyst's session in the front: statements are checked, dp_* calls fetched, the rest run on released tables."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import duckdb
+
+from dpsql.errors import DpsqlError, Interrupted
+
+from . import arrow
+from .allowlist import AllowList, Checked
+from .analysis import Analysis
+from .audit import Audit
+from .calls import Calls
+from .directory import Columns
+from .forwarded import Asked
+from .options import Options
+
+Parameters = Sequence[Any]
+Shape = Callable[[str, Columns], str]
+"""What is made of a query with columns c0, c1, … before it runs, such as texts of them."""
+
+
+class TimedOut(DpsqlError):
+    """The statement took longer than it may."""
+
+
+@dataclass
+class Execution:
+    """A statement that runs.
+
+    Attributes:
+        columns: of the result.
+        batches: Arrow record batches, as the shape made them.
+    """
+
+    analyst: Analyst
+    slot: Slot
+    columns: Columns
+    batches: Iterator[Any]
+    keys: list[Asked] = field(default_factory=list)
+    tables: list[str] = field(default_factory=list)
+
+    def next(self) -> Any:
+        """The next batch, or None at the end; watched as the statement is."""
+        with self.analyst.working(self.slot):
+            return next(self.batches, None)
+
+    def close(self) -> None:
+        """The statement ended."""
+        self.batches = iter(())
+        self.analyst.finished(self)
+
+
+@dataclass
+class Slot:
+    """A DuckDB connection of the session: each statement that is not at its end has one for itself."""
+
+    cursor: duckdb.DuckDBPyConnection
+    number: int
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What all sessions of the front have."""
+
+    analysis: Analysis
+    calls: Calls
+    allowlist: AllowList
+    options: Options
+    audit: Audit
+
+
+class Analyst:
+    """See the module. One thread runs statements; others may cancel, and look at the clock.
+
+    Attributes:
+        seconds: how long a statement may take.
+        notice: shown to the client.
+    """
+
+    def __init__(self, shared: Shared, user: str, role: str, notice: Callable[[str], None]) -> None:
+        self._shared, self.user, self.role, self.notice = shared, user, role, notice
+        self.seconds = shared.options.statement_seconds
+        self._idle: list[Slot] = []
+        self._all: list[Slot] = []
+        self._tables: dict[Asked, str] = {}
+        self._bound: dict[Asked, Columns] = {}
+        self._failure: DpsqlError | None = None
+        self._lock = threading.Lock()
+        self._running: Slot | None = None
+        self._ends = 0.0
+        self._cancelled = threading.Event()
+
+    # --- Caller: DuckDB binds dp_* functions ------------------------------------------------------------------------
+
+    def columns_of(self, asked: Asked) -> Columns:
+        """See `Caller.columns_of`."""
+        if asked not in self._bound:
+            try:
+                self._bound[asked] = self._shared.calls.bind(self.user, asked.function, asked.arguments, self._ends_now)
+            except DpsqlError as error:
+                self._failure = error
+                raise
+        return self._bound[asked]
+
+    def table_of(self, asked: Asked) -> str:
+        """See `Caller.table_of`."""
+        return self._tables[asked]
+
+    # --- statements -------------------------------------------------------------------------------------------------
+
+    def check(self, sql: str) -> Checked:
+        """Whether a statement may run; told to the audit either way."""
+        event: dict[str, Any] = {"user": self.user, "statement": sql[:2000]}
+        try:
+            checked = self._shared.allowlist.check(sql)
+        except Exception as error:
+            self._shared.audit({**event, "event": "refused", "reason": str(error).splitlines()[0][:300]})
+            raise
+        self._shared.audit({**event, "event": "statement"})
+        return checked
+
+    def columns(self, checked: Checked, parameters: Parameters | None = None) -> Columns:
+        """The columns of a statement that does not run."""
+        self._cancelled.clear()
+        if checked.explains:
+            return [("QUERY PLAN", "VARCHAR")]
+        slot = self._slot()
+        try:
+            with self._bounding(slot):
+                return arrow.described(slot.cursor, checked.sql, parameters)
+        finally:
+            self._idle.append(slot)
+
+    def parameter_types(self, checked: Checked, count: int) -> list[int]:
+        """PostgreSQL's types of the parameters; 0 where they are not known before the values are."""
+        if checked.calls or checked.explains:
+            return [0] * count
+        return self._shared.analysis.parameter_types(checked.sql, count)
+
+    def run(self, checked: Checked, shape: Shape, parameters: Parameters | None = None) -> Execution:
+        """Run a statement: what calls dp_* functions is charged for each of them, before its rows are asked for."""
+        self._cancelled.clear()
+        slot = self._slot()
+        execution = Execution(self, slot, [], iter(()))
+        try:
+            if checked.explains:
+                self._explain(execution, checked, shape, parameters)
+                return execution
+            with self._bounding(slot):
+                execution.columns = arrow.described(slot.cursor, checked.sql, parameters)
+            for asked in list(self._bound) if checked.calls else ():
+                self._fetch(execution, asked)
+            query = shape(f"({checked.sql}\n)", execution.columns)
+            with self.working(slot):
+                slot.cursor.execute(query, parameters or None)
+                execution.batches = iter(arrow.reader(slot.cursor))
+        except BaseException:
+            execution.close()
+            raise
+        return execution
+
+    def _explain(self, execution: Execution, checked: Checked, shape: Shape, parameters: Parameters | None) -> None:
+        execution.columns = [("QUERY PLAN", "VARCHAR")]
+        cursor = execution.slot.cursor
+        with self._bounding(execution.slot):
+            rows = cursor.execute(checked.sql, parameters or None).fetchall()
+        lines = [line for row in rows for line in str(row[1]).splitlines()]
+        with self.working(execution.slot):
+            cursor.execute(shape("(SELECT unnest($1::VARCHAR[]))", execution.columns), [lines])
+            execution.batches = iter(arrow.reader(cursor))
+
+    def _fetch(self, execution: Execution, asked: Asked) -> None:
+        calls = self._shared.calls
+        with calls.rows(self.user, asked.function, asked.arguments, self._cancelled.is_set, self.notice) as (
+            told,
+            rows,
+        ):
+            if told != self._bound[asked]:
+                raise DpsqlError("the columns changed since the statement was read: run it again")
+            table = self._shared.analysis.keep(told, rows)
+        execution.tables.append(table)
+        execution.keys.append(asked)
+        self._tables[asked] = table
+
+    @contextmanager
+    def _bounding(self, slot: Slot) -> Iterator[None]:
+        """While DuckDB binds: an error of the keeper's comes as it is, and not as DuckDB's."""
+        self._failure, self._bound = None, {}
+        try:
+            with self.working(slot):
+                yield
+        except (duckdb.Error, Interrupted):
+            if self._failure is not None and not isinstance(self._failure, Interrupted):
+                raise self._failure from None
+            raise
+
+    # --- time and cancel --------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def working(self, slot: Slot) -> Iterator[None]:
+        """While the DuckDB connection works: `look` interrupts it when it should end."""
+        with self._lock:
+            self._running, self._ends = slot, time.monotonic() + self.seconds
+        try:
+            yield
+            if self._cancelled.is_set():
+                raise Interrupted("the statement was cancelled")
+        except (duckdb.Error, RuntimeError, OSError) as error:
+            if self._cancelled.is_set():
+                raise Interrupted("the statement was cancelled") from None
+            if time.monotonic() > self._ends:
+                raise TimedOut(f"the statement took more than {self.seconds:g} seconds") from None
+            if isinstance(error, duckdb.Error):
+                raise
+            raise DpsqlError("the rows could not be read to their end") from None
+        finally:
+            with self._lock:
+                self._running = None
+
+    def _ends_now(self) -> bool:
+        return self._cancelled.is_set() or time.monotonic() > self._ends
+
+    def look(self) -> None:
+        """Called again and again by another thread: interrupt what is cancelled or late.
+
+        Again, because an interrupt that comes before DuckDB has begun is lost.
+        """
+        with self._lock:
+            if self._running is not None and self._ends_now():
+                with suppress(duckdb.Error):
+                    self._running.cursor.interrupt()
+
+    def cancel(self) -> None:
+        """Stop the statement that runs now."""
+        self._cancelled.set()
+
+    # --- connections ------------------------------------------------------------------------------------------------
+
+    def _slot(self) -> Slot:
+        if self._idle:
+            return self._idle.pop()
+        slot = Slot(*self._shared.analysis.cursor())
+        self._shared.analysis.callers.add(slot.number, self)
+        self._all.append(slot)
+        return slot
+
+    def finished(self, execution: Execution) -> None:
+        """An execution has ended: its rows are dropped and its connection is free."""
+        if execution.slot in self._idle:
+            return
+        self._idle.append(execution.slot)
+        for asked in execution.keys:
+            self._tables.pop(asked, None)
+        for table in execution.tables:
+            self._shared.analysis.drop(table)
+        execution.tables.clear()
+
+    def close(self) -> None:
+        """The session ended."""
+        for slot in self._all:
+            self._shared.analysis.callers.remove(slot.number)
+            slot.cursor.close()

@@ -1,0 +1,64 @@
+"""Rows between the processes: types that Arrow carries as they are, and all others as DuckDB's text of them."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import Any, Final
+
+import duckdb
+
+from dpsql.core.names import quote
+
+from .directory import Columns
+
+_PLAIN: Final = re.compile(
+    r"(BOOLEAN|U?(TINYINT|SMALLINT|INTEGER|BIGINT)|FLOAT|DOUBLE|VARCHAR|BLOB|DATE|DECIMAL\([0-9,]+\)"
+    r"|TIMESTAMP( WITH TIME ZONE|_S|_MS|_NS)?)(\[\])*"
+)
+
+
+def sent(query: str, columns: Columns) -> str:
+    """The query whose rows are sent: columns named c0, c1, … of types that Arrow has."""
+    names = [f"c{number}" for number in range(len(columns))]
+    shown = (
+        name if _PLAIN.fullmatch(kind) else f"CAST({name} AS VARCHAR) AS {name}"
+        for name, (_, kind) in zip(names, columns, strict=True)
+    )
+    return f"SELECT {', '.join(shown)} FROM ({query}\n) AS sent({', '.join(names)})"  # noqa: S608 - names of our own
+
+
+def received(relation: str, columns: Columns) -> str:
+    """The query that makes of such rows the columns that they were."""
+    shown = (f"CAST(c{number} AS {kind}) AS {quote(name)}" for number, (name, kind) in enumerate(unique(columns)))
+    return f"SELECT {', '.join(shown)} FROM {relation}"  # noqa: S608 - names of our own, quoted; types are DuckDB's
+
+
+def empty(columns: Columns) -> str:
+    """A query with these columns and no rows."""
+    shown = (f"CAST(NULL AS {kind}) AS {quote(name)}" for name, kind in columns)
+    return f"SELECT {', '.join(shown)} LIMIT 0"
+
+
+def unique(columns: Columns) -> Columns:
+    """Columns of a table must have different names."""
+    seen: dict[str, int] = {}
+    found = []
+    for name, kind in columns:
+        seen[name.lower()] = again = seen.get(name.lower(), -1) + 1
+        found.append((f"{name}_{again}" if again else name, kind))
+    return found
+
+
+def described(cursor: duckdb.DuckDBPyConnection, query: str, parameters: Any = None) -> Columns:
+    """The columns of a query, which is bound and not run."""
+    return [(row[0], row[1]) for row in cursor.execute(f"DESCRIBE {query}", parameters).fetchall()]
+
+
+def reader(cursor: duckdb.DuckDBPyConnection, rows: int = 65_536) -> Any:
+    """The rows of what a connection executed last, as a `pyarrow.RecordBatchReader`."""
+    if hasattr(cursor, "to_arrow_reader"):  # DuckDB 2.0
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # that it copies rows for it
+            return cursor.to_arrow_reader(rows)
+    fetch: Any = getattr(cursor, "fetch_record_batch")  # noqa: B009 - DuckDB 2.0 has it no more
+    return fetch(rows)

@@ -1,0 +1,184 @@
+"""The front's side of the socket: what it asks of the keeper."""
+
+from __future__ import annotations
+
+import io
+import json
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+import pyarrow as pa
+
+from dpsql.errors import DpsqlError, Interrupted
+
+from . import wire
+from .directory import Columns
+
+_ANSWER_SECONDS: Final = 60.0
+_LOOK_SECONDS: Final = 0.1
+
+
+class Refused(DpsqlError):
+    """The keeper refused a call.
+
+    Attributes:
+        kind: the name of the error's class in the keeper.
+    """
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class KeeperLost(DpsqlError):
+    """The keeper ended, or has not started yet."""
+
+
+def _never() -> bool:
+    return False
+
+
+def _silent(text: str) -> None:
+    """Progress that nobody wants."""
+
+
+class Calls:
+    """What the front may ask.
+
+    Attributes:
+        path: of the keeper's socket.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def hello(self) -> list[dict[str, Any]]:
+        """The functions that are served."""
+        found: list[dict[str, Any]] = self._answer({"call": "hello"})["functions"]
+        return found
+
+    def credential(self, user: str) -> dict[str, Any] | None:
+        """A user's verifier, and role."""
+        found: dict[str, Any] | None = self._answer({"call": "credential", "user": user})
+        return found
+
+    def published(self) -> list[dict[str, Any]]:
+        """The released tables."""
+        found: list[dict[str, Any]] = self._answer({"call": "published"})
+        return found
+
+    def bind(
+        self, user: str, function: str, arguments: Mapping[str, object], cancelled: Callable[[], bool] = _never
+    ) -> Columns:
+        """The columns of a call."""
+        request = {"call": "bind", "user": user, "function": function, "arguments": arguments}
+        with self._call(request, cancelled) as answer:
+            return [(name, kind) for name, kind in answer.json()]
+
+    @contextmanager
+    def rows(
+        self,
+        user: str,
+        function: str,
+        arguments: Mapping[str, object],
+        cancelled: Callable[[], bool] = _never,
+        tell: Callable[[str], None] = _silent,
+    ) -> Iterator[tuple[Columns, pa.RecordBatchReader]]:
+        """The rows of a call; what the keeper works on ends when `cancelled` says so.
+
+        Raises:
+            Interrupted: it was cancelled.
+            KeeperLost: the keeper ended.
+            Refused: with the keeper's words.
+        """
+        request = {"call": "rows", "user": user, "function": function, "arguments": arguments}
+        with self._call(request, cancelled, tell) as answer:
+            columns = [(name, kind) for name, kind in answer.json()]
+            yield columns, pa.ipc.open_stream(pa.PythonFile(io.BufferedReader(answer, wire.PIECE), mode="r"))
+
+    @contextmanager
+    def read(self, name: str, version: str) -> Iterator[pa.RecordBatchReader]:
+        """The rows of a released table."""
+        with self._call({"call": "read", "name": name, "version": version}) as answer:
+            yield pa.ipc.open_stream(pa.PythonFile(io.BufferedReader(answer, wire.PIECE), mode="r"))
+
+    def _answer(self, request: dict[str, Any]) -> Any:
+        began = time.monotonic()
+        with self._call(request, lambda: time.monotonic() - began > _ANSWER_SECONDS) as answer:
+            return answer.json()
+
+    @contextmanager
+    def _call(
+        self,
+        request: dict[str, Any],
+        cancelled: Callable[[], bool] = _never,
+        tell: Callable[[str], None] = _silent,
+    ) -> Iterator[_Answer]:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(_ANSWER_SECONDS)
+        try:
+            connection.connect(self.path)
+            wire.send(connection, b"J", json.dumps(request, default=str).encode())
+            yield _Answer(connection, cancelled, tell)
+        except (OSError, wire.Lost):
+            raise KeeperLost("the service's keeper ended or is starting: try again in a moment") from None
+        finally:
+            connection.close()
+
+
+class _Answer(io.RawIOBase):
+    """The frames of an answer; as a file, the Arrow stream in them."""
+
+    def __init__(self, connection: socket.socket, cancelled: Callable[[], bool], tell: Callable[[str], None]) -> None:
+        super().__init__()
+        self._connection, self._cancelled, self._tell = connection, cancelled, tell
+        self._left = b""
+        self._ended = False
+
+    def json(self) -> Any:
+        """The next frame, which is JSON."""
+        kind, payload = self._next()
+        if kind != b"J":
+            raise wire.Lost("the keeper answered with something else")
+        return json.loads(payload)
+
+    def _next(self) -> tuple[bytes, bytes]:
+        while True:
+            self._await()
+            self._connection.settimeout(_ANSWER_SECONDS)
+            kind, payload = wire.receive(self._connection)
+            if kind == b"P":
+                self._tell(json.loads(payload))
+            elif kind == b"E":
+                told = json.loads(payload)
+                raise Interrupted if told["class"] == "Interrupted" else Refused(told["class"], told["message"])
+            else:
+                return kind, payload
+
+    def _await(self) -> None:
+        """Wait for a frame, and look whether it is wanted still."""
+        self._connection.settimeout(_LOOK_SECONDS)
+        while True:
+            if self._cancelled():
+                raise Interrupted
+            try:
+                self._connection.recv(1, socket.MSG_PEEK)
+            except TimeoutError:
+                continue
+            return
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Bytes of the Arrow stream."""
+        while not self._left and not self._ended:
+            kind, payload = self._next()
+            self._ended, self._left = kind == b"Z", payload if kind == b"A" else b""
+        count = min(len(buffer), len(self._left))
+        buffer[:count], self._left = self._left[:count], self._left[count:]
+        return count

@@ -1,0 +1,225 @@
+"""Postgres' catalogue of the released tables: views and macros of the schemas `pgx` and `pgi`.
+
+They stand for `pg_catalog` and `information_schema`, whose own views in DuckDB show all of the instance, and lack much
+of what clients ask for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import duckdb
+
+from . import pgtypes
+
+VERSION: Final = "14.0"
+"""Of PostgreSQL, as clients are told: they choose by it how to ask."""
+
+_OF_MAIN: Final = "database_name = 'memory' AND schema_name = 'main' AND NOT internal"
+_TABLES: Final = f"SELECT table_oid, table_name, comment FROM duckdb_tables() WHERE {_OF_MAIN}"
+_COLUMNS: Final = f"SELECT * FROM duckdb_columns() WHERE {_OF_MAIN}"
+
+VIEWS: Final = {
+    "pg_namespace": "SELECT * FROM (VALUES (2200, 'main', 10, NULL), (11, 'pg_catalog', 10, NULL), "
+    "(13000, 'information_schema', 10, NULL)) v(oid, nspname, nspowner, nspacl)",
+    "pg_roles": "SELECT 10 AS oid, 'dpsql' AS rolname, false AS rolsuper, true AS rolinherit, false AS rolcreaterole, "
+    "false AS rolcreatedb, true AS rolcanlogin, -1 AS rolconnlimit, NULL AS rolvaliduntil, false AS rolreplication, "
+    "false AS rolbypassrls",
+    "pg_user": "SELECT 10 AS usesysid, 'dpsql' AS usename, false AS usesuper",
+    "pg_database": "SELECT 1 AS oid, 'dpsql' AS datname, 10 AS datdba, 6 AS encoding, 'C' AS datcollate, "
+    "'C' AS datctype, NULL AS datacl, false AS datistemplate, true AS datallowconn, -1 AS datconnlimit, "
+    "1663 AS dattablespace, 'c' AS datlocprovider, NULL AS daticulocale",
+    "pg_tablespace": "SELECT 1663 AS oid, 'pg_default' AS spcname, 10 AS spcowner, NULL AS spcacl",
+    "pg_am": "SELECT 2 AS oid, 'heap' AS amname, 't' AS amtype",
+    "pg_class": "SELECT 20000 + table_oid AS oid, table_name AS relname, 2200 AS relnamespace, 0 AS reltype, "
+    "0 AS reloftype, 10 AS relowner, 2 AS relam, 0 AS reltablespace, 0 AS relpages, -1::FLOAT AS reltuples, "
+    "0 AS reltoastrelid, false AS relhasindex, false AS relisshared, 'p' AS relpersistence, 'r' AS relkind, "
+    "(SELECT count(*) FROM duckdb_columns() c WHERE c.table_oid = t.table_oid) AS relnatts, 0 AS relchecks, "
+    "false AS relhasrules, false AS relhastriggers, false AS relhassubclass, false AS relrowsecurity, "
+    "false AS relforcerowsecurity, true AS relispopulated, 'd' AS relreplident, false AS relispartition, "
+    f"false AS relhasoids, NULL AS relacl, NULL::VARCHAR[] AS reloptions, NULL AS relpartbound FROM ({_TABLES}) t",
+    "pg_attribute": "SELECT 20000 + table_oid AS attrelid, column_name AS attname, pgx.type_oid(data_type) AS atttypid, "
+    "-1 AS attstattarget, -1 AS attlen, column_index AS attnum, 0 AS attndims, pgx.type_mod(data_type) AS atttypmod, "
+    "NOT is_nullable AS attnotnull, false AS atthasdef, false AS atthasmissing, '' AS attidentity, "
+    "'' AS attgenerated, false AS attisdropped, true AS attislocal, 0 AS attinhcount, 0 AS attcollation, "
+    f"NULL AS attacl, NULL AS attoptions, NULL AS attfdwoptions, 'p' AS attstorage, '' AS attcompression "
+    f"FROM ({_COLUMNS}) c",
+    "pg_description": "SELECT 20000 + table_oid AS objoid, 1259 AS classoid, 0 AS objsubid, comment AS description "
+    f"FROM ({_TABLES}) t WHERE comment IS NOT NULL",
+    "pg_tables": "SELECT 'main' AS schemaname, table_name AS tablename, 'dpsql' AS tableowner, NULL AS tablespace, "
+    f"false AS hasindexes, false AS hasrules, false AS hastriggers, false AS rowsecurity FROM ({_TABLES}) t",
+    "pg_proc": "SELECT * FROM (VALUES {functions}) v(oid, proname, proargs, procomment), (VALUES (2200, 10, 'f', 0, "
+    "true, 2249, 'v', 's', 0, 14, false, 0, 0, NULL, NULL)) w(pronamespace, proowner, prokind, pronargs, proretset, "
+    "prorettype, provolatile, proparallel, provariadic, prolang, prosecdef, protransform, proargtypes, proacl, "
+    "proallargtypes)",
+    "pg_language": "SELECT 14 AS oid, 'sql' AS lanname",
+    "pg_settings": "SELECT * FROM (VALUES ('server_version', '" + VERSION + "'), ('TimeZone', 'UTC'), "
+    "('max_index_keys', '32')) v(name, setting)",
+}
+_EMPTY: Final = {
+    "pg_views": "schemaname viewname viewowner definition",
+    "pg_matviews": "schemaname matviewname matviewowner definition",
+    "pg_index": "indexrelid indrelid indnatts indnkeyatts indisunique indisprimary indisexclusion indimmediate "
+    "indisclustered indisvalid indcheckxmin indisready indislive indisreplident indkey indcollation indclass "
+    "indoption indexprs indpred",
+    "pg_indexes": "schemaname tablename indexname tablespace indexdef",
+    "pg_constraint": "oid conname connamespace contype condeferrable condeferred convalidated conrelid contypid "
+    "conindid conparentid confrelid confupdtype confdeltype confmatchtype conislocal conkey confkey conbin",
+    "pg_attrdef": "oid adrelid adnum adbin adsrc",
+    "pg_inherits": "inhrelid inhparent inhseqno inhdetachpending",
+    "pg_collation": "oid collname collnamespace collprovider collcollate",
+    "pg_enum": "oid enumtypid enumsortorder enumlabel",
+    "pg_range": "rngtypid rngsubtype rngmultitypid rngcollation",
+    "pg_policy": "oid polname polrelid polcmd polpermissive polroles polqual polwithcheck",
+    "pg_statistic_ext": "oid stxrelid stxname stxnamespace stxkind stxstattarget stxkeys",
+    "pg_publication": "oid pubname puballtables",
+    "pg_publication_rel": "oid prpubid prrelid prqual prattrs",
+    "pg_publication_namespace": "oid pnpubid pnnspid",
+    "pg_trigger": "oid tgrelid tgname tgfoid tgenabled tgisinternal tgparentid tgconstraint tgdeferrable",
+    "pg_rewrite": "oid rulename ev_class ev_type ev_enabled is_instead",
+    "pg_sequence": "seqrelid seqtypid seqstart seqincrement seqmax seqmin seqcache seqcycle",
+    "pg_foreign_table": "ftrelid ftserver ftoptions",
+    "pg_foreign_server": "oid srvname",
+    "pg_partitioned_table": "partrelid partstrat partnatts partattrs",
+    "pg_extension": "oid extname extnamespace extversion",
+    "pg_depend": "classid objid objsubid refclassid refobjid refobjsubid deptype",
+    "pg_event_trigger": "oid evtname",
+    "pg_stat_activity": "pid datname usename application_name state query",
+    "pg_locks": "locktype relation pid mode granted",
+    "pg_aggregate": "aggfnoid aggkind",
+    "pg_operator": "oid oprname",
+    "pg_opclass": "oid opcname opcmethod opcintype opcdefault",
+    "pg_prepared_xacts": "transaction gid prepared owner database",
+    "pg_auth_members": "roleid member grantor admin_option",
+}
+_MACROS: Final = (
+    "current_setting(a) AS coalesce((SELECT any_value(dpsql_f.setting) FROM pgx.pg_settings dpsql_f WHERE lower(dpsql_f.name) = lower(a)), '')",
+    "pg_advisory_unlock_all() AS NULL::VARCHAR",
+    "current_database() AS 'dpsql'",
+    "current_catalog() AS 'dpsql'",
+    "current_schema() AS 'main'",
+    "current_schemas(x) AS ['main']",
+    "version() AS 'PostgreSQL " + VERSION + " (dpsql)'",
+    "set_config(a, b, c) AS b",
+    "pg_get_userbyid(x) AS 'dpsql'",
+    "pg_table_is_visible(x) AS true",
+    "pg_type_is_visible(x) AS true",
+    "pg_collation_is_visible(x) AS true",
+    "pg_opclass_is_visible(x) AS true",
+    "pg_function_is_visible(x) AS true",
+    "pg_is_in_recovery() AS false",
+    "pg_backend_pid() AS 0",
+    "pg_encoding_to_char(x) AS 'UTF8'",
+    "pg_get_expr(a, b) AS NULL::VARCHAR, (a, b, c) AS NULL::VARCHAR",
+    "pg_get_indexdef(a) AS NULL::VARCHAR, (a, b, c) AS NULL::VARCHAR",
+    "pg_get_constraintdef(a) AS NULL::VARCHAR, (a, b) AS NULL::VARCHAR",
+    "pg_get_statisticsobjdef_columns(x) AS NULL::VARCHAR",
+    "pg_get_viewdef(a) AS NULL::VARCHAR, (a, b) AS NULL::VARCHAR",
+    "pg_get_triggerdef(a) AS NULL::VARCHAR, (a, b) AS NULL::VARCHAR",
+    "pg_get_partkeydef(a) AS NULL::VARCHAR",
+    "pg_relation_is_publishable(x) AS false",
+    "pg_tablespace_location(x) AS ''",
+    "pg_get_function_result(x) AS 'TABLE'",
+    "pg_get_function_arguments(x) AS (SELECT any_value(dpsql_f.proargs) FROM pgx.pg_proc dpsql_f WHERE dpsql_f.oid = x)",
+    "pg_get_function_identity_arguments(x) AS (SELECT any_value(dpsql_f.proargs) FROM pgx.pg_proc dpsql_f WHERE dpsql_f.oid = x)",
+    "pg_get_function_sqlbody(x) AS NULL::VARCHAR",
+    "pg_total_relation_size(x) AS 0",
+    "pg_table_size(x) AS 0",
+    "pg_relation_size(x) AS 0",
+    "pg_size_pretty(x) AS ''",
+    "pg_database_size(x) AS 0",
+    "pg_get_serial_sequence(a, b) AS NULL::VARCHAR",
+    "pg_char_to_encoding(x) AS 6",
+    "has_schema_privilege(a, b) AS true, (a, b, c) AS true",
+    "has_table_privilege(a, b) AS true, (a, b, c) AS true",
+    "has_database_privilege(a, b) AS true, (a, b, c) AS true",
+    "obj_description(a) AS (SELECT any_value(dpsql_f.description) FROM pgx.pg_description dpsql_f WHERE dpsql_f.objoid = a), "
+    "(a, b) AS (SELECT any_value(dpsql_f.description) FROM pgx.pg_description dpsql_f WHERE dpsql_f.objoid = a)",
+    "shobj_description(a, b) AS NULL::VARCHAR",
+    "col_description(a, b) AS NULL::VARCHAR",
+    "array_upper(a, d) AS len(a)",
+    "array_lower(a, d) AS 1",
+    "to_regclass(x) AS CASE WHEN split_part(x, '.', -1) = 'pg_class' THEN 1259 ELSE (SELECT any_value(dpsql_f.oid) "
+    "FROM pgx.pg_class dpsql_f WHERE dpsql_f.relname = replace(split_part(x, '.', -1), '\"', '')) END",
+    "to_regtype(x) AS (SELECT any_value(dpsql_f.oid) FROM pgx.pg_type dpsql_f WHERE dpsql_f.typname = x)",
+    "pg_postmaster_start_time() AS NULL::TIMESTAMPTZ",
+    "quote_ident(x) AS '\"' || replace(x, '\"', '\"\"') || '\"'",
+    "array_to_string(a, b) AS list_aggregate(a, 'string_agg', b)",
+    "format_type(a, b) AS (SELECT any_value(dpsql_f.spelled || CASE WHEN a = 1700 AND b > 4 THEN '(' || ((b - 4) >> 16) "
+    "|| ',' || ((b - 4) & 65535) || ')' ELSE '' END) FROM pgx.pg_type dpsql_f WHERE dpsql_f.oid = a)",
+)
+FUNCTIONS: Final = frozenset(text.partition("(")[0] for text in _MACROS)
+"""Names of Postgres' functions, found without `pg_catalog.` before them."""
+RELATIONS: Final = frozenset([*VIEWS, *_EMPTY, "pg_type"])
+_SCHEMA: Final = {
+    "tables": "SELECT 'dpsql' AS table_catalog, 'main' AS table_schema, table_name, 'BASE TABLE' AS table_type, "
+    f"'NO' AS is_insertable_into, 'NO' AS is_typed, comment AS table_comment FROM ({_TABLES}) t",
+    "columns": "SELECT 'dpsql' AS table_catalog, 'main' AS table_schema, table_name, column_name, "
+    "column_index AS ordinal_position, NULL AS column_default, CASE WHEN is_nullable THEN 'YES' ELSE 'NO' END "
+    "AS is_nullable, data_type, character_maximum_length, numeric_precision, numeric_scale, "
+    f"NULL AS datetime_precision, comment AS column_comment FROM ({_COLUMNS}) c",
+    "schemata": "SELECT 'dpsql' AS catalog_name, 'main' AS schema_name, 'dpsql' AS schema_owner",
+}
+_SCHEMA_EMPTY: Final = {
+    "views": "table_catalog table_schema table_name view_definition",
+    "table_constraints": "constraint_catalog constraint_schema constraint_name table_schema table_name constraint_type",
+    "key_column_usage": "constraint_schema constraint_name table_schema table_name column_name ordinal_position",
+    "referential_constraints": "constraint_schema constraint_name unique_constraint_name",
+    "routines": "routine_schema routine_name routine_type",
+}
+_SPOKEN: Final = (
+    ("dp_query", "sql, epsilon => …", "noisy answers of a query, with their errors"),
+    ("dp_synthesize", "table, epsilon => …", "a synthetic table with the columns of its source"),
+    ("dp_plan", "table, epsilon => …", "what a release would measure and cost; free"),
+    ("dp_budget", "", "what is spent and left of each protected table"),
+    ("dp_releases", "", "what was released"),
+    ("dp_measurements", "release", "the noisy measurements of a release"),
+)
+
+
+def make(connection: duckdb.DuckDBPyConnection) -> None:
+    """Create them, before the settings are locked."""
+    for statement in _statements():
+        connection.execute(statement)
+
+
+def _statements() -> Iterator[str]:
+    yield "CREATE SCHEMA pgx"
+    yield "CREATE SCHEMA pgi"
+    arms = " ".join(f"WHEN '{name}' THEN {kind.oid}" for name, kind in pgtypes.OF.items())
+    yield (
+        f"CREATE MACRO pgx.type_oid(t) AS CASE WHEN t LIKE 'DECIMAL(%)' THEN 1700 ELSE CASE t {arms} ELSE 25 END END"
+    )
+    yield (
+        "CREATE MACRO pgx.type_mod(t) AS CASE WHEN t LIKE 'DECIMAL(%)' THEN "
+        "4 + (regexp_extract(t, '(\\d+),', 1)::INTEGER << 16) + regexp_extract(t, ',(\\d+)', 1)::INTEGER ELSE -1 END"
+    )
+    kinds = sorted(pgtypes.BY_OID.values(), key=lambda kind: kind.oid)
+    rows = ", ".join(f"({k.oid}, '{k.name}', {k.length}, '{k.category}', '{k.spelled}')" for k in kinds)
+    yield (
+        "CREATE VIEW pgx.pg_type AS SELECT oid, typname, 11 AS typnamespace, 10 AS typowner, typlen, false AS typbyval, "
+        "CASE WHEN oid = 2249 THEN 'p' ELSE 'b' END AS typtype, typcategory, false AS typispreferred, "
+        "true AS typisdefined, ',' AS typdelim, 0 AS typrelid, 0 AS typelem, 0 AS typarray, 0 AS typbasetype, "
+        "-1 AS typtypmod, false AS typnotnull, 0 AS typcollation, NULL AS typdefault, 0 AS typndims, "
+        f"'-' AS typinput, '-' AS typreceive, spelled FROM (VALUES {rows}) v(oid, typname, typlen, typcategory, spelled)"
+    )
+    functions = ", ".join(f"({9000 + n}, '{a}', '{b}', '{c}')" for n, (a, b, c) in enumerate(_SPOKEN))
+    for name, text in VIEWS.items():
+        yield f"CREATE VIEW pgx.{name} AS {text.replace('{functions}', functions)}"
+    for schema, views in (("pgx", _EMPTY), ("pgi", _SCHEMA_EMPTY)):
+        for name, columns in views.items():
+            shown = ", ".join(f"NULL::{_kind(column)} AS {column}" for column in columns.split())
+            yield f"CREATE VIEW {schema}.{name} AS SELECT {shown} LIMIT 0"
+    for name, text in _SCHEMA.items():
+        yield f"CREATE VIEW pgi.{name} AS {text}"
+    for text in _MACROS:
+        yield f"CREATE MACRO pgx.{text}"
+
+
+def _kind(column: str) -> str:
+    if column.endswith(("name", "def", "definition", "type", "src", "bin", "provider", "schema", "catalog", "label")):
+        return "VARCHAR"
+    if column.endswith(("keys", "key", "roles", "attrs", "indkey", "indclass", "indoption", "indcollation", "stxkind")):
+        return "INTEGER[]"
+    return "BOOLEAN" if column.startswith(("indis", "is_", "con", "tgis")) and "id" not in column else "BIGINT"

@@ -1,0 +1,83 @@
+"""Who may log in, and what each may call: the protocol between the keeper and whoever knows the users."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from dpsql.runtime.progress import Progress
+
+
+@dataclass(frozen=True)
+class Credential:
+    """A verifier of SCRAM-SHA-256: who reads it can test a password, and cannot log in with it.
+
+    Attributes:
+        salt: of the password.
+        iterations: of the hash.
+        stored_key: see RFC 5802.
+        server_key: see RFC 5802.
+    """
+
+    salt: bytes
+    iterations: int
+    stored_key: bytes
+    server_key: bytes
+
+    def __repr__(self) -> str:
+        """Without the keys, which are secrets."""
+        return "Credential(…)"
+
+
+Columns = list[tuple[str, str]]
+"""Names of columns, and their types as DuckDB writes them."""
+
+
+class Bound(Protocol):
+    """A call whose arguments were looked at, and nothing else: it has cost nothing yet."""
+
+    @property
+    def columns(self) -> Columns:
+        """Of the result."""
+
+    def rows(self, progress: Progress, cancelled: Callable[[], bool]) -> Any:
+        """Do the work: charge, read, fit. A `pyarrow.RecordBatchReader` with these columns, cast by `arrow.sent`."""
+
+
+class Published(Protocol):
+    """A released table that analysts read.
+
+    Attributes:
+        name: analysts call it so.
+        columns: its columns.
+        comment: what it is.
+        version: another text when its rows are others.
+    """
+
+    name: str
+    columns: Columns
+    comment: str
+    version: str
+
+    def read(self) -> Any:
+        """Its rows as a `pyarrow.RecordBatchReader`, cast by `arrow.sent`."""
+
+
+class Directory(Protocol):
+    """The users of a service. The keeper asks it at each call, so that who was revoked is refused at once."""
+
+    def credential(self, user: str) -> Credential | None:
+        """What a password is checked with; None if there is no such user."""
+
+    def role(self, user: str) -> str | None:
+        """`reader` (released tables, and what is free), `analyst` (releases, too), or None for none."""
+
+    def bind(self, user: str, function: str, arguments: Mapping[str, object]) -> Bound:
+        """A call by a user. The role was checked. Nothing is charged and no private row is read."""
+
+    def published(self) -> list[Published]:
+        """The released tables."""
+
+    def close(self) -> None:
+        """The service ends."""

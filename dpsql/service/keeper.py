@@ -1,0 +1,242 @@
+"""The keeper: the process that opens the private file, and answers calls of the front."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from dpsql.errors import DpsqlError, Interrupted, InvalidArgument
+from dpsql.runtime.progress import Quiet
+from dpsql.udfs.interrupts import reporting
+
+from . import wire
+from .audit import Audit, NotAudited
+from .directory import Bound, Directory
+from .options import Options
+from .served import CHARGING, ROLES, SERVED, checked_arguments, told_functions
+from .turns import Turns
+
+
+class Forbidden(DpsqlError):
+    """The user's role does not allow it."""
+
+
+class Late(DpsqlError):
+    """The call took longer than it may. What was charged is kept: the same call goes on from it."""
+
+
+class _Told(Quiet):
+    """Progress that is sent to the front, a few times a second at most."""
+
+    def __init__(self, stop: Callable[[], bool], send: Callable[[str], None]) -> None:
+        super().__init__(stop)
+        self._send, self._stage, self._done, self._steps, self._last = send, "", 0, None, 0.0
+
+    _steps: int | None
+
+    def stage(self, name: str, steps: int | None = None) -> None:
+        """See `Progress.stage`."""
+        self._stage, self._steps, self._done = name, steps, 0
+        self._send(name)
+        super().stage(name, steps)
+
+    def advance(self, steps: int = 1, note: str = "") -> None:
+        """See `Progress.advance`."""
+        self._done += steps
+        now = time.monotonic()
+        if now - self._last > 1:
+            self._last = now
+            self._send(f"{self._stage} {self._done}" + (f" of {self._steps}" if self._steps else ""))
+        super().advance(steps, note)
+
+
+class Call:
+    """One connection of the front: one request and its answer."""
+
+    def __init__(self, keeper: Keeper, connection: socket.socket) -> None:
+        self.keeper, self.connection = keeper, connection
+        self._gone = threading.Event()
+        self._ends = float("inf")
+
+    def cancelled(self) -> bool:
+        """Whether the front has closed the connection, or the time is over."""
+        if self._gone.is_set() or time.monotonic() > self._ends:
+            return True
+        try:
+            if self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b"":
+                self._gone.set()
+        except BlockingIOError:
+            return False
+        except OSError:
+            self._gone.set()
+        return self._gone.is_set()
+
+    def serve(self) -> None:
+        """Answer it; errors go to the front as texts of dpsql, or as their class alone."""
+        try:
+            kind, payload = wire.receive(self.connection)
+            request = json.loads(payload)
+            handler = getattr(self, f"answer_{request.get('call')}", None)
+            if kind != b"J" or handler is None:
+                raise InvalidArgument("the front asked for what the keeper does not know")
+            handler(request)
+            wire.send(self.connection, b"Z")
+        except wire.Lost:
+            pass
+        except BaseException as error:
+            self._refuse(error)
+        finally:
+            self.connection.close()
+
+    def _refuse(self, error: BaseException) -> None:
+        if isinstance(error, Interrupted) and time.monotonic() > self._ends:
+            seconds = self.keeper.options.call_seconds
+            error = Late(f"the call took more than {seconds:g} seconds; what was charged is kept, the same goes on")
+        if isinstance(error, DpsqlError):
+            told = {"class": type(error).__name__, "message": str(error)}
+        else:  # its text could hold a private value
+            if os.environ.get("DPSQL_DEBUG"):
+                traceback.print_exception(error)
+            told = {"class": "InternalError", "message": f"internal error ({type(error).__name__})"}
+        with suppress(wire.Lost):
+            wire.send_json(self.connection, told, b"E")
+
+    # --- what the front may ask -------------------------------------------------------------------------------------
+
+    def answer_hello(self, request: dict[str, Any]) -> None:
+        """Which functions there are."""
+        wire.send_json(self.connection, {"functions": told_functions(), "process": os.getpid()})
+
+    def answer_credential(self, request: dict[str, Any]) -> None:
+        """A user's verifier."""
+        found = self.keeper.directory.credential(str(request["user"]))
+        role = self.keeper.directory.role(str(request["user"]))
+        if found is None or role not in ROLES:
+            wire.send_json(self.connection, None)
+            return
+        keys = {name: getattr(found, name).hex() for name in ("salt", "stored_key", "server_key")}
+        wire.send_json(self.connection, {**keys, "iterations": found.iterations, "role": role})
+
+    def answer_published(self, request: dict[str, Any]) -> None:
+        """The released tables."""
+        found = self.keeper.directory.published()
+        told = [{"name": p.name, "columns": p.columns, "comment": p.comment, "version": p.version} for p in found]
+        wire.send_json(self.connection, told)
+
+    def answer_read(self, request: dict[str, Any]) -> None:
+        """The rows of a released table."""
+        for published in self.keeper.directory.published():
+            if published.name == request["name"] and published.version == request["version"]:
+                self._send_rows(published.read())
+                return
+        raise InvalidArgument("the table is published no longer")
+
+    def answer_bind(self, request: dict[str, Any]) -> None:
+        """The columns of a call: free."""
+        wire.send_json(self.connection, self._bind(request).columns)
+
+    def answer_rows(self, request: dict[str, Any]) -> None:
+        """The rows of a call, which may be charged for: its turn, the audit, the work."""
+        user, function = str(request["user"]), str(request["function"])
+        began = time.monotonic()
+        charges = function in CHARGING
+        if charges:
+            turns = self.keeper.turns[function]  # one fit at a time; a query does not wait for fits
+            with turns.turn(self.cancelled, lambda n: self._tell(f"waiting for {n} other calls")):
+                self._run(user, function, request)
+        else:
+            self._run(user, function, request)
+        self.keeper.audit(
+            {"event": "answered", "user": user, "function": function, "seconds": time.monotonic() - began}
+        )
+
+    def _run(self, user: str, function: str, request: dict[str, Any]) -> None:
+        self._ends = time.monotonic() + self.keeper.options.call_seconds
+        bound = self._bind(request)  # in its turn: the role may have changed meanwhile
+        try:
+            self.keeper.audit({"event": "call", "user": user, "function": function, "arguments": request["arguments"]})
+        except Exception:
+            raise NotAudited("the audit log cannot be written, so nothing is charged: tell the owner") from None
+        wire.send_json(self.connection, bound.columns)
+        self._send_rows(bound.rows(_Told(self.cancelled, self._tell), self.cancelled))
+
+    def _bind(self, request: dict[str, Any]) -> Bound:
+        user, function = str(request["user"]), str(request["function"])
+        role = self.keeper.directory.role(user)
+        if function not in SERVED or role is None or role not in ROLES:
+            raise Forbidden(f"{function} is not served to {user}")
+        if function not in ROLES[role]:
+            raise Forbidden(f"{function} is not for the role {role}: ask the owner for the role analyst")
+        arguments = checked_arguments(function, request["arguments"])
+        with reporting(Quiet(self.cancelled)):
+            return self.keeper.directory.bind(user, function, arguments)
+
+    def _tell(self, text: str) -> None:
+        with suppress(wire.Lost):
+            wire.send_json(self.connection, text, b"P")
+
+    def _send_rows(self, rows: Any) -> None:
+        sink = pa.PythonFile(wire.Sender(self.connection), mode="w")
+        with pa.ipc.new_stream(sink, rows.schema) as writer:
+            for batch in rows:
+                if self.cancelled():
+                    raise Interrupted
+                writer.write_batch(batch)
+
+
+class Keeper:
+    """Listens on the Unix socket; one thread for each call."""
+
+    def __init__(self, options: Options, directory: Directory, audit: Audit) -> None:
+        self.options, self.directory, self.audit = options, directory, audit
+        self.turns = {function: Turns(options.queue) for function in CHARGING}
+
+    def listen(self) -> socket.socket:
+        """The socket, which only this user may open."""
+        path = Path(self.options.socket)
+        path.unlink(missing_ok=True)
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        before = os.umask(0o177)
+        try:
+            listening.bind(str(path))
+        finally:
+            os.umask(before)
+        listening.listen(128)
+        return listening
+
+    def serve(self, listening: socket.socket) -> None:
+        """Answer until the process ends."""
+        while True:
+            connection, _ = listening.accept()
+            threading.Thread(target=Call(self, connection).serve, daemon=True).start()
+
+
+def main() -> None:
+    """`python -m dpsql.service.keeper`, with the options on standard input; ends when its standard input does."""
+    from .process import audit_of, loaded, until_told
+
+    options = Options.from_json(sys.stdin.readline())
+    directory: Directory = loaded(options.directory)(options.path, options.users)
+    keeper = Keeper(options, directory, audit_of(options, "keeper"))
+    listening = keeper.listen()
+    threading.Thread(target=keeper.serve, args=[listening], daemon=True).start()
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    until_told()
+    directory.close()
+    os._exit(0)  # calls may be at work still: what was charged is kept
+
+
+if __name__ == "__main__":
+    main()

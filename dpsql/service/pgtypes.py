@@ -1,0 +1,115 @@
+"""DuckDB's types as PostgreSQL numbers them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class PgType:
+    """A type of PostgreSQL.
+
+    Attributes:
+        oid: its number.
+        name: in `pg_type`.
+        length: in bytes, -1 if it varies.
+        spelled: as `format_type` writes it.
+        category: its letter in `pg_type`.
+    """
+
+    oid: int
+    name: str
+    length: int
+    spelled: str
+    category: str
+
+
+BOOL = PgType(16, "bool", 1, "boolean", "B")
+BYTEA = PgType(17, "bytea", -1, "bytea", "U")
+INT8 = PgType(20, "int8", 8, "bigint", "N")
+INT2 = PgType(21, "int2", 2, "smallint", "N")
+INT4 = PgType(23, "int4", 4, "integer", "N")
+TEXT = PgType(25, "text", -1, "text", "S")
+FLOAT4 = PgType(700, "float4", 4, "real", "N")
+FLOAT8 = PgType(701, "float8", 8, "double precision", "N")
+VARCHAR = PgType(1043, "varchar", -1, "character varying", "S")
+DATE = PgType(1082, "date", 4, "date", "D")
+TIME = PgType(1083, "time", 8, "time without time zone", "D")
+TIMESTAMP = PgType(1114, "timestamp", 8, "timestamp without time zone", "D")
+TIMESTAMPTZ = PgType(1184, "timestamptz", 8, "timestamp with time zone", "D")
+INTERVAL = PgType(1186, "interval", 16, "interval", "T")
+NUMERIC = PgType(1700, "numeric", -1, "numeric", "N")
+UUID = PgType(2950, "uuid", 16, "uuid", "U")
+OTHERS: Final = (
+    PgType(18, "char", 1, '"char"', "S"),
+    PgType(19, "name", 64, "name", "S"),
+    PgType(26, "oid", 4, "oid", "N"),
+    PgType(114, "json", -1, "json", "U"),
+    PgType(705, "unknown", -2, "unknown", "X"),
+    PgType(1042, "bpchar", -1, "character", "S"),
+    PgType(2249, "record", -1, "record", "P"),
+    PgType(2278, "void", 4, "void", "P"),
+)
+OF: Final[Mapping[str, PgType]] = {
+    "BOOLEAN": BOOL,
+    "TINYINT": INT2,
+    "SMALLINT": INT2,
+    "INTEGER": INT4,
+    "BIGINT": INT8,
+    "UTINYINT": INT2,
+    "USMALLINT": INT4,
+    "UINTEGER": INT8,
+    "UBIGINT": NUMERIC,
+    "HUGEINT": NUMERIC,
+    "UHUGEINT": NUMERIC,
+    "FLOAT": FLOAT4,
+    "DOUBLE": FLOAT8,
+    "VARCHAR": TEXT,
+    "BLOB": BYTEA,
+    "DATE": DATE,
+    "TIME": TIME,
+    "TIMESTAMP": TIMESTAMP,
+    "TIMESTAMP_S": TIMESTAMP,
+    "TIMESTAMP_MS": TIMESTAMP,
+    "TIMESTAMP WITH TIME ZONE": TIMESTAMPTZ,
+    "INTERVAL": INTERVAL,
+    "UUID": UUID,
+}
+BY_OID: Final = {**{one.oid: one for one in OF.values()}, VARCHAR.oid: VARCHAR, **{one.oid: one for one in OTHERS}}
+DUCKDB: Final[Mapping[int, str]] = {
+    16: "BOOLEAN",
+    17: "BLOB",
+    18: "VARCHAR",
+    19: "VARCHAR",
+    20: "BIGINT",
+    21: "SMALLINT",
+    23: "INTEGER",
+    25: "VARCHAR",
+    26: "BIGINT",
+    700: "FLOAT",
+    701: "DOUBLE",
+    1042: "VARCHAR",
+    1043: "VARCHAR",
+    1082: "DATE",
+    1083: "TIME",
+    1114: "TIMESTAMP",
+    1184: "TIMESTAMP WITH TIME ZONE",
+    1186: "INTERVAL",
+    2950: "UUID",
+}
+"""Types of parameters as clients declare them. A numeric has no scale of its own, so its parameter is left as it is."""
+_DECIMAL: Final = re.compile(r"DECIMAL\((\d+),(\d+)\)")
+
+
+def pg_type(kind: str) -> PgType:
+    """The type of a column; what PostgreSQL does not have is text."""
+    return NUMERIC if kind.startswith("DECIMAL(") and not kind.endswith("]") else OF.get(kind, TEXT)
+
+
+def modifier(kind: str) -> int:
+    """PostgreSQL's modifier of a type: precision and scale of a decimal."""
+    found = _DECIMAL.fullmatch(kind)
+    return -1 if found is None else (int(found[1]) << 16 | int(found[2])) + 4

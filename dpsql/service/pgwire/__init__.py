@@ -1,0 +1,1 @@
+"""PostgreSQL's wire protocol, version 3: one thread a client."""

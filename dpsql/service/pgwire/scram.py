@@ -1,0 +1,64 @@
+"""The server's side of SCRAM-SHA-256 (RFC 5802), as PostgreSQL has it.
+
+`scramp` makes verifiers, and its server refuses the empty user name that PostgreSQL's own clients send, because the
+startup message names the user. So the exchange itself, which is four HMACs, is here.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+from collections.abc import Mapping
+
+from dpsql.service.directory import Credential
+
+
+class WrongProof(Exception):
+    """The password is wrong, or the client does not speak SCRAM."""
+
+
+class Server:
+    """One exchange: two messages of the client and two answers."""
+
+    def __init__(self, known: Credential) -> None:
+        self._known = known
+        self._header, self._bare, self._first = "", "", ""
+
+    def first(self, message: str) -> str:
+        """The answer to the client's first message: a nonce, the salt, the iterations."""
+        flag, _, rest = message.partition(",")
+        authorized, _, self._bare = rest.partition(",")
+        fields = _fields(self._bare)
+        if flag not in ("n", "y") or "r" not in fields or not fields["r"] or "m" in fields:
+            raise WrongProof
+        self._header = f"{flag},{authorized},"
+        salt = base64.b64encode(self._known.salt).decode()
+        self._first = f"r={fields['r']}{secrets.token_urlsafe(24)},s={salt},i={self._known.iterations}"
+        return self._first
+
+    def final(self, message: str) -> str:
+        """The answer to the client's last message: the proof that the server knows the password, too."""
+        without, _, proof = message.rpartition(",p=")
+        fields = _fields(without)
+        expected = base64.b64encode(self._header.encode()).decode()
+        if fields.get("c") != expected or fields.get("r") != _fields(self._first)["r"]:
+            raise WrongProof
+        said = f"{self._bare},{self._first},{without}".encode()
+        try:
+            shown = base64.b64decode(proof, validate=True)
+        except (binascii.Error, ValueError):
+            raise WrongProof from None
+        signature = hmac.digest(self._known.stored_key, said, "sha256")
+        if len(shown) != len(signature):
+            raise WrongProof
+        key = bytes(a ^ b for a, b in zip(shown, signature, strict=True))
+        if not hmac.compare_digest(hashlib.sha256(key).digest(), self._known.stored_key):
+            raise WrongProof
+        return "v=" + base64.b64encode(hmac.digest(self._known.server_key, said, "sha256")).decode()
+
+
+def _fields(message: str) -> Mapping[str, str]:
+    return {name: value for name, equals, value in (part.partition("=") for part in message.split(",")) if equals}

@@ -1,0 +1,68 @@
+"""Errors as PostgreSQL's clients know them: a code, and a text without what is private."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import duckdb
+
+from dpsql.errors import DpsqlError, Interrupted, InvalidArgument
+
+from .allowlist import NotAllowed
+from .analyst import TimedOut
+from .calls import KeeperLost, Refused
+
+_OF_KEEPER: Final = {
+    "Forbidden": "42501",
+    "NotOwner": "42501",
+    "NotProtected": "42501",
+    "InsufficientBudget": "53400",
+    "InvalidArgument": "22023",
+    "InvalidQuery": "42601",
+    "InvalidWorkload": "22023",
+    "UnknownName": "42704",
+    "DomainTooLarge": "54000",
+    "NotDeclared": "55000",
+    "TooMany": "53300",
+    "Late": "57014",
+    "Interrupted": "57014",
+    "NotAudited": "58000",
+    "InternalError": "XX000",
+}
+_OF_DUCKDB: Final = (
+    (duckdb.ParserException, "42601"),
+    (duckdb.CatalogException, "42P01"),
+    (duckdb.BinderException, "42703"),
+    (duckdb.ConversionException, "22P02"),
+    (duckdb.OutOfRangeException, "22003"),
+    (duckdb.OutOfMemoryException, "53200"),
+    (duckdb.PermissionException, "42501"),
+    (duckdb.InterruptException, "57014"),
+    (duckdb.InvalidInputException, "22023"),
+)
+
+
+def sqlstate(error: BaseException) -> str:
+    """The code of an error."""
+    if isinstance(error, Refused):
+        return _OF_KEEPER.get(error.kind, "P0001")
+    if isinstance(error, KeeperLost):
+        return "08006"
+    if isinstance(error, NotAllowed):
+        return "42501"
+    if isinstance(error, Interrupted | TimedOut):
+        return "57014"
+    if isinstance(error, InvalidArgument):
+        return "22023"
+    return next((code for kind, code in _OF_DUCKDB if isinstance(error, kind)), "P0001")
+
+
+def message(error: BaseException) -> str:
+    """The text of an error: dpsql's and DuckDB's own; of anything else its class alone."""
+    if isinstance(error, duckdb.Error):
+        return str(error).partition("\n\nLINE")[0].strip() or type(error).__name__
+    if isinstance(error, Interrupted):
+        return "canceling statement due to user request; what was charged is kept, the same call goes on from it"
+    if isinstance(error, DpsqlError):
+        return str(error)
+    return f"internal error ({type(error).__name__})"

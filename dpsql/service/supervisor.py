@@ -1,0 +1,168 @@
+"""Starts keeper and front, and starts again whichever dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, Self
+
+from dpsql.errors import DpsqlError, InvalidArgument
+
+from .certificate import certificate_beside
+from .options import Options
+
+_PATIENCE: Final = 120.0
+"""Seconds that a process has to start: it may be one of many on a small machine."""
+_PAUSES: Final = (0.1, 0.5, 2.0, 5.0)
+_STOP_SECONDS: Final = 10.0
+
+
+class NotStarted(DpsqlError):
+    """A process of the service did not start."""
+
+
+class Service:
+    """A service that runs: a context manager, whose end is its graceful stop.
+
+    Attributes:
+        port: that the front listens on.
+        certificate: path of the certificate, for clients that verify it.
+    """
+
+    def __init__(self, options: Options) -> None:
+        if not Path(options.path).exists():
+            raise InvalidArgument(f"there is no database file {options.path!r}: make it with dpsql.connect(path) first")
+        self._folder = tempfile.mkdtemp(prefix="dpsql-")  # for this user alone
+        certificate, key = options.certificate, options.key
+        if not certificate:
+            certificate, key = certificate_beside(options.path)
+        socket = options.socket or str(Path(self._folder) / "keeper.sock")
+        self._options = replace(options, socket=socket, certificate=certificate, key=key)
+        self.port, self.certificate = options.port, certificate
+        self._processes: dict[str, subprocess.Popen[str]] = {}
+        self._ending = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Self:
+        """Start both."""
+        try:
+            self._start("keeper")
+            self._start("front")
+        except BaseException:
+            self.stop()
+            raise
+        self._watcher.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop both."""
+        self.stop()
+
+    def process(self, name: str) -> int:
+        """The system's number of `keeper` or `front`."""
+        return self._processes[name].pid
+
+    def wait(self) -> None:
+        """Until SIGTERM or Ctrl-C."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self._ending.set())
+        signal.signal(signal.SIGHUP, lambda *_: os.kill(self.process("front"), signal.SIGHUP))
+        while not self._ending.wait(1.0):
+            pass
+
+    def stop(self) -> None:
+        """Stop the front, then the keeper."""
+        self._ending.set()
+        if self._watcher.is_alive():
+            self._watcher.join()
+        for name in ("front", "keeper"):
+            process = self._processes.pop(name, None)
+            if process is not None:
+                process.terminate()
+                try:
+                    process.wait(_STOP_SECONDS)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+                _close(process)
+        for path in Path(self._folder).glob("*"):
+            path.unlink()
+        Path(self._folder).rmdir()
+
+    def _start(self, name: str) -> None:
+        process = subprocess.Popen(
+            [sys.executable, "-m", f"dpsql.service.{name}"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self._processes[name] = process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with suppress(BrokenPipeError):
+            process.stdin.write(self._options.to_json() + "\n")
+            process.stdin.flush()
+        killer = threading.Timer(_PATIENCE, process.kill)
+        killer.start()
+        try:
+            words = process.stdout.readline().split()
+        finally:
+            killer.cancel()
+        if words[:1] != ["ready"]:
+            process.kill()
+            process.wait()
+            raise NotStarted(f"the service's {name} did not start: what it says stands above")
+        if name == "front":
+            self.port = int(words[1])
+            self._options = replace(self._options, port=self.port)
+
+    def _watch(self) -> None:
+        """Start again what died, with growing pauses."""
+        failures = 0
+        while not self._ending.wait(_PAUSES[min(failures, len(_PAUSES) - 1)]):
+            dead = [name for name, process in self._processes.items() if process.poll() is not None]
+            if not dead:
+                failures = 0
+            for name in dead:
+                _close(self._processes[name])
+                failures += 1
+                try:
+                    self._start(name)
+                except NotStarted:
+                    time.sleep(_PAUSES[0])
+
+
+def _close(process: subprocess.Popen[Any]) -> None:
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with suppress(BrokenPipeError):
+                pipe.close()
+
+
+def serve(path: str, **options: Any) -> Service:
+    """A service of a database, for analysts who come over the network.
+
+    Args:
+        path: of the DuckDB file.
+        options: see `Options`.
+
+    Returns:
+        A context manager; inside it the service runs.
+
+    Raises:
+        InvalidArgument: an option is unknown or wrong.
+    """
+    known = set(Options.__dataclass_fields__) - {"path"}
+    unknown = set(options) - known
+    if unknown:
+        raise InvalidArgument(f"serve has no option {min(unknown)!r}: it has {', '.join(sorted(known))}")
+    return Service(Options(path, **options))

@@ -1,0 +1,44 @@
+"""The words of a statement, to respell a few of them: texts, comments and quoted names are left as they are."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_TOKEN: Final = re.compile(
+    r"""
+    (?P<space>\s+|--[^\n]*|/\*.*?\*/)
+    |(?P<text>[eE]?'(?:[^']|'')*'|\$(?P<tag>[A-Za-z_]*)\$.*?\$(?P=tag)\$)
+    |(?P<quoted>"(?:[^"]|"")*")
+    |(?P<parameter>\$\d+)
+    |(?P<word>[A-Za-z_\u0080-\uffff][\w$\u0080-\uffff]*)
+    |(?P<number>\d[\w.]*)
+    |(?P<other>::|=>|:=|.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+Token = tuple[str, str]
+"""Its kind (space, text, quoted, parameter, word, number, other) and its characters."""
+
+
+def tokens(sql: str) -> list[Token]:
+    """All of them; joined they are the statement."""
+    found = []
+    for match in _TOKEN.finditer(sql):
+        kind = match.lastgroup or "other"
+        found.append(("text" if kind == "tag" else kind, match.group()))
+    return found
+
+
+def first_words(sql: str, count: int = 4) -> list[str]:
+    """The first words in upper case."""
+    words = [text.upper() for kind, text in tokens(sql) if kind not in ("space",)]
+    return words[:count]
+
+
+def trimmed(sql: str) -> str:
+    """Without the semicolons, spaces and comments at its end."""
+    found = tokens(sql)
+    while found and (found[-1][0] == "space" or found[-1][1] == ";"):
+        found.pop()
+    return "".join(text for _, text in found)

@@ -1,0 +1,68 @@
+"""Whose turn it is: one fit at a time, first come first served, and only so many wait."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from dpsql.errors import DpsqlError, Interrupted
+
+
+class TooMany(DpsqlError):
+    """So many calls wait already that no other may. Nothing was charged."""
+
+
+class Turns:
+    """A queue of calls.
+
+    Attributes:
+        longest: how many may wait.
+    """
+
+    def __init__(self, longest: int) -> None:
+        self.longest = longest
+        self._waiting: deque[object] = deque()
+        self._changed = threading.Condition()
+
+    def __len__(self) -> int:
+        """How many wait or run."""
+        return len(self._waiting)
+
+    @contextmanager
+    def turn(self, cancelled: Callable[[], bool], tell: Callable[[int], None]) -> Iterator[None]:
+        """Wait for the turn, and have it while inside.
+
+        Args:
+            cancelled: whether to wait no longer; asked ten times a second.
+            tell: is told how many are before this one, when that changes.
+
+        Raises:
+            TooMany: the queue is full.
+            Interrupted: it was cancelled.
+        """
+        ticket = object()
+        with self._changed:
+            if len(self._waiting) > self.longest:
+                raise TooMany(f"{self.longest} calls wait already: try again later; nothing was charged")
+            self._waiting.append(ticket)
+        try:
+            told = 0
+            while (before := self._before(ticket)) > 0:
+                if before != told:
+                    told = before
+                    tell(before)
+                if cancelled():
+                    raise Interrupted
+            yield
+        finally:
+            with self._changed:
+                self._waiting.remove(ticket)
+                self._changed.notify_all()
+
+    def _before(self, ticket: object) -> int:
+        with self._changed:
+            if self._waiting[0] is not ticket:
+                self._changed.wait(0.1)
+            return self._waiting.index(ticket)

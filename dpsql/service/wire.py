@@ -1,0 +1,92 @@
+"""Messages between front and keeper: one call a connection, as frames of a kind, a length and bytes.
+
+The front sends one frame of JSON, and closes the connection to cancel. The keeper answers with frames:
+`J` a JSON answer, `P` progress, `A` a piece of an Arrow IPC stream, `E` an error, `Z` the end.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+from typing import Any, Final
+
+from dpsql.errors import DpsqlError
+
+_HEAD: Final = struct.Struct("!cI")
+_LONGEST: Final = 1 << 26
+PIECE: Final = 1 << 20
+
+
+class Lost(DpsqlError):
+    """The other process ended, or does not answer."""
+
+
+def send(connection: socket.socket, kind: bytes, payload: bytes = b"") -> None:
+    """Send one frame."""
+    try:
+        connection.sendall(_HEAD.pack(kind, len(payload)) + payload)
+    except OSError:
+        raise Lost("the connection between the service's processes ended") from None
+
+
+def send_json(connection: socket.socket, value: Any, kind: bytes = b"J") -> None:
+    """Send one frame of JSON."""
+    send(connection, kind, json.dumps(value, ensure_ascii=False).encode())
+
+
+def receive(connection: socket.socket) -> tuple[bytes, bytes]:
+    """The next frame: its kind and its bytes."""
+    kind, length = _HEAD.unpack(_exactly(connection, _HEAD.size))
+    if length > _LONGEST:
+        raise Lost("a frame between the service's processes is too long")
+    return kind, _exactly(connection, length)
+
+
+def _exactly(connection: socket.socket, count: int) -> bytes:
+    parts = bytearray()
+    while len(parts) < count:
+        try:
+            part = connection.recv(min(PIECE, count - len(parts)))
+        except TimeoutError:
+            raise
+        except OSError:
+            part = b""
+        if not part:
+            raise Lost("the connection between the service's processes ended")
+        parts += part
+    return bytes(parts)
+
+
+class Sender:
+    """A file that sends what is written to it as frames: for Arrow's writer."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self.closed = False
+
+    def write(self, data: Any) -> int:
+        """Send it."""
+        view = memoryview(data).cast("B")
+        for start in range(0, len(view), PIECE):
+            send(self._connection, b"A", bytes(view[start : start + PIECE]))
+        return len(view)
+
+    def writable(self) -> bool:
+        """Always."""
+        return True
+
+    def readable(self) -> bool:
+        """Never."""
+        return False
+
+    def seekable(self) -> bool:
+        """Never."""
+        return False
+
+    def flush(self) -> None:
+        """Nothing is kept back."""
+
+    def close(self) -> None:
+        """The connection stays open."""
+        self.closed = True

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import gzip
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import dpsql
+from tests.conftest import DATA, declare_from_data
+
+pytest.importorskip("psycopg")
+pytest.importorskip("pyarrow")
+
+USERS = {"alice": {"password": "secret", "role": "analyst"}, "rita": {"password": "reading", "role": "reader"}}
+CANARY = "canary-4711-private"
+SHOWN = """
+    CREATE TYPE mood AS ENUM ('sad', 'ok');
+    CREATE TABLE shown AS SELECT
+        i, i % 3 = 0 AS b, i::SMALLINT AS small, i::INTEGER AS whole, (i / 7)::DECIMAL(9, 2) AS x,
+        (i * 1e15)::DECIMAL(38, 4) AS wide, i::HUGEINT * 10000000000000000000 AS huge, (i / 3.0)::FLOAT AS f,
+        CASE WHEN i % 2 = 0 THEN i / 3.0 END::DOUBLE AS n,
+        DATE '1999-12-30' + i::INT AS d, TIME '10:00:00.5' AS time,
+        TIMESTAMP '1999-12-31 10:00:00.5' + INTERVAL (i) HOUR AS t, TIMESTAMPTZ '2020-01-01 10:00:00+02' AS tz,
+        INTERVAL (i) MONTH + INTERVAL (i) DAY - INTERVAL (i) SECOND AS iv, md5(i::VARCHAR)::UUID AS u,
+        ('\\x00\\xFF' || i)::BLOB AS bl, (CASE WHEN i % 2 = 0 THEN 'sad' ELSE 'ok' END)::mood AS m,
+        [i, i + 1] AS l, {'a': i, 'b': 'x'} AS st, 'text ' || i || chr(10) || '"quoted", and a tab' || chr(9) AS s,
+        NULL::INTEGER AS nothing
+    FROM range(1000) r(i);
+"""
+
+
+@dataclass
+class Served:
+    service: object
+    path: Path
+
+    def dsn(self, user: str = "alice", password: str | None = None, **more: object) -> str:
+        parts = {
+            "host": "127.0.0.1",
+            "port": self.service.port,
+            "user": user,
+            "password": password or USERS[user]["password"],
+            "dbname": "dpsql",
+            "sslmode": "verify-full",
+            "sslrootcert": self.service.certificate,
+            **more,
+        }
+        return " ".join(f"{name}={value}" for name, value in parts.items())
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A service of Adult, and of a table with every type that is published."""
+    from dpsql.service.supervisor import serve
+
+    if not DATA.is_dir():
+        pytest.skip("the real tables are not beside the checkout")
+    folder = tmp_path_factory.mktemp("served")
+    path = folder / "bank.duckdb"
+    with gzip.open(DATA / "adult.csv.gz") as source, (folder / "adult.csv").open("wb") as target:
+        shutil.copyfileobj(source, target)
+    with dpsql.connect(str(path)) as db:
+        db.sql(f"CREATE TABLE adult AS FROM '{folder}/adult.csv'")
+        db.protect("adult", epsilon=3.0, delta=1e-9)
+        declare_from_data(db, "adult")
+        db.sql(f"CREATE TABLE secret AS SELECT '{CANARY}' AS note FROM range(10)")
+        db.sql(SHOWN)
+    tables = {"shown": "Every type: it's made, not measured"}
+    with serve(str(path), port=0, users={"users": USERS, "tables": tables}, statement_seconds=20.0) as service:
+        yield Served(service, path)

@@ -1,0 +1,287 @@
+"""Real clients: each asks a query, a synthetic table and a plan, reads a released table and lists the schema."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import shutil
+import subprocess
+import sys
+import threading
+
+import duckdb
+import psycopg
+import pytest
+
+import dpsql
+from tests.service.conftest import SHOWN
+
+pytestmark = pytest.mark.medium
+QUERY = "SELECT sex, count(*) AS n FROM adult GROUP BY sex"
+ASK = f"SELECT * FROM dp_query('{QUERY}', epsilon => 0.1)"
+FIT = "SELECT * FROM dp_synthesize('adult', epsilon => 0.2, columns => ['sex', 'race'], rows => 50, mechanism => 'direct')"
+PLAN = "SELECT count(*) FROM dp_plan('adult', epsilon => 0.5)"
+LONG = "SELECT count(*) FROM range(1000000) a(x), range(1000000) b(y) WHERE x * y % 7 = 3"
+
+
+def psql(served, *statements, user="alice", options=()):
+    if shutil.which("psql") is None:
+        pytest.skip("psql is not installed: apt-get install postgresql-client")
+    commands = [part for statement in statements for part in ("-c", statement)]
+    return subprocess.run(
+        ["psql", served.dsn(user), "-X", *options, *commands], capture_output=True, text=True, check=False
+    )
+
+
+def test_psql(served):
+    done = psql(served, ASK, FIT, PLAN, "SELECT i, s FROM shown WHERE i = 7")
+    assert done.returncode == 0, done.stderr
+    assert "n_stderr" in done.stdout
+    assert "Female" in done.stdout
+    assert "(50 rows)" in done.stdout
+    assert "text 7" in done.stdout
+    assert "NOTICE:" in done.stderr, "progress"
+
+
+def test_psql_shows_the_schema(served):
+    done = psql(
+        served, r"\l", r"\dn", r"\d", r"\dt+", r"\d shown", r"\d+ shown", r"\df", r"\du", r"\dv", r"\di", r"\dT"
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.replace("Did not find any relations.", "").strip() == ""
+    for words in ("List of databases", "List of schemas", "it's made", "numeric(38,4)", "dp_query", "timestamp with"):
+        assert words in done.stdout
+    assert "dpsql_results" not in done.stdout
+    assert "secret" not in done.stdout
+
+
+def test_psycopg(served):
+    with psycopg.connect(served.dsn(), autocommit=True) as connection:
+        first = connection.execute(ASK).fetchall()
+        again = connection.execute("SELECT * FROM dp_query(%s, epsilon => %s)", [QUERY, 0.1]).fetchall()
+        assert first == again, "a repeat is free, and the same"
+        assert [row[0] for row in first] == ["Female", "Male"]
+        assert connection.execute(PLAN).fetchall()[0][0] > 100
+        assert len(connection.execute(FIT, binary=True).fetchall()) == 50
+        assert connection.execute("SELECT i FROM shown WHERE whole = %s AND d > %s", [7, "1999-01-01"]).fetchall() == [
+            (7,)
+        ]
+        assert connection.execute("SELECT source, releases FROM dp_budget()").fetchall() == [("adult", 2)]
+
+
+def test_asyncpg(served):
+    asyncpg = pytest.importorskip("asyncpg")
+
+    async def talk():
+        connection = await asyncpg.connect(
+            host="127.0.0.1", port=served.service.port, user="alice", password="secret", ssl="require", database="dpsql"
+        )
+        assert [row["sex"] for row in await connection.fetch(ASK)] == ["Female", "Male"]
+        assert len(await connection.fetch(FIT)) == 50
+        assert await connection.fetchval(PLAN) > 100
+        assert await connection.fetchval("SELECT i FROM shown WHERE i = $1", 7) == 7
+        async with connection.transaction():
+            assert len([row async for row in connection.cursor("SELECT i FROM shown")]) == 1000
+        names = await connection.fetch("SELECT tablename FROM pg_catalog.pg_tables")
+        assert [row["tablename"] for row in names] == ["shown"]
+        await connection.close()
+
+    asyncio.run(talk())
+
+
+def test_sqlalchemy(served):
+    sqlalchemy = pytest.importorskip("sqlalchemy")
+    url = f"postgresql+psycopg://alice:secret@127.0.0.1:{served.service.port}/dpsql?sslmode=require"
+    engine = sqlalchemy.create_engine(url)
+    found = sqlalchemy.inspect(engine)
+    assert found.get_table_names() == ["shown"]
+    assert [column["name"] for column in found.get_columns("shown")][:3] == ["i", "b", "small"]
+    shown = sqlalchemy.Table("shown", sqlalchemy.MetaData(), autoload_with=engine)
+    with engine.connect() as connection:
+        assert connection.execute(sqlalchemy.select(shown.c.i).where(shown.c.i < 2)).all() == [(0,), (1,)]
+        for statement in (ASK, FIT, PLAN):
+            assert connection.execute(sqlalchemy.text(statement)).all()
+    engine.dispose()
+
+
+NATIVE = [
+    "i",
+    "b",
+    "small",
+    "whole",
+    "x",
+    "wide",
+    "huge",
+    "f",
+    "n",
+    "d",
+    "time",
+    "t",
+    "tz",
+    "u",
+    "bl",
+    "m",
+    "s",
+    "nothing",
+]
+
+
+def own_rows(columns: str):
+    with duckdb.connect() as db:
+        db.execute("SET TimeZone = 'UTC'")
+        db.execute(SHOWN)
+        return db.execute(f"SELECT {columns} FROM shown ORDER BY i").fetchall()
+
+
+@pytest.mark.parametrize("binary", [False, True], ids=["text", "binary"])
+def test_types_are_duckdbs_own_values(served, binary):
+    columns = ", ".join(NATIVE)
+    with psycopg.connect(served.dsn()) as connection:
+        found = connection.execute(f"SELECT {columns} FROM shown ORDER BY i", binary=binary).fetchall()
+    for got, own in zip(found, own_rows(columns), strict=True):
+        assert [*got] == [pytest.approx(v, rel=1e-6) if isinstance(v, float) else v for v in own]
+
+
+@pytest.mark.parametrize("binary", [False, True], ids=["text", "binary"])
+def test_intervals_and_nested_values(served, binary):
+    with psycopg.connect(served.dsn()) as connection:
+        found = connection.execute("SELECT iv, l, st FROM shown WHERE i = 3", binary=binary).fetchall()
+    assert found[0][0].total_seconds() == (93 * 86400) - 3
+    assert found[0][1:] == ("[3, 4]", "{'a': 3, 'b': x}")
+
+
+def test_infinities_and_null_travel(served):
+    with psycopg.connect(served.dsn()) as connection:
+        sql = "SELECT 'inf'::DOUBLE, '-inf'::DOUBLE, 'nan'::DOUBLE, NULL::DECIMAL(5,2), -0.005::DECIMAL(9,4), 0::DECIMAL(3,1)"
+        text, binary = (connection.execute(sql, binary=b).fetchall()[0] for b in (False, True))
+    assert repr(text) == repr(binary)
+    assert repr(text) == "(inf, -inf, nan, None, Decimal('-0.0050'), Decimal('0.0'))"
+
+
+def test_copy_as_text_and_csv(served):
+    own = own_rows("i, s, n")
+    with psycopg.connect(served.dsn()) as connection:
+        with connection.cursor().copy("COPY (SELECT i, s, n FROM shown ORDER BY i) TO STDOUT") as copy:
+            rows = list(copy.rows())
+        assert [(int(i), s, n if n is None else float(n)) for i, s, n in rows] == own
+        with connection.cursor().copy(
+            "COPY (SELECT i, s, n FROM shown ORDER BY i) TO STDOUT (FORMAT csv, HEADER)"
+        ) as copy:
+            text = b"".join(bytes(part) for part in copy).decode()
+    header, *rows = csv.reader(io.StringIO(text))
+    assert header == ["i", "s", "n"]
+    assert [(int(i), s, float(n) if n else None) for i, s, n in rows] == own
+
+
+def test_cancel_and_timeout(served):
+    with psycopg.connect(served.dsn(), autocommit=True) as connection:
+        timer = threading.Timer(0.5, connection.cancel)
+        timer.start()
+        with pytest.raises(psycopg.errors.QueryCanceled, match="user request"):
+            connection.execute(LONG)
+        timer.join()
+        connection.execute("SET statement_timeout = '300ms'")
+        with pytest.raises(psycopg.errors.QueryCanceled, match="more than 0.3 seconds"):
+            connection.execute(LONG)
+        connection.execute("RESET statement_timeout")
+        assert connection.execute("SELECT 1").fetchall() == [(1,)]
+
+
+@pytest.mark.slow
+def test_a_fit_is_cancelled_and_goes_on_later(served):
+    call = "SELECT count(*) FROM dp_synthesize('adult', epsilon => 0.5, release => 'cancelled')"
+    with psycopg.connect(served.dsn(), autocommit=True) as connection:
+        heard = threading.Event()
+        connection.add_notice_handler(lambda notice: heard.set() if "fit" in notice.message_primary else None)
+        canceller = threading.Thread(target=lambda: heard.wait(300) and connection.cancel())
+        canceller.start()
+        with pytest.raises(psycopg.errors.QueryCanceled, match="what was charged is kept"):
+            connection.execute(call)
+        heard.set()
+        canceller.join()
+        spent = connection.execute("SELECT epsilon_spent FROM dp_budget()").fetchall()
+        assert connection.execute("SELECT 1").fetchall() == [(1,)]
+        assert connection.execute("SELECT epsilon_spent FROM dp_budget()").fetchall() == spent
+
+
+def test_portals_send_some_rows_at_a_time(served):
+    with psycopg.connect(served.dsn()) as connection:
+        rows = connection.cursor().stream("SELECT i FROM shown ORDER BY i", size=1)
+        assert [row[0] for row in rows] == list(range(1000))
+
+
+def test_a_failed_transaction_waits_for_its_end(served):
+    with psycopg.connect(served.dsn()) as connection:
+        with pytest.raises(psycopg.errors.UndefinedColumn):
+            connection.execute("SELECT nope FROM shown")
+        with pytest.raises(psycopg.errors.InFailedSqlTransaction):
+            connection.execute("SELECT 1")
+        connection.rollback()
+        assert connection.execute("SELECT 1").fetchall() == [(1,)]
+
+
+def test_who_may_not_log_in(served):
+    for user, password in (("alice", "wrong"), ("nobody", "secret")):
+        with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+            psycopg.connect(served.dsn(user, password))
+    with pytest.raises(psycopg.OperationalError, match="TLS only"):
+        psycopg.connect(served.dsn(sslmode="disable"))
+
+
+def test_a_reader_does_not_release(served):
+    with psycopg.connect(served.dsn("rita"), autocommit=True) as connection:
+        assert connection.execute(PLAN).fetchall()
+        for statement in (ASK, FIT):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="role reader"):
+                connection.execute(statement)
+
+
+def test_errors_are_dpsqls_own(served):
+    with psycopg.connect(served.dsn(), autocommit=True) as connection:
+        with pytest.raises(psycopg.errors.ConfigurationLimitExceeded, match="epsilon"):
+            connection.execute(f"SELECT * FROM dp_query('{QUERY}', epsilon => 50)")
+        with pytest.raises(psycopg.errors.UndefinedObject, match="nope"):
+            connection.execute("SELECT * FROM dp_query('SELECT nope FROM adult', epsilon => 0.1)")
+
+
+def test_explain_charges_nothing(served):
+    asks = f"SELECT * FROM dp_query('{QUERY}', epsilon => 0.3, release => 'explained')"
+    with psycopg.connect(served.dsn(), autocommit=True) as connection:
+        before = connection.execute("SELECT epsilon_spent FROM dp_budget()").fetchall()
+        connection.execute(f"EXPLAIN {asks}")
+        for form in (
+            "EXPLAIN ANALYZE",
+            "EXPLAIN (ANALYZE)",
+            "EXPLAIN (FORMAT json, ANALYZE true)",
+            "explain /*x*/ analyze",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(f"{form} {asks}")
+        assert connection.execute("SELECT epsilon_spent FROM dp_budget()").fetchall() == before
+
+
+def test_the_front_loads_none_of_the_fits():
+    script = "import sys, dpsql.service.front; print({'jax', 'scipy', 'pandas', 'sqlglot'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_the_command_serves_and_stops(served, tmp_path):
+    users = tmp_path / "users.toml"
+    users.write_text('[users.rita]\npassword = "reading"\nrole = "reader"\n')
+    path = tmp_path / "other.duckdb"
+    dpsql.connect(str(path)).close()
+    command = [sys.executable, "-m", "dpsql", "serve", str(path), "--port", "0", "--users", str(users)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        words = process.stdout.readline().split()
+        port, certificate = words[words.index("port") + 1].rstrip(";"), words[-1]
+        dsn = f"host=127.0.0.1 port={port} user=rita password=reading sslmode=verify-ca sslrootcert={certificate}"
+        with psycopg.connect(dsn) as connection:
+            assert connection.execute("SELECT count(*) FROM dp_budget()").fetchall() == [(0,)]
+            process.terminate()
+            assert process.wait(60) == 0
+            with pytest.raises(psycopg.OperationalError):
+                connection.execute("SELECT 1")
+    assert oct(path.with_name("other.duckdb.key").stat().st_mode & 0o777) == "0o600"

@@ -1,0 +1,196 @@
+"""A hostile client: what it sends is refused or harmless, and no answer holds anything of the private file."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import duckdb
+import psycopg
+import pytest
+
+from dpsql.service.allowed import FUNCTIONS, REFUSED, REFUSED_TABLE_FUNCTIONS, TABLE_FUNCTIONS
+from dpsql.service.allowlist import AllowList, NotAllowed
+from tests.service.conftest import CANARY
+from tests.service.hostile import TRIED
+
+HARMLESS = {
+    "SELECT * FROM information_schema.tables LIMIT 1",
+    "SELECT * FROM pg_catalog.pg_settings LIMIT 1",
+    "SELECT current_setting('home_directory')",
+    "BEGIN TRANSACTION",
+    "RESET lock_configuration",
+    "DESCRIBE shown",
+    "SUMMARIZE shown",
+    "SELECT * FROM (VALUES (1)) v",
+    "SELECT * FROM repeat_row(1, num_rows=2)",
+    "SELECT 1 AS a; SELECT 2 AS b",
+}
+"""What is answered: from views of our own, from released tables, or by nothing at all, as SET is."""
+SEEN = """
+    SELECT DISTINCT lower(function_name), function_type FROM duckdb_functions()
+    WHERE schema_name IN ('main', 'pg_catalog') AND function_name NOT LIKE 'dp_%' AND function_name NOT LIKE 'dpsql_%'
+"""
+
+
+def catalogue(*kinds: str) -> set[str]:
+    with duckdb.connect() as db:
+        return {name for name, kind in db.execute(SEEN).fetchall() if kind in kinds}
+
+
+def test_every_function_was_looked_at():
+    """A new version's functions are refused, and this fails, until somebody puts each into a list."""
+    assert catalogue("scalar", "aggregate", "macro") - FUNCTIONS - REFUSED == set()
+    listed = TABLE_FUNCTIONS | REFUSED_TABLE_FUNCTIONS
+    assert catalogue("table", "table_macro", "pragma") - listed == set()
+    assert not FUNCTIONS & REFUSED
+    assert not TABLE_FUNCTIONS & REFUSED_TABLE_FUNCTIONS
+
+
+def test_every_other_function_is_refused():
+    allowed = AllowList()
+    for name in sorted(REFUSED):
+        with pytest.raises((NotAllowed, duckdb.ParserException)):
+            allowed.check(f'SELECT "{name}"(1)')
+    for name in sorted(REFUSED_TABLE_FUNCTIONS | {"a_new_one"}):
+        for text in (
+            f'SELECT * FROM "{name}"(1)',
+            f'SELECT (SELECT 1 FROM "{name}"()) AS a',
+            f"WITH x AS (FROM {name}()) FROM x",
+        ):
+            with pytest.raises((NotAllowed, duckdb.ParserException)):
+                allowed.check(text)
+
+
+def test_every_pragma_setting_and_catalogue_view_is_refused():
+    allowed = AllowList()
+    with duckdb.connect() as db:
+        settings = [name for (name,) in db.execute("SELECT name FROM duckdb_settings()").fetchall()]
+        views = db.execute("SELECT schema_name, view_name FROM duckdb_views() WHERE internal").fetchall()
+    for name in settings:
+        for text in (f"SET {name} = 1", f"SET GLOBAL {name} = 1", f"RESET {name}", f"PRAGMA {name}"):
+            with pytest.raises((NotAllowed, duckdb.Error)):
+                allowed.check(text)
+        with pytest.raises(NotAllowed):
+            allowed.check(f"SELECT current_setting('{name}')")
+    for name in sorted(catalogue("pragma")):
+        for text in (f"PRAGMA {name}", f"CALL {name}()", f"CALL pragma_{name}()"):
+            with pytest.raises((NotAllowed, duckdb.Error)):
+                allowed.check(text)
+    for schema, name in views:
+        with pytest.raises(NotAllowed):
+            allowed.check(f'SELECT * FROM system."{schema}"."{name}"')
+        with pytest.raises(NotAllowed):
+            allowed.check(f'SELECT * FROM "{schema}"."{name}"')
+        if schema == "main":
+            with pytest.raises(NotAllowed):
+                allowed.check(f'SELECT * FROM "{name.upper()}"')
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM dpsql_results.r1",
+        "SELECT * FROM memory.dpsql_results.r1",
+        "DESCRIBE dpsql_results.r1",
+        "SHOW dpsql_results.r1",
+        "SUMMARIZE dpsql_results.r1",
+        "SHOW TABLES FROM dpsql_results",
+        "SHOW ALL TABLES",
+        "DESCRIBE SELECT * FROM duckdb_tables()",
+        "DESCRIBE duckdb_tables",
+        "SUMMARIZE duckdb_tables",
+        "SELECT * FROM dpsql_connection()",
+        "SELECT 1 ORDER BY getenv('HOME')",
+        "SELECT 1 LIMIT (SELECT count(*) FROM duckdb_settings())",
+        "SELECT sum(1) FILTER (WHERE getenv('HOME') = 'x')",
+        "SELECT count(*) OVER (PARTITION BY getenv('HOME'))",
+        "SELECT list_transform([1], x -> getenv('HOME'))",
+        "SELECT [getenv(x) FOR x IN ['HOME']]",
+        "SELECT * FROM (FROM shown) AS s JOIN LATERAL (SELECT getenv('HOME')) ON true",
+        "VALUES (getenv('HOME'))",
+        "WITH RECURSIVE r AS (SELECT 1 AS a UNION ALL SELECT a FROM r, duckdb_settings()) FROM r",
+        "SELECT 'HOME'.getenv()",
+        "SELECT system.main.getenv('HOME')",
+        "FROM shown SELECT COLUMNS(c -> getenv('HOME') = c)",
+        "SELECT * REPLACE (getenv('HOME') AS s) FROM shown",
+        "SELECT * EXCLUDE (s) FROM '/etc/passwd'",
+        "FROM 'a.csv'",
+        'FROM "a.parquet"',
+        "SELECT * FROM shown TABLESAMPLE 1%; DROP TABLE shown",
+        "FROM shown AT (VERSION => 1)",
+        "EXPLAIN (ANALYZE) SELECT 1",
+        "EXPLAIN EXPLAIN ANALYZE SELECT 1",
+        "EXPLAIN CREATE TABLE x AS SELECT 1",
+        "EXPLAIN SELECT * FROM read_text('/etc/passwd')",
+    ],
+)
+def test_corners_are_refused(sql):
+    with pytest.raises((NotAllowed, duckdb.Error)):
+        AllowList().check(sql)
+
+
+@pytest.mark.medium
+def test_what_was_tried_by_hand(served):
+    assert len(TRIED) >= 95
+    private = Path(served.path).read_bytes()
+    answered = set()
+    with psycopg.connect(served.dsn(), autocommit=True) as connection:
+        for sql in TRIED:
+            try:
+                cursor = connection.execute(sql.encode(), prepare=False)
+                rows = cursor.fetchall() if cursor.description else []
+                answered.add(sql)
+                shown = repr(rows)
+            except psycopg.Error as error:
+                shown = str(error)
+            finally:
+                connection.execute("ROLLBACK")
+            for words in (CANARY, "PRIVATE KEY", "root:", str(served.path)):
+                assert words not in shown, sql
+        assert connection.execute("SELECT count(*) FROM shown").fetchall() == [(1000,)]
+        assert connection.execute("SELECT lower('A')").fetchall() == [("a",)]
+        assert connection.execute("SELECT tablename FROM pg_tables").fetchall() == [("shown",)]
+    changed = {sql for sql in answered if sql.startswith(("SET", "RESET", "BEGIN", "CLOSE"))}
+    assert answered - changed - HARMLESS == set()
+    assert Path(served.path).read_bytes()[:4096] == private[:4096]
+
+
+@pytest.mark.medium
+def test_results_of_others_cannot_be_seen(served):
+    asks = "SELECT * FROM dp_query('SELECT race, count(*) AS n FROM adult GROUP BY race', epsilon => 0.05)"
+    with psycopg.connect(served.dsn()) as one, psycopg.connect(served.dsn()) as other, one.cursor() as cursor:
+        rows = cursor.stream(asks, size=1)
+        next(rows)
+        for view in ("information_schema.columns", "information_schema.tables", "pg_catalog.pg_attribute"):
+            assert "n_stderr" not in repr(other.execute(f"SELECT * FROM {view}").fetchall())
+        list(rows)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["keeper", "front"])
+def test_either_is_killed_and_the_service_answers_again(served, name):
+    import os
+    import signal
+
+    asks = "SELECT * FROM dp_query('SELECT race, count(*) AS n FROM adult GROUP BY race', epsilon => 0.05)"
+    with psycopg.connect(served.dsn(), autocommit=True) as connection:
+        before = connection.execute(asks).fetchall()
+        spent = connection.execute("SELECT epsilon_spent FROM dp_budget()").fetchall()
+        os.kill(served.service.process(name), signal.SIGKILL)
+        with pytest.raises(psycopg.Error) as failure:
+            for _ in range(100):
+                connection.execute("SELECT * FROM dp_budget()")
+                time.sleep(0.01)
+        assert failure.value.sqlstate == ("08006" if name == "keeper" else None)
+    deadline = time.monotonic() + 120
+    while True:
+        try:
+            with psycopg.connect(served.dsn(), autocommit=True) as connection:
+                after = connection.execute(asks).fetchall()
+                assert connection.execute("SELECT epsilon_spent FROM dp_budget()").fetchall() == spent
+            break
+        except psycopg.OperationalError:
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+    assert after == before, "the same noise, and paid for once"

@@ -1,0 +1,147 @@
+"""Bytes that are not PostgreSQL's, before and after the login: the connection ends, the service goes on."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import socket
+import ssl
+import struct
+
+import psycopg
+import pytest
+
+from tests.service.conftest import CANARY
+
+pytestmark = pytest.mark.medium
+TLS = struct.pack("!ii", 8, 80877103)
+
+
+def raw(served, *, tls: bool) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", served.service.port), timeout=30)
+    if not tls:
+        return connection
+    connection.sendall(TLS)
+    assert connection.recv(1) == b"S"
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(served.service.certificate)
+    return context.wrap_socket(connection, server_hostname="localhost")
+
+
+def ended(connection: socket.socket) -> bytes:
+    """What comes until the server ends the connection; a timeout is a failure."""
+    found = b""
+    try:
+        while part := connection.recv(65536):
+            found += part
+    except (ConnectionError, ssl.SSLError):
+        pass
+    return found
+
+
+def startup(user: bytes) -> bytes:
+    body = struct.pack("!i", 196608) + b"user\0" + user + b"\0\0"
+    return struct.pack("!i", len(body) + 4) + body
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        struct.pack("!ii", 2**31 - 1, 196608),
+        struct.pack("!ii", -1, 196608),
+        struct.pack("!ii", 8, 12345),
+        startup(b"\xff\xfe"),
+        struct.pack("!ii", 12, 196608) + b"user",
+        startup(b"alice") + b"p" + struct.pack("!i", 2**30),
+        startup(b"alice") + b"p" + struct.pack("!i", 8) + b"nope",
+        startup(b"alice")
+        + b"p"
+        + struct.pack("!i", 4 + 14 + 4 + 3)
+        + b"SCRAM-SHA-256\0"
+        + struct.pack("!i", 3)
+        + b"n,,",
+        startup(b"alice") + b"Q" + struct.pack("!i", 13) + b"SELECT 1\0",
+    ],
+    ids=lambda data: repr(data[:12]) if isinstance(data, bytes) else str(data),
+)
+def test_what_is_no_login_is_sent_away(served, data, tls):
+    with raw(served, tls=tls) as connection:
+        connection.sendall(data)
+        assert b"SELECT" not in ended(connection)
+    with psycopg.connect(served.dsn()) as connection:
+        assert connection.execute("SELECT 1").fetchall() == [(1,)]
+
+
+def test_random_messages_end_their_own_session_at_most(served):
+    """Kinds and lengths are right, what is in them is not; a message that is refused leaves the session usable."""
+    draw = random.Random(17)
+    with psycopg.connect(served.dsn()) as connection:
+        for _ in range(200):
+            kind = draw.choice(b"PBDECdcfFHS")
+            body = bytes(draw.choice(b"SP\0\0\0\1select1$") for _ in range(draw.randrange(40)))
+            with raw_session(served) as session:
+                session.sendall(bytes([kind]) + struct.pack("!i", len(body) + 4) + body + b"S" + struct.pack("!i", 4))
+                session.sendall(b"X" + struct.pack("!i", 4))
+                assert ended(session)
+        assert connection.execute("SELECT 1").fetchall() == [(1,)]
+
+
+def raw_session(served):
+    """A session after its login, as a bare socket."""
+    from scramp import ScramClient
+
+    connection = raw(served, tls=True)
+    connection.sendall(startup(b"alice"))
+    read(connection)
+    client = ScramClient(["SCRAM-SHA-256"], "alice", "secret")
+    first = client.get_client_first().encode()
+    body = b"SCRAM-SHA-256\0" + struct.pack("!i", len(first)) + first
+    connection.sendall(b"p" + struct.pack("!i", len(body) + 4) + body)
+    client.set_server_first(read(connection)[1][4:].decode())
+    final = client.get_client_final().encode()
+    connection.sendall(b"p" + struct.pack("!i", len(final) + 4) + final)
+    while read(connection)[0] != b"Z":
+        pass
+    return connection
+
+
+def read(connection) -> tuple[bytes, bytes]:
+    head = exactly(connection, 5)
+    return head[:1], exactly(connection, struct.unpack("!i", head[1:])[0] - 4)
+
+
+def exactly(connection, count: int) -> bytes:
+    found = b""
+    while len(found) < count:
+        part = connection.recv(count - len(found))
+        assert part, "the server ended the connection"
+        found += part
+    return found
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="reads another process' memory as Linux shows it")
+def test_the_fronts_memory_holds_nothing_private(served):
+    with psycopg.connect(served.dsn(), autocommit=True) as connection:
+        connection.execute(
+            "SELECT * FROM dp_query('SELECT sex, count(*) AS n FROM adult GROUP BY sex', epsilon => 0.01)"
+        )
+        assert in_memory(served.service.process("front"), b"it's made, not measured"), "the search finds what is there"
+        assert not in_memory(served.service.process("front"), CANARY.encode())
+
+
+def in_memory(process: int, words: bytes) -> bool:
+    with open(f"/proc/{process}/maps") as maps, open(f"/proc/{process}/mem", "rb", 0) as memory:
+        for line in maps:
+            begin, end, access = re.match(r"(\w+)-(\w+) (\S+)", line).groups()
+            if not access.startswith("rw"):
+                continue
+            try:
+                memory.seek(int(begin, 16))
+                if words in memory.read(int(end, 16) - int(begin, 16)):
+                    return True
+            except (OSError, ValueError, OverflowError):
+                continue
+    return False
