@@ -1,6 +1,6 @@
-"""The audit log: who asked what, when, from where, and what was decided; append-only lines, each chained to the one before.
+"""The audit log: who asked what, when, from where, and what was decided; append-only, each line chained to the last.
 
-    line_n = {"number": n, "time": …, "process": …, event…, "previous": hash_{n-1}, "hash": SHA-256(line_n without "hash")}
+    line_n = {"number": n, "time": …, "process": …, event…, "previous": hash_{n-1}, "hash": SHA-256(the rest of line_n)}
 
 Keeper and front write a chain each, into files of their own in one folder, because two processes cannot append to one
 chain without waiting for each other. A full file is put aside and the chain goes on in a new one. Whoever changes,
@@ -119,7 +119,7 @@ class AuditLog:
         return os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
 
     def _put_aside(self) -> None:
-        os.rename(self.path, self._folder / f"{self._process}-{self._number:012d}.jsonl")
+        self.path.rename(self._folder / f"{self._process}-{self._number:012d}.jsonl")
         old, self._descriptor = self._descriptor, self._opened()
         os.close(old)
 
@@ -144,8 +144,8 @@ class AuditLog:
                     return int(line["number"]), str(line["hash"])
                 except (ValueError, KeyError, TypeError):
                     raise AuditError(
-                        f"the last line of {path} is not one of an audit log: move the folder {self._folder} aside, and "
-                        "a new log begins"
+                        f"the last line of {path} is not one of an audit log: move the folder {self._folder} aside, "
+                        "and a new log begins"
                     ) from None
         return 0, _FIRST
 
