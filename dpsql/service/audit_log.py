@@ -1,0 +1,247 @@
+"""The audit log: who asked what, when, from where, and what was decided; append-only, each line chained to the last.
+
+    line_n = {"number": n, "time": …, "process": …, event…, "previous": hash_{n-1}, "hash": SHA-256(the rest of line_n)}
+
+Keeper and front write a chain each, into files of their own in one folder, because two processes cannot append to one
+chain without waiting for each other. A full file is put aside and the chain goes on in a new one. Whoever changes,
+removes or inserts a line breaks the chain from there on. Whoever cuts off its end leaves a shorter chain that fits:
+copy the log to another machine as it grows to notice that.
+
+No line has a private value: events are made of what users sent and of what the ledger says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from dpsql.errors import DpsqlError, InvalidArgument
+
+SUFFIX: Final = ".dpsql-audit"
+PROCESSES: Final = ("keeper", "front")
+FULL: Final = 64 * 2**20
+"""Bytes of a file that is put aside."""
+_LONGEST: Final = 2**16
+"""Bytes of an event at most: of a longer one, who and what is kept."""
+_TEXT: Final = 2_000
+_FIRST: Final = "0" * 64
+
+
+class AuditError(DpsqlError):
+    """The audit log cannot be read or written."""
+
+
+def folder_of(database: str | Path) -> Path:
+    """Where the audit log of a database is."""
+    return Path(f"{database}{SUFFIX}")
+
+
+class AuditLog:
+    """One process' chain, open for appending. Thread-safe; an `Audit`.
+
+    Args:
+        folder: of the log; made if it is not there, for its owner alone.
+        process: who writes; the name of the files.
+        full: bytes after which a file is put aside.
+
+    Raises:
+        AuditError: the folder cannot be written, or the last line of the log is not one.
+    """
+
+    def __init__(self, folder: Path, process: str, *, full: int = FULL) -> None:
+        self._folder, self._process, self._full = folder, process, full
+        self._lock = threading.Lock()
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._descriptor = self._opened()
+            torn = self._cut_torn_line()
+            self._number, self._hash = self._last()
+        except OSError as error:
+            raise AuditError(f"the audit log in {folder} cannot be written: {error.strerror}") from None
+        if torn:
+            self({"event": "torn line removed", "user": "", "bytes": torn})
+
+    @property
+    def path(self) -> Path:
+        """The file that is being written."""
+        return self._folder / f"{self._process}.jsonl"
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        """Append an event and wait until the disk has it.
+
+        Raises:
+            AuditError: it cannot be written; the log is as it was before.
+        """
+        with self._lock:
+            short = {name: _short(value) for name, value in event.items() if name != "hash"}
+            if len(_canonical(short)) > _LONGEST:
+                short = {"event": short.get("event"), "user": short.get("user"), "cut": True}
+            content = {
+                **short,
+                "number": self._number + 1,
+                "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+                "process": self._process,
+                "previous": self._hash,
+            }
+            digest = _digest(content)
+            self._append((_canonical({**content, "hash": digest}) + "\n").encode())
+            self._number, self._hash = self._number + 1, digest
+
+    def close(self) -> None:
+        """Nothing more is written."""
+        with self._lock:
+            os.close(self._descriptor)
+
+    def _append(self, line: bytes) -> None:
+        """Write a line whole, or nothing of it."""
+        before = os.fstat(self._descriptor).st_size
+        try:
+            if before and before + len(line) > self._full:
+                self._put_aside()
+                before = 0
+            written = os.write(self._descriptor, line)
+            if written != len(line):
+                raise OSError(0, "the disk is full")
+            os.fsync(self._descriptor)
+        except OSError as error:
+            with suppress(OSError):  # what is torn is removed at the next start, too
+                os.ftruncate(self._descriptor, before)
+            raise AuditError(f"the audit log in {self._folder} cannot be written: {error.strerror}") from None
+
+    def _opened(self) -> int:
+        return os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+
+    def _put_aside(self) -> None:
+        self.path.rename(self._folder / f"{self._process}-{self._number:012d}.jsonl")
+        old, self._descriptor = self._descriptor, self._opened()
+        os.close(old)
+
+    def _cut_torn_line(self) -> int:
+        """Remove what follows the last line break: a line whose writing was interrupted. Its bytes."""
+        size = os.fstat(self._descriptor).st_size
+        tail = os.pread(self._descriptor, 2 * _LONGEST, max(0, size - 2 * _LONGEST))
+        torn = len(tail) - (tail.rfind(b"\n") + 1)
+        if torn:
+            os.ftruncate(self._descriptor, size - torn)
+        return torn
+
+    def _last(self) -> tuple[int, str]:
+        """Number and hash of the newest line, wherever it is."""
+        for path in reversed(_files(self._folder, self._process)):
+            with path.open("rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - 2 * _LONGEST))
+                lines = file.read().splitlines()
+            if lines:
+                try:
+                    line = json.loads(lines[-1])
+                    return int(line["number"]), str(line["hash"])
+                except (ValueError, KeyError, TypeError):
+                    raise AuditError(
+                        f"the last line of {path} is not one of an audit log: move the folder {self._folder} aside, "
+                        "and a new log begins"
+                    ) from None
+        return 0, _FIRST
+
+
+def events(database: str | Path, *, user: str | None = None, process: str | None = None) -> Iterator[dict[str, Any]]:
+    """The events of a database's audit log, each process' in its order.
+
+    Args:
+        database: path of the private DuckDB file.
+        user: only theirs.
+        process: `keeper` or `front`; by default both.
+
+    Raises:
+        InvalidArgument: there is no such process, or no audit log.
+        AuditError: a line cannot be read.
+    """
+    for one in _asked(process):
+        for path, place, line in _lines(_there(database), one):
+            if line is None:
+                raise AuditError(f"line {place} of {path} cannot be read: see `dpsql audit verify`")
+            if user is None or line.get("user") == user:
+                yield line
+
+
+def verify(database: str | Path) -> tuple[int, list[str]]:
+    """Whether each line of a database's audit log is as it was written, and follows the one before.
+
+    Returns:
+        The number of lines, and what is wrong, in words.
+
+    Raises:
+        InvalidArgument: there is no audit log.
+    """
+    lines, wrong = 0, []
+    for process in PROCESSES:
+        number, previous = 0, _FIRST
+        for path, place, line in _lines(_there(database), process):
+            lines += 1
+            where = f"{path.name}, line {place}"
+            if line is None:
+                wrong.append(f"{where}: cannot be read")
+                continue
+            if line.get("number") != number + 1 or line.get("previous") != previous:
+                wrong.append(f"{where}: does not follow line number {number}: lines were removed, inserted or changed")
+            if line.get("hash") != _digest({name: value for name, value in line.items() if name != "hash"}):
+                wrong.append(f"{where}: was changed")
+            number, previous = int(line.get("number") or 0), str(line.get("hash"))
+    return lines, wrong
+
+
+def _lines(folder: Path, process: str) -> Iterator[tuple[Path, int, dict[str, Any] | None]]:
+    """Each line with its file and place, None where it is not a JSON object."""
+    for path in _files(folder, process):
+        with path.open("rb") as file:
+            for place, text in enumerate(file, 1):
+                try:
+                    line = json.loads(text)
+                except ValueError:
+                    line = None
+                yield path, place, line if isinstance(line, dict) else None
+
+
+def _files(folder: Path, process: str) -> list[Path]:
+    """The files of a process, oldest first."""
+    return [*sorted(folder.glob(f"{process}-*.jsonl")), *folder.glob(f"{process}.jsonl")]
+
+
+def _there(database: str | Path) -> Path:
+    folder = folder_of(database)
+    if not folder.is_dir():
+        raise InvalidArgument(f"{database} has no audit log: `dpsql serve {database}` begins one in {folder}")
+    return folder
+
+
+def _asked(process: str | None) -> tuple[str, ...]:
+    if process is None:
+        return PROCESSES
+    if process not in PROCESSES:
+        raise InvalidArgument(f"process is {process!r}: give one of {', '.join(PROCESSES)}")
+    return (process,)
+
+
+def _short(value: object) -> object:
+    """A value that fits into a line: long texts are cut, and say so."""
+    if isinstance(value, str):
+        return value if len(value) <= _TEXT else f"{value[:_TEXT]}… ({len(value)} characters)"
+    if isinstance(value, dict):
+        return {str(name): _short(one) for name, one in list(value.items())[:50]}
+    if isinstance(value, (list, tuple)):
+        return [_short(one) for one in value[:20]]
+    return value if value is None or isinstance(value, (bool, int, float)) else _short(str(value))
+
+
+def _digest(content: dict[str, Any]) -> str:
+    return hashlib.sha256(_canonical(content).encode()).hexdigest()
+
+
+def _canonical(content: dict[str, Any]) -> str:
+    return json.dumps(content, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
