@@ -6,6 +6,7 @@ charges, and before rows are handed over. So a user who is revoked gets nothing 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -38,7 +39,9 @@ _BATCH: Final = 100_000
 
 Columns = tuple[tuple[str, str], ...]
 """Names of columns and their DuckDB types."""
-Run = Callable[[Call, Columns, Progress | None], "pa.RecordBatchReader"]
+Shape = Callable[[str, Columns], str]
+"""What is made of a query with these columns before its rows are read, such as casts to types that Arrow has."""
+Run = Callable[[Call, Columns, Progress | None, Shape | None], "pa.RecordBatchReader"]
 """Runs a call that was bound."""
 
 
@@ -53,6 +56,7 @@ class Published:
         comment: what the owner says of it.
         guarantee: in words: the loss, and for which neighbours.
         mechanism: how it was made.
+        version: another text when the name stands for other rows.
     """
 
     name: str
@@ -61,6 +65,7 @@ class Published:
     comment: str
     guarantee: str
     mechanism: str
+    version: str
 
 
 class Analyst:
@@ -107,7 +112,9 @@ class Analyst:
         relation, columns = self._bound(call, progress)
         return Bound(call, columns, relation.cardinality, self._run)
 
-    def _run(self, call: Call, columns: Columns, progress: Progress | None) -> pa.RecordBatchReader:
+    def _run(
+        self, call: Call, columns: Columns, progress: Progress | None, shape: Shape | None
+    ) -> pa.RecordBatchReader:
         """See `Bound.rows`. The call is bound again, because what it may see may have changed."""
         role = "reader" if call.function in READER_FUNCTIONS else "analyst"
         self.check(role)
@@ -117,7 +124,7 @@ class Analyst:
         with reporting(progress), own_errors:
             query = relation.run()
         self.check(role)
-        return self._stream(query)
+        return self._stream(query, columns, shape)
 
     def _bound(self, call: Call, progress: Progress | None) -> tuple[Relation, Columns]:
         found = next(one for one in FUNCTIONS if one.name == call.function)
@@ -150,10 +157,15 @@ class Analyst:
 
     def _published(self, one: Shown, entry: Entry, catalog: str) -> Published:
         columns = self._columns(_rows_of(entry, catalog))
-        return Published(one.name, columns, entry.rows or 0, one.comment, entry.guarantee, entry.mechanism)
+        version = hashlib.sha256(f"{entry.key}\0{one.comment}".encode()).hexdigest()
+        return Published(one.name, columns, entry.rows or 0, one.comment, entry.guarantee, entry.mechanism, version)
 
-    def read(self, name: str) -> pa.RecordBatchReader:
+    def read(self, name: str, shape: Shape | None = None) -> pa.RecordBatchReader:
         """The rows of a released table that the user is shown.
+
+        Args:
+            name: under which they are shown it.
+            shape: see `Shape`.
 
         Raises:
             NotAllowed: there is no such user any more.
@@ -162,17 +174,18 @@ class Analyst:
         needs("pyarrow", "read")
         for one, entry, catalog in self._shown():
             if one.name == name:
-                return self._stream(_rows_of(entry, catalog))
+                query = _rows_of(entry, catalog)
+                return self._stream(query, self._columns(query), shape)
         raise UnknownName(f"no table {shorten(name)!r} is published to {self.name!r}: published() lists those that are")
 
-    def _stream(self, query: str) -> pa.RecordBatchReader:
+    def _stream(self, query: str, columns: Columns, shape: Shape | None) -> pa.RecordBatchReader:
         """The rows of a query, read as they are asked for, on a connection of their own."""
         import pyarrow as pa
 
         stack = ExitStack()
         with stack, own_errors:
             cursor = stack.enter_context(self._instance.cursor())
-            reader = cursor.sql(query).to_arrow_reader(_BATCH)
+            reader = cursor.sql(query if shape is None else shape(query, columns)).to_arrow_reader(_BATCH)
             kept = stack.pop_all()
         return pa.RecordBatchReader.from_batches(reader.schema, _batches(kept, reader))
 
@@ -202,12 +215,13 @@ class Bound:
     def __repr__(self) -> str:
         return f"Bound({self._call.function!r}, for {self._call.by!r})"
 
-    def rows(self, progress: Progress | None = None) -> pa.RecordBatchReader:
+    def rows(self, progress: Progress | None = None, shape: Shape | None = None) -> pa.RecordBatchReader:
         """Run the call as its user: charged once for each request, within their limits.
 
         Args:
             progress: is told of each stage, on the thread that works. Its `check`, which any thread may ask, raises
                 `Interrupted` to stop this call and no other.
+            shape: see `Shape`.
 
         Raises:
             NotAllowed: the user may not call it any more; nothing was charged.
@@ -215,4 +229,4 @@ class Bound:
             DpsqlError: a child says what is wrong.
         """
         needs("pyarrow", "rows")
-        return self._run(self._call, self.columns, progress)
+        return self._run(self._call, self.columns, progress, shape)

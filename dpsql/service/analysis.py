@@ -1,4 +1,8 @@
-"""The front's own DuckDB, in memory: released tables, what was fetched for statements, and Postgres' catalogue."""
+"""The front's own DuckDB, in memory: released tables, what was fetched for statements, and Postgres' catalogue.
+
+Users who are shown the same tables share one. Users who are shown others have another, so that no statement and no
+catalogue can tell them of a table that is not for them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from dpsql.udfs.bridge.connections import Connections
 from dpsql.udfs.bridge.library import load
 
 from . import arrow, catalogue
-from .calls import Calls
+from .calls import Calls, Shown
 from .directory import Columns
 from .forwarded import Callers, Forwarded, WhoAmI
 from .options import Options
@@ -75,7 +79,6 @@ class Analysis:
             except duckdb.Error:
                 if statement not in _FREE:
                     raise
-        self.refresh()
 
     def parameter_types(self, sql: str, count: int) -> list[int]:
         """PostgreSQL's types of a statement's parameters, which is bound on a connection of nobody's."""
@@ -90,21 +93,20 @@ class Analysis:
 
     # --- released tables --------------------------------------------------------------------------------------------
 
-    def refresh(self) -> None:
-        """Have the tables that are published now."""
-        published = {told["name"]: told for told in self._calls.published()}
+    def refresh(self, user: str, shown: Shown) -> None:
+        """Have the tables that a user is shown now, who is one of those for whom this is."""
         with self._lock:
-            for name in set(self._tables) - set(published):
+            for name in set(self._tables) - set(shown.tables):
                 self._connection.execute(f"DROP TABLE IF EXISTS main.{quote(name)}")
                 del self._tables[name]
-            for name, told in published.items():
+            for name, told in shown.tables.items():
                 if self._tables.get(name) != told["version"]:
-                    self._fetch(name, told)
+                    self._fetch(user, name, told)
                     self._tables[name] = told["version"]
 
-    def _fetch(self, name: str, told: Mapping[str, Any]) -> None:
+    def _fetch(self, user: str, name: str, told: Mapping[str, Any]) -> None:
         columns = [(column, kind) for column, kind in told["columns"]]
-        with self._calls.read(name, told["version"]) as rows:
+        with self._calls.read(user, name, told["version"]) as rows:
             self._create(f"main.{quote(name)}", columns, rows)
         comment = str(told["comment"]).replace("'", "''")
         self._connection.execute(f"COMMENT ON TABLE main.{quote(name)} IS '{comment}'")
@@ -135,3 +137,22 @@ class Analysis:
             yield view
         finally:
             self._connection.unregister(view)
+
+
+class Analyses:
+    """An `Analysis` for each set of tables that users are shown together."""
+
+    def __init__(self, calls: Calls, options: Options) -> None:
+        self._calls, self._options = calls, options
+        self._lock = threading.Lock()
+        self._known: dict[frozenset[str], Analysis] = {}
+
+    def of(self, user: str, shown: Shown) -> Analysis:
+        """The one of a user, with what they are shown."""
+        tables = frozenset(shown.tables)
+        with self._lock:
+            found = self._known.get(tables)
+            if found is None:
+                found = self._known[tables] = Analysis(self._calls, self._options)
+        found.refresh(user, shown)
+        return found

@@ -15,9 +15,9 @@ from dpsql.errors import DpsqlError, Interrupted
 
 from . import arrow
 from .allowlist import AllowList, Checked
-from .analysis import Analysis
+from .analysis import Analyses
 from .audit import Audit
-from .calls import Calls
+from .calls import Calls, Shown
 from .directory import Columns
 from .forwarded import Asked
 from .options import Options
@@ -70,7 +70,7 @@ class Slot:
 class Shared:
     """What all sessions of the front have."""
 
-    analysis: Analysis
+    analyses: Analyses
     calls: Calls
     allowlist: AllowList
     options: Options
@@ -83,10 +83,13 @@ class Analyst:
     Attributes:
         seconds: how long a statement may take.
         notice: shown to the client.
+        shown: what the user could see when the session began.
     """
 
-    def __init__(self, shared: Shared, user: str, role: str, notice: Callable[[str], None]) -> None:
-        self._shared, self.user, self.role, self.notice = shared, user, role, notice
+    def __init__(self, shared: Shared, user: str, notice: Callable[[str], None]) -> None:
+        self._shared, self.user, self.notice = shared, user, notice
+        self.shown = shared.calls.shown(user)
+        self._analysis = shared.analyses.of(user, self.shown)
         self.seconds = shared.options.statement_seconds
         self._idle: list[Slot] = []
         self._all: list[Slot] = []
@@ -143,7 +146,7 @@ class Analyst:
         """PostgreSQL's types of the parameters; 0 where they are not known before the values are."""
         if checked.calls or checked.explains:
             return [0] * count
-        return self._shared.analysis.parameter_types(checked.sql, count)
+        return self._analysis.parameter_types(checked.sql, count)
 
     def run(self, checked: Checked, shape: Shape, parameters: Parameters | None = None) -> Execution:
         """Run a statement: what calls dp_* functions is charged for each of them, before its rows are asked for."""
@@ -185,7 +188,7 @@ class Analyst:
         ):
             if told != self._bound[asked]:
                 raise DpsqlError("the columns changed since the statement was read: run it again")
-            table = self._shared.analysis.keep(told, rows)
+            table = self._analysis.keep(told, rows)
         execution.tables.append(table)
         execution.keys.append(asked)
         self._tables[asked] = table
@@ -238,6 +241,19 @@ class Analyst:
                 with suppress(duckdb.Error):
                     self._running.cursor.interrupt()
 
+    def may_stay(self, shown: Shown | None) -> bool:
+        """Whether the user may still do and see what they could when the session began; newer rows are fetched.
+
+        Args:
+            shown: what the keeper says of the user now; None where there is no such user any more.
+        """
+        if shown is None or (shown.role, set(shown.tables)) != (self.shown.role, set(self.shown.tables)):
+            return False
+        if shown != self.shown:
+            self._analysis.refresh(self.user, shown)
+            self.shown = shown
+        return True
+
     def cancel(self) -> None:
         """Stop the statement that runs now."""
         self._cancelled.set()
@@ -247,8 +263,8 @@ class Analyst:
     def _slot(self) -> Slot:
         if self._idle:
             return self._idle.pop()
-        slot = Slot(*self._shared.analysis.cursor())
-        self._shared.analysis.callers.add(slot.number, self)
+        slot = Slot(*self._analysis.cursor())
+        self._analysis.callers.add(slot.number, self)
         self._all.append(slot)
         return slot
 
@@ -260,11 +276,11 @@ class Analyst:
         for asked in execution.keys:
             self._tables.pop(asked, None)
         for table in execution.tables:
-            self._shared.analysis.drop(table)
+            self._analysis.drop(table)
         execution.tables.clear()
 
     def close(self) -> None:
         """The session ended."""
         for slot in self._all:
-            self._shared.analysis.callers.remove(slot.number)
+            self._analysis.callers.remove(slot.number)
             slot.cursor.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Sequence
 from typing import Any, Final
 
 import duckdb
@@ -18,7 +19,7 @@ _PLAIN: Final = re.compile(
 )
 
 
-def sent(query: str, columns: Columns) -> str:
+def sent(query: str, columns: Sequence[tuple[str, str]]) -> str:
     """The query whose rows are sent: columns named c0, c1, … of types that Arrow has."""
     names = [f"c{number}" for number in range(len(columns))]
     shown = (

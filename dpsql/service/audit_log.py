@@ -24,6 +24,8 @@ from typing import Any, Final
 
 from dpsql.errors import DpsqlError, InvalidArgument
 
+from .options import Options
+
 SUFFIX: Final = ".dpsql-audit"
 PROCESSES: Final = ("keeper", "front")
 FULL: Final = 64 * 2**20
@@ -148,6 +150,11 @@ class AuditLog:
                         "and a new log begins"
                     ) from None
         return 0, _FIRST
+
+
+def open_log(options: Options, process: str) -> AuditLog:
+    """The audit log of a service's process."""
+    return AuditLog(folder_of(options.path), process)
 
 
 def events(database: str | Path, *, user: str | None = None, process: str | None = None) -> Iterator[dict[str, Any]]:

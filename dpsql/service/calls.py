@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -45,6 +46,19 @@ def _silent(text: str) -> None:
     """Progress that nobody wants."""
 
 
+@dataclass(frozen=True)
+class Shown:
+    """What a user may see.
+
+    Attributes:
+        role: of the user.
+        tables: the released tables by name, each with `columns`, `comment` and `version`.
+    """
+
+    role: str
+    tables: Mapping[str, Mapping[str, Any]]
+
+
 class Calls:
     """What the front may ask.
 
@@ -65,10 +79,14 @@ class Calls:
         found: dict[str, Any] | None = self._answer({"call": "credential", "user": user})
         return found
 
-    def published(self) -> list[dict[str, Any]]:
-        """The released tables."""
-        found: list[dict[str, Any]] = self._answer({"call": "published"})
-        return found
+    def shown(self, user: str) -> Shown:
+        """A user's role, and the released tables that they are shown.
+
+        Raises:
+            Refused: there is no such user, or they were revoked.
+        """
+        found = self._answer({"call": "published", "user": user})
+        return Shown(found["role"], {table["name"]: table for table in found["tables"]})
 
     def bind(
         self, user: str, function: str, arguments: Mapping[str, object], cancelled: Callable[[], bool] = _never
@@ -100,9 +118,9 @@ class Calls:
             yield columns, pa.ipc.open_stream(pa.PythonFile(io.BufferedReader(answer, wire.PIECE), mode="r"))
 
     @contextmanager
-    def read(self, name: str, version: str) -> Iterator[pa.RecordBatchReader]:
-        """The rows of a released table."""
-        with self._call({"call": "read", "name": name, "version": version}) as answer:
+    def read(self, user: str, name: str, version: str) -> Iterator[pa.RecordBatchReader]:
+        """The rows of a released table that a user is shown."""
+        with self._call({"call": "read", "user": user, "name": name, "version": version}) as answer:
             yield pa.ipc.open_stream(pa.PythonFile(io.BufferedReader(answer, wire.PIECE), mode="r"))
 
     def _answer(self, request: dict[str, Any]) -> Any:

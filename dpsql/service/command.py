@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tomllib
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from dpsql.errors import DpsqlError, InvalidArgument
 
-_NEEDED = ("cryptography", "pyarrow", "scramp")
+from .configuration import read_configuration
+
+_NEEDED = ("cryptography", "pyarrow")
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="dpsql serve", description="Serve a database to analysts, over PostgreSQL's protocol and TLS."
     )
-    parser.add_argument("database", help="the DuckDB file")
+    parser.add_argument("database", nargs="?", help="the DuckDB file")
+    parser.add_argument("--config", metavar="FILE", help="a TOML file with these and more options; see docs/serve.md")
     parser.add_argument("--listen", metavar="HOST:PORT", help="the same as --host and --port")
     parser.add_argument("--host", help="to listen on (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, help="to listen on (default: 5439); 0: any that is free")
     parser.add_argument("--certificate", metavar="FILE", help="of TLS (default: one is made beside the database)")
     parser.add_argument("--key", metavar="FILE", help="of the certificate")
-    parser.add_argument("--users", metavar="FILE", help="a TOML file of users, for tests: it holds passwords")
     return parser
 
 
@@ -45,9 +45,10 @@ def _serve(options: argparse.Namespace) -> None:
         raise DpsqlError(f"the service needs {', '.join(missing)}: pip install 'dpsql[service]'")
     from .supervisor import serve
 
-    given: dict[str, Any] = {
+    given: dict[str, Any] = read_configuration(options.config) if options.config else {}
+    given |= {
         name: getattr(options, name)
-        for name in ("host", "port", "certificate", "key")
+        for name in ("database", "host", "port", "certificate", "key")
         if getattr(options, name) is not None
     }
     if ("certificate" in given) != ("key" in given):
@@ -57,8 +58,10 @@ def _serve(options: argparse.Namespace) -> None:
         if not host or not port.isdigit():
             raise InvalidArgument(f"--listen is {options.listen!r}: give HOST:PORT, such as 127.0.0.1:5439")
         given |= {"host": host.strip("[]"), "port": int(port)}
-    users = tomllib.loads(Path(options.users).read_text(encoding="utf-8")) if options.users else {"users": {}}
-    with serve(options.database, users=users, **given) as service:
-        sys.stdout.write(f"serving {options.database} on port {service.port}; certificate {service.certificate}\n")
+    database = given.pop("database", None)
+    if database is None:
+        raise InvalidArgument("no database: give its file, dpsql serve bank.duckdb, or database = … in the configuration")
+    with serve(database, **given) as service:
+        sys.stdout.write(f"serving {database} on port {service.port}; certificate {service.certificate}\n")
         sys.stdout.flush()
         service.wait()

@@ -76,8 +76,8 @@ class Directory(Protocol):
     def bind(self, user: str, function: str, arguments: Mapping[str, object]) -> Bound:
         """A call by a user. The role was checked. Nothing is charged and no private row is read."""
 
-    def published(self) -> list[Published]:
-        """The released tables."""
+    def published(self, user: str) -> list[Published]:
+        """The released tables that a user is shown. The role was checked."""
 
     def close(self) -> None:
         """The service ends."""

@@ -14,11 +14,13 @@ import time
 from contextlib import suppress
 from typing import Final
 
+from dpsql.errors import DpsqlError
+
 from .allowlist import AllowList
-from .analysis import Analysis
+from .analysis import Analyses
 from .analyst import Analyst, Shared
 from .audit import Audit
-from .calls import Calls, KeeperLost
+from .calls import Calls, KeeperLost, Refused, Shown
 from .options import Options
 from .pgwire.commands import STATUS
 from .pgwire.messages import LONGEST, BadMessage, Channel, Closed, text
@@ -28,6 +30,8 @@ from .process import until_told
 
 _LOOK_SECONDS: Final = 0.05
 _FAILED_SECONDS: Final = 0.5
+_RIGHTS_SECONDS: Final = 1.0
+_CHANGED: Final = "terminating connection because what you may do or see was changed: connect again"
 _GOODBYE: Final = "terminating connection because the service stops"
 
 
@@ -37,7 +41,7 @@ class Front:
     def __init__(self, options: Options, audit: Audit) -> None:
         self.options, self.audit = options, audit
         self.calls = Calls(options.socket)
-        self.shared = Shared(Analysis(self.calls, options), self.calls, AllowList(), options, audit)
+        self.shared = Shared(Analyses(self.calls, options), self.calls, AllowList(), options, audit)
         self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.tls.minimum_version = ssl.TLSVersion.TLSv1_2
         self.reload()
@@ -58,6 +62,7 @@ class Front:
     def serve(self, listening: socket.socket) -> None:
         """Accept clients until the process ends; those beyond the most are sent away at once."""
         threading.Thread(target=self._look, daemon=True).start()
+        threading.Thread(target=self._look_at_rights, daemon=True).start()
         while True:
             connection, address = listening.accept()
             if not self._room.acquire(blocking=False):
@@ -73,12 +78,30 @@ class Front:
             self._room.release()
 
     def _look(self) -> None:
-        """Interrupt what is cancelled or late; and ask now and then what is published."""
+        """Interrupt what is cancelled or late."""
         while True:
             time.sleep(_LOOK_SECONDS)
             for client in list(self._clients.values()):
                 if client.analyst is not None:
                     client.analyst.look()
+
+    def _look_at_rights(self) -> None:
+        """End the sessions of users who were revoked, or may do or see else than when they came."""
+        while True:
+            time.sleep(_RIGHTS_SECONDS)
+            clients = [(client.analyst, client) for client in list(self._clients.values())]
+            for user in {analyst.user for analyst, _ in clients if analyst is not None}:
+                with suppress(DpsqlError):  # the keeper is starting again: later
+                    shown = self._shown(user)
+                    for analyst, client in clients:
+                        if analyst is not None and analyst.user == user and not analyst.may_stay(shown):
+                            client.goodbye(_CHANGED)
+
+    def _shown(self, user: str) -> Shown | None:
+        try:
+            return self.calls.shown(user)
+        except Refused:
+            return None
 
     def add(self, client: Client) -> tuple[int, int]:
         """The number and secret by which a client's statements are cancelled."""
@@ -101,7 +124,7 @@ class Front:
     def stop(self) -> None:
         """Tell all clients."""
         for client in list(self._clients.values()):
-            client.goodbye()
+            client.goodbye(_GOODBYE)
 
 
 class Client:
@@ -132,6 +155,8 @@ class Client:
             self._tell("08P01", str(error))
         except KeeperLost as error:
             self._tell("57P03", str(error))
+        except DpsqlError as error:  # revoked meanwhile, or no audit
+            self._tell("58000", str(error))
         except (Closed, OSError):
             pass
         finally:
@@ -146,12 +171,11 @@ class Client:
             front.cancel(found)
             return
         user = found["user"]
-        known = authenticate(channel, user, front.calls.credential)
+        authenticate(channel, user, front.calls.credential)
         deadline.cancel()
         front.audit({"event": "login", "user": user, "address": self._address})
-        front.shared.analysis.refresh()
         channel.longest = LONGEST
-        self.analyst = Analyst(front.shared, user, str(known["role"]), channel.notice)
+        self.analyst = Analyst(front.shared, user, channel.notice)
         options = front.options
         session = Session(channel, self.analyst, options.statement_seconds, options.most_rows)
         key = front.add(self)
@@ -175,11 +199,11 @@ class Client:
             self._channel.error(code, message, severity="FATAL")
             self._channel.flush()
 
-    def goodbye(self) -> None:
-        """The service stops."""
+    def goodbye(self, words: str) -> None:
+        """End the session."""
         if self.analyst is not None:
             self.analyst.cancel()
-        self._tell("57P01", _GOODBYE)
+        self._tell("57P01", words)
         self._late()
 
 

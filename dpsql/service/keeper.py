@@ -129,14 +129,17 @@ class Call:
         wire.send_json(self.connection, {**keys, "iterations": found.iterations, "role": role})
 
     def answer_published(self, request: dict[str, Any]) -> None:
-        """The released tables."""
-        found = self.keeper.directory.published()
-        told = [{"name": p.name, "columns": p.columns, "comment": p.comment, "version": p.version} for p in found]
-        wire.send_json(self.connection, told)
+        """The released tables that a user is shown, and their role."""
+        user = str(request["user"])
+        role, found = self._role(user), self.keeper.directory.published(user)
+        tables = [{"name": p.name, "columns": p.columns, "comment": p.comment, "version": p.version} for p in found]
+        wire.send_json(self.connection, {"role": role, "tables": tables})
 
     def answer_read(self, request: dict[str, Any]) -> None:
         """The rows of a released table."""
-        for published in self.keeper.directory.published():
+        user = str(request["user"])
+        self._role(user)
+        for published in self.keeper.directory.published(user):
             if published.name == request["name"] and published.version == request["version"]:
                 self._send_rows(published.read())
                 return
@@ -173,14 +176,25 @@ class Call:
 
     def _bind(self, request: dict[str, Any]) -> Bound:
         user, function = str(request["user"]), str(request["function"])
-        role = self.keeper.directory.role(user)
-        if function not in SERVED or role is None or role not in ROLES:
+        role = self._role(user)
+        if function not in SERVED:
             raise Forbidden(f"{function} is not served to {user}")
         if function not in ROLES[role]:
             raise Forbidden(f"{function} is not for the role {role}: ask the owner for the role analyst")
         arguments = checked_arguments(function, request["arguments"])
         with reporting(Quiet(self.cancelled)):
             return self.keeper.directory.bind(user, function, arguments)
+
+    def _role(self, user: str) -> str:
+        """A user's role now.
+
+        Raises:
+            Forbidden: there is no such user, or they were revoked.
+        """
+        role = self.keeper.directory.role(user)
+        if role is None or role not in ROLES:
+            raise Forbidden(f"there is no user {user}, or they were revoked")
+        return role
 
     def _tell(self, text: str) -> None:
         with suppress(wire.Lost):
@@ -227,7 +241,7 @@ def main() -> None:
     from .process import audit_of, loaded, until_told
 
     options = Options.from_json(sys.stdin.readline())
-    directory: Directory = loaded(options.directory)(options.path, options.users)
+    directory: Directory = loaded(options.directory)(options.path)
     keeper = Keeper(options, directory, audit_of(options, "keeper"))
     listening = keeper.listen()
     threading.Thread(target=keeper.serve, args=[listening], daemon=True).start()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass
 
 from dpsql.errors import InvalidArgument
 
@@ -20,9 +19,8 @@ class Options:
         socket: path of the Unix socket between the two, in a folder of its own.
         certificate: path of the TLS certificate.
         key: path of its key.
-        directory: `module:function`, called with the path and `users`; returns the `Directory`.
-        users: what the directory is given.
-        audit: `module:function`, called with the process' name; returns the `Audit`. Empty: none.
+        directory: `module:function`, called with the path; returns the `Directory`.
+        audit: `module:function`, called with these options and the process' name; returns the `Audit`. Empty: none.
         connections: how many clients at once.
         statement_seconds: how long a statement may take, dp_* calls apart.
         call_seconds: how long a dp_* call may take, its wait apart.
@@ -39,9 +37,8 @@ class Options:
     socket: str = ""
     certificate: str = ""
     key: str = ""
-    directory: str = "dpsql.service.one_file:open_directory"
-    users: dict[str, Any] = field(default_factory=dict)
-    audit: str = ""
+    directory: str = "dpsql.service.users:open_users"
+    audit: str = "dpsql.service.audit_log:open_log"
     connections: int = 100
     statement_seconds: float = 60.0
     call_seconds: float = 3600.0
@@ -58,10 +55,6 @@ class Options:
         for name in ("connections", "queue", "most_rows", "threads"):
             if getattr(self, name) < 1:
                 raise InvalidArgument(f"{name} is {getattr(self, name)}: give at least 1")
-
-    def __repr__(self) -> str:
-        """Without the users, of whom there may be secrets."""
-        return f"Options({self.path!r}, {self.host}:{self.port})"
 
     def to_json(self) -> str:
         """As a text for a child's standard input."""

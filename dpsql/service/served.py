@@ -9,8 +9,8 @@ from dpsql.errors import InvalidArgument
 
 SERVED: Final = ("dp_query", "dp_synthesize", "dp_plan", "dp_budget", "dp_releases", "dp_measurements")
 CHARGING: Final = frozenset({"dp_query", "dp_synthesize"})
-_READER: Final = frozenset({"dp_plan", "dp_budget", "dp_releases", "dp_measurements"})
-ROLES: Final[Mapping[str, frozenset[str]]] = {"reader": _READER, "analyst": _READER | CHARGING}
+_READER: Final = frozenset({"dp_budget", "dp_releases"})
+ROLES: Final[Mapping[str, frozenset[str]]] = {"reader": _READER, "analyst": frozenset(SERVED)}
 _KINDS: Final[Mapping[str, tuple[type, ...]]] = {
     "BOOLEAN": (bool,),
     "BIGINT": (int,),

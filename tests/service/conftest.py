@@ -14,7 +14,7 @@ from tests.conftest import DATA, declare_from_data
 pytest.importorskip("psycopg")
 pytest.importorskip("pyarrow")
 
-USERS = {"alice": {"password": "secret", "role": "analyst"}, "rita": {"password": "reading", "role": "reader"}}
+USERS = {"alice": "analyst", "rita": "reader"}
 CANARY = "canary-4711-private"
 SHOWN = """
     CREATE TYPE mood AS ENUM ('sad', 'ok');
@@ -36,13 +36,14 @@ SHOWN = """
 class Served:
     service: object
     path: Path
+    tokens: dict[str, str]
 
     def dsn(self, user: str = "alice", password: str | None = None, **more: object) -> str:
         parts = {
             "host": "127.0.0.1",
             "port": self.service.port,
             "user": user,
-            "password": password or USERS[user]["password"],
+            "password": password or self.tokens[user],
             "dbname": "dpsql",
             "sslmode": "verify-full",
             "sslrootcert": self.service.certificate,
@@ -68,6 +69,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         declare_from_data(db, "adult")
         db.sql(f"CREATE TABLE secret AS SELECT '{CANARY}' AS note FROM range(10)")
         db.sql(SHOWN)
-    tables = {"shown": "Every type: it's made, not measured"}
-    with serve(str(path), port=0, users={"users": USERS, "tables": tables}, statement_seconds=20.0) as service:
-        yield Served(service, path)
+        tokens = {name: db.users.add(name, role) for name, role in USERS.items()}
+        db.users.limit("alice", "adult", 3.0)
+    with serve(str(path), port=0, directory="tests.service.typed:open_typed", statement_seconds=20.0) as service:
+        yield Served(service, path, tokens)

@@ -75,7 +75,7 @@ def test_asyncpg(served):
 
     async def talk():
         connection = await asyncpg.connect(
-            host="127.0.0.1", port=served.service.port, user="alice", password="secret", ssl="require", database="dpsql"
+            host="127.0.0.1", port=served.service.port, user="alice", password=served.tokens["alice"], ssl="require", database="dpsql"
         )
         assert [row["sex"] for row in await connection.fetch(ASK)] == ["Female", "Male"]
         assert len(await connection.fetch(FIT)) == 50
@@ -92,7 +92,7 @@ def test_asyncpg(served):
 
 def test_sqlalchemy(served):
     sqlalchemy = pytest.importorskip("sqlalchemy")
-    url = f"postgresql+psycopg://alice:secret@127.0.0.1:{served.service.port}/dpsql?sslmode=require"
+    url = f"postgresql+psycopg://alice:{served.tokens['alice']}@127.0.0.1:{served.service.port}/dpsql?sslmode=require"
     engine = sqlalchemy.create_engine(url)
     found = sqlalchemy.inspect(engine)
     assert found.get_table_names() == ["shown"]
@@ -222,7 +222,7 @@ def test_a_failed_transaction_waits_for_its_end(served):
 
 
 def test_who_may_not_log_in(served):
-    for user, password in (("alice", "wrong"), ("nobody", "secret")):
+    for user, password in (("alice", "wrong"), ("nobody", served.tokens["alice"])):
         with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
             psycopg.connect(served.dsn(user, password))
     with pytest.raises(psycopg.OperationalError, match="TLS only"):
@@ -231,8 +231,8 @@ def test_who_may_not_log_in(served):
 
 def test_a_reader_does_not_release(served):
     with psycopg.connect(served.dsn("rita"), autocommit=True) as connection:
-        assert connection.execute(PLAN).fetchall()
-        for statement in (ASK, FIT):
+        assert connection.execute("SELECT * FROM dp_budget()").fetchall() == []
+        for statement in (ASK, FIT, PLAN):
             with pytest.raises(psycopg.errors.InsufficientPrivilege, match="role reader"):
                 connection.execute(statement)
 
@@ -268,16 +268,18 @@ def test_the_front_loads_none_of_the_fits():
 
 
 def test_the_command_serves_and_stops(served, tmp_path):
-    users = tmp_path / "users.toml"
-    users.write_text('[users.rita]\npassword = "reading"\nrole = "reader"\n')
     path = tmp_path / "other.duckdb"
-    dpsql.connect(str(path)).close()
-    command = [sys.executable, "-m", "dpsql", "serve", str(path), "--port", "0", "--users", str(users)]
+    with dpsql.connect(str(path)) as db:
+        db.sql("CREATE TABLE t (a BOOLEAN)")
+        db.protect("t", epsilon=1.0, delta=1e-9)
+        token = db.users.add("rita", "reader")
+    (tmp_path / "dpsql.toml").write_text('database = "other.duckdb"\nport = 0\n')
+    command = [sys.executable, "-m", "dpsql", "serve", "--config", str(tmp_path / "dpsql.toml")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         words = process.stdout.readline().split()
         port, certificate = words[words.index("port") + 1].rstrip(";"), words[-1]
-        dsn = f"host=127.0.0.1 port={port} user=rita password=reading sslmode=verify-ca sslrootcert={certificate}"
+        dsn = f"host=127.0.0.1 port={port} user=rita password={token} sslmode=verify-ca sslrootcert={certificate}"
         with psycopg.connect(dsn) as connection:
             assert connection.execute("SELECT count(*) FROM dp_budget()").fetchall() == [(0,)]
             process.terminate()

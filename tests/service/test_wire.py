@@ -96,7 +96,7 @@ def raw_session(served):
     connection = raw(served, tls=True)
     connection.sendall(startup(b"alice"))
     read(connection)
-    client = ScramClient(["SCRAM-SHA-256"], "alice", "secret")
+    client = ScramClient(["SCRAM-SHA-256"], "alice", served.tokens["alice"])
     first = client.get_client_first().encode()
     body = b"SCRAM-SHA-256\0" + struct.pack("!i", len(first)) + first
     connection.sendall(b"p" + struct.pack("!i", len(body) + 4) + body)
