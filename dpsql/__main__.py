@@ -7,10 +7,10 @@ import sys
 
 def main() -> None:
     """Run a command and end the process."""
-    if sys.argv[1:2] == ["serve"]:
-        from dpsql.service.command import main as serve
+    if sys.argv[1:2] == ["serve"] or sys.argv[1:2] == ["audit"]:
+        from dpsql.service.command import audit, serve
 
-        sys.exit(serve(sys.argv[2:]))
+        sys.exit((serve if sys.argv[1] == "serve" else audit)(sys.argv[2:]))
     from dpsql.api.cli import command
 
     command()

@@ -1,4 +1,4 @@
-"""The command line: `dpsql demo`, `sql`, `synthesize`, `budget`, `ledger`, `user`, `doctor`; `serve` is above."""
+"""The command line, all but `dpsql serve` and `dpsql audit`, which are above."""
 
 from __future__ import annotations
 
@@ -86,6 +86,7 @@ def build_parser() -> argparse.ArgumentParser:
     cli_users.add_commands(commands)
 
     commands.add_parser("serve", help="serve a database to analysts over the network: dpsql serve --help")
+    commands.add_parser("audit", help="what a service's audit log says, and whether it is whole: dpsql audit --help")
     commands.add_parser("doctor", help="what dpsql runs on: versions, extension, device")
     return parser
 
@@ -248,11 +249,12 @@ def _found(path: str, reason: str | None) -> str:
 
 
 def _served(options: argparse.Namespace) -> None:
-    raise DpsqlError("serve is run as a command: dpsql serve bank.duckdb, or in Python with dpsql.serve(path)")
+    raise DpsqlError(f"{options.command} is a command only: run dpsql {options.command} bank.duckdb")
 
 
 _COMMANDS = {
     "serve": _served,
+    "audit": _served,
     "demo": _demo,
     "sql": _sql,
     "synthesize": _synthesize,
@@ -260,6 +262,8 @@ _COMMANDS = {
     "doctor": _doctor,
     "ledger": _ledger,
     "user": _user,
+    "publish": _user,
+    "unpublish": _user,
 }
 
 

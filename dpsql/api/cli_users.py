@@ -1,12 +1,14 @@
-"""The command `dpsql user`: who may ask of a database, and for how much."""
+"""The commands `dpsql user`, `publish` and `unpublish`: who may ask of a database, how much, and what they read."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from dpsql.api import owner_door
 from dpsql.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -42,38 +44,62 @@ def add_commands(commands: Any) -> None:
         if action in ("add", "limit"):
             parser.add_argument("--per", default="forever", help="forever (default), month or day, in UTC")
             parser.add_argument("--delta", type=float, help="of the limits; by default each table's")
+    share = actions.add_parser("share", help="whether users get again, free, what any of them asked; off by default")
+    share.add_argument("database", help="the DuckDB file")
+    share.add_argument("releases", choices=["on", "off"], help="on tells each user that another asked the same")
+
+    publish = commands.add_parser("publish", help="show a release to users of the service, as a table")
+    publish.add_argument("database", help="the DuckDB file")
+    publish.add_argument("release", help="its number, name or key: see dp_releases()")
+    publish.add_argument("name", help="of the table, for users")
+    publish.add_argument("--audience", nargs="+", default=["analysts"], help="analysts, everyone, or names of users")
+    publish.add_argument("--comment", default="", help="what users are told of it")
+    unpublish = commands.add_parser("unpublish", help="show a table to users no longer")
+    unpublish.add_argument("database", help="the DuckDB file")
+    unpublish.add_argument("name", help="of the table, for users")
 
 
 def run(options: argparse.Namespace, opened: Callable[[str], Database]) -> None:
-    """Do what the command says.
+    """Do what the command says, in the service that has the database open or else in the file.
 
     Args:
         options: of the command line.
         opened: opens a database file.
     """
-    with opened(options.database) as db:
-        if options.action == "list":
-            print(db.users.list().to_string(index=False, na_rep=""))
-        elif options.action == "revoke":
-            db.users.revoke(options.name)
-            print(f"{options.name}: revoked; what they caused stays theirs")
-        elif options.action == "limit":
-            for table, epsilon in _limits(options.limit).items():
-                db.users.limit(options.name, table, epsilon, per=options.per, delta=options.delta)
-                allowed = "none any more" if epsilon is None else f"epsilon {epsilon:g}, {options.per}"
-                print(f"{options.name}: {table}: {allowed}")
-        else:
-            _print_token(db, options)
-
-
-def _print_token(db: Database, options: argparse.Namespace) -> None:
-    """Make a token and print it, alone on standard output, with a sentence on standard error."""
-    if options.action == "rotate":
-        token = db.users.rotate(options.name)
+    ask = partial(owner_door.ask, options.database, opened)
+    name = getattr(options, "name", "")
+    if options.command == "publish":
+        audience = options.audience[0] if options.audience in (["analysts"], ["everyone"]) else options.audience
+        ask("publish", {"release": options.release, "name": name, "audience": audience, "comment": options.comment})
+        print(f"{name}: published to {', '.join(options.audience)}")
+    elif options.command == "unpublish":
+        ask("unpublish", {"name": name})
+        print(f"{name}: published no longer")
+    elif options.action == "list":
+        print(ask("list", {})["text"])
+    elif options.action == "share":
+        ask("share_releases", {"shared": options.releases == "on"})
+        print(f"users share releases: {options.releases}")
+    elif options.action == "revoke":
+        ask("revoke", {"name": name})
+        print(f"{name}: revoked; what they caused stays theirs")
+    elif options.action == "limit":
+        for table, epsilon in _limits(options.limit).items():
+            given = {"name": name, "table": table, "epsilon": epsilon, "per": options.per, "delta": options.delta}
+            ask("limit", given)
+            allowed = "none any more" if epsilon is None else f"epsilon {epsilon:g}, {options.per}"
+            print(f"{name}: {table}: {allowed}")
     else:
+        _print_token(ask, options)
+
+
+def _print_token(ask: Callable[[str, dict[str, Any]], Any], options: argparse.Namespace) -> None:
+    """Make a token and print it, alone on standard output, with a sentence on standard error."""
+    given: dict[str, Any] = {"name": options.name}
+    if options.action == "add":
         limits = {table: epsilon for table, epsilon in _limits(options.limit).items() if epsilon is not None}
-        token = db.users.add(options.name, options.role, limits, options.per, options.delta)
-    print(token)
+        given |= {"role": options.role, "limits": limits, "per": options.per, "delta": options.delta}
+    print(ask(options.action, given))
     print(_TOLD.format(name=options.name, database=options.database), file=sys.stderr)
 
 

@@ -1,14 +1,17 @@
-"""`dpsql serve`: the command line of the service."""
+"""`dpsql serve` and `dpsql audit`: the command line of the service."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
+from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
 from dpsql.errors import DpsqlError, InvalidArgument
 
+from . import audit_log
 from .configuration import read_configuration
 
 _NEEDED = ("cryptography", "pyarrow")
@@ -28,22 +31,55 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(arguments: list[str]) -> int:
+def serve(arguments: list[str]) -> int:
     """Serve until SIGTERM or Ctrl-C; returns the exit status."""
-    options = _parser().parse_args(arguments)
+    return _status(lambda: _serve(_parser().parse_args(arguments)))
+
+
+def audit(arguments: list[str]) -> int:
+    """Show or verify an audit log; returns the exit status, 1 where it is not whole."""
+    return _status(lambda: _audit(_audit_parser().parse_args(arguments)))
+
+
+def _status(work: Callable[[], None]) -> int:
     try:
-        _serve(options)
+        work()
+    except BrokenPipeError:  # who reads has seen enough
+        sys.stderr.close()
     except (DpsqlError, OSError) as error:
         sys.stderr.write(f"dpsql: {error}\n")
         return 1
     return 0
 
 
+def _audit_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="dpsql audit", description="Who asked what of a service, and what it did.")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="action")
+    show = actions.add_parser("show", help="the events, one JSON object a line")
+    verify = actions.add_parser("verify", help="whether each line is as it was written and follows the one before")
+    for action in (show, verify):
+        action.add_argument("database", help="the DuckDB file")
+    show.add_argument("--user", help="only theirs")
+    show.add_argument("--process", help="keeper (calls) or front (logins and statements); by default both")
+    return parser
+
+
+def _audit(options: argparse.Namespace) -> None:
+    if options.action == "show":
+        for event in audit_log.events(options.database, user=options.user, process=options.process):
+            sys.stdout.write(json.dumps(event, ensure_ascii=False) + "\n")
+        return
+    lines, wrong = audit_log.verify(options.database)
+    if wrong:
+        raise DpsqlError("\n".join([f"the audit log of {options.database} is not whole", *wrong]))
+    sys.stdout.write(f"{options.database}: {lines} lines of the audit log, all as they were written\n")
+
+
 def _serve(options: argparse.Namespace) -> None:
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         raise DpsqlError(f"the service needs {', '.join(missing)}: pip install 'dpsql[service]'")
-    from .supervisor import serve
+    from .supervisor import serve as started
 
     given: dict[str, Any] = read_configuration(options.config) if options.config else {}
     given |= {
@@ -60,8 +96,10 @@ def _serve(options: argparse.Namespace) -> None:
         given |= {"host": host.strip("[]"), "port": int(port)}
     database = given.pop("database", None)
     if database is None:
-        raise InvalidArgument("no database: give its file, dpsql serve bank.duckdb, or database = … in the configuration")
-    with serve(database, **given) as service:
+        raise InvalidArgument(
+            "no database: give its file, dpsql serve bank.duckdb, or database = … in the configuration"
+        )
+    with started(database, **given) as service:
         sys.stdout.write(f"serving {database} on port {service.port}; certificate {service.certificate}\n")
         sys.stdout.flush()
         service.wait()

@@ -79,5 +79,8 @@ class Directory(Protocol):
     def published(self, user: str) -> list[Published]:
         """The released tables that a user is shown. The role was checked."""
 
+    def owner(self, line: bytes) -> bytes:
+        """The answer to a request of the owner's: see `dpsql.api.owner_door`."""
+
     def close(self) -> None:
         """The service ends."""

@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from dpsql.api import owner_door
 from dpsql.errors import DpsqlError, Interrupted, InvalidArgument
 from dpsql.runtime.progress import Quiet
 from dpsql.udfs.interrupts import reporting
@@ -26,6 +27,8 @@ from .directory import Bound, Directory
 from .options import Options
 from .served import CHARGING, ROLES, SERVED, checked_arguments, told_functions
 from .turns import Turns
+
+_OWNER_SECONDS = 60.0
 
 
 class Forbidden(DpsqlError):
@@ -216,9 +219,8 @@ class Keeper:
         self.options, self.directory, self.audit = options, directory, audit
         self.turns = {function: Turns(options.queue) for function in CHARGING}
 
-    def listen(self) -> socket.socket:
-        """The socket, which only this user may open."""
-        path = Path(self.options.socket)
+    def listen(self, path: Path) -> socket.socket:
+        """A Unix socket that only this user may open."""
         path.unlink(missing_ok=True)
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         before = os.umask(0o177)
@@ -230,10 +232,27 @@ class Keeper:
         return listening
 
     def serve(self, listening: socket.socket) -> None:
-        """Answer until the process ends."""
+        """Answer the front until the process ends."""
         while True:
             connection, _ = listening.accept()
             threading.Thread(target=Call(self, connection).serve, daemon=True).start()
+
+    def serve_owner(self, listening: socket.socket) -> None:
+        """Answer the owner's commands, one after the other."""
+        while True:
+            connection, _ = listening.accept()
+            with connection, suppress(OSError):
+                connection.settimeout(_OWNER_SECONDS)
+                line = owner_door.read_line(connection)
+                if line:
+                    connection.sendall(self._answer_owner(line))
+
+    def _answer_owner(self, line: bytes) -> bytes:
+        try:
+            self.audit({"event": "owner", "user": "", "request": line.decode(errors="replace").strip()})
+        except Exception as error:
+            return json.dumps({"error": "DpsqlError", "message": str(error)}).encode() + b"\n"
+        return self.directory.owner(line)
 
 
 def main() -> None:
@@ -243,11 +262,15 @@ def main() -> None:
     options = Options.from_json(sys.stdin.readline())
     directory: Directory = loaded(options.directory)(options.path)
     keeper = Keeper(options, directory, audit_of(options, "keeper"))
-    listening = keeper.listen()
-    threading.Thread(target=keeper.serve, args=[listening], daemon=True).start()
+    socket_path, told = Path(options.socket), Path(f"{options.path}{owner_door.SUFFIX}")
+    owners = socket_path.with_name("owner.sock")
+    for serve, path in ((keeper.serve, socket_path), (keeper.serve_owner, owners)):
+        threading.Thread(target=serve, args=[keeper.listen(path)], daemon=True).start()
+    told.write_text(f"{owners}\n", encoding="utf-8")
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     until_told()
+    told.unlink(missing_ok=True)
     directory.close()
     os._exit(0)  # calls may be at work still: what was charged is kept
 

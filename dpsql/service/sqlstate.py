@@ -14,6 +14,7 @@ from .calls import KeeperLost, Refused
 
 _OF_KEEPER: Final = {
     "Forbidden": "42501",
+    "NotAllowed": "42501",
     "NotOwner": "42501",
     "NotProtected": "42501",
     "InsufficientBudget": "53400",

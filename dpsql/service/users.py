@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dpsql.api import analyst
+from dpsql.api import analyst, owner_door
 from dpsql.runtime.progress import Progress
 
 from . import arrow
@@ -82,6 +82,10 @@ class Users:
             comment = "; ".join(text for text in (one.comment, one.guarantee, f"made by {one.mechanism}") if text)
             found.append(_Published(one.name, list(one.columns), comment, one.version, reader))
         return found
+
+    def owner(self, line: bytes) -> bytes:
+        """See `Directory.owner`."""
+        return owner_door.answer(self._database, line)
 
     def close(self) -> None:
         """See `Directory.close`."""

@@ -75,7 +75,12 @@ def test_asyncpg(served):
 
     async def talk():
         connection = await asyncpg.connect(
-            host="127.0.0.1", port=served.service.port, user="alice", password=served.tokens["alice"], ssl="require", database="dpsql"
+            host="127.0.0.1",
+            port=served.service.port,
+            user="alice",
+            password=served.tokens["alice"],
+            ssl="require",
+            database="dpsql",
         )
         assert [row["sex"] for row in await connection.fetch(ASK)] == ["Female", "Male"]
         assert len(await connection.fetch(FIT)) == 50

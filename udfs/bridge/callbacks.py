@@ -122,7 +122,9 @@ def _bind(raw: int) -> None:
     function = registered.function
     try:
         path, connection = _caller(info)
-        call = Call(function.name, _arguments(info, function), path or registered.connections.home, connection=connection)
+        call = Call(
+            function.name, _arguments(info, function), path or registered.connections.home, connection=connection
+        )
         binding = Binding(registered, function.bind(call))
         statement = Statement(registered.connections.first, binding.relation.schema)
         try:

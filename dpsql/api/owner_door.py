@@ -1,0 +1,128 @@
+"""What an owner does about users: in a database that this process opens, or in the service that has it open.
+
+A service has its database open for as long as it runs, and no other process can open it meanwhile. So the service's
+keeper listens for its owner at a Unix socket, which only the keeper's own user of the system may open, and of which
+`<database>.dpsql-service` says where it is:
+
+    request   {"method": …, "arguments": {…}}              one line each
+    answer    {"result": …}  or  {"error": class, "message": …}
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from dpsql import errors
+from dpsql.errors import DpsqlError, InvalidArgument
+
+if TYPE_CHECKING:
+    from dpsql.api.database import Database
+
+SUFFIX: Final = ".dpsql-service"
+_SECONDS: Final = 120.0
+_LONGEST: Final = 2**24
+
+
+def _list(db: Database) -> dict[str, Any]:
+    found = db.users.list()
+    return {"columns": list(found.columns), "text": found.to_string(index=False, na_rep="")}
+
+
+METHODS: Final[Mapping[str, Callable[..., Any]]] = {
+    "add": lambda db, **given: db.users.add(**given),
+    "rotate": lambda db, **given: db.users.rotate(**given),
+    "revoke": lambda db, **given: db.users.revoke(**given),
+    "limit": lambda db, **given: db.users.limit(**given),
+    "list": _list,
+    "publish": lambda db, **given: db.publish(**given) and None,
+    "unpublish": lambda db, **given: db.unpublish(**given),
+    "share_releases": lambda db, **given: db.share_releases(**given),
+}
+"""What can be asked for: each takes a `Database` and the arguments of its method."""
+
+
+def perform(db: Database, method: str, arguments: Mapping[str, Any]) -> Any:
+    """Do it in a database.
+
+    Raises:
+        InvalidArgument: there is no such method, or it has no such arguments.
+    """
+    if method not in METHODS:
+        raise InvalidArgument(f"method is {method!r}: there are {', '.join(METHODS)}")
+    try:
+        return METHODS[method](db, **arguments)
+    except TypeError as error:
+        raise InvalidArgument(f"{method} does not take these arguments: {error}") from None
+
+
+def answer(db: Database, line: bytes) -> bytes:
+    """What the keeper answers to a request of its owner's."""
+    try:
+        request = json.loads(line)
+        with db.instance.as_owner():
+            told: dict[str, Any] = {"result": perform(db, str(request["method"]), dict(request["arguments"]))}
+    except DpsqlError as error:
+        told = {"error": type(error).__name__, "message": str(error)}
+    except (ValueError, KeyError, TypeError):
+        told = {"error": "InvalidArgument", "message": "the request is none"}
+    return json.dumps(told, default=str).encode() + b"\n"
+
+
+def ask(database: str, opened: Callable[[str], Database], method: str, arguments: Mapping[str, Any]) -> Any:
+    """Do it in the service that has a database open, or else in the database.
+
+    Args:
+        database: path of the file.
+        opened: opens it.
+        method: of `METHODS`.
+        arguments: of the method, by name.
+
+    Raises:
+        DpsqlError: what the method raises; from a service with the same words, and its class where dpsql has it.
+    """
+    service = _service(database)
+    if service is None:
+        with opened(database) as db:
+            return perform(db, method, arguments)
+    with service:
+        service.settimeout(_SECONDS)
+        service.sendall(json.dumps({"method": method, "arguments": dict(arguments)}).encode() + b"\n")
+        line = read_line(service)
+    if not line:
+        raise DpsqlError("the service ended before it answered: look with dpsql user list whether it was done")
+    told = json.loads(line)
+    if "error" in told:
+        kind = getattr(errors, told["error"], DpsqlError)
+        raise (kind if issubclass(kind, DpsqlError) else DpsqlError)(told["message"])
+    return told["result"]
+
+
+def read_line(connection: socket.socket) -> bytes:
+    """Up to a line break; nothing where the other side went away before, or sends too much."""
+    found = b""
+    while not found.endswith(b"\n"):
+        part = connection.recv(2**16)
+        if not part or len(found) > _LONGEST:
+            return b""
+        found += part
+    return found
+
+
+def _service(database: str) -> socket.socket | None:
+    """A connection to the service that has a database open; None where none runs."""
+    try:
+        path = Path(f"{database}{SUFFIX}").read_text(encoding="utf-8").strip()
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    except (OSError, AttributeError):  # no Unix sockets on Windows
+        return None
+    try:
+        connection.settimeout(_SECONDS)
+        connection.connect(path)
+    except OSError:  # it ended, perhaps by force
+        connection.close()
+        return None
+    return connection
