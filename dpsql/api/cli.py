@@ -263,6 +263,7 @@ _COMMANDS = {
     "ledger": _ledger,
     "user": _user,
     "publish": _user,
+    "releases": _user,
     "unpublish": _user,
 }
 

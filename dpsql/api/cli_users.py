@@ -54,6 +54,8 @@ def add_commands(commands: Any) -> None:
     publish.add_argument("name", help="of the table, for users")
     publish.add_argument("--audience", nargs="+", default=["analysts"], help="analysts, everyone, or names of users")
     publish.add_argument("--comment", default="", help="what users are told of it")
+    releases = commands.add_parser("releases", help="what was released, and to whom: numbers and names to publish")
+    releases.add_argument("database", help="the DuckDB file")
     unpublish = commands.add_parser("unpublish", help="show a table to users no longer")
     unpublish.add_argument("database", help="the DuckDB file")
     unpublish.add_argument("name", help="of the table, for users")
@@ -72,6 +74,8 @@ def run(options: argparse.Namespace, opened: Callable[[str], Database]) -> None:
         audience = options.audience[0] if options.audience in (["analysts"], ["everyone"]) else options.audience
         ask("publish", {"release": options.release, "name": name, "audience": audience, "comment": options.comment})
         print(f"{name}: published to {', '.join(options.audience)}")
+    elif options.command == "releases":
+        print(ask("releases", {})["text"])
     elif options.command == "unpublish":
         ask("unpublish", {"name": name})
         print(f"{name}: published no longer")

@@ -32,12 +32,22 @@ def _list(db: Database) -> dict[str, Any]:
     return {"columns": list(found.columns), "text": found.to_string(index=False, na_rep="")}
 
 
+def _releases(db: Database) -> dict[str, Any]:
+    found = db.releases()
+    found["name"] = [json.loads(request).get("release", "") for request in found["request"]]
+    by = db.ledger().dropna(subset=["release"]).groupby("release")["username"].first()
+    found["user"] = found["release"].map(by)
+    shown = found[["release", "name", "user", "source", "state", "mechanism", "epsilon", "rows"]]
+    return {"columns": list(shown.columns), "text": shown.to_string(index=False, na_rep="")}
+
+
 METHODS: Final[Mapping[str, Callable[..., Any]]] = {
     "add": lambda db, **given: db.users.add(**given),
     "rotate": lambda db, **given: db.users.rotate(**given),
     "revoke": lambda db, **given: db.users.revoke(**given),
     "limit": lambda db, **given: db.users.limit(**given),
     "list": _list,
+    "releases": _releases,
     "publish": lambda db, **given: db.publish(**given) and None,
     "unpublish": lambda db, **given: db.unpublish(**given),
     "share_releases": lambda db, **given: db.share_releases(**given),
