@@ -69,7 +69,7 @@ class Published:
 
 
 class Analyst:
-    """A user of the service: `db.for_analyst(name)`.
+    """A user of the service: `db.for_analyst(name)`. It ends when the user's token is another one.
 
     Attributes:
         name: of the user.
@@ -77,6 +77,7 @@ class Analyst:
 
     def __init__(self, instance: Instance, name: str) -> None:
         self.name, self._instance = name, instance
+        self._digest: str | None = None
 
     def __repr__(self) -> str:
         return f"Analyst({self.name!r})"
@@ -85,10 +86,13 @@ class Analyst:
         """Refuse a user who may do nothing any more, or has not at least that role.
 
         Raises:
-            NotAllowed: see `dpsql.books.people.require_person`.
+            NotAllowed: see `dpsql.books.people.require_person`; or they have another token than before.
         """
         with self._instance.cursor() as cursor:
-            require_person(books_of(cursor, self._instance), self.name, role=role)
+            found = require_person(books_of(cursor, self._instance), self.name, role=role)
+        self._digest = self._digest or found.credential.digest
+        if found.credential.digest != self._digest:
+            raise NotAllowed(f"the token of user {self.name!r} is another one now: log in again")
 
     def bind(self, function: str, arguments: Mapping[str, Any], progress: Progress | None = None) -> Bound:
         """A call of one of the SQL functions, bound and not run: nothing is charged, and no private row is read.
@@ -187,17 +191,18 @@ class Analyst:
             cursor = stack.enter_context(self._instance.cursor())
             reader = cursor.sql(query if shape is None else shape(query, columns)).to_arrow_reader(_BATCH)
             kept = stack.pop_all()
-        return pa.RecordBatchReader.from_batches(reader.schema, _batches(kept, reader))
+        return pa.RecordBatchReader.from_batches(reader.schema, self._batches(kept, reader))
+
+    def _batches(self, kept: ExitStack, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+        """The batches of a reader, as long as the user may have them; then its connection is closed."""
+        with kept, own_errors:
+            for batch in reader:
+                self.check()
+                yield batch
 
 
 def _rows_of(entry: Entry, catalog: str) -> str:
     return exp.select("*").from_(rows_table(catalog, entry)).sql(dialect="duckdb")
-
-
-def _batches(kept: ExitStack, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    """The batches of a reader; then its connection is closed."""
-    with kept, own_errors:
-        yield from reader
 
 
 class Bound:

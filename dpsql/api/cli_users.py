@@ -42,7 +42,8 @@ def add_commands(commands: Any) -> None:
         if action == "limit":
             parser.add_argument("limit", nargs="+", metavar="TABLE=EPSILON", help="or TABLE=none to take it back")
         if action in ("add", "limit"):
-            parser.add_argument("--per", default="forever", help="forever (default), month or day, in UTC")
+            default = "forever" if action == "add" else None
+            parser.add_argument("--per", default=default, help="forever (default), month or day, in UTC")
             parser.add_argument("--delta", type=float, help="of the limits; by default each table's")
     share = actions.add_parser("share", help="whether users get again, free, what any of them asked; off by default")
     share.add_argument("database", help="the DuckDB file")
@@ -91,7 +92,9 @@ def run(options: argparse.Namespace, opened: Callable[[str], Database]) -> None:
         for table, epsilon in _limits(options.limit).items():
             given = {"name": name, "table": table, "epsilon": epsilon, "per": options.per, "delta": options.delta}
             ask("limit", given)
-            allowed = "none any more" if epsilon is None else f"epsilon {epsilon:g}, {options.per}"
+            allowed = (
+                "no such limit any more" if epsilon is None else f"epsilon {epsilon:g}, {options.per or 'forever'}"
+            )
             print(f"{name}: {table}: {allowed}")
     else:
         _print_token(ask, options)

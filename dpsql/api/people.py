@@ -15,7 +15,7 @@ from dpsql.books.shown import Shown
 from dpsql.books.store import Books
 from dpsql.engines.duckdb.names import current_schema
 from dpsql.engines.registry import find_source
-from dpsql.errors import BooksError, InvalidArgument
+from dpsql.errors import BooksError, InvalidArgument, UnknownName
 from dpsql.owner.protect import account_of
 from dpsql.udfs.dp_publish import publish_release
 
@@ -210,9 +210,11 @@ class Users:
         return self.change("users.add", work)
 
     def limit(
-        self, name: str, table: str, epsilon: float | None, *, per: str = "forever", delta: float | None = None
+        self, name: str, table: str, epsilon: float | None, *, per: str | None = None, delta: float | None = None
     ) -> None:
-        """What a user may cause of a table's loss in a period; None takes the limit back.
+        """What a user may cause of a table's loss in a period, by default forever; None takes the limit back.
+
+        None without a period takes back all limits of that user and table.
 
         A user may have one limit for each table and period, and all of them hold. Without any they may not ask about
         the table.
@@ -222,9 +224,12 @@ class Users:
         def work(books: Books) -> None:
             people.active(books, name)
             if epsilon is None:
-                limits.remove_limit(books, name, source, _period(per))
+                if not limits.remove_limits(books, name, source, per and _period(per)):
+                    raise UnknownName(
+                        f"{name!r} has no such limit on {source}: db.users.list() shows those that there are"
+                    )
             else:
-                _set(books, Limit(name, source, per, epsilon, delta))
+                _set(books, Limit(name, source, per or "forever", epsilon, delta))
 
         self.change("users.limit", work)
 
@@ -233,8 +238,17 @@ class Users:
         return self.change("users.rotate", lambda books: people.rotate_token(books, name))
 
     def revoke(self, name: str) -> None:
-        """A user may do nothing any more, at once; what they caused stays theirs."""
-        self.change("users.revoke", lambda books: people.revoke_person(books, name))
+        """A user may do nothing any more, at once; what they caused stays theirs.
+
+        Their limits end, and their name in audiences, because another person may get the name later.
+        """
+
+        def work(books: Books) -> None:
+            people.revoke_person(books, name)
+            limits.remove_limits(books, name)
+            shown.forget(books, name)
+
+        self.change("users.revoke", work)
 
     def find(self, name: str) -> people.Person | None:
         """The active user of that name, None if there is none."""

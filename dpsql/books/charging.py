@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from dpsql.books import ledger, limits, origin, people
+from dpsql.books import ledger, limits, origin, people, seen
 from dpsql.books.accounts import COLUMNS, STATED, account_now, account_of_row, floor_units, states_of_rows
 from dpsql.books.chain import Point
 from dpsql.books.migration import migrate
@@ -136,7 +136,7 @@ def _require_same_sharing(books: Books, asked: Charge) -> None:
         return
     people.require_person(books, asked.by, role="analyst")
     alone = json.loads(asked.request).get("for", "")
-    if alone != ("" if people.shares_releases(books) else asked.by):
+    if alone != seen.alone_for(books, asked.by):
         raise DpsqlError("the owner decided meanwhile whether users share releases: run it again")
 
 

@@ -85,6 +85,8 @@ def set_limit(books: Books, limit: Limit) -> None:
     """
     if limit.period not in PERIODS:
         raise InvalidArgument(f"per is {limit.period!r}: give 'forever', 'month' or 'day'")
+    if isinstance(limit.epsilon, bool) or not isinstance(limit.epsilon, (int, float)):
+        raise InvalidArgument(f"epsilon of the limit is {limit.epsilon!r}: give a number, such as 0.5")
     check_epsilon(limit.epsilon)
     account = find_account(books, limit.source)
     assert account is not None
@@ -100,10 +102,21 @@ def set_limit(books: Books, limit: Limit) -> None:
     _record(books, limit.person, limit.source, limit.period, limit.epsilon, limit.delta)
 
 
-def remove_limit(books: Books, person: str, source: str, period: str) -> None:
-    """Inside a transaction: take a limit back; without any, the user may not ask about the table."""
-    _remove(books, person, source, period)
-    _record(books, person, source, period, None, None)
+def remove_limits(books: Books, person: str, source: str | None = None, period: str | None = None) -> int:
+    """Inside a transaction: take limits back, and say how many; without any, a user may not ask about a table.
+
+    Args:
+        books: of the user.
+        person: the user.
+        source: of this table alone.
+        period: of this period alone.
+    """
+    found = [limit for limit in list_limits(books, person) if source in (None, limit.source)]
+    found = [limit for limit in found if period in (None, limit.period)]
+    for limit in found:
+        _remove(books, person, limit.source, limit.period)
+        _record(books, person, limit.source, limit.period, None, None)
+    return len(found)
 
 
 def _remove(books: Books, person: str, source: str, period: str) -> None:
@@ -271,6 +284,12 @@ def record_payer(books: Books, person: str, key: str, number: int, source: str, 
             "pure": units(budget.exact_epsilon) if budget.pure else None,
         },
     )
+
+
+def payer_of(books: Books, number: int) -> str | None:
+    """The user who caused a charge; None for the owner's."""
+    found = books.run("SELECT person FROM dpsql.payer WHERE number = $number", {"number": number})
+    return str(found[0][0]) if found else None
 
 
 # --- verify -----------------------------------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ class Entry:
 
     @property
     def alone(self) -> str:
-        """The user whose release it is alone; empty where it is the owner's, or users share releases."""
+        """The user whose release it is alone, `*` where users share it, empty where it is the owner's."""
         return str(json.loads(self.request).get("for", ""))
 
     @property
@@ -106,6 +106,9 @@ def published(books: Books, source: str) -> list[Entry]:
     return [entry for entry in found if entry is not None]
 
 
+_NAME: Final = "nullif(json_extract_string(request, '$.release'), '')"
+
+
 def has_published(books: Books, source: str, alone: str) -> bool:
     """Whether a source has a published release of a user's alone, or else of all, since its account was opened."""
     sql = (
@@ -117,9 +120,17 @@ def has_published(books: Books, source: str, alone: str) -> bool:
 
 
 def find_releases(books: Books, text: str) -> list[Entry]:
-    """The releases whose key, number or name `text` is."""
-    names = "(key, CAST(number AS VARCHAR), nullif(json_extract_string(request, '$.release'), ''))"
-    return _entries(books, f"$text IN {names}", text)
+    """The releases that a text means to the owner: that of the key or number, or else those of the owner's own name.
+
+    A name that a user gave means nothing to the owner, because a user could give the name of another release.
+    """
+    found = _entries(books, "$text IN (key, CAST(number AS VARCHAR))", text)
+    return found or _entries(books, f"{_NAME} = $text AND json_extract_string(request, '$.for') IS NULL", text)
+
+
+def find_called(books: Books, text: str) -> list[Entry]:
+    """The releases whose key or name a text is, whoever gave the name."""
+    return _entries(books, f"$text IN (key, {_NAME})", text)
 
 
 def _entries(books: Books, condition: str, text: str) -> list[Entry]:

@@ -8,21 +8,25 @@ would tell what others asked.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import duckdb
 
 from dpsql.books import limits, people, shown
-from dpsql.books.releases import Entry, find_releases
+from dpsql.books.releases import Entry, find_called, find_releases
 from dpsql.books.store import Books
 from dpsql.engines.duckdb.names import current_schema, split_name
 from dpsql.engines.registry import find_parts, find_source
 from dpsql.engines.source import Source
 from dpsql.errors import InvalidArgument, UnknownName
 
+ALL_USERS: Final = "*"
+"""Whose a release is that a user asked for while users share releases. No user can have that name."""
+
 
 def alone_for(books: Books, by: str) -> str:
-    """Whose alone a new release of a user is; empty for the owner, and where users share releases."""
-    return by if by and not people.shares_releases(books) else ""
+    """Whose a new release is: a user's own, `ALL_USERS` where users share releases, or empty for the owner's."""
+    return ALL_USERS if by and people.shares_releases(books) else by
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -91,16 +95,21 @@ def find_seen(books: Books, text: str, by: str, *, shown_too: bool) -> list[Entr
     if text.isdecimal() and len(text) < 10 and 1 <= int(text) <= len(own):
         number = own[int(text) - 1]
         return [entry for entry in find_releases(books, str(number)) if entry.number == number]
-    found = find_releases(books, text)
-    return [entry for entry in found if entry.number in own and str(entry.number) != text]
+    return [entry for entry in find_called(books, text) if entry.number in own]
 
 
 def own_numbers(books: Books, by: str) -> list[int]:
-    """The ledger's numbers of a user's own releases, or of those that all users share, in order."""
-    alone = [by, ""] if people.shares_releases(books) else [by]
+    """The ledger's numbers, in order, of releases that a user paid for, and of those that all users share.
+
+    Of the latter those of tables that the user has a limit on: others they may not know of.
+    """
+    shared = people.shares_releases(books)
+    tables = [limit.source for limit in limits.list_limits(books, by)]
     rows = books.run(
-        "SELECT number FROM dpsql.release WHERE list_contains($alone, "
-        "coalesce(json_extract_string(request, '$.for'), '')) ORDER BY number",
-        {"alone": alone},
+        "SELECT number FROM dpsql.release WHERE json_extract_string(request, '$.for') = $by "
+        "OR json_extract_string(request, '$.for') = $all "
+        "AND ($shared AND list_contains($tables::VARCHAR[], source) OR number IN "
+        "(SELECT number FROM dpsql.payer WHERE person = $by)) ORDER BY number",
+        {"by": by, "all": ALL_USERS, "shared": shared, "tables": tables},
     )
     return [int(number) for (number,) in rows]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from dpsql.books import ledger
@@ -103,6 +103,17 @@ def hide(books: Books, name: str) -> None:
         raise UnknownName(f"no table {name[:80]!r} is published to users; there are {known}")
     books.run("DELETE FROM dpsql.shown WHERE name = $name", {"name": name})
     ledger.event(books, "hide", name=name)
+
+
+def forget(books: Books, person: str) -> None:
+    """Inside a transaction: show a user nothing by their name any more; what is for no other user is hidden."""
+    for one in list_shown(books):
+        if person in one.people:
+            others = tuple(name for name in one.people if name != person)
+            if others:
+                _write(books, replace(one, people=others))
+            else:
+                hide(books, one.name)
 
 
 def list_shown(books: Books) -> list[Shown]:

@@ -10,7 +10,7 @@ from typing import Final
 
 from dpsql.books.dimensions import load
 from dpsql.books.lineage import Tables
-from dpsql.books.seen import alone_for, find_table
+from dpsql.books.seen import alone_for, find_seen, find_table
 from dpsql.books.store import Books
 from dpsql.core.column_types import column_type, kind_of, lists_members, public_type
 from dpsql.core.domain import Attribute, Domain
@@ -69,6 +69,9 @@ def _name_of_prior(cursor: Cursor, request: Request, source: Source) -> tuple[st
     """The names that lead to the request's prior; see `TableFacts`."""
     if request.prior is None:
         return None
+    if request.by:  # a place or a name that another user calls something else by
+        found = find_seen(Books(cursor, source.catalog), request.prior, request.by, shown_too=True)
+        return ("release", *sorted(entry.key for entry in found))
     catalog, schema = current_schema(cursor, request.search_path)
     return (catalog, schema, request.prior)[catalog == source.catalog :]
 

@@ -21,6 +21,7 @@ from typing import Final, Protocol
 from dpsql.books import accounts, charging, journal, marking, stopped
 from dpsql.books.charging import Charge
 from dpsql.books.hollow import is_hollow, withdraw
+from dpsql.books.limits import payer_of
 from dpsql.books.releases import Entry
 from dpsql.books.reuse import measurements_for
 from dpsql.books.stopped import MOST_RETRIES
@@ -187,7 +188,7 @@ def produce(work: Work, cursors: Cursors, progress: Progress, entropy: Entropy =
         prior = now.public_rows(cursor)
         if known is not None and hollow:
             known = withdraw(books, known, "it was published without its rows, by a defect of DuckDB 2.0.0")
-        entry = _charge(engine, books, now) if known is None else _resume(books, known)
+        entry = _charge(engine, books, now) if known is None else _resume(books, known, now.by)
         if entry.state == "published":  # by another process, meanwhile
             return entry
         return _make(cursor, engine, books, entry, now, known, prior, progress, entropy)
@@ -214,12 +215,15 @@ def _charge(engine: Engine, books: Books, work: Work) -> Entry:
     return charging.charge(books, asked)
 
 
-def _resume(books: Books, known: Entry) -> Entry:
+def _resume(books: Books, known: Entry, by: str) -> Entry:
     """Go on with a release that was charged before.
 
     Raises:
-        DpsqlError: it failed for good, and why; its charge is kept.
+        DpsqlError: it failed for good, and why; its charge is kept. Or it is another user's, who alone goes on with it,
+            because what is stopped too often fails.
     """
+    if by and known.state != "published" and payer_of(books, known.number) not in (None, by):
+        raise DpsqlError("another user's request for this release is under way: run it again later")
     if known.state == "failed":
         has_name = "release" in json.loads(known.request)
         instead = "ask otherwise" + (", or give another name with release := '…'" if has_name else "")

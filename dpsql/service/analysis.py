@@ -20,7 +20,7 @@ from dpsql.udfs.bridge.connections import Connections
 from dpsql.udfs.bridge.library import load
 
 from . import arrow, catalogue
-from .calls import Calls, Shown
+from .calls import Calls, Login, Shown
 from .directory import Columns
 from .forwarded import Callers, Forwarded, WhoAmI
 from .options import Options
@@ -93,7 +93,7 @@ class Analysis:
 
     # --- released tables --------------------------------------------------------------------------------------------
 
-    def refresh(self, user: str, shown: Shown) -> None:
+    def refresh(self, user: Login, shown: Shown) -> None:
         """Have the tables that a user is shown now, who is one of those for whom this is."""
         with self._lock:
             for name in set(self._tables) - set(shown.tables):
@@ -104,7 +104,7 @@ class Analysis:
                     self._fetch(user, name, told)
                     self._tables[name] = told["version"]
 
-    def _fetch(self, user: str, name: str, told: Mapping[str, Any]) -> None:
+    def _fetch(self, user: Login, name: str, told: Mapping[str, Any]) -> None:
         columns = [(column, kind) for column, kind in told["columns"]]
         with self._calls.read(user, name, told["version"]) as rows:
             self._create(f"main.{quote(name)}", columns, rows)
@@ -147,7 +147,7 @@ class Analyses:
         self._lock = threading.Lock()
         self._known: dict[frozenset[str], Analysis] = {}
 
-    def of(self, user: str, shown: Shown) -> Analysis:
+    def of(self, user: Login, shown: Shown) -> Analysis:
         """The one of a user, with what they are shown."""
         tables = frozenset(shown.tables)
         with self._lock:

@@ -17,7 +17,7 @@ from . import arrow
 from .allowlist import AllowList, Checked
 from .analysis import Analyses
 from .audit import Audit
-from .calls import Calls, Shown
+from .calls import Calls, Login, Shown
 from .directory import Columns
 from .forwarded import Asked
 from .options import Options
@@ -83,13 +83,14 @@ class Analyst:
     Attributes:
         seconds: how long a statement may take.
         notice: shown to the client.
+        login: who.
         shown: what the user could see when the session began.
     """
 
-    def __init__(self, shared: Shared, user: str, notice: Callable[[str], None]) -> None:
-        self._shared, self.user, self.notice = shared, user, notice
-        self.shown = shared.calls.shown(user)
-        self._analysis = shared.analyses.of(user, self.shown)
+    def __init__(self, shared: Shared, login: Login, notice: Callable[[str], None]) -> None:
+        self._shared, self.login, self.notice = shared, login, notice
+        self.shown = shared.calls.shown(login)
+        self._analysis = shared.analyses.of(login, self.shown)
         self.seconds = shared.options.statement_seconds
         self._idle: list[Slot] = []
         self._all: list[Slot] = []
@@ -107,7 +108,9 @@ class Analyst:
         """See `Caller.columns_of`."""
         if asked not in self._bound:
             try:
-                self._bound[asked] = self._shared.calls.bind(self.user, asked.function, asked.arguments, self._ends_now)
+                self._bound[asked] = self._shared.calls.bind(
+                    self.login, asked.function, asked.arguments, self._ends_now
+                )
             except DpsqlError as error:
                 self._failure = error
                 raise
@@ -121,7 +124,7 @@ class Analyst:
 
     def check(self, sql: str) -> Checked:
         """Whether a statement may run; told to the audit either way."""
-        event: dict[str, Any] = {"user": self.user, "statement": sql[:2000]}
+        event: dict[str, Any] = {"user": self.login.user, "statement": sql[:2000]}
         try:
             checked = self._shared.allowlist.check(sql)
         except Exception as error:
@@ -182,7 +185,7 @@ class Analyst:
 
     def _fetch(self, execution: Execution, asked: Asked) -> None:
         calls = self._shared.calls
-        with calls.rows(self.user, asked.function, asked.arguments, self._cancelled.is_set, self.notice) as (
+        with calls.rows(self.login, asked.function, asked.arguments, self._cancelled.is_set, self.notice) as (
             told,
             rows,
         ):
@@ -250,7 +253,7 @@ class Analyst:
         if shown is None or (shown.role, set(shown.tables)) != (self.shown.role, set(self.shown.tables)):
             return False
         if shown != self.shown:
-            self._analysis.refresh(self.user, shown)
+            self._analysis.refresh(self.login, shown)
             self.shown = shown
         return True
 

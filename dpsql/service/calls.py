@@ -47,6 +47,24 @@ def _silent(text: str) -> None:
 
 
 @dataclass(frozen=True)
+class Login:
+    """Who logged in.
+
+    Attributes:
+        user: the name.
+        token: what the keeper said of their token then; it refuses calls once that is another one.
+    """
+
+    user: str
+    token: str
+
+    @property
+    def told(self) -> dict[str, str]:
+        """What each request says."""
+        return {"user": self.user, "token": self.token}
+
+
+@dataclass(frozen=True)
 class Shown:
     """What a user may see.
 
@@ -75,31 +93,31 @@ class Calls:
         return found
 
     def credential(self, user: str) -> dict[str, Any] | None:
-        """A user's verifier, and role."""
+        """A user's verifier, and what tells their token from a later one (`Login.token`)."""
         found: dict[str, Any] | None = self._answer({"call": "credential", "user": user})
         return found
 
-    def shown(self, user: str) -> Shown:
+    def shown(self, user: Login) -> Shown:
         """A user's role, and the released tables that they are shown.
 
         Raises:
             Refused: there is no such user, or they were revoked.
         """
-        found = self._answer({"call": "published", "user": user})
+        found = self._answer({"call": "published", **user.told})
         return Shown(found["role"], {table["name"]: table for table in found["tables"]})
 
     def bind(
-        self, user: str, function: str, arguments: Mapping[str, object], cancelled: Callable[[], bool] = _never
+        self, user: Login, function: str, arguments: Mapping[str, object], cancelled: Callable[[], bool] = _never
     ) -> Columns:
         """The columns of a call."""
-        request = {"call": "bind", "user": user, "function": function, "arguments": arguments}
+        request = {"call": "bind", **user.told, "function": function, "arguments": arguments}
         with self._call(request, cancelled) as answer:
             return [(name, kind) for name, kind in answer.json()]
 
     @contextmanager
     def rows(
         self,
-        user: str,
+        user: Login,
         function: str,
         arguments: Mapping[str, object],
         cancelled: Callable[[], bool] = _never,
@@ -112,15 +130,15 @@ class Calls:
             KeeperLost: the keeper ended.
             Refused: with the keeper's words.
         """
-        request = {"call": "rows", "user": user, "function": function, "arguments": arguments}
+        request = {"call": "rows", **user.told, "function": function, "arguments": arguments}
         with self._call(request, cancelled, tell) as answer:
             columns = [(name, kind) for name, kind in answer.json()]
             yield columns, pa.ipc.open_stream(pa.PythonFile(io.BufferedReader(answer, wire.PIECE), mode="r"))
 
     @contextmanager
-    def read(self, user: str, name: str, version: str) -> Iterator[pa.RecordBatchReader]:
+    def read(self, user: Login, name: str, version: str) -> Iterator[pa.RecordBatchReader]:
         """The rows of a released table that a user is shown."""
-        with self._call({"call": "read", "user": user, "name": name, "version": version}) as answer:
+        with self._call({"call": "read", **user.told, "name": name, "version": version}) as answer:
             yield pa.ipc.open_stream(pa.PythonFile(io.BufferedReader(answer, wire.PIECE), mode="r"))
 
     def _answer(self, request: dict[str, Any]) -> Any:

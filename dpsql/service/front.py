@@ -20,7 +20,7 @@ from .allowlist import AllowList
 from .analysis import Analyses
 from .analyst import Analyst, Shared
 from .audit import Audit
-from .calls import Calls, KeeperLost, Refused, Shown
+from .calls import Calls, KeeperLost, Login, Refused, Shown
 from .options import Options
 from .pgwire.commands import STATUS
 from .pgwire.messages import LONGEST, BadMessage, Channel, Closed, text
@@ -90,16 +90,16 @@ class Front:
         while True:
             time.sleep(_RIGHTS_SECONDS)
             clients = [(client.analyst, client) for client in list(self._clients.values())]
-            for user in {analyst.user for analyst, _ in clients if analyst is not None}:
+            for login in {analyst.login for analyst, _ in clients if analyst is not None}:
                 with suppress(DpsqlError):  # the keeper is starting again: later
-                    shown = self._shown(user)
+                    shown = self._shown(login)
                     for analyst, client in clients:
-                        if analyst is not None and analyst.user == user and not analyst.may_stay(shown):
+                        if analyst is not None and analyst.login == login and not analyst.may_stay(shown):
                             client.goodbye(_CHANGED)
 
-    def _shown(self, user: str) -> Shown | None:
+    def _shown(self, login: Login) -> Shown | None:
         try:
-            return self.calls.shown(user)
+            return self.calls.shown(login)
         except Refused:
             return None
 
@@ -171,11 +171,11 @@ class Client:
             front.cancel(found)
             return
         user = found["user"]
-        authenticate(channel, user, front.calls.credential)
+        known = authenticate(channel, user, front.calls.credential)
         deadline.cancel()
         front.audit({"event": "login", "user": user, "address": self._address})
         channel.longest = LONGEST
-        self.analyst = Analyst(front.shared, user, channel.notice)
+        self.analyst = Analyst(front.shared, Login(user, str(known["token"])), channel.notice)
         options = front.options
         session = Session(channel, self.analyst, options.statement_seconds, options.most_rows)
         key = front.add(self)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import os
 import socket
@@ -23,7 +25,7 @@ from dpsql.udfs.interrupts import reporting
 
 from . import wire
 from .audit import Audit, NotAudited
-from .directory import Bound, Directory
+from .directory import Bound, Credential, Directory
 from .options import Options
 from .served import CHARGING, ROLES, SERVED, checked_arguments, told_functions
 from .turns import Turns
@@ -123,26 +125,26 @@ class Call:
 
     def answer_credential(self, request: dict[str, Any]) -> None:
         """A user's verifier."""
-        found = self.keeper.directory.credential(str(request["user"]))
-        role = self.keeper.directory.role(str(request["user"]))
+        user = str(request["user"])
+        found, role = self.keeper.directory.credential(user), self.keeper.directory.role(user)
         if found is None or role not in ROLES:
             wire.send_json(self.connection, None)
             return
         keys = {name: getattr(found, name).hex() for name in ("salt", "stored_key", "server_key")}
-        wire.send_json(self.connection, {**keys, "iterations": found.iterations, "role": role})
+        token = _of_token(found)
+        wire.send_json(self.connection, {**keys, "iterations": found.iterations, "token": token})
 
     def answer_published(self, request: dict[str, Any]) -> None:
         """The released tables that a user is shown, and their role."""
-        user = str(request["user"])
-        role, found = self._role(user), self.keeper.directory.published(user)
+        role = self._role(request)
+        found = self.keeper.directory.published(str(request["user"]))
         tables = [{"name": p.name, "columns": p.columns, "comment": p.comment, "version": p.version} for p in found]
         wire.send_json(self.connection, {"role": role, "tables": tables})
 
     def answer_read(self, request: dict[str, Any]) -> None:
         """The rows of a released table."""
-        user = str(request["user"])
-        self._role(user)
-        for published in self.keeper.directory.published(user):
+        self._role(request)
+        for published in self.keeper.directory.published(str(request["user"])):
             if published.name == request["name"] and published.version == request["version"]:
                 self._send_rows(published.read())
                 return
@@ -179,7 +181,7 @@ class Call:
 
     def _bind(self, request: dict[str, Any]) -> Bound:
         user, function = str(request["user"]), str(request["function"])
-        role = self._role(user)
+        role = self._role(request)
         if function not in SERVED:
             raise Forbidden(f"{function} is not served to {user}")
         if function not in ROLES[role]:
@@ -188,15 +190,18 @@ class Call:
         with reporting(Quiet(self.cancelled)):
             return self.keeper.directory.bind(user, function, arguments)
 
-    def _role(self, user: str) -> str:
-        """A user's role now.
+    def _role(self, request: dict[str, Any]) -> str:
+        """The role now of the user of a request, who logged in with the token that they have now.
 
         Raises:
-            Forbidden: there is no such user, or they were revoked.
+            Forbidden: there is no such user, they were revoked, or have another token.
         """
-        role = self.keeper.directory.role(user)
-        if role is None or role not in ROLES:
+        user = str(request["user"])
+        found, role = self.keeper.directory.credential(user), self.keeper.directory.role(user)
+        if found is None or role is None or role not in ROLES:
             raise Forbidden(f"there is no user {user}, or they were revoked")
+        if not hmac.compare_digest(_of_token(found), str(request.get("token"))):
+            raise Forbidden(f"user {user} has another token now: log in again")
         return role
 
     def _tell(self, text: str) -> None:
@@ -210,6 +215,11 @@ class Call:
                 if self.cancelled():
                     raise Interrupted
                 writer.write_batch(batch)
+
+
+def _of_token(known: Credential) -> str:
+    """What tells whether a token was replaced since a session began, and nothing of the token."""
+    return hashlib.sha256(b"session" + known.salt + known.stored_key).hexdigest()
 
 
 class Keeper:
