@@ -12,6 +12,8 @@ from dpsql.udfs import FUNCTIONS
 import dpsql
 from dpsql.api.analyst import ANALYST_FUNCTIONS
 from dpsql.api.cli import main
+from dpsql.books import verification
+from dpsql.books.store import Books
 from dpsql.errors import DpsqlError, Interrupted, InvalidArgument, NotAllowed, NotOwner, UnknownName
 
 SQL = "SELECT sick, count(*) AS n FROM t GROUP BY sick"
@@ -417,3 +419,127 @@ def test_users_on_the_command_line(tmp_path, bank, capsys):
     for wrong in ("t", "t=much", "=1", "nothing=1"):
         assert main(["user", "add", path, "dan", "--limit", wrong]) == 1
     assert main(["ledger", "verify", path]) == 0
+
+
+# --- who is who -------------------------------------------------------------------------------------------------------
+
+
+def test_users_share_nothing_of_the_owners(bank):
+    """Neither what the owner asked, nor what users asked of a table that another user has no limit on."""
+    bank.synthesize("hidden", 0.5, release="payroll", **QUICK)
+    owners = bank.query(SQL, epsilon=0.2).n.tolist()
+    bank.share_releases(True)
+    bank.users.limit("alice", "hidden", 1.0)
+    call(bank, "alice", "dp_query", sql=SQL.replace("FROM t", "FROM hidden"), epsilon=0.1, release="of alice")
+    assert [row["source"] for row in told(bank, "alice", "dp_releases")] == ["hidden"]
+    assert told(bank, "bob", "dp_releases") == []
+    for name in ("payroll", "of alice", *map(str, range(1, 20))):
+        assert told(bank, "bob", "dp_measurements", release=name)[0] is UnknownName
+    before = len(ledger(bank))
+    assert call(bank, "bob", "dp_query", sql=SQL, epsilon=0.2)["n"].to_pylist() != owners
+    assert len(ledger(bank)) > before  # charged to bob
+
+
+def test_a_place_means_the_same_prior_in_the_key(bank):
+    """Each user's first release is another one, so a request that leans on it is another request."""
+    bank.share_releases(True)
+    bank.users.limit("bob", "hidden", 1.0)
+    fit = {"table": "t", "epsilon": 0.1, "prior": "1", **QUICK}
+    for name, source in (("alice", "t"), ("bob", "hidden")):
+        call(bank, name, "dp_synthesize", table=source, epsilon=0.2, release=f"of {name}", **QUICK)
+    bank.share_releases(False)
+    call(bank, "alice", "dp_synthesize", **fit)
+    before = len(ledger(bank))
+    call(bank, "bob", "dp_synthesize", **fit)
+    assert len(ledger(bank)) > before
+
+
+def test_only_the_payer_goes_on_with_what_was_stopped(bank, monkeypatch):
+    """Else another user could stop it until it fails, at the payer's cost."""
+    bank.share_releases(True)
+    asked = {"table": "t", "epsilon": 0.3, **QUICK}
+    from dpsql.release import synthesis
+
+    def stopped(*_, **__):
+        raise Interrupted
+
+    with monkeypatch.context() as patched:
+        patched.setattr(synthesis, "coded", stopped)
+        assert told(bank, "alice", "dp_synthesize", **asked)[0] is Interrupted
+    before = ledger(bank)
+    for _ in range(5):
+        kind, words = told(bank, "bob", "dp_synthesize", **asked)
+        assert kind is DpsqlError
+        assert "another user's request" in words
+    assert ledger(bank) == before
+    assert call(bank, "alice", "dp_synthesize", **asked) == call(bank, "bob", "dp_synthesize", **asked)
+
+
+@pytest.mark.parametrize("change", ["rotate", "revoked and added"])
+def test_a_handle_ends_with_its_token(bank, change):
+    alice = bank.for_analyst("alice")
+    bound = alice.bind("dp_query", {"sql": SQL, "epsilon": 0.1})
+    if change == "rotate":
+        bank.users.rotate("alice")
+    else:
+        bank.users.revoke("alice")
+        bank.users.add("alice", limits={"t": 1.0})
+    before = ledger(bank)
+    for act in (bound.rows, alice.check, lambda: alice.bind("dp_budget", {})):
+        with pytest.raises(NotAllowed, match="another one now"):
+            act()
+    assert ledger(bank) == before
+
+
+def test_who_is_added_again_begins_with_nothing(bank):
+    """Limits and audiences end with a revocation; what was caused stays."""
+    call(bank, "alice", "dp_query", sql=SQL, epsilon=0.4)
+    bank.synthesize("t", 0.5, release="spring", rows=10, **QUICK)
+    bank.publish("spring", "of_alice", audience=["alice"])
+    bank.publish("spring", "of_both", audience=["alice", "rita"])
+    bank.users.revoke("alice")
+    bank.users.add("alice", "analyst")
+    assert [one.name for one in bank.for_analyst("alice").published()] == []
+    assert [one.name for one in bank.for_analyst("rita").published()] == ["of_both"]
+    assert told(bank, "alice", "dp_query", sql=SQL, epsilon=0.1)[0] is UnknownName
+    bank.users.limit("alice", "t", 1.0)
+    assert 0.3 < told(bank, "alice", "dp_budget")[0]["epsilon_spent"] < 0.401
+    with bank.instance.cursor() as cursor:
+        verification.check(Books(cursor, "bank"))
+
+
+def test_names_that_users_give_mean_nothing_to_the_owner(bank):
+    """A user calls a release as the owner's is numbered or called: the owner publishes the owner's."""
+    own = bank.synthesize("t", 0.5, release="spring", rows=10, **QUICK)
+    for name in ("spring", str(own.entry.number), "hers"):
+        call(bank, "alice", "dp_synthesize", table="t", epsilon=0.05, release=name, **QUICK)
+    for text in ("spring", own.entry.number):
+        assert bank.publish(text, "shown").release == own.entry.number
+    with pytest.raises(UnknownName, match="hers"):
+        bank.publish("hers", "shown")
+
+
+def test_a_limit_that_is_taken_back_is_gone(bank, capsys):
+    bank.users.limit("alice", "t", 0.1, per="day")
+    bank.users.limit("alice", "t", None)
+    assert told(bank, "alice", "dp_query", sql=SQL, epsilon=0.05)[0] is UnknownName
+    before = ledger(bank)
+    for per in (None, "month"):
+        with pytest.raises(UnknownName, match="no such limit"):
+            bank.users.limit("alice", "t", None, per=per)
+    for epsilon in (True, "0.5", float("nan"), -1.0):
+        with pytest.raises(InvalidArgument, match="epsilon"):
+            bank.users.limit("alice", "t", epsilon)
+    assert ledger(bank) == before
+
+
+def test_rows_end_with_a_revocation(bank, monkeypatch):
+    """Also those of a reader that was handed over before."""
+    monkeypatch.setattr("dpsql.api.analyst._BATCH", 2048)
+    bank.synthesize("t", 0.5, release="long", rows=10_000, **QUICK)
+    bank.publish("long", "long", audience="everyone")
+    reader = bank.for_analyst("rita").read("long")
+    assert reader.read_next_batch().num_rows > 0
+    bank.users.revoke("rita")
+    with pytest.raises(Exception, match="may not do this"):
+        reader.read_all()

@@ -105,7 +105,10 @@ def test_who_is_revoked_is_sent_away_and_stays_out(owner, connect):
 
 def test_a_token_that_was_rotated_ends(owner, connect):
     token = owner("user", "add", "carol").strip()
-    new = owner("user", "rotate", "carol").strip()
+    with connect("carol", token) as carol:
+        assert carol.execute("SELECT 1").fetchall() == [(1,)]
+        new = owner("user", "rotate", "carol").strip()
+        assert ends(carol)
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
         connect("carol", token)
     connect("carol", new).close()
