@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,6 +11,14 @@ import pytest
 
 import dpsql
 from tests.conftest import DATA, declare_from_data
+
+
+def need_psql() -> None:
+    """Skip a test where psql is not installed; in CI, which installs it, fail."""
+    if shutil.which("psql") is None:
+        missing = "psql is not installed: apt-get install postgresql-client"
+        pytest.fail(missing) if os.environ.get("DPSQL_CLIENTS") == "required" else pytest.skip(missing)
+
 
 pytest.importorskip("psycopg")
 pytest.importorskip("pyarrow")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
-import shutil
 import subprocess
 import sys
 import threading
@@ -15,7 +14,7 @@ import psycopg
 import pytest
 
 import dpsql
-from tests.service.conftest import SHOWN
+from tests.service.conftest import SHOWN, need_psql
 
 pytestmark = pytest.mark.medium
 QUERY = "SELECT sex, count(*) AS n FROM adult GROUP BY sex"
@@ -26,8 +25,7 @@ LONG = "SELECT count(*) FROM range(1000000) a(x), range(1000000) b(y) WHERE x * 
 
 
 def psql(served, *statements, user="alice", options=()):
-    if shutil.which("psql") is None:
-        pytest.skip("psql is not installed: apt-get install postgresql-client")
+    need_psql()
     commands = [part for statement in statements for part in ("-c", statement)]
     return subprocess.run(
         ["psql", served.dsn(user), "-X", *options, *commands], capture_output=True, text=True, check=False

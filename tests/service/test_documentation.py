@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import socket
 import stat
 import subprocess
@@ -16,6 +15,7 @@ import pytest
 
 from dpsql.service.configuration import KINDS
 from dpsql.service.options import Options
+from tests.service.conftest import need_psql
 
 PAGE = (Path(__file__).parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")
 
@@ -28,8 +28,7 @@ def free_port() -> int:
 
 @pytest.mark.medium
 def test_the_page_runs_as_it_is_written(tmp_path):
-    if shutil.which("psql") is None:
-        pytest.skip("psql is not installed: apt-get install postgresql-client")
+    need_psql()
     commands = tmp_path / "bin"
     commands.mkdir()
     for name, module in (("dpsql", "-m dpsql"), ("python", "")):

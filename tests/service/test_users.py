@@ -14,6 +14,7 @@ import dpsql
 from dpsql.service import audit_log
 from dpsql.service.supervisor import serve
 
+pytestmark = pytest.mark.medium
 COUNT = "SELECT n FROM dp_query('SELECT count(*) AS n FROM t', epsilon => {})"
 DEADLINE = 120.0
 
