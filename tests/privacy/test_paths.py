@@ -30,6 +30,8 @@ AFTER_THE_CURATOR = {
     "dpsql/evaluation/constraints.py": "draws values inside bins that a public fact allows",
     "dpsql/core/domain.py": "places values inside bins",
     "dpsql/core/prior.py": "fills in the columns that a public table lacks",
+    "dpsql/service/pgtypes.py": "names the type UUID, and draws nothing",
+    "dpsql/service/parameters.py": "likewise",
     "dpsql/language/workloads.py": "draws which marginals are asked for, by a public seed",
 } | {name.replace(".", "/") + "/": "computes with noisy answers only" for name in UNTRUSTED}
 """Where floats may be drawn: of released numbers only, for what is no noise on a count."""
