@@ -81,6 +81,8 @@ def _run(
         return None
     try:
         return _stored(connection, frame, last.query, parameters, alias)
+    except duckdb.ParserException:  # of DESCRIBE and the like no table is made directly
+        return _stored(connection, frame, f"FROM ({last.query.rstrip().rstrip(';')}\n)", parameters, alias)
     except duckdb.Error as error:
         raise type(error)(one_line_up(str(error))) from None
 

@@ -104,6 +104,10 @@ def test_whole_with_parameters(tmp_path, threads):
         assert db.sql(f"SELECT count(*) FROM {with_one}", [50.0]).fetchall() == [(rows,)]
         assert len(db.sql(f"FROM {with_one} WHERE a >= ?", params=[50.0, 0], alias="seen").fetchall()) == rows
         assert len(db.sql(f"FROM {call.replace('50.0', '$e')}", {"e": 50.0}).df()) == rows
+        assert db.sql(f"DESCRIBE FROM {with_one};", [50.0]).fetchall()[0][0] == "a"
+        assert db.sql(
+            f"PIVOT (FROM {call.replace('50.0', '$e')}) ON b IN (true, false) USING count(*)", {"e": 50.0}
+        ).shape == (5, 3)
         db.sql(f"CREATE VIEW seen AS FROM {call}")
         assert len(db.sql("FROM seen WHERE a >= $least", {"least": 0}).fetchall()) == rows
         db.sql(f"CREATE TABLE copied AS FROM {name} LIMIT 0; INSERT INTO copied FROM {with_one}", [50.0])
