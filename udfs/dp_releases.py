@@ -9,21 +9,7 @@ from .extension import SqlFunction
 from .of_users import RELEASE_COLUMNS, release_rows
 from .relations import BooksQuery, Computed
 
-COLUMNS = {
-    "release": "BIGINT",
-    "source": "VARCHAR",
-    "state": "VARCHAR",
-    "mechanism": "VARCHAR",
-    "epsilon": "DOUBLE",
-    "delta": "DOUBLE",
-    "rho": "DOUBLE",
-    "rows": "BIGINT",
-    "guarantee": "VARCHAR",
-    "request": "VARCHAR",
-    "report": "VARCHAR",
-    "key": "VARCHAR",
-    "hash": "VARCHAR",
-}
+COLUMNS = {name: kind for name, kind in RELEASE_COLUMNS.items() if name != "published"} | {"hash": "VARCHAR"}
 
 
 class DpReleases(SqlFunction):

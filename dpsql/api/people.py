@@ -10,7 +10,7 @@ from dpsql.api.analyst import Analyst
 from dpsql.api.owner import Owner
 from dpsql.books import ledger, limits, people, shown, verification
 from dpsql.books.credentials import ITERATIONS, Credential
-from dpsql.books.limits import Limit
+from dpsql.books.limits import Limit, set_limit
 from dpsql.books.shown import Shown
 from dpsql.books.store import Books
 from dpsql.engines.duckdb.names import current_schema
@@ -204,7 +204,7 @@ class Users:
         def work(books: Books) -> str:
             token = people.add_person(books, name, role)
             for source, epsilon in found:
-                _set(books, Limit(name, source, per, epsilon, delta))
+                set_limit(books, Limit(name, source, per, epsilon, delta))
             return token
 
         return self.change("users.add", work)
@@ -229,7 +229,7 @@ class Users:
                         f"{name!r} has no such limit on {source}: db.users.list() shows those that there are"
                     )
             else:
-                _set(books, Limit(name, source, per or "forever", epsilon, delta))
+                set_limit(books, Limit(name, source, per or "forever", epsilon, delta))
 
         self.change("users.limit", work)
 
@@ -285,10 +285,6 @@ class Users:
 
 
 _NOBODY = Credential(bytes(16), ITERATIONS, bytes(32), bytes(32))
-
-
-def _set(books: Books, limit: Limit) -> None:
-    limits.set_limit(books, limit)
 
 
 def _period(per: str) -> str:
