@@ -142,7 +142,7 @@ CREATE TABLE IF NOT EXISTS dpsql.payer (
   key    VARCHAR NOT NULL,   -- of the request
   person VARCHAR NOT NULL,
   source VARCHAR NOT NULL,
-  at     TIMESTAMP NOT NULL,
+  charged_at TIMESTAMP NOT NULL,
   rho    HUGEINT NOT NULL,
   gdp    HUGEINT NOT NULL,
   pure   HUGEINT              -- none where it has a delta

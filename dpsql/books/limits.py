@@ -27,19 +27,19 @@ _NOW_IS: Final = {"forever": "", "month": " this month (UTC)", "day": " today (U
 _CAUSED: Final = """
     SELECT coalesce(sum(rho), 0), coalesce(sum(gdp), 0), CASE WHEN count(pure) = count(*) THEN coalesce(sum(pure), 0)
       END, count(*)
-    FROM dpsql.payer WHERE person = $person AND source = $source AND number > $since AND at >= $begin
+    FROM dpsql.payer WHERE person = $person AND source = $source AND number > $since AND charged_at >= $begin
 """
 _LISTED: Final = "SELECT person, source, period, epsilon, delta FROM dpsql.allowance"
 _OTHER_PAYERS: Final = f"""
     SELECT coalesce(p.number, e.number) FROM (SELECT * FROM dpsql.payer WHERE {SINCE_ACCEPTED}) AS p FULL JOIN (
       SELECT number, content->>'$.key' AS key, content->>'$.by' AS person, content->>'$.source' AS source,
         CAST(content->>'$.rho' AS HUGEINT) AS rho, CAST(content->>'$.gdp' AS HUGEINT) AS gdp,
-        CAST(content->>'$.pure' AS HUGEINT) AS pure, CAST(content->>'$.at' AS TIMESTAMP) AS at
+        CAST(content->>'$.pure' AS HUGEINT) AS pure, CAST(content->>'$.at' AS TIMESTAMP) AS charged_at
       FROM dpsql.event WHERE (content->>'$.kind') = 'charge' AND (content->>'$.by') IS NOT NULL
         AND {SINCE_ACCEPTED}
     ) AS e ON p.number = e.number
-    WHERE (p.key, p.person, p.source, p.rho, p.gdp, p.pure, p.at)
-      IS DISTINCT FROM (e.key, e.person, e.source, e.rho, e.gdp, e.pure, e.at)
+    WHERE (p.key, p.person, p.source, p.rho, p.gdp, p.pure, p.charged_at)
+      IS DISTINCT FROM (e.key, e.person, e.source, e.rho, e.gdp, e.pure, e.charged_at)
     LIMIT 1
 """  # noqa: S608
 _STATED: Final = f"""
