@@ -34,7 +34,7 @@ class Checked:
     """A statement that may run.
 
     Attributes:
-        sql: it, without what follows it.
+        sql: what runs.
         calls: whether it calls dp_* functions.
         explains: whether it only explains.
     """
@@ -65,18 +65,19 @@ class AllowList:
             statements = self._parser.extract_statements(sql)
             if len(statements) != 1:
                 raise NotAllowed("one statement at a time, and a SELECT (PIVOT is several)")
-            kind = statements[0].type
-            text, explains = sql, False
+            kind, selects = statements[0].type, sql
             if kind == duckdb.StatementType.EXPLAIN:
-                text, explains = _explained(sql), True
+                selects = _explained(sql)
             elif kind != duckdb.StatementType.SELECT:
                 raise NotAllowed(f"{kind.name} is not served: only SELECT is")
-            found = self._parser.execute("SELECT json_serialize_sql($1::VARCHAR)", [text]).fetchall()[0][0]
+            found = self._parser.execute("SELECT json_serialize_sql($1::VARCHAR)", [selects]).fetchall()[0][0]
         tree = json.loads(found)
         if tree.get("error"):
             raise NotAllowed(f"only SELECT is served: {tree.get('error_message', 'it cannot be read')}")
         called = [name for name in _calls(tree["statements"]) if name in SERVED]
-        return Checked(sql, bool(called), explains)
+        explains = kind == duckdb.StatementType.EXPLAIN
+        # what runs is the text that was looked at: ours and DuckDB's reading of comments may differ
+        return Checked(f"EXPLAIN {selects}" if explains else sql, bool(called), explains)
 
 
 def _explained(sql: str) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 from dpsql.service.allowed import FUNCTIONS, REFUSED, REFUSED_TABLE_FUNCTIONS, TABLE_FUNCTIONS
 from dpsql.service.allowlist import AllowList, NotAllowed
+from dpsql.service.respell import respelled
 from tests.service.conftest import CANARY
 from tests.service.hostile import TRIED
 
@@ -128,6 +129,44 @@ def test_every_pragma_setting_and_catalogue_view_is_refused():
 def test_corners_are_refused(sql):
     with pytest.raises((NotAllowed, duckdb.Error)):
         AllowList().check(sql)
+
+
+HIDING = [
+    "--\rEXPLAIN ANALYZE {} /*\nEXPLAIN SELECT 1 --*/\n+ 1",
+    "EXPLAIN /* /* */ SELECT 1 -- */ ANALYZE {}\n+ 1",
+    "/* /* */ a SELECT 1 -- */ EXPLAIN ANALYZE {}\n+ 1",
+    "EXPLAIN\u200bANALYZE {}",
+    "EXPLAIN\u00a0ANALYZE {}",
+    "EXPLAIN\ufeffANALYZE {}",
+    "EXPLAIN\x0bANALYZE {}",
+    "EXPLAIN\rANALYZE {}",
+    "EXPLAIN/**/ANALYZE {}",
+    "EXPLAIN $a$ SELECT 1 $a$ ANALYZE {}",
+    "EXPLAIN ($a$(SELECT 1$a$) ANALYZE {}",
+    "EXPLAIN -- \u2028ANALYZE {}\nSELECT 1",
+    'EXPLAIN "" ANALYZE {}',
+    "EXPLAIN e'\\' /*' ANALYZE {} --*/",
+    "EXPLAIN (VERBOSE) ANALYZE {}",
+    "EXPLAIN {}",
+    "\u200b{}",
+    "/* /* */ SELECT 1 -- */ {}",
+]
+
+
+@pytest.mark.parametrize("hiding", HIDING)
+@pytest.mark.parametrize(
+    "hidden", ["CREATE TABLE loot AS SELECT 7 AS a", "SELECT 1 // (SELECT 0 FROM range(nextval('s')))"]
+)
+def test_what_runs_is_what_was_looked_at(hiding, hidden):
+    """Comments and spaces that we and DuckDB read differently hide nothing: it is refused, or runs nothing."""
+    with duckdb.connect() as db:
+        db.execute("CREATE SEQUENCE s")
+        try:
+            db.execute(AllowList().check(respelled(hiding.format(hidden))).sql)
+        except (NotAllowed, duckdb.Error):
+            pass
+        assert db.execute("SELECT count(*) FROM duckdb_tables()").fetchall() == [(0,)]
+        assert db.execute("SELECT nextval('s')").fetchall() == [(1,)], "what is hidden did not run"
 
 
 @pytest.mark.medium
