@@ -12,7 +12,7 @@ import duckdb
 
 from dpsql.errors import DpsqlError
 
-from .allowed import FUNCTIONS, SCHEMAS, TABLE_FUNCTIONS
+from .allowed import EXPRESSIONS, FUNCTIONS, PARTS, SCHEMAS, TABLE_FUNCTIONS
 from .served import SERVED
 
 LONGEST: Final = 100_000
@@ -112,6 +112,7 @@ def _calls(tree: Any) -> Iterator[str]:
         if not isinstance(node, dict):
             continue
         kind = node.get("type")
+        _kind(node)
         if kind == "TABLE_FUNCTION":
             yield _table_function(node["function"])
             waiting.extend(_arguments(node["function"]))
@@ -126,6 +127,13 @@ def _calls(tree: Any) -> Iterator[str]:
         elif "function_name" in node and "class" not in node:
             raise NotAllowed(f"{node['function_name']} may not be called")
         waiting.extend(node.values())
+
+
+def _kind(node: dict[str, Any]) -> None:
+    """Refuse a part of a statement that is not in the list, such as a DELETE in a WITH."""
+    kind, known = (node["class"], EXPRESSIONS) if "class" in node else (node.get("type"), PARTS)
+    if isinstance(kind, str) and kind not in known:
+        raise NotAllowed(f"only SELECT is served: {kind.removesuffix('_NODE').replace('_', ' ')} may not be in it")
 
 
 def _arguments(function: dict[str, Any]) -> list[Any]:
