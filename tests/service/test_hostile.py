@@ -49,6 +49,7 @@ def test_every_function_was_looked_at():
     assert not TABLE_FUNCTIONS & REFUSED_TABLE_FUNCTIONS
 
 
+@pytest.mark.medium
 def test_every_other_function_is_refused():
     allowed = AllowList()
     for name in sorted(REFUSED):
@@ -64,6 +65,7 @@ def test_every_other_function_is_refused():
                 allowed.check(text)
 
 
+@pytest.mark.medium
 def test_every_pragma_setting_and_catalogue_view_is_refused():
     allowed = AllowList()
     with duckdb.connect() as db:
