@@ -11,7 +11,8 @@ import struct
 import sys
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from dpsql.errors import DpsqlError
@@ -29,10 +30,16 @@ from .pgwire.startup import CancelRequest, LoginFailed, authenticate, begin
 from .process import until_told
 
 _LOOK_SECONDS: Final = 0.05
+_MOST_PENDING: Final = 200
 _FAILED_SECONDS: Final = 0.5
+_GOODBYE_SECONDS: Final = 1.0
 _RIGHTS_SECONDS: Final = 1.0
 _CHANGED: Final = "terminating connection because what you may do or see was changed: connect again"
 _GOODBYE: Final = "terminating connection because the service stops"
+
+
+class Full(DpsqlError):
+    """As many clients are connected as there may be."""
 
 
 class Front:
@@ -46,6 +53,7 @@ class Front:
         self.tls.minimum_version = ssl.TLSVersion.TLSv1_2
         self.reload()
         self._clients: dict[tuple[int, int], Client] = {}
+        self._pending: dict[Client, None] = {}
         self._room = threading.BoundedSemaphore(options.connections)
         self._lock = threading.Lock()
         self._numbers = 0
@@ -60,21 +68,45 @@ class Front:
         return socket.create_server((self.options.host, self.options.port), family=family, backlog=128)
 
     def serve(self, listening: socket.socket) -> None:
-        """Accept clients until the process ends; those beyond the most are sent away at once."""
+        """Accept clients until the process ends.
+
+        Who has not logged in takes no place of those who have. When too many come at once, the one that has been at it
+        for longest is sent away, so that silent connections keep nobody out.
+        """
         threading.Thread(target=self._look, daemon=True).start()
         threading.Thread(target=self._look_at_rights, daemon=True).start()
         while True:
-            connection, address = listening.accept()
-            if not self._room.acquire(blocking=False):
-                connection.close()
+            try:
+                connection, address = listening.accept()
+            except OSError:  # no descriptor is free, or the client has gone already
+                time.sleep(_LOOK_SECONDS)
                 continue
-            threading.Thread(target=self._client, args=(connection, str(address[0])), daemon=True).start()
+            client = Client(self, connection, str(address[0]))
+            with self._lock:
+                self._pending[client] = None
+                longest = next(iter(self._pending)) if len(self._pending) > _MOST_PENDING else None
+            if longest is not None:
+                self.logged_in(longest)
+                longest.end()
+            threading.Thread(target=client.run, daemon=True).start()
 
-    def _client(self, connection: socket.socket, address: str) -> None:
+    def logged_in(self, client: Client) -> None:
+        """A client is at its login no longer."""
+        with self._lock:
+            self._pending.pop(client, None)
+
+    @contextmanager
+    def room(self) -> Iterator[None]:
+        """A place among those who have logged in.
+
+        Raises:
+            Full: there is none.
+        """
+        if not self._room.acquire(blocking=False):
+            raise Full(f"{self.options.connections} clients are connected already, the most that there may be")
         try:
-            Client(self, connection, address).run()
+            yield
         finally:
-            connection.close()
             self._room.release()
 
     def _look(self) -> None:
@@ -142,12 +174,12 @@ class Client:
 
     def run(self) -> None:
         """Log in and serve; whatever a client sends ends its own connection at most."""
-        deadline = threading.Timer(self._front.options.login_seconds, self._late)
+        deadline = threading.Timer(self._front.options.login_seconds, self.end)
         deadline.daemon = True
         deadline.start()
         try:
             self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._logged_in(deadline)
+            self._begin(deadline)
         except LoginFailed as failed:
             self._front.audit({"event": "login refused", "user": failed.user, "address": self._address})
             time.sleep(_FAILED_SECONDS)  # guesses cost time
@@ -155,16 +187,21 @@ class Client:
             self._tell("08P01", str(error))
         except KeeperLost as error:
             self._tell("57P03", str(error))
+        except Full as error:
+            self._tell("53300", str(error))
         except DpsqlError as error:  # revoked meanwhile, or no audit
             self._tell("58000", str(error))
         except (Closed, OSError):
             pass
         finally:
             deadline.cancel()
+            self._front.logged_in(self)
             with suppress(OSError):
                 self._channel.socket.close()
+            self._connection.close()
 
-    def _logged_in(self, deadline: threading.Timer) -> None:
+    def _begin(self, deadline: threading.Timer) -> None:
+        """From the first byte to the end of the login, and on."""
         front, channel = self._front, self._channel
         found = begin(channel, front.tls)
         if isinstance(found, CancelRequest):
@@ -173,15 +210,21 @@ class Client:
         user = found["user"]
         known = authenticate(channel, user, front.calls.credential)
         deadline.cancel()
-        front.audit({"event": "login", "user": user, "address": self._address})
-        channel.longest = LONGEST
-        self.analyst = Analyst(front.shared, Login(user, str(known["token"])), channel.notice)
-        options = front.options
+        front.logged_in(self)
+        with front.room():
+            front.audit({"event": "login", "user": user, "address": self._address})
+            channel.longest = LONGEST
+            self.analyst = Analyst(front.shared, Login(user, str(known["token"])), channel.notice)
+            self._serve(user, found.get("application_name", ""))
+
+    def _serve(self, user: str, application: str) -> None:
+        front, channel, options = self._front, self._channel, self._front.options
+        assert self.analyst is not None
         session = Session(channel, self.analyst, options.statement_seconds, options.most_rows)
         key = front.add(self)
         try:
             channel.send(b"R", struct.pack("!i", 0))
-            reported = {**STATUS, "session_authorization": user, "application_name": found.get("application_name", "")}
+            reported = {**STATUS, "session_authorization": user, "application_name": application}
             for name, value in reported.items():
                 channel.send(b"S", text(name) + text(value))
             channel.send(b"K", struct.pack("!iI", *key))
@@ -190,9 +233,10 @@ class Client:
             front.remove(key)
             session.close()
 
-    def _late(self) -> None:
-        with suppress(OSError):
-            self._channel.socket.shutdown(socket.SHUT_RDWR)
+    def end(self) -> None:
+        """End the connection, whatever its thread is at."""
+        with suppress(OSError):  # not the TLS socket's own, which would take the state from a thread that reads
+            socket.socket.shutdown(self._channel.socket, socket.SHUT_RDWR)
 
     def _tell(self, code: str, message: str) -> None:
         with suppress(Closed, OSError):
@@ -203,8 +247,10 @@ class Client:
         """End the session."""
         if self.analyst is not None:
             self.analyst.cancel()
-        self._tell("57P01", words)
-        self._late()
+        telling = threading.Thread(target=self._tell, args=("57P01", words), daemon=True)
+        telling.start()
+        telling.join(_GOODBYE_SECONDS)  # who reads nothing holds nobody up
+        self.end()
 
 
 def main() -> None:

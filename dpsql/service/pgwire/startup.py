@@ -65,8 +65,11 @@ def begin(channel: Channel, tls: ssl.SSLContext) -> CancelRequest | Mapping[str,
         code = reader.int32()
         if code == _TLS and not secure:
             channel.socket.sendall(b"S")
-            try:
-                channel.socket = tls.wrap_socket(channel.socket, server_side=True)
+            try:  # the channel has the new socket before the handshake, so that the deadline can end it
+                channel.socket = handshake = tls.wrap_socket(
+                    channel.socket, server_side=True, do_handshake_on_connect=False
+                )
+                handshake.do_handshake()
             except (OSError, ValueError):
                 raise Closed from None
             secure = True
