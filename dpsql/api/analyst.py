@@ -57,6 +57,7 @@ class Published:
         guarantee: in words: the loss, and for which neighbours.
         mechanism: how it was made.
         version: another text when the name stands for other rows.
+        audience: another text when others are shown it.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Published:
     guarantee: str
     mechanism: str
     version: str
+    audience: str
 
 
 class Analyst:
@@ -162,7 +164,9 @@ class Analyst:
     def _published(self, one: Shown, entry: Entry, catalog: str) -> Published:
         columns = self._columns(_rows_of(entry, catalog))
         version = hashlib.sha256(f"{entry.key}\0{one.comment}".encode()).hexdigest()
-        return Published(one.name, columns, entry.rows or 0, one.comment, entry.guarantee, entry.mechanism, version)
+        audience = hashlib.sha256("\0".join([one.audience, *sorted(one.people)]).encode()).hexdigest()
+        rows = entry.rows or 0
+        return Published(one.name, columns, rows, one.comment, entry.guarantee, entry.mechanism, version, audience)
 
     def read(self, name: str, shape: Shape | None = None) -> pa.RecordBatchReader:
         """The rows of a released table that the user is shown.

@@ -17,6 +17,11 @@ from .served import SERVED
 
 LONGEST: Final = 100_000
 _DEEPEST: Final = 500
+_MOST_NAMES: Final = 32
+"""In a row, such as a.b.c: DuckDB binds thousands of them for minutes, and cannot be interrupted in it."""
+_CONSTANTS: Final = frozenset({"CONSTANT", "PARAMETER", "CAST", "TYPE", "COMPARISON", "COLUMN_REF"})
+"""Expressions of arguments; a name before `:=` is a COMPARISON of a COLUMN_REF."""
+_PURE: Final = frozenset({"list_value", "-", "+", "*", "/", "||"})
 _SHOWN: Final = frozenset({"DESCRIBE", "SUMMARY"})
 _LISTS: Final = frozenset({"SHOW_UNQUALIFIED", "SHOW_SPECIAL"})
 _OURS: Final = frozenset({"pgx", "pgi"})
@@ -59,8 +64,9 @@ class AllowList:
             NotAllowed: with the reason.
             duckdb.ParserException: it is no SQL.
         """
-        if len(sql) > LONGEST or sql.count("(") > _DEEPEST:
-            raise NotAllowed(f"the statement is longer than {LONGEST} characters, or too deep")
+        check_length(sql)
+        if sql.count("(") > _DEEPEST:
+            raise NotAllowed(f"the statement has more than {_DEEPEST} parentheses")
         with self._lock:
             statements = self._parser.extract_statements(sql)
             if len(statements) != 1:
@@ -74,10 +80,23 @@ class AllowList:
         tree = json.loads(found)
         if tree.get("error"):
             raise NotAllowed(f"only SELECT is served: {tree.get('error_message', 'it cannot be read')}")
-        called = [name for name in _calls(tree["statements"]) if name in SERVED]
+        described: list[str] = []
+        called = [name for name in _calls(tree["statements"], described) if name in SERVED]
+        if called and described:
+            raise NotAllowed(f"DESCRIBE of {described[0]} stands alone: it tells the columns, and charges nothing")
         explains = kind == duckdb.StatementType.EXPLAIN
         # what runs is the text that was looked at: ours and DuckDB's reading of comments may differ
         return Checked(f"EXPLAIN {selects}" if explains else sql, bool(called), explains)
+
+
+def check_length(sql: str) -> None:
+    """Refuse a text that is too long to be read, before anything reads it.
+
+    Raises:
+        NotAllowed: with the longest.
+    """
+    if len(sql) > LONGEST:
+        raise NotAllowed(f"the statement has {len(sql)} characters: {LONGEST} is the most")
 
 
 def _explained(sql: str) -> str:
@@ -102,8 +121,13 @@ def _explained(sql: str) -> str:
     return "".join(text for _, text in rest)
 
 
-def _calls(tree: Any) -> Iterator[str]:
-    """Check every node; yields the names of table functions that are called."""
+def _calls(tree: Any, described: list[str]) -> Iterator[str]:
+    """Check every node; yields the names of table functions that are called.
+
+    Args:
+        tree: of DuckDB's parser.
+        described: gets the names of dp_* functions of which only the columns are asked for.
+    """
     waiting = [tree]
     while waiting:
         node = waiting.pop()
@@ -114,16 +138,24 @@ def _calls(tree: Any) -> Iterator[str]:
         kind = node.get("type")
         _kind(node)
         if kind == "TABLE_FUNCTION":
-            yield _table_function(node["function"])
+            name = _table_function(node["function"])
+            yield name
             waiting.extend(_arguments(node["function"]))
+            if name in SERVED:
+                _constant(name, _arguments(node["function"]))
             waiting.extend(value for name, value in node.items() if name != "function")
             continue
         if kind == "BASE_TABLE":
             _table(node)
         elif kind == "SHOW_REF":
             _shown(node)
+            if node.get("show_type") == "DESCRIBE":
+                described += [name for name in _calls(node.get("query"), described) if name in SERVED]
+                continue
         elif node.get("class") in ("FUNCTION", "WINDOW"):
             _function(node)
+        elif len(node.get("column_names") or ()) > _MOST_NAMES:
+            raise NotAllowed(f"{'.'.join(node['column_names'][:3])}.… has more than {_MOST_NAMES} names")
         elif "function_name" in node and "class" not in node:
             raise NotAllowed(f"{node['function_name']} may not be called")
         waiting.extend(node.values())
@@ -138,6 +170,22 @@ def _kind(node: dict[str, Any]) -> None:
 
 def _arguments(function: dict[str, Any]) -> list[Any]:
     return [value for name, value in function.items() if name not in ("function_name",)]
+
+
+def _constant(name: str, arguments: list[Any]) -> None:
+    """Refuse arguments of a dp_* function that are not written out: what is charged for is what the statement says."""
+    waiting = list(arguments)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, list):
+            waiting.extend(node)
+        if isinstance(node, dict):
+            waiting.extend(node.values())
+            kind = node.get("class")
+            if kind == "FUNCTION" and str(node.get("function_name", "")).lower() in _PURE:
+                continue
+            if kind is not None and kind not in _CONSTANTS:
+                raise NotAllowed(f"the arguments of {name} are constants or parameters: write the values out")
 
 
 def _table_function(function: dict[str, Any]) -> str:

@@ -1,13 +1,15 @@
 """The front's own DuckDB, in memory: released tables, what was fetched for statements, and Postgres' catalogue.
 
 Users who are shown the same tables share one. Users who are shown others have another, so that no statement and no
-catalogue can tell them of a table that is not for them.
+catalogue can tell them of a table that is not for them. A table that is shown to others from now on is another table:
+nobody who was shown the one before can read the new rows, not even until their session ends.
 """
 
 from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Final
@@ -24,7 +26,7 @@ from .calls import Calls, Login, Shown
 from .directory import Columns
 from .forwarded import Callers, Forwarded, WhoAmI
 from .options import Options
-from .parameters import inferred
+from .parameters import Nobody
 
 RESULTS: Final = "dpsql_results"
 _LOCKED: Final = (
@@ -44,6 +46,7 @@ _LOCKED: Final = (
 _FREE: Final = frozenset({"SET allow_unsigned_extensions = false", "SET temp_directory = ''"})
 """What a version of DuckDB may refuse, because the settings before it hold it already."""
 _STREAMS: Final = 32
+_KEPT_SECONDS: Final = 600.0
 
 
 class Analysis:
@@ -51,10 +54,13 @@ class Analysis:
 
     Attributes:
         callers: whose connection is whose.
+        sessions: how many use it.
+        left: when the last one of them ended, in seconds of a clock.
     """
 
     def __init__(self, calls: Calls, options: Options) -> None:
         self._calls, self.callers = calls, Callers()
+        self.sessions, self.left = 0, 0.0
         config: dict[str, Any] = {
             "allow_unsigned_extensions": "true",
             "threads": str(options.threads),
@@ -80,10 +86,15 @@ class Analysis:
                 if statement not in _FREE:
                     raise
 
-    def parameter_types(self, sql: str, count: int) -> list[int]:
-        """PostgreSQL's types of a statement's parameters, which is bound on a connection of nobody's."""
-        with self._lock:
-            return inferred(self._connections.first, sql, count)
+    def connection_of_nobody(self) -> Nobody | None:
+        """A connection on which statements are bound for the types of their parameters; None if all are in use."""
+        handle = self._connections.acquire()
+        return None if handle is None else Nobody(handle, self._connections)
+
+    def close(self) -> None:
+        """Nobody uses it any more."""
+        self._connections.close()
+        self._connection.close()
 
     def cursor(self) -> tuple[duckdb.DuckDBPyConnection, int]:
         """A new connection, and DuckDB's number of it."""
@@ -145,14 +156,32 @@ class Analyses:
     def __init__(self, calls: Calls, options: Options) -> None:
         self._calls, self._options = calls, options
         self._lock = threading.Lock()
-        self._known: dict[frozenset[str], Analysis] = {}
+        self._known: dict[frozenset[tuple[str, str]], Analysis] = {}
 
     def of(self, user: Login, shown: Shown) -> Analysis:
-        """The one of a user, with what they are shown."""
-        tables = frozenset(shown.tables)
+        """The one of a user, with what they are shown; `left` gives it back."""
         with self._lock:
-            found = self._known.get(tables)
+            self._forget()
+            found = self._known.get(shown.audiences)
             if found is None:
-                found = self._known[tables] = Analysis(self._calls, self._options)
-        found.refresh(user, shown)
+                found = self._known[shown.audiences] = Analysis(self._calls, self._options)
+            found.sessions += 1
+        try:
+            found.refresh(user, shown)
+        except BaseException:
+            self.left(found)
+            raise
         return found
+
+    def left(self, analysis: Analysis) -> None:
+        """A session of it has ended."""
+        with self._lock:
+            analysis.sessions -= 1
+            analysis.left = time.monotonic()
+
+    def _forget(self) -> None:
+        """Close those that nobody has come back to: their tables take memory."""
+        for tables, one in list(self._known.items()):
+            if not one.sessions and time.monotonic() - one.left > _KEPT_SECONDS:
+                del self._known[tables]
+                one.close()

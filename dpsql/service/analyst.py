@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import duckdb
 
@@ -29,6 +29,13 @@ Shape = Callable[[str, Columns], str]
 
 class TimedOut(DpsqlError):
     """The statement took longer than it may."""
+
+
+class Stoppable(Protocol):
+    """A connection to the front's DuckDB."""
+
+    def interrupt(self) -> None:
+        """End what it is doing."""
 
 
 @dataclass
@@ -65,6 +72,10 @@ class Slot:
     cursor: duckdb.DuckDBPyConnection
     number: int
 
+    def interrupt(self) -> None:
+        """End what it is doing."""
+        self.cursor.interrupt()
+
 
 @dataclass(frozen=True)
 class Shared:
@@ -98,7 +109,7 @@ class Analyst:
         self._bound: dict[Asked, Columns] = {}
         self._failure: DpsqlError | None = None
         self._lock = threading.Lock()
-        self._running: Slot | None = None
+        self._running: Stoppable | None = None
         self._ends = 0.0
         self._cancelled = threading.Event()
 
@@ -147,9 +158,12 @@ class Analyst:
 
     def parameter_types(self, checked: Checked, count: int) -> list[int]:
         """PostgreSQL's types of the parameters; 0 where they are not known before the values are."""
-        if checked.calls or checked.explains:
+        nobody = None if checked.calls or checked.explains else self._analysis.connection_of_nobody()
+        if nobody is None:
             return [0] * count
-        return self._analysis.parameter_types(checked.sql, count)
+        self._cancelled.clear()
+        with nobody, self.working(nobody):
+            return nobody.inferred(checked.sql, count)
 
     def run(self, checked: Checked, shape: Shape, parameters: Parameters | None = None) -> Execution:
         """Run a statement: what calls dp_* functions is charged for each of them, before its rows are asked for."""
@@ -211,10 +225,10 @@ class Analyst:
     # --- time and cancel --------------------------------------------------------------------------------------------
 
     @contextmanager
-    def working(self, slot: Slot) -> Iterator[None]:
-        """While the DuckDB connection works: `look` interrupts it when it should end."""
+    def working(self, connection: Stoppable) -> Iterator[None]:
+        """While a DuckDB connection works: `look` interrupts it when it should end."""
         with self._lock:
-            self._running, self._ends = slot, time.monotonic() + self.seconds
+            self._running, self._ends = connection, time.monotonic() + self.seconds
         try:
             yield
             if self._cancelled.is_set():
@@ -242,7 +256,7 @@ class Analyst:
         with self._lock:
             if self._running is not None and self._ends_now():
                 with suppress(duckdb.Error):
-                    self._running.cursor.interrupt()
+                    self._running.interrupt()
 
     def may_stay(self, shown: Shown | None) -> bool:
         """Whether the user may still do and see what they could when the session began; newer rows are fetched.
@@ -250,7 +264,7 @@ class Analyst:
         Args:
             shown: what the keeper says of the user now; None where there is no such user any more.
         """
-        if shown is None or (shown.role, set(shown.tables)) != (self.shown.role, set(self.shown.tables)):
+        if shown is None or (shown.role, shown.audiences) != (self.shown.role, self.shown.audiences):
             return False
         if shown != self.shown:
             self._analysis.refresh(self.login, shown)
@@ -287,3 +301,4 @@ class Analyst:
         for slot in self._all:
             self._analysis.callers.remove(slot.number)
             slot.cursor.close()
+        self._shared.analyses.left(self._analysis)

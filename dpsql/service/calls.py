@@ -70,11 +70,16 @@ class Shown:
 
     Attributes:
         role: of the user.
-        tables: the released tables by name, each with `columns`, `comment` and `version`.
+        tables: the released tables by name, each with `columns`, `comment`, `version` and `audience`.
     """
 
     role: str
     tables: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def audiences(self) -> frozenset[tuple[str, str]]:
+        """Who is shown the same tables, together with the same others, may share them."""
+        return frozenset((name, str(told["audience"])) for name, told in self.tables.items())
 
 
 class Calls:

@@ -53,12 +53,14 @@ class Published(Protocol):
         columns: its columns.
         comment: what it is.
         version: another text when its rows are others.
+        audience: another text when others are shown it.
     """
 
     name: str
     columns: Columns
     comment: str
     version: str
+    audience: str
 
     def read(self) -> Any:
         """Its rows as a `pyarrow.RecordBatchReader`, cast by `arrow.sent`."""

@@ -138,7 +138,8 @@ class Call:
         """The released tables that a user is shown, and their role."""
         role = self._role(request)
         found = self.keeper.directory.published(str(request["user"]))
-        tables = [{"name": p.name, "columns": p.columns, "comment": p.comment, "version": p.version} for p in found]
+        told = ("name", "columns", "comment", "version", "audience")
+        tables = [{key: getattr(published, key) for key in told} for published in found]
         wire.send_json(self.connection, {"role": role, "tables": tables})
 
     def answer_read(self, request: dict[str, Any]) -> None:

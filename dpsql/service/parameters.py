@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ctypes as C
-from typing import Any, Final
+from typing import Final, Self
 
 from dpsql.udfs.bridge import capi
+from dpsql.udfs.bridge.connections import Connections
 
 from . import pgtypes
 
@@ -32,14 +33,32 @@ _BY_ID: Final = {
 """Types of parameters as DuckDB infers them; of others the value says it."""
 
 
-def inferred(connection: Any, sql: str, count: int) -> list[int]:
-    """The types of parameters as DuckDB infers them; 0 where it does not, or where the statement cannot be bound."""
-    handle = C.c_void_p()
-    try:
-        if capi.prepare(connection, sql.encode(), C.byref(handle)) != capi.SUCCESS:
-            return [0] * count
-        kinds = [_BY_ID.get(int(capi.parameter_type(handle, place + 1)), "") for place in range(count)]
-        return [pgtypes.OF[kind].oid if kind else 0 for kind in kinds]
-    finally:
-        if handle:
-            capi.destroy_prepare(C.byref(handle))
+class Nobody:
+    """A connection of nobody's, so that no dp_* function can be bound on it. A context manager that gives it back."""
+
+    def __init__(self, handle: C.c_void_p, connections: Connections) -> None:
+        self._handle, self._connections = handle, connections
+
+    def __enter__(self) -> Self:
+        """It is acquired already."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Give it back."""
+        self._connections.release(self._handle)
+
+    def interrupt(self) -> None:
+        """End what it is doing."""
+        capi.interrupt(self._handle)
+
+    def inferred(self, sql: str, count: int) -> list[int]:
+        """PostgreSQL's types of parameters; 0 where DuckDB infers none, or where the statement cannot be bound."""
+        statement = C.c_void_p()
+        try:
+            if capi.prepare(self._handle, sql.encode(), C.byref(statement)) != capi.SUCCESS:
+                return [0] * count
+            kinds = [_BY_ID.get(int(capi.parameter_type(statement, place + 1)), "") for place in range(count)]
+            return [pgtypes.OF[kind].oid if kind else 0 for kind in kinds]
+        finally:
+            if statement:
+                capi.destroy_prepare(C.byref(statement))

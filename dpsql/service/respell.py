@@ -36,7 +36,8 @@ class _Words:
 
     def _ahead(self, count: int) -> list[str]:
         """The next tokens that are no spaces, in lower case."""
-        shown = [text.lower() for kind, text in self._found[self._place :][: 4 * count] if kind != "space"]
+        near = self._found[self._place : self._place + 4 * count]
+        shown = [text.lower() for kind, text in near if kind != "space"]
         return [*shown, *[""] * count][:count]
 
     def _skip(self, count: int) -> None:
@@ -54,7 +55,7 @@ class _Words:
                 return
         elif kind == "text" and text[:1] in "eE" and "\\" not in text:
             text = text[1:]
-        elif word in _NAMES and "".join(self.done).rstrip()[-3:].lower() == " as":
+        elif word in _NAMES and self._last() == "as":
             text = "VARCHAR"
         elif word in _RENAMED and self._ahead(2)[1] == "(":
             text = _RENAMED[word]
@@ -119,6 +120,10 @@ class _Words:
         """Whether what was cast is the name of a table, and not its number."""
         last = self.done[-1] if self.done else ""
         return last.startswith("'") and not last.strip("'").isdigit()
+
+    def _last(self) -> str:
+        """The token before this that is no space, in lower case."""
+        return next((text.lower() for text in reversed(self.done) if text.strip()), "")
 
     def _after_point(self) -> bool:
         return bool(self.done) and self.done[-1].endswith(".")

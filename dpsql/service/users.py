@@ -40,6 +40,7 @@ class _Published:
     columns: Columns
     comment: str
     version: str
+    audience: str
     reader: analyst.Analyst
 
     def read(self) -> Any:
@@ -80,7 +81,7 @@ class Users:
         found: list[Published] = []
         for one in reader.published():
             comment = "; ".join(text for text in (one.comment, one.guarantee, f"made by {one.mechanism}") if text)
-            found.append(_Published(one.name, list(one.columns), comment, one.version, reader))
+            found.append(_Published(one.name, list(one.columns), comment, one.version, one.audience, reader))
         return found
 
     def owner(self, line: bytes) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
+import struct
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ import pytest
 
 import dpsql
 from tests.service.conftest import SHOWN, need_psql
+from tests.service.test_wire import raw_session, read
 
 pytestmark = pytest.mark.medium
 QUERY = "SELECT sex, count(*) AS n FROM adult GROUP BY sex"
@@ -261,6 +263,28 @@ def test_explain_charges_nothing(served):
         ):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 connection.execute(f"{form} {asks}")
+        assert connection.execute("SELECT epsilon_spent FROM dp_budget()").fetchall() == before
+
+
+def test_describe_charges_nothing(served):
+    asks = f"SELECT * FROM dp_query('{QUERY}', epsilon => 0.3, release => 'described')"
+    with psycopg.connect(served.dsn(), autocommit=True) as connection:
+        before = connection.execute("SELECT epsilon_spent FROM dp_budget()").fetchall()
+        told = connection.execute(f"DESCRIBE {asks}").fetchall()
+        assert [row[0] for row in told] == ["sex", "n", "n_stderr", "n_low", "n_high"]
+        assert connection.execute(f"SELECT count(*) FROM (DESCRIBE {asks})").fetchall() == [(len(told),)]
+        assert connection.pgconn.prepare(b"asked", asks.encode()).status == psycopg.pq.ExecStatus.COMMAND_OK
+        found = connection.pgconn.describe_prepared(b"asked")
+        assert [found.fname(place) for place in range(found.nfields)] == [row[0].encode() for row in told]
+        with raw_session(served) as session:
+            parse = b"\0" + asks.encode() + b"\0" + struct.pack("!h", 0)
+            bind = b"\0\0" + struct.pack("!hhh", 0, 0, 0)
+            for kind, body in ((b"P", parse), (b"B", bind), (b"D", b"P\0"), (b"S", b"")):
+                session.sendall(kind + struct.pack("!i", len(body) + 4) + body)
+            answers = []
+            while answers[-1:] != [b"Z"]:
+                answers.append(read(session)[0])
+            assert answers == [b"1", b"2", b"T", b"Z"], "a portal that is described, and not run"
         assert connection.execute("SELECT epsilon_spent FROM dp_budget()").fetchall() == before
 
 

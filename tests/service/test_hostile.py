@@ -11,7 +11,8 @@ import psycopg
 import pytest
 
 from dpsql.service.allowed import FUNCTIONS, REFUSED, REFUSED_TABLE_FUNCTIONS, TABLE_FUNCTIONS
-from dpsql.service.allowlist import AllowList, NotAllowed
+from dpsql.service.allowlist import LONGEST, AllowList, NotAllowed
+from dpsql.service.pgwire.session import split
 from dpsql.service.respell import respelled
 from tests.service.conftest import CANARY
 from tests.service.hostile import TRIED
@@ -133,6 +134,16 @@ def test_every_pragma_setting_and_catalogue_view_is_refused():
         "WITH x AS (COPY shown TO 'a.csv') FROM x",
         "SELECT (WITH x AS (DELETE FROM shown RETURNING *) SELECT count(*) FROM x)",
         "EXPLAIN WITH x AS (DELETE FROM shown RETURNING *) FROM x",
+        "SELECT * FROM dp_query('SELECT 1', epsilon := 0.01 + random())",
+        "SELECT * FROM dp_query('SELECT 1', epsilon := CASE WHEN random() < 0.5 THEN 0.1 ELSE 0.2 END)",
+        "SELECT * FROM dp_query('SELECT ' || uuid(), epsilon := 0.1)",
+        "SELECT * FROM dp_query((SELECT 'SELECT 1'), epsilon := 0.1)",
+        "FROM dp_query('SELECT 1', epsilon := 0.1), (DESCRIBE FROM dp_query('SELECT 2', epsilon := 0.1))",
+        "DESCRIBE FROM duckdb_settings()",
+        "DESCRIBE SELECT getenv('HOME')",
+        "SELECT a" + ".b" * 10000,
+        "SELECT $1, a" + ".b" * 10000,
+        "SELECT 1 " + "/*" * 60000,
     ],
 )
 def test_corners_are_refused(sql):
@@ -155,6 +166,16 @@ SERVED = [
     "FROM shown TABLESAMPLE 10%",
     "SELECT $1 + 1, list_transform([1], lambda x: x + 1), [x FOR x IN [1, 2] IF x > 1], i AT TIME ZONE 'UTC' FROM shown",
 ]
+
+
+@pytest.mark.medium
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("part", ["/*", "$a$", "'", '"', "e'", "regtype ", "::", "--", "cast(", "operator(", "$", "a."])
+def test_reading_takes_time_in_proportion_to_the_length(part):
+    """Five times the longest that is read takes a second; with the square of the length it would take many minutes."""
+    text = f"SELECT {part * (5 * LONGEST // len(part))}"
+    assert respelled(text)
+    assert len(list(split(text))) == 1
 
 
 def test_sql_for_analysis_is_served():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -154,6 +155,24 @@ def test_each_user_sees_their_tables_and_no_others(owner, connect):
         while finn.execute("SELECT count(*) FROM for_all").fetchall() != [(200,)]:
             assert time.monotonic() < until
             time.sleep(0.1)
+
+
+def test_who_is_shown_it_no_longer_reads_no_new_row(owner, connect):
+    """Not even before their session ends, when somebody who is shown the new rows comes meanwhile."""
+    tokens = {name: owner("user", "add", name, "--role", role).strip() for name, role in
+              (("gina", "analyst"), ("hans", "reader"))}  # fmt: skip
+    for _ in range(3):
+        owner("publish", "first", "narrowed", "--audience", "everyone")
+        with connect("hans", tokens["hans"]) as hans:
+            counted = "SELECT count(*) FROM narrowed"
+            assert hans.execute(counted).fetchall() == [(300,)]
+            owner("publish", "second", "narrowed", "--audience", "analysts")
+            with connect("gina", tokens["gina"]) as gina:
+                assert gina.execute(counted).fetchall() == [(200,)]
+                with contextlib.suppress(psycopg.Error):  # sent away already
+                    assert hans.execute(counted).fetchall() == [(300,)]
+            assert ends(hans)
+    owner("unpublish", "narrowed")
 
 
 def test_one_cannot_log_in_as_another(owner, connect):

@@ -15,6 +15,7 @@ class Typed:
     name: str = "shown"
     comment: str = "Every type: it's made, not measured"
     version: str = "1"
+    audience: str = "all"
 
     def read(self):
         cursor = self.database.connection.cursor()

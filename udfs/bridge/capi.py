@@ -50,6 +50,7 @@ load_callback: Callable[[Callable[[int], int]], Any] = LOAD_CALLBACK
 # connections
 connect = _function("connect", C.c_int, Handle, HandlePointer)
 disconnect = _function("disconnect", None, HandlePointer)
+interrupt = _function("interrupt", None, Handle)
 
 # statements and results
 query = _function("query", C.c_int, Handle, C.c_char_p, C.POINTER(Result))

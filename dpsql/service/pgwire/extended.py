@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from dpsql.service import pgtypes
+from dpsql.service.allowlist import Checked, check_length
 from dpsql.service.analyst import Execution
 from dpsql.service.directory import Columns
 from dpsql.service.respell import respelled
@@ -115,7 +116,9 @@ class Extended:
     # --- messages ---------------------------------------------------------------------------------------------------
 
     def _parse(self, reader: Reader) -> None:
-        name, sql, declared = reader.text(), trimmed(reader.text()), reader.int32s()
+        name, whole, declared = reader.text(), reader.text(), reader.int32s()
+        check_length(whole)
+        sql = trimmed(whole)
         if name and name in self._prepared:
             raise Failed("42P05", f'prepared statement "{name}" already exists')
         if len(self._prepared) >= _MOST:
@@ -164,8 +167,7 @@ class Extended:
             if portal.prepared.command:
                 self._describe_command(portal.prepared)
             else:
-                self._start(portal)
-                channel.send(b"T", portal.formats.description(portal.columns))
+                channel.send(b"T", portal.formats.description(self._columns(portal)))
             return
         prepared = self._prepared.get(name)
         if prepared is None:
@@ -228,13 +230,24 @@ class Extended:
             session.analyst.seconds = session.settings.seconds
             copy.run(session)
 
+    def _columns(self, portal: Portal) -> Columns:
+        """Of a portal: it runs, unless that is charged for, which only Execute may be."""
+        if portal.execution is None:
+            checked = self._checked(portal)
+            if checked.calls:
+                return self._session.analyst.columns(checked, portal.parameters)
+            self._start(portal)
+        return portal.columns
+
+    def _checked(self, portal: Portal) -> Checked:
+        self._session.allowed(portal.prepared.sql)
+        self._session.analyst.seconds = self._session.settings.seconds
+        return self._session.analyst.check(portal.prepared.sql)
+
     def _start(self, portal: Portal) -> None:
         """Run it, once."""
         if portal.execution is None:
-            self._session.allowed(portal.prepared.sql)
-            analyst = self._session.analyst
-            analyst.seconds = self._session.settings.seconds
-            checked = analyst.check(portal.prepared.sql)
+            checked, analyst = self._checked(portal), self._session.analyst
             portal.execution = analyst.run(checked, portal.formats.shape, portal.parameters)
             portal.columns = portal.execution.columns
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import duckdb
 
 from dpsql.errors import DpsqlError
+from dpsql.service.allowlist import check_length
 from dpsql.service.analyst import Analyst
 from dpsql.service.respell import respelled
 from dpsql.service.sqlstate import message, sqlstate
@@ -84,7 +85,10 @@ class Session:
 
     def _query(self, payload: bytes) -> None:
         try:
-            sql = payload.rstrip(b"\0").decode()
+            sql = payload.removesuffix(b"\0").decode()
+            check_length(sql)
+            if "\0" in sql:
+                raise BadMessage("a statement ends at its first zero byte")
             statements = list(split(sql))
             if not statements:
                 self.channel.send(b"I")
