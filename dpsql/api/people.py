@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, TypeVar
 from dpsql.api.analyst import Analyst
 from dpsql.api.owner import Owner
 from dpsql.books import ledger, limits, people, shown, verification
-from dpsql.books.credentials import ITERATIONS, Credential
+from dpsql.books.credentials import ITERATIONS, Credential, credential_of_nobody
 from dpsql.books.limits import Limit, set_limit
+from dpsql.books.origin import identity
 from dpsql.books.shown import Shown
 from dpsql.books.store import Books
 from dpsql.engines.duckdb.names import current_schema
@@ -74,6 +75,19 @@ class People(Owner):
         """
         found = self.users.find(name)
         return None if found is None else found.credential
+
+    def credential_of_nobody(self, name: str) -> Credential:
+        """What a token is tested with where there is no such user, so that nobody can tell; no token fits.
+
+        >>> import dpsql
+        >>> with dpsql.connect() as db:
+        ...     _ = db.sql("CREATE TABLE t (sick BOOLEAN NOT NULL)")
+        ...     _ = db.protect("t", epsilon=3.0, delta=1e-9)
+        ...     db.credential_of_nobody("bob").salt == db.credential_of_nobody("bob").salt
+        True
+        """
+        with self.users.books() as books:
+            return credential_of_nobody(name, identity(books) or "")
 
     def user_role(self, name: str) -> str | None:
         """The role of an active user, `reader` or `analyst`; None if there is none of that name.
@@ -154,7 +168,8 @@ class Users:
         return "Users"
 
     @contextmanager
-    def _books(self) -> Iterator[Books]:
+    def books(self) -> Iterator[Books]:
+        """The books that the users are in."""
         instance = self._database.instance
         with instance.cursor() as cursor:
             yield Books(cursor, current_schema(cursor, instance.home)[0])
@@ -167,7 +182,7 @@ class Users:
             BooksError: there are no books, they do not fit together, or the database is read-only.
         """
         self._database.instance.check_owner(name)
-        with self._books() as books:
+        with self.books() as books:
             books.check_writable()
             if not ledger.events(books):
                 raise BooksError(f"database {books.catalog!r} has no books yet: protect a table first, with dp_protect")
@@ -252,7 +267,7 @@ class Users:
 
     def find(self, name: str) -> people.Person | None:
         """The active user of that name, None if there is none."""
-        with self._books() as books:
+        with self.books() as books:
             found = people.find_person(books, name)
         return found if found is not None and found.is_active else None
 
@@ -267,7 +282,7 @@ class Users:
         import pandas as pd
 
         rows = []
-        with self._books() as books:
+        with self.books() as books:
             known = limits.list_limits(books)
             for person in people.list_people(books):
                 own: Sequence[Limit | None] = [limit for limit in known if limit.person == person.name] or [None]
@@ -276,7 +291,7 @@ class Users:
 
     def _source(self, table: str) -> str:
         """The key of a protected table of this database."""
-        with self._books() as books:
+        with self.books() as books:
             source = find_source(books.cursor, table, self._database.instance.home)
             if source.catalog != books.catalog:
                 raise InvalidArgument(f"table {table!r} is in another database: users ask about those of this one")

@@ -59,6 +59,17 @@ def new_token() -> tuple[str, Credential]:
     return token, Credential(salt, ITERATIONS, *_keys(token, salt, ITERATIONS))
 
 
+def credential_of_nobody(name: str, secret: str) -> Credential:
+    """What the token of a user who is not there is tested with, so that nobody can tell: no token fits.
+
+    Args:
+        name: of the user; the same name has the same salt again, as one that is there has.
+        secret: of the database.
+    """
+    salt = hmac.digest(secret.encode(), name.encode(errors="replace"), "sha256")[:_SALT_BYTES]
+    return Credential(salt, ITERATIONS, secrets.token_bytes(32), secrets.token_bytes(32))
+
+
 def _keys(token: str, salt: bytes, iterations: int) -> tuple[bytes, bytes]:
     """The stored key and the server key of a token."""
     salted = hashlib.pbkdf2_hmac("sha256", token.encode(), salt, iterations)

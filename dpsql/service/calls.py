@@ -97,10 +97,18 @@ class Calls:
         found: list[dict[str, Any]] = self._answer({"call": "hello"})["functions"]
         return found
 
-    def credential(self, user: str) -> dict[str, Any] | None:
-        """A user's verifier, and what tells their token from a later one (`Login.token`)."""
-        found: dict[str, Any] | None = self._answer({"call": "credential", "user": user})
-        return found
+    @contextmanager
+    def login(self, user: str, first: str) -> Iterator[Exchange]:
+        """A login by SCRAM, whose server is the keeper.
+
+        Args:
+            user: who says to be that.
+            first: the client's first message.
+        """
+        began = time.monotonic()
+        late = lambda: time.monotonic() - began > _ANSWER_SECONDS  # noqa: E731
+        with self._call({"call": "login", "user": user, "first": first}, late) as answer:
+            yield Exchange(answer.json(), answer)
 
     def shown(self, user: Login) -> Shown:
         """A user's role, and the released tables that they are shown.
@@ -170,6 +178,27 @@ class Calls:
             connection.close()
 
 
+@dataclass(frozen=True)
+class Exchange:
+    """A login that is under way.
+
+    Attributes:
+        first: the keeper's answer to the client's first message; None for a message that is none.
+    """
+
+    first: str
+    answer: _Answer
+
+    def final(self, message: str) -> tuple[str, str]:
+        """The keeper's answer to the client's last message, and `Login.token`.
+
+        Raises:
+            Refused: the password is wrong.
+        """
+        found = self.answer.reply(message)
+        return str(found["proof"]), str(found["token"])
+
+
 class _Answer(io.RawIOBase):
     """The frames of an answer; as a file, the Arrow stream in them."""
 
@@ -178,6 +207,11 @@ class _Answer(io.RawIOBase):
         self._connection, self._cancelled, self._tell = connection, cancelled, tell
         self._left = b""
         self._ended = False
+
+    def reply(self, value: str) -> Any:
+        """Send a text, and read the answer to it."""
+        wire.send_json(self._connection, value)
+        return self.json()
 
     def json(self) -> Any:
         """The next frame, which is JSON."""

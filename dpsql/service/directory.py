@@ -72,6 +72,9 @@ class Directory(Protocol):
     def credential(self, user: str) -> Credential | None:
         """What a password is checked with; None if there is no such user."""
 
+    def nobody(self, user: str) -> Credential:
+        """What the password of a user who is not there is checked with; its salt is the same each time."""
+
     def role(self, user: str) -> str | None:
         """`reader` (released tables, and what is free), `analyst` (releases, too), or None for none."""
 

@@ -208,13 +208,13 @@ class Client:
             front.cancel(found)
             return
         user = found["user"]
-        known = authenticate(channel, user, front.calls.credential)
+        token = authenticate(channel, user, front.calls.login)
         deadline.cancel()
         front.logged_in(self)
         with front.room():
             front.audit({"event": "login", "user": user, "address": self._address})
             channel.longest = LONGEST
-            self.analyst = Analyst(front.shared, Login(user, str(known["token"])), channel.notice)
+            self.analyst = Analyst(front.shared, Login(user, token), channel.notice)
             self._serve(user, found.get("application_name", ""))
 
     def _serve(self, user: str, application: str) -> None:

@@ -27,14 +27,21 @@ from . import wire
 from .audit import Audit, NotAudited
 from .directory import Bound, Credential, Directory
 from .options import Options
+from .scram import Server, WrongProof
 from .served import CHARGING, ROLES, SERVED, checked_arguments, told_functions
 from .turns import Turns
 
 _OWNER_SECONDS = 60.0
+_REQUEST_SECONDS = 30.0
+"""In which the front sends a request, and its client the proof of a password."""
 
 
 class Forbidden(DpsqlError):
     """The user's role does not allow it."""
+
+
+class WrongPassword(DpsqlError):
+    """A login failed."""
 
 
 class Late(DpsqlError):
@@ -90,14 +97,17 @@ class Call:
     def serve(self) -> None:
         """Answer it; errors go to the front as texts of dpsql, or as their class alone."""
         try:
-            kind, payload = wire.receive(self.connection)
+            self.connection.settimeout(_REQUEST_SECONDS)
+            kind, payload = wire.receive(self.connection, wire.REQUEST)
             request = json.loads(payload)
+            if request.get("call") != "login":
+                self.connection.settimeout(None)
             handler = getattr(self, f"answer_{request.get('call')}", None)
             if kind != b"J" or handler is None:
                 raise InvalidArgument("the front asked for what the keeper does not know")
             handler(request)
             wire.send(self.connection, b"Z")
-        except wire.Lost:
+        except (wire.Lost, TimeoutError):
             pass
         except BaseException as error:
             self._refuse(error)
@@ -123,16 +133,23 @@ class Call:
         """Which functions there are."""
         wire.send_json(self.connection, {"functions": told_functions(), "process": os.getpid()})
 
-    def answer_credential(self, request: dict[str, Any]) -> None:
-        """A user's verifier."""
-        user = str(request["user"])
-        found, role = self.keeper.directory.credential(user), self.keeper.directory.role(user)
-        if found is None or role not in ROLES:
-            wire.send_json(self.connection, None)
-            return
-        keys = {name: getattr(found, name).hex() for name in ("salt", "stored_key", "server_key")}
-        token = _of_token(found)
-        wire.send_json(self.connection, {**keys, "iterations": found.iterations, "token": token})
+    def answer_login(self, request: dict[str, Any]) -> None:
+        """Check a password's proof, which is here and not in the front, so that a front cannot act for whom it likes.
+
+        Raises:
+            WrongPassword: in the same words and steps for a user who is not there.
+        """
+        user, directory = str(request["user"]), self.keeper.directory
+        found, role = directory.credential(user), directory.role(user)
+        server = Server(found or directory.nobody(user))
+        try:
+            wire.send_json(self.connection, server.first(str(request["first"])))
+            proof = server.final(str(json.loads(wire.receive(self.connection, wire.REQUEST)[1])))
+        except WrongProof:
+            proof = ""
+        if not proof or found is None or role not in ROLES:
+            raise WrongPassword("the password is wrong, or there is no such user")
+        wire.send_json(self.connection, {"proof": proof, "token": _of_token(found)})
 
     def answer_published(self, request: dict[str, Any]) -> None:
         """The released tables that a user is shown, and their role."""

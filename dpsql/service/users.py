@@ -14,6 +14,7 @@ from .directory import Bound, Columns, Credential, Published
 
 if TYPE_CHECKING:
     from dpsql.api.database import Database
+    from dpsql.books import credentials
 
 
 @dataclass
@@ -63,9 +64,11 @@ class Users:
     def credential(self, user: str) -> Credential | None:
         """See `Directory.credential`."""
         found = self._database.credential(user)
-        if found is None:
-            return None
-        return Credential(found.salt, found.iterations, found.stored_key, found.server_key)
+        return None if found is None else _credential(found)
+
+    def nobody(self, user: str) -> Credential:
+        """See `Directory.nobody`."""
+        return _credential(self._database.credential_of_nobody(user))
 
     def role(self, user: str) -> str | None:
         """See `Directory.role`."""
@@ -91,6 +94,10 @@ class Users:
     def close(self) -> None:
         """See `Directory.close`."""
         self._database.close()
+
+
+def _credential(found: credentials.Credential) -> Credential:
+    return Credential(found.salt, found.iterations, found.stored_key, found.server_key)
 
 
 def open_users(path: str) -> Users:

@@ -16,6 +16,8 @@ from dpsql.errors import DpsqlError
 _HEAD: Final = struct.Struct("!cI")
 _LONGEST: Final = 1 << 26
 PIECE: Final = 1 << 20
+REQUEST: Final = 1 << 21
+"""Bytes of what the front may ask: a statement and the arguments of a call."""
 
 
 class Lost(DpsqlError):
@@ -35,10 +37,10 @@ def send_json(connection: socket.socket, value: Any, kind: bytes = b"J") -> None
     send(connection, kind, json.dumps(value, ensure_ascii=False).encode())
 
 
-def receive(connection: socket.socket) -> tuple[bytes, bytes]:
+def receive(connection: socket.socket, longest: int = _LONGEST) -> tuple[bytes, bytes]:
     """The next frame: its kind and its bytes."""
     kind, length = _HEAD.unpack(_exactly(connection, _HEAD.size))
-    if length > _LONGEST:
+    if length > longest:
         raise Lost("a frame between the service's processes is too long")
     return kind, _exactly(connection, length)
 

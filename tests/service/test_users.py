@@ -160,18 +160,18 @@ def test_each_user_sees_their_tables_and_no_others(owner, connect):
 def test_who_is_shown_it_no_longer_reads_no_new_row(owner, connect):
     """Not even before their session ends, when somebody who is shown the new rows comes meanwhile."""
     tokens = {name: owner("user", "add", name, "--role", role).strip() for name, role in
-              (("gina", "analyst"), ("hans", "reader"))}  # fmt: skip
+              (("olga", "analyst"), ("otto", "reader"))}  # fmt: skip
     for _ in range(3):
         owner("publish", "first", "narrowed", "--audience", "everyone")
-        with connect("hans", tokens["hans"]) as hans:
+        with connect("otto", tokens["otto"]) as otto:
             counted = "SELECT count(*) FROM narrowed"
-            assert hans.execute(counted).fetchall() == [(300,)]
+            assert otto.execute(counted).fetchall() == [(300,)]
             owner("publish", "second", "narrowed", "--audience", "analysts")
-            with connect("gina", tokens["gina"]) as gina:
-                assert gina.execute(counted).fetchall() == [(200,)]
+            with connect("olga", tokens["olga"]) as olga:
+                assert olga.execute(counted).fetchall() == [(200,)]
                 with contextlib.suppress(psycopg.Error):  # sent away already
-                    assert hans.execute(counted).fetchall() == [(300,)]
-            assert ends(hans)
+                    assert otto.execute(counted).fetchall() == [(300,)]
+            assert ends(otto)
     owner("unpublish", "narrowed")
 
 

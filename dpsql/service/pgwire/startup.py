@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import hmac
-import secrets
 import ssl
 import struct
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from dpsql.service.directory import Credential
+from dpsql.service.calls import Exchange, Refused
 
 from .messages import BadMessage, Channel, Closed, Reader, text
-from .scram import Server, WrongProof
 
 _TLS, _GSS, _CANCEL, _VERSION_3 = 80877103, 80877104, 80877102, 196608
-_UNKNOWN_KEY: Final = secrets.token_bytes(32)
-"""Of this process: an unknown user is asked with a salt that is always the same, as a known one is."""
-_ITERATIONS: Final = 4096
 WRONG: Final = "password authentication failed for user"
 
 
@@ -28,21 +23,6 @@ class CancelRequest:
 
     process: int
     key: int
-
-
-@dataclass(frozen=True)
-class Login:
-    """Who has logged in.
-
-    Attributes:
-        user: their name.
-        role: of theirs.
-        parameters: of the startup message.
-    """
-
-    user: str
-    role: str
-    parameters: Mapping[str, str]
 
 
 class LoginFailed(Closed):
@@ -104,38 +84,33 @@ def _away(channel: Channel, code: str, message: str, hint: str) -> None:
     raise Closed
 
 
-def authenticate(
-    channel: Channel, user: str, credential_of: Callable[[str], Mapping[str, Any] | None]
-) -> Mapping[str, Any]:
-    """Check the password by SCRAM-SHA-256; returns what the keeper knows of the user.
+def authenticate(channel: Channel, user: str, login: Callable[[str, str], AbstractContextManager[Exchange]]) -> str:
+    """Check the password by SCRAM-SHA-256, which the keeper does; returns what proves to it that the user logged in.
+
+    Args:
+        channel: the client's.
+        user: who they say to be.
+        login: see `Calls.login`.
 
     Raises:
         LoginFailed: it is wrong.
     """
-    known = credential_of(user)
-    if known is None:
-        salt = hmac.digest(_UNKNOWN_KEY, user.encode(), "sha256")[:16]
-        verifier = Credential(salt, _ITERATIONS, secrets.token_bytes(32), secrets.token_bytes(32))
-    else:
-        salt, stored, key = (bytes.fromhex(known[name]) for name in ("salt", "stored_key", "server_key"))
-        verifier = Credential(salt, int(known["iterations"]), stored, key)
-    server = Server(verifier)
     channel.send(b"R", struct.pack("!i", 10) + text("SCRAM-SHA-256") + b"\0")
     channel.flush()
+    reader = Reader(_answer(channel))
+    if reader.text() != "SCRAM-SHA-256":
+        raise BadMessage("the client chose another way to log in than SCRAM-SHA-256")
     try:
-        reader = Reader(_answer(channel))
-        if reader.text() != "SCRAM-SHA-256":
-            raise BadMessage("the client chose another way to log in than SCRAM-SHA-256")
-        channel.send(b"R", struct.pack("!i", 11) + server.first(reader.take(reader.int32()).decode()).encode())
-        channel.flush()
-        channel.send(b"R", struct.pack("!i", 12) + server.final(_answer(channel).decode()).encode())
-    except (WrongProof, UnicodeDecodeError):
+        with login(user, reader.take(reader.int32()).decode()) as exchange:
+            channel.send(b"R", struct.pack("!i", 11) + exchange.first.encode())
+            channel.flush()
+            proof, token = exchange.final(_answer(channel).decode())
+    except (Refused, UnicodeDecodeError):
         channel.error("28P01", f'{WRONG} "{user}"', severity="FATAL")
         channel.flush()
         raise LoginFailed(user) from None
-    if known is None:
-        raise LoginFailed(user)
-    return known
+    channel.send(b"R", struct.pack("!i", 12) + proof.encode())
+    return token
 
 
 def _answer(channel: Channel) -> bytes:
