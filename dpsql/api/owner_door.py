@@ -11,6 +11,7 @@ keeper listens for its owner at a Unix socket, which only the keeper's own user 
 from __future__ import annotations
 
 import json
+import os
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -79,7 +80,24 @@ def answer(db: Database, line: bytes) -> bytes:
         told = {"error": type(error).__name__, "message": str(error)}
     except (ValueError, KeyError, TypeError):
         told = {"error": "InvalidArgument", "message": "the request is none"}
+    except Exception as error:  # whatever it is, the keeper goes on listening to its owner
+        told = {"error": "DpsqlError", "message": f"internal error ({type(error).__name__})"}
     return json.dumps(told, default=str).encode() + b"\n"
+
+
+def announce(database: str, listening: Path) -> Path:
+    """Say where the keeper of a database listens for its owner; returns the file that says it.
+
+    Args:
+        database: path of the file.
+        listening: the Unix socket.
+    """
+    told = Path(f"{database}{SUFFIX}")
+    told.unlink(missing_ok=True)
+    descriptor = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(f"{listening}\n")
+    return told
 
 
 def ask(database: str, opened: Callable[[str], Database], method: str, arguments: Mapping[str, Any]) -> Any:
@@ -123,12 +141,24 @@ def read_line(connection: socket.socket) -> bytes:
 
 
 def _service(database: str) -> socket.socket | None:
-    """A connection to the service that has a database open; None where none runs."""
+    """A connection to the service that has a database open; None where none runs.
+
+    Raises:
+        DpsqlError: another user of the system could be listening there: after a crash anybody could make the folder
+            that is no longer there.
+    """
+    pointer = Path(f"{database}{SUFFIX}")
     try:
-        path = Path(f"{database}{SUFFIX}").read_text(encoding="utf-8").strip()
+        path = pointer.read_text(encoding="utf-8").strip()
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        folder, mine = Path(path).parent.stat(), {os.geteuid(), Path(database).stat().st_uid}
     except (OSError, AttributeError):  # no Unix sockets on Windows
         return None
+    if folder.st_uid not in mine or folder.st_mode & 0o022:
+        connection.close()
+        raise DpsqlError(
+            f"{pointer} names a socket in a folder that is another user's: if no service runs, remove that file"
+        )
     try:
         connection.settimeout(_SECONDS)
         connection.connect(path)

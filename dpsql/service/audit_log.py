@@ -4,8 +4,9 @@
 
 Keeper and front write a chain each, into files of their own in one folder, because two processes cannot append to one
 chain without waiting for each other. A full file is put aside and the chain goes on in a new one. Whoever changes,
-removes or inserts a line breaks the chain from there on. Whoever cuts off its end leaves a shorter chain that fits:
-copy the log to another machine as it grows to notice that.
+removes or inserts a line breaks the chain from there on. The chain has no key: whoever can write the files can make the
+rest of it anew, or cut off its end. To notice that, note the newest hash elsewhere (`heads`), or copy the log as it
+grows.
 
 No line has a private value: events are made of what users sent and of what the ledger says.
 """
@@ -199,20 +200,43 @@ def verify(database: str | Path) -> tuple[int, list[str]]:
                 wrong.append(f"{where}: does not follow line number {number}: lines were removed, inserted or changed")
             if line.get("hash") != _digest({name: value for name, value in line.items() if name != "hash"}):
                 wrong.append(f"{where}: was changed")
-            number, previous = int(line.get("number") or 0), str(line.get("hash"))
+            told = line.get("number")
+            number, previous = told if isinstance(told, int) else 0, str(line.get("hash"))
+        if not _files(_there(database), process):
+            wrong.append(f"{process}.jsonl is not there: it was removed")
     return lines, wrong
 
 
+def heads(database: str | Path) -> dict[str, tuple[int, str]]:
+    """Number and hash of the newest line of each process' chain.
+
+    Whoever can write the files can remove a line and make the rest of the chain anew. Then the newest hash is another:
+    note it elsewhere, and compare.
+
+    Raises:
+        InvalidArgument: there is no audit log.
+    """
+    found = {}
+    for process in PROCESSES:
+        newest = (0, _FIRST)
+        for _, _, line in _lines(_there(database), process):
+            if line is not None and isinstance(line.get("number"), int):
+                newest = line["number"], str(line.get("hash"))
+        found[process] = newest
+    return found
+
+
 def _lines(folder: Path, process: str) -> Iterator[tuple[Path, int, dict[str, Any] | None]]:
-    """Each line with its file and place, None where it is not a JSON object."""
+    """Each line with its file and place, None where it is not written as it would be."""
     for path in _files(folder, process):
         with path.open("rb") as file:
             for place, text in enumerate(file, 1):
                 try:
                     line = json.loads(text)
-                except ValueError:
+                except (ValueError, RecursionError):
                     line = None
-                yield path, place, line if isinstance(line, dict) else None
+                whole = isinstance(line, dict) and text == (_canonical(line) + "\n").encode()
+                yield path, place, line if whole else None
 
 
 def _files(folder: Path, process: str) -> list[Path]:
@@ -238,7 +262,11 @@ def _asked(process: str | None) -> tuple[str, ...]:
 def _short(value: object) -> object:
     """A value that fits into a line: long texts are cut, and say so."""
     if isinstance(value, str):
-        return value if len(value) <= _TEXT else f"{value[:_TEXT]}… ({len(value)} characters)"
+        if len(value) <= _TEXT:
+            return value
+        digest = hashlib.sha256(value.encode(errors="replace")).hexdigest()
+        kept = f"{value[: _TEXT // 2]} … {value[-_TEXT // 4 :]}"
+        return f"{kept} (of {len(value)} characters with SHA-256 {digest})"
     if isinstance(value, dict):
         return {str(name): _short(one) for name, one in list(value.items())[:50]}
     if isinstance(value, (list, tuple)):

@@ -72,7 +72,11 @@ def _audit(options: argparse.Namespace) -> None:
     lines, wrong = audit_log.verify(options.database)
     if wrong:
         raise DpsqlError("\n".join([f"the audit log of {options.database} is not whole", *wrong]))
-    sys.stdout.write(f"{options.database}: {lines} lines of the audit log, all as they were written\n")
+    sys.stdout.write(
+        f"{options.database}: {lines} lines of the audit log, each as it was written after the one before\n"
+    )
+    for process, (number, digest) in audit_log.heads(options.database).items():
+        sys.stdout.write(f"the newest of the {process}: line {number}, hash {digest}\n")
 
 
 def _serve(options: argparse.Namespace) -> None:

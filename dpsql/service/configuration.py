@@ -23,6 +23,8 @@ KINDS: Final[Mapping[str, type]] = {
     "statement_seconds": float,
     "call_seconds": float,
     "queue": int,
+    "user_connections": int,
+    "user_queue": int,
     "login_seconds": float,
     "most_rows": int,
     "memory": str,

@@ -11,6 +11,7 @@ import struct
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
@@ -22,7 +23,7 @@ from .analysis import Analyses
 from .analyst import Analyst, Shared
 from .audit import Audit
 from .calls import Calls, KeeperLost, Login, Refused, Shown
-from .options import Options
+from .options import Options, bytes_of
 from .pgwire.commands import STATUS
 from .pgwire.messages import LONGEST, BadMessage, Channel, Closed, text
 from .pgwire.session import Session
@@ -31,6 +32,13 @@ from .process import until_told
 
 _LOOK_SECONDS: Final = 0.05
 _MOST_PENDING: Final = 200
+_LONGEST_NAME: Final = 63
+_OWN_BYTES: Final = 1 << 30
+_STACK_BYTES: Final = 8 << 20
+_SEND_SECONDS: Final = 60
+"""In which a client must take something of what it is sent: who reads nothing keeps a place that others want."""
+_KEEPALIVE: Final = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 20, "TCP_KEEPCNT": 3}
+"""Seconds after which a client that says nothing is asked whether it is there; and how often, before it is gone."""
 _FAILED_SECONDS: Final = 0.5
 _GOODBYE_SECONDS: Final = 1.0
 _RIGHTS_SECONDS: Final = 1.0
@@ -53,8 +61,8 @@ class Front:
         self.tls.minimum_version = ssl.TLSVersion.TLSv1_2
         self.reload()
         self._clients: dict[tuple[int, int], Client] = {}
-        self._pending: dict[Client, None] = {}
-        self._room = threading.BoundedSemaphore(options.connections)
+        self._pending: dict[Client, float] = {}
+        self._logged_in: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._numbers = 0
 
@@ -83,12 +91,16 @@ class Front:
                 continue
             client = Client(self, connection, str(address[0]))
             with self._lock:
-                self._pending[client] = None
+                self._pending[client] = time.monotonic() + self.options.login_seconds
                 longest = next(iter(self._pending)) if len(self._pending) > _MOST_PENDING else None
             if longest is not None:
                 self.logged_in(longest)
                 longest.end()
-            threading.Thread(target=client.run, daemon=True).start()
+            try:
+                threading.Thread(target=client.run, daemon=True).start()
+            except RuntimeError:  # there are too many, or too little memory
+                self.logged_in(client)
+                connection.close()
 
     def logged_in(self, client: Client) -> None:
         """A client is at its login no longer."""
@@ -96,23 +108,33 @@ class Front:
             self._pending.pop(client, None)
 
     @contextmanager
-    def room(self) -> Iterator[None]:
-        """A place among those who have logged in.
+    def room(self, user: str) -> Iterator[None]:
+        """A place of a user's among those who have logged in.
 
         Raises:
             Full: there is none.
         """
-        if not self._room.acquire(blocking=False):
-            raise Full(f"{self.options.connections} clients are connected already, the most that there may be")
+        most, own = self.options.connections, self.options.user_connections
+        with self._lock:
+            if self._logged_in.total() >= most:
+                raise Full(f"{most} clients are connected already, the most that there may be")
+            if self._logged_in[user] >= own:
+                raise Full(f"{own} clients of {user} are connected already, the most that there may be of one user")
+            self._logged_in[user] += 1
         try:
             yield
         finally:
-            self._room.release()
+            with self._lock:
+                self._logged_in[user] -= 1
 
     def _look(self) -> None:
-        """Interrupt what is cancelled or late."""
+        """Interrupt what is cancelled or late, and end logins that take too long."""
         while True:
             time.sleep(_LOOK_SECONDS)
+            with self._lock:
+                late = [client for client, until in self._pending.items() if time.monotonic() > until]
+            for client in late:
+                client.end()
             for client in list(self._clients.values()):
                 if client.analyst is not None:
                     client.analyst.look()
@@ -123,7 +145,7 @@ class Front:
             time.sleep(_RIGHTS_SECONDS)
             clients = [(client.analyst, client) for client in list(self._clients.values())]
             for login in {analyst.login for analyst, _ in clients if analyst is not None}:
-                with suppress(DpsqlError):  # the keeper is starting again: later
+                with suppress(Exception):  # the keeper is starting again, or a table cannot be fetched: later
                     shown = self._shown(login)
                     for analyst, client in clients:
                         if analyst is not None and analyst.login == login and not analyst.may_stay(shown):
@@ -174,14 +196,11 @@ class Client:
 
     def run(self) -> None:
         """Log in and serve; whatever a client sends ends its own connection at most."""
-        deadline = threading.Timer(self._front.options.login_seconds, self.end)
-        deadline.daemon = True
-        deadline.start()
         try:
-            self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._begin(deadline)
+            prepare(self._connection)
+            self._begin()
         except LoginFailed as failed:
-            self._front.audit({"event": "login refused", "user": failed.user, "address": self._address})
+            self._front.audit({"event": "login refused", "user": failed.user[:_LONGEST_NAME], "address": self._address})
             time.sleep(_FAILED_SECONDS)  # guesses cost time
         except BadMessage as error:
             self._tell("08P01", str(error))
@@ -194,13 +213,12 @@ class Client:
         except (Closed, OSError):
             pass
         finally:
-            deadline.cancel()
             self._front.logged_in(self)
             with suppress(OSError):
                 self._channel.socket.close()
             self._connection.close()
 
-    def _begin(self, deadline: threading.Timer) -> None:
+    def _begin(self) -> None:
         """From the first byte to the end of the login, and on."""
         front, channel = self._front, self._channel
         found = begin(channel, front.tls)
@@ -209,9 +227,8 @@ class Client:
             return
         user = found["user"]
         token = authenticate(channel, user, front.calls.login)
-        deadline.cancel()
         front.logged_in(self)
-        with front.room():
+        with front.room(user):
             front.audit({"event": "login", "user": user, "address": self._address})
             channel.longest = LONGEST
             self.analyst = Analyst(front.shared, Login(user, token), channel.notice)
@@ -253,11 +270,40 @@ class Client:
         self.end()
 
 
+def prepare(connection: socket.socket) -> None:
+    """Give a client's connection its deadlines; systems have not all of them."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    with suppress(OSError):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", _SEND_SECONDS, 0))
+    for name, value in _KEEPALIVE.items():
+        if hasattr(socket, name):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def limit_memory(options: Options) -> None:
+    """Let the system refuse what DuckDB's own limit does not see, such as the texts that a function makes.
+
+    A statement that asks for more ends with an error. The limit is what DuckDB may have twice, what the process has
+    from the beginning, and a stack for each client.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows has none
+        return
+    threads = options.connections + _MOST_PENDING
+    most = 2 * bytes_of(options.memory) + _OWN_BYTES + threads * _STACK_BYTES
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    if hard == resource.RLIM_INFINITY or most < hard:
+        resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+
+
 def main() -> None:
     """`python -m dpsql.service.front`, with the options on standard input; ends when its standard input does."""
     from .process import audit_of
 
     options = Options.from_json(sys.stdin.readline())
+    limit_memory(options)
     front = Front(options, audit_of(options, "front"))
     listening = front.listen()
     signal.signal(signal.SIGHUP, lambda *_: front.reload())

@@ -179,7 +179,7 @@ class Call:
         charges = function in CHARGING
         if charges:
             turns = self.keeper.turns[function]  # one fit at a time; a query does not wait for fits
-            with turns.turn(self.cancelled, lambda n: self._tell(f"waiting for {n} other calls")):
+            with turns.turn(user, self.cancelled, lambda n: self._tell(f"waiting for {n} other calls")):
                 self._run(user, function, request)
         else:
             self._run(user, function, request)
@@ -245,7 +245,7 @@ class Keeper:
 
     def __init__(self, options: Options, directory: Directory, audit: Audit) -> None:
         self.options, self.directory, self.audit = options, directory, audit
-        self.turns = {function: Turns(options.queue) for function in CHARGING}
+        self.turns = {function: Turns(options.queue, options.user_queue) for function in CHARGING}
 
     def listen(self, path: Path) -> socket.socket:
         """A Unix socket that only this user may open."""
@@ -262,13 +262,13 @@ class Keeper:
     def serve(self, listening: socket.socket) -> None:
         """Answer the front until the process ends."""
         while True:
-            connection, _ = listening.accept()
+            connection = wire.accepted(listening)
             threading.Thread(target=Call(self, connection).serve, daemon=True).start()
 
     def serve_owner(self, listening: socket.socket) -> None:
         """Answer the owner's commands, one after the other."""
         while True:
-            connection, _ = listening.accept()
+            connection = wire.accepted(listening)
             with connection, suppress(OSError):
                 connection.settimeout(_OWNER_SECONDS)
                 line = owner_door.read_line(connection)
@@ -290,11 +290,11 @@ def main() -> None:
     options = Options.from_json(sys.stdin.readline())
     directory: Directory = loaded(options.directory)(options.path)
     keeper = Keeper(options, directory, audit_of(options, "keeper"))
-    socket_path, told = Path(options.socket), Path(f"{options.path}{owner_door.SUFFIX}")
+    socket_path = Path(options.socket)
     owners = socket_path.with_name("owner.sock")
     for serve, path in ((keeper.serve, socket_path), (keeper.serve_owner, owners)):
         threading.Thread(target=serve, args=[keeper.listen(path)], daemon=True).start()
-    told.write_text(f"{owners}\n", encoding="utf-8")
+    told = owner_door.announce(options.path, owners)
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     until_told()

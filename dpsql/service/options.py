@@ -3,9 +3,29 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass
+from typing import Final
 
 from dpsql.errors import InvalidArgument
+
+_SIZE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(i?)B", re.IGNORECASE)
+
+
+def bytes_of(size: str) -> int:
+    """Bytes of a size as DuckDB writes it.
+
+    Raises:
+        InvalidArgument: it is none.
+
+    >>> bytes_of("1GB"), bytes_of("1.5 GiB")
+    (1000000000, 1610612736)
+    """
+    found = _SIZE.fullmatch(size.strip())
+    if found is None:
+        raise InvalidArgument(f"memory is {size!r}: give a size such as '1GB' or '512MiB'")
+    number, unit, binary = found.groups()
+    return int(float(number) * (1024 if binary else 1000) ** " KMGT".index(unit.upper() or " "))
 
 
 @dataclass(frozen=True)
@@ -25,6 +45,8 @@ class Options:
         statement_seconds: how long a statement may take, dp_* calls apart.
         call_seconds: how long a dp_* call may take, its wait apart.
         queue: how many calls may wait for their turn.
+        user_connections: how many clients of one user at once, and so how many statements.
+        user_queue: how many calls of one user may wait or run.
         login_seconds: how long a login may take.
         most_rows: how many rows a statement may send.
         memory: of the front's DuckDB.
@@ -43,6 +65,8 @@ class Options:
     statement_seconds: float = 60.0
     call_seconds: float = 3600.0
     queue: int = 20
+    user_connections: int = 20
+    user_queue: int = 5
     login_seconds: float = 10.0
     most_rows: int = 10_000_000
     memory: str = "1GB"
@@ -52,9 +76,11 @@ class Options:
         """Refuse what cannot be."""
         if not 0 <= self.port <= 65535:
             raise InvalidArgument(f"port is {self.port}: give one from 1 to 65535, or 0 for any that is free")
-        for name in ("connections", "queue", "most_rows", "threads"):
+        for name in ("connections", "queue", "user_connections", "user_queue", "most_rows", "threads"):
             if getattr(self, name) < 1:
                 raise InvalidArgument(f"{name} is {getattr(self, name)}: give at least 1")
+
+        bytes_of(self.memory)
 
     def to_json(self) -> str:
         """As a text for a child's standard input."""

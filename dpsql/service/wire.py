@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import socket
 import struct
+import time
 from typing import Any, Final
 
 from dpsql.errors import DpsqlError
 
 _HEAD: Final = struct.Struct("!cI")
 _LONGEST: Final = 1 << 26
+_PAUSE_SECONDS: Final = 0.05
 PIECE: Final = 1 << 20
 REQUEST: Final = 1 << 21
 """Bytes of what the front may ask: a statement and the arguments of a call."""
@@ -22,6 +24,15 @@ REQUEST: Final = 1 << 21
 
 class Lost(DpsqlError):
     """The other process ended, or does not answer."""
+
+
+def accepted(listening: socket.socket) -> socket.socket:
+    """The next connection; where no descriptor is free, one is waited for."""
+    while True:
+        try:
+            return listening.accept()[0]
+        except OSError:
+            time.sleep(_PAUSE_SECONDS)
 
 
 def send(connection: socket.socket, kind: bytes, payload: bytes = b"") -> None:

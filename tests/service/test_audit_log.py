@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import threading
@@ -9,7 +10,7 @@ import threading
 import pytest
 
 from dpsql.errors import InvalidArgument
-from dpsql.service.audit_log import AuditError, AuditLog, events, folder_of, verify
+from dpsql.service.audit_log import PROCESSES, AuditError, AuditLog, events, folder_of, heads, verify
 
 
 @pytest.fixture
@@ -18,6 +19,9 @@ def bank(tmp_path):
 
 
 def opened(bank, process="keeper", **options) -> AuditLog:
+    """A chain; both processes have begun theirs, as in a service."""
+    for other in PROCESSES:
+        AuditLog(folder_of(bank), other).close()
     return AuditLog(folder_of(bank), process, **options)
 
 
@@ -54,7 +58,7 @@ def test_a_full_file_is_put_aside_and_the_chain_goes_on(bank):
     for number in range(20):
         log({"event": "statement", "user": "alice", "statement": f"SELECT {number}"})
     log.close()
-    files = sorted(path.name for path in folder_of(bank).iterdir())
+    files = sorted(path.name for path in folder_of(bank).glob("keeper*"))
     assert len(files) > 3
     assert all(path.stat().st_size <= 1000 for path in folder_of(bank).iterdir())
     opened(bank, full=1000)({"event": "last", "user": ""})
@@ -92,6 +96,45 @@ def test_whoever_changes_a_line_is_noticed(bank, place, change):
     path.write_text("".join(lines))
     last = place == 4 and change in ("removed", "rehashed")  # what the docstring of the module says
     assert (verify(bank)[1] == []) == last
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"event":"call"', '"event":"login","event":"call"'),
+        ('"number":3', '"number":"x"'),
+        ('"number":3', '"number":NaN'),
+        ('"number":3', '"number": 3'),
+        ('"number":3', '"number":3.0'),
+    ],
+)
+def test_a_line_is_as_it_is_written(bank, old, new):
+    """What two readers could read differently is no line."""
+    written(bank)
+    path = folder_of(bank) / "keeper.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    lines[2] = lines[2].replace(old, new)
+    path.write_text("".join(lines))
+    assert verify(bank)[1]
+
+
+def test_a_chain_that_was_removed_or_made_anew(bank):
+    """Without a key nobody can tell who made it anew; the newest hash can, if it was noted elsewhere."""
+    written(bank)
+    noted = heads(bank)
+    assert noted["keeper"][0] == 5
+    (folder_of(bank) / "keeper.jsonl").unlink()
+    assert verify(bank)[1] == ["keeper.jsonl is not there: it was removed"]
+    written(bank)
+    assert verify(bank) == (5, [])
+    assert heads(bank) != noted
+
+
+def test_what_is_asked_after_many_spaces_is_in_the_line(bank):
+    log = opened(bank)
+    log({"event": "statement", "user": "alice", "statement": " " * 90_000 + "SELECT * FROM dp_query('x')"})
+    (line,) = events(bank)
+    assert "SELECT * FROM dp_query('x')" in line["statement"]
 
 
 def test_a_torn_line_is_removed_and_said(bank):
@@ -141,7 +184,7 @@ def test_long_texts_are_cut(bank):
     log({"event": "statement", "user": "alice", "statement": "é" * 100_000, "rows": 7})
     log({"event": "call", "user": "alice", "arguments": {str(n): "\x00" * 2000 for n in range(50)}})
     one, two = events(bank)
-    assert one["statement"].endswith("(100000 characters)")
+    assert f"of 100000 characters with SHA-256 {hashlib.sha256('é'.encode() * 100_000).hexdigest()}" in one["statement"]
     assert len(one["statement"]) < 2100
     assert one["rows"] == 7
     assert (two["event"], two["user"], two["cut"]) == ("call", "alice", True)

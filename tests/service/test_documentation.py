@@ -69,7 +69,7 @@ def test_the_page_runs_as_it_is_written(tmp_path):
     assert re.search(r"visits \|\s+0.5 \|\s+0.[34]", asked)  # together less than the sum: they compose
     assert "visits_synth" in published
     assert "Visits, simulated" in published
-    assert "all as they were written" in log
+    assert "each as it was written" in log
 
 
 def test_every_option_is_on_the_page():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import socket
 import subprocess
 import sys
 import time
@@ -209,6 +211,75 @@ def test_what_was_done_is_in_the_audit_log(owner, connect, bank):
     text = "".join(path.read_text() for path in audit_log.folder_of(bank).iterdir())
     assert token not in text
     assert audit_log.verify(bank)[1] == []
+
+
+def test_whatever_comes_to_the_owners_socket_it_goes_on(owner, bank):
+    path = bank.with_name(f"{bank.name}.dpsql-service")
+    assert path.stat().st_mode & 0o777 == 0o600
+    for line in (
+        b'{"method":"limit","arguments":{"name":{"a":1},"table":["x"],"epsilon":1}}',
+        b'{"method":"add","arguments":{"name":null}}',
+        b"[" * 100_000,
+        b'{"method":"list","arguments":[1]}',
+        b"\xff",
+    ):
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(path.read_text().strip())
+            connection.sendall(line + b"\n")
+            assert b"error" in connection.recv(2**16)
+    owner("user", "add", "zoe")
+    assert "zoe" in owner("user", "list")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a folder of another user's")
+def test_a_socket_in_a_folder_of_another_users_is_not_the_keepers(tmp_path):
+    """After a crash the file that names the socket is there, and its folder may be anybody's."""
+    path = tmp_path / "bank.duckdb"
+    with dpsql.connect(path) as db:
+        db.sql("CREATE TABLE t AS SELECT 1 AS a")
+        db.protect("t", epsilon=3.0, delta=1e-9)
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    os.chown(folder, 12345, 12345)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(folder / "owner.sock"))
+        listening.listen()
+        (tmp_path / "bank.duckdb.dpsql-service").write_text(f"{folder}/owner.sock\n")
+        done = subprocess.run(
+            [sys.executable, "-m", "dpsql", "user", "add", str(path), "ann"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert "another user's" in done.stderr
+    assert done.stdout == ""
+
+
+def test_one_user_takes_so_many_places_and_no_more(tmp_path):
+    path = tmp_path / "bank.duckdb"
+    with dpsql.connect(path) as db:
+        db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS a FROM range(200) r(i)")
+        db.protect("t", epsilon=3.0, delta=1e-9)
+        tokens = {name: db.users.add(name, "reader") for name in ("ann", "ben")}
+    with serve(str(path), port=0, user_connections=2, memory="100MB", connections=10) as running:
+
+        def connected(name):
+            return psycopg.connect(
+                f"host=127.0.0.1 port={running.port} user={name} password={tokens[name]} dbname=dpsql sslmode=require"
+            )
+
+        with connected("ann") as one, connected("ann"):
+            with pytest.raises(psycopg.OperationalError, match="2 clients of ann are connected already"):
+                connected("ann")
+            connected("ben").close()
+            process = running.process("front")
+            long = f"length(replace(replace('{'a' * 1000}', 'a', '{'b' * 1000}'), 'b', '{'c' * 3000}'))"
+            with pytest.raises(psycopg.Error, match=r"Out of Memory|[Mm]emory"):
+                one.execute(f"SELECT {long}")
+            one.rollback()
+            assert one.execute("SELECT 1").fetchall() == [(1,)], "the statement ended, and not the front"
+            assert running.process("front") == process
 
 
 def test_nothing_is_charged_that_is_not_in_the_audit_log(tmp_path):

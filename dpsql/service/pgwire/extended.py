@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _MOST: Final = 1000
 """Prepared statements, and portals, of a session."""
+_MOST_CHARACTERS: Final = 4_000_000
+"""Of all prepared statements of a session together."""
 
 
 class Failed(Exception):
@@ -91,6 +93,9 @@ class Extended:
             raise BadMessage(f"a message of the kind {kind!r} is not served")
         handlers[kind](Reader(payload))
 
+    def _prepared_texts(self) -> list[str]:
+        return [prepared.sql for prepared in self._prepared.values()]
+
     def sync(self) -> None:
         """The transaction of the portals ends, unless the client began one."""
         if self._session.settings.transaction == "I":
@@ -121,8 +126,8 @@ class Extended:
         sql = trimmed(whole)
         if name and name in self._prepared:
             raise Failed("42P05", f'prepared statement "{name}" already exists')
-        if len(self._prepared) >= _MOST:
-            raise Failed("54000", f"{_MOST} statements are prepared: DEALLOCATE some")
+        if len(self._prepared) >= _MOST or sum(map(len, self._prepared_texts())) + len(sql) > _MOST_CHARACTERS:
+            raise Failed("54000", f"{len(self._prepared)} statements are prepared: DEALLOCATE some")
         self._prepared[name] = self._read(sql, declared)
         self._session.channel.send(b"1")
 
