@@ -195,3 +195,5 @@ REFUSED_TABLE_FUNCTIONS: Final = frozenset(
 
 SCHEMAS: Final = frozenset({"", "main", "pgx", "pgi"})
 """Schemas that may be read: released tables, and views in place of `pg_catalog` and `information_schema`."""
+PG_TABLE_FUNCTIONS: Final = frozenset({"pg_get_keywords"})
+"""Table functions of the schema `pgx` that may be called: macros without arguments, made in `catalogue`."""

@@ -24,7 +24,7 @@ from .calls import Calls, Login, Shown
 from .directory import Columns
 from .forwarded import Callers, Forwarded, WhoAmI
 from .options import Options
-from .parameters import inferred
+from .parameters import inferred, named
 
 RESULTS: Final = "dpsql_results"
 _LOCKED: Final = (
@@ -64,7 +64,8 @@ class Analysis:
         self._lock = threading.RLock()
         self._numbers = itertools.count(1)
         self._tables: dict[str, str] = {}
-        functions = [WhoAmI(), *(Forwarded(self.callers, told) for told in calls.hello())]
+        self._served = calls.hello()
+        functions = [WhoAmI(), *(Forwarded(self.callers, told) for told in self._served)]
 
         def register(handle: Any) -> None:
             self._connections = Connections(handle, _STREAMS)
@@ -72,7 +73,7 @@ class Analysis:
 
         load(self._connection, register)
         self._connection.execute(f"CREATE SCHEMA {RESULTS}")
-        catalogue.make(self._connection)
+        catalogue.make(self._connection, self._served)
         for statement in _LOCKED:
             try:
                 self._connection.execute(statement)
@@ -84,6 +85,10 @@ class Analysis:
         """PostgreSQL's types of a statement's parameters, which is bound on a connection of nobody's."""
         with self._lock:
             return inferred(self._connections.first, sql, count)
+
+    def argument_types(self, sql: str, count: int) -> list[int]:
+        """PostgreSQL's types of the parameters that are arguments of dp_* functions."""
+        return named(self._served, sql, count)
 
     def cursor(self) -> tuple[duckdb.DuckDBPyConnection, int]:
         """A new connection, and DuckDB's number of it."""

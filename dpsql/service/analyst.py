@@ -147,7 +147,9 @@ class Analyst:
 
     def parameter_types(self, checked: Checked, count: int) -> list[int]:
         """PostgreSQL's types of the parameters; 0 where they are not known before the values are."""
-        if checked.calls or checked.explains:
+        if checked.calls:
+            return self._analysis.argument_types(checked.sql, count)
+        if checked.explains:
             return [0] * count
         return self._analysis.parameter_types(checked.sql, count)
 
