@@ -58,7 +58,8 @@ VIEWS: Final = {
     "proargmodes, prosrc, probin)",
     "pg_language": "SELECT 14 AS oid, 'sql' AS lanname",
     "pg_settings": "SELECT * FROM (VALUES ('server_version', '" + VERSION + "'), ('TimeZone', 'UTC'), "
-    "('max_index_keys', '32')) v(name, setting)",
+    "('max_index_keys', '32'), ('jit', 'off'), ('search_path', 'main'), ('server_encoding', 'UTF8'), "
+    "('client_encoding', 'UTF8'), ('server_version_num', '140000'), ('transaction_read_only', 'on')) v(name, setting)",
 }
 _EMPTY: Final = {
     "pg_views": "schemaname viewname viewowner definition",
@@ -109,7 +110,7 @@ _MACROS: Final = (
     "current_schema() AS 'main'",
     "current_schemas(x) AS CASE WHEN x THEN ['pg_catalog', 'main'] ELSE ['main'] END",
     "version() AS 'PostgreSQL " + VERSION + " (dpsql)'",
-    "set_config(a, b, c) AS b",
+    "set_config(a, b, c) AS b::VARCHAR",
     "pg_get_userbyid(x) AS 'dpsql'",
     "pg_table_is_visible(x) AS true",
     "pg_type_is_visible(x) AS true",
