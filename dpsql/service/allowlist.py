@@ -12,7 +12,7 @@ import duckdb
 
 from dpsql.errors import DpsqlError
 
-from .allowed import EXPRESSIONS, FUNCTIONS, PARTS, SCHEMAS, TABLE_FUNCTIONS
+from .allowed import EXPRESSIONS, FUNCTIONS, PARTS, PG_TABLE_FUNCTIONS, SCHEMAS, TABLE_FUNCTIONS
 from .served import SERVED
 
 LONGEST: Final = 100_000
@@ -191,7 +191,8 @@ def _constant(name: str, arguments: list[Any]) -> None:
 def _table_function(function: dict[str, Any]) -> str:
     name = str(function.get("function_name", "")).lower()
     place = (function.get("catalog") or "", function.get("schema") or "")
-    if function.get("class") != "FUNCTION" or name not in TABLE_FUNCTIONS or any(place):
+    known = TABLE_FUNCTIONS if place == ("", "") else PG_TABLE_FUNCTIONS if place == ("", "pgx") else ()
+    if function.get("class") != "FUNCTION" or name not in known:
         raise NotAllowed(f"{function.get('function_name')} may not be called")
     return name
 
@@ -224,7 +225,7 @@ def _shown(node: dict[str, Any]) -> None:
 
 def _function(node: dict[str, Any]) -> None:
     name, schema = str(node.get("function_name", "")).lower(), str(node.get("schema") or "").lower()
-    if node.get("catalog") not in (None, "") or schema not in ("", "main", "pgx"):
+    if node.get("catalog") not in (None, "") or schema not in ("", "main", *_OURS):
         raise NotAllowed(f"{schema}.{name} may not be called")
-    if schema != "pgx" and name not in FUNCTIONS:
+    if schema not in _OURS and name not in FUNCTIONS:  # in ours are the catalogue's macros, and nothing else
         raise NotAllowed(f"{name} may not be called")

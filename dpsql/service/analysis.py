@@ -26,7 +26,7 @@ from .calls import Calls, Login, Shown
 from .directory import Columns
 from .forwarded import Callers, Forwarded, WhoAmI
 from .options import Options
-from .parameters import Nobody
+from .parameters import Nobody, named
 
 RESULTS: Final = "dpsql_results"
 _LOCKED: Final = (
@@ -70,7 +70,8 @@ class Analysis:
         self._lock = threading.RLock()
         self._numbers = itertools.count(1)
         self._tables: dict[str, str] = {}
-        functions = [WhoAmI(), *(Forwarded(self.callers, told) for told in calls.hello())]
+        self._served = calls.hello()
+        functions = [WhoAmI(), *(Forwarded(self.callers, told) for told in self._served)]
 
         def register(handle: Any) -> None:
             self._connections = Connections(handle, _STREAMS)
@@ -78,7 +79,7 @@ class Analysis:
 
         load(self._connection, register)
         self._connection.execute(f"CREATE SCHEMA {RESULTS}")
-        catalogue.make(self._connection)
+        catalogue.make(self._connection, self._served)
         for statement in _LOCKED:
             try:
                 self._connection.execute(statement)
@@ -95,6 +96,10 @@ class Analysis:
         """Nobody uses it any more."""
         self._connections.close()
         self._connection.close()
+
+    def argument_types(self, sql: str, count: int) -> list[int]:
+        """PostgreSQL's types of the parameters that are arguments of dp_* functions."""
+        return named(self._served, sql, count)
 
     def cursor(self) -> tuple[duckdb.DuckDBPyConnection, int]:
         """A new connection, and DuckDB's number of it."""

@@ -160,7 +160,9 @@ class Analyst:
 
     def parameter_types(self, checked: Checked, count: int) -> list[int]:
         """PostgreSQL's types of the parameters; 0 where they are not known before the values are."""
-        nobody = None if checked.calls or checked.explains else self._analysis.connection_of_nobody()
+        if checked.calls:
+            return self._analysis.argument_types(checked.sql, count)
+        nobody = None if checked.explains else self._analysis.connection_of_nobody()
         if nobody is None:
             return [0] * count
         self._cancelled.clear()

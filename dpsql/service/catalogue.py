@@ -6,8 +6,8 @@ of what clients ask for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import duckdb
 
@@ -18,6 +18,8 @@ VERSION: Final = "14.0"
 
 _OF_MAIN: Final = "database_name = 'memory' AND schema_name = 'main' AND NOT internal"
 _TABLES: Final = f"SELECT table_oid, table_name, comment FROM duckdb_tables() WHERE {_OF_MAIN}"
+_READ: Final = "['dpsql=r/dpsql', '=r/dpsql']"
+"""The privileges on a table: everybody who is shown it reads it."""
 _COLUMNS: Final = f"SELECT * FROM duckdb_columns() WHERE {_OF_MAIN}"
 
 VIEWS: Final = {
@@ -38,8 +40,8 @@ VIEWS: Final = {
     "(SELECT count(*) FROM duckdb_columns() c WHERE c.table_oid = t.table_oid) AS relnatts, 0 AS relchecks, "
     "false AS relhasrules, false AS relhastriggers, false AS relhassubclass, false AS relrowsecurity, "
     "false AS relforcerowsecurity, true AS relispopulated, 'd' AS relreplident, false AS relispartition, "
-    f"false AS relhasoids, NULL AS relacl, NULL::VARCHAR[] AS reloptions, NULL AS relpartbound FROM ({_TABLES}) t",
-    "pg_attribute": "SELECT 20000 + table_oid AS attrelid, column_name AS attname, pgx.type_oid(data_type) AS atttypid, "
+    f"false AS relhasoids, {_READ} AS relacl, NULL::VARCHAR[] AS reloptions, NULL AS relpartbound FROM ({_TABLES}) t",
+    "pg_attribute": "SELECT 20000 + table_oid AS attrelid, column_name AS attname, pgx.type_oid(data_type)::UINTEGER AS atttypid, "
     "-1 AS attstattarget, -1 AS attlen, column_index AS attnum, 0 AS attndims, pgx.type_mod(data_type) AS atttypmod, "
     "NOT is_nullable AS attnotnull, false AS atthasdef, false AS atthasmissing, '' AS attidentity, "
     "'' AS attgenerated, false AS attisdropped, true AS attislocal, 0 AS attinhcount, 0 AS attcollation, "
@@ -49,13 +51,15 @@ VIEWS: Final = {
     f"FROM ({_TABLES}) t WHERE comment IS NOT NULL",
     "pg_tables": "SELECT 'main' AS schemaname, table_name AS tablename, 'dpsql' AS tableowner, NULL AS tablespace, "
     f"false AS hasindexes, false AS hasrules, false AS hastriggers, false AS rowsecurity FROM ({_TABLES}) t",
-    "pg_proc": "SELECT * FROM (VALUES {functions}) v(oid, proname, proargs, procomment), (VALUES (2200, 10, 'f', 0, "
-    "true, 2249, 'v', 's', 0, 14, false, 0, 0, NULL, NULL)) w(pronamespace, proowner, prokind, pronargs, proretset, "
-    "prorettype, provolatile, proparallel, provariadic, prolang, prosecdef, protransform, proargtypes, proacl, "
-    "proallargtypes)",
+    "pg_proc": "SELECT * FROM (VALUES {functions}) v(oid, proname, proargs, procomment, pronargs, proargtypes, "
+    "proargnames), (VALUES (2200, 10, 'f', true, 2249, 'v', 's', 0, 14, false, 0, 0::SMALLINT, NULL::VARCHAR[], "
+    "NULL::BIGINT[], NULL::VARCHAR[], '', '')) w(pronamespace, proowner, prokind, proretset, prorettype, provolatile, "
+    "proparallel, provariadic, prolang, prosecdef, protransform, pronargdefaults, proacl, proallargtypes, "
+    "proargmodes, prosrc, probin)",
     "pg_language": "SELECT 14 AS oid, 'sql' AS lanname",
     "pg_settings": "SELECT * FROM (VALUES ('server_version', '" + VERSION + "'), ('TimeZone', 'UTC'), "
-    "('max_index_keys', '32')) v(name, setting)",
+    "('max_index_keys', '32'), ('jit', 'off'), ('search_path', 'main'), ('server_encoding', 'UTF8'), "
+    "('client_encoding', 'UTF8'), ('server_version_num', '140000'), ('transaction_read_only', 'on')) v(name, setting)",
 }
 _EMPTY: Final = {
     "pg_views": "schemaname viewname viewowner definition",
@@ -98,10 +102,15 @@ _MACROS: Final = (
     "pg_advisory_unlock_all() AS NULL::VARCHAR",
     "current_database() AS 'dpsql'",
     "current_catalog() AS 'dpsql'",
+    "current_user(x) AS x",
+    "current_role(x) AS x",
+    "session_user(x) AS x",
+    "generate_series(a, b) AS unnest(generate_series(a, b)), (a, b, c) AS unnest(generate_series(a, b, c))",
+    "_pg_expandarray(l) AS unnest(list_transform(l, lambda x, n: {'x': x, 'n': n}))",
     "current_schema() AS 'main'",
-    "current_schemas(x) AS ['main']",
+    "current_schemas(x) AS CASE WHEN x THEN ['pg_catalog', 'main'] ELSE ['main'] END",
     "version() AS 'PostgreSQL " + VERSION + " (dpsql)'",
-    "set_config(a, b, c) AS b",
+    "set_config(a, b, c) AS b::VARCHAR",
     "pg_get_userbyid(x) AS 'dpsql'",
     "pg_table_is_visible(x) AS true",
     "pg_type_is_visible(x) AS true",
@@ -131,6 +140,10 @@ _MACROS: Final = (
     "pg_database_size(x) AS 0",
     "pg_get_serial_sequence(a, b) AS NULL::VARCHAR",
     "pg_char_to_encoding(x) AS 6",
+    "has_function_privilege(a, b) AS true, (a, b, c) AS true",
+    "has_column_privilege(a, b, c) AS true, (a, b, c, d) AS true",
+    "has_any_column_privilege(a, b) AS true, (a, b, c) AS true",
+    "has_sequence_privilege(a, b) AS false, (a, b, c) AS false",
     "has_schema_privilege(a, b) AS true, (a, b, c) AS true",
     "has_table_privilege(a, b) AS true, (a, b, c) AS true",
     "has_database_privilege(a, b) AS true, (a, b, c) AS true",
@@ -140,6 +153,7 @@ _MACROS: Final = (
     "col_description(a, b) AS NULL::VARCHAR",
     "array_upper(a, d) AS len(a)",
     "array_lower(a, d) AS 1",
+    "quote_literal(x) AS chr(39) || replace(x, chr(39), chr(39) || chr(39)) || chr(39)",
     "to_regclass(x) AS CASE WHEN split_part(x, '.', -1) = 'pg_class' THEN 1259 ELSE (SELECT any_value(dpsql_f.oid) "
     "FROM pgx.pg_class dpsql_f WHERE dpsql_f.relname = replace(split_part(x, '.', -1), '\"', '')) END",
     "to_regtype(x) AS (SELECT any_value(dpsql_f.oid) FROM pgx.pg_type dpsql_f WHERE dpsql_f.typname = x)",
@@ -149,7 +163,7 @@ _MACROS: Final = (
     "format_type(a, b) AS (SELECT any_value(dpsql_f.spelled || CASE WHEN a = 1700 AND b > 4 THEN '(' || ((b - 4) >> 16) "
     "|| ',' || ((b - 4) & 65535) || ')' ELSE '' END) FROM pgx.pg_type dpsql_f WHERE dpsql_f.oid = a)",
 )
-FUNCTIONS: Final = frozenset(text.partition("(")[0] for text in _MACROS)
+FUNCTIONS: Final = frozenset({"pg_get_keywords", *(text.partition("(")[0] for text in _MACROS)})
 """Names of Postgres' functions, found without `pg_catalog.` before them."""
 RELATIONS: Final = frozenset([*VIEWS, *_EMPTY, "pg_type"])
 _SCHEMA: Final = {
@@ -178,35 +192,65 @@ _SPOKEN: Final = (
 )
 
 
-def make(connection: duckdb.DuckDBPyConnection) -> None:
-    """Create them, before the settings are locked."""
-    for statement in _statements():
+def make(connection: duckdb.DuckDBPyConnection, served: Sequence[Mapping[str, Any]]) -> None:
+    """Create them, before the settings are locked.
+
+    Args:
+        connection: of the front's DuckDB.
+        served: the dp_* functions with their parameters, as the keeper tells them.
+    """
+    for statement in _statements(served):
         connection.execute(statement)
 
 
-def _statements() -> Iterator[str]:
+def _functions(served: Sequence[Mapping[str, Any]]) -> str:
+    """The rows of `pg_proc`."""
+    parameters = {one["name"]: one["parameters"] for one in served}
+    rows = []
+    for number, (name, arguments, comment) in enumerate(_SPOKEN):
+        told = parameters[name]
+        types = " ".join(str(pgtypes.pg_type(one["type"]).oid) for one in told)
+        names = ", ".join(f"'{one['name']}'" for one in told)
+        rows.append(
+            f"({9000 + number}, '{name}', '{arguments}', '{comment}', {len(told)}::SMALLINT, '{types}', "
+            f"[{names}]::VARCHAR[])"
+        )
+    return ", ".join(rows)
+
+
+def _statements(served: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield "CREATE SCHEMA pgx"
     yield "CREATE SCHEMA pgi"
     arms = " ".join(f"WHEN '{name}' THEN {kind.oid}" for name, kind in pgtypes.OF.items())
+    arrays = " ".join(f"WHEN {oid} THEN {kind.oid}" for oid, kind in pgtypes.ARRAYS.items())
     yield (
-        f"CREATE MACRO pgx.type_oid(t) AS CASE WHEN t LIKE 'DECIMAL(%)' THEN 1700 ELSE CASE t {arms} ELSE 25 END END"
+        f"CREATE MACRO pgx.scalar_oid(t) AS CASE WHEN t LIKE 'DECIMAL(%)' THEN 1700 ELSE CASE t {arms} ELSE 25 END END"
+    )
+    yield (
+        "CREATE MACRO pgx.type_oid(t) AS CASE WHEN regexp_full_match(t, '.*[^\\]]\\[\\d*\\]', 's') THEN "
+        f"CASE pgx.scalar_oid(regexp_replace(t, '\\[\\d*\\]$', '')) {arrays} END ELSE pgx.scalar_oid(t) END"
     )
     yield (
         "CREATE MACRO pgx.type_mod(t) AS CASE WHEN t LIKE 'DECIMAL(%)' THEN "
         "4 + (regexp_extract(t, '(\\d+),', 1)::INTEGER << 16) + regexp_extract(t, ',(\\d+)', 1)::INTEGER ELSE -1 END"
     )
     kinds = sorted(pgtypes.BY_OID.values(), key=lambda kind: kind.oid)
-    rows = ", ".join(f"({k.oid}, '{k.name}', {k.length}, '{k.category}', '{k.spelled}')" for k in kinds)
+    rows = ", ".join(
+        f"({k.oid}, '{k.name}', {k.length}, '{k.category}', '{k.spelled}', {k.element.oid if k.element else 0}, "
+        f"{pgtypes.ARRAYS[k.oid].oid if k.oid in pgtypes.ARRAYS else 0})"
+        for k in kinds
+    )
     yield (
         "CREATE VIEW pgx.pg_type AS SELECT oid, typname, 11 AS typnamespace, 10 AS typowner, typlen, false AS typbyval, "
         "CASE WHEN oid = 2249 THEN 'p' ELSE 'b' END AS typtype, typcategory, false AS typispreferred, "
-        "true AS typisdefined, ',' AS typdelim, 0 AS typrelid, 0 AS typelem, 0 AS typarray, 0 AS typbasetype, "
+        "true AS typisdefined, ',' AS typdelim, 0 AS typrelid, typelem, typarray, 0 AS typbasetype, "
         "-1 AS typtypmod, false AS typnotnull, 0 AS typcollation, NULL AS typdefault, 0 AS typndims, "
-        f"'-' AS typinput, '-' AS typreceive, spelled FROM (VALUES {rows}) v(oid, typname, typlen, typcategory, spelled)"
+        "CASE typelem WHEN 0 THEN typname || 'in' ELSE 'array_in' END AS typinput, "
+        "CASE typelem WHEN 0 THEN typname || 'recv' ELSE 'array_recv' END AS typreceive, spelled "
+        f"FROM (VALUES {rows}) v(oid, typname, typlen, typcategory, spelled, typelem, typarray)"
     )
-    functions = ", ".join(f"({9000 + n}, '{a}', '{b}', '{c}')" for n, (a, b, c) in enumerate(_SPOKEN))
     for name, text in VIEWS.items():
-        yield f"CREATE VIEW pgx.{name} AS {text.replace('{functions}', functions)}"
+        yield f"CREATE VIEW pgx.{name} AS {text.replace('{functions}', _functions(served))}"
     for schema, views in (("pgx", _EMPTY), ("pgi", _SCHEMA_EMPTY)):
         for name, columns in views.items():
             shown = ", ".join(f"NULL::{_kind(column)} AS {column}" for column in columns.split())
@@ -214,7 +258,11 @@ def _statements() -> Iterator[str]:
     for name, text in _SCHEMA.items():
         yield f"CREATE VIEW pgi.{name} AS {text}"
     for text in _MACROS:
-        yield f"CREATE MACRO pgx.{text}"
+        yield f"CREATE MACRO {'pgi' if text.startswith('_pg') else 'pgx'}.{text}"
+    yield (
+        "CREATE MACRO pgx.pg_get_keywords() AS TABLE SELECT keyword_name AS word, keyword_category[1] AS catcode, "
+        "keyword_category AS catdesc FROM duckdb_keywords()"
+    )
 
 
 def _kind(column: str) -> str:

@@ -18,6 +18,7 @@ class PgType:
         length: in bytes, -1 if it varies.
         spelled: as `format_type` writes it.
         category: its letter in `pg_type`.
+        element: of an array, the type of its elements.
     """
 
     oid: int
@@ -25,6 +26,7 @@ class PgType:
     length: int
     spelled: str
     category: str
+    element: PgType | None = None
 
 
 BOOL = PgType(16, "bool", 1, "boolean", "B")
@@ -43,10 +45,11 @@ TIMESTAMPTZ = PgType(1184, "timestamptz", 8, "timestamp with time zone", "D")
 INTERVAL = PgType(1186, "interval", 16, "interval", "T")
 NUMERIC = PgType(1700, "numeric", -1, "numeric", "N")
 UUID = PgType(2950, "uuid", 16, "uuid", "U")
+OID = PgType(26, "oid", 4, "oid", "N")
 OTHERS: Final = (
     PgType(18, "char", 1, '"char"', "S"),
     PgType(19, "name", 64, "name", "S"),
-    PgType(26, "oid", 4, "oid", "N"),
+    OID,
     PgType(114, "json", -1, "json", "U"),
     PgType(705, "unknown", -2, "unknown", "X"),
     PgType(1042, "bpchar", -1, "character", "S"),
@@ -78,8 +81,36 @@ OF: Final[Mapping[str, PgType]] = {
     "INTERVAL": INTERVAL,
     "UUID": UUID,
 }
-BY_OID: Final = {**{one.oid: one for one in OF.values()}, VARCHAR.oid: VARCHAR, **{one.oid: one for one in OTHERS}}
-DUCKDB: Final[Mapping[int, str]] = {
+_ARRAY_OIDS: Final = {
+    16: 1000,
+    17: 1001,
+    20: 1016,
+    21: 1005,
+    23: 1007,
+    25: 1009,
+    26: 1028,
+    700: 1021,
+    701: 1022,
+    1043: 1015,
+    1082: 1182,
+    1083: 1183,
+    1114: 1115,
+    1184: 1185,
+    1186: 1187,
+    1700: 1231,
+    2950: 2951,
+}
+_SCALARS: Final = {one.oid: one for one in (*OF.values(), VARCHAR, OID)}
+ARRAYS: Final[Mapping[int, PgType]] = {
+    oid: PgType(_ARRAY_OIDS[oid], f"_{one.name}", -1, f"{one.spelled}[]", "A", one) for oid, one in _SCALARS.items()
+}
+"""Types of arrays, by the oid of their elements' type."""
+BY_OID: Final = {
+    **_SCALARS,
+    **{one.oid: one for one in OTHERS},
+    **{one.oid: one for one in ARRAYS.values()},
+}
+_DUCKDB: Final = {
     16: "BOOLEAN",
     17: "BLOB",
     18: "VARCHAR",
@@ -100,13 +131,35 @@ DUCKDB: Final[Mapping[int, str]] = {
     1186: "INTERVAL",
     2950: "UUID",
 }
+DUCKDB: Final[Mapping[int, str]] = {
+    **_DUCKDB,
+    **{ARRAYS[oid].oid: f"{kind}[]" for oid, kind in _DUCKDB.items() if oid in ARRAYS},
+}
 """Types of parameters as clients declare them. A numeric has no scale of its own, so its parameter is left as it is."""
-_DECIMAL: Final = re.compile(r"DECIMAL\((\d+),(\d+)\)")
+_DECIMAL: Final = re.compile(r"DECIMAL\((\d+),(\d+)\)(\[\d*\])?")
+_LIST: Final = re.compile(r"(.*[^\]])\[\d*\]", re.DOTALL)
+
+
+def element_of(kind: str) -> str | None:
+    """The type of a list's elements. None for what is no list, or a list of lists.
+
+    The inner lists of DuckDB may have different lengths, those of PostgreSQL may not.
+    """
+    found = _LIST.fullmatch(kind)
+    return None if found is None else found[1]
 
 
 def pg_type(kind: str) -> PgType:
     """The type of a column; what PostgreSQL does not have is text."""
-    return NUMERIC if kind.startswith("DECIMAL(") and not kind.endswith("]") else OF.get(kind, TEXT)
+    element = element_of(kind)
+    if element is not None:
+        return ARRAYS[element_type(element).oid]
+    return NUMERIC if kind.startswith("DECIMAL(") and kind.endswith(")") else OF.get(kind, TEXT)
+
+
+def element_type(kind: str) -> PgType:
+    """The type of a list's elements: UINTEGER is `oid` there, an array that clients know without asking for it."""
+    return OID if kind == "UINTEGER" else pg_type(kind)
 
 
 def modifier(kind: str) -> int:

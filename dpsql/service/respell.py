@@ -4,20 +4,30 @@ from __future__ import annotations
 
 from typing import Final
 
+from . import allowed, pg_arrays
 from .catalogue import FUNCTIONS, RELATIONS
 from .tokens import Token, tokens
 
 _NAMES: Final = frozenset({"regclass", "regtype", "regproc", "regprocedure", "regoper", "regrole", "regnamespace"})
 _TEXTS: Final = frozenset({"name", "unknown", "bpchar", "cstring", "oidvector", "int2vector"})
 _RENAMED: Final = {"json_build_object": "json_object", "jsonb_build_object": "json_object"}
-_BARE: Final = frozenset(
-    {"version", "current_setting", "current_database", "current_schemas", "current_schema", "set_config"}
-) | {name for name in FUNCTIONS if name.startswith(("pg_", "has_", "obj_", "col_", "shobj_", "format_", "to_reg"))}
+_BARE: Final = FUNCTIONS - allowed.FUNCTIONS - allowed.TABLE_FUNCTIONS
+"""Functions of Postgres that DuckDB does not have, or whose own answer would tell of the instance."""
+_SERIES: Final = "generate_series"
+"""Among columns it makes rows in Postgres and a list in DuckDB: rows where the arguments are Postgres' own."""
+_OURS: Final = _BARE | RELATIONS | {_SERIES}
+_WHO: Final = frozenset({"current_user", "session_user", "current_role"})
+"""Words that are calls without parentheses. `user` is left to DuckDB, because it may be a column."""
 
 
-def respelled(sql: str) -> str:
-    """The statement as DuckDB reads it."""
-    words = _Words(tokens(sql))
+def respelled(sql: str, user: str = "dpsql") -> str:
+    """The statement as DuckDB reads it.
+
+    Args:
+        sql: the statement.
+        user: who says it.
+    """
+    words = _Words(tokens(sql), user)
     while words.left():
         words.step()
     return "".join(words.done)
@@ -26,8 +36,9 @@ def respelled(sql: str) -> str:
 class _Words:
     """Goes over the tokens once."""
 
-    def __init__(self, found: list[Token]) -> None:
+    def __init__(self, found: list[Token], user: str) -> None:
         self._found, self._place = found, 0
+        self._user = user.replace("'", "''")
         self.done: list[str] = []
 
     def left(self) -> bool:
@@ -53,16 +64,24 @@ class _Words:
         if word in ("cast", "operator", "collate", "pg_catalog", "information_schema") or kind == "other":
             if self._several(word, text):
                 return
+        elif kind == "text" and text[:2] == "'{" and self._ahead(4)[1::2] == ["::", "["]:
+            text = _array(text)
         elif kind == "text" and text[:1] in "eE" and "\\" not in text:
             text = text[1:]
-        elif word in _NAMES and self._last() == "as":
+        elif word in _WHO and not self._after_point() and self._ahead(2)[1] != "(" and not self._after_as():
+            text = f"pgx.{word}('{self._user}')"
+        elif word == "current_catalog" and not self._after_point():
+            text = "pgx.current_catalog()"
+        elif word in _NAMES and self._after_as():
             text = "VARCHAR"
         elif word in _RENAMED and self._ahead(2)[1] == "(":
             text = _RENAMED[word]
-        elif word in _BARE | RELATIONS and not self._after_point():
+        elif word in _OURS and not self._after_point():
             following = self._ahead(2)[1]
             called = following == "("
-            if (word in _BARE and called) or (word in RELATIONS and not called and following != "."):
+            if word == _SERIES:
+                called = called and self._rows()
+            if (word not in RELATIONS and called) or (word in RELATIONS and not called and following != "."):
                 text = f"pgx.{text}"
         self.done.append(text)
         self._place += 1
@@ -85,6 +104,8 @@ class _Words:
         if word in ("pg_catalog", "information_schema") and ahead[1] == "." and not self._after_point():
             self._skip(2)
             own = word != "pg_catalog" or ahead[3] != "(" or ahead[2] in FUNCTIONS
+            if ahead[2] == _SERIES:
+                own = self._rows()
             self.done.append("" if not own else "pgx." if word == "pg_catalog" else "pgi.")
             return True
         if text == "::":
@@ -104,6 +125,8 @@ class _Words:
             return True
         if inner in _NAMES | _TEXTS:
             self._skip(count)
+            if inner in _NAMES and self.done and self.done[-1].startswith("'pg_catalog."):
+                self.done[-1] = self.done[-1].replace("pg_catalog.", "", 1)
             self.done.append("::VARCHAR")
             return True
         if count == 4:  # another type of Postgres' that DuckDB has, too
@@ -121,9 +144,24 @@ class _Words:
         last = self.done[-1] if self.done else ""
         return last.startswith("'") and not last.strip("'").isdigit()
 
-    def _last(self) -> str:
-        """The token before this that is no space, in lower case."""
-        return next((text.lower() for text in reversed(self.done) if text.strip()), "")
+    def _rows(self) -> bool:
+        """Whether a series here is of rows: its arguments are Postgres' own, and it stands among columns."""
+        return "array_lower" in self._ahead(8) and self._last_word() in ("select", ",")
+
+    def _last_word(self) -> str:
+        return next((done.lower() for done in reversed(self.done) if done.strip()), "")
+
+    def _after_as(self) -> bool:
+        return self._last_word() == "as"
 
     def _after_point(self) -> bool:
         return bool(self.done) and self.done[-1].endswith(".")
+
+
+def _array(text: str) -> str:
+    """A literal of Postgres' arrays as DuckDB's; left as it is where it is none."""
+    try:
+        found = pg_arrays.elements(text[1:-1].replace("''", "'"))
+    except ValueError:
+        return text
+    return "[" + ", ".join("NULL" if one is None else "'" + one.replace("'", "''") + "'" for one in found) + "]"

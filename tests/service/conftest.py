@@ -3,21 +3,54 @@ from __future__ import annotations
 import gzip
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import dpsql
 from tests.conftest import DATA, declare_from_data
 
+JDBC = Path("/usr/share/java/postgresql.jar")
+ODBC = "PostgreSQL Unicode"
+
+
+def need(found: object, client: str, install: str) -> None:
+    """Skip a test whose client was not found; in CI, which installs them all, fail."""
+    if not found:
+        missing = f"{client} is not installed: {install}"
+        pytest.fail(missing) if os.environ.get("DPSQL_CLIENTS") == "required" else pytest.skip(missing)
+
 
 def need_psql() -> None:
-    """Skip a test where psql is not installed; in CI, which installs it, fail."""
-    if shutil.which("psql") is None:
-        missing = "psql is not installed: apt-get install postgresql-client"
-        pytest.fail(missing) if os.environ.get("DPSQL_CLIENTS") == "required" else pytest.skip(missing)
+    need(shutil.which("psql"), "psql", "apt-get install postgresql-client")
+
+
+def need_jdbc() -> None:
+    """A JDK, because the tests' source is compiled as it starts."""
+    need(shutil.which("javac"), "a JDK", "apt-get install default-jdk-headless")
+    need(JDBC.exists(), "PostgreSQL's JDBC driver", "apt-get install libpostgresql-jdbc-java")
+
+
+def need_odbc() -> ModuleType:
+    """Returns pyodbc."""
+    try:
+        import pyodbc
+    except ImportError:  # the package, or unixODBC's library
+        pyodbc = None
+    need(pyodbc, "pyodbc", "pip install pyodbc")
+    need(ODBC in pyodbc.drivers(), "PostgreSQL's ODBC driver", "apt-get install odbc-postgresql")
+    return pyodbc
+
+
+def need_r() -> None:
+    install = "apt-get install r-base-core r-cran-rpostgresql"
+    need(shutil.which("Rscript"), "R", install)
+    done = subprocess.run(["Rscript", "-e", "library(RPostgreSQL)"], capture_output=True, check=False)
+    need(done.returncode == 0, "RPostgreSQL", install)
 
 
 pytest.importorskip("psycopg")

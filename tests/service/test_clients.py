@@ -88,6 +88,9 @@ def test_asyncpg(served):
         assert await connection.fetchval("SELECT i FROM shown WHERE i = $1", 7) == 7
         async with connection.transaction():
             assert len([row async for row in connection.cursor("SELECT i FROM shown")]) == 1000
+        with pytest.raises(asyncpg.FeatureNotSupportedError, match="write the arguments"):
+            await connection.fetch("SELECT * FROM dp_query($1, epsilon => $2)", QUERY, 0.1)
+        assert await connection.fetchval("SELECT $1::BIGINT[]", [1, None]) == [1, None]
         names = await connection.fetch("SELECT tablename FROM pg_catalog.pg_tables")
         assert [row["tablename"] for row in names] == ["shown"]
         await connection.close()
@@ -153,7 +156,41 @@ def test_intervals_and_nested_values(served, binary):
     with psycopg.connect(served.dsn()) as connection:
         found = connection.execute("SELECT iv, l, st FROM shown WHERE i = 3", binary=binary).fetchall()
     assert found[0][0].total_seconds() == (93 * 86400) - 3
-    assert found[0][1:] == ("[3, 4]", "{'a': 3, 'b': x}")
+    assert found[0][1:] == ([3, 4], "{'a': 3, 'b': x}")
+
+
+LISTS = """
+    SELECT ['a', NULL, 'b "c", {d}', '', 'null', 'back\\slash', ' x'] AS words, [1.50, NULL, -2.00] AS decimals, []::INTEGER[] AS none,
+    NULL::DOUBLE[] AS nothing, [DATE '2020-02-29', NULL], [TIMESTAMP '2020-02-29 12:34:56.789'], [true, false],
+    ['\\x00\\xFF'::BLOB], [0.1::DOUBLE, 'inf'], ['00000000-0000-0000-0000-000000000001'::UUID], [[1, 2], [3]] AS nested,
+    [1, 2]::INTEGER[2] AS fixed, [{'a': 1}] AS structs
+    FROM shown WHERE i < 3
+"""
+
+
+@pytest.mark.parametrize("binary", [False, True], ids=["text", "binary"])
+def test_lists_are_arrays(served, binary):
+    with psycopg.connect(served.dsn()) as connection:
+        found = connection.execute(LISTS, binary=binary).fetchall()
+    with duckdb.connect() as db:
+        db.execute(SHOWN)
+        own = db.execute(LISTS).fetchall()
+    assert len(found) == len(own) == 3
+    for row, (*values, _, fixed, _) in zip(found, own, strict=True):
+        assert [*row] == [*values, "[[1, 2], [3]]", [*fixed], ["{'a': 1}"]]
+
+
+def test_parameters_may_be_lists(served):
+    fit = FIT.replace("['sex', 'race']", "%s")
+    with psycopg.connect(served.dsn(), autocommit=True) as connection:
+        assert connection.execute(fit, [["sex", "race"]]).fetchall() == connection.execute(FIT).fetchall()
+        for numbers in ([3, 5], [3, None]):
+            sql = "SELECT i FROM shown WHERE i = ANY(%b) ORDER BY i"
+            found = connection.execute(sql, [numbers]).fetchall()
+            assert found == [(number,) for number in numbers if number is not None]
+        words = ['it\'s "quoted"', "", "{a,b}", "null", None, "back\\slash"]
+        assert connection.execute("SELECT %s::VARCHAR[]", [words]).fetchall() == [(words,)]
+        assert connection.execute("SELECT '{a,\"b c\",NULL}'::text[]").fetchall() == [(["a", "b c", None],)]
 
 
 def test_infinities_and_null_travel(served):
@@ -214,6 +251,72 @@ def test_portals_send_some_rows_at_a_time(served):
     with psycopg.connect(served.dsn()) as connection:
         rows = connection.cursor().stream("SELECT i FROM shown ORDER BY i", size=1)
         assert [row[0] for row in rows] == list(range(1000))
+
+
+@pytest.mark.parametrize("binary", [False, True], ids=["text", "binary"])
+def test_cursors_go_forward(served, binary):
+    with psycopg.connect(served.dsn()) as connection:
+        with connection.cursor(name='it\'s a "cursor"', binary=binary) as cursor:
+            cursor.execute("SELECT i, s FROM shown WHERE i >= %s ORDER BY i", [7])
+            assert [column.name for column in cursor.description] == ["i", "s"]
+            assert cursor.fetchone()[0] == 7
+            assert [row[0] for row in cursor.fetchmany(3)] == [8, 9, 10]
+            assert connection.execute("SELECT 'between'").fetchone() == ("between",)
+            cursor.scroll(5)
+            assert [row[0] for row in cursor] == list(range(16, 1000))
+            with pytest.raises(psycopg.errors.FeatureNotSupported, match="forward only"):
+                cursor.scroll(-1)
+        connection.rollback()
+        with connection.cursor(name="held", withhold=True, binary=binary) as cursor:
+            cursor.execute("SELECT i FROM shown ORDER BY i")
+            connection.commit()
+            assert len(cursor.fetchall()) == 1000
+        with connection.cursor(name="lost", binary=binary) as cursor:
+            cursor.execute("SELECT i FROM shown ORDER BY i")
+            connection.commit()
+            with pytest.raises(psycopg.errors.InvalidCursorName):
+                cursor.fetchone()
+            connection.rollback()
+        with pytest.raises(psycopg.errors.UndefinedColumn), connection.cursor(name="wrong") as cursor:
+            cursor.execute("SELECT nope FROM shown")
+
+
+def test_a_cursor_is_charged_once(served):
+    asks = f"SELECT * FROM dp_query('{QUERY}', epsilon => 0.1, release => 'by cursor')"
+    spent = "SELECT epsilon_spent FROM dp_budget()"
+    with psycopg.connect(served.dsn()) as connection:
+        before = connection.execute(spent).fetchone()
+        connection.execute(f"DECLARE c CURSOR FOR {asks}")
+        assert connection.execute(spent).fetchone() == before, "it did not run yet"
+        assert connection.execute("FETCH 1 FROM c").fetchone()[0] == "Female"
+        after = connection.execute(spent).fetchone()
+        assert after > before
+        assert connection.execute("FETCH ALL FROM c").fetchone()[0] == "Male"
+        assert connection.execute(spent).fetchone() == after
+        connection.execute("CLOSE c")
+        for sql in ("DECLARE c CURSOR FOR DROP TABLE shown", "DECLARE c CURSOR FOR SELECT getenv('HOME')"):
+            with pytest.raises(psycopg.Error):
+                connection.execute(sql)
+            connection.rollback()
+
+
+def test_postgres_own_questions(served):
+    with psycopg.connect(served.dsn(application_name="it's")) as connection:
+        found = connection.execute("SELECT current_user, session_user, current_database(), version()")
+        assert [column.name for column in found.description] == [
+            "current_user",
+            "session_user",
+            "current_database",
+            "version",
+        ]
+        assert found.fetchone()[:3] == ("alice", "alice", "dpsql")
+        assert connection.execute("SELECT count(*) > 100 FROM pg_catalog.pg_get_keywords()").fetchone() == (True,)
+        assert connection.execute(
+            "SELECT pronargs, proargnames[2] FROM pg_proc WHERE proname = 'dp_query'"
+        ).fetchone() == (6, "epsilon")
+        assert connection.execute(
+            "SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attname = 'l'"
+        ).fetchone() == ("bigint[]",)
 
 
 def test_a_failed_transaction_waits_for_its_end(served):

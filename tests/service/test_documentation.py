@@ -1,4 +1,4 @@
-"""The page "Serve it to analysts" runs as it is written, with psql."""
+"""The page "Serve it to analysts" runs as it is written, with psql, Python and R."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from dpsql.service.configuration import KINDS
 from dpsql.service.options import Options
-from tests.service.conftest import need_psql
+from tests.service.conftest import need_odbc, need_psql, need_r
 
 PAGE = (Path(__file__).parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")
 
@@ -24,6 +24,21 @@ def free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return found.getsockname()[1]
+
+
+def run_elsewhere(language: str, block: str, folder: Path, environment: dict[str, str]) -> str | None:
+    """What a block of Python or R prints; None if R, or what ODBC needs, is not here, and CI does not want it to be."""
+    try:
+        if language == "r":
+            need_r()
+        elif "pyodbc" in block:
+            need_odbc()
+    except pytest.skip.Exception:
+        return None
+    command = [sys.executable, "-c", block] if language == "python" else ["Rscript", "--vanilla", "-e", block]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, (block, done.stderr)
+    return done.stdout
 
 
 @pytest.mark.medium
@@ -41,12 +56,15 @@ def test_the_page_runs_as_it_is_written(tmp_path):
     blocks = [
         block.replace("5439", str(port))
         for port in [free_port()]
-        for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+        for block in re.findall(r"```((?:sh|python|r)\n.*?)```", PAGE, re.DOTALL)
     ]
     printed, service = [], None
     try:
-        for block in blocks:
-            if block.startswith("dpsql serve"):
+        for language, _, block in (block.partition("\n") for block in blocks):
+            if language != "sh":
+                own = run_elsewhere(language, block, tmp_path, environment)
+                assert own is None or "visits" in own or "(0, " in own, block
+            elif block.startswith("dpsql serve"):
                 service = subprocess.Popen(
                     ["bash", "-c", f"exec {block}"], cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True
                 )

@@ -135,7 +135,7 @@ class Settings:
         if [word.upper() for word in words[:2]] == ["TIME", "ZONE"]:
             words = ["TimeZone", "=", *words[2:]]
         name = words[0].strip('"')
-        value = "".join(words[2:]).strip("'\"")
+        value = "".join(_unquoted(word) for word in words[2:])
         if name.lower() == "client_encoding" and value.upper().replace("-", "") not in ("UTF8", "UNICODE", "DEFAULT"):
             raise InvalidArgument(f"client_encoding is {value!r}: only UTF8 is served")
         if name.lower() == "timezone" and value.upper() not in ("UTC", "GMT", "DEFAULT", "ETC/UTC", "Z"):
@@ -157,3 +157,11 @@ class Settings:
             raise InvalidArgument(f"there is no setting {name[:60]!r} to show")
         key, value = known[name]
         return Said("SHOW", row=(key, self.values.get(name, value)))
+
+
+def _unquoted(word: str) -> str:
+    """A word or text of a statement, without its quotes."""
+    for quote in ("'", '"'):
+        if word.startswith(quote):
+            return word[1:-1].replace(quote * 2, quote)
+    return word

@@ -93,7 +93,7 @@ class Copy:
 
     def run(self, session: Session) -> None:
         """Send the rows."""
-        checked = session.analyst.check(respelled(self.query))
+        checked = session.analyst.check(respelled(self.query, session.analyst.login.user))
         shape = copy_shape(csv=self.csv, delimiter=self.delimiter, null=self.null, header=self.header)
         execution = session.analyst.run(checked, shape)
         try:

@@ -8,9 +8,12 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
+from dpsql.service import pg_arrays, pgtypes
+
 from .messages import BadMessage
 
 _DAY_ONE: Final = date(2000, 1, 1)
+_DAY: Final = len("2000-01-01")
 _NUMBERS: Final = {16: "!?", 20: "!q", 21: "!h", 23: "!i", 26: "!I", 700: "!f", 701: "!d"}
 
 
@@ -30,8 +33,13 @@ def value(raw: bytes | None, form: int, oid: int) -> Any:
 
 def _text(raw: bytes, oid: int) -> Any:
     text = raw.decode()
+    element = pgtypes.BY_OID[oid].element if oid in pgtypes.BY_OID else None
+    if element is not None:
+        return [None if one is None else _text(one.encode(), element.oid) for one in pg_arrays.elements(text)]
     if oid == 17 and text.startswith("\\x"):
         return bytes.fromhex(text[2:])
+    if oid == 1082 and len(text) > _DAY:  # JDBC sends the zone of a date; PostgreSQL drops it, DuckDB refuses it
+        return text[:_DAY] if text[_DAY] in " +-" else text
     return Decimal(text) if oid == 1700 else text
 
 
@@ -55,7 +63,27 @@ def _binary(raw: bytes, oid: int) -> Any:
         return f"{months} months {days} days {micro} microseconds"
     if oid == 1700:
         return _numeric(raw)
+    if oid in pgtypes.BY_OID and pgtypes.BY_OID[oid].element is not None:
+        return _array(raw)
     return raw.decode()
+
+
+def _array(raw: bytes) -> list[Any]:
+    """Dimensions, whether there are NULLs, the type of the elements; a length and a lower bound; the elements."""
+    dimensions, _, oid = struct.unpack_from("!iiI", raw)
+    if dimensions == 0:
+        return []
+    if dimensions != 1:
+        raise ValueError
+    (count, _), place, found = struct.unpack_from("!ii", raw, 12), 20, []
+    for _ in range(count):
+        (length,) = struct.unpack_from("!i", raw, place)
+        place += 4
+        if length > len(raw) - place:
+            raise ValueError
+        found.append(None if length < 0 else _binary(raw[place : place + length], oid))
+        place += max(length, 0)
+    return found
 
 
 def _numeric(raw: bytes) -> Decimal:

@@ -15,13 +15,18 @@ from dpsql.service import pgtypes
 _EPOCH_DAYS: Final = 10957
 """From 1970 to 2000, where PostgreSQL's dates begin."""
 _EPOCH_MICROSECONDS: Final = _EPOCH_DAYS * 86_400_000_000
-_NUMBERS: Final = {16: "u1", 21: ">i2", 23: ">i4", 20: ">i8", 700: ">f4", 701: ">f8", 1083: ">i8"}
+_NUMBERS: Final = {16: "u1", 21: ">i2", 23: ">i4", 20: ">i8", 26: ">u4", 700: ">f4", 701: ">f8", 1083: ">i8"}
 BINARY: Final = frozenset({*_NUMBERS, 17, 25, 1082, 1114, 1184, 1186, 1700, 2950})
 """Types with a binary format here; the protocol has no way to send others than as they are asked for."""
+_BARE: Final = frozenset({16, 20, 21, 23, 700, 701, 1700, 1082, 2950})
+"""Types whose texts need no quotes in an array."""
 
 
 def text_of(column: str, kind: str) -> str:
     """An expression of the text that PostgreSQL writes a value as."""
+    element = pgtypes.element_of(kind)
+    if element is not None:
+        return _array_text(column, element)
     oid = pgtypes.pg_type(kind).oid
     if oid == pgtypes.BOOL.oid:
         return f"CASE WHEN {column} THEN 't' WHEN NOT {column} THEN 'f' END"
@@ -40,8 +45,23 @@ def text_of(column: str, kind: str) -> str:
     return written
 
 
+def _array_text(column: str, element: str) -> str:
+    """An expression of an array's text: its elements in braces, quoted where they could be read otherwise."""
+    shown = text_of("x", element)
+    if pgtypes.pg_type(element).oid not in _BARE:
+        quoted = f"'\"' || replace(replace({shown}, '\\', '\\\\'), '\"', '\\\"') || '\"'"
+        plain = f"regexp_full_match({shown}, '[^\\s\"{{}},\\\\]+') AND upper({shown}) <> 'NULL'"
+        shown = f"CASE WHEN {plain} THEN {shown} ELSE {quoted} END"
+    parts = f"list_transform(CAST({column} AS {element}[]), lambda x: coalesce({shown}, 'NULL'))"
+    joined = f"coalesce(list_aggregate({parts}, 'string_agg', ','), '')"
+    return f"CASE WHEN {column} IS NOT NULL THEN '{{' || {joined} || '}}' END"
+
+
 def binary_of(column: str, kind: str) -> str:
     """An expression whose Arrow values `binary` encodes."""
+    element = pgtypes.element_of(kind)
+    if element is not None:
+        return f"list_transform(CAST({column} AS {element}[]), lambda x: {binary_of('x', element)})"
     oid = pgtypes.pg_type(kind).oid
     casts = {
         21: "SMALLINT",
@@ -88,9 +108,12 @@ def texts(values: Any) -> Column:
     return Column(shown[offsets[0] : offsets[-1]], lengths)
 
 
-def binary(values: Any, kind: str) -> Column:
-    """Of an Arrow array, in PostgreSQL's binary format of the type."""
-    oid = pgtypes.pg_type(kind).oid
+def binary(values: Any, kind: str, oid: int = 0) -> Column:
+    """Of an Arrow array, in PostgreSQL's binary format of the type, or of another one that is said."""
+    element = pgtypes.element_of(kind)
+    if element is not None:
+        return _arrays(values, element)
+    oid = oid or pgtypes.pg_type(kind).oid
     if oid in (17, 25) or oid not in BINARY:
         return texts(values)
     if oid in (1186, 1700, 2950):
@@ -104,6 +127,27 @@ def binary(values: Any, kind: str) -> Column:
     encoded = np.ascontiguousarray(numbers[valid].astype(form))
     width = encoded.dtype.itemsize
     return Column(encoded.view(np.uint8).reshape(-1), np.where(valid, width, -1))
+
+
+def _arrays(values: Any, element: str) -> Column:
+    """Of an Arrow array of lists: how many dimensions, whether there are NULLs, the type, the length, the elements."""
+    oid = pgtypes.element_type(element).oid
+    flat = binary(values.flatten(), element, oid)
+    raw, widths = flat.data.tobytes(), flat.lengths.tolist()
+    found: list[bytes | None] = []
+    item = place = 0
+    for count in [None if one is None else len(one) for one in values.to_pylist()]:
+        if count is None:
+            found.append(None)
+            continue
+        parts, nulls = [], False
+        for width in widths[item : item + count]:
+            parts.append(struct.pack("!i", width) + raw[place : place + max(width, 0)])
+            nulls, place = nulls or width < 0, place + max(width, 0)
+        item += count
+        head = struct.pack("!iiI", 1 if count else 0, nulls, oid)
+        found.append(head + (struct.pack("!ii", count, 1) if count else b"") + b"".join(parts))
+    return texts(pa.array(found, pa.large_binary()))
 
 
 def _interval(value: Any) -> bytes:

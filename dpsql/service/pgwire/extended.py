@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from math import inf
+from typing import TYPE_CHECKING, Final
 
+import duckdb
+
+from dpsql.errors import DpsqlError
 from dpsql.service import pgtypes
-from dpsql.service.allowlist import Checked, check_length
-from dpsql.service.analyst import Execution
-from dpsql.service.directory import Columns
+from dpsql.service.allowlist import check_length
+from dpsql.service.parameters import cast_to_arrays
 from dpsql.service.respell import respelled
 from dpsql.service.tokens import tokens, trimmed
 
 from . import decode
 from .commands import Said
 from .copying import Copy
+from .cursors import Cursors, Declared, Fetched
 from .messages import BadMessage, Reader, row_description, text
+from .portals import Failed, Portal, Prepared
 from .results import Formats
 
 if TYPE_CHECKING:
@@ -29,60 +33,16 @@ _MOST_CHARACTERS: Final = 4_000_000
 """Of all prepared statements of a session together."""
 
 
-class Failed(Exception):
-    """What the protocol itself refuses.
-
-    Attributes:
-        code: of PostgreSQL.
-    """
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-@dataclass
-class Prepared:
-    """A statement with its parameters' types.
-
-    Attributes:
-        sql: as it is run, in DuckDB's spelling; a command as it came.
-        oids: of the parameters.
-        command: what is no SELECT.
-    """
-
-    sql: str
-    oids: list[int]
-    command: bool
-
-
-@dataclass
-class Portal:
-    """A prepared statement with its parameters.
-
-    Attributes:
-        prepared: what.
-        parameters: their values.
-        formats: of the result.
-        execution: once it runs.
-        left: rows of a batch that are not sent yet.
-        sent: how many were.
-    """
-
-    prepared: Prepared
-    parameters: list[Any]
-    formats: Formats
-    execution: Execution | None = None
-    left: Any = None
-    sent: int = 0
-    columns: Columns = field(default_factory=list)
-
-
 class Extended:
-    """The prepared statements and portals of a session."""
+    """The prepared statements and portals of a session.
+
+    Attributes:
+        cursors: of the session, which are portals by another door.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self.cursors = Cursors(session)
         self._prepared: dict[str, Prepared] = {}
         self._portals: dict[str, Portal] = {}
 
@@ -99,7 +59,7 @@ class Extended:
     def sync(self) -> None:
         """The transaction of the portals ends, unless the client began one."""
         if self._session.settings.transaction == "I":
-            self.close()
+            self._end_all()
 
     def deallocate(self, name: str) -> None:
         """End a prepared statement, or all."""
@@ -109,14 +69,18 @@ class Extended:
             self._prepared.clear()
 
     def close(self) -> None:
-        """End all portals."""
+        """The client has gone."""
+        self._end_all()
+        self.cursors.close()
+
+    def _end_all(self) -> None:
         for name in list(self._portals):
             self._end(name)
 
     def _end(self, name: str) -> None:
         portal = self._portals.pop(name, None)
-        if portal is not None and portal.execution is not None:
-            portal.execution.close()
+        if portal is not None:
+            portal.close()
 
     # --- messages ---------------------------------------------------------------------------------------------------
 
@@ -128,19 +92,26 @@ class Extended:
             raise Failed("42P05", f'prepared statement "{name}" already exists')
         if len(self._prepared) >= _MOST or sum(map(len, self._prepared_texts())) + len(sql) > _MOST_CHARACTERS:
             raise Failed("54000", f"{len(self._prepared)} statements are prepared: DEALLOCATE some")
-        self._prepared[name] = self._read(sql, declared)
+        self._prepared[name] = self.read(sql, declared)
         self._session.channel.send(b"1")
 
-    def _read(self, sql: str, declared: Sequence[int]) -> Prepared:
+    def read(self, sql: str, declared: Sequence[int]) -> Prepared:
+        """A statement with the types of its parameters, as far as the client declared them."""
         words = [found for kind, found in tokens(sql) if kind != "space"]
         trial = type(self._session.settings)(1.0)
-        if not words or words[0].upper() == "COPY" or trial.run(sql) is not None:
+        declares = Declared.of(sql)
+        if declares is not None:
+            inner = self.read(declares.query, declared)
+            if inner.command:
+                raise Failed("42601", "a cursor is of a SELECT")
+            return Prepared(inner.sql, inner.oids, command=True, declares=declares)
+        if not words or words[0].upper() in ("COPY", "FETCH", "MOVE") or trial.run(sql) is not None:
             return Prepared(sql, [], command=True)
-        found = respelled(sql)
+        found = respelled(sql, self._session.analyst.login.user)
         count = max((int(word[1:]) for kind, word in tokens(found) if kind == "parameter"), default=0)
         if count > 1000:
             raise Failed("54000", "a statement may have 1000 parameters")
-        oids = [*declared, *[0] * count][:count]
+        oids = cast_to_arrays(sql, [*declared, *[0] * count][:count])
         if 0 in oids:
             inferred = self._session.analyst.parameter_types(self._session.analyst.check(found), count)
             oids = [oid or other for oid, other in zip(oids, inferred, strict=True)]
@@ -168,24 +139,45 @@ class Extended:
         what, name = reader.take(1), reader.text()
         channel = self._session.channel
         if what == b"P":
-            portal = self._portal(name)
-            if portal.prepared.command:
-                self._describe_command(portal.prepared)
-            else:
-                channel.send(b"T", portal.formats.description(self._columns(portal)))
+            self._describe_portal(name)
             return
         prepared = self._prepared.get(name)
         if prepared is None:
             raise Failed("26000", f'prepared statement "{name}" does not exist')
         channel.send(b"t", struct.pack(f"!h{len(prepared.oids)}i", len(prepared.oids), *prepared.oids))
         if prepared.command:
-            self._describe_command(prepared)
+            self._describe_command(prepared, Formats())
             return
         self._session.allowed(prepared.sql)
         checked = self._session.analyst.check(with_nulls(prepared.sql))
-        channel.send(b"T", Formats().description(self._session.analyst.columns(checked)))
+        try:
+            columns = self._session.analyst.columns(checked)
+        except (DpsqlError, duckdb.Error):
+            if not checked.calls or not prepared.oids:
+                raise
+            prepared.untold = True
+            channel.send(b"n")
+            return
+        channel.send(b"T", Formats().description(columns))
 
-    def _describe_command(self, prepared: Prepared) -> None:
+    def _describe_portal(self, name: str) -> None:
+        channel = self._session.channel
+        columns = None if name in self._portals else self.cursors.columns(name)
+        if columns is not None:
+            channel.send(b"T", Formats().description(columns))
+            return
+        portal = self._portal(name)
+        if portal.prepared.command:
+            self._describe_command(portal.prepared, portal.formats)
+            return
+        channel.send(b"T", portal.formats.description(portal.described(self._session)))
+
+    def _describe_command(self, prepared: Prepared, formats: Formats) -> None:
+        fetched = Fetched.of(prepared.sql)
+        columns = None if fetched is None or fetched.moves else self.cursors.columns(fetched.name)
+        if columns is not None:
+            self._session.channel.send(b"T", formats.description(columns))
+            return
         said = type(self._session.settings)(1.0).run(prepared.sql)
         if said is None or said.row is None:
             self._session.channel.send(b"n")
@@ -197,28 +189,38 @@ class Extended:
         portal = self._portal(name)
         session = self._session
         if portal.prepared.command:
-            self._run_command(portal.prepared.sql)
+            self._run_command(portal)
             return
-        self._start(portal)
-        assert portal.execution is not None
-        count = 0
-        while most <= 0 or count < most:
-            batch = portal.left if portal.left is not None else portal.execution.next()
-            portal.left = None
-            if batch is None:
-                tag = tag_of(portal.prepared.sql)
-                session.channel.send(b"C", text(f"{tag} {count}" if tag == "SELECT" else tag))
-                return
-            if 0 < most < count + batch.num_rows:
-                portal.left = batch.slice(most - count)
-                batch = batch.slice(0, most - count)
-            count += batch.num_rows
-            portal.sent = session.counted(portal.sent, batch.num_rows)
-            session.channel.send_raw(portal.formats.rows(batch, portal.columns))
-        session.channel.send(b"s")
+        if portal.prepared.untold and portal.execution is None:  # before the charge: who asks so cannot read the rows
+            raise Failed(
+                "0A000",
+                "the columns depend on the parameters, and this client asks for them before it gives those: "
+                "write the arguments of dp_* functions into the statement",
+            )
+        portal.start(session)
+        count, ended = portal.send(session, most if most > 0 else inf)
+        if not ended:
+            session.channel.send(b"s")
+            return
+        tag = tag_of(portal.prepared.sql)
+        session.channel.send(b"C", text(f"{tag} {count}" if tag == "SELECT" else tag))
 
-    def _run_command(self, sql: str) -> None:
-        session = self._session
+    def cursor(self, sql: str, formats: Formats, *, describes: bool) -> bool:
+        """Obey a FETCH, MOVE or CLOSE; whether it was one."""
+        fetched = Fetched.of(sql)
+        if fetched is None:
+            return self.cursors.end(sql)
+        self._session.allowed(sql)
+        self.cursors.fetch(fetched, formats, describes=describes)
+        return True
+
+    def _run_command(self, portal: Portal) -> None:
+        session, sql = self._session, portal.prepared.sql
+        if portal.prepared.declares is not None:
+            self.cursors.declare(portal.prepared.declares, portal.prepared, portal.parameters)
+            return
+        if self.cursor(sql, portal.formats, describes=False):
+            return
         if not sql.strip():
             session.channel.send(b"I")
             return
@@ -234,27 +236,6 @@ class Extended:
             session.allowed(sql)
             session.analyst.seconds = session.settings.seconds
             copy.run(session)
-
-    def _columns(self, portal: Portal) -> Columns:
-        """Of a portal: it runs, unless that is charged for, which only Execute may be."""
-        if portal.execution is None:
-            checked = self._checked(portal)
-            if checked.calls:
-                return self._session.analyst.columns(checked, portal.parameters)
-            self._start(portal)
-        return portal.columns
-
-    def _checked(self, portal: Portal) -> Checked:
-        self._session.allowed(portal.prepared.sql)
-        self._session.analyst.seconds = self._session.settings.seconds
-        return self._session.analyst.check(portal.prepared.sql)
-
-    def _start(self, portal: Portal) -> None:
-        """Run it, once."""
-        if portal.execution is None:
-            checked, analyst = self._checked(portal), self._session.analyst
-            portal.execution = analyst.run(checked, portal.formats.shape, portal.parameters)
-            portal.columns = portal.execution.columns
 
     def _portal(self, name: str) -> Portal:
         if name not in self._portals:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from dpsql.service import pgtypes
 from dpsql.service.directory import Columns
 
 from . import encode
 from .messages import BadMessage, row_description
+
+_CALLED: Final = re.compile(r'pgx\."?(\w+)"?\(.*\)', re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class Formats:
         """The message that describes the columns."""
         return row_description(
             [
-                (name, kind.oid, kind.length, pgtypes.modifier(duckdb_type), self.of(place, duckdb_type))
+                (_title(name), kind.oid, kind.length, pgtypes.modifier(duckdb_type), self.of(place, duckdb_type))
                 for place, (name, duckdb_type) in enumerate(columns)
                 for kind in [pgtypes.pg_type(duckdb_type)]
             ]
@@ -55,6 +58,12 @@ class Formats:
             for n, (_, kind) in enumerate(columns)
         ]
         return encode.data_rows(found, batch.num_rows)
+
+
+def _title(name: str) -> str:
+    """A column that is a call of Postgres' functions has the function's name, as there."""
+    found = _CALLED.fullmatch(name)
+    return name if found is None else found[1]
 
 
 def _names(columns: Sequence[Any]) -> str:

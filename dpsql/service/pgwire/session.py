@@ -15,8 +15,10 @@ from dpsql.service.tokens import tokens, trimmed
 
 from .commands import Said, Settings
 from .copying import Copy
-from .extended import Extended, Failed, tag_of
+from .cursors import Declared
+from .extended import Extended, tag_of
 from .messages import BadMessage, Channel, Closed, row_description, text
+from .portals import Failed
 from .results import Formats
 
 WRONG = (DpsqlError, duckdb.Error, BadMessage, Failed, RuntimeError, ValueError, LookupError, ArithmeticError)
@@ -74,6 +76,8 @@ class Session:
             self.channel.send(b"S", text(said.reported[0]) + text(said.reported[1]))
         if said.deallocate is not None:
             self._extended.deallocate(said.deallocate)
+        if said.tag in ("COMMIT", "ROLLBACK") and self.settings.transaction == "I":
+            self._extended.cursors.ended(kept=said.tag == "COMMIT")
         self.channel.send(b"C", text(said.tag))
 
     def allowed(self, sql: str) -> None:
@@ -98,9 +102,19 @@ class Session:
             self.fail(BadMessage("the statement is not UTF-8"))
         except WRONG as error:
             self.fail(error)
+        self._extended.sync()
         self.ready()
 
     def _statement(self, sql: str) -> None:
+        declared = Declared.of(sql)
+        if declared is not None:
+            prepared = self._extended.read(declared.query, [])
+            if prepared.command or prepared.oids:
+                raise Failed("42601", "a cursor is of a SELECT, here without parameters")
+            self._extended.cursors.declare(declared, prepared, [])
+            return
+        if self._extended.cursor(sql, Formats(), describes=True):
+            return
         said = self.settings.run(sql)
         if said is not None:
             self._command(said)
@@ -112,7 +126,8 @@ class Session:
             copy.run(self)
             return
         formats = Formats()
-        execution = self.analyst.run(self.analyst.check(respelled(sql)), formats.shape)
+        checked = self.analyst.check(respelled(sql, self.analyst.login.user))
+        execution = self.analyst.run(checked, formats.shape)
         try:
             self.channel.send(b"T", formats.description(execution.columns))
             count = 0

@@ -1,0 +1,190 @@
+"""Cursors of SQL: DECLARE, FETCH, MOVE and CLOSE. They go forward only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING, Final
+
+from dpsql.service.directory import Columns
+from dpsql.service.tokens import tokens
+
+from .messages import text
+from .portals import Failed, Portal, Prepared
+from .results import Formats
+
+if TYPE_CHECKING:
+    from .session import Session
+
+_MOST: Final = 100
+"""Cursors of a session: each may hold rows that were read."""
+_KINDS: Final = frozenset({"BINARY", "ASENSITIVE", "INSENSITIVE", "NO", "SCROLL"})
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What a DECLARE says.
+
+    Attributes:
+        name: of the cursor.
+        query: whose rows it has.
+        hold: whether it outlives its transaction.
+    """
+
+    name: str
+    query: str
+    hold: bool
+
+    @classmethod
+    def of(cls, sql: str) -> Declared | None:
+        """Of a statement; None if it is no DECLARE.
+
+        Raises:
+            Failed: it is one, but not as PostgreSQL has it.
+        """
+        found = tokens(sql)
+        at = [place for place, (kind, _) in enumerate(found) if kind != "space"]
+        words = [found[place][1].upper() for place in at]
+        if words[:1] != ["DECLARE"]:
+            return None
+        here = 2
+        while words[here : here + 1] and words[here] in _KINDS:
+            here += 1
+        hold = words[here + 1 : here + 3] == ["WITH", "HOLD"]
+        begins = here + (3 if hold or words[here + 1 : here + 3] == ["WITHOUT", "HOLD"] else 1)
+        if words[here : here + 1] != ["CURSOR"] or words[begins : begins + 1] != ["FOR"]:
+            raise Failed("42601", "a cursor is declared by DECLARE name CURSOR FOR SELECT …")
+        return cls(_name(found[at[1]][1]), "".join(word for _, word in found[at[begins] + 1 :]), hold)
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What a FETCH or MOVE says.
+
+    Attributes:
+        name: of the cursor.
+        most: how many rows.
+        moves: whether they are passed over only.
+    """
+
+    name: str
+    most: float
+    moves: bool
+
+    @classmethod
+    def of(cls, sql: str) -> Fetched | None:
+        """Of a statement; None if it is neither.
+
+        Raises:
+            Failed: it goes elsewhere than forward.
+        """
+        shown = [word for kind, word in tokens(sql) if kind != "space"]
+        words = [word.upper() for word in shown]
+        if words[:1] not in (["FETCH"], ["MOVE"]) or len(words) < 2:
+            return None
+        middle = [word for word in words[1:-1] if word not in ("FROM", "IN", "FORWARD")]
+        if middle in ([], ["NEXT"]):
+            most = 1.0
+        elif middle == ["ALL"]:
+            most = inf
+        elif len(middle) == 1 and middle[0].isdigit():
+            most = float(middle[0])
+        else:
+            raise Failed("0A000", "cursors go forward only: FETCH FORWARD 100 FROM name")
+        return cls(_name(shown[-1]), most, words[0] == "MOVE")
+
+
+class Cursors:
+    """The cursors of a session. A cursor's query runs at its first FETCH, which chooses the format of its rows."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._open: dict[str, tuple[Declared, Portal]] = {}
+        self._new: set[str] = set()
+
+    def declare(self, declared: Declared, prepared: Prepared, parameters: list[object]) -> None:
+        """Make one."""
+        session = self._session
+        session.allowed(prepared.sql)
+        if session.settings.transaction != "T" and not declared.hold:
+            raise Failed(
+                "25P01", "DECLARE CURSOR can only be used in transaction blocks: say BEGIN first, or WITH HOLD"
+            )
+        if declared.name in self._open:
+            raise Failed("42P03", f'cursor "{declared.name}" already exists')
+        if len(self._open) >= _MOST:
+            raise Failed("54000", f"{_MOST} cursors are open: CLOSE some")
+        session.analyst.seconds = session.settings.seconds
+        session.analyst.columns(session.analyst.check(prepared.sql), parameters or None)  # what is wrong is told now
+        self._open[declared.name] = declared, Portal(prepared, parameters, Formats())
+        if session.settings.transaction == "T":
+            self._new.add(declared.name)
+        session.channel.send(b"C", text("DECLARE CURSOR"))
+
+    def columns(self, name: str) -> Columns | None:
+        """The columns of a cursor, which does not run for that; None if there is none of the name."""
+        if name not in self._open:
+            return None
+        portal = self._open[name][1]
+        if portal.execution is not None:
+            return portal.columns
+        analyst = self._session.analyst
+        return analyst.columns(analyst.check(portal.prepared.sql), portal.parameters or None)
+
+    def fetch(self, fetched: Fetched, formats: Formats, *, describes: bool) -> None:
+        """Send rows of a cursor.
+
+        Args:
+            fetched: how many, and of which.
+            formats: of the rows.
+            describes: whether the description of the rows comes first.
+        """
+        session, portal = self._session, self._portal(fetched.name)
+        if portal.execution is None:
+            portal.formats = formats
+        portal.start(session)
+        codes = [one.of(n, kind) for one in (portal.formats, formats) for n, (_, kind) in enumerate(portal.columns)]
+        if not fetched.moves and codes[: len(portal.columns)] != codes[len(portal.columns) :]:
+            raise Failed("0A000", "a cursor keeps the format of its first FETCH: declare another one")
+        if describes and not fetched.moves:
+            session.channel.send(b"T", formats.description(portal.columns))
+        count, _ = portal.send(session, fetched.most, shown=not fetched.moves)
+        session.channel.send(b"C", text(f"{'MOVE' if fetched.moves else 'FETCH'} {count}"))
+
+    def _portal(self, name: str) -> Portal:
+        if name not in self._open:
+            raise Failed("34000", f'cursor "{name}" does not exist')
+        return self._open[name][1]
+
+    def end(self, sql: str) -> bool:
+        """Obey a CLOSE; whether it was one."""
+        words = [word for kind, word in tokens(sql) if kind != "space"]
+        if len(words) != 2 or words[0].upper() != "CLOSE":
+            return False
+        if words[1].upper() == "ALL":
+            self.close()
+        else:
+            self._portal(_name(words[1]))
+            self._end(_name(words[1]))
+        self._session.channel.send(b"C", text("CLOSE CURSOR"))
+        return True
+
+    def ended(self, *, kept: bool) -> None:
+        """A transaction ended: so do its cursors, but those WITH HOLD if it was `kept`."""
+        for name, (declared, _) in list(self._open.items()):
+            if not declared.hold or (not kept and name in self._new):
+                self._end(name)
+        self._new.clear()
+
+    def close(self) -> None:
+        """End all."""
+        for name in list(self._open):
+            self._end(name)
+
+    def _end(self, name: str) -> None:
+        self._open.pop(name)[1].close()
+
+
+def _name(word: str) -> str:
+    """A name as PostgreSQL reads it."""
+    return word[1:-1].replace('""', '"') if word.startswith('"') else word.lower()

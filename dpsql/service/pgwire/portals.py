@@ -1,0 +1,125 @@
+"""Statements that are prepared, and portals: those with their parameters, whose rows are sent some at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from dpsql.service.allowlist import Checked
+from dpsql.service.analyst import Execution
+from dpsql.service.directory import Columns
+
+from .results import Formats
+
+if TYPE_CHECKING:
+    from .cursors import Declared
+    from .session import Session
+
+
+class Failed(Exception):
+    """What the protocol itself refuses.
+
+    Attributes:
+        code: of PostgreSQL.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass
+class Prepared:
+    """A statement with its parameters' types.
+
+    Attributes:
+        sql: as it is run, in DuckDB's spelling; a command as it came.
+        oids: of the parameters.
+        command: what is no SELECT.
+        declares: the cursor that a DECLARE makes; `sql` is then its query.
+        untold: it was described before its parameters had values, and its columns depend on those.
+    """
+
+    sql: str
+    oids: list[int]
+    command: bool
+    declares: Declared | None = None
+    untold: bool = False
+
+
+@dataclass
+class Portal:
+    """A prepared statement with its parameters.
+
+    Attributes:
+        prepared: what.
+        parameters: their values.
+        formats: of the result.
+        execution: once it runs.
+        left: rows of a batch that are not sent yet.
+        sent: how many were.
+        columns: of the result, once it runs.
+    """
+
+    prepared: Prepared
+    parameters: list[Any]
+    formats: Formats
+    execution: Execution | None = None
+    left: Any = None
+    sent: int = 0
+    columns: Columns = field(default_factory=list)
+
+    def start(self, session: Session) -> None:
+        """Run it, once."""
+        if self.execution is None:
+            self._run(session, self._checked(session))
+
+    def described(self, session: Session) -> Columns:
+        """The columns: it runs for them, unless that is charged for, which only its rows are."""
+        if self.execution is None:
+            checked = self._checked(session)
+            if checked.calls:
+                return session.analyst.columns(checked, self.parameters)
+            self._run(session, checked)
+        return self.columns
+
+    def _checked(self, session: Session) -> Checked:
+        session.allowed(self.prepared.sql)
+        session.analyst.seconds = session.settings.seconds
+        return session.analyst.check(self.prepared.sql)
+
+    def _run(self, session: Session, checked: Checked) -> None:
+        self.execution = session.analyst.run(checked, self.formats.shape, self.parameters)
+        self.columns = self.execution.columns
+
+    def send(self, session: Session, most: float, *, shown: bool = True) -> tuple[int, bool]:
+        """Send rows that were not sent yet.
+
+        Args:
+            session: to whose client.
+            most: how many.
+            shown: False to pass over them only.
+
+        Returns:
+            How many, and whether there are no more.
+        """
+        assert self.execution is not None
+        count = 0
+        while count < most:
+            batch = self.left if self.left is not None else self.execution.next()
+            self.left = None
+            if batch is None:
+                return count, True
+            if most < count + batch.num_rows:
+                self.left = batch.slice(int(most) - count)
+                batch = batch.slice(0, int(most) - count)
+            count += batch.num_rows
+            self.sent = session.counted(self.sent, batch.num_rows)
+            if shown:
+                session.channel.send_raw(self.formats.rows(batch, self.columns))
+        return count, False
+
+    def close(self) -> None:
+        """No more rows are asked for."""
+        if self.execution is not None:
+            self.execution.close()
