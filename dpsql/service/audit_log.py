@@ -42,7 +42,7 @@ class AuditError(DpsqlError):
 
 
 def folder_of(database: str | Path) -> Path:
-    """Where the audit log of a database is."""
+    """Where the audit log of a database is, unless the service has another folder for it."""
     return Path(f"{database}{SUFFIX}")
 
 
@@ -155,14 +155,14 @@ class AuditLog:
 
 def open_log(options: Options, process: str) -> AuditLog:
     """The audit log of a service's process."""
-    return AuditLog(folder_of(options.path), process)
+    return AuditLog(Path(options.audit_folder) if options.audit_folder else folder_of(options.path), process)
 
 
 def events(database: str | Path, *, user: str | None = None, process: str | None = None) -> Iterator[dict[str, Any]]:
     """The events of a database's audit log, each process' in its order.
 
     Args:
-        database: path of the private DuckDB file.
+        database: path of the private DuckDB file, or of the folder of the log.
         user: only theirs.
         process: `keeper` or `front`; by default both.
 
@@ -245,7 +245,7 @@ def _files(folder: Path, process: str) -> list[Path]:
 
 
 def _there(database: str | Path) -> Path:
-    folder = folder_of(database)
+    folder = Path(database) if Path(database).is_dir() else folder_of(database)
     if not folder.is_dir():
         raise InvalidArgument(f"{database} has no audit log: `dpsql serve {database}` begins one in {folder}")
     return folder

@@ -97,6 +97,11 @@ class Calls:
         found: list[dict[str, Any]] = self._answer({"call": "hello"})["functions"]
         return found
 
+    def status(self) -> dict[str, Any]:
+        """Who waits, and what is left of each table's budget."""
+        found: dict[str, Any] = self._answer({"call": "status"})
+        return found
+
     @contextmanager
     def login(self, user: str, first: str) -> Iterator[Exchange]:
         """A login by SCRAM, whose server is the keeper.

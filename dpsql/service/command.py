@@ -13,6 +13,7 @@ from dpsql.errors import DpsqlError, InvalidArgument
 
 from . import audit_log
 from .configuration import read_configuration
+from .options import address_of
 
 _NEEDED = ("cryptography", "pyarrow")
 
@@ -28,6 +29,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--port", type=int, help="to listen on (default: 5439); 0: any that is free")
     parser.add_argument("--certificate", metavar="FILE", help="of TLS (default: one is made beside the database)")
     parser.add_argument("--key", metavar="FILE", help="of the certificate")
+    parser.add_argument("--metrics", metavar="HOST:PORT", help="where to tell metrics and health, over HTTP")
+    parser.add_argument(
+        "--only", choices=["keeper", "front"], help="start one of the processes alone: see examples/service"
+    )
     return parser
 
 
@@ -58,7 +63,7 @@ def _audit_parser() -> argparse.ArgumentParser:
     show = actions.add_parser("show", help="the events, one JSON object a line")
     verify = actions.add_parser("verify", help="whether each line is as it was written and follows the one before")
     for action in (show, verify):
-        action.add_argument("database", help="the DuckDB file")
+        action.add_argument("database", help="the DuckDB file, or the folder of the log")
     show.add_argument("--user", help="only theirs")
     show.add_argument("--process", help="keeper (calls) or front (logins and statements); by default both")
     return parser
@@ -88,22 +93,23 @@ def _serve(options: argparse.Namespace) -> None:
     given: dict[str, Any] = read_configuration(options.config) if options.config else {}
     given |= {
         name: getattr(options, name)
-        for name in ("database", "host", "port", "certificate", "key")
+        for name in ("database", "host", "port", "certificate", "key", "metrics")
         if getattr(options, name) is not None
     }
     if ("certificate" in given) != ("key" in given):
         raise InvalidArgument("--certificate and --key go together: give both, or none")
     if options.listen:
-        host, _, port = options.listen.rpartition(":")
-        if not host or not port.isdigit():
-            raise InvalidArgument(f"--listen is {options.listen!r}: give HOST:PORT, such as 127.0.0.1:5439")
-        given |= {"host": host.strip("[]"), "port": int(port)}
+        host, port = address_of(options.listen)
+        given |= {"host": host, "port": port}
     database = given.pop("database", None)
     if database is None:
         raise InvalidArgument(
             "no database: give its file, dpsql serve bank.duckdb, or database = … in the configuration"
         )
-    with started(database, **given) as service:
-        sys.stdout.write(f"serving {database} on port {service.port}; certificate {service.certificate}\n")
+    with started(database, only=options.only, **given) as service:
+        if options.only == "keeper":
+            sys.stdout.write(f"keeping {database} for a front at {given['socket']}\n")
+        else:
+            sys.stdout.write(f"serving {database} on port {service.port}; certificate {service.certificate}\n")
         sys.stdout.flush()
         service.wait()

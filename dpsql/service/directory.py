@@ -84,6 +84,9 @@ class Directory(Protocol):
     def published(self, user: str) -> list[Published]:
         """The released tables that a user is shown. The role was checked."""
 
+    def budgets(self) -> list[tuple[str, float, float]]:
+        """Each protected table with its ε, and what is left of it."""
+
     def owner(self, line: bytes) -> bytes:
         """The answer to a request of the owner's: see `dpsql.api.owner_door`."""
 

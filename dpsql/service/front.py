@@ -23,7 +23,8 @@ from .analysis import Analyses
 from .analyst import Analyst, Shared
 from .audit import Audit
 from .calls import Calls, KeeperLost, Login, Refused, Shown
-from .options import Options, bytes_of
+from .metrics import Counted, Endpoint, text_of
+from .options import Options, address_of, bytes_of
 from .pgwire.commands import STATUS
 from .pgwire.messages import LONGEST, BadMessage, Channel, Closed, text
 from .pgwire.session import Session
@@ -54,9 +55,9 @@ class Front:
     """Listens, and has a thread for each client."""
 
     def __init__(self, options: Options, audit: Audit) -> None:
-        self.options, self.audit = options, audit
+        self.options, self.audit = options, Counted(audit)
         self.calls = Calls(options.socket)
-        self.shared = Shared(Analyses(self.calls, options), self.calls, AllowList(), options, audit)
+        self.shared = Shared(Analyses(self.calls, options), self.calls, AllowList(), options, self.audit)
         self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.tls.minimum_version = ssl.TLSVersion.TLSv1_2
         self.reload()
@@ -69,6 +70,23 @@ class Front:
     def reload(self) -> None:
         """Read the certificate again: new connections have it."""
         self.tls.load_cert_chain(self.options.certificate, self.options.key)
+
+    def tell_metrics(self) -> None:
+        """Answer who asks for metrics or health, where the options say so."""
+        if self.options.metrics:
+            endpoint = Endpoint(address_of(self.options.metrics), self._metrics, self._healthy)
+            threading.Thread(target=endpoint.serve_forever, daemon=True).start()
+
+    def _metrics(self) -> str:
+        with self._lock:
+            clients = self._logged_in.total(), len(self._pending)
+        return text_of(clients, self.audit.events, self.calls.status)
+
+    def _healthy(self) -> bool:
+        try:
+            return bool(self.calls.status())
+        except DpsqlError:
+            return False
 
     def listen(self) -> socket.socket:
         """The socket for analysts."""
@@ -306,6 +324,7 @@ def main() -> None:
     limit_memory(options)
     front = Front(options, audit_of(options, "front"))
     listening = front.listen()
+    front.tell_metrics()
     signal.signal(signal.SIGHUP, lambda *_: front.reload())
     threading.Thread(target=front.serve, args=[listening], daemon=True).start()
     sys.stdout.write(f"ready {listening.getsockname()[1]}\n")

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import json
 import os
+import shutil
 import socket
 import sys
 import threading
@@ -133,6 +134,11 @@ class Call:
         """Which functions there are."""
         wire.send_json(self.connection, {"functions": told_functions(), "process": os.getpid()})
 
+    def answer_status(self, request: dict[str, Any]) -> None:
+        """For the metrics: who waits, and what is left of each table's budget."""
+        waiting = {function: len(turns) for function, turns in self.keeper.turns.items()}
+        wire.send_json(self.connection, {"waiting": waiting, "budgets": self.keeper.directory.budgets()})
+
     def answer_login(self, request: dict[str, Any]) -> None:
         """Check a password's proof, which is here and not in the front, so that a front cannot act for whom it likes.
 
@@ -247,8 +253,8 @@ class Keeper:
         self.options, self.directory, self.audit = options, directory, audit
         self.turns = {function: Turns(options.queue, options.user_queue) for function in CHARGING}
 
-    def listen(self, path: Path) -> socket.socket:
-        """A Unix socket that only this user may open."""
+    def listen(self, path: Path, group: str = "") -> socket.socket:
+        """A Unix socket that only this user may open, or a group of the system's too."""
         path.unlink(missing_ok=True)
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         before = os.umask(0o177)
@@ -256,6 +262,9 @@ class Keeper:
             listening.bind(str(path))
         finally:
             os.umask(before)
+        if group:
+            shutil.chown(path, group=group)
+            path.chmod(0o660)
         listening.listen(128)
         return listening
 
@@ -292,8 +301,8 @@ def main() -> None:
     keeper = Keeper(options, directory, audit_of(options, "keeper"))
     socket_path = Path(options.socket)
     owners = socket_path.with_name("owner.sock")
-    for serve, path in ((keeper.serve, socket_path), (keeper.serve_owner, owners)):
-        threading.Thread(target=serve, args=[keeper.listen(path)], daemon=True).start()
+    for serve, path, group in ((keeper.serve, socket_path, options.socket_group), (keeper.serve_owner, owners, "")):
+        threading.Thread(target=serve, args=[keeper.listen(path, group)], daemon=True).start()
     told = owner_door.announce(options.path, owners)
     sys.stdout.write("ready\n")
     sys.stdout.flush()

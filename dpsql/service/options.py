@@ -28,6 +28,21 @@ def bytes_of(size: str) -> int:
     return int(float(number) * (1024 if binary else 1000) ** " KMGT".index(unit.upper() or " "))
 
 
+def address_of(place: str) -> tuple[str, int]:
+    """Host and port of `host:port`.
+
+    Raises:
+        InvalidArgument: it is none.
+
+    >>> address_of("127.0.0.1:9187"), address_of("[::1]:9187")
+    (('127.0.0.1', 9187), ('::1', 9187))
+    """
+    host, _, port = place.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        raise InvalidArgument(f"{place!r} is no address: give HOST:PORT, such as 127.0.0.1:9187")
+    return host.strip("[]"), int(port)
+
+
 @dataclass(frozen=True)
 class Options:
     """What keeper and front are told when they start.
@@ -36,7 +51,10 @@ class Options:
         path: of the private DuckDB file.
         host: to listen on.
         port: to listen on; 0 lets the system choose.
-        socket: path of the Unix socket between the two, in a folder of its own.
+        socket: path of the Unix socket between the two, in a folder of its own; empty: in a temporary one.
+        socket_group: name of the system's group that may open the socket; empty: the keeper's own user alone.
+        audit_folder: of the audit log; empty: beside the database.
+        metrics: `host:port` on which metrics and health are told, over HTTP; empty: nowhere.
         certificate: path of the TLS certificate.
         key: path of its key.
         directory: `module:function`, called with the path; returns the `Directory`.
@@ -57,6 +75,9 @@ class Options:
     host: str = "127.0.0.1"
     port: int = 5439
     socket: str = ""
+    socket_group: str = ""
+    audit_folder: str = ""
+    metrics: str = ""
     certificate: str = ""
     key: str = ""
     directory: str = "dpsql.service.users:open_users"
@@ -81,6 +102,8 @@ class Options:
                 raise InvalidArgument(f"{name} is {getattr(self, name)}: give at least 1")
 
         bytes_of(self.memory)
+        if self.metrics:
+            address_of(self.metrics)
 
     def to_json(self) -> str:
         """As a text for a child's standard input."""

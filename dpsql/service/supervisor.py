@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from dpsql.errors import DpsqlError, InvalidArgument
 from .certificate import certificate_beside
 from .options import Options
 
+PROCESSES: Final = ("keeper", "front")
 _PATIENCE: Final = 120.0
 """Seconds that a process has to start: it may be one of many on a small machine."""
 _PAUSES: Final = (0.1, 0.5, 2.0, 5.0)
@@ -32,17 +34,24 @@ class NotStarted(DpsqlError):
 class Service:
     """A service that runs: a context manager, whose end is its graceful stop.
 
+    Args:
+        options: of both processes.
+        names: of the processes that it starts: both, or one where they run as two users of the system.
+
     Attributes:
         port: that the front listens on.
         certificate: path of the certificate, for clients that verify it.
     """
 
-    def __init__(self, options: Options) -> None:
-        if not Path(options.path).exists():
+    def __init__(self, options: Options, names: Sequence[str] = PROCESSES) -> None:
+        self._names = names
+        if "keeper" in names and not Path(options.path).exists():
             raise InvalidArgument(f"there is no database file {options.path!r}: make it with dpsql.connect(path) first")
+        if len(names) == 1:
+            _check_apart(names[0], options)
         self._folder = tempfile.mkdtemp(prefix="dpsql-")  # for this user alone
         certificate, key = options.certificate, options.key
-        if not certificate:
+        if not certificate and "front" in names:
             certificate, key = certificate_beside(options.path)
         socket = options.socket or str(Path(self._folder) / "keeper.sock")
         self._options = replace(options, socket=socket, certificate=certificate, key=key)
@@ -52,10 +61,10 @@ class Service:
         self._watcher = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> Self:
-        """Start both."""
+        """Start them."""
         try:
-            self._start("keeper")
-            self._start("front")
+            for name in self._names:
+                self._start(name)
         except BaseException:
             self.stop()
             raise
@@ -63,7 +72,7 @@ class Service:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop both."""
+        """Stop them."""
         self.stop()
 
     def process(self, name: str) -> int:
@@ -74,7 +83,8 @@ class Service:
         """Until SIGTERM or Ctrl-C."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self._ending.set())
-        signal.signal(signal.SIGHUP, lambda *_: os.kill(self.process("front"), signal.SIGHUP))
+        if "front" in self._names:
+            signal.signal(signal.SIGHUP, lambda *_: os.kill(self.process("front"), signal.SIGHUP))
         while not self._ending.wait(1.0):
             pass
 
@@ -83,7 +93,7 @@ class Service:
         self._ending.set()
         if self._watcher.is_alive():
             self._watcher.join()
-        for name in ("front", "keeper"):
+        for name in reversed(PROCESSES):
             process = self._processes.pop(name, None)
             if process is not None:
                 process.terminate()
@@ -141,6 +151,18 @@ class Service:
                     time.sleep(_PAUSES[0])
 
 
+def _check_apart(name: str, options: Options) -> None:
+    """Refuse one process alone where it would not find the other.
+
+    Raises:
+        InvalidArgument: with what is missing.
+    """
+    wanted = {"keeper": ("socket",), "front": ("socket", "certificate", "key", "audit_folder")}[name]
+    missing = [option for option in wanted if not getattr(options, option)]
+    if missing:
+        raise InvalidArgument(f"the {name} alone needs {', '.join(missing)} in the configuration")
+
+
 def _close(process: subprocess.Popen[Any]) -> None:
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
@@ -148,11 +170,12 @@ def _close(process: subprocess.Popen[Any]) -> None:
                 pipe.close()
 
 
-def serve(path: str, **options: Any) -> Service:
+def serve(path: str, *, only: str | None = None, **options: Any) -> Service:
     """A service of a database, for analysts who come over the network.
 
     Args:
         path: of the DuckDB file.
+        only: `keeper` or `front`, to start that process alone; by default both.
         options: see `Options`.
 
     Returns:
@@ -165,4 +188,6 @@ def serve(path: str, **options: Any) -> Service:
     unknown = set(options) - known
     if unknown:
         raise InvalidArgument(f"serve has no option {min(unknown)!r}: it has {', '.join(sorted(known))}")
-    return Service(Options(path, **options))
+    if only is not None and only not in PROCESSES:
+        raise InvalidArgument(f"only is {only!r}: give {' or '.join(PROCESSES)}")
+    return Service(Options(path, **options), PROCESSES if only is None else (only,))

@@ -87,6 +87,14 @@ class Users:
             found.append(_Published(one.name, list(one.columns), comment, one.version, one.audience, reader))
         return found
 
+    def budgets(self) -> list[tuple[str, float, float]]:
+        """See `Directory.budgets`."""
+        found = self._database.budget()
+        return [
+            (str(one), float(whole), float(left))
+            for one, whole, left in zip(found["source"], found["epsilon"], found["epsilon_left"], strict=True)
+        ]
+
     def owner(self, line: bytes) -> bytes:
         """See `Directory.owner`."""
         return owner_door.answer(self._database, line)

@@ -191,7 +191,7 @@ class Extended:
         if portal.prepared.command:
             self._run_command(portal)
             return
-        if portal.prepared.untold and portal.execution is None:  # before the charge: who asks so cannot read the rows
+        if portal.prepared.untold and not portal.told:  # before the charge: who asks so cannot read the rows
             raise Failed(
                 "0A000",
                 "the columns depend on the parameters, and this client asks for them before it gives those: "

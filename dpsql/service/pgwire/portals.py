@@ -59,6 +59,7 @@ class Portal:
         left: rows of a batch that are not sent yet.
         sent: how many were.
         columns: of the result, once it runs.
+        told: whether the client was told the columns.
     """
 
     prepared: Prepared
@@ -68,6 +69,7 @@ class Portal:
     left: Any = None
     sent: int = 0
     columns: Columns = field(default_factory=list)
+    told: bool = False
 
     def start(self, session: Session) -> None:
         """Run it, once."""
@@ -76,6 +78,7 @@ class Portal:
 
     def described(self, session: Session) -> Columns:
         """The columns: it runs for them, unless that is charged for, which only its rows are."""
+        self.told = True
         if self.execution is None:
             checked = self._checked(session)
             if checked.calls:

@@ -1,0 +1,122 @@
+"""Metrics in Prometheus' text format at `/metrics`, and health at `/health`: over HTTP, on a port of its own.
+
+They tell how many clients there are, how often what happened, who waits, and how much of each table's ε is left.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+
+from dpsql.errors import DpsqlError
+
+from .audit import Audit
+
+_SECONDS: Final = 10.0
+Values = list[tuple[Mapping[str, str], float]]
+"""Labels and a value each."""
+
+
+class Counted:
+    """An audit that counts events of each kind, too."""
+
+    def __init__(self, audit: Audit) -> None:
+        self._audit, self._lock = audit, threading.Lock()
+        self._events: Counter[str] = Counter()
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        """See `Audit`."""
+        with self._lock:
+            self._events[str(event.get("event"))] += 1
+        self._audit(event)
+
+    @property
+    def events(self) -> Values:
+        """How many of each kind."""
+        with self._lock:
+            return [({"event": kind}, float(count)) for kind, count in sorted(self._events.items())]
+
+
+def text_of(clients: tuple[int, int], events: Values, status: Callable[[], Mapping[str, Any]]) -> str:
+    """The metrics, as Prometheus reads them.
+
+    Args:
+        clients: how many have logged in, and how many are at their login.
+        events: how often what happened.
+        status: asks the keeper; see `Calls.status`.
+    """
+    try:
+        told = status()
+    except DpsqlError:
+        told = {}
+    budgets = [({"table": source}, whole, left) for source, whole, left in told.get("budgets", [])]
+    waiting: Values = [({"function": name}, float(count)) for name, count in told.get("waiting", {}).items()]
+    return "".join(
+        [
+            _family("dpsql_up", "gauge", "1 if the keeper answers", [({}, float(bool(told)))]),
+            _family("dpsql_connections", "gauge", "clients that have logged in", [({}, float(clients[0]))]),
+            _family("dpsql_logins_pending", "gauge", "clients at their login", [({}, float(clients[1]))]),
+            _family("dpsql_events_total", "counter", "lines of the front's audit log since it started", events),
+            _family("dpsql_calls_waiting", "gauge", "dp_* calls that wait or run", waiting),
+            _family("dpsql_epsilon", "gauge", "epsilon of a table", [(label, whole) for label, whole, _ in budgets]),
+            _family("dpsql_epsilon_left", "gauge", "what is left of it", [(label, left) for label, _, left in budgets]),
+        ]
+    )
+
+
+def _family(name: str, kind: str, words: str, values: Values) -> str:
+    lines = [f"# HELP {name} {words}", f"# TYPE {name} {kind}"]
+    for labels, value in values:
+        shown = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+        lines.append(f"{name}{{{shown}}} {value!r}" if shown else f"{name} {value!r}")
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+class Endpoint(ThreadingHTTPServer):
+    """Answers GET, to whoever reaches the address: keep it on a network of your own.
+
+    Args:
+        address: host and port.
+        metrics: makes the text.
+        healthy: whether the service answers.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], metrics: Callable[[], str], healthy: Callable[[], bool]) -> None:
+        self.metrics, self.healthy = metrics, healthy
+        super().__init__(address, _Handler)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    timeout = _SECONDS
+    server: Endpoint
+    server_version, sys_version = "dpsql", ""
+
+    def do_GET(self) -> None:
+        """Metrics, health, or nothing."""
+        if self.path == "/metrics":
+            self._tell(200, self.server.metrics(), "text/plain; version=0.0.4; charset=utf-8")
+        elif self.path == "/health":
+            well = self.server.healthy()
+            self._tell(200 if well else 503, "ok\n" if well else "the keeper does not answer\n", "text/plain")
+        else:
+            self._tell(404, "there are /metrics and /health\n", "text/plain")
+
+    def _tell(self, code: int, words: str, kind: str) -> None:
+        data = words.encode()
+        self.send_response(code)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing is printed."""
