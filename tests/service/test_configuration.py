@@ -10,7 +10,7 @@ from dpsql.errors import InvalidArgument
 from dpsql.service.configuration import KINDS, read_configuration
 from dpsql.service.options import Options
 
-INTERNAL = {"path", "socket", "directory", "users", "audit"}
+INTERNAL = {"path", "directory", "users", "audit"}
 
 
 @pytest.fixture
