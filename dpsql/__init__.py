@@ -18,14 +18,15 @@ if not (Path(__file__).parent / "udfs").is_dir():
 from dpsql.errors import DpsqlError
 from dpsql.version import __version__
 
-__all__ = ["Database", "DpsqlError", "Release", "__version__", "connect", "install", "serve"]
+__all__ = ["Database", "DpsqlError", "Release", "__version__", "client", "connect", "install", "serve"]
 
 if TYPE_CHECKING:
     from dpsql.api.database import Database, connect, install
     from dpsql.api.release import Release
+    from dpsql.service.client import client
     from dpsql.service.supervisor import serve
 else:
-    _HOMES = {"serve": "dpsql.service.supervisor"}
+    _HOMES = {"client": "dpsql.service.client", "serve": "dpsql.service.supervisor"}
 
     def __getattr__(name: str) -> Any:
         """The rest on first use: `dpsql --help` needs none of what it loads (DuckDB, NumPy, SciPy, sqlglot)."""

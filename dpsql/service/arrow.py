@@ -53,7 +53,11 @@ def unique(columns: Columns) -> Columns:
 
 def described(cursor: duckdb.DuckDBPyConnection, query: str, parameters: Any = None) -> Columns:
     """The columns of a query, which is bound and not run."""
-    return [(row[0], row[1]) for row in cursor.execute(f"DESCRIBE {query}", parameters).fetchall()]
+    try:
+        found = cursor.execute(f"DESCRIBE {query}", parameters)
+    except duckdb.ParserException:  # DuckDB 1.5 describes no DESCRIBE
+        found = cursor.execute(f"DESCRIBE FROM ({query}\n)", parameters)
+    return [(row[0], row[1]) for row in found.fetchall()]
 
 
 def reader(cursor: duckdb.DuckDBPyConnection, rows: int = 65_536) -> Any:
