@@ -8,6 +8,8 @@ import re
 import socket
 import ssl
 import struct
+import time
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -87,6 +89,104 @@ def test_random_messages_end_their_own_session_at_most(served):
                 session.sendall(b"X" + struct.pack("!i", 4))
                 assert ended(session)
         assert connection.execute("SELECT 1").fetchall() == [(1,)]
+
+
+VALID = [
+    (b"P", b"s\0SELECT i FROM shown WHERE i = $1\0" + struct.pack("!hi", 1, 20)),
+    (b"B", b"p\0s\0" + struct.pack("!hhhi", 1, 0, 1, 1) + b"7" + struct.pack("!hh", 1, 1)),
+    (b"B", b"\0\0" + struct.pack("!hhh", 0, 0, 0)),
+    (b"D", b"Ss\0"),
+    (b"D", b"Pp\0"),
+    (b"E", b"p\0" + struct.pack("!i", 5)),
+    (b"C", b"Sp\0"),
+    (b"Q", b"SELECT i, s, l FROM shown LIMIT 3\0"),
+    (b"Q", b"COPY (SELECT i, s FROM shown LIMIT 3) TO STDOUT (FORMAT csv)\0"),
+    (b"Q", b"BEGIN; DECLARE c CURSOR FOR SELECT 1; FETCH ALL c; CLOSE c; COMMIT\0"),
+    (b"d", b"data"),
+    (b"F", struct.pack("!iiiii", 1, 0, 0, 0, 0)),
+    (b"H", b""),
+    (b"S", b""),
+]
+"""Messages of every kind, as clients send them."""
+
+
+def mutated(draw: random.Random) -> bytes:
+    """A message of which a few bytes are others, or are missing, or are too many; its length is right, mostly."""
+    kind, body = draw.choice(VALID)
+    changed = bytearray(body)
+    for _ in range(draw.randrange(4)):
+        place = draw.randrange(len(changed) + 1)
+        match draw.randrange(3):
+            case 0 if place < len(changed):
+                changed[place] = draw.randrange(256)
+            case 1:
+                del changed[place : place + draw.randrange(1, 9)]
+            case _:
+                changed[place:place] = draw.randbytes(draw.randrange(1, 9))
+    length = (
+        len(changed) + 4 if draw.random() < 0.99 else draw.choice([0, -1, 3, len(changed) + 3, 2**31 - 1, 2**20 + 5])
+    )
+    return kind + struct.pack("!i", length) + bytes(changed)
+
+
+@pytest.mark.parametrize("count", [1000, pytest.param(100_000, marks=[pytest.mark.slow, pytest.mark.audit])])
+def test_mutated_messages_end_their_own_session_at_most(served, count):
+    """No crash, no thread that stays, and no memory that grows."""
+    draw, process = random.Random(5), served.service.process("front")
+    left, sessions = count, 0
+    with psycopg.connect(served.dsn()) as connection:
+        before = None
+        while left > 0:
+            with raw_session(served) as session:
+                many = min(left, 200)
+                try:
+                    session.sendall(b"".join(mutated(draw) for _ in range(many)) + b"S\0\0\0\4X\0\0\0\4")
+                    session.shutdown(socket.SHUT_WR)
+                except OSError:
+                    pass  # it was sent away in the middle
+                ended(session)
+            left, sessions = left - many, sessions + 1
+            if sessions == 50:
+                before = resident(process)
+        assert connection.execute("SELECT 1").fetchall() == [(1,)]
+        assert served.service.process("front") == process
+        assert before is None or resident(process) < before + 100_000, "KiB"
+        until = time.monotonic() + 60
+        while threads(process) > 60:  # those of two DuckDBs, and a few
+            assert time.monotonic() < until
+            time.sleep(0.1)
+
+
+def test_mutated_beginnings_end_themselves_at_most(served):
+    draw, process = random.Random(6), served.service.process("front")
+    for _ in range(300):
+        data = bytearray(startup(b"alice") + b"p" + struct.pack("!i", 8) + b"nope")
+        for _ in range(draw.randrange(1, 5)):
+            data[draw.randrange(len(data))] = draw.randrange(256)
+        with raw(served, tls=True) as connection:
+            try:
+                connection.sendall(data)
+                connection.shutdown(socket.SHUT_WR)
+            except OSError:
+                pass
+            ended(connection)
+    with psycopg.connect(served.dsn()) as connection:
+        assert connection.execute("SELECT 1").fetchall() == [(1,)]
+    assert served.service.process("front") == process
+
+
+def status(process: int, name: str) -> int:
+    found = re.search(rf"^{name}:\s+(\d+)", Path(f"/proc/{process}/status").read_text(), re.MULTILINE)
+    return int(found[1]) if found else 0
+
+
+def resident(process: int) -> int:
+    """KiB of memory."""
+    return status(process, "VmRSS")
+
+
+def threads(process: int) -> int:
+    return status(process, "Threads")
 
 
 def raw_session(served):

@@ -1,0 +1,147 @@
+"""A service under load: `python -m tests.benchmarks.service_load [--seconds 60] [--clients 100] [--shared FOLDER]`.
+
+Users ask at the same time, each on connections of their own: plain queries on a released table, free repeats of a
+question, questions that are charged, and one fit every 20 seconds. Printed are how long each kind took (p50, p99), how
+plain queries did while a fit ran, which errors came, and whether the books add up to the last digit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import psycopg
+
+import dpsql
+from tests.conftest import declare_from_data
+
+USERS = 10
+EPSILON = 1000.0
+REPEATED = "SELECT sex, count(*) AS n FROM adult GROUP BY sex"
+PLAIN = (
+    "SELECT count(*) FROM shown WHERE age > {}",
+    "SELECT sex, avg(age), count(*) FROM shown GROUP BY sex ORDER BY 1",
+    "SELECT * FROM shown WHERE age = {} LIMIT 100",
+)
+
+
+def made(folder: Path, data: Path) -> tuple[Path, dict[str, str]]:
+    """A database with Adult, a released table and users."""
+    path = folder / "bank.duckdb"
+    with dpsql.connect(path) as db:
+        db.sql(f"CREATE TABLE adult AS FROM '{data}/adult.csv.gz'")
+        db.protect("adult", epsilon=EPSILON, delta=1e-9)
+        declare_from_data(db, "adult")
+        columns = ["sex", "race", "income", "age"]
+        release = db.synthesize("adult", 1.0, columns=columns, mechanism="direct", rows=100_000)
+        db.publish(release.entry.number, "shown", audience="everyone")
+        return path, {f"user{n}": db.users.add(f"user{n}", limits={"adult": EPSILON / USERS / 2}) for n in range(USERS)}
+
+
+class Load:
+    """What the clients do, and what they measured."""
+
+    def __init__(self, port: int, tokens: dict[str, str], seconds: float) -> None:
+        self.port, self.tokens = port, tokens
+        self.until = time.monotonic() + seconds
+        self.took: defaultdict[str, list[float]] = defaultdict(list)
+        self.errors: Counter[str] = Counter()
+        self.fitting = threading.Event()
+        self.answers: set[str] = set()
+        self.numbers = iter(range(10**9))
+
+    def connected(self, user: str) -> psycopg.Connection:
+        where = f"host=127.0.0.1 port={self.port} dbname=dpsql user={user} password={self.tokens[user]}"
+        return psycopg.connect(f"{where} sslmode=require", autocommit=True)
+
+    def ask(self, connection: psycopg.Connection, kind: str, sql: str) -> list:
+        began, fit = time.monotonic(), self.fitting.is_set()
+        try:
+            return connection.execute(sql).fetchall()
+        except psycopg.Error as error:
+            self.errors[f"{kind}: {error.sqlstate} {str(error).splitlines()[0][:70]}"] += 1
+            return []
+        finally:
+            took = time.monotonic() - began
+            self.took[kind].append(took)
+            if kind == "plain":
+                self.took["plain while a fit runs" if fit else "plain without a fit"].append(took)
+
+    def client(self, number: int) -> None:
+        draw, user = random.Random(number), f"user{number % USERS}"
+        try:
+            connection = self.connected(user)
+        except psycopg.Error as error:
+            self.errors[f"login: {str(error).strip()[:90]}"] += 1
+            return
+        with connection:
+            while time.monotonic() < self.until:
+                kind = draw.random()
+                if kind < 0.8:
+                    self.ask(connection, "plain", draw.choice(PLAIN).format(draw.randrange(90)))
+                elif kind < 0.95:
+                    asked = f"SELECT * FROM dp_query('{REPEATED}', epsilon => 0.01, release => '{user}')"
+                    self.answers.add(f"{user}: {self.ask(connection, 'free repeat', asked)}")
+                else:
+                    release = f"{number}-{next(self.numbers)}"
+                    asked = f"SELECT * FROM dp_query('{REPEATED}', epsilon => 0.01, release => '{release}')"
+                    self.ask(connection, "charged", asked)
+                time.sleep(draw.random() * 0.5)
+
+    def fits(self) -> None:
+        with self.connected("user0") as connection:
+            number = 0
+            while time.monotonic() < self.until:
+                number += 1
+                self.fitting.set()
+                self.ask(
+                    connection,
+                    "fit",
+                    f"SELECT count(*) FROM dp_synthesize('adult', epsilon => 0.5, release => 'fit{number}')",
+                )
+                self.fitting.clear()
+                time.sleep(max(0.0, min(20.0, self.until - time.monotonic())))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--clients", type=int, default=100)
+    parser.add_argument("--shared", type=Path, default=Path(__file__).parents[3] / "shared")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        path, tokens = made(Path(folder), options.shared / "data")
+        with dpsql.serve(str(path), port=0, connections=options.clients + 10, queue=200, user_queue=50) as service:
+            load = Load(service.port, tokens, options.seconds)
+            threads = [threading.Thread(target=load.client, args=[n]) for n in range(options.clients)]
+            for thread in [*threads, fits := threading.Thread(target=load.fits)]:
+                thread.start()
+            for thread in [*threads, fits]:
+                thread.join()
+        print(f"{options.clients} clients, {options.seconds:g} s")
+        print(f"{'kind':26} {'times':>7} {'p50 ms':>9} {'p99 ms':>9} {'max ms':>9}")
+        for kind, took in sorted(load.took.items()):
+            one = sorted(took)
+            p50, p99 = one[len(one) // 2], one[min(len(one) - 1, len(one) * 99 // 100)]
+            print(f"{kind:26} {len(one):7} {1000 * p50:9.1f} {1000 * p99:9.1f} {1000 * one[-1]:9.1f}")
+        print("errors:", dict(load.errors) or "none")
+        told = {answer for answer in load.answers if not answer.endswith("[]")}
+        print(f"a repeat had one answer for each user: {len(told) <= USERS}")
+        with dpsql.connect(path) as db:
+            paid = db.ledger().dropna(subset=["release"])["release"].nunique() - 1
+            spent = db.budget()[["epsilon_spent", "releases"]].to_dict("records")
+        asked = len(load.took["charged"]) + len(load.took["fit"]) + len(told) - load.errors.total()
+        print(f"asked and answered for a charge: {asked}; charged: {paid}; the books: {spent}")
+        verify = [sys.executable, "-m", "dpsql", "ledger", "verify", str(path)]
+        print(subprocess.run(verify, capture_output=True, text=True, check=False).stdout.strip())
+
+
+if __name__ == "__main__":
+    main()
