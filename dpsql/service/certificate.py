@@ -6,8 +6,11 @@ import datetime as dt
 import ipaddress
 import os
 import socket
+import ssl
 from pathlib import Path
 from typing import Final
+
+from dpsql.errors import InvalidArgument
 
 _DAYS: Final = 3650
 
@@ -20,6 +23,26 @@ def certificate_beside(path: str) -> tuple[str, str]:
         _write(key, secret)
         _write(certificate, made)
     return str(certificate), str(key)
+
+
+def check_certificate(certificate: str, key: str) -> None:
+    """Refuse a certificate that no client would take, before anybody is served with it.
+
+    Raises:
+        InvalidArgument: it cannot be read, is another key's, or its time is over.
+    """
+    from cryptography import x509
+
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+        ends = x509.load_pem_x509_certificate(Path(certificate).read_bytes()).not_valid_after_utc
+    except (OSError, ValueError) as error:
+        raise InvalidArgument(f"certificate {certificate} with key {key} cannot be used: {error}") from None
+    if ends < dt.datetime.now(dt.UTC):
+        raise InvalidArgument(
+            f"certificate {certificate} ended on {ends:%Y-%m-%d}: clients refuse it. Get a new one. If dpsql made it, "
+            "remove it and its key: the next start makes another"
+        )
 
 
 def _write(path: Path, data: bytes) -> None:

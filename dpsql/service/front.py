@@ -58,9 +58,7 @@ class Front:
         self.options, self.audit = options, Counted(audit)
         self.calls = Calls(options.socket)
         self.shared = Shared(Analyses(self.calls, options), self.calls, AllowList(), options, self.audit)
-        self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.tls.minimum_version = ssl.TLSVersion.TLSv1_2
-        self.reload()
+        self.tls = secured(options)
         self._clients: dict[tuple[int, int], Client] = {}
         self._pending: dict[Client, float] = {}
         self._logged_in: Counter[str] = Counter()
@@ -68,8 +66,11 @@ class Front:
         self._numbers = 0
 
     def reload(self) -> None:
-        """Read the certificate again: new connections have it."""
-        self.tls.load_cert_chain(self.options.certificate, self.options.key)
+        """Read the certificate again: new connections have it. Where it cannot be used, the one before stays."""
+        try:
+            self.tls = secured(self.options)
+        except (OSError, ValueError) as error:
+            sys.stderr.write(f"dpsql: the certificate {self.options.certificate} cannot be used: {error}\n")
 
     def tell_metrics(self) -> None:
         """Answer who asks for metrics or health, where the options say so."""
@@ -286,6 +287,14 @@ class Client:
         telling.start()
         telling.join(_GOODBYE_SECONDS)  # who reads nothing holds nobody up
         self.end()
+
+
+def secured(options: Options) -> ssl.SSLContext:
+    """What makes connections TLS, with the certificate as it is now."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.minimum_version = ssl.TLSVersion.TLSv1_2
+    tls.load_cert_chain(options.certificate, options.key)
+    return tls
 
 
 def prepare(connection: socket.socket) -> None:

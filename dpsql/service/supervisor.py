@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 
 from dpsql.errors import DpsqlError, InvalidArgument
 
-from .certificate import certificate_beside
+from .certificate import certificate_beside, check_certificate
 from .options import Options
 
 PROCESSES: Final = ("keeper", "front")
@@ -53,6 +53,8 @@ class Service:
         certificate, key = options.certificate, options.key
         if not certificate and "front" in names:
             certificate, key = certificate_beside(options.path)
+        if "front" in names:
+            check_certificate(certificate, key)
         socket = options.socket or str(Path(self._folder) / "keeper.sock")
         self._options = replace(options, socket=socket, certificate=certificate, key=key)
         self.port, self.certificate = options.port, certificate

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import grp
+import ipaddress
 import os
 import pwd
 import re
 import shutil
+import signal
 import socket
+import ssl
+import struct
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from contextlib import contextmanager, suppress
@@ -17,6 +23,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 import dpsql
 from dpsql.errors import InvalidArgument
@@ -142,6 +152,70 @@ def test_one_process_alone_names_what_it_needs(tmp_path):
         serve(str(path), only="front")
     with pytest.raises(InvalidArgument, match="keeper or front"):
         serve(str(path), only="both")
+
+
+def dated(folder: Path, days: int) -> tuple[str, str]:
+    """A certificate of localhost that ends in so many days, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name, now = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "dpsql")]), dt.datetime.now(dt.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(days=400))
+        .not_valid_after(now + dt.timedelta(days=days))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+    (folder / "tls.crt").write_bytes(made.public_bytes(pem))
+    (folder / "tls.key").write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
+    return str(folder / "tls.crt"), str(folder / "tls.key")
+
+
+def test_a_certificate_that_no_client_takes_is_refused(tmp_path):
+    path, _ = bank(tmp_path)
+    certificate, key = dated(tmp_path, days=-1)
+    with pytest.raises(InvalidArgument, match="ended on"):
+        serve(str(path), port=0, certificate=certificate, key=key)
+    Path(certificate).write_text("nothing")
+    with pytest.raises(InvalidArgument, match="cannot be used"):
+        serve(str(path), port=0, certificate=certificate, key=key)
+
+
+def test_a_new_certificate_is_read_on_sighup(tmp_path):
+    path, _ = bank(tmp_path)
+    certificate, key = dated(tmp_path, days=1)
+    with serve(str(path), port=0, certificate=certificate, key=key) as running:
+
+        def shown() -> str:
+            return ssl_of(running.port)
+
+        first = shown()
+        dated(tmp_path, days=2)
+        assert shown() == first
+        os.kill(running.process("front"), signal.SIGHUP)
+        until = time.monotonic() + 60
+        while shown() == first:
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        Path(certificate).write_text("nothing")  # a mistake: the one that is used stays
+        os.kill(running.process("front"), signal.SIGHUP)
+        time.sleep(1.0)
+        assert shown() != first
+
+
+def ssl_of(port: int) -> str:
+    """The certificate that a service shows."""
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+        connection.sendall(struct.pack("!ii", 8, 80877103))
+        assert connection.recv(1) == b"S"
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        with context.wrap_socket(connection) as secure:
+            return ssl.DER_cert_to_PEM_cert(secure.getpeercert(binary_form=True))
 
 
 def test_metrics_and_health(tmp_path):
