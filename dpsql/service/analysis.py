@@ -46,6 +46,16 @@ _FREE: Final = frozenset({"SET allow_unsigned_extensions = false", "SET temp_dir
 _STREAMS: Final = 32
 
 
+def lock(connection: duckdb.DuckDBPyConnection) -> None:
+    """Close files, the network and the settings of an instance, for good."""
+    for statement in _LOCKED:
+        try:
+            connection.execute(statement)
+        except duckdb.Error:
+            if statement not in _FREE:
+                raise
+
+
 class Analysis:
     """See the module.
 
@@ -74,12 +84,7 @@ class Analysis:
         load(self._connection, register)
         self._connection.execute(f"CREATE SCHEMA {RESULTS}")
         catalogue.make(self._connection, self._served)
-        for statement in _LOCKED:
-            try:
-                self._connection.execute(statement)
-            except duckdb.Error:
-                if statement not in _FREE:
-                    raise
+        lock(self._connection)
 
     def parameter_types(self, sql: str, count: int) -> list[int]:
         """PostgreSQL's types of a statement's parameters, which is bound on a connection of nobody's."""

@@ -27,7 +27,7 @@ from dpsql.errors import DpsqlError, InvalidArgument
 from .options import Options
 
 SUFFIX: Final = ".dpsql-audit"
-PROCESSES: Final = ("keeper", "front")
+PROCESSES: Final = ("keeper", "front", "quack")
 FULL: Final = 64 * 2**20
 """Bytes of a file that is put aside."""
 _LONGEST: Final = 2**16
@@ -163,7 +163,7 @@ def events(database: str | Path, *, user: str | None = None, process: str | None
     Args:
         database: path of the private DuckDB file.
         user: only theirs.
-        process: `keeper` or `front`; by default both.
+        process: `keeper`, `front` or `quack`; by default all.
 
     Raises:
         InvalidArgument: there is no such process, or no audit log.

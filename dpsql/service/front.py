@@ -20,7 +20,7 @@ from .allowlist import AllowList
 from .analysis import Analyses
 from .analyst import Analyst, Shared
 from .audit import Audit
-from .calls import Calls, KeeperLost, Login, Refused, Shown
+from .calls import Calls, KeeperLost, Login
 from .options import Options
 from .pgwire.commands import STATUS
 from .pgwire.messages import LONGEST, BadMessage, Channel, Closed, text
@@ -92,16 +92,10 @@ class Front:
             clients = [(client.analyst, client) for client in list(self._clients.values())]
             for login in {analyst.login for analyst, _ in clients if analyst is not None}:
                 with suppress(DpsqlError):  # the keeper is starting again: later
-                    shown = self._shown(login)
+                    shown = self.calls.shown_now(login)
                     for analyst, client in clients:
                         if analyst is not None and analyst.login == login and not analyst.may_stay(shown):
                             client.goodbye(_CHANGED)
-
-    def _shown(self, login: Login) -> Shown | None:
-        try:
-            return self.calls.shown(login)
-        except Refused:
-            return None
 
     def add(self, client: Client) -> tuple[int, int]:
         """The number and secret by which a client's statements are cancelled."""

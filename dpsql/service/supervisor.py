@@ -1,4 +1,4 @@
-"""Starts keeper and front, and starts again whichever dies."""
+"""Starts keeper, front, and Quack's process if it is wanted, and starts again whichever dies."""
 
 from __future__ import annotations
 
@@ -40,6 +40,10 @@ class Service:
     def __init__(self, options: Options) -> None:
         if not Path(options.path).exists():
             raise InvalidArgument(f"there is no database file {options.path!r}: make it with dpsql.connect(path) first")
+        if options.quack:
+            from .quack import needed
+
+            needed()
         self._folder = tempfile.mkdtemp(prefix="dpsql-")  # for this user alone
         certificate, key = options.certificate, options.key
         if not certificate:
@@ -56,6 +60,8 @@ class Service:
         try:
             self._start("keeper")
             self._start("front")
+            if self._options.quack:
+                self._start("quack")
         except BaseException:
             self.stop()
             raise
@@ -67,7 +73,7 @@ class Service:
         self.stop()
 
     def process(self, name: str) -> int:
-        """The system's number of `keeper` or `front`."""
+        """The system's number of `keeper`, `front` or `quack`."""
         return self._processes[name].pid
 
     def wait(self) -> None:
@@ -79,11 +85,11 @@ class Service:
             pass
 
     def stop(self) -> None:
-        """Stop the front, then the keeper."""
+        """Stop the doors, then the keeper."""
         self._ending.set()
         if self._watcher.is_alive():
             self._watcher.join()
-        for name in ("front", "keeper"):
+        for name in ("quack", "front", "keeper"):
             process = self._processes.pop(name, None)
             if process is not None:
                 process.terminate()
