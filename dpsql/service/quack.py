@@ -40,7 +40,7 @@ from .analyst import Analyst, Execution, Shared
 from .calls import Calls, Login
 from .options import Options
 from .sqlstate import message
-from .tokens import first_words
+from .tokens import first_word
 
 HOST: Final = "127.0.0.1"
 _WHEELS: Final = ("httpfs", "quack")  # quack takes its random numbers from httpfs
@@ -173,7 +173,7 @@ class QuackDoor:
                 answer = self._of_catalogue(session, sql) or self._run(session, sql)
             except Exception as error:
                 answer = f"SELECT error({_literal(message(error))})"
-        return None if first_words(sql, 1) == ["INSERT"] else answer
+        return None if first_word(sql) == "INSERT" else answer
 
     def _of_catalogue(self, session: _Session, sql: str) -> str | None:
         """The answer to what clients say when they attach, or around a statement."""
@@ -336,10 +336,15 @@ def main() -> None:
     from .process import audit_of, until_told
 
     options = Options.from_json(sys.stdin.readline())
+    with suppress(OSError):  # where memory ends, Linux ends this process first: a message may be as long as one likes
+        Path("/proc/self/oom_score_adj").write_text("1000")
     calls = Calls(options.socket)
     shared = Shared(Analyses(calls, options), calls, AllowList(), options, audit_of(options, "quack"))
     door = QuackDoor(shared)
-    door.open(options.quack)
+    try:
+        door.open(options.quack)
+    except duckdb.Error as error:  # the port is taken
+        sys.exit(f"dpsql: Quack cannot be served on port {options.quack}: {str(error).splitlines()[0]}")
     sys.stdout.write(f"ready {options.quack}\n")
     sys.stdout.flush()
     until_told()

@@ -78,6 +78,17 @@ class Client:
         return self.local(f"FROM bank.query({literal(sql)})")
 
 
+def test_it_is_refused_where_it_cannot_be(tmp_path):
+    path = tmp_path / "bank.duckdb"
+    dpsql.connect(str(path)).close()
+    if duckdb.__version__.startswith("1.5."):
+        with pytest.raises(InvalidArgument, match="quack is 70000"):
+            serve(str(path), quack=70000)
+    else:
+        with pytest.raises(InvalidArgument, match="quack is served with DuckDB 1.5"):
+            serve(str(path), quack=9494)
+
+
 @pytest.mark.medium
 def test_the_command_of_duckdb(quack):
     served, port = quack
@@ -253,14 +264,3 @@ def test_messages_that_are_none_leave_it_alive(quack):
     with Client(served, port) as client:
         assert client.ask("SELECT 1") == [(1,)]
     assert served.service.process("quack") == before
-
-
-def test_it_is_refused_where_it_cannot_be(tmp_path):
-    path = tmp_path / "bank.duckdb"
-    dpsql.connect(str(path)).close()
-    if duckdb.__version__.startswith("1.5."):
-        with pytest.raises(InvalidArgument, match="quack is 70000"):
-            serve(str(path), quack=70000)
-    else:
-        with pytest.raises(InvalidArgument, match="quack is served with DuckDB 1.5"):
-            serve(str(path), quack=9494)
