@@ -18,7 +18,7 @@ import pytest
 
 import dpsql
 
-TIERS = {"medium": 10.0, "unmarked": 1.0}
+TIERS = {"medium": 10.0, "unmarked": 0.5}
 """Seconds of CPU time that a test of each tier may take; `slow` ones may take any."""
 FAR = 3
 """A test that takes so many times what its tier allows is named at the end of every run: times vary by half."""

@@ -6,8 +6,6 @@ plan      (ε, δ) to ρ and δ′, the canonical request and its key
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
@@ -18,6 +16,7 @@ from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import Budget, check_delta
 from dpsql.privacy.distributions import GAUSSIAN
 from dpsql.privacy.pricing import Questions, price
+from dpsql.release.planned import Planned, canonical_request
 from dpsql.release.request import DiscoveryRequest
 
 QUESTIONS: Final = Questions.of(GAUSSIAN)
@@ -45,36 +44,16 @@ class DiscoveryFacts:
 
 
 @dataclass(frozen=True)
-class DiscoveryPlan:
+class DiscoveryPlan(Planned[DiscoveryRequest, DiscoveryFacts]):
     """What a discovery will be charged for.
 
     Attributes:
-        request: as asked.
-        facts: what it names.
-        key: SHA-256 of the canonical request.
-        canonical: as JSON.
-        budget: what it will cost.
         failure: δ′, but for which it does.
     """
 
-    request: DiscoveryRequest
-    facts: DiscoveryFacts
-    key: str
-    canonical: str
-    budget: Budget
     failure: float
     domain: ClassVar[Domain] = Domain(())
     questions: ClassVar[Questions] = QUESTIONS
-
-    @property
-    def source(self) -> Source:
-        """The protected table."""
-        return self.facts.source
-
-    @property
-    def account(self) -> Account:
-        """Of the table, at that time."""
-        return self.facts.account
 
     @property
     def label(self) -> str:
@@ -90,7 +69,7 @@ def plan_discovery(request: DiscoveryRequest, facts: DiscoveryFacts) -> Discover
     """
     budget, failure = _cost(request, facts.account, of_values=facts.whole is None)
     canonical = _canonical(request, facts, budget)
-    return DiscoveryPlan(request, facts, hashlib.sha256(canonical.encode()).hexdigest(), canonical, budget, failure)
+    return DiscoveryPlan(request, facts, canonical, budget, failure)
 
 
 def _cost(request: DiscoveryRequest, account: Account, *, of_values: bool) -> tuple[Budget, float]:
@@ -108,10 +87,9 @@ def _cost(request: DiscoveryRequest, account: Account, *, of_values: bool) -> tu
 
 def _canonical(request: DiscoveryRequest, facts: DiscoveryFacts, budget: Budget) -> str:
     whole = facts.whole
-    return json.dumps(
+    return canonical_request(
+        facts,
         {
-            "source": facts.source.key,
-            "since": facts.account.since,
             "discover": [facts.column.name, facts.column.type],
             "range": None if whole is None else [repr(whole.ticks[0]), repr(whole.ticks[-1]), whole.regular],
             "nullable": facts.nullable,
@@ -119,6 +97,4 @@ def _canonical(request: DiscoveryRequest, facts: DiscoveryFacts, budget: Budget)
             "epsilon": repr(request.epsilon),
             "delta": repr(budget.delta),
         },
-        ensure_ascii=False,
-        sort_keys=True,
     )

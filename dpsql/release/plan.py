@@ -6,7 +6,6 @@ plan      the mechanism, its questions, (ε, δ) to ρ, the canonical request an
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Sequence
@@ -25,6 +24,7 @@ from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import Budget
 from dpsql.privacy.noise import check_scale
 from dpsql.privacy.pricing import Questions, declared, price
+from dpsql.release.planned import Planned, canonical_request, digest
 from dpsql.release.request import Request, asked_delta
 
 _MOST_QUESTIONS: Final = 10**6  # that share a charge equally, with noise that can still be drawn
@@ -52,38 +52,18 @@ class TableFacts:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What a request will be charged for.
+class Plan(Planned[Request, TableFacts]):
+    """What a request for a synthetic table will be charged for.
 
     Attributes:
-        request: as asked.
-        facts: what it names.
-        key: SHA-256 of the canonical request.
-        canonical: the canonical request as JSON; holds nothing that depends on rows.
         mechanism: with its options.
         questions: that it declares.
-        budget: what they cost.
         choice: why `auto` chose the mechanism; empty where the request names it.
     """
 
-    request: Request
-    facts: TableFacts
-    key: str
-    canonical: str
     mechanism: Mechanism
     questions: Questions
-    budget: Budget
     choice: str
-
-    @property
-    def source(self) -> Source:
-        """The table."""
-        return self.facts.source
-
-    @property
-    def account(self) -> Account:
-        """Of the table, at that time."""
-        return self.facts.account
 
     @property
     def domain(self) -> Domain:
@@ -125,8 +105,7 @@ def plan_table(request: Request, facts: TableFacts) -> Plan:
     questions = declared(mechanism.questions(domain, workload, account.neighbours))
     budget = price(questions, request.epsilon, delta)
     canonical = _canonical(request, facts, budget, mechanism)
-    key = hashlib.sha256(canonical.encode()).hexdigest()
-    return Plan(request, facts, key, canonical, mechanism, questions, budget, choice)
+    return Plan(request, facts, canonical, budget, mechanism, questions, choice)
 
 
 def check_questions(plan: Plan) -> None:
@@ -170,14 +149,12 @@ def _canonical(request: Request, facts: TableFacts, budget: Budget, mechanism: M
     asked: list[Any] = sorted(facts.workload.cliques)
     asked += sorted([threshold.least, *threshold.clique] for threshold in facts.workload.thresholds)
     asked += [[identity_of(part), weight] for part, weight in facts.workload.weights]
-    cliques = json.dumps(asked, ensure_ascii=False).encode()
-    return json.dumps(
+    return canonical_request(
+        facts,
         {
-            "source": facts.source.key,
-            "since": facts.account.since,
             "epsilon": repr(budget.epsilon),
             "delta": repr(budget.delta),
-            "workload": hashlib.sha256(cliques).hexdigest(),
+            "workload": digest(json.dumps(asked, ensure_ascii=False)),
             "marginals": len(facts.workload),
             "mechanism": name_of(mechanism),
             "options": explicit_options(mechanism),
@@ -186,8 +163,6 @@ def _canonical(request: Request, facts: TableFacts, budget: Budget, mechanism: M
             "prior": facts.prior,
             "reuse": bool(request.reuse and mechanism.uses_earlier),
             "release": request.release,
-            **({"for": facts.alone} if facts.alone else {}),
         },
-        ensure_ascii=False,
-        sort_keys=True,
+        facts.alone,
     )

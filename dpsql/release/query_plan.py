@@ -6,8 +6,6 @@ plan      (ε, δ) to ρ, the canonical request and its key
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -23,6 +21,7 @@ from dpsql.privacy.distributions import noise_names
 from dpsql.privacy.linear import linear_scales
 from dpsql.privacy.noise import check_scale
 from dpsql.privacy.pricing import Part, Questions, price
+from dpsql.release.planned import Planned, canonical_request, digest
 from dpsql.release.request import QueryRequest, asked_delta
 
 
@@ -48,32 +47,8 @@ class QueryFacts:
 
 
 @dataclass(frozen=True)
-class QueryPlan:
-    """What a query will be charged for.
-
-    Attributes:
-        request: as asked.
-        facts: what it names.
-        key: SHA-256 of the canonical request.
-        canonical: as JSON: what is measured, and at which budget.
-        budget: what it will cost; ρ is 0 where the query is answered from what earlier releases measured.
-    """
-
-    request: QueryRequest
-    facts: QueryFacts
-    key: str
-    canonical: str
-    budget: Budget
-
-    @property
-    def source(self) -> Source:
-        """The protected table."""
-        return self.facts.source
-
-    @property
-    def account(self) -> Account:
-        """Of the table, at that time."""
-        return self.facts.account
+class QueryPlan(Planned[QueryRequest, QueryFacts]):
+    """What a query will be charged for: ρ is 0 where it is answered from what earlier releases measured."""
 
     @property
     def domain(self) -> Domain:
@@ -136,7 +111,7 @@ def plan_query(request: QueryRequest, facts: QueryFacts) -> QueryPlan:
     free = Budget(0.0, delta, Fraction(0), Fraction(0))
     budget = free if request.epsilon == 0 else price(questions_of(request), request.epsilon, delta)
     canonical = canonical_query(request, facts, budget)
-    return QueryPlan(request, facts, hashlib.sha256(canonical.encode()).hexdigest(), canonical, budget)
+    return QueryPlan(request, facts, canonical, budget)
 
 
 def questions_of(request: QueryRequest) -> Questions:
@@ -163,21 +138,18 @@ def canonical_query(request: QueryRequest, facts: QueryFacts, budget: Budget) ->
             [a.kind, None if a.argument is None else sql_of(a.argument), sorted(map(sql_of, a.filters))]
             for a in query.aggregates
         ],
-        "domain": hashlib.sha256(facts.domain.to_json().encode()).hexdigest(),
+        "domain": digest(facts.domain.to_json()),
         "types": [[column.name, column.type] for column in facts.source.columns if column.name in facts.domain.by_name],
         "joined": [[name, digest] for name, digest in facts.joined],
     }
-    return json.dumps(
+    return canonical_request(
+        facts,
         {
-            "source": facts.source.key,
-            "since": facts.account.since,
             "query": asked,
             "epsilon": repr(budget.epsilon),
             "delta": repr(budget.delta),
             "mechanism": request.mechanism,
             "release": request.release,
-            **({"for": facts.alone} if facts.alone else {}),
         },
-        ensure_ascii=False,
-        sort_keys=True,
+        facts.alone,
     )

@@ -197,3 +197,25 @@ SCHEMAS: Final = frozenset({"", "main", "pgx", "pgi"})
 """Schemas that may be read: released tables, and views in place of `pg_catalog` and `information_schema`."""
 PG_TABLE_FUNCTIONS: Final = frozenset({"pg_get_keywords"})
 """Table functions of the schema `pgx` that may be called: macros without arguments, made in `catalogue`."""
+
+EXPRESSIONS: Final = frozenset(
+    """
+    BETWEEN CASE CAST COLLATE COLUMN_REF COMPARISON CONJUNCTION CONSTANT FUNCTION LAMBDA LAMBDA_REF OPERATOR PARAMETER
+    POSITIONAL_REFERENCE STAR SUBQUERY TYPE WINDOW
+    """.split()  # noqa: SIM905 - easier to read so
+)
+"""Classes of DuckDB's expressions that may be in a statement."""
+
+PARTS: Final = frozenset(
+    """
+    SELECT_NODE SET_OPERATION_NODE RECURSIVE_CTE_NODE CTE_NODE
+    BASE_TABLE EMPTY EXPRESSION_LIST JOIN PIVOT SHOW_REF SUBQUERY TABLE_FUNCTION
+    DISTINCT_MODIFIER LIMIT_MODIFIER LIMIT_PERCENT_MODIFIER ORDER_MODIFIER ASCENDING DESCENDING ORDER_DEFAULT
+    ARRAY_TYPE_INFO DECIMAL_TYPE_INFO ENUM_TYPE_INFO GENERIC_TYPE_INFO LIST_TYPE_INFO STRING_TYPE_INFO STRUCT_TYPE_INFO
+    UNBOUND_TYPE_INFO
+    """.split()  # noqa: SIM905 - easier to read so
+)
+"""Other parts of DuckDB's tree that may be: queries, tables, modifiers and what a type is made of.
+
+Not INSERT_QUERY_NODE, UPDATE_QUERY_NODE, DELETE_QUERY_NODE and their like, which DuckDB 2.0 takes in a WITH.
+"""

@@ -12,7 +12,7 @@ import duckdb
 
 from dpsql.errors import DpsqlError
 
-from .allowed import FUNCTIONS, PG_TABLE_FUNCTIONS, SCHEMAS, TABLE_FUNCTIONS
+from .allowed import EXPRESSIONS, FUNCTIONS, PARTS, PG_TABLE_FUNCTIONS, SCHEMAS, TABLE_FUNCTIONS
 from .catalogue import FUNCTIONS as OF_POSTGRES
 from .served import SERVED
 
@@ -37,7 +37,7 @@ class Checked:
     """A statement that may run.
 
     Attributes:
-        sql: it, without what follows it.
+        sql: what runs.
         calls: whether it calls dp_* functions.
         explains: whether it only explains.
     """
@@ -68,18 +68,19 @@ class AllowList:
             statements = self._parser.extract_statements(sql)
             if len(statements) != 1:
                 raise NotAllowed("one statement at a time, and a SELECT (PIVOT is several)")
-            kind = statements[0].type
-            text, explains = sql, False
+            kind, selects = statements[0].type, sql
             if kind == duckdb.StatementType.EXPLAIN:
-                text, explains = _explained(sql), True
+                selects = _explained(sql)
             elif kind != duckdb.StatementType.SELECT:
                 raise NotAllowed(f"{kind.name} is not served: only SELECT is")
-            found = self._parser.execute("SELECT json_serialize_sql($1::VARCHAR)", [text]).fetchall()[0][0]
+            found = self._parser.execute("SELECT json_serialize_sql($1::VARCHAR)", [selects]).fetchall()[0][0]
         tree = json.loads(found)
         if tree.get("error"):
             raise NotAllowed(f"only SELECT is served: {tree.get('error_message', 'it cannot be read')}")
         called = [name for name in _calls(tree["statements"]) if name in SERVED]
-        return Checked(sql, bool(called), explains)
+        explains = kind == duckdb.StatementType.EXPLAIN
+        # what runs is the text that was looked at: ours and DuckDB's reading of comments may differ
+        return Checked(f"EXPLAIN {selects}" if explains else sql, bool(called), explains)
 
 
 def _explained(sql: str) -> str:
@@ -114,6 +115,7 @@ def _calls(tree: Any) -> Iterator[str]:
         if not isinstance(node, dict):
             continue
         kind = node.get("type")
+        _kind(node)
         if kind == "TABLE_FUNCTION":
             yield _table_function(node["function"])
             waiting.extend(_arguments(node["function"]))
@@ -128,6 +130,13 @@ def _calls(tree: Any) -> Iterator[str]:
         elif "function_name" in node and "class" not in node:
             raise NotAllowed(f"{node['function_name']} may not be called")
         waiting.extend(node.values())
+
+
+def _kind(node: dict[str, Any]) -> None:
+    """Refuse a part of a statement that is not in the list, such as a DELETE in a WITH."""
+    kind, known = (node["class"], EXPRESSIONS) if "class" in node else (node.get("type"), PARTS)
+    if isinstance(kind, str) and kind not in known:
+        raise NotAllowed(f"only SELECT is served: {kind.removesuffix('_NODE').replace('_', ' ')} may not be in it")
 
 
 def _arguments(function: dict[str, Any]) -> list[Any]:

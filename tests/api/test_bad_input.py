@@ -160,6 +160,7 @@ def test_nested_and_binary_columns_ask_to_be_excluded(bank, kind):
         bank.sql("FROM dp_synthesize('people', epsilon := 1.0)")
 
 
+@pytest.mark.medium
 def test_huge_domains_are_refused_before_the_charge(db):
     columns = ", ".join(f"i % 50 AS c{k}" for k in range(12))
     db.sql(f"CREATE TABLE wide AS SELECT {columns} FROM range(100) r(i)")
@@ -230,6 +231,7 @@ def nothing_logged(caplog, capfd):
     assert CANARY not in caplog.text + written.out + written.err
 
 
+@pytest.mark.medium
 @pytest.mark.usefixtures("nothing_logged")
 def test_no_error_tells_a_private_value(bank):
     bank.sql(f"UPDATE people SET sex = '{CANARY}'; CREATE TABLE secrets AS SELECT '{CANARY}' AS a")

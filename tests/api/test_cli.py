@@ -19,6 +19,7 @@ def bank(tmp_path):
     return str(path)
 
 
+@pytest.mark.medium
 def test_sql(bank, capsys):
     assert main(["sql", bank, "SELECT source, epsilon FROM dp_budget()"]) == 0
     assert "source" in capsys.readouterr().out

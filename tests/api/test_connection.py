@@ -54,6 +54,7 @@ def test_sql_and_python_say_the_same(people, sql, epsilon):
     assert str(python.value) in str(database.value)
 
 
+@pytest.mark.medium
 def test_python_and_sql_show_the_same(people):
     sql = "SELECT sick, count(*) AS n FROM people GROUP BY sick"
     found = people.query(sql, 0.1)
@@ -67,6 +68,7 @@ def test_python_and_sql_show_the_same(people):
     )
 
 
+@pytest.mark.medium
 def test_columns_as_text(people):
     """One name or several with commas; they used to be taken letter by letter."""
     for columns, asked in (("sick", ["sick"]), ("sick, mood", ["sick", "mood"]), (["sick"], ["sick"])):

@@ -81,6 +81,7 @@ def test_a_query_of_tables_reads_them_when_it_is_fetched(db):
     assert rows.fetchall() == [(1,)]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("parameters", [None, [0.1]])
 def test_a_query_that_charges_runs_once_and_at_once(people, parameters):
     """Whatever is done with its relation: printed, fetched twice, built on, read by name."""
@@ -169,6 +170,7 @@ def test_a_release_is_read_in_every_shape(people):
 COUNTED = "FROM dp_query('SELECT sick, count(*) AS n FROM people GROUP BY sick', epsilon := 0.1, release := random()::VARCHAR)"
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("method", ["table", "view"])
 def test_a_view_that_charges_runs_once(people, method):
     """Each run of this view is a charge, because its release has another name each time."""
@@ -186,11 +188,13 @@ def test_a_pivot_of_what_was_paid_for_is_shown(people):
     assert len(people.sql("FROM dp_ledger() WHERE kind = 'charge'").fetchall()) == 1
 
 
+@pytest.mark.medium
 def test_a_relation_that_calls_dpsql_has_its_alias(people):
     assert people.sql(NOISY, alias="answers").filter("answers.n IS NOT NULL").columns[0] == "sick"
     assert people.sql("FROM dp_ledger()", alias="events").filter("events.kind = 'charge'").shape[0] == 1
 
 
+@pytest.mark.medium
 def test_a_release_of_a_database_that_was_closed_fails_nothing_else(people):
     """Its variable has the name of a word in the statement: a release is read only by a statement that asks for it."""
     with dpsql.connect() as other:

@@ -54,6 +54,7 @@ def ledger(db):
 # --- roles ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("function", sorted(function.name for function in FUNCTIONS))
 def test_nobody_calls_an_owners_function_and_readers_call_two(bank, function):
     arguments = {"dp_query": {"sql": SQL, "epsilon": 0.1}, "dp_measurements": {"release": "1"}}.get(
@@ -71,6 +72,7 @@ def test_nobody_calls_an_owners_function_and_readers_call_two(bank, function):
     assert ledger(bank) == before
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("name", ["nobody", "", "alice'; DROP TABLE t; --"])
 def test_who_is_not_there_has_no_handle(bank, name):
     with pytest.raises(NotAllowed, match="there is no such reader"):
@@ -79,6 +81,7 @@ def test_who_is_not_there_has_no_handle(bank, name):
     assert bank.user_role(name) is None
 
 
+@pytest.mark.medium
 def test_who_is_revoked_gets_nothing_more_at_once(bank):
     alice = bank.for_analyst("alice")
     paid = alice.bind("dp_query", {"sql": SQL, "epsilon": 0.1})
@@ -100,6 +103,7 @@ def test_who_is_revoked_gets_nothing_more_at_once(bank):
         bound[0].rows()
 
 
+@pytest.mark.medium
 def test_owners_functions_of_users_are_switched_off_with_the_others(tmp_path, bank):
     path = tmp_path / "bank.duckdb"
     bank.close()
@@ -127,6 +131,7 @@ NAMES = [
 ]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_not_theirs_is_refused_as_what_is_not_there(bank, name):
     before = ledger(bank)
@@ -149,6 +154,7 @@ def test_what_is_not_theirs_is_refused_as_what_is_not_there(bank, name):
     assert ledger(bank) == before
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     "sql",
     [
@@ -174,6 +180,7 @@ def test_no_other_table_of_the_file_is_read(bank, sql):
     assert ledger(bank) == before
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("prior", ["lookup", "hidden", "seen", "t", "nothing", "dpsql.person", "1", "bobs"])
 def test_a_prior_is_a_release_of_their_own(bank, prior):
     call(bank, "bob", "dp_synthesize", table="t", epsilon=0.1, rows=20, release="bobs", **QUICK)
@@ -219,6 +226,7 @@ def test_nothing_tells_what_another_asked(bank):
     assert json.loads(first["report"]).get("reused", 0) == 0
 
 
+@pytest.mark.medium
 def test_the_same_question_of_two_users_is_two_releases_unless_they_share(bank):
     first = call(bank, "alice", "dp_query", sql=SQL, epsilon=0.1)
     assert call(bank, "bob", "dp_query", sql=SQL, epsilon=0.1) != first
@@ -232,6 +240,7 @@ def test_the_same_question_of_two_users_is_two_releases_unless_they_share(bank):
     assert call(bank, "alice", "dp_query", sql=SQL, epsilon=0.1) == first
 
 
+@pytest.mark.medium
 def test_the_owner_has_keys_as_before_and_sees_who_asked(bank):
     assert "for" not in json.loads(bank.synthesize("t", epsilon=0.1, rows=5, **QUICK).entry.request)
     call(bank, "alice", "dp_query", sql=SQL, epsilon=0.1)
@@ -280,6 +289,7 @@ class Stopping:
         pass
 
 
+@pytest.mark.medium
 def test_one_call_is_stopped_and_no_other(bank):
     asked = {"table": "t", "epsilon": 0.1, "rows": 20, **QUICK}
     alice, bob = bank.for_analyst("alice"), bank.for_analyst("bob")
@@ -318,6 +328,7 @@ def typed(bank):
     return bank
 
 
+@pytest.mark.medium
 def test_a_published_table_keeps_its_types_and_words(typed):
     shown = typed.sql(
         "CALL dp_publish('spring', 'visits_synth', audience := 'everyone', comment := 'Visits of spring')"
@@ -336,6 +347,7 @@ def test_a_published_table_keeps_its_types_and_words(typed):
         assert "spring" not in row["request"]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     ("audience", "readers"),
     [("analysts", {"alice", "bob"}), ("everyone", {"alice", "bob", "rita"}), (["rita"], {"rita"})],
@@ -360,6 +372,7 @@ def test_only_the_audience_reads_a_published_table(typed, audience, readers):
             typed.for_analyst(name).read("synth")
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -381,6 +394,7 @@ def test_what_cannot_be_published_is_refused_and_records_nothing(typed, argument
     assert ledger(typed) == before
 
 
+@pytest.mark.medium
 def test_what_is_published_can_be_a_prior_and_answers_free(typed):
     typed.users.limit("alice", "visits", 1.0)
     typed.publish("spring", "synth")
@@ -395,6 +409,7 @@ def test_what_is_published_can_be_a_prior_and_answers_free(typed):
 # --- the command line -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.medium
 def test_users_on_the_command_line(tmp_path, bank, capsys):
     path = str(tmp_path / "bank.duckdb")
     bank.close()
@@ -424,6 +439,7 @@ def test_users_on_the_command_line(tmp_path, bank, capsys):
 # --- who is who -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.medium
 def test_users_share_nothing_of_the_owners(bank):
     """Neither what the owner asked, nor what users asked of a table that another user has no limit on."""
     bank.synthesize("hidden", 0.5, release="payroll", **QUICK)
@@ -440,6 +456,7 @@ def test_users_share_nothing_of_the_owners(bank):
     assert len(ledger(bank)) > before  # charged to bob
 
 
+@pytest.mark.medium
 def test_a_place_means_the_same_prior_in_the_key(bank):
     """Each user's first release is another one, so a request that leans on it is another request."""
     bank.share_releases(True)
@@ -454,6 +471,7 @@ def test_a_place_means_the_same_prior_in_the_key(bank):
     assert len(ledger(bank)) > before
 
 
+@pytest.mark.medium
 def test_only_the_payer_goes_on_with_what_was_stopped(bank, monkeypatch):
     """Else another user could stop it until it fails, at the payer's cost."""
     bank.share_releases(True)
@@ -475,6 +493,7 @@ def test_only_the_payer_goes_on_with_what_was_stopped(bank, monkeypatch):
     assert call(bank, "alice", "dp_synthesize", **asked) == call(bank, "bob", "dp_synthesize", **asked)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("change", ["rotate", "revoked and added"])
 def test_a_handle_ends_with_its_token(bank, change):
     alice = bank.for_analyst("alice")
@@ -491,6 +510,7 @@ def test_a_handle_ends_with_its_token(bank, change):
     assert ledger(bank) == before
 
 
+@pytest.mark.medium
 def test_who_is_added_again_begins_with_nothing(bank):
     """Limits and audiences end with a revocation; what was caused stays."""
     call(bank, "alice", "dp_query", sql=SQL, epsilon=0.4)
@@ -508,6 +528,7 @@ def test_who_is_added_again_begins_with_nothing(bank):
         verification.check(Books(cursor, "bank"))
 
 
+@pytest.mark.medium
 def test_names_that_users_give_mean_nothing_to_the_owner(bank):
     """A user calls a release as the owner's is numbered or called: the owner publishes the owner's."""
     own = bank.synthesize("t", 0.5, release="spring", rows=10, **QUICK)
@@ -519,6 +540,7 @@ def test_names_that_users_give_mean_nothing_to_the_owner(bank):
         bank.publish("hers", "shown")
 
 
+@pytest.mark.medium
 def test_a_limit_that_is_taken_back_is_gone(bank, capsys):
     bank.users.limit("alice", "t", 0.1, per="day")
     bank.users.limit("alice", "t", None)
@@ -533,6 +555,7 @@ def test_a_limit_that_is_taken_back_is_gone(bank, capsys):
     assert ledger(bank) == before
 
 
+@pytest.mark.medium
 def test_rows_end_with_a_revocation(bank, monkeypatch):
     """Also those of a reader that was handed over before."""
     monkeypatch.setattr("dpsql.api.analyst._BATCH", 2048)

@@ -52,6 +52,7 @@ def bank(tmp_path) -> Path:
 # --- what is recorded -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.medium
 def test_every_event_is_linked_to_the_one_before(bank):
     with dpsql.connect(bank) as db:
         kinds = [kind for (kind,) in db.sql("SELECT kind FROM dp_ledger()").fetchall()]
@@ -75,6 +76,7 @@ def test_every_event_is_linked_to_the_one_before(bank):
         assert "secret" not in heads.file_beside(bank).read_text()
 
 
+@pytest.mark.medium
 def test_the_head_is_written_before_anything_is_told(tmp_path, monkeypatch):
     """The disk does not take it: nothing is told, the charge is kept; with room again the same answer, free."""
     path = tmp_path / "bank.duckdb"
@@ -135,6 +137,7 @@ TAMPERED = {
 }
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("how", TAMPERED)
 def test_tampering_is_noticed_on_open(bank, how):
     """And told how to look and what to do. The head is what notices that the last events are gone."""
@@ -144,6 +147,7 @@ def test_tampering_is_noticed_on_open(bank, how):
         dpsql.connect(bank)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("how", TAMPERED)
 def test_tampering_is_noticed_before_a_charge(bank, how):
     """In the same process, by SQL on the open database."""
@@ -154,6 +158,7 @@ def test_tampering_is_noticed_before_a_charge(bank, how):
         assert db.sql("SELECT count(*) FROM dpsql.release").fetchall() == [(2,)]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("how", TAMPERED)
 def test_tampering_can_be_accepted(bank, how):
     """And then all fits together, with at least as much spent and at most as much promised as before."""
@@ -206,6 +211,7 @@ def test_what_is_resumed_is_what_was_charged(tmp_path, how):
         assert db.sql("SELECT count(*) FROM dpsql.answer").fetchall() == [(0,)]
 
 
+@pytest.mark.medium
 def test_what_was_told_is_not_measured_again(bank):
     """Answers and rows deleted, the release set back: no fresh noise for what is paid for once."""
     with dpsql.connect(bank) as db:
@@ -216,6 +222,7 @@ def test_what_was_told_is_not_measured_again(bank):
             ask(db, "one")
 
 
+@pytest.mark.medium
 def test_what_the_head_does_not_know_is_not_told(tmp_path):
     """Killed between the publication and its head: a read-only reader is refused, an attached one brings the head up."""
     path = tmp_path / "bank.duckdb"
@@ -241,6 +248,7 @@ def test_what_the_head_does_not_know_is_not_told(tmp_path):
     assert head(path)["number"] == 3
 
 
+@pytest.mark.medium
 def test_an_account_is_not_opened_on_books_that_do_not_fit(bank):
     with dpsql.connect(bank) as db:
         db.sql("CREATE TABLE u AS SELECT true AS a; UPDATE dpsql.account SET gdp_spent = 0")
@@ -268,6 +276,7 @@ def test_a_reset_ends_what_is_being_made(tmp_path, monkeypatch):
         assert db.sql("SELECT state FROM dp_releases()").fetchall() == [("failed",)]
 
 
+@pytest.mark.medium
 def test_what_is_kept_for_discoveries_stays_kept(tmp_path):
     """A copy from before the discovery is accepted: half of δ is still kept, and the budget smaller."""
     path, copy = tmp_path / "bank.duckdb", tmp_path / "copy"
@@ -287,6 +296,7 @@ def test_what_is_kept_for_discoveries_stays_kept(tmp_path):
             db.discover("t", "a", epsilon=0.4, delta=5e-7)
 
 
+@pytest.mark.medium
 def test_an_older_copy_is_noticed(tmp_path):
     path, copy = tmp_path / "bank.duckdb", tmp_path / "copy"
     with prepare(path) as db:
@@ -351,6 +361,7 @@ def test_a_database_that_lost_everything_is_noticed(tmp_path):
     assert main(["ledger", "accept", str(path), "--reason", "x"]) == 1
 
 
+@pytest.mark.medium
 def test_what_was_committed_when_the_machine_stopped_is_taken_over(bank):
     """The database is ahead of its head: nothing of that was told, so it is no damage."""
     crash(
@@ -391,6 +402,7 @@ CHANGED = {
 }
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("how", CHANGED)
 def test_answers_that_were_changed_are_found(bank, capsys, how):
     """By whoever looks: the ledger has their digest. Accepted, they are what there is from then on."""
@@ -422,6 +434,7 @@ RECORDS = {
 }
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("how", RECORDS)
 def test_records_that_were_changed_are_found(bank, capsys, how):
     statement, flaw = RECORDS[how]
@@ -433,6 +446,7 @@ def test_records_that_were_changed_are_found(bank, capsys, how):
     assert main(["ledger", "verify", str(bank)]) == 0
 
 
+@pytest.mark.medium
 def test_what_was_charged_and_lost_is_not_charged_again(bank):
     with duckdb.connect(str(bank)) as con:
         con.execute("DELETE FROM dpsql.release WHERE number = 2")
@@ -444,6 +458,7 @@ def test_what_was_charged_and_lost_is_not_charged_again(bank):
         ask(db, "three")
 
 
+@pytest.mark.medium
 def test_an_account_follows_from_its_events(bank, capsys):
     """Events that are well chained, but by which something is spent no more: a forgery must say that it is a reset."""
     with duckdb.connect(str(bank)) as con:
@@ -460,6 +475,7 @@ def test_an_account_follows_from_its_events(bank, capsys):
     assert f"event {number + 1} of the ledger does not follow" in capsys.readouterr().err
 
 
+@pytest.mark.medium
 def test_what_a_killed_process_left_beside_the_head_is_removed(bank):
     left = Path(f"{heads.file_beside(bank)}.12345.new")
     left.write_text("half")
@@ -473,6 +489,7 @@ def test_what_a_killed_process_left_beside_the_head_is_removed(bank):
     assert (left.exists(), folder.exists(), other.exists()) == (False, True, True)
 
 
+@pytest.mark.medium
 def test_columns_of_any_name_are_stored_and_verified(tmp_path):
     """One named as DuckDB's own number of a row."""
     path = tmp_path / "bank.duckdb"
@@ -484,6 +501,7 @@ def test_columns_of_any_name_are_stored_and_verified(tmp_path):
     assert main(["ledger", "verify", str(path)]) == 0
 
 
+@pytest.mark.medium
 def test_an_event_that_was_rolled_back_is_never_in_the_head(bank):
     with dpsql.connect(bank) as db, db.instance.cursor() as cursor:
         books = Books(cursor, "bank")
@@ -538,6 +556,7 @@ def test_verify_and_accept(bank, tmp_path, capsys):
         dpsql.connect(bank)
 
 
+@pytest.mark.medium
 def test_an_account_that_a_copy_does_not_have_is_opened_again(tmp_path):
     path, copy = tmp_path / "bank.duckdb", tmp_path / "copy"
     with prepare(path) as db:
@@ -555,6 +574,7 @@ def test_an_account_that_a_copy_does_not_have_is_opened_again(tmp_path):
         assert budget.epsilon["u"] == 1.0
 
 
+@pytest.mark.medium
 def test_what_was_measured_and_lost_cannot_be_measured_again(tmp_path):
     """The copy has a release that is paid for; its answers were told later, and are not in it."""
     path, copy = tmp_path / "bank.duckdb", tmp_path / "copy"
@@ -614,6 +634,7 @@ def test_raise_reset_retire(bank, capsys):
         ]
 
 
+@pytest.mark.medium
 def test_pure_releases_add_up_to_a_pure_promise(db):
     """Σε where every release is ε-DP; none once one is not."""
     db.sql("CREATE TABLE t AS SELECT i % 2 = 0 AS a FROM range(100) r(i)")
@@ -629,6 +650,7 @@ def test_pure_releases_add_up_to_a_pure_promise(db):
 # --- kinds of databases -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.medium
 def test_a_protected_table_is_not_public_under_another_name(db):
     """Its rows can be seen by no join, no reference and no prior."""
     db.sql("CREATE TABLE visits AS SELECT i % 2 = 0 AS ill, i % 9 AS id FROM range(50) r(i)")
@@ -679,6 +701,7 @@ def test_a_database_in_memory_has_no_head(db):
         ask(db, "two")
 
 
+@pytest.mark.medium
 def test_an_attached_database_has_books_and_a_head_of_its_own(bank, tmp_path):
     with dpsql.connect(tmp_path / "other.duckdb") as db:
         db.sql(f"ATTACH '{bank}' AS bank")
@@ -691,6 +714,7 @@ def test_an_attached_database_has_books_and_a_head_of_its_own(bank, tmp_path):
             db.sql(call.replace("0.1", "0.2")).fetchall()
 
 
+@pytest.mark.medium
 def test_read_only(bank):
     with dpsql.connect(bank, read_only=True) as db:
         assert len(ask(db, "one")) in (2, 3)

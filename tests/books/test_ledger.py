@@ -73,6 +73,7 @@ FIELDS: dict[str, tuple[Any, str]] = {
 """A forged value of each field of an account, and the same in its row."""
 
 
+@pytest.mark.medium
 def test_a_forged_event_of_every_field_is_noticed_before_a_charge(db):
     """It is well chained, its account's row says the same, and nothing else is wrong."""
     db.sql("CREATE TABLE t AS SELECT i % 2 = 0 AS a FROM range(100) r(i)")
@@ -166,6 +167,7 @@ def released() -> list[dict[str, Any]]:
     return _released
 
 
+@pytest.mark.medium
 def test_charges_tell_pure_epsilon_delta_and_failure(db):
     db.sql("CREATE TABLE t AS SELECT i % 2 = 0 AS a, 'w' || i % 2 AS ward FROM range(2000) r(i)")
     db.protect("t", epsilon=2.0, delta=1e-6)
@@ -238,6 +240,7 @@ def test_a_published_release_was_charged_as_much_as_it_was_granted(bank, capsys)
     assert "release 2 is not what was charged: it was granted more" in capsys.readouterr().err
 
 
+@pytest.mark.medium
 def test_the_register_of_requests_is_verified(bank, capsys):
     with duckdb.connect(str(bank)) as con:
         con.execute("DELETE FROM dpsql.request")
@@ -313,6 +316,7 @@ def old(tmp_path) -> Path:
     return path
 
 
+@pytest.mark.medium
 def test_older_books_are_verified_read_and_migrated(old):
     assert main(["ledger", "verify", str(old)]) == 0
     with dpsql.connect(old, read_only=True) as db:
@@ -386,6 +390,7 @@ def forge_reset(path: Path) -> None:
     ledgers.forge_head(path, number, digest, {"t": account}, published={"t": 0}, key=None)
 
 
+@pytest.mark.medium
 def test_a_forged_reset_is_noticed_with_a_key(tmp_path, monkeypatch, capsys):
     """With every hash recomputed and the head too; without a key the forgery is right in itself."""
     monkeypatch.setenv("DPSQL_LEDGER_KEY", SECRET)
@@ -422,6 +427,7 @@ def test_a_head_is_not_written_without_the_key(tmp_path, monkeypatch):
         dpsql.connect(path)
 
 
+@pytest.mark.medium
 def test_the_key_is_demanded_and_in_no_sql(tmp_path, monkeypatch):
     path = tmp_path / "keyed.duckdb"
     key = tmp_path / "keyed.duckdb.dpsql-key"
@@ -449,6 +455,7 @@ def test_the_key_is_demanded_and_in_no_sql(tmp_path, monkeypatch):
         ask(db, "three")
 
 
+@pytest.mark.medium
 def test_an_older_ledger_takes_a_key(bank, monkeypatch, capsys):
     assert main(["ledger", "key", str(bank), "--reason", "x"]) == 1
     assert "there is no key: set the environment variable DPSQL_LEDGER_KEY" in capsys.readouterr().err
@@ -487,6 +494,7 @@ OWNERS = (
 )
 
 
+@pytest.mark.medium
 def test_the_owners_functions_can_be_switched_off(tmp_path):
     path = tmp_path / "bank.duckdb"
     with prepare(path) as db:

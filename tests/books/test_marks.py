@@ -93,6 +93,7 @@ def memory(db):
 # --- RENAME and the swap of a load ------------------------------------------------------------------------------------
 
 
+@pytest.mark.medium
 def test_both_tables_of_a_swap_are_protected(memory):
     memory.sql(SWAP)
     check_private(memory, "old")
@@ -104,6 +105,7 @@ def test_both_tables_of_a_swap_are_protected(memory):
     assert memory.budget().set_index("source").releases.to_dict() == {"people": 2, "visits": 0}
 
 
+@pytest.mark.medium
 def test_a_renamed_table_is_found_and_others_stay_public(memory):
     memory.sql("ALTER TABLE people RENAME TO x; CREATE TABLE later AS SELECT 1 AS id")
     check_private(memory, "x", "protected")
@@ -125,6 +127,7 @@ def test_a_swap_without_dpsql_is_noticed_later(bank):
         check_private(db, "two", "may hold protected rows")
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("through", ["x", "wards"])
 def test_who_removes_the_mark_does_not_make_a_table_public(memory, through):
     """Not even under the name of a table that was public."""
@@ -157,6 +160,7 @@ def test_a_mark_that_was_removed_without_dpsql_is_missed(bank):
         check_private(db, "x", "protected")
 
 
+@pytest.mark.medium
 def test_the_table_that_is_back_ends_the_doubt(bank):
     plain(bank, "COMMENT ON TABLE people IS NULL; ALTER TABLE people RENAME TO old")
     with dpsql.connect(bank) as db:
@@ -169,6 +173,7 @@ def test_the_table_that_is_back_ends_the_doubt(bank):
         check_private(db, "later")
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("load", ["CREATE OR REPLACE TABLE people", "DROP TABLE people; CREATE TABLE people"])
 def test_a_table_that_is_loaded_anew_asks_nothing_of_its_owner(bank, load):
     plain(bank, f"{load} AS SELECT 1 AS id, 'canary' AS name, true AS ill")
@@ -201,6 +206,7 @@ def test_the_names_of_two_protected_tables_are_swapped(memory):
     assert memory.budget().releases.tolist() == [0, 0]
 
 
+@pytest.mark.medium
 def test_a_load_whose_name_is_spelled_otherwise_has_no_budget_of_its_own(memory):
     memory.sql(SWAP.replace("TABLE people AS", "TABLE PEOPLE AS"))
     with pytest.raises(duckdb.Error, match="'PEOPLE' is protected under another name, 'people'"):
@@ -210,6 +216,7 @@ def test_a_load_whose_name_is_spelled_otherwise_has_no_budget_of_its_own(memory)
     check_private(memory, "old")
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("schema", ["main", '"a.b"', "other.main"])
 def test_names_in_schemas_attached_databases_and_quotes(db, schema):
     db.sql(f"ATTACH ':memory:' AS other; CREATE SCHEMA \"a.b\"; {TABLES}")
@@ -227,6 +234,7 @@ def test_names_in_schemas_attached_databases_and_quotes(db, schema):
     assert db.budget().releases.sum() == 1
 
 
+@pytest.mark.medium
 def test_a_table_that_is_altered_meanwhile_is_marked_another_time(memory):
     """And until then known by its name, and in this process by its object id."""
     memory.sql(SWAP)
@@ -245,6 +253,7 @@ def test_a_table_that_is_altered_meanwhile_is_marked_another_time(memory):
 COPIED = "are a copy of those of another one"
 
 
+@pytest.mark.medium
 def test_a_copy_in_memory_has_no_budget(bank):
     """The same rows are charged to the books that they come from."""
     with dpsql.connect() as db:
@@ -263,6 +272,7 @@ def test_a_copy_in_memory_has_no_budget(bank):
             db.sql(uses("old")[0])
 
 
+@pytest.mark.medium
 def test_an_import_into_memory_has_no_budget(bank, tmp_path):
     plain(bank, f"EXPORT DATABASE '{tmp_path / 'exported'}'")
     with dpsql.connect() as db:
@@ -273,6 +283,7 @@ def test_an_import_into_memory_has_no_budget(bank, tmp_path):
         check_private(db, "old", f"{REFUSED}|{COPIED}")
 
 
+@pytest.mark.medium
 def test_a_copy_from_memory_to_memory_has_no_budget(memory):
     memory.sql("ATTACH ':memory:' AS m; COPY FROM DATABASE memory TO m")
     ask(memory)
@@ -284,6 +295,7 @@ def test_a_copy_from_memory_to_memory_has_no_budget(memory):
         ask(other)
 
 
+@pytest.mark.medium
 def test_a_copy_in_another_file_has_no_budget(bank, tmp_path):
     with dpsql.connect(bank) as db:
         db.sql(f"ATTACH '{tmp_path / 'copy.duckdb'}' AS copy; COPY FROM DATABASE bank TO copy")
@@ -292,6 +304,7 @@ def test_a_copy_in_another_file_has_no_budget(bank, tmp_path):
         ask(db)
 
 
+@pytest.mark.medium
 def test_a_file_and_its_copy_are_not_charged_together(bank, tmp_path):
     """A copy of file and head is a moved database, but not where the original is attached too."""
     copy = tmp_path / "copy.duckdb"
@@ -306,6 +319,7 @@ def test_a_file_and_its_copy_are_not_charged_together(bank, tmp_path):
         ask(db)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("where", [":memory:", "other.duckdb"])
 def test_rows_copied_without_their_books_are_neither_public_nor_protected_anew(bank, tmp_path, where):
     place = where if where.startswith(":") else str(tmp_path / where)
@@ -322,6 +336,7 @@ def test_rows_copied_without_their_books_are_neither_public_nor_protected_anew(b
 # --- lost books -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.medium
 def test_without_its_books_no_table_of_a_file_is_public(bank, tmp_path):
     """The head outside the database knows of the accounts."""
     plain(bank, "DROP SCHEMA dpsql CASCADE; ALTER TABLE people RENAME TO old")
@@ -340,6 +355,7 @@ def test_without_its_books_no_table_of_a_file_is_public(bank, tmp_path):
         check_public(db, "wards")
 
 
+@pytest.mark.medium
 def test_without_its_books_no_table_in_memory_is_public(memory):
     memory.sql("ATTACH ':memory:' AS other; CREATE TABLE other.visits AS FROM visits")
     memory.protect("other.visits", epsilon=1.0, delta=1e-6)
@@ -353,6 +369,7 @@ def test_without_its_books_no_table_in_memory_is_public(memory):
             memory.protect(table, epsilon=1.0, delta=1e-6)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("rename", ["", "; ALTER TABLE people RENAME TO old"])
 def test_an_account_that_is_no_longer_in_the_books_leaves_its_table_protected(memory, rename):
     memory.sql(f"DELETE FROM dpsql.account WHERE source = 'people'{rename}")
@@ -375,6 +392,7 @@ def earlier(bank):
     return bank
 
 
+@pytest.mark.medium
 def test_books_of_an_earlier_version_get_marks_when_they_are_opened(earlier):
     dpsql.connect(earlier).close()
     plain(earlier, SWAP)
@@ -384,6 +402,7 @@ def test_books_of_an_earlier_version_get_marks_when_they_are_opened(earlier):
         ask(db)
 
 
+@pytest.mark.medium
 def test_books_of_an_earlier_version_go_by_name_until_then(earlier):
     with dpsql.connect(earlier, read_only=True) as db:
         db.sql(uses("wards")[0])
@@ -397,6 +416,7 @@ def test_books_of_an_earlier_version_go_by_name_until_then(earlier):
                     db.sql(uses(table)[0])
 
 
+@pytest.mark.medium
 def test_what_is_public_can_be_asked_inside_a_transaction(earlier):
     """On DuckDB 2.0 a statement that names what is not there ends a transaction; books may be of an earlier version."""
     with dpsql.connect() as db, db.instance.cursor() as cursor:

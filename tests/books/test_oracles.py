@@ -53,6 +53,7 @@ def stopping(monkeypatch):
     return runs, failing, monkeypatch.undo
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("call", CALLS)
 def test_only_so_many_free_retries_read_rows(table, stopping, call):
     """Four runs in all read rows; then the release has failed, and another name is charged anew."""
@@ -77,6 +78,7 @@ def test_only_so_many_free_retries_read_rows(table, stopping, call):
         assert table.sql("SELECT releases FROM dp_budget()").fetchall() == [(2,)]
 
 
+@pytest.mark.medium
 def test_a_retry_is_recorded_before_rows_are_read(tmp_path, stopping):
     """It counts also where the process ends at once, or the disk is too full to record how the run ended."""
     runs, _, mend = stopping
@@ -96,6 +98,7 @@ def test_a_retry_is_recorded_before_rows_are_read(tmp_path, stopping):
     assert len(runs) == 4
 
 
+@pytest.mark.medium
 def test_a_retry_that_stores_an_answer_is_followed_by_as_many(table, stopping):
     """Long work that is stopped again and again comes to its end, as long as it comes nearer."""
     runs, _, mend = stopping
@@ -140,6 +143,7 @@ def test_only_so_many_cheap_releases_may_be_stopped(tmp_path, stopping):
     assert main(["ledger", "verify", str(path)]) == 0
 
 
+@pytest.mark.medium
 def test_what_is_stopped_and_completed_each_time_counts_too(tmp_path, stopping, monkeypatch):
     """Else an analyst fills the memory, asks, frees it and asks again, for as many bits as there are cheap releases."""
     monkeypatch.setattr(charging, "MOST_STOPPED", 3)
@@ -160,6 +164,7 @@ def test_what_is_stopped_and_completed_each_time_counts_too(tmp_path, stopping, 
     assert main(["ledger", "verify", str(path)]) == 0
 
 
+@pytest.mark.medium
 def test_discoveries_that_find_nothing_stop_nobody(db, monkeypatch):
     """Noisy answers alone decide that, and they are paid for."""
     monkeypatch.setattr(charging, "MOST_STOPPED", 2)
@@ -226,6 +231,7 @@ ERRORS = [
 ]
 
 
+@pytest.mark.medium
 def test_all_failures_read_alike(table, stopping):
     """Neither the class nor the text of the error is told."""
     _, failing, _ = stopping

@@ -60,6 +60,7 @@ def charges(db):
     return found
 
 
+@pytest.mark.medium
 def test_a_limit_holds_by_the_sum_that_keeps_the_account(path):
     with dpsql.connect(path) as db:
         db.users.add("alice", limits={"t": 0.5})
@@ -78,6 +79,7 @@ def test_a_limit_holds_by_the_sum_that_keeps_the_account(path):
         ask(db, "alice", share, "r3")
 
 
+@pytest.mark.medium
 def test_a_large_delta_or_other_noise_does_not_get_past_a_limit(path):
     with dpsql.connect(path) as db:
         db.users.add("alice", limits={"t": 0.3})
@@ -88,6 +90,7 @@ def test_a_large_delta_or_other_noise_does_not_get_past_a_limit(path):
             ask(db, "alice", 2.0, "l", mechanism="laplace")
 
 
+@pytest.mark.medium
 def test_pure_limits_add_up_exactly(path):
     with dpsql.connect(path) as db:
         db.users.add("alice", limits={"votes": 0.3})
@@ -121,6 +124,7 @@ def race(db, epsilon, count=2):
     return outcomes.count("charged")
 
 
+@pytest.mark.medium
 def test_two_threads_cannot_share_what_is_left_of_a_limit(path):
     with dpsql.connect(path) as db:
         db.users.add("alice", limits={"t": 0.3})
@@ -128,6 +132,7 @@ def test_two_threads_cannot_share_what_is_left_of_a_limit(path):
         assert charges(db)["alice", "t"] * RHO_UNIT <= account_budget(0.3, 1e-6).gdp
 
 
+@pytest.mark.medium
 def test_a_limit_that_is_tested_outside_the_transaction_is_passed(path, monkeypatch):
     """The broken twin: both threads have been tested before one of them charges."""
     tested, meet = limits.require_allowed, threading.Barrier(2, timeout=60)
@@ -145,6 +150,7 @@ def test_a_limit_that_is_tested_outside_the_transaction_is_passed(path, monkeypa
         assert race(db, 0.25) == 2
 
 
+@pytest.mark.medium
 def test_users_together_cannot_pass_the_table(path):
     with dpsql.connect(path) as db:
         share = largest_epsilon(gaussian_gdp(1.0, 1e-6) / 4, 1e-6)
@@ -158,6 +164,7 @@ def test_users_together_cannot_pass_the_table(path):
         assert sum(charges(db).values()) * RHO_UNIT <= account_budget(1.0, 1e-6).gdp
 
 
+@pytest.mark.medium
 def test_days_and_months_begin_anew(path, monkeypatch):
     assert limits.begin_of("day", datetime(2026, 5, 17, 23, 59)) == datetime(2026, 5, 17)
     assert limits.begin_of("month", datetime(2026, 12, 31)) == datetime(2026, 12, 1)
@@ -234,6 +241,7 @@ db.for_analyst("alice").bind("dp_query", {{"sql": {SQL!r}, "epsilon": 0.25}}).ro
     assert main(["ledger", "verify", str(path)]) == 0
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -263,6 +271,7 @@ def test_what_is_not_what_the_ledger_says_is_noticed_and_can_be_accepted(path, c
     assert main(["ledger", "verify", str(path)]) == 0
 
 
+@pytest.mark.medium
 def test_no_token_is_kept_anywhere(path):
     with dpsql.connect(path) as db:
         token = db.users.add("alice", limits={"t": 0.3})
@@ -287,6 +296,7 @@ def test_names_are_plain(path, name):
         assert ledger(db) == before
 
 
+@pytest.mark.medium
 def test_who_is_there_already_is_refused(path):
     with dpsql.connect(path) as db:
         db.users.add("alice")
@@ -308,6 +318,7 @@ def test_users_want_books(tmp_path):
         db.users.add("alice")
 
 
+@pytest.mark.medium
 def test_a_reset_account_begins_limits_anew(path):
     with dpsql.connect(path) as db:
         db.users.add("alice", limits={"t": 0.3})
@@ -317,6 +328,7 @@ def test_a_reset_account_begins_limits_anew(path):
         assert Fraction(db.users.list().releases[0]) == 1
 
 
+@pytest.mark.medium
 def test_a_user_who_is_not_known_in_a_transaction_is_not_charged(path):
     """Asked of the transaction that charges: an analyst who became a reader since the call was bound."""
     with dpsql.connect(path) as db:
@@ -336,6 +348,7 @@ def test_a_user_who_is_not_known_in_a_transaction_is_not_charged(path):
         assert require is people.require_person
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("fixture", ["books_1", "golden"])
 def test_older_books_get_users_when_they_are_opened_for_writing(tmp_path, fixture):
     """Of version 1 and 2: without users while they are read; then a user asks, and all still fits together."""

@@ -85,6 +85,7 @@ SNEAKY = {
 }
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("way", SNEAKY)
 def test_no_way_to_a_protected_table_makes_a_prior(hospital, way):
     """The view is refused when the statement is bound, in words that do not depend on a row; nothing is charged."""
@@ -130,6 +131,7 @@ PUBLIC = {
 }
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("way", PUBLIC)
 def test_a_view_of_public_tables_is_a_prior(hospital, way):
     hospital.sql(
@@ -143,6 +145,7 @@ def test_a_view_of_public_tables_is_a_prior(hospital, way):
         assert load_prior(cursor, "fine", "", source, domain).weights.sum() > 0
 
 
+@pytest.mark.medium
 def test_no_error_of_a_prior_quotes_a_row(hospital):
     """What its rows make fail is told when it runs, before the charge, in constant texts; bound, no row is read."""
     hospital.sql(
@@ -177,6 +180,7 @@ def test_a_view_that_changed_since_the_statement_was_bound_is_checked_again(hosp
     assert spent(hospital) == 0
 
 
+@pytest.mark.medium
 def test_a_view_of_an_attached_database_is_followed_into_it(hospital, tmp_path):
     """Names of a view mean what they mean where the view is."""
     hospital.sql(f"ATTACH '{tmp_path}/other.duckdb' AS other; CREATE TABLE other.patients AS FROM open")
@@ -186,6 +190,7 @@ def test_a_view_of_an_attached_database_is_followed_into_it(hospital, tmp_path):
         hospital.sql("FROM dp_synthesize('patients', epsilon := 0.5, prior := 'sneaky')").fetchall()
 
 
+@pytest.mark.medium
 def test_a_joined_table_that_becomes_protected_or_a_view_is_not_read(hospital):
     query = "SELECT city, count(*) FROM patients JOIN towns USING (age) GROUP BY city"
     hospital.sql("CREATE TABLE towns AS SELECT 21::INTEGER AS age, 'Bern' AS city")
@@ -258,6 +263,7 @@ HIDDEN = {
 }
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("way", HIDDEN)
 def test_no_released_schema_shows_members_that_are_not_public(db, way):
     """Two tables that differ by one row give the same schema: the ENUM and the excluded STRUCT of it come out as texts."""
@@ -282,6 +288,7 @@ def test_no_released_schema_shows_members_that_are_not_public(db, way):
     assert SECRET not in schemas.pop()
 
 
+@pytest.mark.medium
 def test_the_owners_word_makes_members_public(db):
     made(db)
     row = db.sql("CALL dp_domain('t', 'name', type := true)").df().iloc[0]
@@ -294,6 +301,7 @@ def test_the_owners_word_makes_members_public(db):
     assert len(db.sql(query).fetchall()) in (2, 3)  # a group of NULL shows where noise makes it
 
 
+@pytest.mark.medium
 def test_the_owners_word_for_all_enums_of_a_table(db):
     db.sql(MADE.format(more=""))
     call = "CALL dp_protect('t', epsilon := 3.0, delta := 1e-6, enums := {})"
@@ -339,6 +347,7 @@ def test_wrong_words_about_an_enum(db, how, wrong):
     assert SECRET not in str(refused.value)
 
 
+@pytest.mark.medium
 def test_a_privacy_unit_of_an_enum_type_is_not_told(db):
     db.sql(MADE.format(more=f"INSERT INTO raw VALUES ('{SECRET}', true);"))
     db.protect("t", epsilon=3.0, delta=1e-6, privacy_unit="name", max_rows=2)
@@ -348,6 +357,7 @@ def test_a_privacy_unit_of_an_enum_type_is_not_told(db):
     assert SECRET not in repr(schema)
 
 
+@pytest.mark.medium
 def test_books_from_before_owners_were_asked(db):
     """A release that told all members was made without a word; it is found, and the column goes on being known."""
     db.sql(MADE.format(more=""))

@@ -137,6 +137,7 @@ def test_nothing_that_is_recorded_is_gone():
     assert {*OPTIONS} <= {*registered(), "auto"}
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("name", sorted(OPTIONS))
 def test_the_budget_promise_and_key_of_a_table_are_what_they_were(tables, name):
     if name == "pgm":

@@ -38,6 +38,7 @@ def plain(rows: list) -> list:
     return json.loads(json.dumps([list(row) for row in rows], default=str))
 
 
+@pytest.mark.medium
 def test_it_is_verified(old):
     assert main(["ledger", "verify", str(old)]) == 0
     with dpsql.connect(old):
@@ -45,6 +46,7 @@ def test_it_is_verified(old):
     assert main(["ledger", "verify", str(old)]) == 0
 
 
+@pytest.mark.medium
 def test_every_request_is_answered_again_the_same_and_free(old):
     with dpsql.connect(old) as db:
         spent = db.budget()
@@ -55,6 +57,7 @@ def test_every_request_is_answered_again_the_same_and_free(old):
         assert db.budget().equals(spent)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("number", [0, 1], ids=["synthetic table", "sum"])
 def test_what_was_killed_is_completed_free(old, number):
     with dpsql.connect(old) as db:

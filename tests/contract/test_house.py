@@ -75,6 +75,7 @@ def test_each_contract_has_an_import_that_is_planted():
     assert [next(name for name in contracts() if name.startswith(begin)) for begin in PLANTED] == contracts()
 
 
+@pytest.mark.medium
 @pytest.mark.skipif(find_spec("importlinter") is None, reason="needs import-linter")
 @pytest.mark.parametrize("begin", PLANTED)
 def test_an_import_through_a_wall_breaks_its_contract(tmp_path, begin):

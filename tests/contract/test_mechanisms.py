@@ -325,6 +325,7 @@ def test_is_documented(name):
         assert f"{option}:" in text
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("name", NAMES)
 def test_refuses_a_huge_domain_before_the_charge(db, name):
     columns = ", ".join(f"1 AS c{k}" for k in range(12))

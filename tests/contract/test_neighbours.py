@@ -336,6 +336,7 @@ def test_questions_of_mechanisms_differ_by_no_more_than_the_noise_was_made_for(t
 # Broken twins, each of which a pair shows
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("tables", ["units"], indirect=True)
 def test_a_cap_on_rows_that_is_ignored_is_noticed(tables, found, monkeypatch):
     capped = Bound.apply
@@ -345,6 +346,7 @@ def test_a_cap_on_rows_that_is_ignored_is_noticed(tables, found, monkeypatch):
         found.check(EACH, 0.0)
 
 
+@pytest.mark.medium
 def test_a_weight_that_is_doubled_is_noticed(tables, found, monkeypatch):
     right = linear.exact_answers
     monkeypatch.setattr(linear, "exact_answers", lambda *given: [2 * part for part in right(*given)])

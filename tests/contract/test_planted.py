@@ -119,6 +119,7 @@ LIES = {
 }
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("members", LIES.values(), ids=LIES)
 def test_what_a_mechanism_says_of_its_guarantee_is_not_heard(table, plant, members):
     planted = plant(**members)
@@ -459,6 +460,7 @@ def test_questions_are_debited_by_kind(table, plant):
     assert answers == ["measure", "select"]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("kind", ["laplace", "selection"])
 def test_a_pure_promise_is_debited_in_epsilon(plant, kind):
     """Declared: a thousandth of ε. Asked: what ten times that costs; and the other kind, which is not declared."""

@@ -401,6 +401,7 @@ def test_only_the_answers_reach_what_is_published(call, monkeypatch):
     assert replayed_by_sql(call, monkeypatch)
 
 
+@pytest.mark.medium
 def test_a_count_beside_the_curator_is_caught_from_outside(monkeypatch):
     """A report that has the number of rows, which the connection to the books could count."""
     publish = publication.publish

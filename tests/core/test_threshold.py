@@ -67,6 +67,7 @@ def value_of(label: str) -> str:
     return "-1" if label == OUTSIDE else label
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(("relaxation", "near"), [("sparsemax", 150), ("softmax", 60)])
 def test_rap_takes_thresholds_and_marginals_together(db, relaxation, near):
     """At a large budget the measured thresholds are exact to the row, and the table is near to both kinds.

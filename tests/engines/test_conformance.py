@@ -101,6 +101,7 @@ PLACES: dict[str, Callable[[Path], AbstractContextManager[Place]]] = {
 """For each engine, by its name first, where its tables can be."""
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("where", PLACES)
 @pytest.mark.parametrize("says", PROPERTIES)
 def test_an_engine_conforms(says, where, tmp_path):

@@ -146,6 +146,7 @@ def test_floats_that_are_no_numbers_are_outside(db):
     assert db.sql(sql).fetchall() == [(None,), (None,), (None,), (0,), (3,), (0,)]
 
 
+@pytest.mark.medium
 def test_encoding_never_fails_on_a_value(db):
     """Extreme private values give a code or none, never an error that would tell of them."""
     for kind, low, high in (

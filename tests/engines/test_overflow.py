@@ -46,6 +46,7 @@ def test_too_wide_a_domain_of_an_earlier_version_is_refused_before_the_charge(db
     assert db.sql("SELECT releases FROM dp_budget()").fetchall() == [(0,)]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("bins", [1, 2, 64])
 def test_the_widest_bins_that_are_allowed_answer_rightly(db, silent, bins):
     prepare(db)

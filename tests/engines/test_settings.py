@@ -148,6 +148,16 @@ def silent(monkeypatch):
         monkeypatch.setattr(f"dpsql.privacy.distributions.discrete_{kind}", lambda v, n, e=None: np.zeros(n, np.int64))
 
 
+def put_back(base, back):
+    """On a busy machine `max_execution_time` stops the very statement that resets it: then it is tried again."""
+    for _ in range(20):
+        try:
+            return base.connection.execute(back)
+        except duckdb.Error as error:
+            stopped = error
+    raise stopped
+
+
 def tried(db, name: str) -> list[tuple[str, str]]:
     """The statements that set it, for all or for the caller alone, and those that set it back."""
     row = db.connection.cursor().execute("SELECT value, input_type FROM duckdb_settings() WHERE name = ?", [name])
@@ -160,7 +170,7 @@ def tried(db, name: str) -> list[tuple[str, str]]:
             except duckdb.Error:
                 continue
             found.append((f'SET {scope} "{name}" = {other}', f'RESET {scope} "{name}"'))
-            db.connection.execute(f'RESET {scope} "{name}"')
+            put_back(db, f'RESET {scope} "{name}"')
     return found
 
 
@@ -214,16 +224,7 @@ def test_the_worst_settings_change_nothing(base, silent, setting):
     compare(base, tried(base, setting)[:1], marginals=False)
 
 
-def put_back(base, back):
-    """On a busy machine `max_execution_time` stops the very statement that resets it: then it is tried again."""
-    for _ in range(20):
-        try:
-            return base.connection.execute(back)
-        except duckdb.Error as error:
-            stopped = error
-    raise stopped
-
-
+@pytest.mark.medium
 def test_sealed_settings_are_what_they_are_called(base):
     """On a connection of dpsql's own, whatever the instance says; and no other setting of a session comes along."""
     before = dict(base.connection.cursor().execute("SELECT name, value FROM duckdb_settings()").fetchall())

@@ -53,6 +53,7 @@ ASKED = [
 ]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("sql", ASKED)
 def test_with_room_for_all_rows_answers_are_duckdbs_own(db, silent, sql):
     """Rows without a patient count nowhere."""
@@ -147,6 +148,7 @@ def test_the_unit_column_stays_what_it_was(db):
     assert db.sql("SELECT releases FROM dp_budget()").fetchall() == [(0,)]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("collation", ["NOCASE", "NOACCENT"])
 def test_units_are_told_apart_by_their_bytes(db, silent, collation):
     """Whatever a session or the instance says: one that is written in many ways is many, in all that counts units."""
@@ -163,6 +165,7 @@ def test_units_are_told_apart_by_their_bytes(db, silent, collation):
     assert db.sql("SELECT n, units FROM dp_query(?, epsilon := 1)", [sql]).fetchall() == [(160, 120)]
 
 
+@pytest.mark.medium
 def test_a_unit_under_a_collation_takes_no_row_from_another(db, silent):
     """A neighbour, one patient more whose number differs by case, changes the answers by its own rows only."""
     db.sql("SET GLOBAL default_collation = 'nocase'; CREATE TABLE t (who VARCHAR, v INTEGER)")
@@ -188,6 +191,7 @@ def test_a_unit_column_with_a_collation_is_refused(db):
     db.protect("t", epsilon=1.0, delta=1e-6, privacy_unit="who'", max_rows=3)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     ("kind", "values", "units"),
     [
@@ -221,6 +225,7 @@ MOVES = {
 }
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("move", MOVES)
 def test_one_choice_wherever_rows_are_stored(tmp_path, silent, move):
     """Of units whose rows stay the same ones count, after what gives rows other numbers; alike rows are as good."""
@@ -283,6 +288,7 @@ def test_one_choice_after_rows_moved_in_the_file(tmp_path, silent, monkeypatch, 
     assert (found[0] == found[1]) is not broken
 
 
+@pytest.mark.medium
 def test_alike_rows_count_as_often_as_others(db, silent):
     """7 rows alike and one other, of which one counts: the other in an eighth of the units, not in half (1e-6)."""
     db.sql("CREATE TABLE t AS SELECT i % 4000 AS who, i < 4000 AS v FROM range(32000) r(i)")
@@ -338,6 +344,7 @@ def test_a_unit_changes_nothing_but_its_own_rows(db):
     assert (chosen(db, "secret", 3) - before).sum() == 3
 
 
+@pytest.mark.medium
 def test_noise_grows_with_the_rows(db):
     """σ² − 1/8 is 64 times that of one row; of numbers of units at most 3 groups' worth."""
     protect(db, 8)
@@ -356,6 +363,7 @@ def test_noise_grows_with_the_rows(db):
     assert (units**2 - 1 / 8) / (one**2 - 1 / 8) == pytest.approx(4)  # NULL is a ward too
 
 
+@pytest.mark.medium
 def test_the_promise_names_the_unit(db):
     protect(db, 8)
     shown = db.sql(
@@ -386,6 +394,7 @@ def test_refused(db, arguments):
         db.sql(f"CALL dp_protect('visits', epsilon := 1, delta := 1e-6, {arguments})")
 
 
+@pytest.mark.medium
 def test_what_units_rule_out(db):
     protect(db, 3)
     for call, reason in {

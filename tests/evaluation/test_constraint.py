@@ -77,6 +77,7 @@ def test_every_row_satisfies_the_facts(db, name, mechanism):
     assert broken(db, rows, FACTS[name]) > 0
 
 
+@pytest.mark.medium
 def test_in_sql(db):
     call = "CALL dp_constraint('visits', $$(discharged IS NULL) = (days IS NULL)$$)"
     first = db.sql(call).fetchall()
@@ -128,6 +129,7 @@ BAD = {
 }
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("name", BAD)
 def test_bad_predicates_are_refused(db, name):
     predicate, message = BAD[name]
@@ -141,6 +143,7 @@ def test_bad_predicates_are_refused(db, name):
     assert db.sql("SELECT count(*) FROM dpsql.constraint").fetchall() == [(0,)]
 
 
+@pytest.mark.medium
 def test_a_predicate_never_meets_private_rows(db):
     """Macros that read the table, shadow built-in functions or act are not there where predicates run."""
     db.sql("CREATE SEQUENCE s; CREATE MACRO peek(x) AS (SELECT count(*) FROM visits WHERE age = x)")
@@ -153,6 +156,7 @@ def test_a_predicate_never_meets_private_rows(db):
     assert len(db.synthesize("visits", 1.0, columns=["age"], relaxed_rows=16, steps=2, rows=5).df()) == 5
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("text", ["error", "now", "random", "today"])
 def test_constants_may_say_anything(db, text):
     db.constraint("visits", f"age_group <> '{text}' OR smoker")
@@ -199,6 +203,7 @@ def test_facts_inside_bins_keep_their_share():
         assert rows.x.nunique() > 20
 
 
+@pytest.mark.medium
 def test_a_fact_can_be_taken_back_when_its_columns_have_gone(db):
     db.constraint("visits", "smoker OR days > 2")
     db.domain("visits", "days", exclude=True)
@@ -215,6 +220,7 @@ def test_facts_that_contradict_each_other(db):
     assert len(db.synthesize("visits", 1.0, rows=10, relaxed_rows=16, steps=5).df()) == 10
 
 
+@pytest.mark.medium
 def test_a_domain_that_leaves_nothing_is_refused_before_the_charge(db):
     db.constraint("visits", "age_group = 'senior'")
     db.domain("visits", "age_group", values=["child", "adult"], nulls=False)
@@ -223,6 +229,7 @@ def test_a_domain_that_leaves_nothing_is_refused_before_the_charge(db):
     assert db.sql("SELECT epsilon_spent FROM dp_budget()").fetchall() == [(0,)]
 
 
+@pytest.mark.medium
 def test_not_protected_or_unknown(db):
     db.sql("CREATE TABLE other (a BOOLEAN)")
     with pytest.raises(dpsql.DpsqlError, match="not protected"):
@@ -271,6 +278,7 @@ def test_a_fact_about_columns_that_are_left_out_later(db):
     assert rows[0][1] == 0
 
 
+@pytest.mark.medium
 def test_a_fact_is_evaluated_once_in_a_domain(monkeypatch):
     """Not again when a request is bound, charged or planned; and at one place only where bins hold one value each."""
     tried = []

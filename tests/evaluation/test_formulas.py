@@ -108,6 +108,7 @@ def same(found, raw):
             assert float(ours) == pytest.approx(float(theirs), rel=1e-6, abs=0.1), (found, raw)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("sql", STATEMENTS)
 def test_without_noise_they_are_duckdbs_own(wide, sql):
     found, _ = without_noise(wide, sql)
@@ -144,6 +145,7 @@ class Numbers:
         return plain
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("seed", range(4))
 def test_random_formulas(wide, seed):
     """Each sum is DuckDB's own, within its bounds, or refused; and no row adds more than its sensitivity says."""
@@ -200,6 +202,7 @@ def test_random_cases_of_several_columns(wide, seed):
     assert answered >= 8
 
 
+@pytest.mark.medium
 def test_what_a_case_adds_is_planned_and_solved_for(wide):
     """The plan's error is the noise that is added, and the least epsilon for an error is that of the FILTER form."""
     case = "SELECT sum(CASE WHEN sex = 'F' THEN x ELSE 0 END) AS s FROM t"
@@ -274,6 +277,7 @@ FORMULAS = [
 ]  # fmt: skip
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("formula", FORMULAS)
 def test_whatever_a_row_holds_its_steps_are_within_the_bounds(db, formula):
     """NaN, infinities, values outside the domain, in bins that the condition leaves out: and nothing fails."""
@@ -302,6 +306,7 @@ def test_whatever_a_row_holds_its_steps_are_within_the_bounds(db, formula):
         assert apart <= linear.sensitivity(1, Neighbours("replace_one")) * (1 + 1e-9)
 
 
+@pytest.mark.medium
 def test_an_average_that_says_nothing_is_null(wide):
     """Its interval is the whole range; the plan says so, and with how much epsilon it says something."""
     sql = "SELECT avg(abs(x)) AS m FROM t WHERE sex = 'F'"

@@ -104,6 +104,7 @@ def test_rounding_to_any_number_of_rows(fit, rows):
     assert ((drawn >= 0) & (drawn < np.array(SIZES))).all()
 
 
+@pytest.mark.medium
 def test_swaps_bring_the_rows_nearer_to_the_model(fit):
     def gap(sweeps: int) -> float:
         drawn = round_table(fit.model, ROWS, CLIQUES, np.random.default_rng(0), Quiet(), sweeps=sweeps)
@@ -141,6 +142,7 @@ def test_simplex_projection_is_the_nearest_distribution():
         assert (((others - values) ** 2).sum(axis=1) >= ((nearest - values) ** 2).sum() - 1e-12).all()
 
 
+@pytest.mark.medium
 def test_sparsemax_is_the_simplex_projection_of_each_block():
     values = np.random.default_rng(4).normal(size=(14, 9)).astype(np.float32)
     blocks = Blocks.of(DOMAIN)
@@ -164,6 +166,7 @@ def test_cells_are_fitted_as_in_the_paper():
     assert 1 < steps <= 2000
 
 
+@pytest.mark.medium
 def test_float32_is_as_good_as_float64():
     """The same fit in both: the answers differ by far less than the noise, which is 1e-3 of the rows here."""
     single = fit_marginals(DOMAIN, measured(5.0), float(ROWS), Settings(rows=64, steps=300), 0, Quiet())

@@ -156,6 +156,7 @@ def test_weights():
             parse_workload(f"SELECT /*+ {hint} */ sex, count(*) FROM people GROUP BY sex", SOURCE, PEOPLE)
 
 
+@pytest.mark.medium
 def test_a_heavier_marginal_is_measured_better(people):
     """Eight times the weight is four times the share of its order."""
     sql = "SELECT {} sex, mood, count(*) FROM people GROUP BY ALL; SELECT mood, sick, count(*) FROM people GROUP BY ALL"

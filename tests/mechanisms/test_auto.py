@@ -16,6 +16,7 @@ FAST = "relaxed_rows := 8, steps := 5"
 WHY = "projection: the least mean L1 on the benchmarks, or within a tenth of it, in seconds"
 
 
+@pytest.mark.medium
 def test_it_is_the_default_and_says_why(people):
     for named in ("", ", mechanism := 'auto'"):
         plan = people.sql(f"SELECT DISTINCT mechanism, choice FROM dp_plan('people', epsilon := 1.0{named})").fetchall()
@@ -25,6 +26,7 @@ def test_it_is_the_default_and_says_why(people):
     assert found == plan
 
 
+@pytest.mark.medium
 def test_a_release_that_was_made_by_name_says_why_it_was_chosen_later(people):
     """It is one release, whose report is of the request that made it; what is returned knows of this request."""
     named = people.synthesize("people", 1.0, mechanism="projection", relaxed_rows=8, steps=5)

@@ -171,6 +171,7 @@ def test_thresholds_with_laplace_noise_say_which_mechanism_has_it_too(people, na
     people.sql(f"FROM {call}('people', {how}, mechanism := 'lp')").fetchall()
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     "options",
     [

@@ -165,6 +165,7 @@ def test_climbing_never_loses_and_bias_counts():
             assert (goal.values(moved, bias) <= goal.values(after, bias) + 1e-6).all()
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("search", ["auto", "milp", "local"])
 def test_best_record(search):
     generator = np.random.default_rng(2)
@@ -257,6 +258,7 @@ def test_a_sample_is_counted_instead_of_the_table():
     assert kernel._journal.answers[-1].question.sample == 300
 
 
+@pytest.mark.medium
 def test_a_release_from_a_sample(small):
     """Through the public door: the plan and the report name the sample, and ε standing alone is less than was charged."""
     how = {"mechanism": "dualquery", "rounds": 20, "subsample": True, "sample_rows": 500}

@@ -385,6 +385,7 @@ class TestBudget:
 
 
 class TestGroups:
+    @pytest.mark.medium
     def test_with_much_budget_groups_are_met(self):
         """At ε = 1000 group counts are exact to the row, and the groups' own marginals are met where rows reach."""
         options = {"region": "c0", "group_by": "c1", "group_marginals": 2, "iterations": 400}
@@ -529,6 +530,7 @@ def census(people):
 
 
 class TestThroughSQL:
+    @pytest.mark.medium
     @pytest.mark.parametrize("listed", ["'mood,sex'", "'mood, sex'", "['mood', 'sex']", "('mood,' || 'sex')"])
     def test_groups_as_a_list_or_as_text(self, census, listed):
         """All are the same request, so the second one finds the release of the first."""
@@ -538,6 +540,7 @@ class TestThroughSQL:
         assert len(census.releases()) == 1
         assert len(census.sql(f"FROM dp_plan('people', {how}, group_by := {listed})").fetchall()) >= 4
 
+    @pytest.mark.medium
     def test_groups_from_python(self, census):
         for listed in (["mood", "sex"], ("mood", "sex"), "mood,sex"):
             release = census.synthesize("people", 0.9, mechanism="ide", prior="public_people", group_by=listed)
@@ -546,6 +549,7 @@ class TestThroughSQL:
             assert len(plan) >= 4
         assert len(census.releases()) == 1
 
+    @pytest.mark.medium
     @pytest.mark.parametrize("options", [{"region": "patient"}, {"group_by": ["ward", "Patient"]}])
     def test_a_unit_s_column_with_a_declared_domain_is_no_group(self, db, options):
         db.sql("CREATE TABLE t AS SELECT i % 50 AS patient, i % 3 AS ward, i % 2 AS ill FROM range(500) r(i)")
@@ -588,6 +592,7 @@ class TestThroughSQL:
             census.sql("FROM dp_synthesize('people', epsilon := 1.0, mechanism := 'ide')")
         assert census.budget().epsilon_spent.tolist() == [0.0]
 
+    @pytest.mark.medium
     @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
     def test_a_release_by_groups(self, census, noise):
         release = census.synthesize(

@@ -451,6 +451,7 @@ def test_a_program_out_of_time_is_told(monkeypatch):
     assert "was not solved" in LP(points=30).run(curator, WORKLOAD, Fraction(1), 0, Quiet()).report["warning"]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     ("name", "options", "error", "words"),
     [
@@ -479,6 +480,7 @@ def test_bad_input_is_refused_before_the_charge(db, name, options, error, words)
     assert db.budget().epsilon_spent.tolist() == [0.0]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("name", ["lp", "barak"])
 def test_the_guarantee_is_pure(people, name):
     people.synthesize("people", 0.5, mechanism=name, seconds=5)

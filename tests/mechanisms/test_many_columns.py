@@ -48,6 +48,7 @@ def test_too_many_subsets_are_refused_before_the_charge(db, columns, options):
     assert db.budget().epsilon_spent.tolist() == [0.0]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("options", [{"mechanism": "direct"}, {"memory": "2GB"}, {"mechanism": "hdmm"}])
 def test_subsets_are_counted_where_cells_are_few(db, options):
     """Nineteen columns of one value have one cell and 524,288 subsets."""
@@ -87,6 +88,7 @@ def test_what_is_reused_is_what_one_estimate_holds():
     assert light(domain, [wide], [small]) == []
 
 
+@pytest.mark.medium
 def test_thresholds_over_many_columns_are_made_again(db):
     """The second could use the first's marginal, of 2¹⁶ subsets: to compare them all took minutes, after the charge."""
     workload = asked(db, 16, least=3)

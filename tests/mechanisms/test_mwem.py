@@ -92,6 +92,7 @@ def test_a_wrong_step_does_not(step):
     assert not claim_2_holds(step)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("rounds", [80, 320])
 def test_the_bound_without_privacy(rounds):
     """At these T the bound is below what the start, of which nothing was learnt, errs by."""
@@ -294,6 +295,7 @@ def test_a_marginal_larger_than_a_group_is_refused():
         make("mwem", {"max_cells": 1000}).check(domain, Workload((domain.names,)), Neighbours.ADD_REMOVE)
 
 
+@pytest.mark.medium
 def test_rounds_from_sql_are_a_number_or_auto(people):
     for rounds in ("3", "'3'", "'auto'"):
         name = rounds.strip("'") + str(len(rounds))

@@ -75,6 +75,7 @@ def test_measured_marginals_are_met_and_the_rest_is_conditionally_independent():
     )
 
 
+@pytest.mark.medium
 @needs_mbi
 def test_marginals_across_the_tree_agree_with_the_whole_table():
     domain, codes = domain_of(2, 3, 2, 3, 2), chain(2000, 5, 2)
@@ -103,6 +104,7 @@ def test_a_column_that_nothing_measures_is_uniform():
     np.testing.assert_allclose(tree.project(("c0", "c1")), np.repeat([0.75, 0.25], 4) / 4, atol=1e-4)
 
 
+@pytest.mark.medium
 @needs_mbi
 def test_mst_finds_the_true_edges():
     domain, codes = domain_of(4, 4, 4, 4, 4), chain(5000, 5)
@@ -111,6 +113,7 @@ def test_mst_finds_the_true_edges():
     assert chosen == {("c0", "c1"), ("c1", "c2"), ("c2", "c3"), ("c3", "c4")}
 
 
+@pytest.mark.medium
 @needs_mbi
 def test_aim_measures_what_the_model_answers_worst():
     domain, codes = domain_of(4, 4, 4, 4), chain(5000, 4)
@@ -189,6 +192,7 @@ def test_a_small_model_leaves_large_marginals_out():
     assert "model_mb" in reasons[("c0", "c1", "c2")]
 
 
+@pytest.mark.medium
 @needs_mbi
 def test_rows_are_spread_as_the_model_says():
     domain, codes = domain_of(4, 4, 4), chain(3000, 3)

@@ -65,6 +65,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("prior", REFUSED)
 def test_what_is_no_prior(census, prior):
     census.sql(
@@ -100,6 +101,7 @@ def test_what_is_no_prior(census, prior):
     assert set(census.budget().epsilon_spent) == {0.0}
 
 
+@pytest.mark.medium
 def test_a_view_is_read_under_its_own_name(census):
     """A name that reads like schema and table is the view of that whole name, and nothing else."""
     census.sql(
@@ -119,6 +121,7 @@ def test_no_prior_of_a_protected_table_under_another_name(census):
         census.sql("FROM dp_synthesize('people', epsilon := 1.0, prior := 'plain')")
 
 
+@pytest.mark.medium
 def test_a_prior_is_the_one_of_the_callers_schema(census):
     """The same name in another schema is another prior, so another release."""
     census.sql(
@@ -185,6 +188,7 @@ def test_reuse_leaves_out_other_domains(people):
     assert report(people)[0].get("reused", 0) <= 1  # the total only
 
 
+@pytest.mark.medium
 def test_reuse_leaves_out_what_the_table_contradicts(people):
     """Rows that came since are seen in the noisy counts: the earlier measurements are left out, and the release says so."""
     workload = "SELECT sex, sick, count(*) FROM people GROUP BY ALL"
@@ -309,6 +313,7 @@ def test_what_is_contradicted_on_the_way_is_not_kept(db, options):
     assert means[0] < means[1] + 0.1, means
 
 
+@pytest.mark.medium
 def test_mwem_leaves_noise_alone(db):
     """One answer of little budget would move it far from a table that is nearly uniform, as it begins.
 
@@ -358,6 +363,7 @@ def test_gaps_that_laplace_noise_explains_are_no_contradiction():
     assert consistent([replace(one, least=1)], wide["laplace"][:1])
 
 
+@pytest.mark.medium
 def test_nothing_is_said_to_be_reused_of_which_nothing_is(people):
     """All that was measured before is the number of rows, which `direct` does not take from elsewhere."""
     people.synthesize("people", 0.5, mechanism="fem", rounds=2, samples=2)
@@ -377,6 +383,7 @@ def test_a_space_that_draws_nothing_from_a_prior_refuses_it(census, space):
         make("lp", {"space": kept}).check_prior(given=True)
 
 
+@pytest.mark.medium
 def test_mechanisms_without_use_for_earlier_measurements_say_nothing(people):
     people.synthesize("people", 1.0, **FAST)
     alone = people.synthesize("people", 0.5, mechanism="fem", rounds=2, samples=2)

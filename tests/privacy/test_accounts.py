@@ -84,6 +84,7 @@ def test_a_mixture_is_held_to_the_sum_that_the_first_release_fixed(db, first):
             spend(db, 0.5, 1000, **how)
 
 
+@pytest.mark.medium
 def test_the_guarantee_names_the_proof(db):
     spend(db, 0.5, 0)
     spend(db, 0.5, 1, mechanism="rap")
@@ -93,6 +94,7 @@ def test_the_guarantee_names_the_proof(db):
     assert "-zCDP, for neighbours" in guarantees[1]
 
 
+@pytest.mark.medium
 def test_another_delta_is_charged_in_the_same_units(db):
     """A release may have a smaller δ than the table; its g adds up with the others at the table's δ."""
     db.synthesize("t", 0.5, delta=1e-9, steps=2)

@@ -79,6 +79,7 @@ def test_marginals_are_chosen_by_the_exponential_mechanism(neighbours):
     assert not fits(observed, softmax(scores, 0.5 * right))
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("factor", [1, 3])
 def test_cells_are_sampled_by_the_exponential_mechanism(factor):
     """P ∝ exp(λ·sign·(factor·count − answer)) with λ = √(2ρ)/factor; each draw by itself."""
@@ -112,6 +113,7 @@ def test_independent_draws_may_repeat():
     assert fits(observed, {**both, "rest": rest})
 
 
+@pytest.mark.medium
 def test_laplace_cells_have_the_variance_of_their_epsilon():
     """b = 1/ε for one cell, whichever neighbours; 2/ε for a whole marginal under replace_one."""
     rho = Fraction(1, 8)  # ε = 1/2

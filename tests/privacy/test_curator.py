@@ -45,6 +45,7 @@ def test_measures_every_cell_with_the_stated_noise():
     assert measured[0].shape == (3, 2)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     ("neighbours", "noise", "variance"),
     [

@@ -72,6 +72,7 @@ def planned(db, mechanism: str) -> tuple[float, str]:
     return row
 
 
+@pytest.mark.medium
 def test_a_query_takes_a_new_distribution(db, wide):
     """Planned, charged, drawn and published by its one value: √2 of Gaussian noise and of its interval, the same price."""
     stddev, note = planned(db, "wide")
@@ -90,6 +91,7 @@ def test_a_query_takes_a_new_distribution(db, wide):
     assert charged == pytest.approx(float(gaussian_gdp(1.0, DELTA)), rel=1e-6)
 
 
+@pytest.mark.medium
 def test_direct_takes_a_new_distribution(db, wide):
     how = "mechanism := 'direct', noise := 'wide', steps := 5, relaxed_rows := 8"
     (first, *_) = db.sql(f"SELECT stddev, rho FROM dp_plan('t', epsilon := 1.0, {how})").fetchall()

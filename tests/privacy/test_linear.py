@@ -137,6 +137,7 @@ def test_a_unit_costs_what_its_rows_can_do_together():
     assert in_all.sensitivity(2, Neighbours("add_remove", 8)) == 1
 
 
+@pytest.mark.medium
 @settings(max_examples=100, deadline=None)
 @given(queries(parts=st.just((("a", "b"),))), st.sampled_from([1, 2]))
 def test_it_is_tight_for_one_part_and_one_set(query, power):

@@ -45,6 +45,7 @@ def test_ten_times_a_tenth_is_the_whole_budget_and_no_more(pure):
     assert ask(pure, 0.1, "3") == ask(pure, 0.1, "3")  # known, and free
 
 
+@pytest.mark.medium
 def test_what_was_spent_is_a_sum_that_never_exceeds_the_promise(pure):
     """A float sum of ten tenths would; so the sum is of multiples of 2⁻⁹⁶ that are not more than each ε."""
     assert sum([Fraction(0.1)] * 10) > 1
@@ -57,6 +58,7 @@ def test_what_was_spent_is_a_sum_that_never_exceeds_the_promise(pure):
     assert spent(pure)[:2] == (1, 0)
 
 
+@pytest.mark.medium
 def test_what_is_said_to_be_left_can_be_asked_for(pure):
     ask(pure, 1e-13)
     left = spent(pure)[1]
@@ -113,6 +115,7 @@ def test_auto_takes_a_pure_mechanism_and_says_so(pure):
     assert "promises pure epsilon" in why
 
 
+@pytest.mark.medium
 def test_threads_together_spend_no_more(pure):
     outcomes = []
 
@@ -146,6 +149,7 @@ def test_the_books_refuse_what_the_check_before_would_let_through(pure, monkeypa
     assert spent(pure)[0] == 0.9
 
 
+@pytest.mark.medium
 def test_an_owners_changes_leave_it_pure(tmp_path):
     path = tmp_path / "t.duckdb"
     with dpsql.connect(path) as db:

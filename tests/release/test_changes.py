@@ -39,6 +39,7 @@ def charge_only(db: dpsql.Database, monkeypatch, **how) -> None:
             db.synthesize("t", 0.5, **OPTIONS, **how)
 
 
+@pytest.mark.medium
 def test_a_statement_bound_to_another_database(tmp_path):
     """A prepared statement whose database is exchanged must not carry the old protection over to the new one."""
     with dpsql.connect() as db:
@@ -68,6 +69,7 @@ def test_a_statement_bound_before_the_table_was_altered(db):
     assert books(db) == before
 
 
+@pytest.mark.medium
 def test_a_resumed_release_spends_what_was_charged(db, monkeypatch):
     """Were the conversion better in a later version, a release charged by this one still has only its own charge."""
     small(db)
@@ -95,6 +97,7 @@ def test_a_resume_with_another_type_is_refused_without_reading(db, monkeypatch):
     assert "9999" not in str(caught.value)
 
 
+@pytest.mark.medium
 def test_generated_columns_are_excluded(db):
     """Their expressions would run on private rows, and fail on some."""
     db.sql("CREATE TABLE t (a VARCHAR, b INTEGER GENERATED ALWAYS AS (CAST(a AS INTEGER)), c BOOLEAN)")
@@ -132,6 +135,7 @@ def test_installing_twice_is_harmless(db):
     assert db.budget().source.tolist() == ["t"]
 
 
+@pytest.mark.medium
 def test_two_connections_to_one_file(tmp_path):
     """The functions stay as long as one connection that dpsql was installed on is open; then the file is free."""
     path = tmp_path / "bank.duckdb"
@@ -182,6 +186,7 @@ def test_a_collation_does_not_make_a_renamed_table_public(tmp_path):
     db.close()
 
 
+@pytest.mark.medium
 def test_what_is_kept_of_a_connection_that_is_closed_is_not_used(tmp_path):
     """Names are looked up on connections that are kept; they end with the one that they were opened by."""
     path = tmp_path / "bank.duckdb"
@@ -278,6 +283,7 @@ def test_small_numbers(db):
         db.domain("n", "x", values=[1.4, 2.6])
 
 
+@pytest.mark.medium
 def test_closing_while_threads_work(tmp_path):
     """No crash, and the file is free afterwards."""
     path = tmp_path / "bank.duckdb"
@@ -319,6 +325,7 @@ def test_the_same_workload_in_another_order_is_the_same_release(db, monkeypatch)
     assert db.budget().epsilon_spent[0] == spent
 
 
+@pytest.mark.medium
 def test_a_published_release_is_read_on_a_smaller_machine(db, monkeypatch):
     """What was released needs no fit, so no memory for one; a new release is refused."""
     from dpsql.mechanisms import projection
@@ -332,6 +339,7 @@ def test_a_published_release_is_read_on_a_smaller_machine(db, monkeypatch):
         db.synthesize("two", 1.0, release="another")
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("kind", ["table", "query", "discovery"])
 def test_an_account_that_is_opened_anew_while_a_request_runs_is_not_charged_for_it(db, monkeypatch, kind):
     """Between the last look at the account and the charge: another unit, other neighbours, another bound.

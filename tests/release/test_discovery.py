@@ -39,6 +39,7 @@ def columns(db, table):
     return dict(db.sql("SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = ?", [table]).fetchall())
 
 
+@pytest.mark.medium
 def test_values_of_adult(raw_adult):
     """Every value that 400 rows have is found, none that fewer than 20 have; in the order of the values."""
     db, types = raw_adult, columns(raw_adult, "adult")
@@ -54,6 +55,7 @@ def test_values_of_adult(raw_adult):
     assert shown == [("discover (values)", 0.2)]
 
 
+@pytest.mark.medium
 def test_bins_of_adult(raw_adult):
     """Edges at the tenths of the ages, as near as whole years can be; few where half the rows are equal.
 
@@ -71,6 +73,7 @@ def test_bins_of_adult(raw_adult):
     assert 3 <= found.regular < 10
 
 
+@pytest.mark.medium
 def test_the_same_call_again_is_free_and_stable(raw_adult):
     call = "CALL dp_domain('adult', 'sex', discover := true, epsilon := 0.1)"
     first = raw_adult.sql(call).fetchall()
@@ -84,6 +87,7 @@ def test_the_same_call_again_is_free_and_stable(raw_adult):
     assert raw_adult.ledger().to_csv() == before
 
 
+@pytest.mark.medium
 def test_a_table_is_synthesised_after_discovery(db, quick):
     db.sql("CREATE TABLE t AS SELECT 'c' || i % 5 AS a, (i * i % 1000)::INTEGER AS b FROM range(4000) r(i)")
     db.protect("t", epsilon=3.0, delta=DELTA)
@@ -97,6 +101,7 @@ def test_a_table_is_synthesised_after_discovery(db, quick):
 # --- who is never told ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.medium
 def test_values_of_single_units_are_never_told(db, monkeypatch):
     """Even with noise that lifts every count over the threshold; two rows of one unit are one unit."""
     monkeypatch.setattr(distributions, "discrete_gaussian", lambda v, n, e=None: np.full(n, 10**9))
@@ -188,6 +193,7 @@ def account(db):
     return db.sql("SELECT delta_reserved, delta_spent, rho_budget, gdp_budget FROM dpsql.account").fetchall()[0]
 
 
+@pytest.mark.medium
 def test_half_of_delta_is_kept_from_the_first_discovery_on(three):
     """The sums then keep (ε, δ/2); what the discoveries fail with adds up to δ/2 at most."""
     assert account(three)[:2] == (0.0, 0.0)
@@ -215,6 +221,7 @@ def test_after_another_release_it_is_too_late(three):
     assert account(three)[:2] == (0.0, 0.0)
 
 
+@pytest.mark.medium
 def test_ten_discoveries_by_default_after_bins_or_before(db):
     """A tenth of δ each; a discovery of bins is one too, so δ is kept from it on."""
     db.sql(
@@ -231,6 +238,7 @@ def test_ten_discoveries_by_default_after_bins_or_before(db):
     assert account(db)[1] == pytest.approx(DELTA / 2, rel=1e-12)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     ("kind", "lower", "upper"), [("DOUBLE", -9e306, 9e306), ("FLOAT", 1.0, 1.000001), ("DOUBLE", 1e-310, 1e-305)]
 )
@@ -245,6 +253,7 @@ def test_bins_of_odd_ranges(db, kind, lower, upper):
         assert db.budget().releases[0] == 1
 
 
+@pytest.mark.medium
 def test_threads_share_what_is_kept(db):
     """12 columns at once, δ for 5: exactly 5 are told, and what is charged is for those."""
     db.sql(
@@ -275,6 +284,7 @@ def test_threads_share_what_is_kept(db):
 # --- faults and refusals ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("name", ["_values", "declare_values"])
 def test_a_discovery_that_is_killed_goes_on(tmp_path, name):
     """kill -9 between the charge and the record: charged once, and what was journalled stays."""
@@ -302,6 +312,7 @@ def test_nothing_common_enough(db):
     assert db.sql("SELECT releases FROM dp_budget()").fetchall() == [(1,)]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     ("kind", "lower", "upper", "value"),
     [

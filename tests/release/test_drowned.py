@@ -33,16 +33,19 @@ def test_a_release_says_that_its_size_is_noise(few, epsilon, how):
     )
 
 
+@pytest.mark.medium
 def test_a_release_that_is_not_drowned_says_nothing(few):
     assert not any("lost in noise" in words for words in few.synthesize("t", 3.0, **QUICK).warnings)
 
 
+@pytest.mark.medium
 def test_a_size_that_is_asked_for_is_given(few):
     release = few.synthesize("t", 1e-4, rows=321, **QUICK)
     assert len(release.df()) == 321
     assert not any("lost in noise" in words for words in release.warnings)
 
 
+@pytest.mark.medium
 def test_where_the_size_is_public_it_is_refused_before_the_charge(db):
     db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS a FROM range(500) r(i)")
     db.protect("t", epsilon=3.0, delta=1e-9, neighbours="replace_one")

@@ -197,6 +197,7 @@ def test_a_long_text_is_interrupted_while_it_is_parsed(db, interrupting, wait):
     assert len(db.query("SELECT c, count(*) FROM t GROUP BY c", epsilon=0.5)) in (100, 101)
 
 
+@pytest.mark.medium
 def test_no_thread_is_begun_where_a_thread_may_be_broken_off(db, monkeypatch):
     """What is thrown into a thread that begins another can reach that one (Python 3.11): the first would wait for ever."""
     db.sql("CREATE TABLE t AS SELECT i % 100 AS c FROM range(1000) r(i)")
@@ -237,6 +238,7 @@ def test_interrupts_at_random_moments_end_as_such_or_come_too_late(db):
     assert len(db.query("SELECT c, count(*) FROM t GROUP BY c", epsilon=0.5)) in (100, 101)
 
 
+@pytest.mark.medium
 def test_garbage_is_collected_where_some_thread_always_works():
     """As each parse holds the collector off, queries side by side would fill the memory."""
 

@@ -31,6 +31,7 @@ def mixed(db):
     return db
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("mechanism", ["projection", "direct", "hdmm"])
 def test_the_table_has_the_measured_rows_and_shares(mixed, mechanism):
     """σ of a count is below 40 rows at ε = 1 here: 400 are ten deviations."""
@@ -45,6 +46,7 @@ def test_the_table_has_the_measured_rows_and_shares(mixed, mechanism):
     assert all(share < 0.01 for share in shares.values())
 
 
+@pytest.mark.medium
 def test_all_marginals_have_the_same_total(mixed):
     """Each whole marginal adds up to all rows: σ·√cells of the largest one is 300."""
     mixed.synthesize("t", 1.0, **QUICK)
@@ -59,6 +61,7 @@ def test_all_marginals_have_the_same_total(mixed):
     assert labels == {"0", "NULL", "outside the domain"}
 
 
+@pytest.mark.medium
 def test_how_much_lies_outside_is_said(mixed, tmp_path, capsys):
     before = mixed.sql("SELECT outside FROM dp_domain('t', 'a', \"values\" := [0])").fetchall()
     assert before == [(None,)]
@@ -78,6 +81,7 @@ def test_how_much_lies_outside_is_said(mixed, tmp_path, capsys):
     assert "warning: about 7" in capsys.readouterr().err
 
 
+@pytest.mark.medium
 def test_values_outside_become_other_or_null(db):
     """`nulls := false` is the owner's word; a NULL that is there all the same is a value outside."""
     db.sql(
@@ -95,6 +99,7 @@ def test_values_outside_become_other_or_null(db):
     assert 0.4 < release.outside["a"] < 0.6
 
 
+@pytest.mark.medium
 def test_free_answers_know_the_declared_groups_only(mixed):
     mixed.synthesize("t", 5.0, **QUICK)
     rows = mixed.sql("SELECT b, n FROM dp_query('SELECT b, count(*) AS n FROM t GROUP BY b', epsilon := 0)").fetchall()
@@ -104,6 +109,7 @@ def test_free_answers_know_the_declared_groups_only(mixed):
     assert abs(n - ROWS / 4) < 400
 
 
+@pytest.mark.medium
 def test_a_constraint_holds_of_every_row(mixed):
     mixed.constraint("t", "a IS NOT NULL OR b = 0")
     table = mixed.synthesize("t", 1.0, **QUICK).df()
@@ -172,6 +178,7 @@ def test_a_smaller_marginal_is_the_part_that_is_left():
     assert part.values.tolist() == whole[1].values.reshape(4, 4)[[0, 1, 3]][:, :3].ravel().tolist()
 
 
+@pytest.mark.medium
 def test_a_query_shows_no_group_of_null_that_is_noise(mixed):
     """`b` may hold NULL and holds none: |noise| > 3σ in 0.3 % of queries, in all of three in 2·10⁻⁸."""
     call = "SELECT b, n FROM dp_query('SELECT b, count(*) AS n FROM t GROUP BY b', epsilon := 0.5, release := '{}')"

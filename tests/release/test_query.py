@@ -243,6 +243,7 @@ def noisy():
         yield db
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     "sql",
     [
@@ -270,6 +271,7 @@ def test_what_was_measured_already_is_free(noisy, sql):
         assert 0 < stderr < 2000
 
 
+@pytest.mark.medium
 def test_what_was_not_measured_is_not_free(noisy):
     for sql, reason in (
         ("SELECT grade, count(*) FROM people GROUP BY grade", "no public domain is declared for grade"),
@@ -279,6 +281,7 @@ def test_what_was_not_measured_is_not_free(noisy):
             noisy.sql("FROM dp_query(?, epsilon := 0)", [sql]).fetchall()
 
 
+@pytest.mark.medium
 def test_the_same_query_is_charged_once(noisy):
     """Also spelled, named, ordered or cut otherwise; another epsilon, noise or release name is another one.
 
@@ -301,6 +304,7 @@ def test_the_same_query_is_charged_once(noisy):
     assert noisy.releases().guarantee.iloc[3].startswith("0.05-DP, by Laplace noise")
 
 
+@pytest.mark.medium
 def test_repeated_names_get_numbers(noisy):
     noisy.domain("people", "age", lower=18, upper=77)
     found = noisy.sql("FROM dp_query('SELECT count(*), count(*), count(age) FROM people', epsilon := 1.0)").df()
@@ -309,6 +313,7 @@ def test_repeated_names_get_numbers(noisy):
     assert len(set(found)) == 12
 
 
+@pytest.mark.medium
 def test_counts_below_zero_can_be_hidden(noisy):
     sql = "SELECT sex, hours, count(*) AS n, sum(hours) AS s FROM people GROUP BY ALL"
     shown = noisy.sql("FROM dp_query(?, epsilon := 0.1, non_negative := true)", [sql]).df()
@@ -323,6 +328,7 @@ def test_counts_below_zero_can_be_hidden(noisy):
 ADULT_QUERY = "SELECT sex, count(*) AS n, sum(hours) AS h, avg(hours) AS a FROM people WHERE age > 40 GROUP BY sex"
 
 
+@pytest.mark.medium
 def test_the_plan_of_a_query(noisy):
     """It foretells the errors that the answers tell, spends nothing, and is the same on an empty copy."""
     noisy.domain("people", "age", lower=18, upper=77)
@@ -351,6 +357,7 @@ def test_the_plan_of_a_query(noisy):
     assert [row[:4] + row[5:] for row in empty] == [row[:4] + row[5:] for row in planned]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
 def test_the_smallest_epsilon_for_an_error(noisy, mechanism):
     """At the ε that max_error gives the intervals are no wider; at 2 % less they are."""
@@ -363,6 +370,7 @@ def test_the_smallest_epsilon_for_an_error(noisy, mechanism):
     assert ((less.n_high - less.n_low) / 2).min() > 12
 
 
+@pytest.mark.medium
 def test_the_smallest_epsilon_for_a_table(people):
     """Of a synthetic table: the mean predicted L1."""
     plan = "SELECT DISTINCT epsilon, overall_l1 FROM dp_plan('people', max_error := 0.2, assume_rows := 100000)"
@@ -372,6 +380,7 @@ def test_the_smallest_epsilon_for_a_table(people):
     assert (people.sql(less, [0.98 * epsilon]).fetchall()[0][0] or 1.0) > 0.2  # none: only 1-way marginals
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     ("call", "reason"),
     [
@@ -430,6 +439,7 @@ def test_text_cannot_break_out_of_its_place(declared, sql):
     assert len(declared.ledger()) == len(before)
 
 
+@pytest.mark.medium
 def test_a_macro_of_a_builtins_name_is_never_called(noisy):
     """Expressions of keys run in a database of their own, where DuckDB's own function is meant."""
     noisy.sql("CREATE MACRO upper(x) AS (SELECT min(hours)::VARCHAR FROM people WHERE x IS NOT NULL)")
@@ -439,6 +449,7 @@ def test_a_macro_of_a_builtins_name_is_never_called(noisy):
     assert found.u.tolist() == ["F"]
 
 
+@pytest.mark.medium
 def test_another_domain_is_another_question(noisy):
     sql = "SELECT age, count(*) AS n FROM people GROUP BY age"
     noisy.domain("people", "age", lower=18, upper=20)
@@ -502,6 +513,7 @@ def wide():
         yield db
 
 
+@pytest.mark.medium
 def test_what_noise_takes_out_of_its_type_is_null(noisy):
     """Not an error after the charge."""
     found = noisy.sql(

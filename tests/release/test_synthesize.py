@@ -19,6 +19,7 @@ def call(quick: str, more: str = "", epsilon: float = 1.0) -> str:
     return f"dp_synthesize('people', epsilon := {epsilon}, {quick}{', ' + more if more else ''})"
 
 
+@pytest.mark.medium
 def test_schema_rows_and_charge(people, quick):
     people.sql(f"CREATE TABLE synthetic AS FROM {call(quick)}")
     assert people.sql("DESCRIBE synthetic").fetchall() == people.sql("DESCRIBE people").fetchall()
@@ -29,6 +30,7 @@ def test_schema_rows_and_charge(people, quick):
     assert budget == [("people", 3.0, 1e-6, pytest.approx(2.77, abs=0.02), 1)]
 
 
+@pytest.mark.medium
 def test_what_is_free(people, quick):
     one = call(quick)
     people.sql(f"EXPLAIN FROM {one}").fetchall()
@@ -42,6 +44,7 @@ def test_what_is_free(people, quick):
     assert people.sql("SELECT count(*) FROM dp_releases()").fetchall() == [(0,)]
 
 
+@pytest.mark.medium
 def test_a_release_is_paid_for_once(people, quick):
     one = call(quick)
     rows = people.sql(f"FROM {one}").fetchall()
@@ -65,6 +68,7 @@ def test_a_release_is_paid_for_once(people, quick):
     ]
 
 
+@pytest.mark.medium
 def test_equal_requests_share_a_key(people, quick):
     """Spelled differently, the same: the workload by shorthand or SQL, defaults left out or given."""
     pairs = "SELECT age, sex, count(*) FROM people GROUP BY ALL; SELECT sex, mood, count(*) FROM people GROUP BY 1, 2"
@@ -76,6 +80,7 @@ def test_equal_requests_share_a_key(people, quick):
     assert spent(people) == after
 
 
+@pytest.mark.medium
 def test_a_rollback_does_not_refund(people, quick):
     people.sql("BEGIN")
     people.sql(f"CREATE TABLE lost AS FROM {call(quick)}")
@@ -84,6 +89,7 @@ def test_a_rollback_does_not_refund(people, quick):
     assert people.sql("SELECT count(*) FROM dp_releases() WHERE state = 'published'").fetchall() == [(1,)]
 
 
+@pytest.mark.medium
 def test_statements(people, quick, tmp_path):
     one = call(quick)
     people.sql(f"CREATE TABLE t AS FROM {one}")
@@ -98,6 +104,7 @@ def test_statements(people, quick, tmp_path):
     assert people.sql(f"CALL {one}").fetchall() == people.sql(f"FROM {one}").fetchall()
 
 
+@pytest.mark.medium
 def test_rows_and_columns(people, quick):
     sql = "FROM " + call(quick, "rows := 25, columns := ['SICK', 'age']")
     assert [name for name, *_ in people.sql(f"DESCRIBE {sql}").fetchall()] == ["age", "sick"]
@@ -105,6 +112,7 @@ def test_rows_and_columns(people, quick):
     assert people.sql(f"FROM {call(quick, 'rows := 0', 0.1)}").fetchall() == []
 
 
+@pytest.mark.medium
 def test_excluded_columns_are_null(people, quick):
     people.sql("ALTER TABLE people ADD COLUMN notes VARCHAR")
     people.sql("CALL dp_domain('people', 'notes', exclude := true)").fetchall()
@@ -126,6 +134,7 @@ def test_a_good_fit_is_near_the_table(people):
     assert all(abs(synthetic.get(key, 0) - n) < 6 * noise for key, n in true.items())
 
 
+@pytest.mark.medium
 def test_measurements(people, quick):
     people.sql("FROM " + call(quick, "release := 'named'")).fetchall()
     whole = people.sql("FROM dp_measurements(2)").fetchall()
@@ -142,6 +151,7 @@ def test_measurements(people, quick):
         people.sql("FROM dp_measurements('nope')")
 
 
+@pytest.mark.medium
 def test_the_books_add_up(people, quick):
     people.sql(f"FROM {call(quick)}").fetchall()
     people.sql(f"FROM {call(quick, epsilon=0.5)}").fetchall()
@@ -158,6 +168,7 @@ def test_the_books_add_up(people, quick):
         assert shares > 0.99 * rho
 
 
+@pytest.mark.medium
 def test_insufficient_budget(people, quick):
     with pytest.raises(duckdb.Error, match="largest epsilon that fits is 3"):
         people.sql(f"FROM {call(quick, epsilon=3.5)}")
@@ -173,6 +184,7 @@ def test_insufficient_budget(people, quick):
     people.sql(f"FROM {call(quick, epsilon=2.0)}").fetchall()  # what was paid for stays readable
 
 
+@pytest.mark.medium
 def test_replace_one(db, quick):
     db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS a, i % 2 = 0 AS b FROM range(120) r(i)")
     db.protect("t", epsilon=2, delta=1e-6, neighbours="replace_one")
@@ -191,12 +203,14 @@ def test_empty_and_one_row_tables(db, quick, rows):
     assert db.sql("SELECT epsilon_spent FROM dp_budget()").fetchall()[0][0] == pytest.approx(1.0, abs=1e-6)
 
 
+@pytest.mark.medium
 def test_rows_outside_the_domain_are_no_error(people, quick):
     people.sql("INSERT INTO people VALUES (150, 'X', NULL, NULL), (-3, NULL, 'ok', true)")
     assert people.sql(f"SELECT count(*) > 0 FROM {call(quick)}").fetchall() == [(True,)]
     assert people.sql("SELECT count(*) FROM dp_measurements(2) WHERE columns = ['sex']").fetchall() == [(4,)]
 
 
+@pytest.mark.medium
 def test_schemas_attached_databases_and_odd_names(db, quick, tmp_path):
     db.sql(f'ATTACH \'{tmp_path}/bank.duckdb\' AS "bank of 🦆"; CREATE SCHEMA "bank of 🦆"."s;1"')
     table = '"bank of 🦆"."s;1"."cli""ents; DROP"'
@@ -214,6 +228,7 @@ def test_schemas_attached_databases_and_odd_names(db, quick, tmp_path):
     assert db.sql("SELECT count(*) FROM dp_ledger()").fetchall() == [(3,)]
 
 
+@pytest.mark.medium
 def test_a_database_called_dpsql(tmp_path, quick):
     with dpsql.connect(tmp_path / "dpsql.duckdb") as db:
         db.sql("CREATE TABLE t AS SELECT true AS a FROM range(10)")
@@ -222,6 +237,7 @@ def test_a_database_called_dpsql(tmp_path, quick):
         assert db.sql("SELECT releases FROM dp_budget()").fetchall() == [(1,)]
 
 
+@pytest.mark.medium
 def test_it_is_all_in_the_file(tmp_path, quick):
     path = tmp_path / "bank.duckdb"
     sql = f"FROM dp_synthesize('t', epsilon := 1.0, {quick})"
@@ -240,6 +256,7 @@ def test_it_is_all_in_the_file(tmp_path, quick):
             db.protect("t", epsilon=1, delta=1e-6)
 
 
+@pytest.mark.medium
 def test_python_says_the_same(people, tmp_path):
     options = {"relaxed_rows": 16, "steps": 20}
     release = people.synthesize("people", 1.0, **options)
@@ -281,6 +298,7 @@ def test_the_plan_reads_no_row(people):
     assert people.sql("FROM dp_plan('people', epsilon := 1.0)").fetchall() == planned
 
 
+@pytest.mark.medium
 def test_what_is_not_declared(people, quick):
     people.sql("ALTER TABLE people ADD COLUMN salary DOUBLE")
     with pytest.raises(duckdb.Error, match=r"no public domain .* salary .*lower := …"):
@@ -291,6 +309,7 @@ def test_what_is_not_declared(people, quick):
         people.synthesize("people", 0.1)
 
 
+@pytest.mark.medium
 def test_threads_ask_for_the_same_release(people, quick):
     results: list[object] = []
 
@@ -307,6 +326,7 @@ def test_threads_ask_for_the_same_release(people, quick):
     assert people.sql("SELECT releases FROM dp_budget()").fetchall() == [(1,)]
 
 
+@pytest.mark.medium
 def test_one_thread_is_enough(people, quick):
     """A callback holds a thread of DuckDB while its own statements need one: with a single thread nothing must hang."""
     people.sql("SET threads = 1")

@@ -136,6 +136,7 @@ def small(db) -> None:
     db.protect("t", epsilon=3.0, delta=1e-9)
 
 
+@pytest.mark.medium
 def test_rows_that_are_not_read_back_are_not_published(db, monkeypatch):
     """A table that lacks a row, or has another value, is an error; the same call goes on, and pays nothing more."""
     small(db)
@@ -157,6 +158,7 @@ def test_rows_that_are_not_read_back_are_not_published(db, monkeypatch):
     assert db.budget().releases.tolist() == [1]
 
 
+@pytest.mark.medium
 def test_answers_that_are_not_read_back_are_not_published(db):
     """Measurements that were changed between their writing and the publication are noticed before it."""
     small(db)
@@ -213,6 +215,7 @@ def earlier_of(db, name: str) -> list[tuple]:
         return [(m.clique, m.values.tolist()) for m in reuse.measurements_for(books, entry)]
 
 
+@pytest.mark.medium
 def test_what_a_release_may_use_stays_when_an_earlier_one_is_made_again(tmp_path, monkeypatch):
     """It was charged while the earlier one was published; stopped, it goes on with the same questions."""
     path = tmp_path / "t.duckdb"
@@ -234,6 +237,7 @@ def test_what_a_release_may_use_stays_when_an_earlier_one_is_made_again(tmp_path
     assert main(["ledger", "verify", str(path)]) == 0
 
 
+@pytest.mark.medium
 def test_a_release_stays_published_whose_prior_is_gone(tmp_path, monkeypatch):
     """Nothing is taken back of what cannot be made again."""
     path = tmp_path / "t.duckdb"
@@ -250,6 +254,7 @@ def test_a_release_stays_published_whose_prior_is_gone(tmp_path, monkeypatch):
         assert len(db.sql(call).fetchall()) > 400
 
 
+@pytest.mark.medium
 def test_a_damaged_journal_is_no_answer(tmp_path):
     """A release whose stored answers were changed is not completed from them."""
     with dpsql.connect(tmp_path / "t.duckdb") as db:
@@ -263,6 +268,7 @@ def test_a_damaged_journal_is_no_answer(tmp_path):
             db.sql(CALL)
 
 
+@pytest.mark.medium
 @pytest.mark.skipif(duckdb.__version__ not in LOSES_INSERTS, reason="this DuckDB reads such a table rightly")
 def test_a_table_that_duckdb_misreads_is_not_released():
     """The counter notices that its cells do not add up to the rows of the table; before, noise alone came out."""

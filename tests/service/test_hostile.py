@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import duckdb
@@ -11,6 +12,7 @@ import pytest
 
 from dpsql.service.allowed import FUNCTIONS, REFUSED, REFUSED_TABLE_FUNCTIONS, TABLE_FUNCTIONS
 from dpsql.service.allowlist import AllowList, NotAllowed
+from dpsql.service.respell import respelled
 from tests.service.conftest import CANARY
 from tests.service.hostile import TRIED
 
@@ -47,6 +49,7 @@ def test_every_function_was_looked_at():
     assert not TABLE_FUNCTIONS & REFUSED_TABLE_FUNCTIONS
 
 
+@pytest.mark.medium
 def test_every_other_function_is_refused():
     allowed = AllowList()
     for name in sorted(REFUSED):
@@ -62,6 +65,7 @@ def test_every_other_function_is_refused():
                 allowed.check(text)
 
 
+@pytest.mark.medium
 def test_every_pragma_setting_and_catalogue_view_is_refused():
     allowed = AllowList()
     with duckdb.connect() as db:
@@ -133,11 +137,77 @@ def test_every_pragma_setting_and_catalogue_view_is_refused():
         "EXPLAIN EXPLAIN ANALYZE SELECT 1",
         "EXPLAIN CREATE TABLE x AS SELECT 1",
         "EXPLAIN SELECT * FROM read_text('/etc/passwd')",
+        "WITH x AS (DELETE FROM shown RETURNING *) FROM x",
+        "WITH x AS (INSERT INTO shown SELECT 1 RETURNING *) FROM x",
+        "WITH x AS (UPDATE shown SET i = 1 RETURNING *) FROM x",
+        "WITH x AS (COPY shown TO 'a.csv') FROM x",
+        "SELECT (WITH x AS (DELETE FROM shown RETURNING *) SELECT count(*) FROM x)",
+        "EXPLAIN WITH x AS (DELETE FROM shown RETURNING *) FROM x",
     ],
 )
 def test_corners_are_refused(sql):
     with pytest.raises((NotAllowed, duckdb.Error)):
         AllowList().check(sql)
+
+
+SERVED = [
+    "SELECT DISTINCT ON (s) i, shown.*, COLUMNS(c -> c LIKE 'n%') FROM shown WHERE i BETWEEN 1 AND 2 OR n IS NULL ORDER BY ALL LIMIT 1",
+    "SELECT i::DECIMAL(9, 2), i::VARCHAR(3), [i]::INT[1], {'a': i}::STRUCT(a INT), 'a'::ENUM ('a'), CASE i WHEN 1 THEN 2 END FROM shown",
+    "WITH RECURSIVE r AS (SELECT 1 AS a UNION ALL SELECT a + 1 FROM r WHERE a < 5), x AS MATERIALIZED (FROM r) FROM x",
+    "SELECT sum(i) OVER (PARTITION BY b ORDER BY i ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM shown QUALIFY row_number() OVER () = 1",
+    "SELECT (SELECT 1), EXISTS (SELECT 1), i IN (SELECT 1), s LIKE 'b', s COLLATE nocase, #1, TRY_CAST(s AS INT) FROM shown",
+    "SELECT b, m, count(*) FROM shown GROUP BY GROUPING SETS ((b), (m), ()) HAVING count(*) > 1 ORDER BY 1 DESC NULLS LAST LIMIT 10%",
+    "FROM shown JOIN shown AS o USING (i) LEFT JOIN shown AS p ON p.i = o.i SELECT count(*)",
+    "FROM (PIVOT shown ON b IN (true, false) USING count(*))",
+    "FROM shown UNPIVOT (v FOR k IN (i, whole)) SELECT count(*)",
+    "SELECT * FROM range(3) r(i), unnest([1]) u, (VALUES (1)) v",
+    "SELECT 1 UNION SELECT 2 EXCEPT SELECT 3 INTERSECT SELECT 4",
+    "FROM shown TABLESAMPLE 10%",
+    "SELECT $1 + 1, list_transform([1], lambda x: x + 1), [x FOR x IN [1, 2] IF x > 1], i AT TIME ZONE 'UTC' FROM shown",
+]
+
+
+def test_sql_for_analysis_is_served():
+    allowed = AllowList()
+    for sql in SERVED:
+        assert allowed.check(sql).sql == sql
+        assert allowed.check(f"EXPLAIN {sql}").explains
+
+
+HIDING = [
+    "--\rEXPLAIN ANALYZE {} /*\nEXPLAIN SELECT 1 --*/\n+ 1",
+    "EXPLAIN /* /* */ SELECT 1 -- */ ANALYZE {}\n+ 1",
+    "/* /* */ a SELECT 1 -- */ EXPLAIN ANALYZE {}\n+ 1",
+    "EXPLAIN\u200bANALYZE {}",
+    "EXPLAIN\u00a0ANALYZE {}",
+    "EXPLAIN\ufeffANALYZE {}",
+    "EXPLAIN\x0bANALYZE {}",
+    "EXPLAIN\rANALYZE {}",
+    "EXPLAIN/**/ANALYZE {}",
+    "EXPLAIN $a$ SELECT 1 $a$ ANALYZE {}",
+    "EXPLAIN ($a$(SELECT 1$a$) ANALYZE {}",
+    "EXPLAIN -- \u2028ANALYZE {}\nSELECT 1",
+    'EXPLAIN "" ANALYZE {}',
+    "EXPLAIN e'\\' /*' ANALYZE {} --*/",
+    "EXPLAIN (VERBOSE) ANALYZE {}",
+    "EXPLAIN {}",
+    "\u200b{}",
+    "/* /* */ SELECT 1 -- */ {}",
+]
+
+
+@pytest.mark.parametrize("hiding", HIDING)
+@pytest.mark.parametrize(
+    "hidden", ["CREATE TABLE loot AS SELECT 7 AS a", "SELECT 1 // (SELECT 0 FROM range(nextval('s')))"]
+)
+def test_what_runs_is_what_was_looked_at(hiding, hidden):
+    """Comments and spaces that we and DuckDB read differently hide nothing: it is refused, or runs nothing."""
+    with duckdb.connect() as db:
+        db.execute("CREATE SEQUENCE s")
+        with suppress(NotAllowed, duckdb.Error):
+            db.execute(AllowList().check(respelled(hiding.format(hidden))).sql)
+        assert db.execute("SELECT count(*) FROM duckdb_tables()").fetchall() == [(0,)]
+        assert db.execute("SELECT nextval('s')").fetchall() == [(1,)], "what is hidden did not run"
 
 
 @pytest.mark.medium

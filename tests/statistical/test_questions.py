@@ -304,6 +304,7 @@ def test_an_answer_tells_what_it_costs(question):
     assert _excess(found) <= 1
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("question", QUESTIONS, ids=str)
 def test_too_little_noise_is_caught(question):
     with broken(question):

@@ -100,6 +100,7 @@ def test_the_plan_says_what_is_left_out_and_why(db):
     assert few[few.stddev.notna()].marginal.map(len).max() == 1
 
 
+@pytest.mark.medium
 def test_a_drowned_release_is_the_product_of_its_one_way_marginals(db):
     release = db.synthesize("t", 0.01)
     assert "product" in release.entry.report["fit"]
@@ -127,6 +128,7 @@ def test_what_cannot_fit_in_memory_is_refused_with_what_would(db):
         db.synthesize("t", 1.0, memory="100MB")
 
 
+@pytest.mark.medium
 def test_little_memory_measures_fewer_cells(db):
     """It changes what is measured, so it is part of the request; the machine's own memory is not."""
     domain = domain_of([60] * 30)
