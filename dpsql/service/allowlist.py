@@ -13,6 +13,7 @@ import duckdb
 from dpsql.errors import DpsqlError
 
 from .allowed import EXPRESSIONS, FUNCTIONS, PARTS, PG_TABLE_FUNCTIONS, SCHEMAS, TABLE_FUNCTIONS
+from .catalogue import FUNCTIONS as OF_POSTGRES
 from .served import SERVED
 
 LONGEST: Final = 100_000
@@ -25,6 +26,8 @@ _PURE: Final = frozenset({"list_value", "-", "+", "*", "/", "||"})
 _SHOWN: Final = frozenset({"DESCRIBE", "SUMMARY"})
 _LISTS: Final = frozenset({"SHOW_UNQUALIFIED", "SHOW_SPECIAL"})
 _OURS: Final = frozenset({"pgx", "pgi"})
+_OF_PGI: Final = frozenset(name for name in OF_POSTGRES if name.startswith("_pg"))
+_CALLED_OF: Final = {"pgx": OF_POSTGRES - _OF_PGI, "pgi": _OF_PGI}
 _OWN: Final = ("duckdb_", "pragma_", "sqlite_", "pg_", "dpsql_")
 _OF_FILES: Final = "./\\:*?"
 """What DuckDB could take for the name of a file."""
@@ -227,5 +230,7 @@ def _function(node: dict[str, Any]) -> None:
     name, schema = str(node.get("function_name", "")).lower(), str(node.get("schema") or "").lower()
     if node.get("catalog") not in (None, "") or schema not in ("", "main", *_OURS):
         raise NotAllowed(f"{schema}.{name} may not be called")
-    if schema not in _OURS and name not in FUNCTIONS:  # in ours are the catalogue's macros, and nothing else
+    # all names are known, those of our schemas, too: where a column is named as the schema, a name that is not in the
+    # schema is DuckDB's own function, with the column as its argument
+    if name not in _CALLED_OF.get(schema, FUNCTIONS):
         raise NotAllowed(f"{name} may not be called")

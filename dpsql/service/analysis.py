@@ -49,6 +49,16 @@ _STREAMS: Final = 32
 _KEPT_SECONDS: Final = 600.0
 
 
+def lock(connection: duckdb.DuckDBPyConnection) -> None:
+    """Close files, the network and the settings of an instance, for good."""
+    for statement in _LOCKED:
+        try:
+            connection.execute(statement)
+        except duckdb.Error:
+            if statement not in _FREE:
+                raise
+
+
 class Analysis:
     """See the module.
 
@@ -80,12 +90,7 @@ class Analysis:
         load(self._connection, register)
         self._connection.execute(f"CREATE SCHEMA {RESULTS}")
         catalogue.make(self._connection, self._served)
-        for statement in _LOCKED:
-            try:
-                self._connection.execute(statement)
-            except duckdb.Error:
-                if statement not in _FREE:
-                    raise
+        lock(self._connection)
 
     def connection_of_nobody(self) -> Nobody | None:
         """A connection on which statements are bound for the types of their parameters; None if all are in use."""

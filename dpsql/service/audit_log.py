@@ -28,7 +28,9 @@ from dpsql.errors import DpsqlError, InvalidArgument
 from .options import Options
 
 SUFFIX: Final = ".dpsql-audit"
-PROCESSES: Final = ("keeper", "front")
+PROCESSES: Final = ("keeper", "front", "quack")
+ALWAYS: Final = ("keeper", "front")
+"""Processes that every service has."""
 FULL: Final = 64 * 2**20
 """Bytes of a file that is put aside."""
 _LONGEST: Final = 2**16
@@ -164,7 +166,7 @@ def events(database: str | Path, *, user: str | None = None, process: str | None
     Args:
         database: path of the private DuckDB file, or of the folder of the log.
         user: only theirs.
-        process: `keeper` or `front`; by default both.
+        process: `keeper`, `front` or `quack`; by default all.
 
     Raises:
         InvalidArgument: there is no such process, or no audit log.
@@ -202,7 +204,7 @@ def verify(database: str | Path) -> tuple[int, list[str]]:
                 wrong.append(f"{where}: was changed")
             told = line.get("number")
             number, previous = told if isinstance(told, int) else 0, str(line.get("hash"))
-        if not _files(_there(database), process):
+        if process in ALWAYS and not _files(_there(database), process):
             wrong.append(f"{process}.jsonl is not there: it was removed")
     return lines, wrong
 
@@ -222,7 +224,8 @@ def heads(database: str | Path) -> dict[str, tuple[int, str]]:
         for _, _, line in _lines(_there(database), process):
             if line is not None and isinstance(line.get("number"), int):
                 newest = line["number"], str(line.get("hash"))
-        found[process] = newest
+        if newest[0]:
+            found[process] = newest
     return found
 
 

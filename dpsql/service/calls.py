@@ -124,6 +124,13 @@ class Calls:
         found = self._answer({"call": "published", **user.told})
         return Shown(found["role"], {table["name"]: table for table in found["tables"]})
 
+    def shown_now(self, user: Login) -> Shown | None:
+        """The same; None where there is no such user any more."""
+        try:
+            return self.shown(user)
+        except Refused:
+            return None
+
     def bind(
         self, user: Login, function: str, arguments: Mapping[str, object], cancelled: Callable[[], bool] = _never
     ) -> Columns:

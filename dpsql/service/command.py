@@ -27,6 +27,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--listen", metavar="HOST:PORT", help="the same as --host and --port")
     parser.add_argument("--host", help="to listen on (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, help="to listen on (default: 5439); 0: any that is free")
+    parser.add_argument("--quack", type=int, metavar="PORT", help="serve DuckDB's own protocol, too, on 127.0.0.1")
     parser.add_argument("--certificate", metavar="FILE", help="of TLS (default: one is made beside the database)")
     parser.add_argument("--key", metavar="FILE", help="of the certificate")
     parser.add_argument("--metrics", metavar="HOST:PORT", help="where to tell metrics and health, over HTTP")
@@ -65,7 +66,7 @@ def _audit_parser() -> argparse.ArgumentParser:
     for action in (show, verify):
         action.add_argument("database", help="the DuckDB file, or the folder of the log")
     show.add_argument("--user", help="only theirs")
-    show.add_argument("--process", help="keeper (calls) or front (logins and statements); by default both")
+    show.add_argument("--process", help="keeper (calls), front or quack (logins and statements); by default all")
     return parser
 
 
@@ -93,7 +94,7 @@ def _serve(options: argparse.Namespace) -> None:
     given: dict[str, Any] = read_configuration(options.config) if options.config else {}
     given |= {
         name: getattr(options, name)
-        for name in ("database", "host", "port", "certificate", "key", "metrics")
+        for name in ("database", "host", "port", "certificate", "key", "metrics", "quack")
         if getattr(options, name) is not None
     }
     if ("certificate" in given) != ("key" in given):

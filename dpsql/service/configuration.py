@@ -33,6 +33,7 @@ KINDS: Final[Mapping[str, type]] = {
     "most_rows": int,
     "memory": str,
     "threads": int,
+    "quack": int,
 }
 """What each key is; `Options` says what it means."""
 

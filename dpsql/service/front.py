@@ -22,9 +22,9 @@ from .allowlist import AllowList
 from .analysis import Analyses
 from .analyst import Analyst, Shared
 from .audit import Audit
-from .calls import Calls, KeeperLost, Login, Refused, Shown
+from .calls import Calls, KeeperLost, Login
 from .metrics import Counted, Endpoint, text_of
-from .options import Options, address_of, bytes_of
+from .options import Options, address_of
 from .pgwire.commands import STATUS
 from .pgwire.messages import LONGEST, BadMessage, Channel, Closed, text
 from .pgwire.session import Session
@@ -34,8 +34,6 @@ from .process import until_told
 _LOOK_SECONDS: Final = 0.05
 _MOST_PENDING: Final = 200
 _LONGEST_NAME: Final = 63
-_OWN_BYTES: Final = 1 << 30
-_STACK_BYTES: Final = 8 << 20
 _SEND_SECONDS: Final = 60
 """In which a client must take something of what it is sent: who reads nothing keeps a place that others want."""
 _KEEPALIVE: Final = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 20, "TCP_KEEPCNT": 3}
@@ -165,16 +163,10 @@ class Front:
             clients = [(client.analyst, client) for client in list(self._clients.values())]
             for login in {analyst.login for analyst, _ in clients if analyst is not None}:
                 with suppress(Exception):  # the keeper is starting again, or a table cannot be fetched: later
-                    shown = self._shown(login)
+                    shown = self.calls.shown_now(login)
                     for analyst, client in clients:
                         if analyst is not None and analyst.login == login and not analyst.may_stay(shown):
                             client.goodbye(_CHANGED)
-
-    def _shown(self, login: Login) -> Shown | None:
-        try:
-            return self.calls.shown(login)
-        except Refused:
-            return None
 
     def add(self, client: Client) -> tuple[int, int]:
         """The number and secret by which a client's statements are cancelled."""
@@ -308,26 +300,9 @@ def prepare(connection: socket.socket) -> None:
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-def limit_memory(options: Options) -> None:
-    """Let the system refuse what DuckDB's own limit does not see, such as the texts that a function makes.
-
-    A statement that asks for more ends with an error. The limit is what DuckDB may have twice, what the process has
-    from the beginning, and a stack for each client.
-    """
-    try:
-        import resource
-    except ImportError:  # Windows has none
-        return
-    threads = options.connections + _MOST_PENDING
-    most = 2 * bytes_of(options.memory) + _OWN_BYTES + threads * _STACK_BYTES
-    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    if hard == resource.RLIM_INFINITY or most < hard:
-        resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
-
-
 def main() -> None:
     """`python -m dpsql.service.front`, with the options on standard input; ends when its standard input does."""
-    from .process import audit_of
+    from .process import audit_of, limit_memory
 
     options = Options.from_json(sys.stdin.readline())
     limit_memory(options)

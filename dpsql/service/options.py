@@ -69,6 +69,7 @@ class Options:
         most_rows: how many rows a statement may send.
         memory: of the front's DuckDB.
         threads: of the front's DuckDB.
+        quack: port of DuckDB's protocol on the loopback address; 0 for none.
     """
 
     path: str
@@ -92,11 +93,14 @@ class Options:
     most_rows: int = 10_000_000
     memory: str = "1GB"
     threads: int = 2
+    quack: int = 0
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
         if not 0 <= self.port <= 65535:
             raise InvalidArgument(f"port is {self.port}: give one from 1 to 65535, or 0 for any that is free")
+        if not 0 <= self.quack <= 65535:
+            raise InvalidArgument(f"quack is {self.quack}: give a port from 1 to 65535, or leave it out")
         for name in ("connections", "queue", "user_connections", "user_queue", "most_rows", "threads"):
             if getattr(self, name) < 1:
                 raise InvalidArgument(f"{name} is {getattr(self, name)}: give at least 1")

@@ -7,10 +7,15 @@ import select
 import signal
 import sys
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 
 from .audit import Audit, unwatched
-from .options import Options
+from .options import Options, bytes_of
+
+_OWN_BYTES: Final = 1 << 30
+_STACK_BYTES: Final = 8 << 20
+_MOST_THREADS: Final = 200
+"""Beside those of clients who have logged in."""
 
 
 def loaded(name: str) -> Any:
@@ -31,3 +36,20 @@ def until_told() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: os.write(writing, b"x"))
     select.select([reading, sys.stdin.buffer], [], [])
+
+
+def limit_memory(options: Options) -> None:
+    """Let the system refuse what DuckDB's own limit does not see, such as the texts that a function makes.
+
+    A statement that asks for more ends with an error. The limit is what DuckDB may have twice, what the process has
+    from the beginning, and a stack for each client.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows has none
+        return
+    threads = options.connections + _MOST_THREADS
+    most = 2 * bytes_of(options.memory) + _OWN_BYTES + threads * _STACK_BYTES
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    if hard == resource.RLIM_INFINITY or most < hard:
+        resource.setrlimit(resource.RLIMIT_DATA, (most, hard))

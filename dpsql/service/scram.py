@@ -1,4 +1,4 @@
-"""The server's side of SCRAM-SHA-256 (RFC 5802), as PostgreSQL has it.
+"""SCRAM-SHA-256 (RFC 5802), as PostgreSQL has it: the server's side, which is the keeper's, and a client's.
 
 `scramp` makes verifiers, and its server refuses the empty user name that PostgreSQL's own clients send, because the
 startup message names the user. So the exchange itself, which is four HMACs, is here.
@@ -58,6 +58,30 @@ class Server:
         if not hmac.compare_digest(hashlib.sha256(key).digest(), self._known.stored_key):
             raise WrongProof
         return "v=" + base64.b64encode(hmac.digest(self._known.server_key, said, "sha256")).decode()
+
+
+class Client:
+    """The client's side of one exchange, for a door whose clients send their token as it is.
+
+    Attributes:
+        first: the first message.
+    """
+
+    def __init__(self, token: str) -> None:
+        self._token, self._bare = token, f"n=,r={secrets.token_urlsafe(18)}"
+        self.first = f"n,,{self._bare}"
+
+    def final(self, message: str) -> str:
+        """The last message, to the server's answer to the first."""
+        told = _fields(message)
+        without = f"c=biws,r={told['r']}"
+        salt = base64.b64decode(told["s"])
+        salted = hashlib.pbkdf2_hmac("sha256", self._token.encode(), salt, int(told["i"]))
+        key = hmac.digest(salted, b"Client Key", "sha256")
+        said = f"{self._bare},{message},{without}".encode()
+        signature = hmac.digest(hashlib.sha256(key).digest(), said, "sha256")
+        proof = bytes(a ^ b for a, b in zip(key, signature, strict=True))
+        return f"{without},p={base64.b64encode(proof).decode()}"
 
 
 def _fields(message: str) -> Mapping[str, str]:

@@ -1,4 +1,4 @@
-"""Starts keeper and front, and starts again whichever dies."""
+"""Starts keeper, front, and Quack's process if it is wanted, and starts again whichever dies."""
 
 from __future__ import annotations
 
@@ -49,6 +49,11 @@ class Service:
             raise InvalidArgument(f"there is no database file {options.path!r}: make it with dpsql.connect(path) first")
         if len(names) == 1:
             _check_apart(names[0], options)
+        if options.quack:
+            from .quack import needed
+
+            needed()
+            self._names = (*names, "quack") if "front" in names else names
         self._folder = tempfile.mkdtemp(prefix="dpsql-")  # for this user alone
         certificate, key = options.certificate, options.key
         if not certificate and "front" in names:
@@ -78,7 +83,7 @@ class Service:
         self.stop()
 
     def process(self, name: str) -> int:
-        """The system's number of `keeper` or `front`."""
+        """The system's number of `keeper`, `front` or `quack`."""
         return self._processes[name].pid
 
     def wait(self) -> None:
@@ -91,11 +96,11 @@ class Service:
             pass
 
     def stop(self) -> None:
-        """Stop the front, then the keeper."""
+        """Stop the doors, then the keeper."""
         self._ending.set()
         if self._watcher.is_alive():
             self._watcher.join()
-        for name in reversed(PROCESSES):
+        for name in ("quack", *reversed(PROCESSES)):
             process = self._processes.pop(name, None)
             if process is not None:
                 process.terminate()

@@ -34,10 +34,10 @@ def tokens(sql: str) -> list[Token]:
     return found
 
 
-def first_words(sql: str, count: int = 4) -> list[str]:
-    """The first words in upper case."""
-    words = [text.upper() for kind, text in tokens(sql) if kind not in ("space",)]
-    return words[:count]
+def first_word(sql: str) -> str:
+    """The first in upper case; what follows is not looked at."""
+    found = (match.group().upper() for match in _TOKEN.finditer(sql) if match.lastgroup != "space")
+    return next(found, "")
 
 
 def trimmed(sql: str) -> str:

@@ -5,10 +5,13 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
+import duckdb
 import pytest
 
 import dpsql
@@ -51,6 +54,15 @@ def need_r() -> None:
     need(shutil.which("Rscript"), "R", install)
     done = subprocess.run(["Rscript", "-e", "library(RPostgreSQL)"], capture_output=True, check=False)
     need(done.returncode == 0, "RPostgreSQL", install)
+
+
+def need_quack() -> None:
+    if not duckdb.__version__.startswith("1.5."):
+        pytest.skip("the extension quack has a wheel for DuckDB 1.5 only")
+    names = [f"duckdb-{name}" for name in ("extension-quack", "extension-httpfs", "cli")]
+    found = [find_spec(name.replace("-", "_")) for name in names]
+    wanted = " ".join(f"{name}=={duckdb.__version__}" for name in names)
+    need(all(found), "DuckDB's extension quack, or its command", f"pip install {wanted}")
 
 
 pytest.importorskip("psycopg")
@@ -97,11 +109,16 @@ class Served:
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A service of Adult, and of a table with every type that is published."""
+    with serving(tmp_path_factory.mktemp("served")) as found:
+        yield found
+
+
+@contextmanager
+def serving(folder: Path, **options: object) -> Iterator[Served]:
     from dpsql.service.supervisor import serve
 
     if not DATA.is_dir():
         pytest.skip("the real tables are not beside the checkout")
-    folder = tmp_path_factory.mktemp("served")
     path = folder / "bank.duckdb"
     with gzip.open(DATA / "adult.csv.gz") as source, (folder / "adult.csv").open("wb") as target:
         shutil.copyfileobj(source, target)
@@ -113,5 +130,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         db.sql(SHOWN)
         tokens = {name: db.users.add(name, role) for name, role in USERS.items()}
         db.users.limit("alice", "adult", 3.0)
-    with serve(str(path), port=0, directory="tests.service.typed:open_typed", statement_seconds=20.0) as service:
+    stated = {"port": 0, "directory": "tests.service.typed:open_typed", "statement_seconds": 20.0, **options}
+    with serve(str(path), **stated) as service:
         yield Served(service, path, tokens)

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from dpsql.errors import InvalidArgument
-from dpsql.service.audit_log import PROCESSES, AuditError, AuditLog, events, folder_of, heads, verify
+from dpsql.service.audit_log import ALWAYS, AuditError, AuditLog, events, folder_of, heads, verify
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def bank(tmp_path):
 
 def opened(bank, process="keeper", **options) -> AuditLog:
     """A chain; both processes have begun theirs, as in a service."""
-    for other in PROCESSES:
+    for other in ALWAYS:
         AuditLog(folder_of(bank), other).close()
     return AuditLog(folder_of(bank), process, **options)
 

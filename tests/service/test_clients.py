@@ -190,6 +190,9 @@ def test_parameters_may_be_lists(served):
             assert found == [(number,) for number in numbers if number is not None]
         words = ['it\'s "quoted"', "", "{a,b}", "null", None, "back\\slash"]
         assert connection.execute("SELECT %s::VARCHAR[]", [words]).fetchall() == [(words,)]
+        for wrong in ("{1,", "{{1},{2}}", '{"1', "1"):
+            with pytest.raises(psycopg.errors.ProtocolViolation):
+                connection.execute("SELECT %s::INTEGER[]", [wrong])
         assert connection.execute("SELECT '{a,\"b c\",NULL}'::text[]").fetchall() == [(["a", "b c", None],)]
 
 

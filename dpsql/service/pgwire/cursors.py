@@ -7,7 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from dpsql.service.directory import Columns
-from dpsql.service.tokens import tokens
+from dpsql.service.tokens import first_word, tokens
 
 from .messages import text
 from .portals import Failed, Portal, Prepared
@@ -42,11 +42,11 @@ class Declared:
         Raises:
             Failed: it is one, but not as PostgreSQL has it.
         """
+        if first_word(sql) != "DECLARE":
+            return None
         found = tokens(sql)
         at = [place for place, (kind, _) in enumerate(found) if kind != "space"]
         words = [found[place][1].upper() for place in at]
-        if words[:1] != ["DECLARE"]:
-            return None
         here = 2
         while words[here : here + 1] and words[here] in _KINDS:
             here += 1
@@ -78,9 +78,11 @@ class Fetched:
         Raises:
             Failed: it goes elsewhere than forward.
         """
+        if first_word(sql) not in ("FETCH", "MOVE"):
+            return None
         shown = [word for kind, word in tokens(sql) if kind != "space"]
         words = [word.upper() for word in shown]
-        if words[:1] not in (["FETCH"], ["MOVE"]) or len(words) < 2:
+        if len(words) < 2:
             return None
         middle = [word for word in words[1:-1] if word not in ("FROM", "IN", "FORWARD")]
         if middle in ([], ["NEXT"]):
@@ -158,8 +160,8 @@ class Cursors:
 
     def end(self, sql: str) -> bool:
         """Obey a CLOSE; whether it was one."""
-        words = [word for kind, word in tokens(sql) if kind != "space"]
-        if len(words) != 2 or words[0].upper() != "CLOSE":
+        words = [word for kind, word in tokens(sql) if kind != "space"] if first_word(sql) == "CLOSE" else []
+        if len(words) != 2:
             return False
         if words[1].upper() == "ALL":
             self.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import uuid
 from datetime import UTC, date, datetime, time, timedelta
@@ -13,7 +14,7 @@ from dpsql.service import pg_arrays, pgtypes
 from .messages import BadMessage
 
 _DAY_ONE: Final = date(2000, 1, 1)
-_DAY: Final = len("2000-01-01")
+_DAY_AND_ZONE: Final = re.compile(r"(\d+-\d\d-\d\d) ?[+-]\d\d(:\d\d){0,2}")
 _NUMBERS: Final = {16: "!?", 20: "!q", 21: "!h", 23: "!i", 26: "!I", 700: "!f", 701: "!d"}
 
 
@@ -38,8 +39,9 @@ def _text(raw: bytes, oid: int) -> Any:
         return [None if one is None else _text(one.encode(), element.oid) for one in pg_arrays.elements(text)]
     if oid == 17 and text.startswith("\\x"):
         return bytes.fromhex(text[2:])
-    if oid == 1082 and len(text) > _DAY:  # JDBC sends the zone of a date; PostgreSQL drops it, DuckDB refuses it
-        return text[:_DAY] if text[_DAY] in " +-" else text
+    if oid == 1082:  # JDBC sends the zone of a date; PostgreSQL drops it, DuckDB refuses it
+        found = _DAY_AND_ZONE.fullmatch(text)
+        return text if found is None else found[1]
     return Decimal(text) if oid == 1700 else text
 
 

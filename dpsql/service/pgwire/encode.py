@@ -136,8 +136,9 @@ def _arrays(values: Any, element: str) -> Column:
     raw, widths = flat.data.tobytes(), flat.lengths.tolist()
     found: list[bytes | None] = []
     item = place = 0
-    for count in [None if one is None else len(one) for one in values.to_pylist()]:
-        if count is None:
+    counts = np.diff(np.asarray(values.offsets)).tolist()
+    for count, valid in zip(counts, np.asarray(values.is_valid()).tolist(), strict=True):
+        if not valid:
             found.append(None)
             continue
         parts, nulls = [], False
