@@ -59,7 +59,10 @@ def test_a_kill_loses_no_charge_and_tells_nothing_twice(tmp_path, kills):
         for one in clients:
             one.start()
         for _ in range(kills):
-            time.sleep(draw.random() * 2)
+            before, until = len(told), time.monotonic() + DEADLINE
+            while len(told) == before and time.monotonic() < until:  # it is back
+                time.sleep(0.01)
+            time.sleep(draw.random())
             with suppress(ProcessLookupError):
                 os.kill(running.process(draw.choice(["keeper", "front"])), signal.SIGKILL)
         ended.set()

@@ -242,7 +242,7 @@ def test_a_revoked_user_is_sent_away_and_all_is_audited(quack):
     for event in ('"event": "login"', '"event": "statement"', '"event": "login refused"'):
         assert event in log
     assert token not in log
-    assert "all as they were written" in owner("audit", "verify", str(served.path))
+    assert "each as it was written" in owner("audit", "verify", str(served.path))
 
 
 @pytest.mark.medium
