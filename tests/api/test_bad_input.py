@@ -128,6 +128,7 @@ def books(db: dpsql.Database) -> list[object]:
     return [db.sql(f"SELECT * FROM dpsql.{table} ORDER BY ALL").fetchall() for table in tables]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("name", SYNTHESIZE)
 def test_analysts(bank, name):
     sql, message = SYNTHESIZE[name]

@@ -76,6 +76,7 @@ def test_columns_as_text(people):
         assert set(release.measurements["columns"].explode()) <= set(asked)
 
 
+@pytest.mark.medium
 def test_a_reference_is_found_on_the_search_path(db):
     db.sql("CREATE SCHEMA shop; CREATE TABLE shop.t AS SELECT 'a' AS v; CREATE TABLE shop.public AS SELECT 'b' AS v")
     db.sql("CREATE TABLE public AS SELECT 'of main' AS v; SET search_path = 'shop'")
@@ -85,6 +86,7 @@ def test_a_reference_is_found_on_the_search_path(db):
     assert found.v.tolist() == ["b"]
 
 
+@pytest.mark.medium
 def test_arrow_without_pyarrow_says_what_to_install(people, monkeypatch):
     release = people.synthesize("people", 0.1, mechanism="direct", columns="sick", steps=20)
     found = importlib.util.find_spec
@@ -95,6 +97,7 @@ def test_arrow_without_pyarrow_says_what_to_install(people, monkeypatch):
         release.arrow()
 
 
+@pytest.mark.medium
 def test_a_release_is_not_written_over(people, tmp_path):
     release = people.synthesize("people", 0.1, mechanism="direct", columns="sick", steps=20)
     release.to_table("mine")

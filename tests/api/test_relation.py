@@ -98,6 +98,7 @@ def test_a_query_that_charges_runs_once_and_at_once(people, parameters):
     assert people.releases().to_dict() == calls
 
 
+@pytest.mark.medium
 def test_one_that_changes_something_changes_it_without_being_fetched(db):
     db.sql("CREATE TABLE t (a BOOLEAN); CREATE VIEW v AS FROM dp_budget()")
     protected = db.sql("FROM dp_protect('t', epsilon := 1.0, delta := 1e-9)")
@@ -181,6 +182,7 @@ def test_a_view_that_charges_runs_once(people, method):
     assert len(people.sql("FROM dp_ledger() WHERE kind = 'charge'").fetchall()) == 1
 
 
+@pytest.mark.medium
 def test_a_pivot_of_what_was_paid_for_is_shown(people):
     rows = people.sql(f"PIVOT (SELECT sick, n FROM ({NOISY})) ON sick USING sum(n)")
     [(no, yes)] = rows.fetchall()

@@ -253,6 +253,7 @@ def test_the_owner_has_keys_as_before_and_sees_who_asked(bank):
 # --- rows, progress ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.medium
 def test_bound_calls_tell_their_columns_and_charge_nothing(bank):
     before = ledger(bank)
     alice = bank.for_analyst("alice")

@@ -104,6 +104,7 @@ def test_the_head_is_written_before_anything_is_told(tmp_path, monkeypatch):
         assert head(path)["number"] == 3
 
 
+@pytest.mark.medium
 def test_a_folder_for_heads(tmp_path, monkeypatch):
     monkeypatch.setenv("DPSQL_HEADS", str(tmp_path / "safe"))
     (tmp_path / "safe").mkdir()
@@ -200,6 +201,7 @@ BEFORE_A_RESUME = {
 }
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("how", BEFORE_A_RESUME)
 def test_what_is_resumed_is_what_was_charged(tmp_path, how):
     path = tmp_path / "bank.duckdb"
@@ -257,6 +259,7 @@ def test_an_account_is_not_opened_on_books_that_do_not_fit(bank):
     assert head(bank)["accounts"]["t"]["gdp_spent"] != "0"
 
 
+@pytest.mark.medium
 def test_a_reset_ends_what_is_being_made(tmp_path, monkeypatch):
     """Charged before the reset, counted after it: not told."""
     with prepare(tmp_path / "bank.duckdb") as db:
@@ -692,6 +695,7 @@ def test_a_macro_does_not_stand_for_a_function_of_the_engine(db):
     assert abs(len(rows) - 1000) < 20
 
 
+@pytest.mark.medium
 def test_a_database_in_memory_has_no_head(db):
     db.sql("CREATE TABLE t AS SELECT true AS a")
     db.protect("t", epsilon=1.0, delta=1e-6)
@@ -725,6 +729,7 @@ def test_read_only(bank):
     assert head(bank)["number"] == 5
 
 
+@pytest.mark.medium
 def test_nothing_fits_in_what_was_raised_meanwhile(db):
     """A budget that does not suffice says so, with the books as they were."""
     db.sql("CREATE TABLE t AS SELECT true AS a")

@@ -226,6 +226,7 @@ def test_what_is_resumed_was_charged_as_much_as_it_spends(db, monkeypatch):
     assert db.sql("SELECT count(*) FROM dpsql.answer").fetchall() == [(0,)]
 
 
+@pytest.mark.medium
 def test_a_published_release_was_charged_as_much_as_it_was_granted(bank, capsys):
     with duckdb.connect(str(bank)) as con:
         contents = ledgers.events(con)
@@ -337,6 +338,7 @@ def test_older_books_are_verified_read_and_migrated(old):
         assert len(ask(db, "newer", 0.1)) >= 2
 
 
+@pytest.mark.medium
 def test_an_older_request_whose_record_is_lost_is_not_charged_again(old):
     with duckdb.connect(str(old)) as con:
         con.execute("DELETE FROM dpsql.release WHERE number = 6")
@@ -359,6 +361,7 @@ def test_a_forged_older_event_is_noticed(old, capsys):
         dpsql.connect(old)
 
 
+@pytest.mark.medium
 def test_newer_books_are_refused(bank):
     with duckdb.connect(str(bank)) as con:
         con.execute("UPDATE dpsql.books SET version = 4")
@@ -407,6 +410,7 @@ def test_a_forged_reset_is_noticed_with_a_key(tmp_path, monkeypatch, capsys):
         assert db.budget().releases.tolist() == [0]
 
 
+@pytest.mark.medium
 def test_no_event_is_added_without_the_key(tmp_path, monkeypatch):
     """In the same process by SQL: chained with the plain hash, as of a ledger without a key."""
     monkeypatch.setenv("DPSQL_LEDGER_KEY", SECRET)
@@ -416,6 +420,7 @@ def test_no_event_is_added_without_the_key(tmp_path, monkeypatch):
             ask(db, "two")
 
 
+@pytest.mark.medium
 def test_a_head_is_not_written_without_the_key(tmp_path, monkeypatch):
     monkeypatch.setenv("DPSQL_LEDGER_KEY", SECRET)
     path = tmp_path / "keyed.duckdb"

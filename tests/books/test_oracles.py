@@ -255,6 +255,7 @@ LIMITS = {
 }
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("setting", LIMITS)
 def test_what_bounds_memory_and_disk_is_the_owners(table, tmp_path, setting):
     """Refused before the charge; the error's own statement mends it."""

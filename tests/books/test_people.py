@@ -287,6 +287,7 @@ def test_no_token_is_kept_anywhere(path):
         assert other.encode() not in file.read_bytes(), file
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("name", ["", "1a", "a b", "a'b", "x" * 64, "ä"])
 def test_names_are_plain(path, name):
     with dpsql.connect(path) as db:

@@ -207,6 +207,7 @@ def test_a_joined_table_that_becomes_protected_or_a_view_is_not_read(hospital):
     assert spent(hospital) == 0
 
 
+@pytest.mark.medium
 def test_a_reference_is_a_public_table(hospital):
     for reference in ("patients.name", "people.name", "main.patients.name"):
         with pytest.raises(duckdb.Error, match="is protected|is a view"):

@@ -149,6 +149,7 @@ def test_the_budget_promise_and_key_of_a_table_are_what_they_were(tables, name):
         assert value == then[case], case
 
 
+@pytest.mark.medium
 def test_the_budget_promise_and_key_of_a_query_are_what_they_were(tables):
     now, then = of_others(tables), known()
     assert now == {case: value for case, value in then.items() if case.split()[0] in ("query", "discover")}

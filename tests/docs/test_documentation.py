@@ -72,6 +72,7 @@ def test_what_lets_analysts_in_runs_as_it_is_written(tmp_path, monkeypatch, caps
     assert main(["ledger", "verify", "wards.duckdb"]) == 0
 
 
+@pytest.mark.medium
 def test_the_guarantee_that_is_explained_is_one(db):
     """The page's example, and the very words that it explains."""
     page = (ROOT / "docs" / "guarantee.md").read_text(encoding="utf-8")

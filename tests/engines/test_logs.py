@@ -16,6 +16,7 @@ def enable(db: dpsql.Database, path) -> None:
         db.sql(f"CALL {types}")
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("kind", ["query", "synthetic table", "discovery"])
 def test_the_secret_of_units_is_in_no_log(tmp_path, quick, kind):
     """Of what chooses the rows of a unit no log knows anything, from protecting on: neither it nor its bytes."""

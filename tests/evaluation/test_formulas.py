@@ -324,6 +324,7 @@ def test_an_average_that_says_nothing_is_null(wide):
     assert wide.plan(sql, epsilon * 0.97, assume_rows=300).note[0].split("± ")[1].split(" ")[0] > "2000"
 
 
+@pytest.mark.medium
 def test_an_average_is_clipped_to_what_is_averaged(db):
     """Not to 0 too: heights between 1.5 and 2 are not 0 on average."""
     db.sql("CREATE TABLE t AS SELECT 1.5 + i % 50 / 100 AS h FROM range(200) r(i)")

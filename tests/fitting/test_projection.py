@@ -197,6 +197,7 @@ def test_a_pull_that_is_too_strong_is_weakened_until_only_noise_is_left():
     assert rule.steps == 300
 
 
+@pytest.mark.medium
 def test_a_fit_that_cannot_meet_the_measurements_says_so():
     """One relaxed row is a product: it cannot hold the dependences, and the residual tells."""
     poor = fit_marginals(DOMAIN, measured(5.0), float(ROWS), Settings(rows=1, steps=100), 0, Quiet())

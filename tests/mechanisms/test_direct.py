@@ -79,6 +79,7 @@ def expected_error(domain, workload, candidates, shares) -> float:
     return sum(np.trace(q @ covariance @ q.T) for q in (query_matrix(domain, c) for c in workload))
 
 
+@pytest.mark.medium
 def test_the_strategy_is_the_best():
     """No random shares and no small change of the best ones do better; equal shares and the workload itself are worse."""
     domain = domain_of((2, 5, 3))
@@ -158,6 +159,7 @@ def test_thresholds_are_refused_before_a_charge(people, name):
     assert people.budget().epsilon_spent.tolist() == [0.0]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("call", ["dp_synthesize", "dp_plan"])
 @pytest.mark.parametrize("name", ["direct", "mwem"])
 def test_thresholds_with_laplace_noise_say_which_mechanism_has_it_too(people, name, call):

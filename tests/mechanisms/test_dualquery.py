@@ -370,6 +370,7 @@ def test_where_n_is_public_what_it_cannot_pay_is_refused(options, advice):
     DualQuery().check_public_rows(DOMAIN, PAIRS, relation, rho, 0)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("options", [{"alpha": 0.2}, {"eta": 1e6, "rounds": 5, "samples": 4}])
 def test_what_a_public_n_cannot_pay_is_not_charged(small, options):
     with pytest.raises(InvalidArgument, match="fits|at most"):

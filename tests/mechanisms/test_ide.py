@@ -569,6 +569,7 @@ class TestThroughSQL:
             make("ide", options).check_unit(None)
             make("ide", options).check_unit("doctor")
 
+    @pytest.mark.medium
     @pytest.mark.parametrize("options", REFUSED)
     def test_bad_input_costs_nothing(self, census, options):
         sql = f"FROM dp_synthesize('people', epsilon := 1.0, mechanism := 'ide', prior := 'public_people', {options})"

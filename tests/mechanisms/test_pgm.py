@@ -94,6 +94,7 @@ def test_marginals_across_the_tree_agree_with_the_whole_table():
             np.testing.assert_allclose(model.project(names), joint.sum(axis=away).ravel(), atol=1e-6)
 
 
+@pytest.mark.medium
 @needs_mbi
 def test_a_column_that_nothing_measures_is_uniform():
     from dpsql.fitting.graphical import fit_graph
@@ -270,6 +271,7 @@ assert jnp.ones(1).dtype == jnp.float32
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.medium
 @needs_mbi
 def test_marginals_that_do_not_fit_in_memory_are_drawn(monkeypatch):
     """Columns far apart in the tree: of 200,000 rows, within sampling error of the exact ones."""

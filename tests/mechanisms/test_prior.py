@@ -113,6 +113,7 @@ def test_a_view_is_read_under_its_own_name(census):
     assert report(census)[0]["support"] == 1
 
 
+@pytest.mark.medium
 def test_no_prior_of_a_protected_table_under_another_name(census):
     census.sql("CREATE TABLE secret AS SELECT 30 AS age")
     census.protect("secret", epsilon=1.0, delta=1e-6)

@@ -80,6 +80,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_is_not_pure_is_refused_before_a_charge_and_says_what_is(pure, what):
     with pytest.raises(duckdb.Error, match=r"(?s)(promises pure epsilon|delta is 0).*(laplace|declare the domain)"):
@@ -137,6 +138,7 @@ def test_threads_together_spend_no_more(pure):
     assert spent(pure)[3] == 3
 
 
+@pytest.mark.medium
 def test_the_books_refuse_what_the_check_before_would_let_through(pure, monkeypatch):
     """The conditional update alone keeps the budget: a broken check of the request overspends nothing."""
     monkeypatch.setattr(ledger.Account, "require", lambda *_: None)

@@ -85,6 +85,7 @@ def test_a_resumed_release_spends_what_was_charged(db, monkeypatch):
     assert db.sql(spent).fetchall()[0][0] <= charged * (1 + 1e-9)
 
 
+@pytest.mark.medium
 def test_a_resume_with_another_type_is_refused_without_reading(db, monkeypatch):
     db.sql("CREATE TABLE t (d TIMESTAMP_NS); INSERT INTO t VALUES ('2020-05-05')")
     db.protect("t", epsilon=2.0, delta=1e-6)
@@ -228,6 +229,7 @@ def test_python_arguments_of_the_wrong_kind_cost_nothing(db, how, name):
     assert db.budget().epsilon_spent.tolist() == [0.0]
 
 
+@pytest.mark.medium
 def test_equal_arguments_are_the_same_request(db):
     small(db)
     one = db.synthesize("t", 0.5, rows=20, relaxed_rows=8, steps=5)
@@ -235,12 +237,14 @@ def test_equal_arguments_are_the_same_request(db):
     assert one.entry == other.entry
 
 
+@pytest.mark.medium
 def test_a_schema_called_temp(db):
     db.sql("CREATE SCHEMA temp")
     small(db)
     assert len(db.synthesize("t", 0.5, **OPTIONS).df()) > 0
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("published", [True, False])
 def test_a_column_added_after_the_charge(db, monkeypatch, published):
     small(db)
@@ -272,6 +276,7 @@ def test_names_are_compared_as_duckdb_compares_them(db):
         db.protect(" " * 4000 + '"', epsilon=1.0, delta=1e-6)
 
 
+@pytest.mark.medium
 def test_small_numbers(db):
     small(db)
     with pytest.raises(DpsqlError):

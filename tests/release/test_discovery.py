@@ -213,6 +213,7 @@ def test_half_of_delta_is_kept_from_the_first_discovery_on(three):
     assert account(three)[1] <= account(three)[0]
 
 
+@pytest.mark.medium
 def test_after_another_release_it_is_too_late(three):
     """δ is not set aside once an answer was seen; bins need none."""
     three.sql("FROM dp_query('SELECT d, count(*) AS n FROM t GROUP BY d', epsilon := 0.1)").fetchall()

@@ -106,7 +106,12 @@ def plain(value):
     return round(float(value), 4) if isinstance(value, int | float | Decimal) else value
 
 
-@pytest.mark.parametrize("sql", statements("queries"))
+def spread(statements: list[str]) -> list:
+    """Every third is quick to have; all are run before a change lands."""
+    return [pytest.param(sql, marks=[pytest.mark.medium] if n % 3 else []) for n, sql in enumerate(statements)]
+
+
+@pytest.mark.parametrize("sql", spread(statements("queries")))
 def test_answers_are_duckdbs_own(quiet, sql):
     """The query's own columns, order and types; every raw row is there, and what more is there counts nothing."""
     names, raw = rows_of(quiet, sql)

@@ -195,6 +195,7 @@ def test_replace_one(db, quick):
     assert "one row changed" in db.sql("SELECT guarantee FROM dp_releases()").fetchall()[0][0]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("rows", [0, 1])
 def test_empty_and_one_row_tables(db, quick, rows):
     db.sql(f"CREATE TABLE t AS SELECT true AS a, false AS b FROM range({rows})")
@@ -291,6 +292,7 @@ def test_python_says_the_same(people, tmp_path):
         people.synthesize("people", 0.1, mechanism="magic")
 
 
+@pytest.mark.medium
 def test_the_plan_reads_no_row(people):
     planned = people.sql("FROM dp_plan('people', epsilon := 1.0)").fetchall()
     assert people.plan("people", 9.0).epsilon_left.tolist()[0] == 0  # a plan may ask for more than there is

@@ -297,6 +297,7 @@ def broken(question: Question):
     return noise_of(0.6 if question.tells in (totals, discovered) else math.sqrt(1 / 2))
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("question", QUESTIONS, ids=str)
 def test_an_answer_tells_what_it_costs(question):
     found = question.audit()

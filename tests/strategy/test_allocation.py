@@ -112,6 +112,7 @@ def test_sizes(text, size):
     assert parse_size(text) == size
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("text", ["", "4 apples", "-1GB", "GB", "1e9"])
 def test_bad_sizes_are_refused_before_any_charge(db, text):
     with pytest.raises(InvalidArgument, match="memory is"):
