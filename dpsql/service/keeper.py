@@ -32,6 +32,8 @@ from .scram import Server, WrongProof
 from .served import CHARGING, ROLES, SERVED, checked_arguments, told_functions
 from .turns import Turns
 
+_NICE = 5
+"""Of the system's priorities: a fit takes what plain queries in the front leave."""
 _OWNER_SECONDS = 60.0
 _REQUEST_SECONDS = 30.0
 """In which the front sends a request, and its client the proof of a password."""
@@ -297,6 +299,7 @@ def main() -> None:
     from .process import audit_of, loaded, until_told
 
     options = Options.from_json(sys.stdin.readline())
+    os.nice(_NICE)
     directory: Directory = loaded(options.directory)(options.path)
     keeper = Keeper(options, directory, audit_of(options, "keeper"))
     socket_path = Path(options.socket)

@@ -214,6 +214,13 @@ def test_copy_as_text_and_csv(served):
             "COPY (SELECT i, s, n FROM shown ORDER BY i) TO STDOUT (FORMAT csv, HEADER)"
         ) as copy:
             text = b"".join(bytes(part) for part in copy).decode()
+        with connection.cursor().copy("COPY (SELECT 'a,b\\c' AS x, 1.5 AS y) TO STDOUT (DELIMITER ',')") as copy:
+            assert b"".join(bytes(part) for part in copy) == b"a\\,b\\\\c,1.5\n"
+        with connection.cursor().copy("COPY (SELECT 1 AS x, NULL AS y) TO STDOUT (FORMAT csv, NULL '1')") as copy:
+            assert b"".join(bytes(part) for part in copy) == b'"1",1\n'
+        every = "COPY (SELECT * FROM shown ORDER BY i) TO STDOUT"
+        with connection.cursor().copy(every) as copy:
+            assert [len(row) for row in copy.rows()] == [len(own_rows("*")[0])] * 1000
     header, *rows = csv.reader(io.StringIO(text))
     assert header == ["i", "s", "n"]
     assert [(int(i), s, float(n) if n else None) for i, s, n in rows] == own

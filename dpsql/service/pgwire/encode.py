@@ -204,16 +204,19 @@ def data_rows(columns: list[Column], count: int) -> bytes:
     return out.tobytes()
 
 
+HEAD: Final = "'d----'"
+"""Before each line of COPY, in DuckDB's SQL: room for the head of its message, the kind and the length."""
+
+
 def copy_lines(lines: Column) -> bytes:
-    """Messages `d`, one for each line: clients take a message for a row."""
-    begins = np.concatenate([[0], np.cumsum(5 + lines.lengths)])
-    out = np.zeros(int(begins[-1]), np.uint8)
-    out[begins[:-1]] = ord("d")
-    _put(out, begins[:-1] + 1, (4 + lines.lengths).astype(">i4"))
-    inside = np.ones(len(out), bool)
-    for place in range(5):
-        inside[begins[:-1] + place] = False
-    out[inside] = lines.data
+    """Messages `d`, one for each line, because clients take a message for a row.
+
+    Args:
+        lines: each with the room of `HEAD` before it.
+    """
+    out = lines.data.copy()
+    begins = np.cumsum(lines.lengths) - lines.lengths
+    _put(out, begins + 1, (lines.lengths - 1).astype(">i4"))  # the length counts itself, and not the kind
     return out.tobytes()
 
 

@@ -16,6 +16,18 @@ from .messages import BadMessage, row_description
 _CALLED: Final = re.compile(r'pgx\."?(\w+)"?\(.*\)', re.DOTALL)
 
 
+_USUAL: Final = frozenset({",", ";", "\t", "|"})
+"""Delimiters that are in the text of no number, date or UUID."""
+_UNQUOTED: Final = frozenset(
+    kind.oid
+    for kind in (
+        pgtypes.BOOL, pgtypes.INT2, pgtypes.INT4, pgtypes.INT8, pgtypes.FLOAT4, pgtypes.FLOAT8, pgtypes.NUMERIC,
+        pgtypes.DATE, pgtypes.TIME, pgtypes.TIMESTAMP, pgtypes.TIMESTAMPTZ, pgtypes.INTERVAL, pgtypes.UUID,
+    )
+)  # fmt: skip
+"""Types whose texts COPY writes as they are."""
+
+
 @dataclass(frozen=True)
 class Formats:
     """Which columns are asked for in binary: none, all, or by place."""
@@ -71,29 +83,37 @@ def _names(columns: Sequence[Any]) -> str:
 
 
 def copy_shape(*, csv: bool, delimiter: str, null: str, header: bool) -> Callable[[str, Columns], str]:
-    """The query of COPY's lines, of one column."""
+    """The query of COPY's lines, of one column; before each line is room for the head of its message."""
     between, nothing = _literal(delimiter), _literal(null)
+    usual = delimiter in _USUAL and null in ("", "\\N")
 
     def cell(place: int, kind: str) -> str:
         text = encode.text_of(f"c{place}", kind)
-        if csv:
+        if usual and pgtypes.pg_type(kind).oid in _UNQUOTED:
+            shown = text
+        elif csv:
             needs = (
                 f"contains({text}, '\"') OR contains({text}, {between}) OR contains({text}, chr(10)) "
                 f"OR contains({text}, chr(13)) OR {text} = {nothing}"
             )
             shown = f"CASE WHEN {needs} THEN '\"' || replace({text}, '\"', '\"\"') || '\"' ELSE {text} END"
         else:
-            shown = f"replace({text}, '\\', '\\\\')"
+            escaped = f"replace({text}, '\\', '\\\\')"
             for code, letter in ((9, "t"), (10, "n"), (13, "r"), (8, "b"), (12, "f"), (11, "v")):
-                shown = f"replace({shown}, chr({code}), '\\{letter}')"
+                escaped = f"replace({escaped}, chr({code}), '\\{letter}')"
+            needs = f"regexp_matches({text}, '[\\x08-\\x0d\\\\]')"
+            if delimiter != "\t":
+                escaped = f"replace({escaped}, {between}, '\\' || {between})"
+                needs += f" OR contains({text}, {between})"
+            shown = f"CASE WHEN {needs} THEN {escaped} ELSE {text} END"
         return f"coalesce({shown}, {nothing})"
 
     def shape(query: str, columns: Columns) -> str:
         line = f" || {between} || ".join(cell(n, kind) for n, (_, kind) in enumerate(columns))
-        lines = f"SELECT {line} || chr(10) AS line FROM {query} AS q({_names(columns)})"  # noqa: S608
+        lines = f"SELECT {encode.HEAD} || {line} || chr(10) AS line FROM {query} AS q({_names(columns)})"  # noqa: S608
         if header:
             first = _literal(delimiter.join(name.replace('"', '""') for name, _ in columns))
-            return f"SELECT {first} || chr(10) AS line UNION ALL ({lines})"
+            return f"SELECT {encode.HEAD} || {first} || chr(10) AS line UNION ALL ({lines})"
         return lines
 
     return shape
