@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from dpsql.errors import DpsqlError, InvalidArgument
@@ -85,6 +87,12 @@ def _audit(options: argparse.Namespace) -> None:
         sys.stdout.write(f"the newest of the {process}: line {number}, hash {digest}\n")
 
 
+def _warn_of_readers(database: Path) -> None:
+    """Say it where other users of the machine may read the private file."""
+    if database.exists() and database.stat().st_mode & 0o077 and os.name == "posix":
+        sys.stderr.write(f"dpsql: other users of this machine may read {database}: chmod 600 {database} closes it\n")
+
+
 def _serve(options: argparse.Namespace) -> None:
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
@@ -107,6 +115,7 @@ def _serve(options: argparse.Namespace) -> None:
         raise InvalidArgument(
             "no database: give its file, dpsql serve bank.duckdb, or database = … in the configuration"
         )
+    _warn_of_readers(Path(database))
     with started(database, only=options.only, **given) as service:
         if options.only == "keeper":
             sys.stdout.write(f"keeping {database} for a front at {given['socket']}\n")

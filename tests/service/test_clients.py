@@ -415,7 +415,8 @@ def test_the_command_serves_and_stops(served, tmp_path):
         token = db.users.add("rita", "reader")
     (tmp_path / "dpsql.toml").write_text('database = "other.duckdb"\nport = 0\n')
     command = [sys.executable, "-m", "dpsql", "serve", "--config", str(tmp_path / "dpsql.toml")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    path.chmod(0o644)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         words = process.stdout.readline().split()
         port, certificate = words[words.index("port") + 1].rstrip(";"), words[-1]
@@ -424,6 +425,7 @@ def test_the_command_serves_and_stops(served, tmp_path):
             assert connection.execute("SELECT count(*) FROM dp_budget()").fetchall() == [(0,)]
             process.terminate()
             assert process.wait(60) == 0
+            assert f"chmod 600 {path}" in process.stderr.read()
             with pytest.raises(psycopg.OperationalError):
                 connection.execute("SELECT 1")
     assert oct(path.with_name("other.duckdb.key").stat().st_mode & 0o777) == "0o600"
