@@ -55,7 +55,10 @@ HOW = {
     "replaced": {"neighbours": "replace_one"},
     "units": {"privacy_unit": "unit", "max_rows": MOST_ROWS},
 }
-PARTS = [pytest.param(range(1), id="20 pairs"), pytest.param(range(1, BASES), id="80 pairs", marks=pytest.mark.slow)]
+PARTS = [
+    pytest.param(range(1), id="20 pairs"),
+    pytest.param(range(1, BASES), id="80 pairs", marks=[pytest.mark.slow, pytest.mark.audit]),
+]
 
 
 def row(generator, unit: str) -> str:

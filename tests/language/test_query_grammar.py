@@ -172,7 +172,13 @@ BLOCK = 250
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(int(os.environ.get("DPSQL_STATEMENTS", "2000")) // BLOCK))
+@pytest.mark.parametrize(
+    "block",
+    [
+        pytest.param(n, marks=[pytest.mark.audit] if n else [])
+        for n in range(int(os.environ.get("DPSQL_STATEMENTS", "2000")) // BLOCK)
+    ],
+)
 def test_thousands_of_random_statements(tables, block):
     outcomes = Counter(check(tables, Grammar(block * BLOCK + n).statement()) for n in range(BLOCK))
     print(outcomes)

@@ -64,6 +64,7 @@ def error(db, rows) -> float:
 
 
 @pytest.mark.slow
+@pytest.mark.audit
 @pytest.mark.parametrize("mechanism", ["projection", "hdmm", "direct"])
 def test_a_prior_does_little_harm_where_it_tells_nothing_new(adult, mechanism):
     """A small public sample, whose chance looks like rows, and rows without any likeness: both are left out.
@@ -86,6 +87,7 @@ def test_a_prior_does_little_harm_where_it_tells_nothing_new(adult, mechanism):
 
 
 @pytest.mark.slow
+@pytest.mark.audit
 @pytest.mark.parametrize("mechanism", ["projection", "hdmm", "direct"])
 def test_a_small_public_sample_helps_where_noise_is_large(adult, mechanism):
     """The ratio of errors of one release is .61 ± .04 (projection) and .61 ± .05 (direct) in 6 runs, of two 1/√2 of that."""

@@ -93,6 +93,7 @@ def growth_of_many(path: str, releases: int, *, many: bool) -> tuple[float, floa
 
 
 @pytest.mark.slow
+@pytest.mark.audit
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize(
     ("kind", "many"),

@@ -19,7 +19,7 @@ import pytest
 
 from dpsql.language.workloads import parse_workload
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.slow, pytest.mark.audit, pytest.mark.timeout(1800)]
 
 
 def load_benchmark():
