@@ -32,8 +32,8 @@ from .scram import Server, WrongProof
 from .served import CHARGING, ROLES, SERVED, checked_arguments, told_functions
 from .turns import Turns
 
-_NICE = 5
-"""Of the system's priorities: a fit takes what plain queries in the front leave."""
+_NICE, _NICE_FIT = 5, 15
+"""Of the system's priorities: the keeper takes what plain queries in the front leave, a fit what queries leave."""
 _OWNER_SECONDS = 60.0
 _REQUEST_SECONDS = 30.0
 """In which the front sends a request, and its client the proof of a password."""
@@ -186,6 +186,8 @@ class Call:
         began = time.monotonic()
         charges = function in CHARGING
         if charges:
+            if function == "dp_synthesize":
+                _yield_to_others()
             turns = self.keeper.turns[function]  # one fit at a time; a query does not wait for fits
             with turns.turn(user, self.cancelled, lambda n: self._tell(f"waiting for {n} other calls")):
                 self._run(user, function, request)
@@ -241,6 +243,12 @@ class Call:
                 if self.cancelled():
                     raise Interrupted
                 writer.write_batch(batch)
+
+
+def _yield_to_others() -> None:
+    """Let this thread, and those that it starts, take what others leave: who asks a query waits for no fit."""
+    with suppress(OSError, AttributeError):  # a thread has a priority of its own on Linux only
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE_FIT)
 
 
 def _of_token(known: Credential) -> str:
