@@ -140,7 +140,7 @@ def canonical_query(request: QueryRequest, facts: QueryFacts, budget: Budget) ->
         ],
         "domain": digest(facts.domain.to_json()),
         "types": [[column.name, column.type] for column in facts.source.columns if column.name in facts.domain.by_name],
-        "joined": [[name, digest] for name, digest in facts.joined],
+        "joined": [list(named) for named in facts.joined],
     }
     return canonical_request(
         facts,

@@ -195,7 +195,7 @@ class Exchange:
     """A login that is under way.
 
     Attributes:
-        first: the keeper's answer to the client's first message; None for a message that is none.
+        first: the keeper's answer to the client's first message.
     """
 
     first: str

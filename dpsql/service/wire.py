@@ -1,7 +1,7 @@
 """Messages between front and keeper: one call a connection, as frames of a kind, a length and bytes.
 
-The front sends one frame of JSON, and closes the connection to cancel. The keeper answers with frames:
-`J` a JSON answer, `P` progress, `A` a piece of an Arrow IPC stream, `E` an error, `Z` the end.
+The front sends one frame of JSON, or two for a login, and closes the connection to cancel. The keeper answers
+with frames: `J` a JSON answer, `P` progress, `A` a piece of an Arrow IPC stream, `E` an error, `Z` the end.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import os
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -63,6 +64,12 @@ def need_quack() -> None:
     found = [find_spec(name.replace("-", "_")) for name in names]
     wanted = " ".join(f"{name}=={duckdb.__version__}" for name in names)
     need(all(found), "DuckDB's extension quack, or its command", f"pip install {wanted}")
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return listening.getsockname()[1]
 
 
 pytest.importorskip("psycopg")

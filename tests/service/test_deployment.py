@@ -34,6 +34,7 @@ from dpsql.service import audit_log
 from dpsql.service.certificate import certificate_beside
 from dpsql.service.configuration import read_configuration
 from dpsql.service.supervisor import serve
+from tests.service.conftest import free_port
 
 pytestmark = pytest.mark.medium
 COUNT = "SELECT n FROM dp_query('SELECT count(*) AS n FROM t', epsilon => {})"
@@ -47,11 +48,6 @@ def bank(folder: Path) -> tuple[Path, str]:
         db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS a FROM range(200) r(i)")
         db.protect("t", epsilon=3.0, delta=1e-9)
         return path, db.users.add("ann", limits={"t": 1.0})
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return listening.getsockname()[1]
 
 
 def asked(url: str) -> tuple[int, str]:

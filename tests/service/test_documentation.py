@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import stat
 import subprocess
 import sys
@@ -15,15 +14,9 @@ import pytest
 
 from dpsql.service.configuration import KINDS
 from dpsql.service.options import Options
-from tests.service.conftest import need_odbc, need_psql, need_r
+from tests.service.conftest import free_port, need_odbc, need_psql, need_r
 
 PAGE = (Path(__file__).parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 def run_elsewhere(language: str, block: str, folder: Path, environment: dict[str, str]) -> str | None:

@@ -60,6 +60,7 @@ class Portal:
         sent: how many were.
         columns: of the result, once it runs.
         told: whether the client was told the columns.
+        checked: the statement, once it was looked at.
     """
 
     prepared: Prepared
@@ -70,6 +71,7 @@ class Portal:
     sent: int = 0
     columns: Columns = field(default_factory=list)
     told: bool = False
+    checked: Checked | None = None
 
     def start(self, session: Session) -> None:
         """Run it, once."""
@@ -89,7 +91,9 @@ class Portal:
     def _checked(self, session: Session) -> Checked:
         session.allowed(self.prepared.sql)
         session.analyst.seconds = session.settings.seconds
-        return session.analyst.check(self.prepared.sql)
+        if self.checked is None:
+            self.checked = session.analyst.check(self.prepared.sql)
+        return self.checked
 
     def _run(self, session: Session, checked: Checked) -> None:
         self.execution = session.analyst.run(checked, self.formats.shape, self.parameters)
