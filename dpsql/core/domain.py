@@ -123,6 +123,11 @@ class Attribute:
         return not self.is_float and self.ticks[-1] - self.ticks[0] == self.regular
 
     @property
+    def is_ordered(self) -> bool:
+        """Whether the codes of its values have an order that means something: those of bins do."""
+        return self.kind == "bins"
+
+    @property
     def is_number(self) -> bool:
         """Whether values can be summed."""
         return self.of_type.is_number

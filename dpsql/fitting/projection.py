@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -33,15 +34,21 @@ from dpsql.fitting.compilation import keep_programs
 from dpsql.fitting.loading import jax
 from dpsql.fitting.relaxation import Blocks, RelaxedTable
 from dpsql.fitting.settings import Fit, Settings, one_way_prior
+from dpsql.fitting.shrinkage import shrunken
+from dpsql.fitting.smoothness import smoothness
+from dpsql.fitting.strong_pairs import strong_pairs
 from dpsql.fitting.target import Target
 from dpsql.fitting.tile_program import CLIQUES, device_grid, program_of
-from dpsql.fitting.tiles import layout_of
+from dpsql.fitting.tiles import Tiles, layout_of
 from dpsql.runtime.aside import aside
 from dpsql.runtime.progress import Progress
 
 _ATTEMPTS: Final = 4
 _WEAKER: Final = 4.0
 _ONLY_NOISE: Final = 1.05
+_REFERENCE_PULL: Final = 0.5
+_REFERENCE_STEPS: Final = 150
+_LEAST: Final = 1e-12
 
 
 def pull_rule(measurements: Sequence[Target], total: float, attributes: int) -> float:
@@ -77,47 +84,96 @@ def fit_marginals(
 def _fit(
     domain: Domain, measurements: Sequence[Target], total: float, settings: Settings, seed: int, progress: Progress
 ) -> Fit:
-    blocks = Blocks.of(domain)
     used = [m for m in measurements if m.clique and m.cells is None and m.variance > 0]
     prior = one_way_prior(domain, used, total)
     by_rule = settings.strength * pull_rule(used, total, len(domain)) if used else 1.0
     pull = by_rule if settings.pull is None else settings.pull
-    scale = 1 / max(1.0, max((total**2 / m.variance for m in used), default=1.0))
     precise = jax.default_matmul_precision("highest")  # GPUs would multiply float32 with 10 bits
     with precise, jax.enable_x64(settings.kind == "float64"):
+        fitting = _Fitting(Blocks.of(domain), used, total, settings, prior, progress)
+        fitting.start(seed)
+        if settings.reference and (strong := strong_pairs(domain, used, total)):
+            fitting.prepare(strong, pull * _REFERENCE_PULL)
+        return fitting.fit(pull)
+
+
+class _Fitting:
+    """One fit: its program, and where it is."""
+
+    def __init__(
+        self,
+        blocks: Blocks,
+        used: Sequence[Target],
+        total: float,
+        settings: Settings,
+        prior: npt.NDArray[np.float64],
+        progress: Progress,
+    ) -> None:
+        self._blocks, self._used, self._total, self._settings, self._progress = blocks, used, total, settings, progress
+        self._scale = 1 / max(1.0, max((total**2 / m.variance for m in used), default=1.0))
         mesh = device_grid(settings.rows)
-        layout = layout_of(blocks, used, total, scale, mesh.shape[CLIQUES])
-        bucket = tuple(sorted((level, tiles.target.shape[:2]) for level, tiles in layout.items()))
-        program = program_of(blocks.sizes, settings.rows, bucket, settings.relaxation, settings.kind, mesh)
-        state = _start(blocks, prior, settings, seed)
-        cells = sum(len(m.values) for m in used)
+        self._shards = mesh.shape[CLIQUES]
+        self._layout = layout_of(blocks, used, total, self._scale, self._shards)
+        bucket = tuple(sorted((level, tiles.target.shape[:2]) for level, tiles in self._layout.items()))
+        self._program = program_of(blocks.sizes, settings.rows, bucket, settings.relaxation, settings.kind, mesh)
+        self._prior, self._smooth = prior, smoothness(prior, settings.smooth)
+        self._pulled_to = np.repeat(np.log(prior)[:, None], settings.rows, axis=1)
+        self._taken = 0
+
+    def start(self, seed: int) -> None:
+        """Begin near the 1-way marginals."""
+        self._state = _start(self._blocks, self._prior, self._settings, seed)
+
+    def prepare(self, strong: Sequence[Target], pull: float) -> None:
+        """Fit the strong pairs alone, as far as they stand out of the noise, and pull rows towards that from now on."""
+        product = RelaxedTable(self._blocks, self._prior[:, None].astype(np.float32), self._total)
+        targets = [m for m in self._used if len(m.clique) == 1]
+        for one in strong:
+            share = shrunken(product, [one])[one.clique].astype(np.float64)
+            targets.append(replace(one, values=share * self._total))
+        layout = layout_of(self._blocks, targets, self._total, self._scale, self._shards, self._layout)
+        steps = min(_REFERENCE_STEPS, self._settings.steps)
+        table, _ = self._advance(layout, pull, steps, self._settings.rate)
+        self._pulled_to = np.log(np.maximum(table, _LEAST))
+
+    def fit(self, pull: float) -> Fit:
+        """Fit all, with a weaker pull while it is too strong, and polish where that is asked for."""
+        settings, cells = self._settings, sum(len(m.values) for m in self._used)
         most = _ONLY_NOISE + 3 * math.sqrt(2 / max(cells, 1))
-        taken = 0
-        for attempt in range(_ATTEMPTS):
-            steps = settings.steps if attempt == 0 else max(1, settings.steps // 2)
-            state, probabilities, loss = program.run(
-                state, layout, np.log(prior), pull * scale, settings.rate, steps, progress
+        plan = [(settings.steps, settings.rate), *[(max(1, settings.steps // 2), settings.rate)] * (_ATTEMPTS - 1)]
+        polish = [(settings.polish, settings.rate / 2)] if settings.polish else []
+        while plan:
+            steps, rate = plan.pop(0)
+            table, loss = self._advance(self._layout, pull, steps, rate)
+            residual = loss / self._scale / (cells / 2) if cells else 0.0
+            if residual <= most or not plan:
+                plan, polish = polish, []
+            else:
+                pull /= _WEAKER
+        model = RelaxedTable(self._blocks, table.astype(np.float32), self._total)
+        return Fit(model, residual, self._taken, pull, residual <= most)
+
+    def _advance(
+        self, layout: dict[int, Tiles], pull: float, steps: int, rate: float
+    ) -> tuple[npt.NDArray[np.float64], float]:
+        """P and the loss after so many more steps."""
+        self._state, table, loss = self._program.run(
+            self._state, layout, self._pulled_to, self._smooth, pull * self._scale, rate, steps, self._progress
+        )
+        if not (math.isfinite(loss) and np.isfinite(table).all()):
+            raise DpsqlError(
+                "the fit did not stay finite; the same call tries again from the stored measurements, free"
             )
-            if not (math.isfinite(loss) and np.isfinite(probabilities).all()):
-                raise DpsqlError(
-                    "the fit did not stay finite; the same call tries again from the stored measurements, free"
-                )
-            taken += steps
-            residual = loss / scale / (cells / 2) if cells else 0.0
-            if residual <= most or attempt == _ATTEMPTS - 1:
-                break
-            pull /= _WEAKER
-    model = RelaxedTable(blocks, probabilities.astype(np.float32), total)
-    return Fit(model, residual, taken, pull, residual <= most)
+        self._taken += steps
+        return table, loss
 
 
 def _start(blocks: Blocks, prior: npt.NDArray[np.float64], settings: Settings, seed: int) -> npt.NDArray[np.float64]:
     """The parameters to begin from: near the 1-way marginals, every row a little elsewhere."""
     noise = np.random.default_rng(seed).normal(size=(blocks.width, settings.rows)) * settings.spread
     theta = np.log(prior)[:, None] + noise
-    if settings.relaxation == "softmax":
-        return theta
     exponential = np.exp(theta)
     ends = np.cumsum(blocks.sizes)
     sums = [exponential[end - size : end].sum(axis=0) for end, size in zip(ends, blocks.sizes, strict=True)]
-    return np.asarray(exponential / np.repeat(sums, blocks.sizes, axis=0))
+    table = np.asarray(exponential / np.repeat(sums, blocks.sizes, axis=0))
+    return np.log(table) if settings.relaxation == "softmax" else table

@@ -7,7 +7,8 @@ r"""Rounding a relaxed table to rows of codes.
 
        Δ = Σ_S 2·(e_S[new cell] − e_S[old cell] + 1) < 0,      e_S = counts of the rows − m·M_S(P),
 
-   over the targets S in which the row's cell changes. Batches of rows decide at once, on the distances before them.
+   over the targets S in which the row's cell changes; another estimate may stand in for M_S(P). Batches of rows decide
+   at once, on the distances before them.
 
 Attributes tied by a constraint are drawn and changed together: the allowed tuples are their values, with probabilities
 Π_a P_a in proportion. So every row satisfies every constraint, before and after each swap.
@@ -17,9 +18,10 @@ Rounding sees the model only, so it costs no privacy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -29,11 +31,13 @@ from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Clique
 from dpsql.fitting.compilation import MOST_PROGRAMS, keep_programs, own_program
 from dpsql.fitting.loading import jax, jnp
-from dpsql.fitting.relaxation import Blocks, Codes, RelaxedTable, draw_codes
+from dpsql.fitting.relaxation import Blocks, Codes, Floats, RelaxedTable, draw_codes
 from dpsql.runtime.aside import aside
 from dpsql.runtime.progress import Progress
 
-SWEEPS: Final = 6
+_SWEEPS: Final = 3
+_SWEEPS_OF_FEW: Final = 6
+_FEW: Final = 25_000  # rows, whose swaps are cheap
 LARGEST_TARGET: Final = 200_000
 MOST_TARGET_CELLS: Final = 8_000_000
 MOST_OFFERS: Final = 1_500_000  # of one attribute: with more rows, drawing alone comes near enough
@@ -50,7 +54,8 @@ def round_table(
     generator: np.random.Generator,
     progress: Progress,
     allowed: Sequence[Allowed] = (),
-    sweeps: int = SWEEPS,
+    sweeps: int | None = None,
+    nearer: Mapping[Clique, Floats] = MappingProxyType({}),
 ) -> Codes:
     """Draw a table of codes from a relaxed one.
 
@@ -61,12 +66,15 @@ def round_table(
         generator: of the draws.
         progress: notified of each sweep; may raise `Interrupted`.
         allowed: constraints; every row satisfies them.
-        sweeps: how often each value is offered a swap; less often where there are many rows.
+        sweeps: how often each value is offered a swap; None for a number that is less where there are many rows.
+        nearer: what swaps bring some marginals near to, in place of the model's (`dpsql.fitting.shrinkage`).
 
     Returns:
         Codes, shape (rows, attributes).
     """
     keep_programs()
+    if sweeps is None:
+        sweeps = _SWEEPS_OF_FEW if rows < _FEW else min(_SWEEPS, max(1, MOST_OFFERS // rows))
     progress.stage("rounding", sweeps)
     parents = np.arange(rows) * model.probabilities.shape[1] // max(rows, 1)
     groups = groups_of(model.blocks, allowed)
@@ -76,8 +84,9 @@ def round_table(
         return codes
 
     def swap(progress: Progress) -> Codes:
-        swaps = _Swaps(model, targets, groups, rows, codes)
-        for _ in range(min(sweeps, max(1, MOST_OFFERS // rows))):
+        wanted = {clique: nearer[clique] if clique in nearer else model.project(clique) for clique in targets}
+        swaps = _Swaps(model.blocks, wanted, groups, rows, codes)
+        for _ in range(sweeps):
             chosen = generator.permutation(rows)[:MOST_OFFERS]
             swaps.sweep(chosen, draw_each(model, groups, parents[chosen], generator), generator, progress)
             progress.advance()
@@ -165,20 +174,20 @@ class _Swaps:
     """
 
     def __init__(
-        self, model: RelaxedTable, targets: Sequence[Clique], groups: Sequence[Group], rows: int, codes: Codes
+        self, blocks: Blocks, targets: Mapping[Clique, Floats], groups: Sequence[Group], rows: int, codes: Codes
     ) -> None:
-        names, sizes = model.blocks.names, model.blocks.sizes
+        names, sizes = blocks.names, blocks.sizes
         strides = np.zeros((len(targets), len(names)), np.int32)
         offsets = np.zeros(len(targets), np.int32)
         parts, cell = [], 0
-        for number, clique in enumerate(targets):
+        for number, (clique, wanted) in enumerate(targets.items()):
             stride = 1
             for name in reversed(clique):
                 strides[number, names.index(name)] = stride
                 stride *= sizes[names.index(name)]
             offsets[number], cell = cell, cell + stride
             counts = np.bincount(codes @ strides[number], minlength=stride)
-            parts.append(counts - model.project(clique).astype(np.float64) * rows)
+            parts.append(counts - wanted.astype(np.float64) * rows)
         moved = np.zeros((len(groups), len(names)), bool)
         for number, group in enumerate(groups):
             moved[number, list(group.places)] = True

@@ -26,7 +26,6 @@ from dpsql.fitting.tiles import Tiles
 from dpsql.runtime.progress import Progress
 
 _CHUNK_SECONDS: Final = 0.3
-_FLOOR: Final = 1e-30
 _SPARSEMAX_RATE: Final = 0.05  # of the rate for logits
 _MICHELOT_STEPS: Final = 12
 _ROWS: Final = "rows"  # an axis of a grid of devices
@@ -75,7 +74,7 @@ class TileProgram:
     def _spread(self, steps: Any) -> Any:
         """The same steps, each device with its relaxed rows and its tiles."""
         state, tiles, whole = map(_places, ((None, _ROWS), (CLIQUES,), ()))
-        constants = (tiles, whole, whole, whole)
+        constants = (tiles, state, whole, whole, whole)
         return jax.shard_map(
             steps,
             mesh=self._mesh,
@@ -89,12 +88,24 @@ class TileProgram:
         theta: npt.NDArray[np.float64],
         layout: dict[int, Tiles],
         log_prior: npt.NDArray[np.float64],
+        smooth: npt.NDArray[np.float64],
         pull: float,
         rate: float,
         steps: int,
         progress: Progress,
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], float]:
-        """Take all steps, in chunks short enough to be interrupted; returns the parameters, P and the data loss."""
+        """Take all steps, in chunks short enough to be interrupted; returns the parameters, P and the data loss.
+
+        Args:
+            theta: where to begin; log P, or P with SparseMax.
+            layout: the measured cells.
+            log_prior: of what each row is pulled to, shape (T, n′).
+            smooth: κ·min(p1_v, p1_{v+1}) of each value and the next one, 0 for the last of a column, shape (T,).
+            pull: Λ.
+            rate: Adam's first.
+            steps: how many.
+            progress: notified of each chunk.
+        """
         by_tile = NamedSharding(self._mesh, _places((CLIQUES,)))
         by_row = NamedSharding(self._mesh, _places((None, _ROWS)))
         real = self._kind
@@ -107,7 +118,8 @@ class TileProgram:
         }
         theta = theta.astype(real)
         state = tuple(jax.device_put(array, by_row) for array in (theta, 0 * theta, 0 * theta))
-        constants = (tiles, log_prior.astype(real), real(pull), real(self._first_rate(rate)))
+        scalars = (real(pull), real(self._first_rate(rate)))
+        constants = (tiles, jax.device_put(log_prior.astype(real), by_row), smooth.astype(real), *scalars)
         progress.stage("fitting", steps)
         done, chunk, loss = 0, 1, real(0)
         while done < steps:
@@ -130,11 +142,8 @@ class TileProgram:
         return jnp.take(jnp.asarray(self._membership) @ values, self._block, axis=0)
 
     def _table(self, theta: jax.Array) -> jax.Array:
-        """P of the parameters. For softmax θ is kept at most about 0, so the exponential does not overflow."""
-        if self._relaxation == "sparsemax":
-            return theta
-        weights = jnp.exp(theta)
-        return weights / self._of_block(weights)
+        """P of the parameters. For softmax θ is log P, before and after each step: one exponential serves."""
+        return theta if self._relaxation == "sparsemax" else jnp.exp(theta)
 
     def _nearest(self, theta: jax.Array) -> jax.Array:
         """Parameters after a step: θ shifted to log P, or P projected onto the simplex of each block (SparseMax)."""
@@ -149,22 +158,37 @@ class TileProgram:
         positive = jnp.maximum(theta - jax.lax.fori_loop(0, _MICHELOT_STEPS, shrink, start), 0)
         return positive / self._of_block(positive)
 
-    def _pull_gradient(self, p: jax.Array, log_prior: jax.Array) -> jax.Array:
-        """Of KL(P‖p1); with SparseMax of its second order, ½Σ(P − p1)²/p1, for the logarithm forbids zeros."""
+    def _pulled(
+        self,
+        theta: jax.Array,
+        p: jax.Array,
+        gradient: jax.Array,
+        log_prior: jax.Array,
+        smooth: jax.Array,
+        pull: jax.Array,
+    ) -> jax.Array:
+        """The gradient with respect to θ, the pull and the smoothness of ordered columns added.
+
+        With SparseMax the pull is that of KL's second order, ½Σ(P − p1)²/p1, for the logarithm forbids zeros, and there
+        is no smoothness.
+        """
         if self._relaxation == "sparsemax":
-            return p / jnp.exp(log_prior) - 1
-        return jnp.log(p + _FLOOR) - log_prior
+            return gradient + pull * (p / jnp.exp(log_prior) - 1)
+        ratio = theta - log_prior
+        gradient += pull * ratio
+        gradient = p * (gradient - self._of_block(gradient * p))
+        steps = pull * smooth[:-1, None] * jnp.clip(ratio[1:] - ratio[:-1], -1, 1)
+        end = jnp.zeros((1, p.shape[1]), p.dtype)
+        return gradient + jnp.concatenate([end, steps]) - jnp.concatenate([steps, end])
 
     def _steps(self, state: Any, constants: Any, done: jax.Array, count: jax.Array, steps: jax.Array) -> Any:
-        tiles, log_prior, pull, rate = constants
+        tiles, log_prior, smooth, pull, rate = constants
 
         def step(i: jax.Array, carry: Any) -> Any:
             theta, first, second, _ = carry
             p = self._table(theta)
             loss, gradient = self._data_gradient(p, tiles)
-            gradient += pull / self.rows * self._pull_gradient(p, log_prior[:, None])
-            if self._relaxation == "softmax":
-                gradient = p * (gradient - self._of_block(gradient * p))
+            gradient = self._pulled(theta, p, gradient, log_prior, smooth, pull / self.rows)
             t = (done + i + 1).astype(p.dtype)
             first = _BETA1 * first + (1 - _BETA1) * gradient
             second = _BETA2 * second + (1 - _BETA2) * gradient**2

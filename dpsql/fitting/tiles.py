@@ -6,7 +6,7 @@ P (an index of constant ones where there are fewer). Tiles are collected by the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -34,11 +34,27 @@ class Tiles:
 
 
 def layout_of(
-    blocks: Blocks, measurements: Sequence[Target], total: float, scale: float, shards: int = 1
+    blocks: Blocks,
+    measurements: Sequence[Target],
+    total: float,
+    scale: float,
+    shards: int = 1,
+    like: Mapping[int, Tiles] | None = None,
 ) -> dict[int, Tiles]:
-    """Put every measured cell into tiles, by the size class of the clique's largest attribute, dealt to `shards`."""
+    """Put every measured cell into tiles, by the size class of the clique's largest attribute, dealt to `shards`.
+
+    Args:
+        blocks: the attributes.
+        measurements: whole marginals.
+        total: N, rows.
+        scale: of the weights.
+        shards: how many devices share the tiles.
+        like: a layout of these measurements and more: the arrays get its shapes, so that one program serves both.
+    """
     ones = blocks.width
     factors = max((len(m.clique) for m in measurements), default=1) - 1
+    if like:
+        factors = next(iter(like.values())).index.shape[2]
     stacks: dict[int, dict[int, list[tuple[Any, Any, float]]]] = {}
     for measurement in measurements:
         places = [blocks.names.index(name) for name in measurement.clique]
@@ -53,15 +69,25 @@ def layout_of(
         weight = scale * total**2 / measurement.variance
         level = next(level for level in (*_LEVELS, blocks.sizes[places[last]]) if level >= blocks.sizes[places[last]])
         stacks.setdefault(level, {}).setdefault(places[last], []).append((index, target, weight))
-    return {level: _tiles(blocks, level, factors, by_place, shards) for level, by_place in stacks.items()}
+    if like is None:
+        return {level: _tiles(blocks, level, factors, by_place, shards) for level, by_place in stacks.items()}
+    return {
+        level: _tiles(blocks, level, factors, stacks.get(level, {}), shards, len(tiles.index))
+        for level, tiles in like.items()
+    }
 
 
 def _tiles(
-    blocks: Blocks, level: int, factors: int, by_place: dict[int, list[tuple[Any, Any, float]]], shards: int
+    blocks: Blocks,
+    level: int,
+    factors: int,
+    by_place: dict[int, list[tuple[Any, Any, float]]],
+    shards: int,
+    padded: int | None = None,
 ) -> Tiles:
     rows = _tile_rows()
     needed = sum(-(-sum(len(index) for index, _, _ in stack) // rows) for stack in by_place.values())
-    each = 1 << max(0, -(-needed // shards) - 1).bit_length()
+    each = 1 << max(0, -(-needed // shards) - 1).bit_length() if padded is None else padded // shards
     padded = each * shards
     tiles = Tiles(
         np.full((padded, rows, factors), blocks.width, np.int32),

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from fractions import Fraction
 from functools import cache
+from types import MappingProxyType
 from typing import Any, ClassVar, Final, TypeVar, get_args, get_origin, get_type_hints
 
 from dpsql.core.domain import Clique, Domain
@@ -158,6 +159,9 @@ class Mechanism(ABC):
             progress: notified of each step; may raise `Interrupted`.
         """
 
+
+LATER: Final = MappingProxyType({"later": True})
+"""Metadata of an option younger than books that are in use: at its default no part of a key, so that theirs stay."""
 
 _registry: dict[str, type[Mechanism]] = {}
 Registered = TypeVar("Registered", bound=type[Mechanism])
@@ -309,11 +313,13 @@ def checked_names(name: str, value: Any) -> tuple[str, ...]:
 
 
 def explicit_options(mechanism: Mechanism) -> dict[str, Any]:
-    """A mechanism's options, all of them, for the request's key and the record."""
+    """A mechanism's options for the request's key and the record: all, but `LATER` ones at their defaults."""
     found = {}
     for field in fields(mechanism):  # type: ignore[arg-type]
         assert field.default is not MISSING
-        found[field.name] = getattr(mechanism, field.name)
+        value = getattr(mechanism, field.name)
+        if value != field.default or not field.metadata.get("later"):
+            found[field.name] = value
     return found
 
 

@@ -13,19 +13,21 @@ Source: Aydore et al. 2021 (RAP with T = 1), measuring whole marginals of the wo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any, Final, cast
 
 import numpy as np
 
-from dpsql.core.domain import Domain
+from dpsql.core.domain import Clique, Domain
+from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.evidence.earlier_releases import combined, reused, usable
-from dpsql.evidence.occupied import occupied
+from dpsql.evidence.occupied import Known, occupied
 from dpsql.evidence.public_prior import fit_marginals_with_prior
+from dpsql.fitting.denoising import denoised
 from dpsql.fitting.relaxation import Blocks, RelaxedTable
 from dpsql.fitting.settings import (
     RELAXATIONS,
@@ -35,8 +37,20 @@ from dpsql.fitting.settings import (
     fitting_seconds,
     one_way_prior,
 )
+from dpsql.fitting.shrinkage import shrunken
+from dpsql.fitting.smoothness import smooth_columns
+from dpsql.fitting.strong_pairs import strong_pairs
 from dpsql.fitting.target import Target, targets_of
-from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, plan_total, register
+from dpsql.mechanisms.base import (
+    LATER,
+    Mechanism,
+    Outcome,
+    PlannedMeasurement,
+    check_range,
+    check_word,
+    plan_total,
+    register,
+)
 from dpsql.mechanisms.hdmm import optimised_shares
 from dpsql.mechanisms.rap import RAP, check_single_cells
 from dpsql.models.relaxed import RelaxedModel, fit_report
@@ -46,11 +60,17 @@ from dpsql.privacy.pricing import Questions
 from dpsql.runtime.memory import in_words, machine_memory, parse_size
 from dpsql.runtime.progress import Progress
 from dpsql.strategy.allocation import Allocation, allocate, noise, predicted_errors
+from dpsql.strategy.second_stage import second_shares
 
 TOTAL_SHARE: Final = Fraction(1, 100)
 _FEWEST_CELLS: Final = 1000
 _OF_MARGINALS: Final = {"steps": 500, "relaxation": "softmax"}
 _OF_CELLS: Final = {"steps": 5000, "relaxation": "sparsemax"}  # the paper's
+_REFINEMENTS: Final = ("smoothing", "denoising", "rounding", "allocation", "steps", "selection", "reference")
+_NOISY: Final = 0.01  # A above which a quarter of the relaxed rows and fewer steps do as well: noise is what is left
+_HIDDEN: Final = 0.1  # A above which single cells tell nothing, and pairs little
+_SECOND: Final = Fraction(3, 10)
+_SPENT: Final = Fraction(1, 1000)
 
 
 @register("projection", when="the default, for synthetic data")
@@ -74,6 +94,9 @@ class Projection(Mechanism):
             T = 1 does, with the options relaxed_rows, steps and relaxation, and no prior.
         memory: how much the work may take, such as '4GB': fewer cells are measured where need be; None for what the
             machine has.
+        without: refinements to leave out, for research: 'smoothing' of ordered columns, 'denoising' of 1-way marginals,
+            'rounding' towards shrunken marginals, 'allocation' for ordered columns, 'steps' that follow the fit's at
+            large ε, and all relaxed rows where fewer serve.
 
     Raises:
         InvalidArgument: an option is out of its range.
@@ -88,6 +111,7 @@ class Projection(Mechanism):
     weights: str = "rule"
     queries: str = "marginals"
     memory: str | None = None
+    without: tuple[str, ...] | None = field(default=None, metadata=LATER)
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -101,8 +125,10 @@ class Projection(Mechanism):
         check_word("relaxation", self._relaxation, RELAXATIONS)
         if self.memory is not None:
             parse_size(self.memory)
+        for word in self.without or ():
+            check_word("without", word, _REFINEMENTS)
         if self.queries == "cells":
-            self._refuse_given(("max_cells", "all_cells", "weights", "memory"), "queries is 'cells'")
+            self._refuse_given(("max_cells", "all_cells", "weights", "memory", "without"), "queries is 'cells'")
         elif self.weights == "hdmm":
             self._refuse_given(("all_cells", "memory"), "weights is 'hdmm'")
 
@@ -222,7 +248,11 @@ class Projection(Mechanism):
         limit = self._cells_limit(domain)
         if self.weights == "hdmm":
             return Allocation(tuple(optimised_shares(domain, workload, rho, self.max_cells)), (), 0.0)
-        return allocate(domain, workload, neighbours, rho, rows, self.max_cells, limit)
+        smooth = self._has("smoothing") and self._has("allocation") and any(smooth_columns(domain))
+        return allocate(domain, workload, neighbours, rho, rows, self.max_cells, limit, smooth=smooth)
+
+    def _has(self, refinement: str) -> bool:
+        return refinement not in (self.without or ())
 
     def plan(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
@@ -247,39 +277,80 @@ class Projection(Mechanism):
         total = curator.total(rho * TOTAL_SHARE)
         rough = max(1.0, float(total.values[0]))
         allocation = self.allocation(curator.domain, workload, curator.neighbours, curator.remaining, rough)
-        measured = curator.measure(allocation.shares)
-        cells = sum(len(m.values) for m in measured)
+        measured, again = self._measured(curator, allocation, rho)
         held = occupied(curator.domain, measured)
         domain, measured, facts = held.domain, held.measurements(measured), held.known(curator.prior)
-        targets = tuple(sorted({*(m.clique for m in measured), *workload.needed}))
         room = self._cells_limit(domain)
         earlier = usable(held.measurements(curator.earlier), [total, *measured], domain, self.max_cells, room)
-        known = combined(measured, earlier)
+        known = combined(measured, [*held.measurements(again), *earlier])
         best = best_total([Target.of(total), *known])
         report: dict[str, Any] = {
             "marginals": len(measured),
-            "cells": cells,
+            "cells": sum(len(m.values) for m in measured),
             "total": round(best),
             **reused(earlier),
             "fit": "relaxed table",
         }
+        targets = tuple(sorted({*(m.clique for m in measured), *workload.needed}))
         if allocation.drowned:
             report["fit"] = "product of the 1-way marginals: noise would drown every dependence"
             if not earlier and facts.prior is None:
-                product = product_table(domain, targets_of(measured), best)
+                product = product_table(domain, self._denoised(facts, targets_of(measured), best), best)
                 return Outcome(held.model(RelaxedModel(product, targets)), report)
             report["fit"] = "relaxed table, from the prior and earlier measurements where noise drowns this one"
-        settings = Settings(
-            rows=self.relaxed_rows,
-            steps=self._steps,
-            strength=allocation.pull_strength,
-            relaxation=self._relaxation,
-        )
+        known = list(self._denoised(facts, known, best))
+        settings = self._settings(facts, allocation)
         fit, prior_report = fit_marginals_with_prior(
             facts, workload, known, best, settings, self.max_cells, seed, progress
         )
         report |= {**prior_report, **fit_report(fit)}
-        return Outcome(held.model(RelaxedModel(fit.model, targets)), report)
+        nearer = facts.prior is None and self._has("rounding") and allocation.one_way_error < _HIDDEN
+        model = RelaxedModel(fit.model, targets, shrunken(fit.model, known) if nearer else {})
+        return Outcome(held.model(model), report)
+
+    def _measured(
+        self, curator: Curator, allocation: Allocation, rho: Fraction
+    ) -> tuple[list[Measurement], list[Measurement]]:
+        """The marginals of the first stage, and those of the second: strong pairs, or all of them again."""
+        begun = curator.begun()
+        part = self._second(allocation)
+        shares = [(clique, share * (1 - part)) for clique, share in allocation.shares]
+        first: dict[Clique, Measurement] = {}
+        again = [m for m in curator.measure(begun or shares) if first.setdefault(m.clique, m) is not m]
+        if curator.remaining > _SPENT * rho:
+            targets = targets_of(first.values())
+            total = best_total(targets)
+            strong = strong_pairs(curator.domain, denoised(curator.domain, targets, total), total)
+            pairs = [one.clique for one in strong]
+            again += curator.measure(second_shares(curator.domain, shares, pairs, curator.remaining))
+        return list(first.values()), again
+
+    def _second(self, allocation: Allocation) -> Fraction:
+        """The second stage's part of what marginals cost."""
+        pairs = any(len(clique) == 2 for clique, _ in allocation.shares)
+        tells = _NOISY < allocation.one_way_error <= _HIDDEN and self.weights == "rule"
+        return _SECOND if pairs and tells and self._has("selection") else Fraction(0)
+
+    def _denoised(self, facts: Known, known: Sequence[Target], total: float) -> Sequence[Target]:
+        """Denoised 1-way marginals; as measured beside a prior, whose weight their noise tells."""
+        return denoised(facts.domain, known, total) if facts.prior is None and self._has("denoising") else known
+
+    def _settings(self, facts: Known, allocation: Allocation) -> Settings:
+        """Of the fit."""
+        alone = facts.prior is None
+        smooth = smooth_columns(facts.domain) if alone and self._has("smoothing") else ()
+        by_rule = alone and self._has("steps")
+        noisy = by_rule and allocation.one_way_error > _NOISY
+        softmax = self._relaxation == "softmax"
+        return Settings(
+            rows=-(-self.relaxed_rows // 4) if noisy else self.relaxed_rows,
+            steps=-(-self._steps * 3 // 5) if noisy else self._steps,
+            strength=allocation.pull_strength,
+            relaxation=self._relaxation,
+            smooth=smooth if softmax else (),
+            polish=self._steps * 3 // 10 if by_rule and not noisy else 0,
+            reference=alone and softmax and self._has("reference") and allocation.one_way_error > _HIDDEN,
+        )
 
 
 def product_table(domain: Domain, measured: Sequence[Target], total: float) -> RelaxedTable:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,10 +23,12 @@ class RelaxedModel:
     Attributes:
         table: the fit.
         targets: marginals that swaps bring near to the fit's; None for independent draws, as in the RAP paper.
+        nearer: what swaps bring some of these near to instead (`dpsql.fitting.shrinkage`).
     """
 
     table: RelaxedTable
     targets: tuple[Clique, ...] | None = None
+    nearer: Mapping[Clique, npt.NDArray[np.float32]] = field(default_factory=dict)
 
     @property
     def total(self) -> float:
@@ -45,7 +47,7 @@ class RelaxedModel:
         from dpsql.fitting.rounding import round_table
 
         if self.targets is not None:
-            return round_table(self.table, rows, self.targets, generator, progress, allowed)
+            return round_table(self.table, rows, self.targets, generator, progress, allowed, nearer=self.nearer)
         progress.stage("rounding", 1)
         return draw_rows(self.table, rows, generator, allowed)
 

@@ -66,6 +66,19 @@ class Marginals(Asking):
         shares = [rho for _, rho in requests]
         return [measured(answer) for answer in self._answered(distribution, shares, questions, fresh)]
 
+    def begun(self) -> list[tuple[Clique, Fraction]]:
+        """The marginals that the journal answers next, with their shares: what a run that was killed had asked.
+
+        A mechanism whose rule has changed since asks these again, free, in place of those of its rule. They were told,
+        so they are no secret; empty in a run that has just begun.
+        """
+        found: list[tuple[Clique, Fraction]] = []
+        for answer in self._recorded:
+            if not isinstance(answer.question, MarginalQuestion):
+                break
+            found.append((answer.question.clique, answer.question.rho))
+        return found
+
     def _public_total(self) -> Measurement:
         """The exact number of rows, which neighbours share."""
         exact = self._counter.marginal(())

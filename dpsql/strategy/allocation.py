@@ -12,6 +12,14 @@ r"""Which marginals to measure, and the share of ρ for each: from public facts 
     left out   marginals of more than `max_cells`; in each order the largest ones while σ·cells > clip(0.7/A, 5, 10)·n̂,
                or while more than `all_cells` remain; what an order leaves goes to the others
 
+Where there are ordered columns, whose neighbouring values a fit sees together (`dpsql.fitting.smoothness`), more noise
+in each cell does less harm:
+
+    left out   while σ·cells > clip(1/A, 5, 30)·n̂
+    covered    pairs inside a measured triple have clip(2.5·√A, 0.25, 1) of their share; what is freed goes to triples
+    drowned    A > 3
+    pull       0.8 of the rule's Λ beside that
+
 T is the one-hot width, K the number of columns. cells^{2/3} is what minimises Σ cells·√(2/π)·σ subject to
 Σ 1/2σ² = ρ.
 
@@ -49,7 +57,9 @@ from dpsql.privacy.accounting import gaussian_variance
 
 _LARGEST_ORDER: Final = 3
 _DROWNED: Final = 0.32
+_DROWNED_SMOOTH: Final = 3.0
 _NOISY: Final = 0.1
+_SMOOTH_PULL: Final = 0.8
 _MOST_TAIL: Final = 1_000_000  # cells beyond these hardly add to a long tail
 
 
@@ -61,21 +71,23 @@ class Allocation:
         shares: the marginals, each with its part of ρ; they add up to all of it.
         left_out: marginals of the workload that are not measured themselves, each with the reason.
         one_way_error: A.
+        smooth: whether the rule is that of tables with ordered columns.
     """
 
     shares: tuple[tuple[Clique, Fraction], ...]
     left_out: tuple[tuple[Clique, str], ...]
     one_way_error: float
+    smooth: bool = False
 
     @property
     def pull_strength(self) -> float:
         """The factor of the rule's Λ (see `dpsql.fitting.projection`)."""
-        return 0.7 if self.one_way_error > _NOISY else 1.0
+        return (0.7 if self.one_way_error > _NOISY else 1.0) * (_SMOOTH_PULL if self.smooth else 1.0)
 
     @property
     def drowned(self) -> bool:
         """Noise hides every dependence: only 1-way marginals are measured."""
-        return self.one_way_error > _DROWNED
+        return self.one_way_error > _drowned_above(smooth=self.smooth)
 
 
 def allocate(
@@ -86,6 +98,8 @@ def allocate(
     rows: float,
     max_cells: int,
     all_cells: int,
+    *,
+    smooth: bool = False,
 ) -> Allocation:
     """Choose the marginals and their shares, by the rule at the top of this file.
 
@@ -97,14 +111,15 @@ def allocate(
         rows: about how many there are, public or noisy.
         max_cells: of one marginal.
         all_cells: of all marginals together.
+        smooth: whether the rule of tables with ordered columns is taken.
     """
     rows = max(rows, 1.0)
     error = _one_way_error(domain, neighbours, float(rho), rows)
-    by_order, reasons = _candidates(domain, workload, max_cells, error)
+    by_order, reasons = _candidates(domain, workload, max_cells, drowned=error > _drowned_above(smooth=smooth))
     room, pair = all_cells, None
     chosen: list[tuple[Clique, Fraction]] = []
     for order, part in _order_shares(sorted(by_order), _first_share(error)).items():
-        most = rows * min(10.0, max(5.0, 0.7 / error))
+        most = rows * (min(30.0, max(5.0, 1 / error)) if smooth else min(10.0, max(5.0, 0.7 / error)))
         kept = by_order[order] if order == 1 else _keep(domain, by_order[order], neighbours, rho * part, most, room)
         for clique in set(by_order[order]) - set(kept):
             reasons[clique] = "too much noise for its cells, or more than all_cells: through its subsets"
@@ -120,26 +135,53 @@ def allocate(
             ]
         if order > 2 and pair is not None:
             part = min(part, pair * len(kept))  # on average
+        weights = [stepped(weight) for weight in weights]
         whole = sum(weights, Fraction(0))
         chosen += [(c, rho * part * w / whole) for c, w in zip(kept, weights, strict=True)]
         room -= sum(sizes)
         if order == 2 and kept:
             pair = part / len(kept)
+    if smooth:
+        chosen = _less_on_covered(chosen, Fraction(min(1.0, max(0.25, 2.5 * math.sqrt(error)))).limit_denominator(100))
     spent = sum((share for _, share in chosen), Fraction(0))
     shares = tuple((clique, share * rho / spent) for clique, share in chosen)
     return Allocation(
-        shares, tuple((clique, reasons[clique]) for clique in workload.needed if clique in reasons), error
+        shares, tuple((clique, reasons[clique]) for clique in workload.needed if clique in reasons), error, smooth
     )
 
 
+def stepped(weight: Fraction) -> Fraction:
+    """The nearest of 1, 2^¼, 2^½, 2^¾, 2, …: marginals of like size have the same noise, whose tables are made once.
+
+    >>> [float(stepped(Fraction(weight))) for weight in (1000, 1100, 1200)]
+    [1024.0, 1024.0, 1217.748]
+    """
+    return Fraction(round(1000 * 2.0 ** (round(4 * math.log2(weight)) / 4)), 1000)
+
+
+def _drowned_above(*, smooth: bool) -> float:
+    return _DROWNED_SMOOTH if smooth else _DROWNED
+
+
+def _less_on_covered(chosen: Sequence[tuple[Clique, Fraction]], factor: Fraction) -> list[tuple[Clique, Fraction]]:
+    """That part of the shares of pairs inside a chosen triple; what is freed goes to the triples in proportion."""
+    triples = [share for clique, share in chosen if len(clique) == 3]
+    inside = {pair for clique, _ in chosen if len(clique) == 3 for pair in itertools.combinations(clique, 2)}
+    freed = sum((share * (1 - factor) for clique, share in chosen if clique in inside), Fraction(0))
+    more = 1 + freed / sum(triples, Fraction(0)) if triples else Fraction(1)
+    return [
+        (clique, share * (factor if clique in inside else more if len(clique) == 3 else 1)) for clique, share in chosen
+    ]
+
+
 def _candidates(
-    domain: Domain, workload: Workload, max_cells: int, error: float
+    domain: Domain, workload: Workload, max_cells: int, *, drowned: bool
 ) -> tuple[dict[int, list[Clique]], dict[Clique, str]]:
     """The marginals that may be measured, by their order, and why the others may not."""
     reasons: dict[Clique, str] = {}
     by_order: dict[int, list[Clique]] = {}
     for clique in workload.closure():
-        if len(clique) > 1 and error > _DROWNED:
+        if len(clique) > 1 and drowned:
             reasons[clique] = "noise would drown it; the table is the product of the 1-way marginals"
         elif len(clique) > _LARGEST_ORDER:
             reasons[clique] = f"more than {_LARGEST_ORDER} columns: through its subsets"
