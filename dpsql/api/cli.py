@@ -61,6 +61,13 @@ def build_parser() -> argparse.ArgumentParser:
     synthesize.add_argument("--release", default="", help="a name: another one is a fresh release")
     synthesize.add_argument("--output", required=True, metavar="FILE", help="a .csv or .parquet file to write")
 
+    evaluate = commands.add_parser("evaluate", help="how good a synthetic table is: private, for the owner only")
+    evaluate.add_argument("database", help="the DuckDB file")
+    evaluate.add_argument("--table", required=True, help="the protected table")
+    evaluate.add_argument("--release", required=True, help="number, key or name of a release of it, or another table")
+    evaluate.add_argument("--target", metavar="COLUMN", help="that models foretell; needs dpsql[evaluate]")
+    evaluate.add_argument("--output", choices=["table", "json"], default="table", help="default: table")
+
     budget = commands.add_parser("budget", help="what is spent and left of each protected table")
     budget.add_argument("database", help="the DuckDB file")
 
@@ -174,6 +181,12 @@ def _synthesize(options: argparse.Namespace) -> None:
             print(f"dpsql: warning: {words}", file=sys.stderr)
 
 
+def _evaluate(options: argparse.Namespace) -> None:
+    with _open(options.database) as db:
+        found = db.evaluate(options.table, options.release, options.target)
+        print(found.to_json() if options.output == "json" else found)
+
+
 def _budget(options: argparse.Namespace) -> None:
     with _open(options.database) as db:
         print(db.budget().to_string(index=False))
@@ -258,6 +271,7 @@ _COMMANDS = {
     "demo": _demo,
     "sql": _sql,
     "synthesize": _synthesize,
+    "evaluate": _evaluate,
     "budget": _budget,
     "doctor": _doctor,
     "ledger": _ledger,
