@@ -61,17 +61,31 @@ def build_parser() -> argparse.ArgumentParser:
     synthesize.add_argument("--release", default="", help="a name: another one is a fresh release")
     synthesize.add_argument("--output", required=True, metavar="FILE", help="a .csv or .parquet file to write")
 
-    evaluate = commands.add_parser("evaluate", help="how good a synthetic table is: private, for the owner only")
-    evaluate.add_argument("database", help="the DuckDB file")
-    evaluate.add_argument("--table", required=True, help="the protected table")
-    evaluate.add_argument("--release", required=True, help="number, key or name of a release of it, or another table")
-    evaluate.add_argument("--target", metavar="COLUMN", help="that models foretell; needs dpsql[evaluate]")
-    evaluate.add_argument("--output", choices=["table", "json"], default="table", help="default: table")
+    _add_evaluate(commands.add_parser("evaluate", help="how good a synthetic table is: private, for the owner only"))
 
     budget = commands.add_parser("budget", help="what is spent and left of each protected table")
     budget.add_argument("database", help="the DuckDB file")
 
     ledger = commands.add_parser("ledger", help="look at the ledger of a database, or change an account, with a reason")
+    _add_ledger(ledger)
+
+    cli_users.add_commands(commands)
+
+    commands.add_parser("serve", help="serve a database to analysts over the network: dpsql serve --help")
+    commands.add_parser("audit", help="what a service's audit log says, and whether it is whole: dpsql audit --help")
+    commands.add_parser("doctor", help="what dpsql runs on: versions, extension, device")
+    return parser
+
+
+def _add_evaluate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("database", help="the DuckDB file")
+    parser.add_argument("--table", required=True, help="the protected table")
+    parser.add_argument("--release", required=True, help="number, key or name of a release of it, or another table")
+    parser.add_argument("--target", metavar="COLUMN", help="that models foretell; needs dpsql[evaluate]")
+    parser.add_argument("--output", choices=["table", "json"], default="table", help="default: table")
+
+
+def _add_ledger(ledger: argparse.ArgumentParser) -> None:
     actions = ledger.add_subparsers(dest="action", required=True, metavar="action")
     verify = actions.add_parser("verify", help="whether ledger, accounts, answers and head fit together")
     verify.add_argument("database", help="the DuckDB file")
@@ -89,13 +103,6 @@ def build_parser() -> argparse.ArgumentParser:
             change.add_argument("--epsilon", type=float, required=True, help="the new one, above the present")
     for action in (accept, key, settle, *(actions.choices[name] for name in _CHANGES)):
         action.add_argument("--reason", required=True, help="why; the ledger keeps it")
-
-    cli_users.add_commands(commands)
-
-    commands.add_parser("serve", help="serve a database to analysts over the network: dpsql serve --help")
-    commands.add_parser("audit", help="what a service's audit log says, and whether it is whole: dpsql audit --help")
-    commands.add_parser("doctor", help="what dpsql runs on: versions, extension, device")
-    return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

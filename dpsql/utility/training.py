@@ -34,20 +34,20 @@ class Training:
 
     Attributes:
         linear, boosting: of models trained on synthetic rows.
-        linear_real, boosting_real: of models trained on real rows.
+        linear_real, boosting_real: of models trained on real rows; None where that was not asked for.
         trained, trained_real, tested: how many rows.
     """
 
     linear: float
     boosting: float
-    linear_real: float
-    boosting_real: float
+    linear_real: float | None
+    boosting_real: float | None
     trained: int
     trained_real: int
     tested: int
 
 
-def training(tables: Coded, target: int, held_out: Codes | None = None) -> Training:
+def training(tables: Coded, target: int, held_out: Codes | None = None, *, reference: bool = True) -> Training:
     """Train on synthetic and on real rows, test on others.
 
     Args:
@@ -55,6 +55,7 @@ def training(tables: Coded, target: int, held_out: Codes | None = None) -> Train
         target: the column that is foretold.
         held_out: real rows to test on. Without them a random fifth of the real rows is tested on; the synthetic table
             may have been made from those too.
+        reference: whether models are trained on real rows too.
 
     Raises:
         DpsqlError: scikit-learn is not installed, or there are no other columns.
@@ -75,8 +76,9 @@ def training(tables: Coded, target: int, held_out: Codes | None = None) -> Train
     truth = label(tested[:, target])
     if truth.all() or not truth.any():
         raise InvalidArgument("target has one label in all rows that are tested: name another column")
-    found = [_auc(tables, target, label, rows, tested, truth) for rows in (synthetic, learnt)]
-    return Training(*found[0], *found[1], len(synthetic), len(learnt), len(tested))
+    made = _auc(tables, target, label, synthetic, tested, truth)
+    real = _auc(tables, target, label, learnt, tested, truth) if reference else (None, None)
+    return Training(*made, *real, len(synthetic), len(learnt) if reference else 0, len(tested))
 
 
 def _check_installed() -> None:
@@ -112,6 +114,7 @@ def _auc(
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import roc_auc_score
+    from threadpoolctl import threadpool_limits  # sklearn needs it too
 
     labels = label(rows[:, target])
     if labels.all() or not labels.any():
@@ -123,8 +126,9 @@ def _auc(
         (HistGradientBoostingClassifier(random_state=_SEED), lambda codes: codes[:, others]),
     )
     for model, features in models:
-        with warnings.catch_warnings():  # a linear model that has not converged is good enough to compare
-            warnings.simplefilter("ignore")
+        # Threads that wait for one another would take a minute on a busy machine for what one does in a second.
+        with threadpool_limits(1), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a linear model that has not converged is good enough to compare
             model.fit(features(rows), labels)
             found.append(float(roc_auc_score(truth, model.predict_proba(features(tested))[:, 1])))
     return found[0], found[1]

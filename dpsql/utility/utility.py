@@ -52,8 +52,13 @@ class Utility(Associations):
             yield "synthetic rows with an impossible pair", f"{self.impossible:,}"
         if self.training is not None:
             t = self.training
-            yield "AUC of a linear model: synthetic, real", f"{t.linear:.3f}, {t.linear_real:.3f}"
-            yield "AUC of gradient boosting: synthetic, real", f"{t.boosting:.3f}, {t.boosting_real:.3f}"
+            for what, made, real in (
+                ("a linear model", t.linear, t.linear_real),
+                ("gradient boosting", t.boosting, t.boosting_real),
+            ):
+                yield f"AUC of {what}, trained on synthetic rows", f"{made:.3f}"
+                if real is not None:
+                    yield "  trained on real rows", f"{real:.3f}"
             yield "  rows: synthetic, real, tested", f"{t.trained:,}, {t.trained_real:,}, {t.tested:,}"
 
 
@@ -62,6 +67,7 @@ def measure(
     *,
     target: int | None = None,
     held_out: Codes | None = None,
+    reference: bool = True,
     impossible: Mapping[tuple[int, int], npt.NDArray[np.bool_]] | None = None,
 ) -> Utility:
     """Compare a synthetic table with the real one.
@@ -70,6 +76,7 @@ def measure(
         tables: both.
         target: the column that models foretell; None for no models.
         held_out: see `training`.
+        reference: whether models are trained on real rows too.
         impossible: see `associations`.
 
     Raises:
@@ -81,5 +88,5 @@ def measure(
     (0.0, 0.0, 0)
     """
     found = associations(tables, impossible)
-    trained = None if target is None else training(tables, target, held_out)
+    trained = None if target is None else training(tables, target, held_out, reference=reference)
     return Utility(**vars(found), rows=len(tables.real), synthetic_rows=len(tables.synthetic), training=trained)

@@ -181,8 +181,8 @@ class Run:
         return done.stderr.strip().splitlines()[-1] if done.returncode else ""
 
 
-def measured(table: Table, rows: np.ndarray) -> dict:
-    """The figures of a synthetic table."""
+def measured(table: Table, rows: np.ndarray, *, reference: bool = False) -> dict:
+    """The figures of a synthetic table, with those of models trained on real rows or not."""
     from dpsql.utility.coded import Coded
     from dpsql.utility.utility import measure
 
@@ -190,14 +190,14 @@ def measured(table: Table, rows: np.ndarray) -> dict:
     ordered = tuple(size if name in table.ordered else 0 for name, size in table.sizes.items())
     tables = Coded(table.rows, rows, tuple(table.sizes.values()), ordered)
     impossible = {tuple(names.index(name) for name in pair): cells for pair, cells in table.impossible.items()}
-    found = measure(tables, target=names.index(table.target), held_out=table.held_out, impossible=impossible)
-    return found.figures()
+    target = names.index(table.target)
+    return measure(tables, target=target, held_out=table.held_out, reference=reference, impossible=impossible).figures()
 
 
 def result(run: Run, table: Table, folder: Path, seconds: float) -> dict:
     """The line of a run in the output."""
     if run.system == "real":
-        return {**run.key(), **measured(table, table.held_out)}
+        return {**run.key(), **measured(table, table.held_out, reference=True)}
     file = run.file(folder)
     if not file.exists():
         error = run.make(folder, seconds)
@@ -255,7 +255,7 @@ def table_of(lines: Sequence[dict], before: Sequence[dict], tuned_on: Sequence[s
             found.append([*head, failed[0], *[""] * (len(HEADER) - 4)])
             continue
         base = older.get((table, epsilon, system), []) if before else first.setdefault((table, epsilon), runs)
-        found.append([*head, *_cells(runs, [run for run in base if not run.get("error")])])
+        found.append([*head, *_cells(runs, [] if base is runs else [run for run in base if not run.get("error")])])
     return found
 
 
@@ -264,7 +264,7 @@ def _cells(runs: list[dict], base: list[dict]) -> list[str]:
     for name in _SHOWN:
         value, beside = _mean(runs, name), _mean(base, name)
         text = "–" if value is None else _FORMS.get(name, "{:.4f}").format(value)
-        ratio = f" (×{value / beside:.2f})" if value is not None and beside and base is not runs else ""
+        ratio = f" (×{value / beside:.2f})" if value is not None and beside else ""
         cells.append(text + ratio)
     is_real = runs[0]["system"] == "real"
     cells += [
