@@ -5,12 +5,15 @@
     NMI(i, j)      I(i; j) / min(H(i), H(j)), from 0 (independent) to 1 (one determines the other); 0 where a column
                    has one value only; the mean of |NMI_real − NMI_synthetic|, and that over the tenth of the pairs
                    with the largest NMI_real
+    dependence     D = (NMI − NMI₀) / (1 − NMI₀), at least 0; NMI₀ is that of the same rows when one column's values
+                   are shuffled; |difference| as for NMI, and over the tenth with the largest D_real
     correlation    Pearson's, of the codes of two columns with an order, over the rows where both codes have it; 0
                    where one is constant; the mean of |difference|
     unseen         how many times a synthetic row has, on a pair of columns, values that no real row has together
 
-I and H are those of the rows as they are: with few rows of many cells they are too large, in both tables alike if those
-have as many rows.
+I and H are those of the rows as they are. With few rows of many cells NMI is large by chance alone, of independent
+columns too: a column of 800 values in 8,000 rows seems to foretell every other. D takes that off, so it is the fairer
+measure.
 """
 
 from __future__ import annotations
@@ -37,7 +40,9 @@ class Associations:
         l1_pairs, l1_triples: mean L1.
         largest_error: of a cell of any of them.
         nmi: mean |difference| of normalised mutual information.
-        nmi_top: the same of the most dependent tenth of the pairs.
+        nmi_top: the same of the tenth of the pairs with the largest one.
+        dependence: mean |difference| of normalised mutual information beyond chance.
+        dependence_top: the same of the most dependent tenth of the pairs.
         correlation: mean |difference| of the correlation of pairs of columns with an order; None without such a pair.
         unseen: times that a synthetic row has a pair of values that no real row has.
         impossible: synthetic rows with a pair of values that was said to be impossible; None where none was.
@@ -50,6 +55,8 @@ class Associations:
     largest_error: float
     nmi: float
     nmi_top: float
+    dependence: float
+    dependence_top: float
     correlation: float | None
     unseen: int
     impossible: int | None
@@ -68,11 +75,17 @@ def associations(
     triples = tables.sets(3, MOST_TRIPLES)
     n, unseen = len(tables.real), 0
     never = np.zeros(len(tables.synthetic), bool)
-    gaps, dependences, correlations = [], [], []
+    gaps, correlations = [], []
+    information_of: list[tuple[float, float]] = []
+    dependence_of: list[tuple[float, float]] = []
     for i, j in pairs:
         found = tables.marginals((i, j))
         gaps.append(np.abs(found.real - found.synthetic))
-        dependences.append((information(found, found.real), information(found, found.synthetic)))
+        chance = tables.marginals((i, j), by_chance=True)
+        known = information(found, found.real), information(found, found.synthetic)
+        alone = information(chance, chance.real), information(chance, chance.synthetic)
+        information_of.append(known)
+        dependence_of.append((_beyond(known[0], alone[0]), _beyond(known[1], alone[1])))
         if tables.ordered[i] and tables.ordered[j]:
             limits = (tables.ordered[i], tables.ordered[j])
             correlations.append([correlation(found, shares, limits) for shares in (found.real, found.synthetic)])
@@ -86,20 +99,37 @@ def associations(
     for gap in _gaps(tables, triples):
         l1_triples.append(float(gap.sum()))
         largest = max(largest, float(gap.max()))
-    real, differences = np.array([real for real, _ in dependences]), np.array([abs(a - b) for a, b in dependences])
-    top = np.argsort(-real, kind="stable")[: max(1, len(real) // 10)]
+    nmi, nmi_top = _differences(information_of)
+    dependence, dependence_top = _differences(dependence_of)
     return Associations(
         pairs=len(pairs),
         triples=len(triples),
         l1_pairs=l1_pairs,
         l1_triples=float(np.mean(l1_triples)) if l1_triples else 0.0,
         largest_error=largest,
-        nmi=float(differences.mean()) if len(real) else 0.0,
-        nmi_top=float(differences[top].mean()) if len(real) else 0.0,
+        nmi=nmi,
+        nmi_top=nmi_top,
+        dependence=dependence,
+        dependence_top=dependence_top,
         correlation=float(np.mean([abs(a - b) for a, b in correlations])) if correlations else None,
         unseen=unseen,
         impossible=int(never.sum()) if impossible else None,
     )
+
+
+def _differences(values: list[tuple[float, float]]) -> tuple[float, float]:
+    """The mean |difference| of pairs of figures, and that of the tenth with the largest first ones."""
+    if not values:
+        return 0.0, 0.0
+    real, synthetic = np.array(values).T
+    top = np.argsort(-real, kind="stable")[: max(1, len(real) // 10)]
+    apart = np.abs(real - synthetic)
+    return float(apart.mean()), float(apart[top].mean())
+
+
+def _beyond(found: float, chance: float) -> float:
+    """What is left of an information when what chance alone makes up is taken off."""
+    return max(0.0, (found - chance) / (1 - chance)) if chance < 1 else 0.0
 
 
 def _gaps(tables: Coded, sets: list[tuple[int, ...]]) -> Iterator[Fractions]:

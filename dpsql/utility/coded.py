@@ -85,8 +85,20 @@ class Coded:
         """Each column of both tables, the real rows first."""
         return [np.concatenate([real, made]) for real, made in zip(self.real.T, self.synthetic.T, strict=True)]
 
-    def marginals(self, columns: Sequence[int]) -> Marginals:
-        """The marginal of some columns of both tables."""
+    @cached_property
+    def _shuffled(self) -> list[Codes]:
+        """Each column with the rows of each table in another order, the same for all columns."""
+        draw = np.random.default_rng(len(self.sizes))
+        order = [draw.permutation(len(self.real)), len(self.real) + draw.permutation(len(self.synthetic))]
+        return [column[np.concatenate(order)] for column in self._columns]
+
+    def marginals(self, columns: Sequence[int], *, by_chance: bool = False) -> Marginals:
+        """The marginal of some columns of both tables.
+
+        Args:
+            columns: of it.
+            by_chance: the last column's values are those of other rows, so that nothing but chance ties it to the rest.
+        """
         shape = tuple(self.sizes[column] for column in columns)
         if math.prod(shape) > _LARGEST_KEY:
             raise InvalidArgument(
@@ -95,7 +107,7 @@ class Coded:
         key = np.zeros(len(self.real) + len(self.synthetic), np.int64)
         for column, size in zip(columns, shape, strict=True):
             key *= size
-            key += self._columns[column]
+            key += (self._shuffled if by_chance and column == columns[-1] else self._columns)[column]
         if math.prod(shape) <= _MOST_DENSE:
             occupied = np.bincount(key, minlength=math.prod(shape)) > 0
             cells, of_rows = np.flatnonzero(occupied), (np.cumsum(occupied) - 1)[key]

@@ -76,9 +76,19 @@ def training(tables: Coded, target: int, held_out: Codes | None = None, *, refer
     truth = label(tested[:, target])
     if truth.all() or not truth.any():
         raise InvalidArgument("target has one label in all rows that are tested: name another column")
-    made = _auc(tables, target, label, synthetic, tested, truth)
-    real = _auc(tables, target, label, learnt, tested, truth) if reference else (None, None)
-    return Training(*made, *real, len(synthetic), len(learnt) if reference else 0, len(tested))
+    linear, boosting = _auc(tables, target, label, synthetic, tested, truth)
+    real: tuple[float | None, float | None] = (None, None)
+    if reference:
+        real = _auc(tables, target, label, learnt, tested, truth)
+    return Training(
+        linear=linear,
+        boosting=boosting,
+        linear_real=real[0],
+        boosting_real=real[1],
+        trained=len(synthetic),
+        trained_real=len(learnt) if reference else 0,
+        tested=len(tested),
+    )
 
 
 def _check_installed() -> None:

@@ -44,7 +44,9 @@ class Utility(Associations):
         yield f"mean L1 of {self.triples:,} triples", f"{self.l1_triples:.4f}"
         yield "largest error of a cell of these", f"{self.largest_error:.4f}"
         yield "normalised mutual information, mean |difference|", f"{self.nmi:.4f}"
-        yield "  of the most dependent tenth of the pairs", f"{self.nmi_top:.4f}"
+        yield "  of the tenth of the pairs with the largest", f"{self.nmi_top:.4f}"
+        yield "the same beyond chance, mean |difference|", f"{self.dependence:.4f}"
+        yield "  of the most dependent tenth of the pairs", f"{self.dependence_top:.4f}"
         if self.correlation is not None:
             yield "correlation of ordered columns, mean |difference|", f"{self.correlation:.4f}"
         yield "times that a synthetic row has a pair that no real row has", f"{self.unseen:,}"

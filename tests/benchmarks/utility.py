@@ -231,10 +231,10 @@ def read(path: Path | None) -> list[dict]:
 # --- the table that is printed ----------------------------------------------------------------------------------------
 
 HEADER = [
-    *("table", "ε", "system", "L1 pairs", "L1 triples", "max", "NMI", "NMI top", "corr", "AUC linear", "AUC boost"),
-    *("unseen/row", "impossible", "CPU s"),
+    *("table", "ε", "system", "L1 pairs", "L1 triples", "max", "NMI", "NMI top", "dep", "dep top", "corr"),
+    *("AUC linear", "AUC boost", "unseen/row", "impossible", "CPU s"),
 ]
-_SHOWN = ("l1_pairs", "l1_triples", "largest_error", "nmi", "nmi_top", "correlation")
+_SHOWN = ("l1_pairs", "l1_triples", "largest_error", "nmi", "nmi_top", "dependence", "dependence_top", "correlation")
 _FORMS = {"l1_pairs": "{:.3f}", "l1_triples": "{:.3f}"}
 
 

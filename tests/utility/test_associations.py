@@ -66,6 +66,7 @@ def test_the_measures_are_those_of_their_formulas(tables):
     gaps = np.abs(both[0] - both[1])
     assert found.nmi == pytest.approx(gaps.mean(), abs=1e-9)
     assert any(found.nmi_top == pytest.approx(gap, abs=1e-9) for gap in gaps[both[0] > both[0].max() - 1e-9])
+    assert 0 <= found.dependence <= 1
     ordered = [pair for pair in pairs if 0 not in pair]
     apart = [abs(correlation(tables.real, *pair) - correlation(tables.synthetic, *pair)) for pair in ordered]
     assert found.correlation == pytest.approx(np.mean(apart), abs=1e-9)
@@ -109,12 +110,26 @@ def test_columns_that_were_shuffled_lose_what_tied_them():
     )
     assert found.nmi_top == pytest.approx(1, abs=0.02)
     assert found.nmi > 0.2
+    assert found.dependence_top == pytest.approx(1, abs=0.02)
     assert found.correlation > 0.2
     assert found.l1_pairs > 0.4
     assert found.impossible == pytest.approx(4000 * 7 / 8, rel=0.05)
     assert found.unseen >= found.impossible
     alone = associations(Coded(rows[:, :1], shuffled[:, :1], (8,), (8,)))
     assert (alone.pairs, alone.triples, alone.l1_pairs, alone.largest_error) == (0, 0, 0, 0)
+
+
+def test_what_chance_alone_makes_up_is_taken_off():
+    """Independent columns of many values in few rows: their mutual information is large and means nothing."""
+    draw = np.random.default_rng(1)
+    real = np.column_stack([draw.integers(0, 300, 1000), draw.integers(0, 40, 1000)])
+    few = np.column_stack([draw.integers(0, 20, 1000), draw.integers(0, 40, 1000)])
+    found = associations(Coded(real, few, (300, 40), (0, 0)))
+    assert found.nmi > 0.2
+    assert found.dependence < 0.03
+    tied = real.copy()
+    tied[:, 1] = tied[:, 0] % 40
+    assert associations(Coded(tied, real, (300, 40), (0, 0))).dependence > 0.95
 
 
 def test_of_many_columns_some_sets_are_looked_at_the_same_each_time():
