@@ -61,10 +61,31 @@ def build_parser() -> argparse.ArgumentParser:
     synthesize.add_argument("--release", default="", help="a name: another one is a fresh release")
     synthesize.add_argument("--output", required=True, metavar="FILE", help="a .csv or .parquet file to write")
 
+    _add_evaluate(commands.add_parser("evaluate", help="how good a synthetic table is: private, for the owner only"))
+
     budget = commands.add_parser("budget", help="what is spent and left of each protected table")
     budget.add_argument("database", help="the DuckDB file")
 
     ledger = commands.add_parser("ledger", help="look at the ledger of a database, or change an account, with a reason")
+    _add_ledger(ledger)
+
+    cli_users.add_commands(commands)
+
+    commands.add_parser("serve", help="serve a database to analysts over the network: dpsql serve --help")
+    commands.add_parser("audit", help="what a service's audit log says, and whether it is whole: dpsql audit --help")
+    commands.add_parser("doctor", help="what dpsql runs on: versions, extension, device")
+    return parser
+
+
+def _add_evaluate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("database", help="the DuckDB file")
+    parser.add_argument("--table", required=True, help="the protected table")
+    parser.add_argument("--release", required=True, help="number, key or name of a release of it, or another table")
+    parser.add_argument("--target", metavar="COLUMN", help="that models foretell; needs dpsql[evaluate]")
+    parser.add_argument("--output", choices=["table", "json"], default="table", help="default: table")
+
+
+def _add_ledger(ledger: argparse.ArgumentParser) -> None:
     actions = ledger.add_subparsers(dest="action", required=True, metavar="action")
     verify = actions.add_parser("verify", help="whether ledger, accounts, answers and head fit together")
     verify.add_argument("database", help="the DuckDB file")
@@ -82,13 +103,6 @@ def build_parser() -> argparse.ArgumentParser:
             change.add_argument("--epsilon", type=float, required=True, help="the new one, above the present")
     for action in (accept, key, settle, *(actions.choices[name] for name in _CHANGES)):
         action.add_argument("--reason", required=True, help="why; the ledger keeps it")
-
-    cli_users.add_commands(commands)
-
-    commands.add_parser("serve", help="serve a database to analysts over the network: dpsql serve --help")
-    commands.add_parser("audit", help="what a service's audit log says, and whether it is whole: dpsql audit --help")
-    commands.add_parser("doctor", help="what dpsql runs on: versions, extension, device")
-    return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -172,6 +186,12 @@ def _synthesize(options: argparse.Namespace) -> None:
         print(f"{release.entry.rows} rows in {options.output}: {release.entry.guarantee}")
         for words in warnings_of(release.entry):
             print(f"dpsql: warning: {words}", file=sys.stderr)
+
+
+def _evaluate(options: argparse.Namespace) -> None:
+    with _open(options.database) as db:
+        found = db.evaluate(options.table, options.release, options.target)
+        print(found.to_json() if options.output == "json" else found)
 
 
 def _budget(options: argparse.Namespace) -> None:
@@ -258,6 +278,7 @@ _COMMANDS = {
     "demo": _demo,
     "sql": _sql,
     "synthesize": _synthesize,
+    "evaluate": _evaluate,
     "budget": _budget,
     "doctor": _doctor,
     "ledger": _ledger,

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpsql.api.connection import Connection
+from dpsql.api.release import Release
 from dpsql.core.domain import Attribute
 from dpsql.engines.duckdb.names import current_schema
 from dpsql.engines.registry import find_source
 from dpsql.evaluation.constraints import parse_predicate
 from dpsql.mechanisms.base import checked
 from dpsql.owner.account_changes import forgive, raise_budget, reset, retire, settle, unprotect
+from dpsql.owner.evaluate import Evaluation, evaluate
 from dpsql.owner.protect import constrain, declare, protect, unconstrain
 from dpsql.privacy.account import Account
 from dpsql.release.discovery import discover, resolve_discovery
@@ -271,3 +273,31 @@ class Owner(Connection):
                 unconstrain(cursor, source, predicate)
             else:
                 constrain(cursor, source, parse_predicate(source, predicate))
+
+    def evaluate(self, table: str, release: int | str | Release, target: str | None = None) -> Evaluation:
+        """How good a synthetic table is, beside the real rows: private, free, and nothing is recorded.
+
+        Args:
+            table: the protected table.
+            release: of it, or its number, name or key; or the name of a table with the same columns.
+            target: a column that models foretell, trained on synthetic and tested on real rows; needs scikit-learn,
+                `pip install 'dpsql[evaluate]'`.
+
+        Returns:
+            The figures, which print with a warning: they are not differentially private.
+
+        Raises:
+            DpsqlError: a child says what is wrong.
+
+        >>> import dpsql
+        >>> with dpsql.connect() as db:
+        ...     _ = db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS sick, i % 6 = 0 AS fever FROM range(6000) r(i)")
+        ...     _ = db.protect("t", epsilon=9.0, delta=1e-9)
+        ...     release = db.synthesize("t", epsilon=9.0)
+        ...     db.evaluate("t", release).utility.l1_pairs < 0.1
+        True
+        """
+        self.instance.check_owner("evaluate")
+        asked = release.entry.key if isinstance(release, Release) else str(release)
+        with pressed(), self.instance.cursor() as cursor:
+            return evaluate(cursor, self._source(cursor, table), asked, target, self._search_path)

@@ -16,6 +16,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from dpsql.core.counter import Counter
 from dpsql.core.domain import Domain
 from dpsql.engines.source import Source
@@ -94,6 +97,21 @@ class Engine(Protocol):
             bound: which rows of a privacy unit count; None if all rows do.
             once: a single marginal will be counted, so nothing need be kept for the next.
             before: called once, when rows are about to be read for the first time.
+        """
+
+    def codes(self, source: Source, domain: Domain, most: int) -> tuple[npt.NDArray[np.int32], int]:
+        """The codes of rows themselves, for the owner's `evaluate` only: nothing that is released may call it.
+
+        Args:
+            source: the table.
+            domain: of the columns; -1 for a value without a code.
+            most: of more rows about so many are drawn, never more, the same each time.
+
+        Returns:
+            Shape (rows, columns), and how many rows there are in all.
+
+        Raises:
+            CountingFailed: in place of an error of the engine.
         """
 
     def interrupt(self) -> None:

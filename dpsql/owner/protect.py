@@ -304,7 +304,7 @@ def domain_of(books: Books, source: Source, columns: Sequence[str] | None = None
         attribute = declared.get(column.name) or automatic(column) or _known_members(books, source, column)
         if column.generated and (attribute is None or attribute.kind != "excluded"):
             raise NotDeclared(_GENERATED.format(source.name, column.name))
-        if attribute is None or not _fits(attribute, column):
+        if attribute is None or not fits(attribute, column):
             missing.append(column)
         else:
             check_range(attribute.name, attribute.type, attribute.ticks)  # an earlier version declared wider ones
@@ -325,7 +325,7 @@ def _known_members(books: Books, source: Source, column: Column) -> Attribute | 
     return declare_members(column, nullable=column.nullable)
 
 
-def _fits(attribute: Attribute, column: Column) -> bool:
+def fits(attribute: Attribute, column: Column) -> bool:
     """Whether a column is still of the type of which its domain was declared."""
     if attribute.type == column.type:
         return True

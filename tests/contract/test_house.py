@@ -26,6 +26,7 @@ PLANTED = {
     "Plans are made without a database": ("release/plan.py", "import dpsql.engines.duckdb.frames"),
     "What is computed from noisy answers": ("strategy/allocation.py", "import dpsql.engines.duckdb.counting"),
     "The front reaches no books": ("service/analyst.py", "import dpsql.books.store"),
+    "What compares with real rows": ("mechanisms/direct.py", "import dpsql.utility.coded"),
 }
 """For each contract of `pyproject.toml`, by how its name begins, an import that it must not let pass."""
 

@@ -477,6 +477,26 @@ def samples_add_up(place: Place) -> None:
     counter.close()
 
 
+@covers("codes: each row's codes, and of more rows than asked for a sample, the same each time")
+def codes_of_rows(place: Place) -> None:
+    table = every_value(place)
+    names = table.names
+    whole, total = table.engine.codes(table.source, table.domain, len(table.rows))
+    expected = [
+        [code_of(table.domain.by_name[name], row[place]) for place, name in enumerate(names)] for row in table.rows
+    ]
+    assert total == len(table.rows)
+    assert whole.tolist() == [[-1 if code is None else code for code in row] for row in expected]
+    nothing = (None,) * len(table.rows[0])
+    place.append("t", [nothing] * 3000)
+    some, total = table.engine.codes(table.source, table.domain, 1000)
+    again, _ = table.engine.codes(table.source, table.domain, 1000)
+    assert total == len(table.rows) + 3000
+    assert 800 <= len(some) <= 1000
+    assert some.tolist() == again.tolist()
+    assert (some == some[-1]).all(axis=1).mean() > 0.94  # as among all of them
+
+
 @covers("before: called once, before the first rows are read; what it raises stops the counting")
 def before_rows_are_read(place: Place) -> None:
     table = every_value(place)

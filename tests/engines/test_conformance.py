@@ -245,6 +245,11 @@ def the_first_places(self, places):
     return Wrapped.among(self, np.arange(len(places)))
 
 
+def the_first_rows(self, source, domain, most):
+    codes, total = DuckDBEngine.codes(self, source, domain, 10**6)
+    return codes[:most], total
+
+
 def each_time(self):
     if self._before is not None:
         self._before()
@@ -285,6 +290,7 @@ TWINS: dict[str, tuple[str, type[Twin]]] = {
     "a value of one unit": ("values: those", counting(values=rare_ones_too)),
     "values of one unit's rows": ("values: those", counting(values=values_by_rows)),
     "the first rows for any places": ("among: a sample", counting(among=the_first_places)),
+    "the first rows for a sample": ("codes: each", type("Twin", (Twin,), {"codes": the_first_rows})),
     "before each statement": ("before: called once", counting(_about_to_read=each_time)),
     "not to be interrupted": ("interrupt: ends", type("Twin", (Twin,), {"interrupt": lambda self: None})),
     "counts what is there now": ("a table that changes", counting(marginal=counts_anew)),

@@ -33,8 +33,9 @@ AFTER_THE_CURATOR = {
     "dpsql/service/pgtypes.py": "names the type UUID, and draws nothing",
     "dpsql/service/parameters.py": "likewise",
     "dpsql/language/workloads.py": "draws which marginals are asked for, by a public seed",
+    "dpsql/utility/": "draws which rows and columns the owner's measures look at; a contract keeps releases away from it",
 } | {name.replace(".", "/") + "/": "computes with noisy answers only" for name in UNTRUSTED}
-"""Where floats may be drawn: of released numbers only, for what is no noise on a count."""
+"""Where floats may be drawn: of released numbers only, or of what nobody but the owner sees; for what is no noise on a count."""
 
 
 def test_the_readme_names_the_floors_that_are_not_trusted():

@@ -69,7 +69,7 @@ def _sum(column: str) -> exp.Expr:
 
 
 @contextmanager
-def _constant_errors() -> Iterator[None]:
+def constant_errors() -> Iterator[None]:
     """No error of DuckDB leaves, because its text may quote a row, and its class tells how much was read."""
     try:
         yield
@@ -197,7 +197,7 @@ class DuckDBCounter:
         many = exp.GTE(this=counted.copy(), expression=exp.Literal.number(2))
         found = found.group_by("dpsql_text").having(many).order_by("dpsql_text")
         self._about_to_read()
-        with _constant_errors():
+        with constant_errors():
             fetched = self._cursor.execute(found.sql(dialect="duckdb")).fetchall()
         return [text.decode() for text, _ in fetched], np.array([count for _, count in fetched], np.int64)
 
@@ -213,7 +213,7 @@ class DuckDBCounter:
             self._table = None
 
     def _about_to_read(self) -> None:
-        with _constant_errors():
+        with constant_errors():
             check_owned(self._cursor)
         if self._before is not None:
             before, self._before = self._before, None
@@ -221,7 +221,7 @@ class DuckDBCounter:
 
     def _fetch(self, query: exp.Select) -> dict[str, np.ndarray[tuple[int], np.dtype[np.int64]]]:
         self._about_to_read()
-        with _constant_errors():
+        with constant_errors():
             found = self._cursor.execute(query.sql(dialect="duckdb")).fetchnumpy()
         return {name: np.asarray(values, dtype=np.int64) for name, values in found.items()}
 
@@ -250,7 +250,7 @@ class DuckDBCounter:
         """The table of codes, or of distinct codes with weights; made at the first use, of one state of the source."""
         if self._table is None:
             self._about_to_read()  # before the transaction, for it may record something in one of its own
-            with _constant_errors():
+            with constant_errors():
                 try:
                     self._cursor.execute("BEGIN")  # if it is interrupted, it has begun one all the same
                     self._make_tuples()
@@ -294,7 +294,7 @@ class DuckDBCounter:
         table = exp.table_(f"dpsql_codes_{next(_numbers)}", db="main", catalog="temp")
         temporary = exp.Properties(expressions=[exp.TemporaryProperty()])
         create = exp.Create(this=table, kind="TABLE", expression=query, properties=temporary)
-        with _constant_errors():
+        with constant_errors():
             self._cursor.execute(create.sql(dialect="duckdb"))
         return table
 

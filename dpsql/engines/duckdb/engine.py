@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+import numpy.typing as npt
+
 from dpsql.core.domain import Domain
 from dpsql.engines.duckdb.catalog import find_parts, find_source
 from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.engines.duckdb.cursors import Cursor
+from dpsql.engines.duckdb.sampling import codes_of
 from dpsql.engines.duckdb.units import bound_by_secret
 from dpsql.engines.protocol import UnitBound
 from dpsql.engines.source import Source
@@ -39,6 +43,10 @@ class DuckDBEngine:
         """See `Engine.counter`."""
         chosen = None if bound is None else bound_by_secret(bound)
         return DuckDBCounter(self._cursor, source, domain, chosen, once=once, before=before)
+
+    def codes(self, source: Source, domain: Domain, most: int) -> tuple[npt.NDArray[np.int32], int]:
+        """See `Engine.codes`."""
+        return codes_of(self._cursor, source, domain, most)
 
     def interrupt(self) -> None:
         """See `Engine.interrupt`."""

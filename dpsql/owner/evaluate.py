@@ -1,0 +1,174 @@
+"""How good a synthetic table is, for its owner: it is compared with the real rows, so what is found is private.
+
+Both tables are coded by the same public domains: those of the release, or of today for another table. A value that is
+outside has a code of its own; a synthetic row shows it as NULL, so what a domain leaves out is part of the error.
+Nothing is charged, and nothing is written into the books.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Final
+
+from dpsql.books.releases import Entry, find_releases, rows_table
+from dpsql.books.store import Books
+from dpsql.core.domain import Attribute, Domain
+from dpsql.core.names import pick, quote, shorten
+from dpsql.engines.duckdb.cursors import Cursor
+from dpsql.engines.registry import engine_of, find_source
+from dpsql.engines.source import Column, Source
+from dpsql.errors import InvalidArgument, UnknownName
+from dpsql.owner.protect import account_of, domain_of, fits
+from dpsql.utility.coded import Coded, Codes
+from dpsql.utility.utility import Utility, measure
+
+MOST_ROWS: Final = 1_000_000
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How good a synthetic table is. Private: see `warning`.
+
+    Attributes:
+        source: the real table.
+        synthetic: the synthetic one, in words.
+        real_rows: how many there are; of more than a million a sample was compared.
+        utility: the figures.
+    """
+
+    source: str
+    synthetic: str
+    real_rows: int
+    utility: Utility
+
+    @property
+    def warning(self) -> str:
+        """What whoever sees the figures must know."""
+        return (
+            f"Private: computed from the real rows of {self.source!r}, not differentially private. "
+            "Do not publish these figures."
+        )
+
+    def __str__(self) -> str:
+        lines = [(f"{self.synthetic} beside {self.source}", f"{self.real_rows:,} rows"), *self.utility.lines()]
+        width = max(len(what) for what, _ in lines)
+        return "\n".join([self.warning, *(f"{what:{width}}  {figure}" for what, figure in lines)])
+
+    __repr__ = __str__
+
+    def to_json(self) -> str:
+        """All figures by name on one line, the warning first."""
+        told = {
+            "warning": self.warning,
+            "source": self.source,
+            "synthetic": self.synthetic,
+            "real_rows": self.real_rows,
+        }
+        return json.dumps({**told, **self.utility.figures()})
+
+
+def evaluate(cursor: Cursor, source: Source, synthetic: str, target: str | None, search_path: str = "") -> Evaluation:
+    """Compare a synthetic table with the real one.
+
+    Args:
+        cursor: a connection of its own.
+        source: the protected table.
+        synthetic: number, key or name of a release of it, or else a table with its columns.
+        target: the column that models foretell.
+        search_path: where a table is looked up.
+
+    Raises:
+        NotProtected: the table has no account.
+        UnknownName: there is no such release or table, or it lacks a column.
+        InvalidArgument: the release is of a query or not published, or a column has another type.
+        DpsqlError: scikit-learn is not installed, which `target` needs.
+    """
+    books = Books(cursor, source.catalog)
+    account_of(books, source)
+    entry = _release(books, source, synthetic)
+    if entry is None:
+        domain, made = domain_of(books, source), _table(cursor, source, synthetic, search_path)
+        name = f"table {made.name}"
+    else:
+        table = rows_table(source.catalog, entry)
+        columns = tuple(Column(a.name, a.type, a.nullable) for a in entry.domain)
+        domain, made = entry.domain, Source(table.catalog, table.db, table.name, columns)
+        name = f"release {entry.number}"
+    _check_columns(domain, source, "column {0} of {1!r}, {2}, was {3} when that release was made: evaluate a newer one")
+    _check_columns(domain, made, "column {0} of {1!r} is {2}, not {3}: say ALTER TABLE {4} ALTER {0} TYPE {3}")
+    closed = Domain(tuple(attribute.closed(never_null=False) for attribute in domain))
+    place = None if target is None else closed.names.index(closed.find(target))
+    (real, number), (rows, made_number) = (_codes(cursor, one, closed) for one in (source, made))
+    for words, there in ((source.name, number), (name, made_number)):
+        if not there:
+            raise InvalidArgument(f"{words} has no rows: there is nothing to compare")
+    sizes = tuple(attribute.size for attribute in closed)
+    tables = Coded(real, rows, sizes, tuple(_ordered(attribute) for attribute in closed))
+    return Evaluation(source.key, name, number, measure(tables, target=place))
+
+
+def _codes(cursor: Cursor, source: Source, domain: Domain) -> tuple[Codes, int]:
+    engine = engine_of(cursor, source)
+    try:
+        return engine.codes(source, domain, MOST_ROWS)
+    finally:
+        engine.close()
+
+
+def _ordered(attribute: Attribute) -> int:
+    """How many codes of a column have an order: those of its bins."""
+    return attribute.regular if attribute.kind == "bins" else 0
+
+
+def _release(books: Books, source: Source, text: str) -> Entry | None:
+    """The published release of a table that a text means; None if there is none of that number, key or name.
+
+    Raises:
+        UnknownName: several have the name, or there is no release of that number.
+        InvalidArgument: it has no rows of the table.
+    """
+    found = [entry for entry in find_releases(books, text) if entry.source == source.key]
+    if not found and not text.isdecimal():
+        return None
+    if len(found) != 1:
+        count = "several releases of {} are" if found else "no release of {} is"
+        raise UnknownName(
+            f"{count.format(repr(source.name))} called {shorten(text)!r}: give a number of FROM dp_releases()"
+        )
+    (entry,) = found
+    if entry.state != "published":
+        raise InvalidArgument(
+            f"{entry.called} is {entry.state}, not published: the call that paid for it completes it, free"
+        )
+    if entry.rows is None or "query" in json.loads(entry.request):
+        raise InvalidArgument(f"{entry.called} is of a query: evaluate compares synthetic tables, of dp_synthesize")
+    return entry
+
+
+def _table(cursor: Cursor, source: Source, text: str, search_path: str) -> Source:
+    """The table of that name.
+
+    Raises:
+        UnknownName: there is none, nor a release.
+    """
+    try:
+        return find_source(cursor, text, search_path)
+    except UnknownName:
+        raise UnknownName(
+            f"there is no release of {source.name!r} and no table called {shorten(text)!r}: give a number of "
+            "FROM dp_releases(), or a table with the same columns"
+        ) from None
+
+
+def _check_columns(domain: Domain, source: Source, words: str) -> None:
+    """Refuse a table that the domain does not fit, because its values could not be coded."""
+    for attribute in domain:
+        if pick(attribute.name, (column.name for column in source.columns)) is None:
+            raise UnknownName(
+                f"{source.name!r} has no column {attribute.name!r}: compare a table with the same columns"
+            )
+        column = source.column(attribute.name)
+        if not fits(attribute, column):
+            shown = quote(attribute.name), source.name, column.type, attribute.type, quote(source.name)
+            raise InvalidArgument(words.format(*shown))
