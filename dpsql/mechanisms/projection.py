@@ -1,11 +1,23 @@
-r"""Relaxed projection: measure whole marginals once, project them with a relaxed table.
+r"""Relaxed projection: measure whole marginals, project them with a relaxed table.
 
     total      with 1 % of ρ (free where n is public)
     marginals  of the workload's closure, each with its share of the rest (`dpsql.strategy.allocation`)
+    again      with 3/10 of that the pairs that stand out of the first noise (`dpsql.strategy.second_stage`)
+    denoised   1-way marginals (`dpsql.fitting.denoising`)
     fit        one relaxed table to all of them (`dpsql.fitting.projection`)
-    rounding   stratified draws and swaps (`dpsql.fitting.rounding`)
+    rounding   stratified draws, and swaps towards what was measured as far as it is believed
+               (`dpsql.fitting.rounding`, `dpsql.fitting.shrinkage`)
 
-Where noise drowns every dependence all of ρ goes to the 1-way marginals and the table is their product.
+What is done depends on A, the L1 error of a 1-way marginal if all of ρ went to those, from public facts and the noisy
+number of rows:
+
+    A ≤ 0.01        one stage; all relaxed rows, all steps and three tenths more of them
+    0.01 < A ≤ 0.1  two stages; three fifths of the steps; a quarter of the relaxed rows where the strong pairs are few
+    0.1 < A         one stage; rows and steps as above; rows are pulled towards a table that has the strong pairs, and
+                    swaps go towards the fit alone
+    0.32 < A        and no ordered column: all of ρ goes to the 1-way marginals, the table is their product
+
+Beside a public prior 1-way marginals are not denoised, and the fit is not smoothed.
 
 Source: Aydore et al. 2021 (RAP with T = 1), measuring whole marginals of the workload's closure instead of its cells.
 """
@@ -39,7 +51,7 @@ from dpsql.fitting.settings import (
 )
 from dpsql.fitting.shrinkage import shrunken
 from dpsql.fitting.smoothness import smooth_columns
-from dpsql.fitting.strong_pairs import strong_pairs
+from dpsql.fitting.strong_pairs import forest_information, strong_pairs
 from dpsql.fitting.target import Target, targets_of
 from dpsql.mechanisms.base import (
     LATER,
@@ -68,6 +80,7 @@ _OF_MARGINALS: Final = {"steps": 500, "relaxation": "softmax"}
 _OF_CELLS: Final = {"steps": 5000, "relaxation": "sparsemax"}  # the paper's
 _REFINEMENTS: Final = ("smoothing", "denoising", "rounding", "allocation", "steps", "selection", "reference")
 _NOISY: Final = 0.01  # A above which a quarter of the relaxed rows and fewer steps do as well: noise is what is left
+_FEW: Final = 4.0  # nats of strong pairs that a quarter of the relaxed rows can hold
 _HIDDEN: Final = 0.1  # A above which single cells tell nothing, and pairs little
 _SECOND: Final = Fraction(3, 10)
 _SPENT: Final = Fraction(1, 1000)
@@ -76,11 +89,11 @@ _SPENT: Final = Fraction(1, 1000)
 @register("projection", when="the default, for synthetic data")
 @dataclass(frozen=True)
 class Projection(Mechanism):
-    """Measure whole marginals of the workload and its subsets once, fit a relaxed table to all of them.
+    """Measure whole marginals of the workload and its subsets, strong pairs twice, fit a relaxed table to all of them.
 
-    Privacy: ρ-zCDP and Gaussian DP of g = ρ for the table's neighbours, ρ the charge: `total(ρ/100)` and one `measure`
-    whose shares add up to the rest. Gaussian noise of σ² = Δ₂²/2ρ_r + 1/8 for each marginal, Δ₂² = c² (add_remove; c
-    rows of a privacy unit, else 1) or 2 (replace_one).
+    Privacy: ρ-zCDP and Gaussian DP of g = ρ for the table's neighbours, ρ the charge: `total(ρ/100)` and one `measure`,
+    or two, whose shares add up to the rest; the second depends on noisy answers to the first only. Gaussian noise of
+    σ² = Δ₂²/2ρ_r + 1/8 for each marginal, Δ₂² = c² (add_remove; c rows of a privacy unit, else 1) or 2 (replace_one).
 
     Attributes:
         relaxed_rows: n′, rows of the relaxed table; more fit better at large ε, and take longer.
@@ -95,8 +108,8 @@ class Projection(Mechanism):
         memory: how much the work may take, such as '4GB': fewer cells are measured where need be; None for what the
             machine has.
         without: refinements to leave out, for research: 'smoothing' of ordered columns, 'denoising' of 1-way marginals,
-            'rounding' towards shrunken marginals, 'allocation' for ordered columns, 'steps' that follow the fit's at
-            large ε, and all relaxed rows where fewer serve.
+            'rounding' towards shrunken marginals, 'allocation' for ordered columns, 'steps' and rows by the noise,
+            'selection' of pairs for a second stage, a 'reference' that rows are pulled towards.
 
     Raises:
         InvalidArgument: an option is out of its range.
@@ -263,9 +276,15 @@ class Projection(Mechanism):
         planned, rho = plan_total(rho, neighbours, TOTAL_SHARE)
         found = self.allocation(domain, workload, neighbours, rho, rows)
         foretold = predicted_errors(domain.inner, found, neighbours, workload.needed, rows)
+        first = 1 - self._second(found)
         for clique, share in found.shares:
-            stddev, cells = noise(neighbours, share), domain.size(clique)
-            planned.append(PlannedMeasurement(clique, cells, stddev, float(share), "measured", foretold.get(clique)))
+            stddev, cells, cost = noise(neighbours, share * first), domain.size(clique), float(share * first)
+            planned.append(PlannedMeasurement(clique, cells, stddev, cost, "measured", foretold.get(clique)))
+        if first < 1:
+            pairs = sorted((domain.size(clique) for clique, _ in found.shares if len(clique) == 2), reverse=True)
+            note = "measured again: pairs that stand out of the first noise; where none do, all of it"
+            cost, cells = float(rho * (1 - first)), sum(pairs[: len(domain)])
+            planned.append(PlannedMeasurement((), cells, None, cost, note, open="strong pairs"))
         for clique, reason in found.left_out:
             planned.append(PlannedMeasurement(clique, domain.size(clique), None, 0.0, reason, foretold.get(clique)))
         return planned
@@ -299,11 +318,12 @@ class Projection(Mechanism):
                 return Outcome(held.model(RelaxedModel(product, targets)), report)
             report["fit"] = "relaxed table, from the prior and earlier measurements where noise drowns this one"
         known = list(self._denoised(facts, known, best))
-        settings = self._settings(facts, allocation)
+        strong = strong_pairs(domain, known, best)
+        settings = self._settings(facts, allocation, strong)
         fit, prior_report = fit_marginals_with_prior(
             facts, workload, known, best, settings, self.max_cells, seed, progress
         )
-        report |= {**prior_report, **fit_report(fit)}
+        report |= {**prior_report, **fit_report(fit), **self._told(strong, again)}
         nearer = facts.prior is None and self._has("rounding") and allocation.one_way_error < _HIDDEN
         model = RelaxedModel(fit.model, targets, shrunken(fit.model, known) if nearer else {})
         return Outcome(held.model(model), report)
@@ -325,6 +345,12 @@ class Projection(Mechanism):
             again += curator.measure(second_shares(curator.domain, shares, pairs, curator.remaining))
         return list(first.values()), again
 
+    @staticmethod
+    def _told(strong: Sequence[Target], again: Sequence[Measurement]) -> dict[str, Any]:
+        """What the report says of pairs: which depend on each other beyond the noise, and what was measured again."""
+        told: dict[str, Any] = {"strong_pairs": [", ".join(one.clique) for one in strong]}
+        return told | ({"measured_again": len(again)} if again else {})
+
     def _second(self, allocation: Allocation) -> Fraction:
         """The second stage's part of what marginals cost."""
         pairs = any(len(clique) == 2 for clique, _ in allocation.shares)
@@ -335,15 +361,16 @@ class Projection(Mechanism):
         """Denoised 1-way marginals; as measured beside a prior, whose weight their noise tells."""
         return denoised(facts.domain, known, total) if facts.prior is None and self._has("denoising") else known
 
-    def _settings(self, facts: Known, allocation: Allocation) -> Settings:
-        """Of the fit."""
+    def _settings(self, facts: Known, allocation: Allocation, strong: Sequence[Target]) -> Settings:
+        """Of the fit; fewer rows and steps where noise is what is left and they can hold the strong pairs."""
         alone = facts.prior is None
         smooth = smooth_columns(facts.domain) if alone and self._has("smoothing") else ()
         by_rule = alone and self._has("steps")
         noisy = by_rule and allocation.one_way_error > _NOISY
+        few = noisy and forest_information(strong) <= _FEW
         softmax = self._relaxation == "softmax"
         return Settings(
-            rows=-(-self.relaxed_rows // 4) if noisy else self.relaxed_rows,
+            rows=-(-self.relaxed_rows // 4) if few else self.relaxed_rows,
             steps=-(-self._steps * 3 // 5) if noisy else self._steps,
             strength=allocation.pull_strength,
             relaxation=self._relaxation,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import duckdb
+import numpy as np
 import pytest
 
 from dpsql.core.domain import Attribute, Domain
@@ -12,8 +13,15 @@ from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.mechanisms import projection
-from dpsql.mechanisms.base import make
+from dpsql.mechanisms.base import explicit_options, make
 from dpsql.mechanisms.hdmm import optimised_shares
+from dpsql.mechanisms.projection import Projection
+from dpsql.privacy.curator import Curator
+from dpsql.runtime.progress import Quiet
+
+from ..adult import adult_codes, domain_of
+from ..conftest import seeded_entropy
+from ..counters import Journal
 
 REFUSED = {
     "queries := 'cells', weights := 'hdmm'": "queries is 'cells', which takes no weights: leave weights out",
@@ -22,6 +30,8 @@ REFUSED = {
     "queries := 'cells', all_cells := 77": "queries is 'cells', which takes no all_cells",
     "weights := 'hdmm', memory := '2GB'": "weights is 'hdmm', which takes no memory",
     "weights := 'hdmm', all_cells := 77": "weights is 'hdmm', which takes no all_cells",
+    "without := 'sleep'": "without is 'sleep': say one of 'smoothing', 'denoising'",
+    "queries := 'cells', without := ['smoothing']": "queries is 'cells', which takes no without",
     "queries := 'cells', steps := 0": "steps is 0",
     "queries := 'cells', relaxation := 'hard'": "relaxation is 'hard'",
 }
@@ -99,3 +109,107 @@ def test_the_memory_of_hdmm_s_strategy_is_that_of_its_own_cells(monkeypatch):
     monkeypatch.setattr(projection, "machine_memory", lambda: needed - 1)
     with pytest.raises(DomainTooLarge, match="of memory"):
         mechanism.check(domain, workload, Neighbours.ADD_REMOVE)
+
+
+NAMES = ("workclass", "education-num", "marital-status", "relationship", "sex")
+RHO = Fraction(1, 20_000)
+TRIPLES = Workload((("workclass", "education-num", "sex"), ("education-num", "marital-status", "relationship")))
+
+
+class Codes:
+    """Exact counts of Adult, and which marginals were read."""
+
+    def __init__(self) -> None:
+        codes, sizes = adult_codes()
+        self.rows = codes[:, [list(sizes).index(name) for name in NAMES]]
+        self.domain, self.read = domain_of(NAMES), list[tuple[str, ...]]()
+
+    def marginal(self, clique):
+        from dpsql.core.marginal import Marginal
+
+        self.read.append(clique)
+        if not clique:
+            return Marginal((), 1, np.zeros(1, np.int64), np.array([len(self.rows)]))
+        places = [NAMES.index(name) for name in clique]
+        packed = np.ravel_multi_index(tuple(self.rows[:, place] for place in places), self.domain.shape(clique))
+        cells, counts = np.unique(packed, return_counts=True)
+        return Marginal(clique, self.domain.size(clique), cells, counts)
+
+
+def ran(journal: Journal, seed: int = 0, **options):
+    """A run of 32 rows and 20 steps; its curator and what it returned."""
+    counter = Codes()
+    curator = Curator(counter, counter.domain, Neighbours.ADD_REMOVE, RHO, journal, Quiet(), seeded_entropy(seed), RHO)
+    mechanism = Projection(relaxed_rows=32, steps=20, **options)
+    return counter, curator, mechanism.run(curator, TRIPLES, RHO, 0, Quiet())
+
+
+def questions(journal: Journal) -> list[tuple[str, ...]]:
+    return [answer.question.clique for answer in journal.answers]
+
+
+@pytest.mark.medium
+def test_strong_pairs_are_measured_twice_within_the_charge():
+    journal = Journal()
+    _, curator, outcome = ran(journal)
+    asked = questions(journal)
+    again = asked[len(set(asked)) :]
+    assert ("marital-status", "relationship") in again
+    assert outcome.report["measured_again"] == len(again)
+    assert "marital-status, relationship" in outcome.report["strong_pairs"]
+    assert curator.remaining == 0  # all of it was spent, and nothing beyond
+    spent = sum(answer.question.rho for answer in journal.answers)
+    assert spent == RHO
+
+
+@pytest.mark.medium
+def test_the_second_stage_can_be_left_out():
+    journal = Journal()
+    _, curator, outcome = ran(journal, without=("selection",))
+    assert len(set(questions(journal))) == len(journal.answers)
+    assert "measured_again" not in outcome.report
+    assert curator.remaining == 0
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("kept", ["first stage", "both stages"])
+def test_a_killed_run_goes_on_with_the_same_answers(kept):
+    """It may be killed between the stages: the second one is then chosen from the first one's recorded answers."""
+    journal = Journal()
+    _, _, whole = ran(journal)
+    first = len(set(questions(journal)))
+    resumed = Journal(journal.answers[: first if kept == "first stage" else None])
+    counter, curator, outcome = ran(resumed, seed=5)  # another noise, were any drawn anew
+    assert questions(resumed) == questions(journal)
+    assert resumed.answers[:first] == journal.answers[:first]
+    assert curator.remaining == 0
+    if kept == "both stages":
+        assert counter.read == []
+        assert outcome.report == whole.report
+        assert outcome.model.project(NAMES).tolist() == whole.model.project(NAMES).tolist()
+
+
+@pytest.mark.medium
+def test_a_run_that_an_older_rule_began_asks_what_that_rule_asked():
+    """Its answers were paid for and told; asking otherwise would be refused by the journal."""
+    journal = Journal()
+    ran(journal, without=("selection", "allocation", "smoothing"))
+    counter, curator, _ = ran(Journal(journal.answers), seed=5)
+    assert counter.read == []
+    assert curator.remaining == 0
+
+
+def test_an_option_younger_than_books_in_use_changes_no_key_by_being_there():
+    assert "without" not in explicit_options(Projection())
+    assert explicit_options(Projection(without=("smoothing",)))["without"] == ("smoothing",)
+
+
+def test_the_plan_names_the_second_stage_and_its_cost():
+    codes, domain = adult_codes()[0], domain_of(NAMES)
+    planned = Projection().plan(domain, TRIPLES, Neighbours.ADD_REMOVE, RHO, len(codes))
+    assert sum(one.rho for one in planned) == pytest.approx(float(RHO))
+    (second,) = [one for one in planned if one.open]
+    assert second.open == "strong pairs"
+    assert second.rho == pytest.approx(0.3 * 0.99 * float(RHO))
+    alone = Projection(without=("selection",)).plan(domain, TRIPLES, Neighbours.ADD_REMOVE, RHO, len(codes))
+    assert not [one for one in alone if one.open]
