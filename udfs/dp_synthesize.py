@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from dpsql.books.releases import rows_table
 from dpsql.mechanisms.base import options, registered
-from dpsql.release.pipeline import produce
+from dpsql.release.pipeline import produce, published
 from dpsql.release.request import DEFAULT_MECHANISM, Request
 from dpsql.release.synthesis import Resolved, resolve
 
@@ -85,6 +85,12 @@ class Synthesis(Relation):
         """Known once the release is published, or as far as the request says."""
         entry = self.resolved.entry
         return entry.rows if entry is not None and entry.rows is not None else self.resolved.request.rows
+
+    @property
+    def is_stored(self) -> bool:  # type: ignore[override]
+        """See `Relation.is_stored`."""
+        with self.instance.lookup() as cursor:
+            return published(self.resolved, cursor) is not None
 
     def run(self) -> str:
         """Make or find the release; see `Relation.run`."""
