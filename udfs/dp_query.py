@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpsql.books.publication import stored_as_text
-from dpsql.books.releases import rows_table
+from dpsql.books.releases import Entry, rows_table
 from dpsql.books.store import Books
 from dpsql.engines.duckdb.frames import length
 from dpsql.errors import DomainTooLarge
@@ -65,6 +65,7 @@ class Answers(Relation):
 
     instance: Instance
     resolved: ResolvedQuery
+    stored: Entry | None = None
     constant = True
 
     @property
@@ -80,8 +81,10 @@ class Answers(Relation):
     @property
     def is_stored(self) -> bool:  # type: ignore[override]
         """See `Relation.is_stored`."""
-        with self.instance.lookup() as cursor:
-            return self.resolved.request.epsilon != 0 and published(self.resolved, cursor) is not None
+        if self.stored is None and self.resolved.request.epsilon != 0:
+            with self.instance.lookup() as cursor:
+                self.stored = published(self.resolved, cursor)
+        return self.stored is not None
 
     @property
     def is_light(self) -> bool:  # type: ignore[override]
@@ -97,8 +100,7 @@ class Answers(Relation):
                 frame = derive(Books(cursor, self.resolved.source.catalog), self.resolved)
             known = as_text(result, frame)
         else:
-            with self.instance.lookup() as cursor:
-                entry = published(self.resolved, cursor)
+            entry = self.stored
             if entry is None:
                 with watched(self.instance) as progress:
                     entry = produce(self.resolved, self.instance.cursor, progress)

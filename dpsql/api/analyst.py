@@ -119,7 +119,7 @@ class Analyst:
         return Bound(self, call, columns, relation, since)
 
     def run(self, bound: Bound, progress: Progress | None, shape: Shape | None) -> pa.RecordBatchReader:
-        """See `Bound.rows`. Where more than releases went on since, the call is bound again: it may see something else."""
+        """See `Bound.rows`. Where more than releases went on, the call is bound again: it may see something else."""
         role = "reader" if bound.call.function in READER_FUNCTIONS else "analyst"
         relation = bound.relation
         if not bound.holds():  # that the user changed would be among the events

@@ -68,7 +68,7 @@ class Relation(ABC):
     constant: ClassVar[bool] = False
     """Whether `schema` names nothing of the database, so that it cannot change after the call was bound."""
     is_stored: bool = False
-    """Whether the rows are those of a release that was published before: asked anew each time."""
+    """Whether the rows are those of a release that was published. Who asks looks whether it was withdrawn since."""
     is_light: bool = True
     """Whether it takes so little memory that many may be kept."""
 
