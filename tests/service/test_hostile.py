@@ -284,6 +284,15 @@ def test_either_is_killed_and_the_service_answers_again(served, name):
                 connection.execute("SELECT * FROM dp_budget()")
                 time.sleep(0.01)
         assert failure.value.sqlstate == ("08006" if name == "keeper" else None)
+        if name == "keeper":  # the statement ended, and not the session
+            assert connection.execute("SELECT count(*) FROM shown").fetchall() == [(1000,)]
+            deadline = time.monotonic() + 120
+            while True:
+                with suppress(psycopg.OperationalError):
+                    assert connection.execute(asks).fetchall() == before
+                    break
+                assert time.monotonic() < deadline
+                time.sleep(0.2)
     deadline = time.monotonic() + 120
     while True:
         try:
