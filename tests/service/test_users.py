@@ -327,7 +327,11 @@ def spare(tmp_path_factory):
         db.protect("t", epsilon=3.0, delta=1e-9)
         token = db.users.add("ann", "reader")
     with serve(str(path), port=0, memory="100MB", connections=10) as running:
-        yield running, f"host=127.0.0.1 port={running.port} user=ann password={token} dbname=dpsql sslmode=require", folder
+        yield (
+            running,
+            f"host=127.0.0.1 port={running.port} user=ann password={token} dbname=dpsql sslmode=require",
+            folder,
+        )
 
 
 def test_nothing_is_charged_that_is_not_in_the_audit_log(tmp_path):
