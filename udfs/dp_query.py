@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpsql.books.publication import stored_as_text
-from dpsql.books.releases import rows_table
+from dpsql.books.releases import Entry, rows_table
 from dpsql.books.store import Books
 from dpsql.engines.duckdb.frames import length
 from dpsql.errors import DomainTooLarge
 from dpsql.privacy.distributions import GAUSSIAN
 from dpsql.release.answers_frame import as_text
 from dpsql.release.free_answers import derive
-from dpsql.release.pipeline import produce
+from dpsql.release.pipeline import produce, published
 from dpsql.release.query_answers import MOST_SHOWN, ResolvedQuery, resolve_query
 from dpsql.release.request import QueryRequest
 from dpsql.runtime.process_settings import deep_recursion
@@ -65,6 +65,7 @@ class Answers(Relation):
 
     instance: Instance
     resolved: ResolvedQuery
+    stored: Entry | None = None
     constant = True
 
     @property
@@ -77,6 +78,19 @@ class Answers(Relation):
         """One row for each group, at most."""
         return sum(int(alive.sum()) for alive in self.resolved.evaluated.present)
 
+    @property
+    def is_stored(self) -> bool:  # type: ignore[override]
+        """See `Relation.is_stored`."""
+        if self.stored is None and self.resolved.request.epsilon != 0:
+            with self.instance.lookup() as cursor:
+                self.stored = published(self.resolved, cursor)
+        return self.stored is not None
+
+    @property
+    def is_light(self) -> bool:  # type: ignore[override]
+        """See `Relation.is_light`."""
+        return self.resolved.is_light
+
     @deep_recursion()  # to write out its expressions
     def run(self) -> str:
         """Make or find the answers; see `Relation.run`."""
@@ -86,12 +100,14 @@ class Answers(Relation):
                 frame = derive(Books(cursor, self.resolved.source.catalog), self.resolved)
             known = as_text(result, frame)
         else:
-            with watched(self.instance) as progress:
-                entry = produce(self.resolved, self.instance.cursor, progress)
+            entry = self.stored
+            if entry is None:
+                with watched(self.instance) as progress:
+                    entry = produce(self.resolved, self.instance.cursor, progress)
             table = rows_table(self.resolved.source.catalog, entry)
             if result.is_plain:
                 return result.select(table, non_negative=non_negative).sql(dialect="duckdb")
-            with self.instance.cursor() as cursor:
+            with self.instance.lookup() as cursor:
                 known = stored_as_text(cursor, table, list(result.stored))
         if length(known) > MOST_SHOWN:
             raise DomainTooLarge(f"the query has {length(known)} groups, more than {MOST_SHOWN}: ask for fewer")

@@ -7,9 +7,9 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpsql.books.releases import rows_table
+from dpsql.books.releases import Entry, rows_table
 from dpsql.mechanisms.base import options, registered
-from dpsql.release.pipeline import produce
+from dpsql.release.pipeline import produce, published
 from dpsql.release.request import DEFAULT_MECHANISM, Request
 from dpsql.release.synthesis import Resolved, resolve
 
@@ -74,6 +74,7 @@ class Synthesis(Relation):
 
     instance: Instance
     resolved: Resolved
+    stored: Entry | None = None
 
     @property
     def schema(self) -> str:  # type: ignore[override]
@@ -86,8 +87,18 @@ class Synthesis(Relation):
         entry = self.resolved.entry
         return entry.rows if entry is not None and entry.rows is not None else self.resolved.request.rows
 
+    @property
+    def is_stored(self) -> bool:  # type: ignore[override]
+        """See `Relation.is_stored`."""
+        if self.stored is None:
+            with self.instance.lookup() as cursor:
+                self.stored = published(self.resolved, cursor)
+        return self.stored is not None
+
     def run(self) -> str:
         """Make or find the release; see `Relation.run`."""
-        with watched(self.instance) as progress:
-            entry = produce(self.resolved, self.instance.cursor, progress)
+        entry = self.stored
+        if entry is None:
+            with watched(self.instance) as progress:
+                entry = produce(self.resolved, self.instance.cursor, progress)
         return exp.select("*").from_(rows_table(self.resolved.source.catalog, entry)).sql(dialect="duckdb")

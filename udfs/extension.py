@@ -234,7 +234,7 @@ class SqlFunction(TableFunction):
         self._instance = instance
 
 
-_MOST_IDLE: Final = 4
+_MOST_IDLE: Final = 16
 _instances: list[Instance] = []
 
 

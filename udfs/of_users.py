@@ -53,7 +53,7 @@ def books_of(cursor: duckdb.DuckDBPyConnection, instance: Instance) -> Books:
 
 def budget_rows(instance: Instance, by: str) -> list[Row]:
     """One row for each limit of a user: what they caused in the period, and may still ask for."""
-    with instance.cursor() as cursor:
+    with instance.lookup() as cursor:
         books = books_of(cursor, instance)
         people.require_person(books, by)
         found = [limit for limit in limits.list_limits(books, by) if find_account(books, limit.source) is not None]
@@ -62,7 +62,7 @@ def budget_rows(instance: Instance, by: str) -> list[Row]:
 
 def release_rows(instance: Instance, by: str) -> list[Row]:
     """One row for each release of a user's own, and for each that they are shown."""
-    with instance.cursor() as cursor:
+    with instance.lookup() as cursor:
         books = books_of(cursor, instance)
         person = people.require_person(books, by)
         own = seen.own_numbers(books, by) if person.role == "analyst" else []
@@ -95,7 +95,7 @@ def find_own(instance: Instance, text: str, by: str) -> tuple[str, Entry]:
     Raises:
         UnknownName: in the same words whether there is none, or it is another user's.
     """
-    with instance.cursor() as cursor:
+    with instance.lookup() as cursor:
         books = books_of(cursor, instance)
         people.require_person(books, by, role="analyst")
         found = seen.find_seen(books, text, by, shown_too=False)

@@ -16,9 +16,11 @@ from sqlglot import exp
 
 from dpsql.api.arguments import arguments_of
 from dpsql.api.errors import needs, own_errors
+from dpsql.books.chain import Link
 from dpsql.books.people import require_person
 from dpsql.books.releases import Entry, find_releases, rows_table
 from dpsql.books.shown import Shown, shown_to
+from dpsql.books.unchanged import point, still
 from dpsql.core.names import shorten
 from dpsql.errors import DpsqlError, NotAllowed, UnknownName
 from dpsql.runtime.progress import Progress
@@ -41,8 +43,6 @@ Columns = tuple[tuple[str, str], ...]
 """Names of columns and their DuckDB types."""
 Shape = Callable[[str, Columns], str]
 """What is made of a query with these columns before its rows are read, such as casts to types that Arrow has."""
-Run = Callable[[Call, Columns, Progress | None, Shape | None], "pa.RecordBatchReader"]
-"""Runs a call that was bound."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Analyst:
         Raises:
             NotAllowed: see `dpsql.books.people.require_person`; or they have another token than before.
         """
-        with self._instance.cursor() as cursor:
+        with self._instance.lookup() as cursor:
             found = require_person(books_of(cursor, self._instance), self.name, role=role)
         self._digest = self._digest or found.credential.digest
         if found.credential.digest != self._digest:
@@ -108,29 +108,29 @@ class Analyst:
             NotAllowed: the user may not call it.
             DpsqlError: a child says what is wrong.
         """
-        self.check()
         name = function.lower()
+        self.check("analyst" if name in ANALYST_FUNCTIONS - READER_FUNCTIONS else "reader")
         if name not in ANALYST_FUNCTIONS:
             raise NotAllowed(f"{shorten(function)!r} is not served: users call {', '.join(sorted(ANALYST_FUNCTIONS))}")
-        self.check("reader" if name in READER_FUNCTIONS else "analyst")
         found = next(one for one in FUNCTIONS if one.name == name)
         call = Call(name, arguments_of(found, arguments), self._instance.home, by=self.name)
+        since = self._point()
         relation, columns = self._bound(call, progress)
-        return Bound(call, columns, relation.cardinality, self._run)
+        return Bound(self, call, columns, relation, since)
 
-    def _run(
-        self, call: Call, columns: Columns, progress: Progress | None, shape: Shape | None
-    ) -> pa.RecordBatchReader:
-        """See `Bound.rows`. The call is bound again, because what it may see may have changed."""
-        role = "reader" if call.function in READER_FUNCTIONS else "analyst"
-        self.check(role)
-        relation, now = self._bound(call, progress)
-        if now != columns:
-            raise DpsqlError("the table or its protection changed since the statement was bound: run it again")
+    def run(self, bound: Bound, progress: Progress | None, shape: Shape | None) -> pa.RecordBatchReader:
+        """See `Bound.rows`. Where more than releases went on, the call is bound again: it may see something else."""
+        role = "reader" if bound.call.function in READER_FUNCTIONS else "analyst"
+        relation = bound.relation
+        if not bound.holds():  # that the user changed would be among the events
+            self.check(role)
+            relation, now = self._bound(bound.call, progress)
+            if now != bound.columns:
+                raise DpsqlError("the table or its protection changed since the statement was bound: run it again")
         with reporting(progress), own_errors:
             query = relation.run()
         self.check(role)
-        return self._stream(query, columns, shape)
+        return self._stream(query, bound.columns, shape)
 
     def _bound(self, call: Call, progress: Progress | None) -> tuple[Relation, Columns]:
         found = next(one for one in FUNCTIONS if one.name == call.function)
@@ -138,8 +138,17 @@ class Analyst:
             relation = found(self._instance).bind(call)
             return relation, self._columns(relation.schema)
 
+    def _point(self) -> Link:
+        with self._instance.lookup() as cursor:
+            return point(books_of(cursor, self._instance))
+
+    def still(self, before: Link) -> Link | None:
+        """See `dpsql.books.unchanged.still`."""
+        with self._instance.lookup() as cursor:
+            return still(books_of(cursor, self._instance), before)
+
     def _columns(self, query: str) -> Columns:
-        with self._instance.cursor() as cursor, own_errors:
+        with self._instance.lookup() as cursor, own_errors:
             rows = cursor.execute(f"DESCRIBE {query}").fetchall()
         return tuple((str(name), str(kind)) for name, kind, *_ in rows)
 
@@ -154,7 +163,7 @@ class Analyst:
         return [self._published(one, entry, catalog) for one, entry, catalog in self._shown()]
 
     def _shown(self) -> list[tuple[Shown, Entry, str]]:
-        with self._instance.cursor() as cursor:
+        with self._instance.lookup() as cursor:
             books = books_of(cursor, self._instance)
             told = shown_to(books, self.name)
             found = {one.name: find_releases(books, str(one.release)) for one in told}
@@ -192,7 +201,7 @@ class Analyst:
 
         stack = ExitStack()
         with stack, own_errors:
-            cursor = stack.enter_context(self._instance.cursor())
+            cursor = stack.enter_context(self._instance.lookup())
             reader = cursor.sql(query if shape is None else shape(query, columns)).to_arrow_reader(_BATCH)
             kept = stack.pop_all()
         return pa.RecordBatchReader.from_batches(reader.schema, self._batches(kept, reader))
@@ -213,16 +222,33 @@ class Bound:
     """A call of a user's, bound and not run.
 
     Attributes:
+        call: what was asked.
         columns: of its rows.
-        cardinality: about how many rows there will be; None if that is not known.
+        relation: what it is.
     """
 
-    def __init__(self, call: Call, columns: Columns, cardinality: int | None, run: Run) -> None:
-        self._call, self._run = call, run
-        self.columns, self.cardinality = columns, cardinality
+    def __init__(self, analyst: Analyst, call: Call, columns: Columns, relation: Relation, since: Link) -> None:
+        self._analyst, self._since = analyst, since
+        self.call, self.columns, self.relation = call, columns, relation
 
     def __repr__(self) -> str:
-        return f"Bound({self._call.function!r}, for {self._call.by!r})"
+        return f"Bound({self.call.function!r}, for {self.call.by!r})"
+
+    @property
+    def cardinality(self) -> int | None:
+        """About how many rows there will be; None if that is not known."""
+        return self.relation.cardinality
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether its rows are there already, so that to run it charges nothing and reads no private row."""
+        return self.relation.is_stored
+
+    def holds(self) -> bool:
+        """Whether nothing but releases went on since it was bound, so that it need not be bound again."""
+        newest = self._analyst.still(self._since)
+        self._since = newest or self._since
+        return newest is not None
 
     def rows(self, progress: Progress | None = None, shape: Shape | None = None) -> pa.RecordBatchReader:
         """Run the call as its user: charged once for each request, within their limits.
@@ -238,4 +264,4 @@ class Bound:
             DpsqlError: a child says what is wrong.
         """
         needs("pyarrow", "rows")
-        return self._run(self._call, self.columns, progress, shape)
+        return self._analyst.run(self, progress, shape)

@@ -171,7 +171,7 @@ class Users:
     def books(self) -> Iterator[Books]:
         """The books that the users are in."""
         instance = self._database.instance
-        with instance.cursor() as cursor:
+        with instance.lookup() as cursor:
             yield Books(cursor, current_schema(cursor, instance.home)[0])
 
     def change(self, name: str, work: Callable[[Books], Result]) -> Result:

@@ -112,11 +112,13 @@ class Seen:
         homes: the id of the books that were opened in a database in memory, by its object id.
         held: for the object ids of a protected table, its account and its token, None while it has none.
         public: the object ids of tables that were there, and not protected, when nothing was in doubt.
+        books: tables of books that were there: the database, and the name.
     """
 
     homes: dict[int, str] = field(default_factory=dict)
     held: dict[Identity, tuple[str, str | None]] = field(default_factory=dict)
     public: set[Identity] = field(default_factory=set)
+    books: set[tuple[str, str]] = field(default_factory=set)
 
 
 _seen: Final[weakref.WeakKeyDictionary[duckdb.DuckDBPyConnection, Seen]] = weakref.WeakKeyDictionary()

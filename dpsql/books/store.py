@@ -18,6 +18,7 @@ import duckdb
 
 from dpsql.books import chain, heads, keys
 from dpsql.books.chain import Link, Point
+from dpsql.books.marks import seen_by
 from dpsql.books.statements import qualified
 from dpsql.engines.duckdb.names import place
 from dpsql.errors import BooksError
@@ -47,17 +48,35 @@ class Books:
 
     def run(self, sql: str, parameters: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
         """The rows of a statement, whose schema `dpsql` is the one of this database."""
-        cursor = self.cursor.execute(qualified(sql, self.catalog), dict(parameters) if parameters else None)
+        try:
+            cursor = self.cursor.execute(qualified(sql, self.catalog), dict(parameters) if parameters else None)
+        except duckdb.CatalogException:  # another database has this name by now, or its books were dropped
+            self._there.clear()
+            raise
         return cursor.fetchall()
 
     def has(self, table: str) -> bool:
-        """Whether there is a table of the books; asked of the catalogue, for to read one in vain ends a transaction."""
+        """Whether there is a table of the books; asked of the catalogue, for to read one in vain ends a transaction.
+
+        Tables of the books stay. So one that was there is not asked for again, because to find it DuckDB lists all
+        tables, of which each release is one.
+        """
+        if (self.catalog, table) in self._there:
+            return True
         sql = (
             "SELECT count(*) FROM duckdb_tables() WHERE database_name = $catalog AND schema_name = 'dpsql' "
             "AND table_name = $name"
         )
-        rows = self.cursor.execute(sql, {"catalog": self.catalog, "name": table}).fetchall()
-        return bool(rows[0][0])
+        found = bool(self.cursor.execute(sql, {"catalog": self.catalog, "name": table}).fetchall()[0][0])
+        if found and not self.inside:  # what was made inside may be rolled back
+            self._there.add((self.catalog, table))
+        return found
+
+    @property
+    def _there(self) -> set[tuple[str, str]]:
+        """Tables of books that were there, by database."""
+        seen = seen_by(self.cursor)
+        return set() if seen is None else seen.books
 
     def transaction(self, work: Callable[[], Result], *, attempts: int = _ATTEMPTS) -> Result:
         """Do some work in a transaction, again if another one conflicts; `ledger.commit` is for what records events."""

@@ -22,7 +22,7 @@ from dpsql.books import accounts, charging, journal, marking, stopped
 from dpsql.books.charging import Charge
 from dpsql.books.hollow import is_hollow, withdraw
 from dpsql.books.limits import payer_of
-from dpsql.books.releases import Entry
+from dpsql.books.releases import Entry, find_release
 from dpsql.books.reuse import measurements_for
 from dpsql.books.stopped import MOST_RETRIES
 from dpsql.books.store import Books
@@ -192,6 +192,13 @@ def produce(work: Work, cursors: Cursors, progress: Progress, entropy: Entropy =
         if entry.state == "published":  # by another process, meanwhile
             return entry
         return _make(cursor, engine, books, entry, now, known, prior, progress, entropy)
+
+
+def published(work: Work, cursor: Cursor) -> Entry | None:
+    """The release of a request that is there already, for which `produce` would charge and read nothing."""
+    books = Books(cursor, work.source.catalog)
+    known = find_release(books, work.key)
+    return known if known is not None and known.state == "published" and not is_hollow(books, known) else None
 
 
 def _charge(engine: Engine, books: Books, work: Work) -> Entry:

@@ -72,6 +72,11 @@ class ResolvedQuery(QueryPlan):
     by_mechanism: ClassVar[bool] = False
     failure: ClassVar[None] = None
 
+    @property
+    def is_light(self) -> bool:
+        """Whether what was evaluated takes so little memory that many may be kept."""
+        return _cells_of(self.evaluated) <= _KEPT_CELLS
+
     def again(self, cursor: Cursor) -> ResolvedQuery:
         """See `Work.again`; what is published is told as it is, whatever became of the table."""
         books = Books(cursor, self.source.catalog)
@@ -175,10 +180,14 @@ def _understood(source: Source, domain: Domain, query: Query, dimensions: Sequen
         evaluated = evaluate(source, domain, query, dimensions)
         result = Result.of(source, query, evaluated)
         _try_out(query, evaluated, result)
-    cells = sum(part.groups.size + part.factors.size for part in evaluated.linear.parts)
-    if cells + sum(evaluated.linear.groups) <= _KEPT_CELLS:
+    if _cells_of(evaluated) <= _KEPT_CELLS:
         with _knowing:
             _known[key] = evaluated, result
             while len(_known) > _KEPT:
                 _known.popitem(last=False)
     return evaluated, result
+
+
+def _cells_of(evaluated: Evaluated) -> int:
+    cells = sum(part.groups.size + part.factors.size for part in evaluated.linear.parts)
+    return cells + sum(evaluated.linear.groups)

@@ -30,6 +30,19 @@ class Credential:
         return "Credential(…)"
 
 
+@dataclass(frozen=True)
+class Known:
+    """A user who may do something.
+
+    Attributes:
+        role: `reader` (released tables, and what is free) or `analyst` (releases, too).
+        credential: what a password is checked with.
+    """
+
+    role: str
+    credential: Credential
+
+
 Columns = list[tuple[str, str]]
 """Names of columns, and their types as DuckDB writes them."""
 
@@ -40,6 +53,10 @@ class Bound(Protocol):
     @property
     def columns(self) -> Columns:
         """Of the result."""
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether its rows are there already: to run it charges nothing, and reads no private row."""
 
     def rows(self, progress: Progress, cancelled: Callable[[], bool]) -> Any:
         """Do the work: charge, read, fit. A `pyarrow.RecordBatchReader` with these columns, cast by `arrow.sent`."""
@@ -69,14 +86,11 @@ class Published(Protocol):
 class Directory(Protocol):
     """The users of a service. The keeper asks it at each call, so that who was revoked is refused at once."""
 
-    def credential(self, user: str) -> Credential | None:
-        """What a password is checked with; None if there is no such user."""
+    def find(self, user: str) -> Known | None:
+        """A user as they are now; None if there is none of that name, or they were revoked."""
 
     def nobody(self, user: str) -> Credential:
         """What the password of a user who is not there is checked with; its salt is the same each time."""
-
-    def role(self, user: str) -> str | None:
-        """`reader` (released tables, and what is free), `analyst` (releases, too), or None for none."""
 
     def bind(self, user: str, function: str, arguments: Mapping[str, object]) -> Bound:
         """A call by a user. The role was checked. Nothing is charged and no private row is read."""

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from dpsql.api import analyst, owner_door
 from dpsql.runtime.progress import Progress
 
 from . import arrow
-from .directory import Bound, Columns, Credential, Published
+from .directory import Bound, Columns, Credential, Known, Published
+from .served import CHARGING
 
 if TYPE_CHECKING:
     from dpsql.api.database import Database
     from dpsql.books import credentials
+
+_KEPT: Final = 256
+"""Calls whose binding is kept."""
 
 
 @dataclass
@@ -27,6 +34,11 @@ class _Bound:
     def columns(self) -> Columns:
         """See `Bound.columns`."""
         return list(self.bound.columns)
+
+    @property
+    def is_stored(self) -> bool:
+        """See `Bound.is_stored`."""
+        return self.bound.is_stored
 
     def rows(self, progress: Progress, cancelled: Callable[[], bool]) -> Any:
         """See `Bound.rows`."""
@@ -50,7 +62,10 @@ class _Published:
 
 
 class Users:
-    """See the module. Nothing is kept between calls: each asks the books anew.
+    """See the module. The books are asked anew at each call.
+
+    What a call for a release was bound to is kept, because one statement binds and runs it, and others ask it again. It
+    is bound anew where anything but releases went on in the ledger since.
 
     Args:
         path: of the private database, which is opened without the owner's functions.
@@ -60,23 +75,33 @@ class Users:
         from dpsql.api.database import connect
 
         self._database: Database = connect(path, owner=False)
+        self._bound: OrderedDict[tuple[str, str, str], analyst.Bound] = OrderedDict()
+        self._lock = threading.Lock()
 
-    def credential(self, user: str) -> Credential | None:
-        """See `Directory.credential`."""
-        found = self._database.credential(user)
-        return None if found is None else _credential(found)
+    def find(self, user: str) -> Known | None:
+        """See `Directory.find`."""
+        found = self._database.users.find(user)
+        return None if found is None else Known(found.role, _credential(found.credential))
 
     def nobody(self, user: str) -> Credential:
         """See `Directory.nobody`."""
         return _credential(self._database.credential_of_nobody(user))
 
-    def role(self, user: str) -> str | None:
-        """See `Directory.role`."""
-        return self._database.user_role(user)
-
     def bind(self, user: str, function: str, arguments: Mapping[str, object]) -> Bound:
         """See `Directory.bind`."""
-        return _Bound(self._database.for_analyst(user).bind(function, arguments))
+        key = (user, function, json.dumps(arguments, sort_keys=True))
+        with self._lock:
+            known = self._bound.get(key)
+        if known is not None and known.holds():
+            return _Bound(known)
+        bound = self._database.for_analyst(user).bind(function, arguments)
+        if function in CHARGING and bound.relation.is_light:
+            with self._lock:
+                self._bound[key] = bound
+                self._bound.move_to_end(key)
+                while len(self._bound) > _KEPT:
+                    self._bound.popitem(last=False)
+        return _Bound(bound)
 
     def published(self, user: str) -> list[Published]:
         """See `Directory.published`. The comment says what the table is and promises, after the owner's own words."""

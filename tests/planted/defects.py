@@ -97,4 +97,6 @@ DEFECTS = (
     Defect("a wrong password is a right one", "dpsql/service/scram.py", "        if not hmac.compare_digest(hashlib.sha256(key).digest(), self._known.stored_key):\n            raise WrongProof\n", "", ("tests/service/test_clients.py", "tests/service/test_wire.py")),
     Defect("a call is charged that no line tells of", "dpsql/service/keeper.py", "            raise NotAudited(", "            print(", ("tests/service/test_users.py",)),
     Defect("lines of the audit log are not chained", "dpsql/service/audit_log.py", 'line.get("previous") != previous', "False", ("tests/service/test_audit_log.py",)),
+    Defect("what was bound holds, whatever the owner changed since", "dpsql/books/unchanged.py", "if same and not other else None", "if same else None", ("tests/service/test_turns.py",)),
+    Defect("who asks again waits behind those who pay", "dpsql/service/keeper.py", "if function in CHARGING and not bound.is_stored:", "if function in CHARGING:", ("tests/service/test_turns.py",)),
 )  # fmt: skip

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import duckdb
+
+from dpsql.service.allowed import REFUSED, REFUSED_TABLE_FUNCTIONS
+
 TRIED = r"""
 SELECT content FROM read_text('/etc/passwd')
 SELECT * FROM read_csv('/etc/passwd', header=false, sep='~') LIMIT 1
@@ -99,3 +105,79 @@ SELECT * FROM test_all_types() LIMIT 1
 SELECT * FROM seq_scan('shown')
 SELECT * FROM force_checkpoint()
 """.strip().splitlines()
+
+CORNERS = [
+    "SELECT * FROM dpsql_results.r1",
+    "SELECT * FROM memory.dpsql_results.r1",
+    "DESCRIBE dpsql_results.r1",
+    "SHOW dpsql_results.r1",
+    "SUMMARIZE dpsql_results.r1",
+    "SHOW TABLES FROM dpsql_results",
+    "SHOW ALL TABLES",
+    "DESCRIBE SELECT * FROM duckdb_tables()",
+    "DESCRIBE duckdb_tables",
+    "SUMMARIZE duckdb_tables",
+    "SELECT * FROM dpsql_connection()",
+    "SELECT 1 ORDER BY getenv('HOME')",
+    "SELECT 1 LIMIT (SELECT count(*) FROM duckdb_settings())",
+    "SELECT sum(1) FILTER (WHERE getenv('HOME') = 'x')",
+    "SELECT count(*) OVER (PARTITION BY getenv('HOME'))",
+    "SELECT list_transform([1], x -> getenv('HOME'))",
+    "SELECT [getenv(x) FOR x IN ['HOME']]",
+    "SELECT * FROM (FROM shown) AS s JOIN LATERAL (SELECT getenv('HOME')) ON true",
+    "VALUES (getenv('HOME'))",
+    "WITH RECURSIVE r AS (SELECT 1 AS a UNION ALL SELECT a FROM r, duckdb_settings()) FROM r",
+    "SELECT 'HOME'.getenv()",
+    "SELECT system.main.getenv('HOME')",
+    "FROM shown SELECT COLUMNS(c -> getenv('HOME') = c)",
+    "SELECT * REPLACE (getenv('HOME') AS s) FROM shown",
+    "SELECT * EXCLUDE (s) FROM '/etc/passwd'",
+    "FROM 'a.csv'",
+    'FROM "a.parquet"',
+    "SELECT * FROM shown TABLESAMPLE 1%; DROP TABLE shown",
+    "FROM shown AT (VERSION => 1)",
+    "SELECT pgx.write_log() FROM (SELECT 'x' AS pgx)",
+    "SELECT pgi.current_setting() FROM (SELECT 'home_directory' AS pgi)",
+    "SELECT pgi.version() FROM (SELECT 1 AS pgi)",
+    "SELECT pgx.repeat(2000000000) FROM (SELECT 'x' AS pgx)",
+    "SELECT pgx._pg_expandarray([1])",
+    "SELECT * FROM pgx.read_text('/etc/passwd')",
+    "SELECT * FROM pgx.duckdb_settings()",
+    "SELECT * FROM pgi.pg_get_keywords()",
+    "SELECT * FROM memory.pgx.pg_get_keywords()",
+    "SELECT * FROM main.pg_get_keywords()",
+    "EXPLAIN (ANALYZE) SELECT 1",
+    "EXPLAIN EXPLAIN ANALYZE SELECT 1",
+    "EXPLAIN CREATE TABLE x AS SELECT 1",
+    "EXPLAIN SELECT * FROM read_text('/etc/passwd')",
+    "WITH x AS (DELETE FROM shown RETURNING *) FROM x",
+    "WITH x AS (INSERT INTO shown SELECT 1 RETURNING *) FROM x",
+    "WITH x AS (UPDATE shown SET i = 1 RETURNING *) FROM x",
+    "WITH x AS (COPY shown TO 'a.csv') FROM x",
+    "SELECT (WITH x AS (DELETE FROM shown RETURNING *) SELECT count(*) FROM x)",
+    "EXPLAIN WITH x AS (DELETE FROM shown RETURNING *) FROM x",
+    "SELECT * FROM dp_query('SELECT 1', epsilon := 0.01 + random())",
+    "SELECT * FROM dp_query('SELECT 1', epsilon := CASE WHEN random() < 0.5 THEN 0.1 ELSE 0.2 END)",
+    "SELECT * FROM dp_query('SELECT ' || uuid(), epsilon := 0.1)",
+    "SELECT * FROM dp_query((SELECT 'SELECT 1'), epsilon := 0.1)",
+    "FROM dp_query('SELECT 1', epsilon := 0.1), (DESCRIBE FROM dp_query('SELECT 2', epsilon := 0.1))",
+    "DESCRIBE FROM duckdb_settings()",
+    "DESCRIBE SELECT getenv('HOME')",
+    "SELECT a" + ".b" * 10000,
+    "SELECT $1, a" + ".b" * 10000,
+    "SELECT 1 " + "/*" * 60000,
+]
+
+
+def generated() -> Iterator[str]:
+    """Every function that is not served, every setting, and every view of DuckDB's own catalogue, a statement each."""
+    for name in sorted(REFUSED_TABLE_FUNCTIONS):
+        yield f'SELECT * FROM "{name}"(1)'
+    for name in sorted(REFUSED):
+        yield f'SELECT "{name}"(1)'
+    with duckdb.connect() as db:
+        for (name,) in db.execute("SELECT name FROM duckdb_settings() ORDER BY 1").fetchall():
+            yield f"SET GLOBAL {name} = 1"
+            yield f"SELECT current_setting('{name}')"
+        for schema, name in db.execute("SELECT schema_name, view_name FROM duckdb_views() WHERE internal").fetchall():
+            yield f'SELECT * FROM system."{schema}"."{name}"'

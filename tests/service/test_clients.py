@@ -241,11 +241,13 @@ def test_cancel_and_timeout(served):
 
 
 @pytest.mark.slow
-def test_a_fit_is_cancelled_and_goes_on_later(served):
-    call = "SELECT count(*) FROM dp_synthesize('adult', epsilon => 0.5, release => 'cancelled')"
+@pytest.mark.parametrize("stage", ["counting", "fitting", "rounding"])
+def test_a_fit_is_cancelled_and_goes_on_later(served, stage):
+    """As it begins to fit, it compiles."""
+    call = "SELECT count(*) FROM dp_synthesize('adult', epsilon => 0.5, steps => 20, release => 'cancelled')"
     with psycopg.connect(served.dsn(), autocommit=True) as connection:
         heard = threading.Event()
-        connection.add_notice_handler(lambda notice: heard.set() if "fit" in notice.message_primary else None)
+        connection.add_notice_handler(lambda notice: heard.set() if stage in notice.message_primary else None)
         canceller = threading.Thread(target=lambda: heard.wait(300) and connection.cancel())
         canceller.start()
         with pytest.raises(psycopg.errors.QueryCanceled, match="what was charged is kept"):

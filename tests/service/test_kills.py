@@ -22,7 +22,11 @@ DEADLINE = 120.0
 
 
 @pytest.mark.parametrize(
-    "kills", [pytest.param(6, marks=pytest.mark.slow), pytest.param(200, marks=[pytest.mark.slow, pytest.mark.audit])]
+    "kills",
+    [
+        pytest.param(6, marks=pytest.mark.slow),
+        pytest.param(200, marks=[pytest.mark.slow, pytest.mark.audit, pytest.mark.timeout(7200)]),
+    ],
 )
 def test_a_kill_loses_no_charge_and_tells_nothing_twice(tmp_path, kills):
     path, draw = tmp_path / "bank.duckdb", random.Random(11)

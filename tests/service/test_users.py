@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 import psycopg
@@ -292,6 +293,45 @@ def test_a_statement_that_takes_too_much_memory_ends_alone(tmp_path):
                 one.execute(f"SELECT {long}")
             assert one.execute("SELECT 1").fetchall() == [(1,)], "the statement ended, and not the front"
             assert running.process("front") == process
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT x FROM range(30000000) t(x) ORDER BY hash(x) LIMIT 1 OFFSET 20000000",
+        "SELECT count(*) FROM (SELECT x % 20000000, count(*) FROM range(30000000) t(x) GROUP BY 1)",
+        "SELECT count(*) FROM range(20000000) a(x) JOIN range(20000000) b(y) ON hash(x) = hash(y)",
+    ],
+)
+def test_a_statement_writes_nothing_to_the_disk(spare, sql):
+    """DuckDB has no place to put what does not fit into memory, so the statement ends."""
+    running, where, folder = spare
+    with psycopg.connect(where, autocommit=True) as one:
+        with pytest.raises(psycopg.Error, match=r"Out of Memory|[Mm]emory"):
+            one.execute(sql)
+        assert one.execute("SELECT 1").fetchall() == [(1,)]
+    front = f"/proc/{running.process('front')}"
+    opened = {os.path.realpath(f"{front}/fd/{one}") for one in os.listdir(f"{front}/fd")}
+    assert not [name for name in opened if "duckdb_temp" in name]
+    places = (os.path.realpath(f"{front}/cwd"), tempfile.gettempdir(), str(folder))
+    assert not [one for place in places for one in os.listdir(place) if one in (".tmp", "duckdb_temp")]
+
+
+@pytest.fixture(scope="module")
+def spare(tmp_path_factory):
+    """A service with little memory."""
+    folder = tmp_path_factory.mktemp("spare")
+    path = folder / "bank.duckdb"
+    with dpsql.connect(path) as db:
+        db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS a FROM range(200) r(i)")
+        db.protect("t", epsilon=3.0, delta=1e-9)
+        token = db.users.add("ann", "reader")
+    with serve(str(path), port=0, memory="100MB", connections=10) as running:
+        yield (
+            running,
+            f"host=127.0.0.1 port={running.port} user=ann password={token} dbname=dpsql sslmode=require",
+            folder,
+        )
 
 
 def test_nothing_is_charged_that_is_not_in_the_audit_log(tmp_path):

@@ -67,6 +67,10 @@ class Relation(ABC):
     """Rows expected, for DuckDB's optimiser; None if unknown."""
     constant: ClassVar[bool] = False
     """Whether `schema` names nothing of the database, so that it cannot change after the call was bound."""
+    is_stored: bool = False
+    """Whether the rows are those of a release that was published. Who asks looks whether it was withdrawn since."""
+    is_light: bool = True
+    """Whether it takes so little memory that many may be kept."""
 
     @abstractmethod
     def run(self) -> str:
