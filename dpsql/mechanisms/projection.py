@@ -78,7 +78,7 @@ TOTAL_SHARE: Final = Fraction(1, 100)
 _FEWEST_CELLS: Final = 1000
 _OF_MARGINALS: Final = {"steps": 500, "relaxation": "softmax"}
 _OF_CELLS: Final = {"steps": 5000, "relaxation": "sparsemax"}  # the paper's
-_REFINEMENTS: Final = ("smoothing", "denoising", "rounding", "allocation", "steps", "selection", "reference")
+REFINEMENTS: Final = ("smoothing", "denoising", "rounding", "allocation", "steps", "selection", "reference")
 _NOISY: Final = 0.01  # A above which a quarter of the relaxed rows and fewer steps do as well: noise is what is left
 _FEW: Final = 4.0  # nats of strong pairs that a quarter of the relaxed rows can hold
 _HIDDEN: Final = 0.1  # A above which single cells tell nothing, and pairs little
@@ -139,7 +139,7 @@ class Projection(Mechanism):
         if self.memory is not None:
             parse_size(self.memory)
         for word in self.without or ():
-            check_word("without", word, _REFINEMENTS)
+            check_word("without", word, REFINEMENTS)
         if self.queries == "cells":
             self._refuse_given(("max_cells", "all_cells", "weights", "memory", "without"), "queries is 'cells'")
         elif self.weights == "hdmm":

@@ -17,7 +17,7 @@ import numpy as np
 
 from dpsql.fitting import projection as fitting
 from dpsql.language.workloads import parse_workload
-from dpsql.mechanisms.projection import Projection
+from dpsql.mechanisms.projection import REFINEMENTS, Projection
 from dpsql.privacy.accounting import make_budget
 from dpsql.privacy.curator import Curator
 from dpsql.runtime.progress import Quiet
@@ -37,6 +37,8 @@ RULES = {
     "f_1 x 1.4": {"first": 1.4},
     "1-way only": {"drowned": 0.0},
     "never 1-way only": {"drowned": 1e9},
+    **{f"without {name}": {"without": (name,)} for name in REFINEMENTS},
+    "without all of these": {"without": REFINEMENTS},
 }
 
 
@@ -70,20 +72,22 @@ class Forgetful:
 
 @contextmanager
 def changed(pull: float = 1.0, first: float = 1.0, drowned: float | None = None) -> Iterator[None]:
-    """The rules with a factor here or there."""
-    kept = (fitting.pull_rule, allocation._first_share, allocation._DROWNED)
+    """The rules with a factor here or there; with another `drowned` for tables without ordered columns, and with some."""
+    kept = (fitting.pull_rule, allocation._first_share, allocation._DROWNED, allocation._DROWNED_SMOOTH)
     fitting.pull_rule = lambda *a: kept[0](*a) * pull
     allocation._first_share = lambda error: min(
         Fraction(19, 20), kept[1](error) * Fraction(first).limit_denominator(10)
     )
-    allocation._DROWNED = kept[2] if drowned is None else drowned
+    allocation._DROWNED, allocation._DROWNED_SMOOTH = kept[2:] if drowned is None else (drowned, drowned)
     try:
         yield
     finally:
-        fitting.pull_rule, allocation._first_share, allocation._DROWNED = kept
+        fitting.pull_rule, allocation._first_share, allocation._DROWNED, allocation._DROWNED_SMOOTH = kept
 
 
-def errors(domain, codes: np.ndarray, cliques, workload, epsilon: float, seed: int) -> tuple[float, float]:
+def errors(
+    domain, codes: np.ndarray, cliques, workload, epsilon: float, seed: int, without=None
+) -> tuple[float, float]:
     """Max and L1 of one fitted model."""
     budget = make_budget(epsilon, 1 / len(codes) ** 2, "gdp")
     counter = Rows(domain, codes)
@@ -97,7 +101,7 @@ def errors(domain, codes: np.ndarray, cliques, workload, epsilon: float, seed: i
         random.Random(seed).randbytes,
         budget.gdp,
     )
-    outcome = Projection().run(curator, workload, budget.rho, seed, Quiet())
+    outcome = Projection(without=without).run(curator, workload, budget.rho, seed, Quiet())
     largest, l1, _ = accuracy.model_errors(domain, codes, outcome.model, cliques)
     return largest, l1
 
@@ -119,9 +123,11 @@ def main() -> None:
         for epsilon in options.epsilon:
             values = []
             for rule in RULES.values():
-                with changed(**rule):
+                without = rule.get("without")
+                with changed(**{name: value for name, value in rule.items() if name != "without"}):
                     found = [
-                        errors(domain, codes, workload.cliques, workload, epsilon, seed) for seed in range(options.runs)
+                        errors(domain, codes, workload.cliques, workload, epsilon, seed, without)
+                        for seed in range(options.runs)
                     ]
                 values.append("{:.4f} / {:.3f}".format(*np.median(np.array(found), axis=0)))
             lines.append([label, f"{epsilon:g}", *values])

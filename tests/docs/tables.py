@@ -11,6 +11,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import dpsql.mechanisms  # noqa: F401 - registers them
 from dpsql import errors
 from dpsql.core.column_types import ColumnType
 from dpsql.core.column_types import registered as types
-from dpsql.mechanisms.base import Mechanism, explicit_options, make, options_of
+from dpsql.mechanisms.base import Mechanism, make, options_of
 from dpsql.mechanisms.base import registered as mechanisms
 
 ROOT = Path(__file__).parents[2]
@@ -119,10 +120,10 @@ def mechanism_options() -> str:
     """Every mechanism with its options, their defaults and what they mean."""
     found = []
     for name, mechanism in sorted(mechanisms().items()):
-        meanings = documented_options(mechanism)
+        meanings, made_up = documented_options(mechanism), make(name, {})
         lines = []
-        for option, default in explicit_options(make(name, {})).items():
-            value = shown(default) or "none"
+        for option in (one.name for one in fields(made_up)):
+            value = shown(getattr(made_up, option)) or "none"
             lines.append(f"- `{option}` ({value}): {meanings[option]}\n")
         found.append(f"### {name}\n\n{sentence(mechanism)}.\n\n{''.join(lines) or 'It has no options.' + chr(10)}")
     return "\n".join(found)
