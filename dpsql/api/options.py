@@ -25,6 +25,7 @@ class Options(TypedDict, total=False):
     marginals: int | None  # ide
     max_cells: int | None  # hdmm, ide, mwem, pgm, projection
     memory: str | None  # projection
+    without: str | Sequence[str] | None  # projection
     model_mb: int | None  # pgm
     neighbours: str | None  # rap
     noise: float | str | None  # barak, direct, fem, ide, lp, mwem

@@ -66,7 +66,7 @@ def posterior_mean(values: Floats, stddev: float) -> Floats:
     """E[x | y] under the most likely prior of counts that are not negative; counts above 8σ as they are.
 
     >>> posterior_mean(np.array([-3.0, 2.0, 1.0, -1.0, 900.0]), 4.0).round(1).tolist()
-    [0.6, 0.9, 0.8, 0.7, 900.0]
+    [0.4, 0.5, 0.5, 0.4, 900.0]
     """
     scaled = values / stddev
     low = scaled < _LARGE
