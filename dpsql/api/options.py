@@ -25,7 +25,6 @@ class Options(TypedDict, total=False):
     marginals: int | None  # ide
     max_cells: int | None  # hdmm, ide, mwem, pgm, projection
     memory: str | None  # projection
-    without: str | Sequence[str] | None  # projection
     model_mb: int | None  # pgm
     neighbours: str | None  # rap
     noise: float | str | None  # barak, direct, fem, ide, lp, mwem
@@ -51,3 +50,4 @@ class Options(TypedDict, total=False):
     support: int | None  # ide
     ties: str | None  # ide
     weights: str | None  # projection
+    without: str | Sequence[str] | None  # projection
