@@ -7,9 +7,9 @@ of the noisy counts y of a column, of standard deviation σ, and two estimates o
     E[x | y]   the posterior mean under the prior of the counts below 8σ that makes y most likely (nonparametric maximum
                likelihood, Kiefer and Wolfowitz 1956, on a grid, by EM); larger counts stay. It moves small counts to
                where many of them are, most often towards 0.
-    H(y)       the translation-invariant Haar transform with a soft threshold for each level by Stein's unbiased risk
-               (Coifman and Donoho 1995). It keeps what neighbours of an ordered column have in common, and where they
-               have nothing in common its thresholds are near 0.
+    H(y)       the Haar transform, averaged over 32 cyclic shifts or all, with a soft threshold for each level by
+               Stein's unbiased risk (Coifman and Donoho 1995). It keeps what neighbours of an ordered column have in
+               common, and where they have nothing in common its thresholds are near 0.
 
 Columns of less than four values stay as they are. It looks at noisy counts only, so it costs no privacy.
 """
@@ -92,7 +92,7 @@ def haar(values: Floats, stddev: float) -> Floats:
     True
     """
     length = 1 << (len(values) - 1).bit_length()
-    shifts = np.arange(min(length, _SHIFTS)) * (length // min(length, _SHIFTS))
+    shifts = np.arange(min(length, _SHIFTS)) * (length // min(length, _SHIFTS) | 1)  # odd: pairs split at every place
     padded = np.append(values, np.zeros(length - len(values)))
     coarse = np.stack([np.roll(padded, -shift) for shift in shifts])
     details = []

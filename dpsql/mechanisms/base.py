@@ -295,7 +295,7 @@ def checked(name: str, value: Any, kind: type[Checked]) -> Checked:
 
 
 def checked_names(name: str, value: Any) -> tuple[str, ...]:
-    """Columns that an option names, as a list or as text with commas; refuses anything else.
+    """Columns or words that an option names, as a list or as text with commas; refuses anything else.
 
     >>> checked_names("group_by", "ward, year"), checked_names("group_by", ["ward", "year"])
     (('ward', 'year'), ('ward', 'year'))
@@ -307,7 +307,8 @@ def checked_names(name: str, value: Any) -> tuple[str, ...]:
     is_list = isinstance(names, list | tuple) and all(isinstance(one, str) and one for one in names)
     if not is_list or not names:
         raise InvalidArgument(
-            f"{name} is {value!r}: give columns as a list, such as ['ward', 'year'], or as text with commas"
+            f"{name} is {value!r}: give names as a list, such as ['one', 'other'], or as text with commas, or leave "
+            "it out"
         )
     return tuple(names)
 

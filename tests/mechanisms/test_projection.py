@@ -31,6 +31,7 @@ REFUSED = {
     "weights := 'hdmm', memory := '2GB'": "weights is 'hdmm', which takes no memory",
     "weights := 'hdmm', all_cells := 77": "weights is 'hdmm', which takes no all_cells",
     "without := 'sleep'": "without is 'sleep': say one of 'smoothing', 'denoising'",
+    "without := []": "without is \\[\\]: give names as a list, .* or leave it out",
     "queries := 'cells', without := ['smoothing']": "queries is 'cells', which takes no without",
     "queries := 'cells', steps := 0": "steps is 0",
     "queries := 'cells', relaxation := 'hard'": "relaxation is 'hard'",
