@@ -6,8 +6,9 @@ r"""Measured marginals, seen through a fit: cell by cell, how much of what a fit
 
 A class is the order of the marginal and the whole part of log₂(N·M/σ): what a fit misses differs between large cells
 and small ones. The prior is the nonparametric maximum likelihood (Kiefer and Wolfowitz 1956) on a grid, by EM on the
-histogram of z, with five more cells at 0; a deviation below −N·M/σ cannot be. So a cell that stands out of its class is
-believed, and the mass of the others stays with the fit, which knows more of them than their own noisy counts.
+histogram of z, with five more cells at 0; a deviation below the lowest −N·M/σ of the class cannot be. So a cell that
+stands out of its class is believed, and the mass of the others stays with the fit, which knows more of them than their
+own noisy counts.
 
 Rounding brings the rows near q instead of M (`dpsql.fitting.rounding`). It looks at noisy counts only, so it costs no
 privacy.

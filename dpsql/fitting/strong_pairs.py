@@ -1,10 +1,12 @@
 r"""Pairs of columns that depend on each other strongly, found in noisy counts.
 
-    D_ab = y_ab − N·p_a⊗p_b,    S_ab = Σ D_ab² − cells·σ²         the excess over the product of the columns (rows²)
-    strong  S_ab > 3·σ²·√(2·cells)                                 three standard deviations of what noise alone leaves
+    D_ab = y_ab − N·p_a⊗p_b
+    S_ab = Σ D_ab² − cells·σ² − |p_b|²·c_a·σ_a² − |p_a|²·c_b·σ_b²     the excess over the product of the columns (rows²)
+    strong   S_ab > 3·σ²·√(2·cells)
 
-y are noisy pairs and p the 1-way marginals. A pair is seen as a whole long before one of its cells stands out of the
-noise. It looks at noisy counts only, so it costs no privacy.
+y are noisy pairs of deviation σ; p the 1-way marginals, of c values that were measured with σ_a and σ_b. So a pair is
+strong where it is three standard deviations above what noise leaves on average. It is seen as a whole long before one of
+its cells stands out of the noise. It looks at noisy counts only, so it costs no privacy.
 """
 
 from __future__ import annotations
@@ -32,12 +34,14 @@ def strong_pairs(domain: Domain, measured: Sequence[Target], total: float) -> li
         total: N, rows.
     """
     prior, blocks = one_way_prior(domain, measured, total), Blocks.of(domain)
+    noise = {one.clique[0]: len(one.values) * one.variance for one in measured if len(one.clique) == 1}
     found: list[tuple[float, Target]] = []
     for one in measured:
-        if len(one.clique) == 2 and one.cells is None and one.variance > 0:
-            first, second = (prior[blocks.block(name)] for name in one.clique)
+        if len(one.clique) == 2 and one.cells is None and one.variance > 0 and min(one.shape) > 1:
+            (a, first), (b, second) = ((name, prior[blocks.block(name)]) for name in one.clique)
             deviation = one.values - total * np.outer(first, second).ravel()
             excess = float(deviation @ deviation) - len(deviation) * one.variance
+            excess -= float(second @ second) * noise.get(a, 0.0) + float(first @ first) * noise.get(b, 0.0)
             if excess > _DEVIATIONS * one.variance * math.sqrt(2 * len(deviation)):
                 found.append((excess, one))
     return [one for _, one in sorted(found, key=lambda pair: -pair[0])]

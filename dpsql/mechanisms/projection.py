@@ -140,6 +140,8 @@ class Projection(Mechanism):
             parse_size(self.memory)
         for word in self.without or ():
             check_word("without", word, REFINEMENTS)
+        if self.without is not None:  # one order, so that equal requests are equal
+            object.__setattr__(self, "without", tuple(sorted({*self.without})))
         if self.queries == "cells":
             self._refuse_given(("max_cells", "all_cells", "weights", "memory", "without"), "queries is 'cells'")
         elif self.weights == "hdmm":
@@ -341,8 +343,8 @@ class Projection(Mechanism):
             targets = targets_of(first.values())
             total = best_total(targets)
             strong = strong_pairs(curator.domain, denoised(curator.domain, targets, total), total)
-            pairs = [one.clique for one in strong]
-            again += curator.measure(second_shares(curator.domain, shares, pairs, curator.remaining))
+            asked, pairs = [(m.clique, m.rho) for m in first.values()], [one.clique for one in strong]
+            again += curator.measure(second_shares(curator.domain, asked, pairs, curator.remaining))
         return list(first.values()), again
 
     @staticmethod
