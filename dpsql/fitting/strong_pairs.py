@@ -5,8 +5,8 @@ r"""Pairs of columns that depend on each other strongly, found in noisy counts.
     strong   S_ab > 3·σ²·√(2·cells)
 
 y are noisy pairs of deviation σ; p the 1-way marginals, of c values that were measured with σ_a and σ_b. So a pair is
-strong where it is three standard deviations above what noise leaves on average. It is seen as a whole long before one of
-its cells stands out of the noise. It looks at noisy counts only, so it costs no privacy.
+strong where it is three standard deviations above what noise leaves on average. It is seen as a whole long before one
+of its cells stands out of the noise. It looks at noisy counts only, so it costs no privacy.
 """
 
 from __future__ import annotations

@@ -69,8 +69,8 @@ class Marginals(Asking):
     def begun(self) -> list[tuple[Clique, Fraction]]:
         """The marginals that the journal answers next, with their shares: what a run that was killed had asked.
 
-        A mechanism whose rule has changed since asks these again, free, in place of those of its rule. What was asked is
-        recorded and no secret; the answers are not among what this returns. Empty in a run that has just begun.
+        A mechanism whose rule has changed since asks these again, free, in place of those of its rule. What was asked
+        is recorded and no secret; the answers are not among what this returns. Empty in a run that has just begun.
         """
         found: list[tuple[Clique, Fraction]] = []
         for answer in self._recorded:
