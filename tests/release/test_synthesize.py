@@ -210,7 +210,9 @@ def test_empty_and_one_row_tables(db, quick, rows):
 def test_rows_outside_the_domain_are_no_error(people, quick):
     people.sql("INSERT INTO people VALUES (150, 'X', NULL, NULL), (-3, NULL, 'ok', true)")
     assert people.sql(f"SELECT count(*) > 0 FROM {call(quick)}").fetchall() == [(True,)]
-    assert people.sql("SELECT count(DISTINCT cell) FROM dp_measurements(2) WHERE columns = ['sex']").fetchall() == [(4,)]
+    assert people.sql("SELECT count(DISTINCT cell) FROM dp_measurements(2) WHERE columns = ['sex']").fetchall() == [
+        (4,)
+    ]
 
 
 @pytest.mark.medium
