@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 import dpsql
-from dpsql.fitting.relaxation import Blocks, RelaxedTable
-from dpsql.fitting.settings import one_way_prior
+from dpsql.fitting.relaxed.settings import one_way_prior
+from dpsql.fitting.relaxed.table import Blocks, RelaxedTable
 from dpsql.fitting.target import targets_of
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, register
 from dpsql.models.relaxed import RelaxedModel

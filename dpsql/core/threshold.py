@@ -11,7 +11,7 @@ q_y as each q_y has cells of the marginal of S, say m, so that marginal alone, w
 variance m/2ρ as measuring all of them would, and its subsets give less where m is large.
 
 On a relaxed table with probabilities x_i the answer is the chance that at least t of k independent events happen, the
-Poisson-binomial tail, by a recursion over the columns (see `dpsql.fitting.cells`).
+Poisson-binomial tail, by a recursion over the columns (see `dpsql.fitting.relaxed.fit_cells`).
 
 Source: Aydore et al. 2021, section 3 (t-out-of-k thresholds).
 """

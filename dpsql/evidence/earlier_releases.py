@@ -12,7 +12,7 @@ from scipy.special import chdtrc
 
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.marginal import Measurement
-from dpsql.fitting.consistency import MOST_ADDED, additions, least_squares
+from dpsql.fitting.least_squares import MOST_ADDED, additions, least_squares
 from dpsql.fitting.target import Target, targets_of
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import find_noise

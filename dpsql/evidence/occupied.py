@@ -32,7 +32,6 @@ from dpsql.runtime.progress import Progress
 
 _DEVIATIONS: Final = 4.0
 _OF_A_CELL: Final = 4.0
-_LEFT_OUT: Final = -1  # in place of a code
 
 
 @dataclass(frozen=True)
@@ -99,10 +98,11 @@ class Occupied:
             return prior
         columns, kept = [], np.ones(len(prior.codes), bool)
         for place, name in enumerate(prior.names):
-            known = np.full(self.full.size((name,)), _LEFT_OUT)
-            known[self.codes[name]] = np.arange(len(self.codes[name]))
-            columns.append(known[prior.codes[:, place]])
-            kept &= columns[-1] != _LEFT_OUT
+            codes = self.codes[name]
+            left, renumbered = np.zeros((2, self.full.size((name,))), np.int64)
+            left[codes], renumbered[codes] = 1, np.arange(len(codes))
+            columns.append(renumbered[prior.codes[:, place]])
+            kept &= left[prior.codes[:, place]] == 1
         if not kept.any():
             return None
         return Prior(prior.names, np.stack(columns, axis=1)[kept], prior.weights[kept])

@@ -5,8 +5,8 @@ The noisy counts y, of variance σ², are split in two that are uncorrelated, wi
     y₁ = y + γ·w     to fit a model to, without the prior
     y₂ = y − w/γ     to compare this model and the prior with
 
-Every marginal splits into orthogonal parts, one for each set U of columns (`dpsql.fitting.consistency`): r_U of y₂ with
-precision p_U, d_U of the model, q_U of the prior, all in rows. What is fitted at last is, cell by cell,
+Every marginal splits into orthogonal parts, one for each set U of columns (`dpsql.fitting.least_squares`): r_U of y₂
+with precision p_U, d_U of the model, q_U of the prior, all in rows. What is fitted at last is, cell by cell,
 
     d_U + λ·(q_U − d_U),     0 ≤ λ ≤ 1
 
@@ -52,9 +52,9 @@ from dpsql.core.domain import Clique, Domain
 from dpsql.core.prior import Prior
 from dpsql.core.workload import Workload
 from dpsql.evidence.occupied import Known
-from dpsql.fitting.consistency import Estimate, centred, least_squares, subsets
-from dpsql.fitting.relaxation import RelaxedTable
-from dpsql.fitting.settings import Fit, Settings
+from dpsql.fitting.least_squares import Estimate, centred, least_squares, subsets
+from dpsql.fitting.relaxed.settings import Fit, Settings
+from dpsql.fitting.relaxed.table import RelaxedTable
 from dpsql.fitting.target import Target
 from dpsql.runtime.progress import Progress
 
@@ -147,7 +147,7 @@ def fit_marginals_with_prior(
     progress: Progress,
 ) -> tuple[Fit, dict[str, Any]]:
     """A relaxed table nearest to marginals as they were measured, and to a prior: see `fit_with_prior`."""
-    from dpsql.fitting.projection import fit_marginals  # loads JAX
+    from dpsql.fitting.relaxed.fit_marginals import fit_marginals  # loads JAX
 
     def fitted(marginals: Sequence[Target]) -> Fit:
         return fit_marginals(facts.domain, marginals, total, settings, seed, progress)

@@ -1,1 +1,1 @@
-"""Fitting a relaxed table to noisy marginals, and rounding it: pure arrays, no database, no private data."""
+"""Noisy answers to fitted arrays: pure arrays, no database, no private data. The only place that imports JAX."""

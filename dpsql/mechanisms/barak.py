@@ -22,7 +22,7 @@ from dpsql.core.neighbours import Neighbours
 from dpsql.core.prior import Prior
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge
-from dpsql.fitting.reduced import Codes
+from dpsql.fitting.rows.linear_program import Codes
 from dpsql.fitting.target import Target
 from dpsql.mechanisms.base import register
 from dpsql.mechanisms.lp import all_points, whole_promise

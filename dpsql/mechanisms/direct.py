@@ -1,7 +1,7 @@
 r"""Direct answers: noise on every marginal of the workload, made consistent and non-negative.
 
     y_S = M_S(D) + noise, each of the k marginals with ρ/k (Gaussian) or ε/k (Laplace)
-    consistent: the least-squares estimate from all of them (`dpsql.fitting.consistency`), with a public prior as
+    consistent: the least-squares estimate from all of them (`dpsql.fitting.least_squares`), with a public prior as
                 far as it is near (`dpsql.evidence.public_prior`)
     non-negative: a relaxed table fitted to it, from which the rows are drawn
 
@@ -23,8 +23,8 @@ from dpsql.errors import DomainTooLarge
 from dpsql.evidence.earlier_releases import combined, light, public_total, reused, usable
 from dpsql.evidence.occupied import Known, occupied
 from dpsql.evidence.public_prior import fit_with_prior
-from dpsql.fitting.consistency import MOST_ADDED, Estimate, additions, least_squares
-from dpsql.fitting.settings import Fit, Settings, best_total, fitting_bytes, fitting_seconds
+from dpsql.fitting.least_squares import MOST_ADDED, Estimate, additions, least_squares
+from dpsql.fitting.relaxed.settings import Fit, Settings, best_total, fitting_bytes, fitting_seconds
 from dpsql.fitting.target import Target
 from dpsql.mechanisms.base import (
     Mechanism,
@@ -185,7 +185,7 @@ def fit_consistent(
     Returns:
         The fit, and what to report of the prior.
     """
-    from dpsql.fitting.projection import fit_marginals  # loads JAX
+    from dpsql.fitting.relaxed.fit_marginals import fit_marginals  # loads JAX
 
     domain, cliques = facts.domain, workload.closure()
     wanted = [clique for clique in cliques if len(clique) == 1 or clique in workload.cliques]

@@ -40,7 +40,7 @@ from dpsql.core.domain import Clique, Domain
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
 from dpsql.errors import InvalidArgument
-from dpsql.fitting.records import Goal, best_record, check_search
+from dpsql.fitting.rows.best_records import Goal, best_record, check_search
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, plan_total, register
 from dpsql.mechanisms.cell_queries import RecordCounts, cells_of, check_cells, uniform_queries
 from dpsql.mechanisms.query_game import MOST_ROUNDS, Parameters, amplified, compared, most_rounds, squares

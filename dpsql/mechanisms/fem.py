@@ -11,7 +11,8 @@ That is the paper's order, shifted so that no query is paid for that no record h
 
 A query that the released records should satisfy more often comes with a plus, its negation with a minus; which of both
 is private too, so cell and sign are drawn together. Instead of an integer program for each record, all s of a round are
-found at once by block coordinate ascent (`dpsql.fitting.records`): privacy does not depend on how good they are.
+found at once by block coordinate ascent (`dpsql.fitting.rows.best_records`): privacy does not depend on how good they
+are.
 
 Source: Vietri, Tian, Bun, Steinke, Wu 2020, New Oracle-Efficient Algorithms for Private Synthetic Data Release, FEM
 (arXiv:2007.05453).
@@ -31,7 +32,7 @@ from dpsql.core.domain import Clique, Domain
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.prior import project_rows
 from dpsql.core.workload import Workload
-from dpsql.fitting.records import Goal, perturbed_leaders, random_records
+from dpsql.fitting.rows.best_records import Goal, perturbed_leaders, random_records
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, plan_total, register
 from dpsql.mechanisms.cell_queries import check_cells
 from dpsql.models.weighted_rows import WeightedRows

@@ -1,6 +1,6 @@
 r"""Select, measure, reconstruct: the strategy of marginals with the least expected squared error.
 
-    select       shares ρ_S of the workload's subsets that minimise Σ_U v_U/p_U(ρ)   (`dpsql.fitting.consistency`)
+    select       shares ρ_S of the workload's subsets that minimise Σ_U v_U/p_U(ρ)   (`dpsql.fitting.least_squares`)
     measure      y_S = M_S(D) + N_Z(0, Δ²/2ρ_S + 1/8)
     reconstruct  a relaxed table fitted to the y_S, or to their least-squares answers to the workload
 
@@ -24,8 +24,8 @@ from dpsql.errors import DomainTooLarge
 from dpsql.evidence.earlier_releases import combined, light, public_total, reused, usable
 from dpsql.evidence.occupied import occupied
 from dpsql.evidence.public_prior import fit_marginals_with_prior
-from dpsql.fitting.consistency import best_strategy
-from dpsql.fitting.settings import Settings, best_total
+from dpsql.fitting.least_squares import best_strategy
+from dpsql.fitting.relaxed.settings import Settings, best_total
 from dpsql.mechanisms.base import (
     Mechanism,
     Outcome,

@@ -4,7 +4,7 @@ Without groups (Algorithm 1), p the prior on its support, k marginals W of the w
 
     ñ ← n + Laplace(Δ/ε_n)              ε_n = ε/20 (free where n is public, then ε_0 = ε)
     ỹ ← (W h + Laplace(kΔ/ε_0))/ñ       ε_0 = ε − ε_n
-    q ← IDE(W, ỹ, p, T)                 `dpsql.fitting.estimation`
+    q ← IDE(W, ỹ, p, T)                 `dpsql.fitting.rows.iterative_estimation`
 
 With a region and groups (Algorithm 2), ε_0 = ε/4, for every region r, and every group g inside r:
 
@@ -44,7 +44,7 @@ from dpsql.core.domain import Clique, Domain
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
 from dpsql.errors import InvalidArgument
-from dpsql.fitting.estimation import TIES
+from dpsql.fitting.rows.iterative_estimation import TIES
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, checked_names, register
 from dpsql.mechanisms.ide_run import Run
 from dpsql.privacy.curator import Curator

@@ -18,8 +18,8 @@ from dpsql.core.marginal import Measurement
 from dpsql.core.prior import Prior, packed
 from dpsql.core.workload import Workload
 from dpsql.evidence.earlier_releases import reused, telling, usable
-from dpsql.fitting.estimation import Partial, estimate, nearest_by_threshold
-from dpsql.fitting.settings import best_total
+from dpsql.fitting.relaxed.settings import best_total
+from dpsql.fitting.rows.iterative_estimation import Partial, estimate, nearest_by_threshold
 from dpsql.fitting.target import targets_of
 from dpsql.mechanisms.base import Outcome
 from dpsql.models.grouped_rows import GroupedRows

@@ -35,8 +35,8 @@ from dpsql.core.neighbours import Neighbours
 from dpsql.core.prior import Prior
 from dpsql.core.workload import Workload
 from dpsql.errors import InvalidArgument
-from dpsql.fitting.reduced import Codes
-from dpsql.fitting.settings import one_way_prior
+from dpsql.fitting.relaxed.settings import one_way_prior
+from dpsql.fitting.rows.linear_program import Codes
 from dpsql.fitting.target import Target
 from dpsql.mechanisms.base import check_range, check_word, register
 from dpsql.mechanisms.reduced_space import ReducedSpace, functions

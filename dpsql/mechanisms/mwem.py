@@ -38,8 +38,8 @@ from dpsql.core.threshold import Family, clique_of
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge
 from dpsql.evidence.earlier_releases import combined, consistent, reused, telling, usable
-from dpsql.fitting.multiplicative import Factored, absorb
-from dpsql.fitting.settings import best_total
+from dpsql.fitting.relaxed.settings import best_total
+from dpsql.fitting.rows.multiplicative_weights import Factored, absorb
 from dpsql.fitting.target import Target, targets_of
 from dpsql.mechanisms.base import (
     Mechanism,

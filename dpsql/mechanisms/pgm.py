@@ -1,4 +1,4 @@
-r"""Private-PGM: measured marginals, fitted by a graphical model of largest entropy (`dpsql.fitting.graphical`).
+r"""Private-PGM: measured marginals, fitted by a graphical model of largest entropy (`dpsql.fitting.graph.fit_graph`).
 
     workload   the marginals and shares of `dpsql.strategy.allocation`, of those that keep the junction tree small
     mst        a third of ρ: all 1-way marginals; a third: K − 1 edges of a spanning tree, one after the other, by
@@ -39,11 +39,11 @@ from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.evidence.earlier_releases import reused, usable
 from dpsql.evidence.occupied import Occupied, occupied
-from dpsql.fitting.graphical import Fit, fit_graph
-from dpsql.fitting.junction_tree import Tree
-from dpsql.fitting.mbi_package import load_mbi, maximal, model_megabytes
-from dpsql.fitting.relaxation import Blocks
-from dpsql.fitting.settings import best_total, one_way_prior
+from dpsql.fitting.graph.fit_graph import Fit, fit_graph
+from dpsql.fitting.graph.junction_tree import Tree
+from dpsql.fitting.graph.mbi_package import load_mbi, maximal, model_megabytes
+from dpsql.fitting.relaxed.settings import best_total, one_way_prior
+from dpsql.fitting.relaxed.table import Blocks
 from dpsql.fitting.target import targets_of
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, plan_total, register
 from dpsql.models.model import Codes

@@ -31,8 +31,8 @@ from dpsql.core.prior import Prior
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.evidence.earlier_releases import public_total, reused, usable
-from dpsql.fitting.multiplicative import Codes, Weighted, absorb
-from dpsql.fitting.settings import best_total
+from dpsql.fitting.relaxed.settings import best_total
+from dpsql.fitting.rows.multiplicative_weights import Codes, Weighted, absorb
 from dpsql.fitting.target import targets_of
 from dpsql.mechanisms.base import (
     Mechanism,

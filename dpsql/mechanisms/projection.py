@@ -3,10 +3,10 @@ r"""Relaxed projection: measure whole marginals, project them with a relaxed tab
     total      with 1 % of ρ (free where n is public)
     marginals  of the workload's closure, each with its share of the rest (`dpsql.strategy.allocation`)
     again      with 3/10 of that the pairs that stand out of the first noise (`dpsql.strategy.second_stage`)
-    denoised   1-way marginals (`dpsql.fitting.denoising`)
-    fit        one relaxed table to all of them (`dpsql.fitting.projection`)
+    denoised   1-way marginals (`dpsql.fitting.relaxed.denoising`)
+    fit        one relaxed table to all of them (`dpsql.fitting.relaxed.fit_marginals`)
     rounding   stratified draws, and swaps towards what was measured as far as it is believed
-               (`dpsql.fitting.rounding`, `dpsql.fitting.shrinkage`)
+               (`dpsql.fitting.relaxed.rounding`, `dpsql.fitting.relaxed.shrinkage`)
 
 What is done depends on A, the L1 error of a 1-way marginal if all of ρ went to those, from public facts and the noisy
 number of rows:
@@ -39,9 +39,8 @@ from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.evidence.earlier_releases import combined, reused, usable
 from dpsql.evidence.occupied import Known, occupied
 from dpsql.evidence.public_prior import fit_marginals_with_prior
-from dpsql.fitting.denoising import denoised
-from dpsql.fitting.relaxation import Blocks, RelaxedTable
-from dpsql.fitting.settings import (
+from dpsql.fitting.relaxed.denoising import denoised
+from dpsql.fitting.relaxed.settings import (
     RELAXATIONS,
     Settings,
     best_total,
@@ -49,9 +48,10 @@ from dpsql.fitting.settings import (
     fitting_seconds,
     one_way_prior,
 )
-from dpsql.fitting.shrinkage import shrunken
-from dpsql.fitting.smoothness import smooth_columns
-from dpsql.fitting.strong_pairs import forest_information, strong_pairs
+from dpsql.fitting.relaxed.shrinkage import shrunken
+from dpsql.fitting.relaxed.smoothness import smooth_columns
+from dpsql.fitting.relaxed.strong_pairs import forest_information, strong_pairs
+from dpsql.fitting.relaxed.table import Blocks, RelaxedTable
 from dpsql.fitting.target import Target, targets_of
 from dpsql.mechanisms.base import (
     LATER,

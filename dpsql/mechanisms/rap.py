@@ -6,7 +6,8 @@ r"""RAP as in the paper: adaptive selection of single cells, projected after eac
             ρ/2TK, and projects from the previous D′ on all cells measured so far
 
 The first D′ is random, as in the paper; where earlier releases measured marginals, it is a relaxed table fitted to
-those (`dpsql.fitting.projection`), so that the first cells that are selected are those that it does not answer yet.
+those (`dpsql.fitting.relaxed.fit_marginals`), so that the first cells that are selected are those that it does not
+answer yet.
 
 The subject of US patents 11,487,765 and 11,841,863.
 
@@ -29,8 +30,8 @@ from dpsql.core.threshold import clique_of
 from dpsql.core.workload import Workload
 from dpsql.errors import InvalidArgument
 from dpsql.evidence.earlier_releases import combined, consistent, reused, usable
-from dpsql.fitting.relaxation import Blocks, RelaxedTable
-from dpsql.fitting.settings import Settings, best_total
+from dpsql.fitting.relaxed.settings import Settings, best_total
+from dpsql.fitting.relaxed.table import Blocks, RelaxedTable
 from dpsql.fitting.target import targets_of
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, register
 from dpsql.models.relaxed import RelaxedModel
@@ -170,8 +171,8 @@ class RAP(Mechanism):
             seed: of the random one.
             progress: may raise `Interrupted`.
         """
-        from dpsql.fitting.cells import random_start  # loads JAX
-        from dpsql.fitting.projection import fit_marginals
+        from dpsql.fitting.relaxed.fit_cells import random_start  # loads JAX
+        from dpsql.fitting.relaxed.fit_marginals import fit_marginals
 
         earlier = usable(curator.earlier, measured, curator.domain, _MOST_REUSED, room=_MOST_REUSED)
         total = max(1.0, best_total(targets_of([measured[0], *earlier])))
@@ -209,7 +210,7 @@ class RAP(Mechanism):
         self, start: RelaxedTable, measured: Sequence[Measurement], capacity: int, progress: Progress
     ) -> tuple[RelaxedTable, int]:
         """The relaxed table near another one that answers single cells, and the steps to it."""
-        from dpsql.fitting.cells import fit_cells  # loads JAX
+        from dpsql.fitting.relaxed.fit_cells import fit_cells  # loads JAX
 
         queries = [(m.family, cell) for m in measured for cell in m.cells or ()]
         targets = np.concatenate([m.values for m in measured]) / start.total

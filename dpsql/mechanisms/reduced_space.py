@@ -25,8 +25,8 @@ from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge
 from dpsql.evidence.earlier_releases import combined, light, reused, sharpened, usable
 from dpsql.evidence.occupied import occupied
-from dpsql.fitting.reduced import OBJECTIVES, Codes, nearest_density, statistics
-from dpsql.fitting.settings import best_total
+from dpsql.fitting.relaxed.settings import best_total
+from dpsql.fitting.rows.linear_program import OBJECTIVES, Codes, nearest_density, statistics
 from dpsql.fitting.target import Target
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, Remark, check_range, check_word
 from dpsql.models.weighted_rows import WeightedRows

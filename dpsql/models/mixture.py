@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Clique, Domain
-from dpsql.fitting.multiplicative import Codes, Factored
+from dpsql.fitting.rows.multiplicative_weights import Codes, Factored
 from dpsql.models.weighted_rows import satisfying, systematic
 from dpsql.runtime.progress import Progress
 

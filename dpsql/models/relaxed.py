@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Clique
-from dpsql.fitting.relaxation import Codes, RelaxedTable
-from dpsql.fitting.settings import Fit
+from dpsql.fitting.relaxed.settings import Fit
+from dpsql.fitting.relaxed.table import Codes, RelaxedTable
 from dpsql.runtime.progress import Progress
 
 
@@ -23,7 +23,7 @@ class RelaxedModel:
     Attributes:
         table: the fit.
         targets: marginals that swaps bring near to the fit's; None for independent draws, as in the RAP paper.
-        nearer: what swaps bring some of these near to instead (`dpsql.fitting.shrinkage`).
+        nearer: what swaps bring some of these near to instead (`dpsql.fitting.relaxed.shrinkage`).
     """
 
     table: RelaxedTable
@@ -43,8 +43,8 @@ class RelaxedModel:
         self, rows: int, generator: np.random.Generator, progress: Progress, allowed: Sequence[Allowed] = ()
     ) -> Codes:
         """See `Model.sample`."""
-        from dpsql.fitting.cells import draw_rows  # loads JAX
-        from dpsql.fitting.rounding import round_table
+        from dpsql.fitting.relaxed.fit_cells import draw_rows  # loads JAX
+        from dpsql.fitting.relaxed.rounding import round_table
 
         if self.targets is not None:
             return round_table(self.table, rows, self.targets, generator, progress, allowed, nearer=self.nearer)

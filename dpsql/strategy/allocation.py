@@ -12,8 +12,8 @@ r"""Which marginals to measure, and the share of ρ for each: from public facts 
     left out   marginals of more than `max_cells`; in each order the largest ones while σ·cells > clip(0.7/A, 5, 10)·n̂,
                or while more than `all_cells` remain; what an order leaves goes to the others
 
-Where there are ordered columns, whose neighbouring values a fit sees together (`dpsql.fitting.smoothness`), more noise
-in each cell does less harm:
+Where there are ordered columns, whose neighbouring values a fit sees together (`dpsql.fitting.relaxed.smoothness`),
+more noise in each cell does less harm:
 
     left out   while σ·cells > clip(1/A, 5, 30)·n̂
     covered    pairs inside a measured triple have clip(2.5·√A, 0.25, 1) of their share; what is freed goes to triples
@@ -82,7 +82,7 @@ class Allocation:
 
     @property
     def pull_strength(self) -> float:
-        """The factor of the rule's Λ (see `dpsql.fitting.projection`)."""
+        """The factor of the rule's Λ (see `dpsql.fitting.relaxed.fit_marginals`)."""
         return (0.7 if self.one_way_error > _NOISY else 1.0) * (_SMOOTH_PULL if self.smooth else 1.0)
 
     @property

@@ -1,8 +1,8 @@
 r"""What a second stage spends on pairs of columns that a first one found to depend on each other strongly.
 
-Strong pairs (`dpsql.fitting.strong_pairs`) have min(1, pairs/K) of its ρ, in proportion to cells^{2/3}; everything that
-the first stage measured has the rest, in proportion to the first shares. Two measurements of one marginal tell as much
-as one of both shares, so where nothing is strong the second stage costs no accuracy.
+Strong pairs (`dpsql.fitting.relaxed.strong_pairs`) have min(1, pairs/K) of its ρ, in proportion to cells^{2/3};
+everything that the first stage measured has the rest, in proportion to the first shares. Two measurements of one
+marginal tell as much as one of both shares, so where nothing is strong the second stage costs no accuracy.
 
 ρ and g of both stages add up, also where the second depends on what the first told (adaptive composition).
 """

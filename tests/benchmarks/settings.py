@@ -1,6 +1,6 @@
 """The rules of the fit beside their alternatives: L1 and largest error of the fitted model, several tables and ε.
 
-What `dpsql/strategy/allocation.py` and the Λ of `dpsql/fitting/projection.py` rest on. Same noise for all alternatives of
+What `dpsql/strategy/allocation.py` and the Λ of `dpsql/fitting/relaxed/fit_marginals.py` rest on. Same noise for all alternatives of
 a line, so differences are the rules'.
 """
 
@@ -15,7 +15,7 @@ from fractions import Fraction
 import accuracy
 import numpy as np
 
-from dpsql.fitting import projection as fitting
+from dpsql.fitting.relaxed import fit_marginals as fitting
 from dpsql.language.workloads import parse_workload
 from dpsql.mechanisms.projection import REFINEMENTS, Projection
 from dpsql.privacy.accounting import make_budget

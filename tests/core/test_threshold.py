@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import dpsql
 from dpsql.core.domain import OUTSIDE, Attribute, Domain
 from dpsql.core.threshold import Threshold, threshold_counts
-from dpsql.fitting.cells import _answers
-from dpsql.fitting.relaxation import Blocks, RelaxedTable
+from dpsql.fitting.relaxed.fit_cells import _answers
+from dpsql.fitting.relaxed.table import Blocks, RelaxedTable
 
 
 def plain(rows: np.ndarray, sizes, least: int) -> np.ndarray:

@@ -18,10 +18,10 @@ from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.engines.duckdb.declare import declare_bins
 from dpsql.errors import DomainTooLarge
 from dpsql.evaluation.moments import Branch, moments_of
-from dpsql.fitting.relaxation import Blocks, RelaxedTable
+from dpsql.fitting.relaxed.program import TileProgram, device_grid  # the compiled query itself
+from dpsql.fitting.relaxed.table import Blocks, RelaxedTable
+from dpsql.fitting.relaxed.tiles import layout_of
 from dpsql.fitting.target import Target
-from dpsql.fitting.tile_program import TileProgram, device_grid  # the compiled query itself
-from dpsql.fitting.tiles import layout_of
 
 
 @st.composite

@@ -17,7 +17,7 @@ from dpsql.core.domain import Attribute, Domain
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
 from dpsql.errors import InvalidArgument
-from dpsql.fitting.consistency import best_strategy, least_squares, subsets
+from dpsql.fitting.least_squares import best_strategy, least_squares, subsets
 from dpsql.fitting.target import Target
 from dpsql.mechanisms.base import make
 

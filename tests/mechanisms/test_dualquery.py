@@ -16,7 +16,7 @@ from dpsql.core.neighbours import Neighbours
 from dpsql.core.threshold import Threshold
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InsufficientBudget, InvalidArgument
-from dpsql.fitting.records import Goal, best_record, climb, exact_record, local_record, random_records
+from dpsql.fitting.rows.best_records import Goal, best_record, climb, exact_record, local_record, random_records
 from dpsql.mechanisms.cell_queries import RecordCounts
 from dpsql.mechanisms.dualquery import DualQuery
 from dpsql.mechanisms.query_game import Parameters, amplified, most_rounds, original_epsilon
@@ -123,11 +123,12 @@ def small(db):
 
 
 def random_goal(generator, attributes: int, values: int, count: int) -> Goal:
-    wanted = np.full((count, attributes), -1)
+    asked, wanted = np.zeros((count, attributes), bool), np.zeros((count, attributes), np.int64)
     for row in range(count):
         columns = generator.choice(attributes, generator.integers(1, 4), replace=False)
+        asked[row, columns] = True
         wanted[row, columns] = np.minimum(generator.geometric(0.4, len(columns)) - 1, values - 1)
-    return Goal((values,) * attributes, wanted, generator.choice([-1.0, 1.0, 2.0], count))
+    return Goal((values,) * attributes, asked, wanted, generator.choice([-1.0, 1.0, 2.0], count))
 
 
 @pytest.mark.medium

@@ -13,7 +13,7 @@ from dpsql.core.neighbours import Neighbours
 from dpsql.core.threshold import Threshold
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InvalidArgument
-from dpsql.fitting.records import Goal, local_record, perturbed_leaders
+from dpsql.fitting.rows.best_records import Goal, local_record, perturbed_leaders
 from dpsql.mechanisms.fem import FEM
 from dpsql.privacy.accounting import zcdp_rho
 from dpsql.privacy.curator import Curator

@@ -18,7 +18,7 @@ from dpsql.core.neighbours import Neighbours
 from dpsql.core.prior import Prior, packed, project_rows
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InvalidArgument, UnknownName
-from dpsql.fitting.estimation import (
+from dpsql.fitting.rows.iterative_estimation import (
     Partial,
     estimate,
     nearest_by_threshold,

@@ -17,8 +17,8 @@ from dpsql.core.neighbours import Neighbours
 from dpsql.core.prior import Prior, packed
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InsufficientBudget, Interrupted, InvalidArgument
-from dpsql.fitting import reduced
-from dpsql.fitting.reduced import nearest_density, statistics
+from dpsql.fitting.rows import linear_program
+from dpsql.fitting.rows.linear_program import nearest_density, statistics
 from dpsql.fitting.target import Target
 from dpsql.mechanisms.barak import Barak
 from dpsql.mechanisms.base import Remark, make
@@ -119,7 +119,7 @@ def test_rows_are_added_until_none_is_violated(monkeypatch):
     """With hardly any rows to begin with, more rounds reach the same optimum."""
     problem = case(3)
     _, whole = solve(*problem)
-    monkeypatch.setattr(reduced, "_ROWS_PER_POINT", 0.1)
+    monkeypatch.setattr(linear_program, "_ROWS_PER_POINT", 0.1)
     _, found = solve(*problem)
     assert found.rounds > 1
     assert found.error == pytest.approx(whole.error, abs=1e-7)
@@ -131,13 +131,13 @@ def test_a_program_that_forgets_the_lower_sides_is_caught(monkeypatch):
     In four of these eight programs its optimum is below the true one, so its density cannot be the best: every one of
     them must be caught. (In the others the upper sides alone fix the optimum.)
     """
-    right = reduced._worst
+    right = linear_program._worst
 
     def broken(facts, *arguments):
         found = right(facts, *arguments)
         return found[found < len(facts.low)]
 
-    monkeypatch.setattr(reduced, "_worst", broken)
+    monkeypatch.setattr(linear_program, "_worst", broken)
     caught = 0
     for seed in range(8):
         problem = case(seed)
@@ -169,7 +169,7 @@ def test_always_has_an_answer(objective, scale):
 def test_what_the_solver_cannot_finish_is_not_waited_for(monkeypatch):
     """Out of time: the best density so far, with how far it is from a bound."""
     problem = case(1)
-    monkeypatch.setattr(reduced, "linprog", lambda **_: SimpleNamespace(x=None, status=1))
+    monkeypatch.setattr(linear_program, "linprog", lambda **_: SimpleNamespace(x=None, status=1))
     facts, found = solve(*problem)
     assert not found.optimal
     assert found.weights == pytest.approx(np.full(len(problem[1]), 1 / len(problem[1])))
@@ -180,7 +180,7 @@ def test_what_the_solver_cannot_finish_is_not_waited_for(monkeypatch):
 
 def test_a_solver_at_work_can_be_interrupted(monkeypatch):
     let_go, finished = threading.Event(), []
-    monkeypatch.setattr(reduced, "linprog", lambda **_: finished.append(let_go.wait(30)))
+    monkeypatch.setattr(linear_program, "linprog", lambda **_: finished.append(let_go.wait(30)))
     begin = time.monotonic()
     with pytest.raises(Interrupted):
         solve(*case(1), progress=Quiet(lambda: time.monotonic() - begin > 0.3))
@@ -445,7 +445,7 @@ def test_bootstrap_draws_rows_independently():
 
 
 def test_a_program_out_of_time_is_told(monkeypatch):
-    monkeypatch.setattr(reduced, "linprog", lambda **_: SimpleNamespace(x=None, status=1))
+    monkeypatch.setattr(linear_program, "linprog", lambda **_: SimpleNamespace(x=None, status=1))
     domain = domain_of(3, 4, 5, 2)
     curator, _ = held(domain, table(domain), Fraction(1))
     assert "was not solved" in LP(points=30).run(curator, WORKLOAD, Fraction(1), 0, Quiet()).report["warning"]

@@ -17,7 +17,7 @@ from dpsql.core.marginal import Marginal
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InvalidArgument
-from dpsql.fitting.multiplicative import Factored, Weighted, absorb
+from dpsql.fitting.rows.multiplicative_weights import Factored, Weighted, absorb
 from dpsql.fitting.target import Target
 from dpsql.mechanisms.base import make
 from dpsql.privacy.curator import Curator

@@ -97,7 +97,7 @@ def test_marginals_across_the_tree_agree_with_the_whole_table():
 @pytest.mark.medium
 @needs_mbi
 def test_a_column_that_nothing_measures_is_uniform():
-    from dpsql.fitting.graphical import fit_graph
+    from dpsql.fitting.graph.fit_graph import fit_graph
 
     domain = domain_of(2, 4)
     known = Target(("c0",), (2,), np.array([30.0, 10.0]), 1.0)
@@ -245,7 +245,7 @@ def test_without_the_package_it_is_refused_before_the_charge(people, monkeypatch
 @needs_mbi
 def test_a_fit_can_be_interrupted_at_once():
     """Also while JAX compiles, in another thread."""
-    from dpsql.fitting.graphical import fit_graph
+    from dpsql.fitting.graph.fit_graph import fit_graph
 
     domain, codes = domain_of(7, 7, 7, 7), chain(500, 4)
     known = [
@@ -263,7 +263,7 @@ def test_numbers_elsewhere_stay_as_wide_as_they_were():
     """mbi turns 64-bit numbers on for all of JAX; the other fits are not to change with it."""
     script = """
 import jax.numpy as jnp
-from dpsql.fitting.mbi_package import load_mbi
+from dpsql.fitting.graph.mbi_package import load_mbi
 assert load_mbi().Factor
 assert jnp.ones(1).dtype == jnp.float32
 """
@@ -280,7 +280,7 @@ def test_marginals_that_do_not_fit_in_memory_are_drawn(monkeypatch):
     _, _, outcome = run("workload", codes, domain, pairs, Fraction(50))
     tree = outcome.model.tree
     whole = tree.project(("c0", "c3"))
-    monkeypatch.setattr("dpsql.fitting.junction_tree._MOST_JOINED", 3)
+    monkeypatch.setattr("dpsql.fitting.graph.junction_tree._MOST_JOINED", 3)
     drawn = tree.project(("c0", "c3"))
     assert drawn.sum() == pytest.approx(1)
     assert abs(drawn - whole).sum() < 0.05

@@ -322,7 +322,9 @@ def test_the_same_workload_in_another_order_is_the_same_release(db, monkeypatch)
     db.protect("four", epsilon=10.0, delta=1e-6)
     parts = ["SELECT count(*) FROM four GROUP BY a, b", "SELECT count(*) FROM four GROUP BY c, d"]
     with monkeypatch.context() as patch, pytest.raises(Interrupted):
-        patch.setattr("dpsql.fitting.projection.fit_marginals", lambda *_: (_ for _ in ()).throw(Interrupted))
+        patch.setattr(
+            "dpsql.fitting.relaxed.fit_marginals.fit_marginals", lambda *_: (_ for _ in ()).throw(Interrupted)
+        )
         db.synthesize("four", 1.0, workload=";".join(parts))
     spent = db.budget().epsilon_spent[0]
     release = db.synthesize("four", 1.0, workload=";".join(parts[::-1]), steps=500)

@@ -21,7 +21,7 @@ import os, signal, sys, threading
 sys.path.insert(0, {str(Path(__file__).parents[2])!r})
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a shell is born ignoring it
 import dpsql
-from dpsql.fitting import projection
+from dpsql.fitting.relaxed import fit_marginals
 free = threading.Event()
 def compile_for_ever(*_):
     threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
@@ -64,7 +64,7 @@ def charged(bank: Path) -> list[tuple[object, ...]]:
 def test_a_command_ends_though_work_goes_on_for_ever(bank, tmp_path, command):
     script = """
 from dpsql.api import cli
-projection._fit = compile_for_ever
+fit_marginals._fit = compile_for_ever
 cli.command()
 """
     arguments = ["-", *(str(bank) if word == "DATABASE" else word for word in COMMANDS[command])]
@@ -81,8 +81,8 @@ cli.command()
 def test_a_call_ends_though_work_goes_on(bank, tmp_path, call):
     """The process ends when the work has ended: Python would abort if it did not wait for it."""
     script = f"""
-db, fit = dpsql.connect(sys.argv[1]), projection._fit
-projection._fit = compile_for_ever
+db, fit = dpsql.connect(sys.argv[1]), fit_marginals._fit
+fit_marginals._fit = compile_for_ever
 try:
     {call}
 except BaseException as error:
@@ -121,7 +121,7 @@ for number in range(40):
 print(lost)
 seen = []
 signal.signal(signal.SIGINT, lambda *_: seen.append(1))
-projection._fit = lambda *_: os.kill(os.getpid(), signal.SIGINT) or free.wait()
+fit_marginals._fit = lambda *_: os.kill(os.getpid(), signal.SIGINT) or free.wait()
 try:
     db.synthesize("t", 1.0, mechanism="projection")
 except dpsql.DpsqlError as error:

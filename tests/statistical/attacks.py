@@ -101,6 +101,6 @@ def replace_slow_fits(patch: pytest.MonkeyPatch, domain: Domain) -> None:
     Plans of public facts are made once.
     """
     start = np.full((sum(domain.shape(domain.names)), 4), 0.5, np.float32)
-    patch.setattr("dpsql.fitting.cells.fit_cells", lambda *a, **k: (start, 1))
-    patch.setattr("dpsql.fitting.cells.random_start", lambda *a, **k: start)
+    patch.setattr("dpsql.fitting.relaxed.fit_cells.fit_cells", lambda *a, **k: (start, 1))
+    patch.setattr("dpsql.fitting.relaxed.fit_cells.random_start", lambda *a, **k: start)
     patch.setattr(hdmm, "optimised_shares", lru_cache(hdmm.optimised_shares))

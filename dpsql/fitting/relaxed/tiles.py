@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.fitting.loading import jax
-from dpsql.fitting.relaxation import Blocks
-from dpsql.fitting.settings import TILE_ROWS
+from dpsql.fitting.relaxed.settings import TILE_ROWS
+from dpsql.fitting.relaxed.table import Blocks
 from dpsql.fitting.target import Target
 
 _LEVELS: Final = (8, 16, 32, 64, 104, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)

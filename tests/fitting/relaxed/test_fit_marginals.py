@@ -13,11 +13,11 @@ import pytest
 
 from dpsql.core.domain import Attribute, Domain
 from dpsql.errors import DpsqlError
-from dpsql.fitting.cells import draw_rows, fit_cells, random_start, sparsemax
-from dpsql.fitting.projection import fit_marginals
-from dpsql.fitting.relaxation import Blocks, RelaxedTable, simplex_projection
-from dpsql.fitting.rounding import round_table
-from dpsql.fitting.settings import Settings, best_total
+from dpsql.fitting.relaxed.fit_cells import draw_rows, fit_cells, random_start, sparsemax
+from dpsql.fitting.relaxed.fit_marginals import fit_marginals
+from dpsql.fitting.relaxed.rounding import round_table
+from dpsql.fitting.relaxed.settings import Settings, best_total
+from dpsql.fitting.relaxed.table import Blocks, RelaxedTable, simplex_projection
 from dpsql.fitting.target import Target
 from dpsql.runtime.progress import Quiet
 
@@ -208,9 +208,9 @@ def test_a_fit_that_cannot_meet_the_measurements_says_so():
 EIGHT = """
 import sys; sys.path.insert(0, {folder!r})
 import jax, numpy as np, test_projection as t
-from dpsql.fitting.projection import fit_marginals
-from dpsql.fitting.settings import Settings
-from dpsql.fitting.tile_program import device_grid
+from dpsql.fitting.relaxed.fit_marginals import fit_marginals
+from dpsql.fitting.relaxed.settings import Settings
+from dpsql.fitting.relaxed.program import device_grid
 from dpsql.runtime.progress import Quiet
 assert len(jax.devices()) == 8, jax.devices()
 print(dict(device_grid(64).shape), dict(device_grid(6).shape))

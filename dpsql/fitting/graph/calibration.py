@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from dpsql.core.domain import Clique, Domain
-from dpsql.fitting.junction_tree import Node, Potentials, Table, Tree
-from dpsql.fitting.mbi_package import mbi_domain
+from dpsql.fitting.graph.junction_tree import Node, Potentials, Table, Tree
+from dpsql.fitting.graph.mbi_package import mbi_domain
 
 
 def calibrate(domain: Domain, theta: Potentials, mbi: Any) -> Tree:

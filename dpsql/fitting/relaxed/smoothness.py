@@ -2,7 +2,7 @@ r"""Smoothness of ordered columns: neighbouring values deviate from the product 
 
     Λ·mean over rows of Σ_a Σ_v κ_a·min(p1_v, p1_{v+1})·h(r_{v+1} − r_v),     r = log P − log p1
 
-is added to the objective of `dpsql.fitting.projection`, for every ordered column a of s values with κ_a = s/10. h is
+is added to the objective of `fit_marginals`, for every ordered column a of s values with κ_a = s/10. h is
 Huber's function of slope at most 1: x²/2 up to |x| = 1, |x| − ½ beyond. What is the same for neighbours is not pulled
 at, so a trend along a column survives noise that hides each of its cells.
 

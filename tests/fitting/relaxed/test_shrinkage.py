@@ -6,12 +6,12 @@ import itertools
 
 import numpy as np
 
-from dpsql.fitting.relaxation import Blocks, RelaxedTable, simplex_projection
-from dpsql.fitting.settings import one_way_prior
-from dpsql.fitting.shrinkage import shrunken
+from dpsql.fitting.relaxed.settings import one_way_prior
+from dpsql.fitting.relaxed.shrinkage import shrunken
+from dpsql.fitting.relaxed.table import Blocks, RelaxedTable, simplex_projection
 from dpsql.fitting.target import Target
 
-from ..adult import adult_codes, domain_of, exact, noisy
+from ...adult import adult_codes, domain_of, exact, noisy
 
 NAMES = ("workclass", "education-num", "marital-status", "occupation", "relationship", "sex", "native-country")
 DOMAIN = domain_of(NAMES)

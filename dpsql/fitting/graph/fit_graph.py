@@ -5,8 +5,7 @@ r"""Graphical models: the distribution of largest entropy that is nearest to mea
     step       α halves until L falls by half of α·⟨∇L, μ − μ'⟩, and grows after each step that does
 
 C runs over the measured cliques of largest scope. μ(θ) is exact: message passing on a junction tree, by the package
-`mbi` (`dpsql.fitting.mbi_package`). What is read off the fitted tree afterwards, marginals and rows, is computed by
-`dpsql.fitting.junction_tree`.
+`mbi` (`mbi_package`). What is read off the fitted tree afterwards, marginals and rows, is computed by `junction_tree`.
 
 Source: McKenna, Sheldon, Miklau 2019 (arXiv:1901.09136), Algorithm 1 with the line search of `mbi`.
 """
@@ -21,10 +20,10 @@ from typing import Any, Final
 import numpy as np
 
 from dpsql.core.domain import Clique, Domain
-from dpsql.fitting.calibration import calibrate, spread
 from dpsql.fitting.compilation import MOST_PROGRAMS, keep_programs, own_program
-from dpsql.fitting.junction_tree import Potentials, Table, Tree
-from dpsql.fitting.mbi_package import load_mbi, maximal, wide_numbers
+from dpsql.fitting.graph.calibration import calibrate, spread
+from dpsql.fitting.graph.junction_tree import Potentials, Table, Tree
+from dpsql.fitting.graph.mbi_package import load_mbi, maximal, wide_numbers
 from dpsql.fitting.target import Target
 from dpsql.runtime.aside import aside
 from dpsql.runtime.progress import Progress

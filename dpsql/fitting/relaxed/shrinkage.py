@@ -10,7 +10,7 @@ histogram of z, with five more cells at 0; a deviation below the lowest −N·M/
 stands out of its class is believed, and the mass of the others stays with the fit, which knows more of them than their
 own noisy counts.
 
-Rounding brings the rows near q instead of M (`dpsql.fitting.rounding`). It looks at noisy counts only, so it costs no
+Rounding brings the rows near q instead of M (`rounding`). It looks at noisy counts only, so it costs no
 privacy.
 """
 
@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.domain import Clique
-from dpsql.fitting.relaxation import RelaxedTable, simplex_projection
+from dpsql.fitting.relaxed.table import RelaxedTable, simplex_projection
 from dpsql.fitting.target import Target
 
 Floats = npt.NDArray[np.float64]

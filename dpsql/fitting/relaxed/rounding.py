@@ -31,7 +31,7 @@ from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Clique
 from dpsql.fitting.compilation import MOST_PROGRAMS, keep_programs, own_program
 from dpsql.fitting.loading import jax, jnp
-from dpsql.fitting.relaxation import Blocks, Codes, Floats, RelaxedTable, draw_codes
+from dpsql.fitting.relaxed.table import Blocks, Codes, Floats, RelaxedTable, draw_codes
 from dpsql.runtime.aside import aside
 from dpsql.runtime.progress import Progress
 
@@ -67,7 +67,7 @@ def round_table(
         progress: notified of each sweep; may raise `Interrupted`.
         allowed: constraints; every row satisfies them.
         sweeps: how often each value is offered a swap; None for a number that is less where there are many rows.
-        nearer: what swaps bring some marginals near to, in place of the model's (`dpsql.fitting.shrinkage`).
+        nearer: what swaps bring some marginals near to, in place of the model's (`dpsql.fitting.relaxed.shrinkage`).
 
     Returns:
         Codes, shape (rows, attributes).

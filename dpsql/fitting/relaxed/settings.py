@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.domain import Domain
-from dpsql.fitting.relaxation import RelaxedTable, simplex_projection
+from dpsql.fitting.relaxed.table import RelaxedTable, simplex_projection
 from dpsql.fitting.target import Target
 
 TILE_ROWS: Final = 64
-"""Rows of a tile on a CPU; see `dpsql.fitting.tiles`."""
+"""Rows of a tile on a CPU; see `dpsql.fitting.relaxed.tiles`."""
 RELAXATIONS: Final = ("softmax", "sparsemax")
 _BASE_BYTES: Final = 400_000_000  # Python, DuckDB and JAX themselves
 
@@ -35,9 +35,9 @@ class Settings:
         strength: of the rule's Λ, a factor.
         relaxation: `softmax`, of parameters θ; or `sparsemax`, steps on P itself projected after each, as in the paper.
         kind: `float32`, or `float64` to check it.
-        smooth: κ of each one-hot value (see `dpsql.fitting.smoothness`); empty for none.
+        smooth: κ of each one-hot value (see `dpsql.fitting.relaxed.smoothness`); empty for none.
         polish: further steps, warm-started, at half the rate.
-        reference: whether rows are pulled towards a table that has the strong pairs (`dpsql.fitting.strong_pairs`).
+        reference: whether rows are pulled towards a table that has the strong pairs (`strong_pairs`).
     """
 
     rows: int = 512

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from dpsql.core.domain import Domain
-from dpsql.fitting.projection import fit_marginals
-from dpsql.fitting.settings import Settings
-from dpsql.fitting.smoothness import smooth_columns, smoothness
+from dpsql.fitting.relaxed.fit_marginals import fit_marginals
+from dpsql.fitting.relaxed.settings import Settings
+from dpsql.fitting.relaxed.smoothness import smooth_columns, smoothness
 from dpsql.runtime.progress import Quiet
 
-from ..adult import adult_codes, domain_of, exact, noisy
+from ...adult import adult_codes, domain_of, exact, noisy
 
 NAMES = ("age", "marital-status", "hours-per-week", "relationship")
 PAIRS = [("age", "marital-status"), ("age", "relationship"), ("marital-status", "hours-per-week")]

@@ -1,4 +1,4 @@
-"""The compiled steps of a relaxed projection, on tiles (`dpsql.fitting.tiles`).
+"""The compiled steps of a relaxed projection, on tiles (`dpsql.fitting.relaxed.tiles`).
 
     U_i = Π_j P[index_ij],    M = U·P_cᵀ/n′,    D = w·(M − y)
 
@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from dpsql.fitting.compilation import MOST_PROGRAMS, own_program
 from dpsql.fitting.loading import Mesh, NamedSharding, PartitionSpec, jax, jnp
-from dpsql.fitting.tiles import Tiles
+from dpsql.fitting.relaxed.tiles import Tiles
 from dpsql.runtime.progress import Progress
 
 _CHUNK_SECONDS: Final = 0.3
@@ -150,7 +150,7 @@ class TileProgram:
         if self._relaxation == "softmax":
             return theta - jnp.log(self._of_block(jnp.exp(theta)))
 
-        def shrink(_: int, tau: jax.Array) -> jax.Array:  # Michelot's iteration, see `dpsql.fitting.cells`
+        def shrink(_: int, tau: jax.Array) -> jax.Array:  # Michelot's iteration, see `dpsql.fitting.relaxed.fit_cells`
             inside = (theta > tau).astype(theta.dtype)
             return (self._of_block(inside * theta) - 1) / jnp.maximum(self._of_block(inside), 1)
 

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.domain import Domain
-from dpsql.fitting.relaxation import simplex_projection
+from dpsql.fitting.relaxed.table import simplex_projection
 from dpsql.fitting.target import Target
 
 Floats = npt.NDArray[np.float64]

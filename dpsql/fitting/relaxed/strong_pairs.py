@@ -18,8 +18,8 @@ from typing import Final
 import numpy as np
 
 from dpsql.core.domain import Domain
-from dpsql.fitting.relaxation import Blocks
-from dpsql.fitting.settings import one_way_prior
+from dpsql.fitting.relaxed.settings import one_way_prior
+from dpsql.fitting.relaxed.table import Blocks
 from dpsql.fitting.target import Target
 
 _DEVIATIONS: Final = 3.0

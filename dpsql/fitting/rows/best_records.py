@@ -35,7 +35,6 @@ Codes = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 SEARCHES: Final = ("auto", "milp", "local")
-_ANY: Final = -1
 _MOST_EXACT: Final = 40  # conjunctions that the integer program takes under `auto`
 _STARTS: Final = 48
 _KICKS: Final = 6
@@ -49,12 +48,13 @@ class Goal:
 
     Attributes:
         sizes: of the attributes' domains.
-        wanted: the value that a conjunction asks of an attribute, −1 where any will do; shape (conjunctions,
-            attributes).
+        asked: whether a conjunction asks for a value of an attribute, shape (conjunctions, attributes).
+        wanted: which value it asks for where it asks for one; the same shape.
         weights: what a record that satisfies it gains, shape (conjunctions,).
     """
 
     sizes: tuple[int, ...]
+    asked: npt.NDArray[np.bool_]
     wanted: Codes
     weights: Floats
 
@@ -65,18 +65,21 @@ class Goal:
         for cell, weight in zip(cells, weights, strict=True):
             merged[cell] = merged.get(cell, 0.0) + weight
         kept = [cell for cell, weight in merged.items() if weight]
-        wanted = np.full((len(kept), len(domain)), _ANY, np.int64)
+        asked = np.zeros((len(kept), len(domain)), bool)
+        wanted = np.zeros(asked.shape, np.int64)
         place = {name: column for column, name in enumerate(domain.names)}
         for row, (clique, number) in enumerate(kept):
-            wanted[row, [place[name] for name in clique]] = np.unravel_index(number, domain.shape(clique))
-        return Goal(domain.shape(domain.names), wanted, np.array([merged[cell] for cell in kept], np.float64))
+            columns = [place[name] for name in clique]
+            asked[row, columns] = True
+            wanted[row, columns] = np.unravel_index(number, domain.shape(clique))
+        return Goal(domain.shape(domain.names), asked, wanted, np.array([merged[cell] for cell in kept], np.float64))
 
     @cached_property
     def parts(self) -> list[tuple[Codes, sparse.csr_matrix]]:
         """For each attribute the conjunctions that ask for a value of it, and their weights, shape (values, those)."""
         found = []
         for attribute, size in enumerate(self.sizes):
-            rows = np.flatnonzero(self.wanted[:, attribute] != _ANY)
+            rows = np.flatnonzero(self.asked[:, attribute])
             entries = (self.weights[rows], (self.wanted[rows, attribute], np.arange(len(rows))))
             found.append((rows, sparse.csr_matrix(entries, shape=(size, len(rows)))))
         return found
@@ -204,8 +207,8 @@ def satisfying(goal: Goal, records: Codes, generator: np.random.Generator, most:
     cumulative = np.cumsum(positive) / positive.sum()
     for _ in range(len(goal.sizes) if most is None else most):
         drawn = np.searchsorted(cumulative, generator.random(len(records)), side="right")
-        wanted = goal.wanted[np.minimum(drawn, len(positive) - 1)]
-        asked = wanted != _ANY
+        chosen = np.minimum(drawn, len(positive) - 1)
+        asked, wanted = goal.asked[chosen], goal.wanted[chosen]
         agrees = ~(asked & fixed & (wanted != records)).any(axis=1)
         changed = asked & agrees[:, None]
         records = np.where(changed, wanted, records)
@@ -311,7 +314,7 @@ def _one_value_each(asked: Sequence[Codes], sizes: Sequence[int], starts: Codes,
 
 def _indicators(goal: Goal, asked: Sequence[Codes], starts: Codes) -> list[LinearConstraint]:
     """What ties f_j to its parts: f_j − z_iv ≤ 0 for positive weights, Σ z_iv − f_j ≤ |S_j| − 1 for negative ones."""
-    conjunction, attribute = np.nonzero(goal.wanted != _ANY)
+    conjunction, attribute = np.nonzero(goal.asked)
     variable = np.empty(len(conjunction), np.int64)
     for place, values in enumerate(asked):
         here = attribute == place
@@ -331,6 +334,6 @@ def _indicators(goal: Goal, asked: Sequence[Codes], starts: Codes) -> list[Linea
         places = np.concatenate([variable[~positive], width + negative])
         lines = np.concatenate([rows, np.arange(len(negative))])
         matrix = sparse.csr_matrix((entries, (lines, places)), shape=(len(negative), width + count))
-        lengths = (goal.wanted[negative] != _ANY).sum(axis=1)
+        lengths = goal.asked[negative].sum(axis=1)
         found.append(LinearConstraint(matrix, -np.inf, lengths - 1.0))
     return found

@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 
 from dpsql.core.domain import Attribute, Domain
-from dpsql.fitting.strong_pairs import forest_information, strong_pairs
+from dpsql.fitting.relaxed.strong_pairs import forest_information, strong_pairs
 from dpsql.fitting.target import Target
 
-from ..adult import adult_codes, domain_of, noisy
+from ...adult import adult_codes, domain_of, noisy
 
 TOTAL = float(len(adult_codes()[0]))
 

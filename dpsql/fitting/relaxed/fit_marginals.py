@@ -2,7 +2,7 @@ r"""Relaxed projection: fit a relaxed table to noisy marginals.
 
     minimise  Σ_r (N²/σ_r²)·½‖M_r(P) − y_r/N‖²  +  Λ · mean over rows of Σ_a KL(P_a ‖ p1_a)
 
-over P = softmax(θ) per attribute, by Adam with a cosine schedule (`dpsql.fitting.tile_program`). y_r are the measured
+over P = softmax(θ) per attribute, by Adam with a cosine schedule (`program`). y_r are the measured
 marginals (counts) of variance σ_r², N the total, p1 the measured 1-way marginals. The second term pulls towards the
 maximum-entropy solution, the product of the 1-way marginals, with the strength (from experiments on Adult, Loans and a
 third table)
@@ -32,14 +32,14 @@ from dpsql.core.domain import Domain
 from dpsql.errors import DpsqlError
 from dpsql.fitting.compilation import keep_programs
 from dpsql.fitting.loading import jax
-from dpsql.fitting.relaxation import Blocks, RelaxedTable
-from dpsql.fitting.settings import Fit, Settings, one_way_prior
-from dpsql.fitting.shrinkage import shrunken
-from dpsql.fitting.smoothness import smoothness
-from dpsql.fitting.strong_pairs import strong_pairs
+from dpsql.fitting.relaxed.program import CLIQUES, device_grid, program_of
+from dpsql.fitting.relaxed.settings import Fit, Settings, one_way_prior
+from dpsql.fitting.relaxed.shrinkage import shrunken
+from dpsql.fitting.relaxed.smoothness import smoothness
+from dpsql.fitting.relaxed.strong_pairs import strong_pairs
+from dpsql.fitting.relaxed.table import Blocks, RelaxedTable
+from dpsql.fitting.relaxed.tiles import Tiles, layout_of
 from dpsql.fitting.target import Target
-from dpsql.fitting.tile_program import CLIQUES, device_grid, program_of
-from dpsql.fitting.tiles import Tiles, layout_of
 from dpsql.runtime.aside import aside
 from dpsql.runtime.progress import Progress
 

@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from dpsql.fitting.denoising import denoised, haar, posterior_mean
-from dpsql.fitting.relaxation import simplex_projection
+from dpsql.fitting.relaxed.denoising import denoised, haar, posterior_mean
+from dpsql.fitting.relaxed.table import simplex_projection
 from dpsql.fitting.target import Target
 
-from ..adult import adult_codes, domain_of, exact, noisy
+from ...adult import adult_codes, domain_of, exact, noisy
 
 STDDEV = 120.0
 CODES, SIZES = adult_codes()

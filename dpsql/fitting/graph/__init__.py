@@ -1,0 +1,1 @@
+"""Graphical models of measured marginals, by the package mbi."""
