@@ -165,9 +165,9 @@ class Analyst:
     def _shown(self) -> list[tuple[Shown, Entry, str]]:
         with self._instance.lookup() as cursor:
             books = books_of(cursor, self._instance)
-            told = shown_to(books, self.name)
-            found = {one.name: find_releases(books, str(one.release)) for one in told}
-        pairs = [(one, entry) for one in told for entry in found[one.name] if entry.number == one.release]
+            published = shown_to(books, self.name)
+            found = {one.name: find_releases(books, str(one.release)) for one in published}
+        pairs = [(one, entry) for one in published for entry in found[one.name] if entry.number == one.release]
         return [(one, entry, books.catalog) for one, entry in pairs]
 
     def _published(self, one: Shown, entry: Entry, catalog: str) -> Published:

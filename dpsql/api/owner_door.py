@@ -75,14 +75,14 @@ def answer(db: Database, line: bytes) -> bytes:
     try:
         request = json.loads(line)
         with db.instance.as_owner():
-            told: dict[str, Any] = {"result": perform(db, str(request["method"]), dict(request["arguments"]))}
+            answer: dict[str, Any] = {"result": perform(db, str(request["method"]), dict(request["arguments"]))}
     except DpsqlError as error:
-        told = {"error": type(error).__name__, "message": str(error)}
+        answer = {"error": type(error).__name__, "message": str(error)}
     except (ValueError, KeyError, TypeError):
-        told = {"error": "InvalidArgument", "message": "the request is none"}
+        answer = {"error": "InvalidArgument", "message": "the request is none"}
     except Exception as error:  # whatever it is, the keeper goes on listening to its owner
-        told = {"error": "DpsqlError", "message": f"internal error ({type(error).__name__})"}
-    return json.dumps(told, default=str).encode() + b"\n"
+        answer = {"error": "DpsqlError", "message": f"internal error ({type(error).__name__})"}
+    return json.dumps(answer, default=str).encode() + b"\n"
 
 
 def announce(database: str, listening: Path) -> Path:
@@ -92,12 +92,12 @@ def announce(database: str, listening: Path) -> Path:
         database: path of the file.
         listening: the Unix socket.
     """
-    told = Path(f"{database}{SUFFIX}")
-    told.unlink(missing_ok=True)
-    descriptor = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    announced = Path(f"{database}{SUFFIX}")
+    announced.unlink(missing_ok=True)
+    descriptor = os.open(announced, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(f"{listening}\n")
-    return told
+    return announced
 
 
 def ask(database: str, opened: Callable[[str], Database], method: str, arguments: Mapping[str, Any]) -> Any:
@@ -122,11 +122,11 @@ def ask(database: str, opened: Callable[[str], Database], method: str, arguments
         line = read_line(service)
     if not line:
         raise DpsqlError("the service ended before it answered: look with dpsql user list whether it was done")
-    told = json.loads(line)
-    if "error" in told:
-        kind = getattr(errors, told["error"], DpsqlError)
-        raise (kind if issubclass(kind, DpsqlError) else DpsqlError)(told["message"])
-    return told["result"]
+    answer = json.loads(line)
+    if "error" in answer:
+        kind = getattr(errors, answer["error"], DpsqlError)
+        raise (kind if issubclass(kind, DpsqlError) else DpsqlError)(answer["message"])
+    return answer["result"]
 
 
 def read_line(connection: socket.socket) -> bytes:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from dpsql.core.domain import Attribute
 from dpsql.core.linear_query import Integers
 from dpsql.engines.duckdb.ticks import edge_texts
-from dpsql.evaluation.sandbox import scratch
+from dpsql.evaluation.sandbox import empty_database
 
 _MOST_STEPS: Final = 200_000  # of one column, taken value by value
 _MOST_CUTS: Final = 2_000  # edges that are not evenly spaced, added to a column's own
@@ -125,5 +125,5 @@ def _with_ticks(attribute: Attribute, ticks: Iterable[int | float]) -> Attribute
     ordered = tuple(sorted(ticks))
     if ordered == attribute.ticks:
         return attribute
-    with scratch() as empty:
+    with empty_database() as empty:
         return replace(attribute, ticks=ordered, edges=edge_texts(empty, ordered, attribute.type))

@@ -83,7 +83,7 @@ class Varies(Exception):
         )
 
 
-def told_by_ends(tree: exp.Expr, attribute: Attribute) -> bool:
+def known_from_ends(tree: exp.Expr, attribute: Attribute) -> bool:
     """Whether an expression changes inside a bin only around constants, or not at all if its ends agree.
 
     That is so if the column stands by itself in comparisons with constants, or the whole is one monotone function of
@@ -91,8 +91,8 @@ def told_by_ends(tree: exp.Expr, attribute: Attribute) -> bool:
     """
     for column in tree.find_all(exp.Column):
         if column.name == attribute.name and not column.table:
-            told = operands_of(column) is not None or _in_monotone(column, tree) or _in_calendar(column, attribute)
-            if not told:
+            known = operands_of(column) is not None or _in_monotone(column, tree) or _in_calendar(column, attribute)
+            if not known:
                 return False
     return True
 

@@ -29,7 +29,7 @@ from dpsql.engines.duckdb.frames import length
 from dpsql.engines.source import Source
 from dpsql.errors import DpsqlError, InvalidArgument, InvalidQuery
 from dpsql.evaluation.decode import decode
-from dpsql.evaluation.sandbox import foreign_word, scratch
+from dpsql.evaluation.sandbox import empty_database, foreign_word
 from dpsql.language.size_bounds import check_sizes
 from dpsql.language.syntax import check_depth
 from dpsql.runtime.process_settings import deep_recursion
@@ -113,7 +113,7 @@ def find_allowed(source: Source, domain: Domain, constraints: Sequence[Constrain
         InvalidArgument: a predicate fails on the domain, nothing is allowed, or there are too many tuples to try.
     """
     applicable = _applicable(domain, constraints)
-    if not applicable:  # a scratch database takes longer to open than all the rest
+    if not applicable:  # an empty database takes longer to open than all the rest
         return []
     return list(_known(source, domain, tuple(applicable)))
 
@@ -124,7 +124,7 @@ def _known(source: Source, domain: Domain, constraints: tuple[Constraint, ...]) 
     parts = components(constraints)
     for part in parts:
         check_tuples(source, domain, part)
-    with scratch() as empty:
+    with empty_database() as empty:
         found = tuple(_allowed(empty, source, domain, part) for part in parts)
     for allowed in found:
         allowed.codes.flags.writeable = allowed.places.flags.writeable = False
@@ -300,7 +300,7 @@ def settle_bins(
     binned = [part for part in allowed if any(domain.by_name[name].kind == "bins" for name in part.clique)]
     if not binned:
         return
-    with scratch() as empty:
+    with empty_database() as empty:
         for part in binned:
             _settle(empty, source, domain, part, codes, frame, generator)
 

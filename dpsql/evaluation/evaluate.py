@@ -31,7 +31,7 @@ from dpsql.evaluation.lookups import Loaded
 from dpsql.evaluation.moments import LARGEST_WEIGHT
 from dpsql.evaluation.own_parts import own_parts
 from dpsql.evaluation.part import PartOnCells
-from dpsql.evaluation.sandbox import check_expressions, scratch
+from dpsql.evaluation.sandbox import check_expressions, empty_database
 from dpsql.evaluation.weights import Weight, weights_of
 from dpsql.language.expressions import columns_read
 from dpsql.language.query import Query
@@ -63,7 +63,7 @@ def evaluate(source: Source, domain: Domain, query: Query, dimensions: Sequence[
         check_points(names, domain.size(names))
     check_expressions([part for tree in query.trees for part in own_parts(tree)])
     pieces = []
-    with scratch() as empty:
+    with empty_database() as empty:
         for loaded in dimensions:
             loaded.create(empty)
         for number, names in enumerate(components):

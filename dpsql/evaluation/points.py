@@ -13,7 +13,7 @@ from sqlglot import exp
 from dpsql.core.linear_query import Integers
 from dpsql.evaluation.bins import TriedColumn, all_tried
 from dpsql.evaluation.components import check_points
-from dpsql.evaluation.constancy import Varies, told_by_ends
+from dpsql.evaluation.constancy import Varies, known_from_ends
 
 
 class Points:
@@ -74,6 +74,6 @@ class Points:
         if differs.any():
             raise Varies(tree, self.attributes, int(np.flatnonzero(differs)[0]), summed=summed)
         for attribute in self.attributes:
-            if not all_tried(attribute) and not told_by_ends(tree, attribute):
+            if not all_tried(attribute) and not known_from_ends(tree, attribute):
                 raise Varies(tree, self.attributes, None, summed=summed)
         return low

@@ -26,7 +26,7 @@ from dpsql.engines.source import Source
 from dpsql.errors import InvalidQuery
 from dpsql.evaluation.evaluated import Evaluated
 from dpsql.evaluation.own_parts import without_lookups
-from dpsql.evaluation.sandbox import check_expressions, scratch
+from dpsql.evaluation.sandbox import check_expressions, empty_database
 from dpsql.evaluation.weights import weights_of
 from dpsql.language.expressions import columns_read, spelled
 from dpsql.language.query import Query
@@ -56,7 +56,7 @@ class Result:
         Raises:
             InvalidQuery: DuckDB cannot bind it, or it calls what is not plain.
         """
-        with scratch() as empty:
+        with empty_database() as empty:
             columns = _columns(empty, source, query)
             stored = {f"k{number}": kind for number, kind in enumerate(_key_types(empty, source, query))}
             for number, kind in enumerate(_value_types(query, evaluated)):
@@ -135,7 +135,7 @@ class Result:
         names = [exp.column(exp.to_identifier(name, quoted=True)) for name, _ in self.shown()]
         texts = [exp.cast(name, "VARCHAR", dialect="duckdb") for name in names]
         text = exp.select(*texts).from_(made.subquery("dpsql_result")).sql(dialect="duckdb")
-        with scratch() as empty:
+        with empty_database() as empty:
             try:
                 with shown_as(empty, "dpsql_known", answers):
                     return empty.execute(text).fetchall()

@@ -39,10 +39,10 @@ _BEFORE_PARENTHESES: Final = frozenset(  # words that are no functions
 
 
 @contextmanager
-def scratch() -> Iterator[duckdb.DuckDBPyConnection]:
+def empty_database() -> Iterator[duckdb.DuckDBPyConnection]:
     """A new empty database, so that nothing that one expression might leave behind is there for another.
 
-    Inside `one_scratch` that of the steps before.
+    Inside `one_empty_database` that of the steps before.
     """
     kept: list[duckdb.DuckDBPyConnection] | None = getattr(_thread, "kept", None)
     if kept:
@@ -98,7 +98,7 @@ def _watched(connection: duckdb.DuckDBPyConnection, progress: Progress | None) -
 
 
 @contextmanager
-def one_scratch() -> Iterator[None]:
+def one_empty_database() -> Iterator[None]:
     """The steps of one query share an empty database, opened by the first that needs it: it takes 10 milliseconds."""
     if getattr(_thread, "kept", None) is not None:  # inside another
         yield
@@ -129,13 +129,13 @@ def check_syntax(text: str, what: str = "query", error_of: type[DpsqlError] = In
     """
     if len(text) > _LONGEST_PARSED or text.count("(") > _DEEPEST_PARSED:  # so that no parser runs out of room
         return
-    with scratch() as empty:
+    with empty_database() as empty:
         try:
             empty.extract_statements(text)
         except duckdb.ParserException as error:
             deep = "expression depth" in str(error)  # whose advice is a setting, which dpsql does not follow
-            told = "nested too deeply" if deep else "\n\n".join(filter(None, (str(error).rstrip(), instead)))
-            raise error_of(f"{what}: {told}") from None
+            reason = "nested too deeply" if deep else "\n\n".join(filter(None, (str(error).rstrip(), instead)))
+            raise error_of(f"{what}: {reason}") from None
 
 
 @lru_cache(maxsize=1)
@@ -145,7 +145,7 @@ def plain_functions() -> frozenset[str]:
         "SELECT lower(function_name) FROM duckdb_functions() GROUP BY 1 "
         "HAVING bool_and(internal AND function_type = 'scalar' AND stability = 'CONSISTENT')"
     )
-    with scratch() as empty:
+    with empty_database() as empty:
         return frozenset(name for (name,) in empty.execute(sql).fetchall()) - _NOT_PLAIN
 
 

@@ -18,7 +18,7 @@ from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import find_noise
 
 _FALSE_ALARM: Final = 1e-9
-_TELLING: Final = 0.1
+_PRECISE: Final = 0.1
 
 
 def public_total(curator: Curator) -> list[Target]:
@@ -80,13 +80,13 @@ def light(domain: Domain, measured: Sequence[Measurement], earlier: Sequence[Mea
     return kept
 
 
-def telling(earlier: Sequence[Measurement], total: float) -> list[Measurement]:
+def precise(earlier: Sequence[Measurement], total: float) -> list[Measurement]:
     """Those earlier marginals whose noise is at most a tenth of the rows, by the expected sum over their cells.
 
     A method that is drawn to each marginal as it is, whatever its variance, is led astray by the others.
     """
     unit = math.sqrt(2 / math.pi) / total
-    return [m for m in earlier if len(m.values) * m.stddev * unit <= _TELLING]
+    return [m for m in earlier if len(m.values) * m.stddev * unit <= _PRECISE]
 
 
 def consistent(measured: Sequence[Measurement], earlier: Sequence[Measurement]) -> bool:

@@ -17,7 +17,7 @@ from dpsql.core.domain import Clique, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.core.prior import Prior, packed
 from dpsql.core.workload import Workload
-from dpsql.evidence.earlier_releases import reused, telling, usable
+from dpsql.evidence.earlier_releases import precise, reused, usable
 from dpsql.fitting.relaxed.settings import best_total
 from dpsql.fitting.rows.iterative_estimation import Partial, estimate, nearest_by_threshold
 from dpsql.fitting.target import targets_of
@@ -120,7 +120,7 @@ class Run:
 
     def _earlier(self, measured: Sequence[Measurement], total: float) -> list[Measurement]:
         """Earlier whole marginals whose noise leaves something of them."""
-        return telling(usable(self.curator.earlier, measured, self.domain, self.asked.max_cells), total)
+        return precise(usable(self.curator.earlier, measured, self.domain, self.asked.max_cells), total)
 
     def by_groups(self) -> Outcome:
         """Algorithm 2."""

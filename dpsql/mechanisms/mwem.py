@@ -37,7 +37,7 @@ from dpsql.core.neighbours import Neighbours
 from dpsql.core.threshold import Family, clique_of
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge
-from dpsql.evidence.earlier_releases import combined, consistent, reused, telling, usable
+from dpsql.evidence.earlier_releases import combined, consistent, precise, reused, usable
 from dpsql.fitting.relaxed.settings import best_total
 from dpsql.fitting.rows.multiplicative_weights import Factored, absorb
 from dpsql.fitting.target import Target, targets_of
@@ -110,7 +110,7 @@ class _Past:
     def of(curator: Curator, total: Measurement, max_cells: int) -> _Past:
         """What the number of rows does not contradict: the smallest marginals with the least noise."""
         found = usable(curator.earlier, [total], curator.domain, max_cells)
-        found = telling(found, best_total(targets_of([total, *found])))
+        found = precise(found, best_total(targets_of([total, *found])))
         return _Past(sorted(found, key=lambda m: (len(m.clique), m.variance))[:_MOST_REUSED])
 
     def inside(self, now: Factored) -> list[Measurement]:

@@ -325,7 +325,7 @@ class Projection(Mechanism):
         fit, prior_report = fit_marginals_with_prior(
             facts, workload, known, best, settings, self.max_cells, seed, progress
         )
-        report |= {**prior_report, **fit_report(fit), **self._told(strong, again)}
+        report |= {**prior_report, **fit_report(fit), **self._strong_words(strong, again)}
         nearer = facts.prior is None and self._has("rounding") and allocation.one_way_error < _HIDDEN
         model = RelaxedModel(fit.model, targets, shrunken(fit.model, known) if nearer else {})
         return Outcome(held.model(model), report)
@@ -348,10 +348,10 @@ class Projection(Mechanism):
         return list(first.values()), again
 
     @staticmethod
-    def _told(strong: Sequence[Target], again: Sequence[Measurement]) -> dict[str, Any]:
+    def _strong_words(strong: Sequence[Target], again: Sequence[Measurement]) -> dict[str, Any]:
         """What the report says of pairs: which depend on each other beyond the noise, and what was measured again."""
-        told: dict[str, Any] = {"strong_pairs": [", ".join(one.clique) for one in strong]}
-        return told | ({"measured_again": len(again)} if again else {})
+        found: dict[str, Any] = {"strong_pairs": [", ".join(one.clique) for one in strong]}
+        return found | ({"measured_again": len(again)} if again else {})
 
     def _second(self, allocation: Allocation) -> Fraction:
         """The second stage's part of what marginals cost."""

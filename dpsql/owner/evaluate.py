@@ -59,13 +59,13 @@ class Evaluation:
 
     def to_json(self) -> str:
         """All figures by name on one line, the warning first."""
-        told = {
+        described = {
             "warning": self.warning,
             "source": self.source,
             "synthetic": self.synthetic,
             "real_rows": self.real_rows,
         }
-        return json.dumps({**told, **self.utility.figures()})
+        return json.dumps({**described, **self.utility.figures()})
 
 
 def evaluate(cursor: Cursor, source: Source, synthetic: str, target: str | None, search_path: str = "") -> Evaluation:

@@ -123,8 +123,8 @@ def discover(cursors: Cursors, resolved: Discovery, progress: Progress) -> Attri
 
 
 def _values(cursor: Cursor, curator: Curator, now: Discovery) -> Attribute:
-    told = curator.discover_values(now.facts.column.name, curator.remaining, now.failure)
-    values = [value for value in told if value != now.facts.other]
+    found = curator.discover_values(now.facts.column.name, curator.remaining, now.failure)
+    values = [value for value in found if value != now.facts.other]
     if not values:
         raise NothingFound(
             f"no value of column {now.facts.column.name!r} is common enough to be told at this epsilon: list them, "

@@ -34,31 +34,31 @@ def check_rows_fit(rows: int | None, domain: Domain) -> None:
         raise InvalidArgument(f"rows is {rows}, but the memory of this machine holds about {most} of them: give fewer")
 
 
-def rows_to_draw(entry: Entry, told: Sequence[Measurement], model: Model) -> tuple[int, str | None]:
+def rows_to_draw(entry: Entry, measured: Sequence[Measurement], model: Model) -> tuple[int, str | None]:
     """How many rows a release gets whose request does not say it; and what is to be said of that, None if nothing is.
 
     Noise may be larger than the table. Then the number of rows is noise too, and of any size.
     """
-    measured = _total(entry, told, model)
-    stddev = _total_noise(told)
+    total = _total(entry, measured, model)
+    stddev = _total_noise(measured)
     most, reason = _rows_that_fit(entry.domain), "the memory of this machine holds no more"
-    if measured < 2 * stddev:
+    if total < 2 * stddev:
         most, reason = min(most, _MOST_DROWNED), "more would be noise"
-    rows = min(max(0, measured), most)
+    rows = min(max(0, total), most)
     words = []
-    if rows < measured:
-        words.append(f"{rows} rows were drawn of {measured}: {reason}")
-    if measured < 2 * stddev:
+    if rows < total:
+        words.append(f"{rows} rows were drawn of {total}: {reason}")
+    if total < 2 * stddev:
         words.append(
-            f"the number of rows is lost in noise: {measured} were measured, with a standard deviation of "
+            f"the number of rows is lost in noise: {total} were measured, with a standard deviation of "
             f"{stddev:.3g}; ask with a larger epsilon, or give rows := … for a table of that size"
         )
     return rows, "; ".join(words) or None
 
 
-def _total_noise(told: Sequence[Measurement]) -> float:
+def _total_noise(measured: Sequence[Measurement]) -> float:
     """The standard deviation (rows) of the number of rows that whole marginals tell together; 0 where it is public."""
-    known = [float(m.variance) * len(m.values) for m in told if m.cells is None and m.least is None]
+    known = [float(m.variance) * len(m.values) for m in measured if m.cells is None and m.least is None]
     return 0.0 if not known or 0.0 in known else 1 / math.sqrt(sum(1 / variance for variance in known))
 
 
@@ -67,10 +67,10 @@ def _rows_that_fit(domain: Domain) -> int:
     return min(MOST_ROWS, machine_memory() // (_COPIES * 8 * (len(domain) + 1)))
 
 
-def _total(entry: Entry, told: Sequence[Measurement], model: Model) -> int:
+def _total(entry: Entry, measured: Sequence[Measurement], model: Model) -> int:
     """The number of rows: exact where it is public, also 0, which no model stands for; else what the fit found."""
-    public = told if entry.neighbours.total_is_public else ()
-    exact = next((measured for measured in public if not measured.clique and measured.variance == 0), None)
+    public = measured if entry.neighbours.total_is_public else ()
+    exact = next((one for one in public if not one.clique and one.variance == 0), None)
     return round(model.total) if exact is None else int(exact.values[0])
 
 

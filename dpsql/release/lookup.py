@@ -117,8 +117,9 @@ def _facts_of(cursor: Cursor, request: QueryRequest, query: Query, source: Sourc
     _check_units(account, query)
     domain = _domain_of(books, source, query)
     joined = [load(cursor, dimension) for dimension in query.scope.dimensions]
-    told = tuple((loaded.dimension.name, loaded.digest) for loaded in joined)
-    return QueryFacts(as_released(source, domain), account, domain, query, told, alone_for(books, request.by)), joined
+    digests = tuple((loaded.dimension.name, loaded.digest) for loaded in joined)
+    found = as_released(source, domain)
+    return QueryFacts(found, account, domain, query, digests, alone_for(books, request.by)), joined
 
 
 def _parsed(cursor: Cursor, request: QueryRequest) -> Query:

@@ -32,7 +32,7 @@ from dpsql.evaluation.evaluate import evaluate
 from dpsql.evaluation.evaluated import Evaluated
 from dpsql.evaluation.lookups import Loaded
 from dpsql.evaluation.result import Result
-from dpsql.evaluation.sandbox import one_scratch
+from dpsql.evaluation.sandbox import one_empty_database
 from dpsql.language.query import Query
 from dpsql.privacy.distributions import GAUSSIAN
 from dpsql.release.allowed import require_affordable
@@ -176,7 +176,7 @@ def _understood(source: Source, domain: Domain, query: Query, dimensions: Sequen
         if key in _known:
             _known.move_to_end(key)
             return _known[key]
-    with one_scratch():
+    with one_empty_database():
         evaluated = evaluate(source, domain, query, dimensions)
         result = Result.of(source, query, evaluated)
         _try_out(query, evaluated, result)

@@ -109,14 +109,14 @@ class Resolved(Plan):
         seed = int(entry.key[:15], 16)
         outcome = self.mechanism.run(curator, self.workload, entry.rho, seed, run.progress)
         answers = journal.answers(run.books, entry.key)
-        told = [answer.measurement for answer in answers if answer.measurement is not None]
-        agreeing = curator.earlier if consistent(told, curator.earlier) else ()  # else the table has changed since
+        measured = [answer.measurement for answer in answers if answer.measurement is not None]
+        agreeing = curator.earlier if consistent(measured, curator.earlier) else ()  # else the table has changed since
         report = dict(outcome.report)
         if curator.earlier:
             report = {"reused": 0, **report, **({} if agreeing else _CHANGED)}
         if self.choice:
             report["choice"] = self.choice
-        held = occupied(entry.domain, [*told, *agreeing])
+        held = occupied(entry.domain, [*measured, *agreeing])
         if held.outside:
             report["outside"] = {name: round(share, 4) for name, share in held.outside.items()}
         run.close()
@@ -126,7 +126,7 @@ class Resolved(Plan):
             )
         rows = self.request.rows
         if rows is None:
-            rows, words = rows_to_draw(entry, told, outcome.model)
+            rows, words = rows_to_draw(entry, measured, outcome.model)
             report |= {"rows": words} if words else {}
         report = {name: value for name, value in report.items() if value is not None}
         return self._publish(run, held, outcome.model, rows, report)

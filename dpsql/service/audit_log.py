@@ -202,8 +202,8 @@ def verify(database: str | Path) -> tuple[int, list[str]]:
                 wrong.append(f"{where}: does not follow line number {number}: lines were removed, inserted or changed")
             if line.get("hash") != _digest({name: value for name, value in line.items() if name != "hash"}):
                 wrong.append(f"{where}: was changed")
-            told = line.get("number")
-            number, previous = told if isinstance(told, int) else 0, str(line.get("hash"))
+            stated = line.get("number")
+            number, previous = stated if isinstance(stated, int) else 0, str(line.get("hash"))
         if process in ALWAYS and not _files(_there(database), process):
             wrong.append(f"{process}.jsonl is not there: it was removed")
     return lines, wrong

@@ -59,7 +59,7 @@ class Login:
     token: str
 
     @property
-    def told(self) -> dict[str, str]:
+    def credentials(self) -> dict[str, str]:
         """What each request says."""
         return {"user": self.user, "token": self.token}
 
@@ -79,7 +79,7 @@ class Shown:
     @property
     def audiences(self) -> frozenset[tuple[str, str]]:
         """Who is shown the same tables, together with the same others, may share them."""
-        return frozenset((name, str(told["audience"])) for name, told in self.tables.items())
+        return frozenset((name, str(table["audience"])) for name, table in self.tables.items())
 
 
 class Calls:
@@ -121,7 +121,7 @@ class Calls:
         Raises:
             Refused: there is no such user, or they were revoked.
         """
-        found = self._answer({"call": "published", **user.told})
+        found = self._answer({"call": "published", **user.credentials})
         return Shown(found["role"], {table["name"]: table for table in found["tables"]})
 
     def shown_now(self, user: Login) -> Shown | None:
@@ -135,7 +135,7 @@ class Calls:
         self, user: Login, function: str, arguments: Mapping[str, object], cancelled: Callable[[], bool] = _never
     ) -> Columns:
         """The columns of a call."""
-        request = {"call": "bind", **user.told, "function": function, "arguments": arguments}
+        request = {"call": "bind", **user.credentials, "function": function, "arguments": arguments}
         with self._call(request, cancelled) as answer:
             return [(name, kind) for name, kind in answer.json()]
 
@@ -146,7 +146,7 @@ class Calls:
         function: str,
         arguments: Mapping[str, object],
         cancelled: Callable[[], bool] = _never,
-        tell: Callable[[str], None] = _silent,
+        notify: Callable[[str], None] = _silent,
     ) -> Iterator[tuple[Columns, pa.RecordBatchReader]]:
         """The rows of a call; what the keeper works on ends when `cancelled` says so.
 
@@ -155,15 +155,15 @@ class Calls:
             KeeperLost: the keeper ended.
             Refused: with the keeper's words.
         """
-        request = {"call": "rows", **user.told, "function": function, "arguments": arguments}
-        with self._call(request, cancelled, tell) as answer:
+        request = {"call": "rows", **user.credentials, "function": function, "arguments": arguments}
+        with self._call(request, cancelled, notify) as answer:
             columns = [(name, kind) for name, kind in answer.json()]
             yield columns, pa.ipc.open_stream(pa.PythonFile(io.BufferedReader(answer, wire.PIECE), mode="r"))
 
     @contextmanager
     def read(self, user: Login, name: str, version: str) -> Iterator[pa.RecordBatchReader]:
         """The rows of a released table that a user is shown."""
-        with self._call({"call": "read", **user.told, "name": name, "version": version}) as answer:
+        with self._call({"call": "read", **user.credentials, "name": name, "version": version}) as answer:
             yield pa.ipc.open_stream(pa.PythonFile(io.BufferedReader(answer, wire.PIECE), mode="r"))
 
     def _answer(self, request: dict[str, Any]) -> Any:
@@ -176,14 +176,14 @@ class Calls:
         self,
         request: dict[str, Any],
         cancelled: Callable[[], bool] = _never,
-        tell: Callable[[str], None] = _silent,
+        notify: Callable[[str], None] = _silent,
     ) -> Iterator[_Answer]:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.settimeout(_ANSWER_SECONDS)
         try:
             connection.connect(self.path)
             wire.send(connection, b"J", json.dumps(request, default=str).encode())
-            yield _Answer(connection, cancelled, tell)
+            yield _Answer(connection, cancelled, notify)
         except (OSError, wire.Lost):
             raise KeeperLost("the service's keeper ended or is starting: try again in a moment") from None
         finally:
@@ -214,9 +214,9 @@ class Exchange:
 class _Answer(io.RawIOBase):
     """The frames of an answer; as a file, the Arrow stream in them."""
 
-    def __init__(self, connection: socket.socket, cancelled: Callable[[], bool], tell: Callable[[str], None]) -> None:
+    def __init__(self, connection: socket.socket, cancelled: Callable[[], bool], notify: Callable[[str], None]) -> None:
         super().__init__()
-        self._connection, self._cancelled, self._tell = connection, cancelled, tell
+        self._connection, self._cancelled, self._notify = connection, cancelled, notify
         self._left = b""
         self._ended = False
 
@@ -238,10 +238,10 @@ class _Answer(io.RawIOBase):
             self._connection.settimeout(_ANSWER_SECONDS)
             kind, payload = wire.receive(self._connection)
             if kind == b"P":
-                self._tell(json.loads(payload))
+                self._notify(json.loads(payload))
             elif kind == b"E":
-                told = json.loads(payload)
-                raise Interrupted if told["class"] == "Interrupted" else Refused(told["class"], told["message"])
+                error = json.loads(payload)
+                raise Interrupted if error["class"] == "Interrupted" else Refused(error["class"], error["message"])
             else:
                 return kind, payload
 

@@ -58,7 +58,7 @@ class Client:
             self.connection: Connection = psycopg.connect(**secure, autocommit=True, cursor_factory=psycopg.RawCursor)
         except psycopg.Error as error:
             raise DpsqlError(str(error).strip()) from None
-        self.connection.add_notice_handler(lambda told: self._progress(str(told.message_primary)))
+        self.connection.add_notice_handler(lambda notice: self._progress(str(notice.message_primary)))
 
     def __enter__(self) -> Self:
         """Open already."""
@@ -87,8 +87,8 @@ class Client:
         Returns:
             A relation in this process, with DuckDB's types: it prints itself, and has `df()`, `pl()` and `fetchall()`.
         """
-        told = self._rows(f"DESCRIBE {query}", params)
-        columns = [(str(row[0]), str(row[1])) for row in told]
+        described = self._rows(f"DESCRIBE {query}", params)
+        columns = [(str(row[0]), str(row[1])) for row in described]
         names = [f"c{number}" for number in range(len(columns))]
         shown = ", ".join(f"CAST({name} AS VARCHAR) AS {name}" for name in names)
         texts = f"SELECT {shown} FROM ({query}\n) AS q({', '.join(names)})"  # noqa: S608 - the service checks it

@@ -102,12 +102,12 @@ class Forwarded(TableFunction):
 
     name: str  # type: ignore[misc]
 
-    def __init__(self, callers: Callers, told: Mapping[str, Any]) -> None:
+    def __init__(self, callers: Callers, signature: Mapping[str, Any]) -> None:
         self._callers = callers
-        self.name = told["name"]
+        self.name = signature["name"]
         self.parameters = tuple(
             Parameter(p["name"], p["type"], p["positional"], REQUIRED if p["required"] else None)
-            for p in told["parameters"]
+            for p in signature["parameters"]
         )
 
     def bind(self, call: Call) -> Relation:

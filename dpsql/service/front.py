@@ -70,7 +70,7 @@ class Front:
         except (OSError, ValueError) as error:
             sys.stderr.write(f"dpsql: the certificate {self.options.certificate} cannot be used: {error}\n")
 
-    def tell_metrics(self) -> None:
+    def serve_metrics(self) -> None:
         """Answer who asks for metrics or health, where the options say so."""
         if self.options.metrics:
             endpoint = Endpoint(address_of(self.options.metrics), self._metrics, self._healthy)
@@ -275,9 +275,9 @@ class Client:
         """End the session."""
         if self.analyst is not None:
             self.analyst.cancel()
-        telling = threading.Thread(target=self._tell, args=("57P01", words), daemon=True)
-        telling.start()
-        telling.join(_GOODBYE_SECONDS)  # who reads nothing holds nobody up
+        farewell = threading.Thread(target=self._tell, args=("57P01", words), daemon=True)
+        farewell.start()
+        farewell.join(_GOODBYE_SECONDS)  # who reads nothing holds nobody up
         self.end()
 
 
@@ -308,7 +308,7 @@ def main() -> None:
     limit_memory(options)
     front = Front(options, audit_of(options, "front"))
     listening = front.listen()
-    front.tell_metrics()
+    front.serve_metrics()
     signal.signal(signal.SIGHUP, lambda *_: front.reload())
     threading.Thread(target=front.serve, args=[listening], daemon=True).start()
     sys.stdout.write(f"ready {listening.getsockname()[1]}\n")

@@ -29,7 +29,7 @@ from .audit import Audit, NotAudited
 from .directory import Bound, Credential, Directory
 from .options import Options
 from .scram import Server, WrongProof
-from .served import CHARGING, ROLES, SERVED, checked_arguments, told_functions
+from .served import CHARGING, ROLES, SERVED, checked_arguments, functions_served
 from .turns import Turns
 
 _NICE, _NICE_FIT = 5, 15
@@ -122,19 +122,19 @@ class Call:
             seconds = self.keeper.options.call_seconds
             error = Late(f"the call took more than {seconds:g} seconds; what was charged is kept, the same goes on")
         if isinstance(error, DpsqlError):
-            told = {"class": type(error).__name__, "message": str(error)}
+            refusal = {"class": type(error).__name__, "message": str(error)}
         else:  # its text could hold a private value
             if os.environ.get("DPSQL_DEBUG"):
                 traceback.print_exception(error)
-            told = {"class": "InternalError", "message": f"internal error ({type(error).__name__})"}
+            refusal = {"class": "InternalError", "message": f"internal error ({type(error).__name__})"}
         with suppress(wire.Lost):
-            wire.send_json(self.connection, told, b"E")
+            wire.send_json(self.connection, refusal, b"E")
 
     # --- what the front may ask -------------------------------------------------------------------------------------
 
     def answer_hello(self, request: dict[str, Any]) -> None:
         """Which functions there are."""
-        wire.send_json(self.connection, {"functions": told_functions(), "process": os.getpid()})
+        wire.send_json(self.connection, {"functions": functions_served(), "process": os.getpid()})
 
     def answer_status(self, request: dict[str, Any]) -> None:
         """For the metrics: who waits, and what is left of each table's budget."""
@@ -163,8 +163,8 @@ class Call:
         """The released tables that a user is shown, and their role."""
         role = self._role(request)
         found = self.keeper.directory.published(str(request["user"]))
-        told = ("name", "columns", "comment", "version", "audience")
-        tables = [{key: getattr(published, key) for key in told} for published in found]
+        sent = ("name", "columns", "comment", "version", "audience")
+        tables = [{key: getattr(published, key) for key in sent} for published in found]
         wire.send_json(self.connection, {"role": role, "tables": tables})
 
     def answer_read(self, request: dict[str, Any]) -> None:
@@ -317,11 +317,11 @@ def main() -> None:
     owners = socket_path.with_name("owner.sock")
     for serve, path, group in ((keeper.serve, socket_path, options.socket_group), (keeper.serve_owner, owners, "")):
         threading.Thread(target=serve, args=[keeper.listen(path, group)], daemon=True).start()
-    told = owner_door.announce(options.path, owners)
+    announced = owner_door.announce(options.path, owners)
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     until_told()
-    told.unlink(missing_ok=True)
+    announced.unlink(missing_ok=True)
     with suppress(Exception):  # DuckDB 2.0 refuses to close a connection that a call uses now
         directory.close()
     os._exit(0)  # calls may be at work still: what was charged is kept

@@ -49,14 +49,14 @@ def text_of(clients: tuple[int, int], events: Values, status: Callable[[], Mappi
         status: asks the keeper; see `Calls.status`.
     """
     try:
-        told = status()
+        answer = status()
     except DpsqlError:
-        told = {}
-    budgets = [({"table": source}, whole, left) for source, whole, left in told.get("budgets", [])]
-    waiting: Values = [({"function": name}, float(count)) for name, count in told.get("waiting", {}).items()]
+        answer = {}
+    budgets = [({"table": source}, whole, left) for source, whole, left in answer.get("budgets", [])]
+    waiting: Values = [({"function": name}, float(count)) for name, count in answer.get("waiting", {}).items()]
     return "".join(
         [
-            _family("dpsql_up", "gauge", "1 if the keeper answers", [({}, float(bool(told)))]),
+            _family("dpsql_up", "gauge", "1 if the keeper answers", [({}, float(bool(answer)))]),
             _family("dpsql_connections", "gauge", "clients that have logged in", [({}, float(clients[0]))]),
             _family("dpsql_logins_pending", "gauge", "clients at their login", [({}, float(clients[1]))]),
             _family("dpsql_events_total", "counter", "lines of the front's audit log since it started", events),

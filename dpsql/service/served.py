@@ -28,7 +28,7 @@ def _parameters(function: str) -> Any:
     return next(one for one in FUNCTIONS if one.name == function).parameters
 
 
-def told_functions() -> list[dict[str, Any]]:
+def functions_served() -> list[dict[str, Any]]:
     """Names and parameters, for the front to declare."""
     return [
         {

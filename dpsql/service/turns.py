@@ -40,13 +40,13 @@ class Turns:
         return len(self._waiting)
 
     @contextmanager
-    def turn(self, user: str, cancelled: Callable[[], bool], tell: Callable[[int], None]) -> Iterator[None]:
+    def turn(self, user: str, cancelled: Callable[[], bool], notify: Callable[[int], None]) -> Iterator[None]:
         """Wait for the turn, and have it while inside.
 
         Args:
             user: whose call it is.
             cancelled: whether to wait no longer; asked ten times a second.
-            tell: is told how many are before this one, when that changes.
+            notify: is told how many are before this one, when that changes.
 
         Raises:
             TooMany: the queue is full, or so many of the user's are in it that no other may.
@@ -60,11 +60,11 @@ class Turns:
                 raise TooMany(f"{self.longest} calls wait already: try again later; nothing was charged")
             self._waiting.append(ticket)
         try:
-            told = 0
+            last = 0
             while (before := self._before(ticket)) > 0:
-                if before != told:
-                    told = before
-                    tell(before)
+                if before != last:
+                    last = before
+                    notify(before)
                 if cancelled():
                     raise Interrupted
             yield
