@@ -13,13 +13,15 @@ import numpy.typing as npt
 from dpsql.books import journal, releases
 from dpsql.books.releases import Entry, rows_table
 from dpsql.books.store import Books
-from dpsql.core.domain import Attribute, Domain
+from dpsql.core.domain import Attribute, Clique, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.protocol import TableCounter
 from dpsql.engines.registry import engine_of
 from dpsql.engines.source import Column, Source
 from dpsql.errors import InvalidArgument
+from dpsql.evidence.earlier_releases import combined
+from dpsql.fitting.target import Target
 
 if TYPE_CHECKING:  # it takes a quarter of a second to load, so the functions that return data frames import it
     import pandas as pd
@@ -36,10 +38,7 @@ def marginal_errors(cursor: Cursor, books: Books, entry: Entry) -> pd.DataFrame:
     counter = _synthetic(cursor, books, entry)
     total = max(1, entry.rows or 1)
     rows: list[dict[str, Any]] = []
-    for answer in journal.answers(books, entry.key):
-        measured = answer.measurement
-        if measured is None or measured.cells is not None or not measured.clique:
-            continue
+    for measured in _whole_marginals(books, entry):
         counts, values = _as_shown(entry.domain, measured, counter.marginal(measured.clique).dense())
         rows.append(
             {
@@ -65,16 +64,11 @@ def marginal_answers(cursor: Cursor, books: Books, entry: Entry, names: Sequence
     import pandas as pd
 
     clique = entry.domain.clique(names)
-    measured = [
-        answer.measurement
-        for answer in journal.answers(books, entry.key)
-        if answer.measurement is not None and answer.measurement.cells is None and answer.measurement.clique
-    ]
-    found = [m for m in measured if m.clique == clique]
-    if not found:
+    measured = _whole_marginals(books, entry)
+    best = next((m for m in measured if m.clique == clique), None)
+    if best is None:
         listed = "; ".join(sorted({", ".join(m.clique) for m in measured})[:20]) or "none"
         raise InvalidArgument(f"release {entry.number} measured no marginal of {', '.join(clique)}; it has: {listed}")
-    best = min(found, key=lambda m: m.variance)
     counter = _synthetic(cursor, books, entry)
     counts, values = _as_shown(entry.domain, best, counter.marginal(clique).dense())
     counter.close()
@@ -83,6 +77,15 @@ def marginal_answers(cursor: Cursor, books: Books, entry: Entry, names: Sequence
     cells = _as_shown(entry.domain, best, np.ones_like(best.values))[0]  # how many measured ones are added up
     stddev = best.stddev * np.sqrt(cells)
     return pd.DataFrame({"measured": values, "stddev": stddev, "synthetic": counts}, index=index).reset_index()
+
+
+def _whole_marginals(books: Books, entry: Entry) -> list[Target]:
+    """The marginals that a release measured whole, each once: of one that was measured twice, the weighted mean."""
+    found = [answer.measurement for answer in journal.answers(books, entry.key)]
+    whole = [m for m in found if m is not None and m.cells is None and m.clique]
+    first: dict[Clique, Measurement] = {}
+    again = [m for m in whole if first.setdefault(m.clique, m) is not m]
+    return combined([*first.values()], again)
 
 
 def _labels_shown(attribute: Attribute) -> list[str]:
@@ -94,8 +97,8 @@ def _labels_shown(attribute: Attribute) -> list[str]:
 
 
 def _as_shown(
-    domain: Domain, measured: Measurement, counts: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    domain: Domain, measured: Target, counts: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Counts of synthetic rows beside measured ones, in the cells that synthetic rows tell apart.
 
     A value outside the domain is NULL in a synthetic row. So where NULL has a cell, that of OUTSIDE is added to it.
@@ -108,7 +111,7 @@ def _as_shown(
     return tables[0].ravel(), tables[1].ravel()
 
 
-def _joined(table: npt.NDArray[np.int64], axis: int) -> npt.NDArray[np.int64]:
+def _joined(table: npt.NDArray[Any], axis: int) -> npt.NDArray[Any]:
     """A table whose last two places along an axis are added up."""
     first = np.take(table, range(table.shape[axis] - 2), axis)
     last = np.take(table, (-2, -1), axis).sum(axis=axis, keepdims=True)

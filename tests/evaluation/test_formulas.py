@@ -331,8 +331,9 @@ def test_an_average_is_clipped_to_what_is_averaged(db):
     db.sql("ALTER TABLE t ALTER h TYPE DOUBLE")
     db.protect("t", epsilon=10.0, delta=1e-9)
     db.domain("t", "h", lower=1.5, upper=2.0, bins=2, nulls=False)
-    found = db.query("SELECT avg(h) AS m FROM t WHERE h > 1.75", 0.05)
-    assert (found.m_low[0], found.m_high[0]) == pytest.approx((1.75, 2.0), abs=1e-6)
+    releases = [db.query("SELECT avg(h) AS m FROM t WHERE h > 1.75", 0.05, release=str(n)) for n in range(3)]
+    widest = min(found.m_low[0] for found in releases), max(found.m_high[0] for found in releases)
+    assert widest == pytest.approx((1.75, 2.0), abs=1e-6)  # one alone is narrower once in 200 times
 
 
 def test_spans_hold_every_value():

@@ -46,7 +46,7 @@ def need_odbc() -> ModuleType:
     except ImportError:  # the package, or unixODBC's library
         pyodbc = None
     need(pyodbc, "pyodbc", "pip install pyodbc")
-    need(ODBC in pyodbc.drivers(), "PostgreSQL's ODBC driver", "apt-get install odbc-postgresql")
+    need(ODBC in pyodbc.drivers(), "PostgreSQL's ODBC driver", "apt-get install libodbc2 odbc-postgresql")
     return pyodbc
 
 
