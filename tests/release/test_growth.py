@@ -138,7 +138,13 @@ def growth(*, many: bool) -> float:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("many", [False, True], ids=["on one connection", "on a connection each"])
+@pytest.mark.parametrize(
+    "many",
+    [
+        pytest.param(False, id="on one connection"),
+        pytest.param(True, id="on a connection each", marks=pytest.mark.audit),
+    ],
+)
 def test_eighty_releases_do_not_make_the_process_grow(many):
     """In a process of its own. A database in memory keeps its releases there, some 0.4 megabytes each."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
