@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import duckdb
 
-from dpsql.api import cli_users
+from dpsql.api import cli_docs, cli_users
 from dpsql.errors import DpsqlError, Interrupted
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def build_parser() -> argparse.ArgumentParser:
     synthesize.add_argument("--epsilon", type=float, required=True, help="what the release costs")
     synthesize.add_argument("--delta", type=float, help="by default the table's")
     synthesize.add_argument("--workload", help="SQL or shorthand; by default all 3-way marginals")
-    synthesize.add_argument("--mechanism", help="auto (default), projection, rap, mwem, …: see the README")
+    synthesize.add_argument("--mechanism", help="auto (default), projection, rap, mwem, …: see dpsql docs mechanisms")
     synthesize.add_argument(
         "--option", action="append", default=[], metavar="NAME=VALUE", help="of the mechanism; may be repeated"
     )
@@ -70,6 +70,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_ledger(ledger)
 
     cli_users.add_commands(commands)
+    cli_docs.add_commands(commands)
 
     commands.add_parser("serve", help="serve a database to analysts over the network: dpsql serve --help")
     commands.add_parser("audit", help="what a service's audit log says, and whether it is whole: dpsql audit --help")
@@ -286,6 +287,7 @@ _COMMANDS = {
     "publish": _user,
     "releases": _user,
     "unpublish": _user,
+    "docs": cli_docs.run,
 }
 
 

@@ -145,7 +145,7 @@ def account_of(books: Books, source: Source) -> Account:
 
 
 def declare(cursor: Cursor, source: Source, name: str, **how: Any) -> Attribute:
-    """Declare the public domain of a column; see `declaration`, and `dp_domain` in the README."""
+    """Declare the public domain of a column; see `declaration`, and docs/how-to/domains.md."""
     attribute = declaration(cursor, source, name, **how)
     record(cursor, source, attribute)
     return attribute
@@ -235,7 +235,7 @@ def check_stored(source: Source, column: Column) -> None:
 
 
 def constrain(cursor: Cursor, source: Source, constraint: Constraint) -> tuple[int, int]:
-    """State a public fact that every synthetic row must satisfy; see `dp_constraint` in the README.
+    """State a public fact that every synthetic row must satisfy; see docs/how-to/constraints.md.
 
     It runs on the declared domain and on synthetic rows, never on private ones: whether they satisfy it is not checked.
 

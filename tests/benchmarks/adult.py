@@ -17,7 +17,7 @@ CALL = "FROM dp_synthesize('adult', epsilon := 1.0)"
 
 
 def main() -> None:
-    """Print what the README states."""
+    """Print what docs/explanation/figures.md states."""
     path = Path(tempfile.mkdtemp()) / "adult.duckdb"
     with dpsql.connect(path) as db:
         db.sql(f"CREATE TABLE adult AS FROM '{DATA}/adult.csv.gz'")

@@ -1,4 +1,4 @@
-"""How time and memory grow with rows, columns, n′ and workload size: a table, and a plot in docs/growth.png.
+"""How time and memory grow with rows, columns, n′ and workload size: a table, and a plot in docs/images/growth.png.
 
 Simulated tables of 16 columns × 10 values whose columns depend on a hidden class; each point is a cold process, from its
 start to the synthetic table, everything included. Needs matplotlib for the plot.
@@ -17,7 +17,7 @@ import subprocess  # noqa: E402
 import sys  # noqa: E402
 from pathlib import Path  # noqa: E402
 
-PLOT = Path(__file__).parents[2] / "docs" / "growth.png"
+PLOT = Path(__file__).parents[2] / "docs" / "images" / "growth.png"
 BASE = {"rows": 100_000, "columns": 16, "relaxed_rows": 512, "marginals": 64}
 AXES = {
     "rows": [10_000, 100_000, 1_000_000, 10_000_000],
@@ -92,7 +92,7 @@ def plot(found: dict[str, list[dict[str, float]]]) -> None:
 def main() -> None:
     """Run all points, print them, draw them."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="into RESULTS.md and docs/growth.png")
+    parser.add_argument("--write", action="store_true", help="into RESULTS.md and docs/images/growth.png")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:

@@ -25,8 +25,15 @@ from dpsql.core.column_types import registered as types
 from dpsql.mechanisms.base import Mechanism, make, options_of
 from dpsql.mechanisms.base import registered as mechanisms
 
+from .cli_reference import cli_page
+from .python_reference import python_page
+
 ROOT = Path(__file__).parents[2]
-PAGES = ("README.md", "docs/reference.md")
+PAGES = (
+    "README.md",
+    "docs/how-to/mechanisms.md",
+    *(f"docs/reference/{name}.md" for name in ("sql", "types", "mechanisms", "python", "cli", "errors")),
+)
 _BLOCK = re.compile(r"(<!-- made by tests\.docs\.tables: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -177,6 +184,8 @@ MAKERS: dict[str, Callable[[], str]] = {
     "options": mechanism_options,
     "types": type_table,
     "errors": error_table,
+    "python": python_page,
+    "cli": cli_page,
     **{f"{f.name}": lambda name=f.name: parameters(name) for f in FUNCTIONS},  # type: ignore[misc]
 }
 """What a block holds, by its name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 import subprocess
@@ -16,71 +17,155 @@ from dpsql.api.cli import main
 from dpsql.mechanisms.base import options_of, registered
 
 from . import tables
+from .prose import written
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-REFERENCE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+REFERENCE = (ROOT / "docs" / "reference" / "sql.md").read_text(encoding="utf-8")
+OWN_TEST = {"docs/how-to/serve.md"}
+"""Pages that tests of their own run: tests/service/test_documentation.py."""
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """What a page shows in a language, in order."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+def pages_with(*languages: str) -> list[str]:
+    return [page for page in written() if page not in OWN_TEST and any(blocks(page, one) for one in languages)]
 
 
 @pytest.mark.medium
-def test_every_sql_block_of_the_readme_runs(db):
-    blocks = re.findall(r"```sql\n(.*?)```", README, re.DOTALL)
-    assert len(blocks) >= 8
-    for block in blocks:
+@pytest.mark.parametrize("page", pages_with("sql"))
+def test_every_sql_block_of_a_page_runs(db, page, tmp_path, monkeypatch):
+    """In order, in one database: a page stands by itself."""
+    monkeypatch.chdir(tmp_path)
+    for block in blocks(page, "sql"):
         for statement in db.connection.extract_statements(block):
             try:
-                db.connection.execute(statement).fetchall()
+                found = db.connection.execute(statement)
+                names, rows = [column[0] for column in found.description or ()], found.fetchall()
             except Exception as error:
                 raise AssertionError(f"{statement.query}\n{error}") from error
-    spent = dict(db.sql("SELECT source, releases FROM dp_budget()").fetchall())
-    assert spent == {"claims": 2, "patients": 5, "stays": 1, "visits": 15, "votes": 1}
-    assert db.sql("FROM synthetic EXCEPT ALL FROM copy").fetchall() == []
+            if "impossible" in names:
+                assert rows == [(0,)]
+    overspent = db.sql("SELECT count(*) FROM dp_budget() WHERE epsilon_spent > epsilon").fetchall()
+    assert overspent == [(0,)]
+    if page == "docs/tutorial/owner.md":
+        assert db.sql("FROM synthetic EXCEPT ALL FROM copy").fetchall() == []
+        assert (tmp_path / "patients_synthetic.parquet").exists()
 
 
 @pytest.mark.medium
-def test_every_python_block_of_the_readme_runs(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("page", pages_with("python", "sh"))
+def test_every_python_and_shell_block_of_a_page_runs(page, tmp_path, monkeypatch, capsys):
+    """The Python blocks in one session, then the commands, on the files that these made."""
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert len(blocks) == 3
     names: dict[str, object] = {}
-    for block in blocks:
+    for block in blocks(page, "python"):
         exec(block, names)
+    if "db" in names:
         names["db"].close()
+    if page == "README.md":
+        return  # its commands are those of "Two commands"
+    for block in blocks(page, "sh"):
+        for line in block.splitlines():
+            command, *arguments = shlex.split(line, comments=True)
+            if command == "export":
+                continue
+            assert command == "dpsql", line
+            assert main(arguments) == 0, line
     shown = capsys.readouterr().out
-    assert "│ Bern" in shown
-    assert "is more than the budget of clients has left" in shown
+    if page == "docs/how-to/python.md":
+        assert "│ Bern" in shown
+        assert "is more than the budget of clients has left" in shown
+    if page == "docs/how-to/users.md":
+        assert names["answers"].num_rows == 2
+        assert names["shown"].num_rows == 100
+        assert names["left"][0]["epsilon_left"] < 0.5
+        assert names["token"] not in shown
+        assert main(["ledger", "verify", "wards.duckdb"]) == 0
 
 
-@pytest.mark.medium
-def test_what_lets_analysts_in_runs_as_it_is_written(tmp_path, monkeypatch, capsys):
-    """The section's Python, and then its commands, on the same file."""
-    monkeypatch.chdir(tmp_path)
-    section = README.partition("## Let analysts in")[2].partition("\n### ")[0]
-    (block,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
-    names: dict[str, object] = {}
-    exec(block, names)
-    assert names["answers"].num_rows == 2
-    assert names["shown"].num_rows == 100
-    assert names["left"][0]["epsilon_left"] < 0.5
-    names["db"].close()
-    (commands,) = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
-    for line in commands.splitlines():
-        command, *arguments = shlex.split(line, comments=True)
-        assert command == "dpsql"
-        assert main(arguments) == 0, line
-    assert names["token"] not in capsys.readouterr().out
-    assert main(["ledger", "verify", "wards.duckdb"]) == 0
+def test_nothing_that_looks_like_code_is_left_out():
+    """A fence of another language would not run."""
+    for page in written():
+        text = (ROOT / page).read_text(encoding="utf-8")
+        known = {"sql", "python", "sh", "text", "pycon", *(["r"] if page in OWN_TEST else [])}
+        opened = re.findall(r"^ *```(.*)$", text, re.MULTILINE)[::2]
+        assert {*opened} <= known, page
+
+
+def test_the_readme_is_short_and_has_its_two_commands():
+    assert len(README.splitlines()) <= 200
+    assert blocks("README.md", "sh") == [
+        "python3 -m venv .venv && .venv/bin/python -m pip install . && .venv/bin/dpsql demo\n",
+        ".venv/bin/python -m pip install '.[test]' && .venv/bin/python -m pytest\n",
+    ]
 
 
 @pytest.mark.medium
 def test_the_guarantee_that_is_explained_is_one(db):
     """The page's example, and the very words that it explains."""
-    page = (ROOT / "docs" / "guarantee.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
+    page = (ROOT / "docs" / "explanation" / "guarantee.md").read_text(encoding="utf-8")
+    (block,) = blocks("docs/explanation/guarantee.md", "sql")
     for statement in db.connection.extract_statements(block):
         found = db.connection.execute(statement).fetchall()
     quoted = " ".join(line.removeprefix("> ") for line in page.splitlines() if line.startswith("> "))
     assert found[0][1] == quoted
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as the site and code hosts make them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def shown_on(page: Path) -> Path:
+    """A page of the site that shows a file at the top of the repository stands for it."""
+    found = re.fullmatch(r"<!-- the whole of (\S+) -->\s*", page.read_text(encoding="utf-8")) if page.suffix == ".md" else None
+    return ROOT / found[1] if found else page
+
+
+@pytest.mark.parametrize("page", written())
+def test_every_link_leads_somewhere(page):
+    text = re.sub(r"^```.*?^```$", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if target.startswith("https://"):
+            continue
+        name, _, anchor = target.partition("#")
+        place = (ROOT / page).parent / name if name else ROOT / page
+        assert place.exists(), target
+        assert not anchor or anchor in anchors(shown_on(place)), target
+
+
+def test_every_page_is_in_the_navigation_and_has_one_title():
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
+    listed = re.findall(r"^ *- [^#\n]*: (\S+\.md)$", navigation, re.MULTILINE)
+    pages = [page for page in written() if page.startswith("docs/")]
+    assert sorted(f"docs/{page}" for page in listed) == sorted(pages)
+    for page in pages:
+        text = re.sub(r"^ *```.*?^ *```$", "", shown_on(ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+        assert len(re.findall(r"^# ", text, re.MULTILINE)) == 1, page
+
+
+def test_every_variable_of_the_environment_is_on_the_page_of_settings():
+    code = [path for folder in ("dpsql", "udfs") for path in (ROOT / folder).rglob("*.py")]
+    named = {name for path in code for name in re.findall(r'"(DPSQL_[A-Z_]+)"', path.read_text(encoding="utf-8"))}
+    page = (ROOT / "docs" / "reference" / "settings.md").read_text(encoding="utf-8")
+    assert named == set(re.findall(r"^\| `(DPSQL_[A-Z_]+)`", page, re.MULTILINE))
+
+
+def test_the_table_for_review_boards_follows_its_formula():
+    page = (ROOT / "docs" / "how-to" / "choose-epsilon.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([\d.]+) \| ([\d.]+) % \| ([\d.]+) % \|", page, re.MULTILINE)
+    assert len(rows) == 5
+    for epsilon, *said in rows:
+        for before, percent in zip((0.1, 0.5), said, strict=True):
+            odds = before * math.exp(float(epsilon))
+            digits = len(percent.partition(".")[2])
+            assert round(100 * odds / (1 - before + odds), digits) == float(percent)
 
 
 @pytest.mark.parametrize("page", tables.PAGES)
@@ -93,7 +178,8 @@ def test_the_tables_are_those_of_the_registers(page):
 
 def test_a_table_that_was_changed_by_hand_is_noticed():
     """The broken twin."""
-    assert tables.made(README.replace("the default, for synthetic data", "the best")) == README
+    page = (ROOT / "docs" / "how-to" / "mechanisms.md").read_text(encoding="utf-8")
+    assert tables.made(page.replace("the default, for synthetic data", "the best")) == page
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.name)

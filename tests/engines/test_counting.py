@@ -43,7 +43,7 @@ def tables(draw):
 
 
 def code(attribute: Attribute, value: int | None) -> int | None:
-    """What the README says of a value's code."""
+    """What docs/how-to/domains.md says of a value's code."""
     if value is None and attribute.nullable:
         return attribute.null_code
     if str(value) in attribute.values:

@@ -38,9 +38,9 @@ AFTER_THE_CURATOR = {
 """Where floats may be drawn: of released numbers only, or of what nobody but the owner sees; for what is no noise on a count."""
 
 
-def test_the_readme_names_the_floors_that_are_not_trusted():
-    readme = (ROOT / "README.md").read_text()
-    told = readme[readme.index("### What is trusted") :].split("\n\n")[1]
+def test_the_documentation_names_the_floors_that_are_not_trusted():
+    page = (ROOT / "docs" / "explanation" / "trust.md").read_text(encoding="utf-8")
+    told = page[page.index("## What is trusted\n") :].split("\n\n")[1]
     assert {name.removeprefix("dpsql.") for name in UNTRUSTED} == set(re.findall(r"`([a-z]+)`", told.split(":")[0]))
 
 

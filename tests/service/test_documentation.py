@@ -16,7 +16,7 @@ from dpsql.service.configuration import KINDS
 from dpsql.service.options import Options
 from tests.service.conftest import free_port, need_odbc, need_psql, need_r
 
-PAGE = (Path(__file__).parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "serve.md").read_text(encoding="utf-8")
 
 
 def run_elsewhere(language: str, block: str, folder: Path, environment: dict[str, str]) -> str | None:
