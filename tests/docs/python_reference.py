@@ -80,9 +80,9 @@ def documented(member: Any) -> str:
         body, _, after = block.partition("\n\n")
         lines = inspect.cleandoc(body)
         if title in ("Returns", "Yields"):
-            found.append(f"{title}: {' '.join(lines.split())}\n")
+            found.append(f"**{title}:** {' '.join(lines.split())}\n")
         else:
-            found.append(f"{title}:\n\n{_items(lines)}")
+            found.append(f"**{title}:**\n\n{_items(lines)}")
         if after.strip():
             found.append(_prose(inspect.cleandoc(after)))
     if example:
