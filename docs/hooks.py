@@ -1,8 +1,8 @@
 """What the site makes of pages and links that Markdown on its own cannot have.
 
 SECURITY.md and CONTRIBUTING.md stand at the top of the repository, where people look for them. A page of the site whose
-text is `<!-- the whole of FILE -->` shows that file. Links to files that are no pages, such as source code, are shown as
-code: the site has no copy of them.
+text is `<!-- the whole of FILE -->` shows that file. Links to files that are no pages, such as source code, are shown
+as code: the site has no copy of them.
 """
 
 from __future__ import annotations

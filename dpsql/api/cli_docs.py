@@ -10,6 +10,7 @@ import argparse
 import hashlib
 import os
 import pydoc
+import re
 import subprocess
 import sys
 import webbrowser
@@ -18,11 +19,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-import dpsql
 from dpsql.errors import InvalidArgument, UnknownName
 
 _NEEDED: Final = ("mkdocs", "material")
 _WHOLE: Final = ("<!-- the whole of ", " -->")
+_HIDDEN: Final = re.compile(r"\A---\n.*?\n---\n+|^<!--.*?-->\n+|^</?div[^>]*>\n+", re.DOTALL | re.MULTILINE)
 
 
 def add_commands(commands: Any) -> None:
@@ -53,7 +54,7 @@ def run(options: argparse.Namespace) -> None:
 
 def root() -> Path:
     """The folder of `docs/` and `mkdocs.yml`: inside the package, or of the checkout."""
-    package = Path(dpsql.__file__).parent
+    package = Path(__file__).parents[1]
     inside = package / "manual"
     return inside if inside.is_dir() else package.parent
 
@@ -90,8 +91,8 @@ def text_of(page: str) -> str:
     text = (root() / "docs" / f"{found[0]}.md").read_text(encoding="utf-8")
     before, after = _WHOLE
     if text.startswith(before):
-        return (root() / text.strip().removeprefix(before).removesuffix(after)).read_text(encoding="utf-8")
-    return text
+        text = (root() / text.strip().removeprefix(before).removesuffix(after)).read_text(encoding="utf-8")
+    return _HIDDEN.sub("", text)
 
 
 def _cached() -> Path:

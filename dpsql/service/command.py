@@ -25,7 +25,9 @@ def _parser() -> argparse.ArgumentParser:
         prog="dpsql serve", description="Serve a database to analysts, over PostgreSQL's protocol and TLS."
     )
     parser.add_argument("database", nargs="?", help="the DuckDB file")
-    parser.add_argument("--config", metavar="FILE", help="a TOML file with these and more options; see dpsql docs serve")
+    parser.add_argument(
+        "--config", metavar="FILE", help="a TOML file with these and more options; see dpsql docs serve"
+    )
     parser.add_argument("--listen", metavar="HOST:PORT", help="the same as --host and --port")
     parser.add_argument("--host", help="to listen on (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, help="to listen on (default: 5439); 0: any that is free")

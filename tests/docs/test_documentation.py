@@ -124,7 +124,11 @@ def anchors(page: Path) -> set[str]:
 
 def shown_on(page: Path) -> Path:
     """A page of the site that shows a file at the top of the repository stands for it."""
-    found = re.fullmatch(r"<!-- the whole of (\S+) -->\s*", page.read_text(encoding="utf-8")) if page.suffix == ".md" else None
+    found = (
+        re.fullmatch(r"<!-- the whole of (\S+) -->\s*", page.read_text(encoding="utf-8"))
+        if page.suffix == ".md"
+        else None
+    )
     return ROOT / found[1] if found else page
 
 
@@ -146,7 +150,9 @@ def test_every_page_is_in_the_navigation_and_has_one_title():
     pages = [page for page in written() if page.startswith("docs/")]
     assert sorted(f"docs/{page}" for page in listed) == sorted(pages)
     for page in pages:
-        text = re.sub(r"^ *```.*?^ *```$", "", shown_on(ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+        text = re.sub(
+            r"^ *```.*?^ *```$", "", shown_on(ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
+        )
         assert len(re.findall(r"^# ", text, re.MULTILINE)) == 1, page
 
 
