@@ -30,6 +30,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     def linked(match: re.Match[str]) -> str:
         text, target, anchor = match[1], posixpath.normpath(posixpath.join(here, match[2])), match[3] or ""
         if target not in pages:
+            if target.startswith("docs/"):
+                return match[0]  # MkDocs says that it leads nowhere
             return text if text.startswith("`") else f"`{text}`"
         return f"[{text}]({posixpath.relpath(pages[target], posixpath.dirname(uri) or '.')}{anchor})"
 
