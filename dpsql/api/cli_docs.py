@@ -7,14 +7,9 @@ where a page is named, the text is shown as it is written, in the pager.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import os
-import pydoc
 import re
-import subprocess
 import sys
-import webbrowser
-from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -36,6 +31,9 @@ def add_commands(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Do what the command says."""
+    import pydoc
+    import webbrowser
+
     if options.list:
         sys.stdout.write("".join(f"{name}\n" for name in pages()))
     elif options.page is not None:
@@ -82,6 +80,8 @@ def text_of(page: str) -> str:
     >>> text_of("query").splitlines()[0]
     '# Ask queries'
     """
+    from difflib import get_close_matches
+
     name, known = page.removesuffix(".md"), pages()
     found = [one for one in known if name in (one, one.rpartition("/")[2])]
     if not found:
@@ -97,6 +97,8 @@ def text_of(page: str) -> str:
 
 def _cached() -> Path:
     """A folder for the site of just these pages: another version, or a page that was changed, has another one."""
+    import hashlib
+
     from platformdirs import user_cache_path
 
     digest = hashlib.sha256()
@@ -112,6 +114,8 @@ def _built(folder: Path) -> Path:
     Raises:
         InvalidArgument: the packages that build it are not installed, or could not write there.
     """
+    import subprocess
+
     index = folder / "index.html"
     if index.is_file():
         return index
