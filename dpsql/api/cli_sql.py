@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dpsql.api import output
 from dpsql.api.database_file import check_there, open_database
-from dpsql.errors import DpsqlError, InvalidArgument, Interrupted
+from dpsql.errors import DpsqlError, Interrupted, InvalidArgument
 
 if TYPE_CHECKING:
     import duckdb
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 PLACE: Final = 20
 _EPILOG: Final = (
-    "Statements run in order, on one connection; the first error ends the command. As a table every result is shown, as "
-    "csv, json or parquet the last one. A file that is missing is made if a statement creates something, or with --create."
+    "Statements run in order, on one connection; the first error ends the command. As a table every result is shown, "
+    "as csv, json or parquet the last one. A missing file is made if a statement creates something, or with --create."
 )
 
 
@@ -57,7 +57,7 @@ class _Statement:
     @property
     def has_rows(self) -> bool:
         """Whether its rows are shown."""
-        return self.parsed.type.name in ("SELECT", "EXPLAIN", "CALL", "PRAGMA", "EXECUTE", "MULTI")
+        return output.has_rows(self.parsed)
 
     @property
     def creates(self) -> bool:

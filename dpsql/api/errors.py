@@ -76,13 +76,13 @@ def has_place(error: duckdb.Error) -> bool:
 
 
 def one_line(text: str, line: int = 1) -> str:
-    """The text of an error in one line: words say where DuckDB's caret is.
+    r"""The text of an error in one line: words say where DuckDB's caret is.
 
     Args:
         text: of the error.
         line: at which the statement begins.
 
-    >>> one_line("Parser Error: syntax error\\n\\nLINE 2: FORM t\\n        ^", line=5)
+    >>> one_line("Parser Error: syntax error\n\nLINE 2: FORM t\n        ^", line=5)
     "Parser Error: syntax error (line 6, at 'FORM t')"
     """
     found = _PLACE.search(text)

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from dpsql.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    import duckdb
+
     from dpsql.api.database import Database
 
 _FORMATS: Final = {
@@ -109,6 +111,11 @@ def _print(db: Database, query: str, form: Form) -> None:
     rows = db.sql(called(query))
     if rows is not None:
         rows.show(max_width=form.width, max_rows=form.rows)
+
+
+def has_rows(statement: duckdb.Statement) -> bool:
+    """Whether the rows of a statement are shown."""
+    return statement.type.name in ("SELECT", "EXPLAIN", "CALL", "PRAGMA", "EXECUTE", "MULTI")
 
 
 def called(query: str) -> str:
