@@ -20,6 +20,6 @@ def add_commands(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
-    import argcomplete
+    from argcomplete.shell_integration import shellcode
 
-    print(argcomplete.shellcode(["dpsql"], shell=options.shell))
+    print(shellcode(["dpsql"], shell=options.shell))

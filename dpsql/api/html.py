@@ -54,6 +54,8 @@ def _cell(value: Any, side: str) -> str:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()  # as SQL has it
     return f"{value:.6g}" if isinstance(value, float) and abs(value) < 1e6 else str(value)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final
 
@@ -71,11 +72,10 @@ class NotebookBar(Quiet):
             self._place = None
 
     def _show(self) -> None:
-        from IPython.display import display
-
         self._shown = True
         _to_cell()
         if self._place is None:
+            display: Any = import_module("IPython.display").display
             self._place = display(self._bar.container, display_id=True)
         else:
             self._place.update(self._bar.container)
