@@ -26,11 +26,15 @@ if TYPE_CHECKING:
     from dpsql.service.client import client
     from dpsql.service.supervisor import serve
 else:
-    _HOMES = {"client": "dpsql.service.client", "serve": "dpsql.service.supervisor"}
+    _HOMES = {
+        "client": "dpsql.service.client",
+        "serve": "dpsql.service.supervisor",
+        "load_ipython_extension": "dpsql.notebook",
+    }
 
     def __getattr__(name: str) -> Any:
         """The rest on first use: `dpsql --help` needs none of what it loads (DuckDB, NumPy, SciPy, sqlglot)."""
-        if name not in __all__:
+        if name not in __all__ and name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(import_module(_HOMES.get(name, "dpsql.api.database")), name)
 

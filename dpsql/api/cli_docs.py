@@ -27,6 +27,7 @@ def add_commands(commands: Any) -> None:
     docs.add_argument("page", nargs="?", help="show one page as text, such as how-to/query or query")
     docs.add_argument("--list", action="store_true", help="list the pages")
     docs.add_argument("--build", metavar="FOLDER", help="write the site there and open nothing; needs dpsql[docs]")
+    docs.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:

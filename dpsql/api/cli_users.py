@@ -6,14 +6,12 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 
-from dpsql.api import owner_door
+from dpsql.api.database_file import open_database
 from dpsql.errors import InvalidArgument
 
-if TYPE_CHECKING:
-    from dpsql.api.database import Database
-
+PLACE: Final = 60
 _TOLD = (
     "dpsql: this is the token of {name}, shown this once: give it to them by a safe way, as the password they log in "
     "with; if it is lost, dpsql user rotate {database} {name} makes another"
@@ -60,16 +58,15 @@ def add_commands(commands: Any) -> None:
     unpublish = commands.add_parser("unpublish", help="show a table to users no longer")
     unpublish.add_argument("database", help="the DuckDB file")
     unpublish.add_argument("name", help="of the table, for users")
+    for command in (user, publish, releases, unpublish):
+        command.set_defaults(run=_run)
 
 
-def run(options: argparse.Namespace, opened: Callable[[str], Database]) -> None:
-    """Do what the command says, in the service that has the database open or else in the file.
+def _run(options: argparse.Namespace) -> None:
+    """Do what the command says, in the service that has the database open or else in the file."""
+    from dpsql.api import owner_door
 
-    Args:
-        options: of the command line.
-        opened: opens a database file.
-    """
-    ask = partial(owner_door.ask, options.database, opened)
+    ask = partial(owner_door.ask, options.database, open_database)
     name = getattr(options, "name", "")
     if options.command == "publish":
         audience = options.audience[0] if options.audience in (["analysts"], ["everyone"]) else options.audience
@@ -101,13 +98,14 @@ def run(options: argparse.Namespace, opened: Callable[[str], Database]) -> None:
 
 
 def _print_token(ask: Callable[[str, dict[str, Any]], Any], options: argparse.Namespace) -> None:
-    """Make a token and print it, alone on standard output, with a sentence on standard error."""
+    """Make a token and print it, alone on standard output; a person at a terminal reads a sentence of it, too."""
     given: dict[str, Any] = {"name": options.name}
     if options.action == "add":
         limits = {table: epsilon for table, epsilon in _limits(options.limit).items() if epsilon is not None}
         given |= {"role": options.role, "limits": limits, "per": options.per, "delta": options.delta}
     print(ask(options.action, given))
-    print(_TOLD.format(name=options.name, database=options.database), file=sys.stderr)
+    if sys.stderr.isatty():
+        print(_TOLD.format(name=options.name, database=options.database), file=sys.stderr)
 
 
 def _limits(texts: Sequence[str]) -> dict[str, float | None]:

@@ -13,6 +13,7 @@ from dpsql.errors import DpsqlError
 from dpsql.udfs.bridge.callbacks import kind_of
 
 _PLACE: Final = re.compile(r"\nLINE (\d+): ([^\n]*)\n( +\^+)\s*$")
+_NEAR: Final = 30  # characters of a statement that say where in it an error is
 _classes: Final[dict[tuple[type[DpsqlError], type[duckdb.Error]], type[DpsqlError]]] = {}
 
 
@@ -72,6 +73,25 @@ def needs(package: str, method: str) -> None:
 def has_place(error: duckdb.Error) -> bool:
     """Whether an error says where in the statement it is."""
     return _PLACE.search(str(error)) is not None
+
+
+def one_line(text: str, line: int = 1) -> str:
+    r"""The text of an error in one line: words say where DuckDB's caret is.
+
+    Args:
+        text: of the error.
+        line: at which the statement begins.
+
+    >>> one_line("Parser Error: syntax error\n\nLINE 2: FORM t\n        ^", line=5)
+    "Parser Error: syntax error (line 6, at 'FORM t')"
+    """
+    found = _PLACE.search(text)
+    if found is not None:
+        begin = len(found[3].rstrip("^")) - len(f"LINE {found[1]}: ")
+        near = found[2][max(begin, 0) :].rstrip()
+        near = near if len(near) <= _NEAR else f"{near[: _NEAR - 1]}…"
+        text = f"{text[: found.start()]} (line {int(found[1]) + line - 1}, at {near!r})"
+    return " ".join(text.split())
 
 
 def one_line_up(text: str) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import duckdb
 from sqlglot import exp
 
 from dpsql.api.caller import Named
 from dpsql.api.errors import own_errors
+from dpsql.api.html import table
 from dpsql.api.relation import Relation
 from dpsql.books.releases import Entry, rows_table
 from dpsql.books.store import Books
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dpsql.api.database import Database
+
+
+_SHOWN: Final = 10  # rows, in a notebook
 
 
 class Release(Named):
@@ -51,6 +55,11 @@ class Release(Named):
     def __repr__(self) -> str:
         said = [f"{self.entry.rows} rows, {self.entry.guarantee}", *warnings_of(self.entry)]
         return f"<Release {self.entry.number} of {self.entry.source}: {'; '.join(said)}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: what `repr` says, above the first synthetic rows."""
+        with own_errors:
+            return table(self.relation.relation, repr(self).strip("<>"), _SHOWN)
 
     def _select(self) -> str:
         table = rows_table(self._resolved.source.catalog, self.entry)

@@ -9,6 +9,7 @@ import duckdb
 
 from dpsql.api.caller import Named
 from dpsql.api.errors import needs, own_errors
+from dpsql.api.html import table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,11 +49,9 @@ class Rows(Named):
         return str(self.relation)
 
     @own_errors
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """What a notebook shows: text, and a table in HTML where DuckDB makes one."""
-        made = getattr(type(self.relation), "_repr_mimebundle_", None)
-        bundle: dict[str, str] = {"text/plain": repr(self.relation)} if made is None else made(self.relation)
-        return bundle
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the first rows as a table."""
+        return table(self.relation)
 
     @own_errors
     def show(

@@ -242,7 +242,12 @@ class Bar(Quiet):
 
 
 def automatic(stop: Stop = lambda: False) -> Progress:
-    """A bar where a person watches standard error (or DPSQL_PROGRESS is 1), else nothing."""
+    """A bar where a person watches standard error (or DPSQL_PROGRESS is 1) or a notebook, else nothing."""
     wanted = os.environ.get("DPSQL_PROGRESS")
+    if wanted in (None, "1"):
+        from dpsql.runtime.notebook_bar import NotebookBar, in_notebook
+
+        if in_notebook():
+            return NotebookBar(stop)
     shown = sys.stderr.isatty() if wanted is None else wanted == "1"
     return Bar(stop) if shown else Quiet(stop)

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from dpsql.udfs import FUNCTIONS
 
 import dpsql
+from dpsql.api import cli
 from dpsql.api.cli import build_parser, main
 
 
@@ -66,6 +69,7 @@ def test_errors_go_to_standard_error(bank, capsys, arguments, message):
     captured = capsys.readouterr()
     assert captured.err.startswith("dpsql: ")
     assert message in captured.err
+    assert captured.err.count("\n") == 1
 
 
 def test_doctor(capsys):
@@ -77,9 +81,47 @@ def test_doctor(capsys):
     )
 
 
-def test_help_names_every_command():
-    text = build_parser().format_help()
-    assert all(command in text for command in ("demo", "sql", "synthesize", "budget", "doctor"))
+def test_alone_it_helps(capsys):
+    assert main([]) == 0
+    text = capsys.readouterr().out
+    assert text == build_parser().format_help()
+    assert all(command in text for command in ("demo", "sql", "synthesize", "budget", "serve", "doctor"))
+
+
+def test_each_file_of_commands_is_found():
+    files = {path.stem for path in Path(cli.__file__).parent.glob("cli_*.py")}
+    assert {module.__name__.rpartition(".")[2] for module in cli.modules()} == files
+
+
+@pytest.mark.parametrize("arguments", [["synth"], ["sql"], ["budget", "--nothing", "a.duckdb"]])
+def test_wrong_usage_is_told_in_one_line(arguments, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert re.fullmatch(r"dpsql[ a-z]*: .*; see dpsql[ a-z]* --help\n", capsys.readouterr().err)
+
+
+def test_no_traceback_and_no_value_of_a_row_reaches_a_person(capsys, monkeypatch):
+    def fails(_: object) -> None:
+        raise KeyError("Alice has the flu")
+
+    assert cli.status_of(fails, None) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("dpsql: internal error (KeyError)")
+    assert "Alice" not in err
+    assert err.count("\n") == 1
+    monkeypatch.setenv("DPSQL_TRACEBACK", "1")
+    with pytest.raises(KeyError):
+        cli.status_of(fails, None)
+
+
+def interrupts(_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_interrupt_has_its_own_status(capsys):
+    assert cli.status_of(interrupts, None) == 130
+    assert "what was charged is kept" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -21,12 +21,6 @@ def test_it_prints_itself_as_a_table(db):
     assert "42" in shown
 
 
-def test_a_notebook_shows_it(db):
-    bundle = db.sql("SELECT '<b>' AS answer")._repr_mimebundle_()
-    assert "<b>" in bundle["text/plain"]
-    assert "<b>" not in bundle.get("text/html", "")
-
-
 def test_a_column_may_have_the_name_of_a_method(db):
     rows = db.sql("SELECT epsilon AS materialize, releases AS show FROM dp_budget()")
     assert rows.columns == ["materialize", "show"]

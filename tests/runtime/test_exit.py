@@ -81,7 +81,9 @@ def test_an_exception_prints_its_traceback_alone(tmp_path):
 
 @pytest.mark.slow
 def test_commands_end_in_silence(tmp_path):
-    bank, output = str(tmp_path / "bank.duckdb"), str(tmp_path / "out.csv")
+    bank, new, output = (str(tmp_path / name) for name in ("bank.duckdb", "new.duckdb", "out.csv"))
+    script = tmp_path / "script.sql"
+    script.write_text("-- wards\nUPDATE wards SET ward = 2;\nFROM wards;\n")
     with dpsql.connect(bank) as db:
         db.sql("CREATE TABLE t AS SELECT i % 2 = 0 AS a, i % 3 = 0 AS b FROM range(300) r(i)")
         db.protect("t", epsilon=2, delta=1e-6)
@@ -91,8 +93,27 @@ def test_commands_end_in_silence(tmp_path):
         ["synthesize", bank, "t", "--epsilon", "1", "--output", output, *quick],
         ["sql", bank, "SELECT a, n FROM dp_query('SELECT a, count(*) AS n FROM t GROUP BY a', epsilon := 0.1)"],
         ["sql", bank, "FROM dp_plan('t', epsilon := 0.5)"],
+        [],
+        ["--version"],
+        ["sql", new, "CREATE TABLE wards AS SELECT 1 AS ward", "FROM wards", "--output", "csv"],
+        ["sql", new, str(script), "--to", str(tmp_path / "wards.parquet")],
         ["budget", bank],
+        ["evaluate", bank, "--table", "t", "--release", "1"],
+        ["user", "add", bank, "carol", "--limit", "t=0.5"],
+        ["user", "limit", bank, "carol", "t=0.25"],
+        ["user", "rotate", bank, "carol"],
+        ["user", "share", bank, "on"],
+        ["user", "list", bank],
+        ["releases", bank],
+        ["publish", bank, "1", "synthetic", "--audience", "everyone"],
+        ["unpublish", bank, "synthetic"],
+        ["user", "revoke", bank, "carol"],
         ["ledger", "verify", bank],
+        ["ledger", "raise", bank, "t", "--epsilon", "2.5", "--reason", "the board allows it"],
+        ["ledger", "forgive", bank, "t", "--reason", "the machine was stopped"],
+        ["ledger", "settle", bank, "--reason", "all else is public"],
+        ["ledger", "retire", bank, "t", "--reason", "the study has ended"],
+        ["completion", "bash"],
         ["doctor"],
         ["demo", "--input", str(tmp_path / "own.csv"), "--database", str(tmp_path / "demo.duckdb")],
     ):

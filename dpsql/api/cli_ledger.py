@@ -1,0 +1,121 @@
+"""The commands `dpsql budget` and `dpsql ledger`: what was spent, and what an owner does about it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Final
+
+from dpsql.api import output
+from dpsql.api.database_file import check_there, open_database
+from dpsql.errors import DpsqlError
+
+PLACE: Final = 40
+_BUDGET: Final = (  # what matters, in eighty characters
+    "SELECT source, epsilon, round(epsilon_spent, 6) AS epsilon_spent, epsilon_left, delta, releases FROM dp_budget()"
+)
+_CHANGES: Final = {
+    "raise": "promise a larger epsilon",
+    "reset": "begin anew, for rows about other people",
+    "retire": "let nothing more be charged",
+    "forgive": "let releases be charged again of which too many were stopped",
+    "unprotect": "take back a protection that was never charged",
+}
+
+
+def add_commands(commands: Any) -> None:
+    """Add `budget` and `ledger` to the commands of `dpsql`."""
+    budget = commands.add_parser("budget", help="what is spent and left of each protected table")
+    budget.add_argument("database", help="the DuckDB file")
+    output.add_options(budget)
+    budget.set_defaults(run=_budget)
+    ledger = commands.add_parser("ledger", help="look at the ledger of a database, or change an account, with a reason")
+    _add_ledger(ledger)
+    ledger.set_defaults(run=_ledger)
+
+
+def _add_ledger(ledger: argparse.ArgumentParser) -> None:
+    actions = ledger.add_subparsers(dest="action", required=True, metavar="action")
+    verify = actions.add_parser("verify", help="whether ledger, accounts, answers and head fit together")
+    verify.add_argument("database", help="the DuckDB file")
+    accept = actions.add_parser("accept", help="go on with a ledger that does not fit together, as it is")
+    accept.add_argument("database", help="the DuckDB file")
+    key = actions.add_parser("key", help="make the ledger from now on with the key that is there: see DPSQL_LEDGER_KEY")
+    key.add_argument("database", help="the DuckDB file")
+    settle = actions.add_parser("settle", help="no table but those of the accounts holds private rows")
+    settle.add_argument("database", help="the DuckDB file")
+    for name, what in _CHANGES.items():
+        change = actions.add_parser(name, help=what)
+        change.add_argument("database", help="the DuckDB file")
+        change.add_argument("table", help="the protected table")
+        if name == "raise":
+            change.add_argument("--epsilon", type=float, required=True, help="the new one, above the present")
+    for action in (accept, key, settle, *(actions.choices[name] for name in _CHANGES)):
+        action.add_argument("--reason", required=True, help="why; the ledger keeps it")
+
+
+def _budget(options: argparse.Namespace) -> None:
+    form = output.form_of(options)
+    with open_database(options.database) as db:
+        output.show(db, _BUDGET if form.kind == "table" else "FROM dp_budget()", form)
+
+
+def _ledger(options: argparse.Namespace) -> None:
+    if options.action == "verify":
+        print(_found(options.database, None))
+        return
+    if options.action == "accept":
+        print(_found(options.database, options.reason))
+        return
+    if options.action == "key":
+        print(_take_key(options.database, options.reason))
+        return
+    with open_database(options.database) as db:
+        if options.action == "unprotect":
+            db.unprotect(options.table, options.reason)
+            print(f"{options.table}: no longer protected")
+            return
+        if options.action == "settle":
+            db.settle(options.reason)
+            print(f"{options.database}: every table that is not protected is taken for public")
+            return
+        if options.action == "raise":
+            account = db.raise_budget(options.table, options.epsilon, options.reason)
+        else:
+            change = {"reset": db.reset, "retire": db.retire, "forgive": db.forgive}[options.action]
+            account = change(options.table, options.reason)
+        print(f"{account.source}: epsilon {account.epsilon:g}, spent {account.epsilon_spent:.4g}")
+
+
+def _take_key(path: str, reason: str) -> str:
+    """Make a database's ledger with the key that is there."""
+    import duckdb
+
+    from dpsql.owner import account_changes
+
+    check_there(path)
+    with duckdb.connect(path) as connection:
+        catalog = connection.execute("SELECT current_database()").fetchall()[0][0]
+        fingerprint = account_changes.take_key(connection, catalog, reason)
+    return f"{path}: from now on the ledger is made with the key of fingerprint {fingerprint}"
+
+
+def _found(path: str, reason: str | None) -> str:
+    """What a look at a database's books found, after they were accepted if there is a reason."""
+    import duckdb
+
+    from dpsql.owner import account_changes
+
+    check_there(path)
+    with duckdb.connect(path, read_only=reason is None) as connection:
+        catalog = connection.execute("SELECT current_database()").fetchall()[0][0]
+        if reason is None:
+            found = account_changes.inspect(connection, catalog)
+        else:
+            found = account_changes.accept(connection, catalog, reason)
+    if found.flaw is not None:
+        raise DpsqlError(f"{path}: {found.flaw}")
+    lines = [f"{path}: {found.events} events, all as recorded"]
+    for account in found.accounts.values():
+        spent = f"{account.epsilon_spent:.4g} of {account.epsilon:g} is spent in {account.releases} releases"
+        lines.append(f"  {account.source}: epsilon {spent}")
+    return "\n".join(lines)

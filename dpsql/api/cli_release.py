@@ -1,0 +1,65 @@
+"""The commands `dpsql synthesize` and `dpsql evaluate`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any, Final
+
+from dpsql.api.database_file import open_database
+from dpsql.errors import DpsqlError
+
+PLACE: Final = 30
+
+
+def add_commands(commands: Any) -> None:
+    """Add `synthesize` and `evaluate` to the commands of `dpsql`."""
+    synthesize = commands.add_parser("synthesize", help="write a synthetic table to a CSV or Parquet file")
+    synthesize.add_argument("database", help="the DuckDB file")
+    synthesize.add_argument("table", help="the protected table")
+    synthesize.add_argument("--epsilon", type=float, required=True, help="what the release costs")
+    synthesize.add_argument("--delta", type=float, help="by default the table's")
+    synthesize.add_argument("--workload", help="SQL or shorthand; by default all 3-way marginals")
+    synthesize.add_argument("--mechanism", help="auto (default), projection, rap, mwem, …: see the README")
+    synthesize.add_argument(
+        "--option", action="append", default=[], metavar="NAME=VALUE", help="of the mechanism; may be repeated"
+    )
+    synthesize.add_argument("--prior", help="a public table, view or earlier release of the database to lean on")
+    synthesize.add_argument("--rows", type=int, help="by default the measured total")
+    synthesize.add_argument("--release", default="", help="a name: another one is a fresh release")
+    synthesize.add_argument("--output", required=True, metavar="FILE", help="a .csv or .parquet file to write")
+    synthesize.set_defaults(run=_synthesize)
+
+    evaluate = commands.add_parser("evaluate", help="how good a synthetic table is: private, for the owner only")
+    evaluate.add_argument("database", help="the DuckDB file")
+    evaluate.add_argument("--table", required=True, help="the protected table")
+    evaluate.add_argument("--release", required=True, help="number, key or name of a release of it, or another table")
+    evaluate.add_argument("--target", metavar="COLUMN", help="that models foretell; needs dpsql[evaluate]")
+    evaluate.add_argument("--output", choices=["table", "json"], default="table", help="default: table")
+    evaluate.set_defaults(run=_evaluate)
+
+
+def _synthesize(options: argparse.Namespace) -> None:
+    from dpsql.release.quality import warnings_of
+
+    names = ("delta", "workload", "mechanism", "prior", "rows", "release")
+    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    for option in options.option:
+        name, equals, value = option.partition("=")
+        if not equals or name in ("table", "epsilon"):
+            raise DpsqlError(f"--option is {option!r}: give name=value, such as rounds=5")
+        given[name] = value
+    if Path(options.output).suffix not in (".csv", ".parquet"):
+        raise DpsqlError(f"--output is {options.output!r}: give a .csv or .parquet file")
+    with open_database(options.database) as db:
+        release = db.synthesize(options.table, options.epsilon, **given)
+        release.write(options.output)
+        print(f"{release.entry.rows} rows in {options.output}: {release.entry.guarantee}")
+        for words in warnings_of(release.entry):
+            print(f"warning: {words}")
+
+
+def _evaluate(options: argparse.Namespace) -> None:
+    with open_database(options.database) as db:
+        found = db.evaluate(options.table, options.release, options.target)
+        print(found.to_json() if options.output == "json" else found)

@@ -1,0 +1,167 @@
+"""The command `dpsql sql`: statements and scripts on a database file with dpsql in it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from dpsql.api import output
+from dpsql.api.database_file import check_there, open_database
+from dpsql.errors import DpsqlError, Interrupted, InvalidArgument
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from dpsql.api.database import Database
+
+PLACE: Final = 20
+_EPILOG: Final = (
+    "Statements run in order, on one connection; the first error ends the command. As a table every result is shown, "
+    "as csv, json or parquet the last one. A missing file is made if a statement creates something, or with --create."
+)
+
+
+def add_commands(commands: Any) -> None:
+    """Add `sql` to the commands of `dpsql`."""
+    sql = commands.add_parser("sql", help="run SQL on a database file with dpsql in it", epilog=_EPILOG)
+    sql.add_argument("database", help="the DuckDB file, or :memory:")
+    sql.add_argument(
+        "statement", nargs="*", help="SQL, the path of a .sql file, or - for standard input; default: what is piped in"
+    )
+    output.add_options(sql)
+    sql.add_argument("--create", action="store_true", help="make the database file if it is missing")
+    sql.add_argument("--no-owner", action="store_true", help="refuse dp_protect, dp_domain and dp_constraint")
+    sql.set_defaults(run=_run)
+
+
+@dataclass(frozen=True)
+class _Statement:
+    """One statement.
+
+    Attributes:
+        text: of it alone.
+        parsed: by DuckDB.
+        script: the file that it stands in; empty for one of the command line.
+        line: of the script, or of its text, at which it begins.
+    """
+
+    text: str
+    parsed: duckdb.Statement
+    script: str
+    line: int
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether its rows are shown."""
+        return output.has_rows(self.parsed)
+
+    @property
+    def creates(self) -> bool:
+        """Whether it makes something in the database, so that it may make the file."""
+        return self.parsed.type.name == "CREATE" or self.text.lstrip()[:6].casefold() == "import"
+
+
+def _run(options: argparse.Namespace) -> None:
+    form = output.form_of(options)
+    statements = list(_statements(options.statement))
+    with_rows = [statement for statement in statements if statement.has_rows]
+    if form.kind != "table" and with_rows:
+        output.copy_of(with_rows[-1].text, "", form.kind)  # refused before anything runs
+    path = options.database
+    is_new = path != ":memory:" and not Path(path).exists()
+    if is_new and not options.create and not any(statement.creates for statement in statements):
+        check_there(path, "; a statement that creates something makes one, and so does --create")
+    shown = with_rows if form.kind == "table" else with_rows[-1:]
+    with open_database(path, owner=not options.no_owner, create=True) as db:
+        if is_new and form.kind == "table" and form.file is None:
+            print(f"{path}: a new database file")
+        try:
+            for statement in statements:
+                _one(db, statement, form if statement in shown else None)
+        except BaseException:
+            is_new = is_new and not db.sql("FROM duckdb_tables()").fetchall()
+            if is_new:
+                db.close()
+                _remove(path)
+            raise
+
+
+def _remove(path: str) -> None:
+    """Take back a file that was made for nothing."""
+    for name in (path, f"{path}.wal"):
+        Path(name).unlink(missing_ok=True)
+
+
+def _one(db: Database, statement: _Statement, form: output.Form | None) -> None:
+    """Run a statement; where an error is says the place in the script."""
+    import duckdb
+
+    from dpsql.api.errors import one_line
+
+    try:
+        if form is not None:
+            output.show(db, statement.text, form)
+        elif statement.has_rows:
+            db.connection.execute(output.called(statement.text)).fetchall()
+        else:
+            rows = db.sql(statement.text)
+            if rows is not None and "RETURNING" in statement.text.upper():
+                print(rows)
+    except (DpsqlError, duckdb.Error) as error:
+        if str(Interrupted()) in str(error) or not statement.script:
+            raise
+        said = one_line(str(error), statement.line)
+        raise DpsqlError(f"{statement.script}, statement at line {statement.line}: {said}") from None
+
+
+def _statements(given: Sequence[str]) -> Iterator[_Statement]:
+    """The statements of all arguments, in order."""
+    import duckdb
+
+    if not given and sys.stdin.isatty():
+        raise InvalidArgument("no statement: give SQL, the path of a .sql file, or - for standard input")
+    for one in given or ["-"]:
+        script, text = _text(one)
+        try:
+            parsed = duckdb.extract_statements(text)
+        except duckdb.Error as error:
+            if not script:
+                raise
+            from dpsql.api.errors import one_line
+
+            raise DpsqlError(f"{script}: {one_line(str(error))}") from None
+        if not all(statement.query.strip() for statement in parsed):  # DuckDB 1.5 makes several of a PIVOT
+            yield _Statement(_alone(text), parsed[-1], script, 1)
+            continue
+        end = 0
+        for statement in parsed:
+            alone = _alone(statement.query)
+            begin = max(text.find(alone, end), end)
+            end = begin + len(alone)
+            yield _Statement(alone, statement, script, text.count("\n", 0, begin) + 1)
+
+
+def _text(argument: str) -> tuple[str, str]:
+    """The script's name and the SQL of an argument."""
+    if argument == "-":
+        return "", sys.stdin.read()
+    if not argument.endswith(".sql") or ";" in argument or "\n" in argument:
+        return "", argument
+    path = Path(argument)
+    if not path.is_file():
+        raise InvalidArgument(f"statement is {argument!r}: there is no such file")
+    return argument, path.read_text(encoding="utf-8")
+
+
+def _alone(statement: str) -> str:
+    """A statement without comments and lines before it, and without those of the next one and the semicolon."""
+    lines = statement.strip().splitlines()
+    while lines and (not lines[-1].strip() or lines[-1].lstrip().startswith("--")):
+        lines.pop()
+    while lines and (not lines[0].strip() or lines[0].lstrip().startswith("--")):
+        lines.pop(0)
+    return "\n".join(lines).rstrip().rstrip(";")

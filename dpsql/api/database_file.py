@@ -1,0 +1,51 @@
+"""The database file that a command names: opened as it is, or made where that is what a command is for."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpsql.errors import DpsqlError
+
+if TYPE_CHECKING:
+    from dpsql.api.database import Database
+
+
+def open_database(path: str, *, owner: bool = True, create: bool = False) -> Database:
+    """Open a database file for a command.
+
+    Args:
+        path: of the file, or `:memory:`.
+        owner: whether the owner's functions can be called.
+        create: whether to make the file if it is missing.
+
+    Raises:
+        DpsqlError: there is no such file, or see `connect`.
+    """
+    from dpsql.api.database import connect
+
+    if path != ":memory:" and not create:
+        check_there(path)
+    db = connect(path, owner=owner)
+    db.sql("SET python_enable_replacements = false")  # the variables are those of dpsql
+    return db
+
+
+def check_there(path: str, hint: str = "") -> None:
+    """Refuse a path that no file has, because DuckDB would make a new file there.
+
+    Args:
+        path: of the database.
+        hint: what else the person can do.
+
+    Raises:
+        DpsqlError: there is no such file; names the nearest one in its folder.
+    """
+    if Path(path).exists():
+        return
+    folder = Path(path).parent
+    names = [found.name for found in folder.glob("*.d*b")] if folder.is_dir() else []
+    near = difflib.get_close_matches(Path(path).name, names, 1, 0.7)
+    meant = f" (do you mean {str(folder / near[0])!r}?)" if near else ""
+    raise DpsqlError(f"there is no database file {path!r}{meant}{hint}")
