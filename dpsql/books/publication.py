@@ -20,7 +20,7 @@ from dpsql.engines.duckdb.ticks import from_tick
 from dpsql.engines.duckdb.types import data_type
 from dpsql.engines.source import Source
 from dpsql.errors import BooksError
-from dpsql.evaluation.decode import decode, released_columns
+from dpsql.evaluation.decode import released_columns, stored
 
 _NOT_READ_BACK: Final = (
     "the {0} of {1} could not be read back as they were written, so it is not published; nothing is lost: the "
@@ -29,7 +29,13 @@ _NOT_READ_BACK: Final = (
 
 
 def publish(
-    books: Books, entry: Entry, source: Source, columns: Sequence[str], frame: Columns, report: Mapping[str, Any]
+    books: Books,
+    entry: Entry,
+    source: Source,
+    columns: Sequence[str],
+    frame: Columns,
+    report: Mapping[str, Any],
+    stand_ins: Mapping[str, exp.Expr],
 ) -> Entry:
     """Store the synthetic rows, decoded into the source's types; returns the release, published.
 
@@ -40,15 +46,15 @@ def publish(
         columns: of the synthetic table, in order.
         frame: for attribute number i, its codes as `c<i>` and for bins ticks as `t<i>`.
         report: what the fit says of itself; from released values only.
+        stand_ins: what excluded columns hold in place of NULL, by name, of columns of `frame`.
     """
     attributes = {a.name: (f"c{i}", f"t{i}", a) for i, a in enumerate(entry.domain)}
-    excluded = {a.name: a for a in entry.domain.excluded}
     schema = released_columns(source, columns, (*entry.domain, *entry.domain.excluded))
     values = []
     for name in columns:
-        code, ticks, attribute = attributes[name] if name in attributes else ("", "", excluded[name])
-        values.append(exp.alias_(decode(attribute, code, ticks), name, quoted=True))
-    filled = [name for name in columns if name in attributes]
+        value = stored(attributes[name][2], *attributes[name][:2]) if name in attributes else stand_ins.get(name)
+        values.append(exp.alias_(exp.null() if value is None else value, name, quoted=True))
+    filled = [name for name in columns if name in attributes or name in stand_ins]
     return store_rows(books, entry, exp.select(*values), filled, schema, "dpsql_codes", frame, report)
 
 

@@ -48,7 +48,7 @@ DEFECTS = (
     Defect("Laplace noise of half the scale", "dpsql/privacy/distributions.py", "return discrete_laplace(scale, count, entropy)", "return discrete_laplace(scale / 2, count, entropy)", QUESTIONS),
     Defect("choices at twice the rate", "dpsql/privacy/asking.py", "        rate = selection_rate(rho, sensitivity)\n", "        rate = 2 * selection_rate(rho, sensitivity)\n", (*NEIGHBOURS, *QUESTIONS)),
     Defect("draws at twice the rate", "dpsql/privacy/asking.py", "exponential_sample(scores, selection_rate(rho, sensitivity),", "exponential_sample(scores, 2 * selection_rate(rho, sensitivity),", (*NEIGHBOURS, *QUESTIONS)),
-    Defect("rare values are told", "dpsql/privacy/discovery.py", "if count >= least)", "if count >= least // 2)", ("tests/release/test_discovery.py", "tests/privacy", *QUESTIONS)),
+    Defect("rare values are told", "dpsql/privacy/discovery.py", "if count >= enough)", "if count >= enough // 2)", ("tests/release/test_discovery.py", "tests/privacy", *QUESTIONS)),
     Defect("the kernel draws from Python's generator", "dpsql/privacy/asking.py", "from fractions import Fraction\n", "from fractions import Fraction\nfrom random import random  # noqa: F401\n", ("tests/privacy/test_paths.py",)),
     # accounting
     Defect("Laplace noise costs as Gaussian noise", "dpsql/privacy/accounting.py", "OTHER_PRICE: Final = Fraction(11, 7)", "OTHER_PRICE: Final = Fraction(1)", ("tests/privacy",)),

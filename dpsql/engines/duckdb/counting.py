@@ -30,6 +30,7 @@ import duckdb
 import numpy as np
 from sqlglot import exp
 
+from dpsql.core.column_types import column_type
 from dpsql.core.domain import Attribute, Clique, Domain
 from dpsql.core.linear_query import Moment
 from dpsql.core.marginal import Marginal, Presence
@@ -55,7 +56,7 @@ def _group_key(attribute: Attribute) -> exp.Expr | None:
 
     None where there is no such thing: two floats that compare as one need not be the same text.
     """
-    template = attribute.of_type.group_key
+    template = column_type(attribute.stored_type).group_key
     return None if template is None else filled(template, x=exp.column(attribute.name, quoted=True))
 
 
