@@ -129,9 +129,7 @@ class DpDomain(SqlFunction):
             raise InvalidArgument("type := true tells the domain: leave it out, or discover := true")
         if call["epsilon"] is None:
             raise InvalidArgument("discover := true reads private rows: say epsilon too, what it may cost, such as 0.1")
-        names = ("table", "column", "epsilon", "delta", "lower", "upper", "bins", "nulls", "other")
-        names += ("nulls_as", "read_as", "heavy")
-        request = DiscoveryRequest(**{name: call[name] for name in names}, search_path=call.search_path)
+        request = DiscoveryRequest(**{name: call[name] for name in _OF_REQUEST}, search_path=call.search_path)
         with self._instance.lookup() as cursor:
             resolved = resolve_discovery(cursor, request)
 
@@ -144,6 +142,10 @@ class DpDomain(SqlFunction):
         return Computed(COLUMNS, self._instance.for_owner(self.name, record))
 
 
+_OF_REQUEST = (
+    *("table", "column", "epsilon", "delta", "lower", "upper", "bins", "nulls", "other"),
+    *("nulls_as", "read_as", "heavy"),
+)
 _OF_DISCOVERY = ("discover", "epsilon", "delta", "heavy")
 
 

@@ -20,7 +20,7 @@ from dpsql.engines.duckdb.ticks import from_tick
 from dpsql.engines.duckdb.types import data_type
 from dpsql.engines.source import Source
 from dpsql.errors import BooksError
-from dpsql.evaluation.decode import released_columns, stored
+from dpsql.evaluation.decode import released_columns, stood_in, stored
 
 _NOT_READ_BACK: Final = (
     "the {0} of {1} could not be read back as they were written, so it is not published; nothing is lost: the "
@@ -35,7 +35,6 @@ def publish(
     columns: Sequence[str],
     frame: Columns,
     report: Mapping[str, Any],
-    stand_ins: Mapping[str, exp.Expr],
 ) -> Entry:
     """Store the synthetic rows, decoded into the source's types; returns the release, published.
 
@@ -44,17 +43,16 @@ def publish(
         entry: the release.
         source: whose column types the rows get, as far as those are public.
         columns: of the synthetic table, in order.
-        frame: for attribute number i, its codes as `c<i>` and for bins ticks as `t<i>`.
+        frame: for attribute number i, its codes as `c<i>` and for bins ticks as `t<i>`; see `stood_in` for others.
         report: what the fit says of itself; from released values only.
-        stand_ins: what excluded columns hold in place of NULL, by name, of columns of `frame`.
     """
     attributes = {a.name: (f"c{i}", f"t{i}", a) for i, a in enumerate(entry.domain)}
     schema = released_columns(source, columns, (*entry.domain, *entry.domain.excluded))
-    values = []
+    values, others = [], stood_in(entry.domain)
     for name in columns:
-        value = stored(attributes[name][2], *attributes[name][:2]) if name in attributes else stand_ins.get(name)
+        value = stored(attributes[name][2], *attributes[name][:2]) if name in attributes else others.get(name)
         values.append(exp.alias_(exp.null() if value is None else value, name, quoted=True))
-    filled = [name for name in columns if name in attributes or name in stand_ins]
+    filled = [name for name in columns if name in attributes or name in others]
     return store_rows(books, entry, exp.select(*values), filled, schema, "dpsql_codes", frame, report)
 
 

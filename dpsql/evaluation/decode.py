@@ -55,3 +55,16 @@ def decode(attribute: Attribute, code: str, ticks: str) -> exp.Expr:
         is_other = exp.EQ(this=index.copy(), expression=exp.Literal.number(attribute.other_code))
         value = value.when(is_other, constant_of(attribute.other, attribute.type))
     return value
+
+
+def stood_in(domain: Domain) -> dict[str, exp.Expr]:
+    """The values of the excluded columns that are not NULL, by name, from the columns of `dpsql.owner.stand_ins`."""
+    found: dict[str, exp.Expr] = {}
+    for place, attribute in enumerate(domain.excluded):
+        value: exp.Expr = exp.column(f"s{place}")
+        if attribute.ids and attribute.type == "UUID":
+            halves = (value, exp.column(f"r{place}"))
+            value = exp.Anonymous(this="format", expressions=[exp.Literal.string("{:016x}{:016x}"), *halves])
+        if attribute.ids or attribute.fake:
+            found[attribute.name] = exp.cast(value, data_type(attribute.type), dialect="duckdb")
+    return found

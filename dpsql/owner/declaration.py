@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import duckdb
-
 from dpsql.books.references import reference_values
 from dpsql.core.column_types import column_type, kind_of, public_type
 from dpsql.core.domain import Attribute, equal_width
+from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.declare import declare_bins, declare_members, declare_values, of_ticks
 from dpsql.engines.duckdb.declare_nulls import null_texts, with_nulls
 from dpsql.engines.duckdb.declare_points import with_points
@@ -70,7 +69,7 @@ class Declaration:
         """Whether the column gets no domain."""
         return self.exclude or self.ids or self.fake is not None
 
-    def attribute(self, cursor: duckdb.DuckDBPyConnection, column: Column, search_path: str = "") -> Attribute:
+    def attribute(self, cursor: Cursor, column: Column, search_path: str = "") -> Attribute:
         """The domain of a column; only a reference's rows are read.
 
         Raises:
@@ -132,7 +131,7 @@ class Declaration:
             check_fake(column.name, kind, self.fake)
         return Attribute(column.name, kind, "excluded", ids=self.ids, fake=self.fake or "")
 
-    def _domain(self, cursor: duckdb.DuckDBPyConnection, column: Column, search_path: str) -> Attribute:
+    def _domain(self, cursor: Cursor, column: Column, search_path: str) -> Attribute:
         """The domain without points and without values that stand for NULL."""
         nullable = column.nullable if self.nulls is None else self.nulls
         if self.type:

@@ -11,11 +11,9 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from sqlglot import exp
 
 from dpsql.core.column_types import kind_of
 from dpsql.core.domain import Domain
-from dpsql.engines.duckdb.types import data_type
 from dpsql.errors import DpsqlError, InvalidArgument
 
 _NUMBERED: Final = ("INTEGER", "BIGINT", "HUGEINT", "UINTEGER", "UBIGINT", "UHUGEINT", "VARCHAR")
@@ -74,6 +72,8 @@ def check_installed(domain: Domain) -> None:
 def stand_ins(domain: Domain, rows: int, generator: np.random.Generator) -> Frame:
     """Columns `s<i>` for each excluded column number i that is not NULL; of UUIDs two halves, `s<i>` and `r<i>`.
 
+    `dpsql.evaluation.decode.stood_in` makes values of them.
+
     Args:
         domain: of the synthetic table.
         rows: how many.
@@ -102,16 +102,3 @@ def _texts(fake: str, count: int, generator: np.random.Generator) -> npt.NDArray
     texts = np.empty(count, object)
     texts[:] = [str(getattr(writer, fake)()) for _ in range(count)]
     return texts
-
-
-def stood_in(domain: Domain) -> dict[str, exp.Expr]:
-    """The values of the excluded columns that are not NULL, by name, from the columns of `stand_ins`."""
-    found: dict[str, exp.Expr] = {}
-    for place, attribute in enumerate(domain.excluded):
-        value: exp.Expr = exp.column(f"s{place}")
-        if attribute.ids and attribute.type == "UUID":
-            halves = (value, exp.column(f"r{place}"))
-            value = exp.Anonymous(this="format", expressions=[exp.Literal.string("{:016x}{:016x}"), *halves])
-        if attribute.ids or attribute.fake:
-            found[attribute.name] = exp.cast(value, data_type(attribute.type), dialect="duckdb")
-    return found

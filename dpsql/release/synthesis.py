@@ -28,7 +28,7 @@ from dpsql.evaluation.decode import released_columns
 from dpsql.evidence.earlier_releases import consistent
 from dpsql.evidence.occupied import Occupied, occupied
 from dpsql.models.model import Model
-from dpsql.owner.stand_ins import check_installed, stand_ins, stood_in
+from dpsql.owner.stand_ins import check_installed, stand_ins
 from dpsql.release.allowed import require_affordable
 from dpsql.release.drawing import coded, rows_to_draw
 from dpsql.release.lookup import look_up_table
@@ -144,7 +144,7 @@ class Resolved(Plan):
         frame = coded(entry.domain, codes, generator)
         settle_bins(self.source, entry.domain, allowed, codes, frame, generator)
         frame |= stand_ins(entry.domain, len(codes), generator)
-        return publication.publish(run.books, entry, self.source, columns, frame, report, stood_in(entry.domain))
+        return publication.publish(run.books, entry, self.source, columns, frame, report)
 
 
 _CHANGED: Final = {"earlier": "what earlier releases measured contradicts this one, so the table changed: left out"}

@@ -89,6 +89,16 @@ def test_texts_are_numbers_in_queries(coded):
     assert mean == pytest.approx(truth[1], rel=0.01)
 
 
+def test_texts_that_a_collation_calls_equal_are_no_null(db):
+    db.sql("CREATE TABLE c (x VARCHAR COLLATE NOCASE)")
+    db.sql("INSERT INTO c SELECT CASE WHEN i % 2 = 0 THEN 'N' ELSE 'n' END FROM range(1000) r(i)")
+    db.protect("c", epsilon=1000, delta=1e-9)
+    db.domain("c", "x", values=["n"], nulls_as=["N"])
+    assert answers(db, "SELECT count(*) FILTER (WHERE x IS NULL) AS a, count(x) AS b FROM c")[0::4] == pytest.approx(
+        [500, 500], abs=6
+    )
+
+
 # --- synthetic tables -------------------------------------------------------------------------------------------------
 
 
