@@ -89,6 +89,16 @@ def test_texts_are_numbers_in_queries(coded):
     assert mean == pytest.approx(truth[1], rel=0.01)
 
 
+@pytest.mark.parametrize("how", [{"values": ["yes", "no"]}, {"type": True}])
+def test_members_of_an_enum_may_stand_for_null(db, how):
+    db.sql("CREATE TYPE answer AS ENUM ('yes', 'no', 'unknown')")
+    db.sql("CREATE TABLE e AS SELECT ['yes', 'no', 'unknown'][1 + i % 3]::answer AS x FROM range(3000) r(i)")
+    db.protect("e", epsilon=1000, delta=1e-9)
+    db.domain("e", "x", nulls_as=["unknown"], **how)
+    sql = "SELECT count(*) FILTER (WHERE x IS NULL) AS a, count(*) FILTER (WHERE x = 'no') AS b FROM e"
+    assert answers(db, sql)[0::4] == pytest.approx([1000, 1000], abs=6)
+
+
 def test_texts_that_a_collation_calls_equal_are_no_null(db):
     db.sql("CREATE TABLE c (x VARCHAR COLLATE NOCASE)")
     db.sql("INSERT INTO c SELECT CASE WHEN i % 2 = 0 THEN 'N' ELSE 'n' END FROM range(1000) r(i)")
@@ -132,6 +142,28 @@ def test_labels_name_points_and_what_lies_between(coded):
         "100000",
         "NULL",
     ]
+
+
+@pytest.mark.slow
+def test_the_zeros_of_adult_are_there_at_a_usual_budget(db, data):
+    """91.7 % of the capital gains are 0: with a point within 2 points of the truth, where bins alone lose them."""
+    columns = "age, capital_gain, capital_loss, hours_per_week, income"
+    db.sql(f"CREATE TABLE adult AS SELECT {columns} FROM '{data}/adult.csv.gz'")
+    db.protect("adult", epsilon=3.0, delta=1e-9)
+    db.domain("adult", "age", lower=17, upper=90)
+    db.domain("adult", "hours_per_week", lower=1, upper=99, bins=20)
+    db.domain("adult", "income", values=["<=50K", ">50K"])
+    db.domain("adult", "capital_loss", lower=0, upper=5000, bins=20, points=[0])
+    share = "SELECT avg((capital_gain = 0)::INT), avg((capital_gain = 99999)::INT), avg((capital_loss = 0)::INT) FROM "
+    truth = db.sql(share + "adult").fetchall()[0]
+    assert truth[0] > 0.91
+    found = {}
+    for points in ([0, 99_999], None):
+        db.domain("adult", "capital_gain", lower=0, upper=100_000, bins=20, points=points)
+        table = db.synthesize("adult", 1.0, release=str(points)).df()
+        found[str(points)] = [(table["capital_gain"] == 0).mean(), (table["capital_gain"] == 99_999).mean()]
+    assert found["[0, 99999]"] == pytest.approx(truth[:2], abs=0.02)
+    assert found["None"][0] < 0.02
 
 
 # --- the books --------------------------------------------------------------------------------------------------------

@@ -21,9 +21,14 @@ from dpsql.engines.duckdb.types import constant_of, data_type, filled, text_of
 _MOST_SEARCHED: Final = 64
 
 
-def encode(attribute: Attribute) -> exp.Expr:
-    """The code of a column; total on every value of the type. NULL outside a domain without OTHER and OUTSIDE."""
-    column = value(attribute)
+def encode(attribute: Attribute, read: exp.Expr | None = None) -> exp.Expr:
+    """The code of a column; total on every value of the type. NULL outside a domain without OTHER and OUTSIDE.
+
+    Args:
+        attribute: of the column.
+        read: where the column's values are in the attribute's type, if they were read before.
+    """
+    column = value(attribute) if read is None else read
     regular = _encode_values(attribute, column) if attribute.kind == "values" else _encode_bins(attribute, column)
     outside = attribute.outside_code if attribute.other_code is None else attribute.other_code
     known = exp.Coalesce(this=exp.Cast(this=regular, to=data_type("INTEGER")), expressions=[_null_or(outside)])
@@ -42,13 +47,13 @@ def _encode_values(attribute: Attribute, column: exp.Expr) -> exp.Expr:
     return exp.func("enum_code", exp.TryCast(this=text_of(column), to=kind), dialect="duckdb")
 
 
-def encode_steps(attribute: Attribute, moment: Moment) -> exp.Expr:
+def encode_steps(attribute: Attribute, moment: Moment, read: exp.Expr | None = None) -> exp.Expr:
     """What a row adds, in whole steps: inside the moment's bounds whatever the value is, and nothing to fail.
 
     The formula runs on values inside the bins only, and NaN is outside. It is written by `sql_of_formula` from nodes
     that cannot fail; what it makes NULL adds nothing, and the clamp comes last.
     """
-    column = value(attribute)
+    column = value(attribute) if read is None else read
     added = sql_of_formula(moment.formula, exp.TryCast(this=column, to=data_type("DOUBLE")))
     scaled = exp.Mul(this=added, expression=exp.Literal.number(f"{moment.multiplier:.17e}"))
     steps = exp.TryCast(this=exp.func("round", scaled, dialect="duckdb"), to=data_type("BIGINT"))
