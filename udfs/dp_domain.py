@@ -56,7 +56,10 @@ class DpDomain(SqlFunction):
         Parameter("lower", "ANY", default=None, help="the smallest value"),
         Parameter("upper", "ANY", default=None, help="the largest value, included"),
         Parameter("bins", "BIGINT", default=None, help="intervals of equal width; by default at most 100"),
+        Parameter("scale", "VARCHAR", default=None, help="'log': edges grow by the same factor, from lower to upper"),
+        Parameter("every", "VARCHAR", default=None, help="'week', 'month', 'quarter', 'year': a bin each, of dates"),
         Parameter("edges", "ANY", default=None, help="a list of increasing edges, the last one exclusive"),
+        Parameter("points", "ANY", default=None, help="a list of values in the bins that get a cell of their own"),
         Parameter("reference", "VARCHAR", default=None, help="'table.column' of a public table that has the values"),
         Parameter("type", "BOOLEAN", default=False, help="the members of its ENUM type are public, whatever the rows"),
         Parameter(
@@ -65,9 +68,20 @@ class DpDomain(SqlFunction):
             default=False,
             help="leave the column NULL in every synthetic row: nested, binary, free text",
         ),
+        Parameter(
+            "ids", "BOOLEAN", default=False, help="exclude the column; synthetic rows get new ids: 1, 2, …, UUIDs"
+        ),
+        Parameter(
+            "fake", "VARCHAR", default=None, help="exclude the column; the faker package writes 'name', 'city', …"
+        ),
         Parameter("nulls", "BOOLEAN", default=None, help="whether NULL has a cell; by default unless NOT NULL"),
+        Parameter("nulls_as", "ANY", default=None, help="a list of values that stand for NULL, as ['N', '-9']"),
+        Parameter("read_as", "VARCHAR", default=None, help="the type as which texts are read: 'INTEGER', 'DOUBLE%'"),
         Parameter("other", "ANY", default=None, help="the value that stands for all that is not in the domain"),
         Parameter("discover", "BOOLEAN", default=False, help="find values, or edges between lower and upper; charged"),
+        Parameter(
+            "heavy", "DOUBLE", default=None, help="discover points too: values of this part of the rows, as 0.05"
+        ),
         Parameter("epsilon", "DOUBLE", default=None, help="what the discovery costs"),
         Parameter("delta", "DOUBLE", default=None, help="of the discovery; by default the table's, for values a tenth"),
     )
@@ -78,12 +92,12 @@ class DpDomain(SqlFunction):
         with self._instance.lookup() as cursor:
             source = find_source(cursor, call["table"], call.search_path)
             source.column(call["column"])
-        for name in ("values", "edges"):
+        for name in ("values", "edges", "points", "nulls_as"):
             if call[name] is not None and not isinstance(call[name], list):
                 raise InvalidArgument(f"{name} is {call[name]!r}: give a list, {name} := [{call[name]!r}, …]")
         if call["discover"]:
             return self._discovery(call)
-        for name in ("epsilon", "delta"):
+        for name in ("epsilon", "delta", "heavy"):
             if call[name] is not None:
                 raise InvalidArgument(
                     f"{name} is {call[name]:g}, but a declaration costs nothing: say discover := true"
@@ -105,17 +119,17 @@ class DpDomain(SqlFunction):
 
     def _discovery(self, call: Call) -> Relation:
         """The domain from the private rows, charged when it is executed."""
-        for name in ("values", "edges", "reference"):
+        for name in ("values", "edges", "reference", "points", "scale", "every"):
             if call[name] is not None:
                 raise InvalidArgument(f"{name} is given, but discover := true finds the domain: leave one of them out")
-        if call["exclude"]:
-            raise InvalidArgument("exclude := true leaves nothing to discover: leave one of them out")
+        for name in ("exclude", "ids", "fake"):
+            if call[name]:
+                raise InvalidArgument(f"{name} leaves nothing to discover: leave one of them out")
         if call["type"]:
             raise InvalidArgument("type := true tells the domain: leave it out, or discover := true")
         if call["epsilon"] is None:
             raise InvalidArgument("discover := true reads private rows: say epsilon too, what it may cost, such as 0.1")
-        names = ("table", "column", "epsilon", "delta", "lower", "upper", "bins", "nulls", "other")
-        request = DiscoveryRequest(**{name: call[name] for name in names}, search_path=call.search_path)
+        request = DiscoveryRequest(**{name: call[name] for name in _OF_REQUEST}, search_path=call.search_path)
         with self._instance.lookup() as cursor:
             resolved = resolve_discovery(cursor, request)
 
@@ -128,11 +142,15 @@ class DpDomain(SqlFunction):
         return Computed(COLUMNS, self._instance.for_owner(self.name, record))
 
 
-_OF_DISCOVERY = ("discover", "epsilon", "delta")
+_OF_REQUEST = (
+    *("table", "column", "epsilon", "delta", "lower", "upper", "bins", "nulls", "other"),
+    *("nulls_as", "read_as", "heavy"),
+)
+_OF_DISCOVERY = ("discover", "epsilon", "delta", "heavy")
 
 
 def _row(cursor: duckdb.DuckDBPyConnection, source: Source, attribute: Attribute) -> tuple[object, ...]:
-    kind = (attribute.name, attribute.type, attribute.kind, attribute.size, attribute.labels())
+    kind = (attribute.name, attribute.stored_type, attribute.kind, attribute.size, attribute.labels())
     because = "nothing of it is used" if attribute.kind == "excluded" else _BECAUSE[attribute.origin]
     outside = outside_share(Books(cursor, source.catalog), source.key, attribute)
     return (source.key, *kind, attribute.nullable, attribute.other, attribute.origin, outside, because)

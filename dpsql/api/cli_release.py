@@ -20,7 +20,7 @@ def add_commands(commands: Any) -> None:
     synthesize.add_argument("--epsilon", type=float, required=True, help="what the release costs")
     synthesize.add_argument("--delta", type=float, help="by default the table's")
     synthesize.add_argument("--workload", help="SQL or shorthand; by default all 3-way marginals")
-    synthesize.add_argument("--mechanism", help="auto (default), projection, rap, mwem, …: see the README")
+    synthesize.add_argument("--mechanism", help="auto (default), projection, rap, mwem, …: see dpsql docs mechanisms")
     synthesize.add_argument(
         "--option", action="append", default=[], metavar="NAME=VALUE", help="of the mechanism; may be repeated"
     )

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-from dpsql.api.connection import Connection
+from dpsql.api.column_domains import ColumnDomains
 from dpsql.api.release import Release
-from dpsql.core.domain import Attribute
 from dpsql.engines.duckdb.names import current_schema
-from dpsql.engines.registry import find_source
 from dpsql.evaluation.constraints import parse_predicate
-from dpsql.mechanisms.base import checked
 from dpsql.owner.account_changes import forgive, raise_budget, reset, retire, settle, unprotect
 from dpsql.owner.evaluate import Evaluation, evaluate
-from dpsql.owner.protect import constrain, declare, protect, unconstrain
+from dpsql.owner.protect import constrain, protect, unconstrain
 from dpsql.privacy.account import Account
-from dpsql.release.discovery import discover, resolve_discovery
-from dpsql.release.request import DiscoveryRequest
-from dpsql.udfs.interrupts import pressed, watched
+from dpsql.udfs.interrupts import pressed
 
 
-class Owner(Connection):
+class Owner(ColumnDomains):
     """The methods of owners; they are refused on a connection that was opened with `owner=False`."""
 
     def protect(
@@ -135,125 +127,6 @@ class Owner(Connection):
         self.instance.check_owner("settle")
         with self.instance.cursor() as cursor:
             settle(cursor, current_schema(cursor, self._search_path)[0], reason)
-
-    def domain(
-        self,
-        table: str,
-        column: str,
-        *,
-        values: Sequence[Any] | None = None,
-        lower: Any = None,
-        upper: Any = None,
-        bins: int | None = None,
-        edges: Sequence[Any] | None = None,
-        reference: str | None = None,
-        type: bool = False,
-        exclude: bool = False,
-        nulls: bool | None = None,
-        other: Any = None,
-    ) -> None:
-        """Declare the public domain of a column. See `dp_domain` in SQL.
-
-        Args:
-            table: the protected table.
-            column: of it.
-            values: all values.
-            lower: the smallest value.
-            upper: the largest value, included.
-            bins: intervals of equal width; by default at most 100.
-            edges: increasing edges of intervals, the last one exclusive.
-            reference: 'table.column' of a public table that has the values.
-            type: the members of its ENUM type are public, whatever the rows.
-            exclude: leave the column NULL in every synthetic row.
-            nulls: whether NULL has a cell; by default unless the column is NOT NULL.
-            other: the value that stands for all that is not in the domain.
-
-        Raises:
-            DpsqlError: a child says what is wrong.
-
-        >>> import dpsql
-        >>> with dpsql.connect() as db:
-        ...     _ = db.sql("CREATE TABLE t (age INTEGER)")
-        ...     _ = db.protect("t", epsilon=3.0, delta=1e-9)
-        ...     db.domain("t", "age", lower=0, upper=119, bins=12)
-        """
-        self.instance.check_owner("domain")
-        with self.instance.cursor() as cursor:
-            path = self._search_path
-            declare(
-                cursor,
-                find_source(cursor, table, path),
-                column,
-                search_path=path,
-                values=values,
-                lower=lower,
-                upper=upper,
-                bins=bins,
-                edges=edges,
-                reference=reference,
-                type=type,
-                exclude=exclude,
-                nulls=nulls,
-                other=other,
-            )
-
-    def discover(
-        self,
-        table: str,
-        column: str,
-        epsilon: float,
-        *,
-        delta: float | None = None,
-        lower: Any = None,
-        upper: Any = None,
-        bins: int | None = None,
-        nulls: bool | None = None,
-        other: Any = None,
-    ) -> Attribute:
-        """Find the domain of a column in its private rows, with noise: charged. See `dp_domain` in SQL.
-
-        With `lower` and `upper` (public) the edges of `bins` with about as many rows in each: (ε, δ)-DP by Gaussian DP.
-        Without, the values that so many rows or units have that none of them makes one known: (ε, δ/2)-DP but for δ/2.
-
-        Args:
-            table: the protected table.
-            column: of it.
-            epsilon: what it may cost.
-            delta: of it; by default the table's, for values a tenth of that.
-            lower: the smallest value, for bins.
-            upper: the largest value, included.
-            bins: how many, at most; by default 20.
-            nulls: whether NULL has a cell; by default unless the column is NOT NULL.
-            other: the value that stands for all that is not in the domain.
-
-        Raises:
-            DpsqlError: nothing was common enough to be published (the charge is kept), or a child says what is wrong.
-
-        >>> import dpsql
-        >>> with dpsql.connect() as db:
-        ...     _ = db.sql("CREATE TABLE t AS SELECT 'ward ' || i % 3 AS ward FROM range(3000) r(i)")
-        ...     _ = db.sql("INSERT INTO t VALUES ('ward of a single person')")
-        ...     _ = db.protect("t", epsilon=3.0, delta=1e-9)
-        ...     db.discover("t", "ward", epsilon=1.0).values
-        ('ward 0', 'ward 1', 'ward 2')
-        """
-        self.instance.check_owner("discover")
-        asked = DiscoveryRequest(
-            table,
-            column,
-            checked("epsilon", epsilon, float),
-            delta=delta,
-            lower=lower,
-            upper=upper,
-            bins=bins,
-            nulls=nulls,
-            other=other,
-            search_path=self._search_path,
-        )
-        with pressed(), watched(self.instance) as progress:
-            with self.instance.cursor() as cursor:
-                resolved = resolve_discovery(cursor, asked)
-            return discover(self.instance.cursor, resolved, progress)
 
     def constraint(self, table: str, predicate: str, *, remove: bool = False) -> None:
         """State a public fact that every synthetic row must satisfy. See `dp_constraint` in SQL.

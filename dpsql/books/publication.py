@@ -20,7 +20,7 @@ from dpsql.engines.duckdb.ticks import from_tick
 from dpsql.engines.duckdb.types import data_type
 from dpsql.engines.source import Source
 from dpsql.errors import BooksError
-from dpsql.evaluation.decode import decode, released_columns
+from dpsql.evaluation.decode import released_columns, stood_in, stored
 
 _NOT_READ_BACK: Final = (
     "the {0} of {1} could not be read back as they were written, so it is not published; nothing is lost: the "
@@ -29,7 +29,12 @@ _NOT_READ_BACK: Final = (
 
 
 def publish(
-    books: Books, entry: Entry, source: Source, columns: Sequence[str], frame: Columns, report: Mapping[str, Any]
+    books: Books,
+    entry: Entry,
+    source: Source,
+    columns: Sequence[str],
+    frame: Columns,
+    report: Mapping[str, Any],
 ) -> Entry:
     """Store the synthetic rows, decoded into the source's types; returns the release, published.
 
@@ -38,17 +43,16 @@ def publish(
         entry: the release.
         source: whose column types the rows get, as far as those are public.
         columns: of the synthetic table, in order.
-        frame: for attribute number i, its codes as `c<i>` and for bins ticks as `t<i>`.
+        frame: for attribute number i, its codes as `c<i>` and for bins ticks as `t<i>`; see `stood_in` for others.
         report: what the fit says of itself; from released values only.
     """
     attributes = {a.name: (f"c{i}", f"t{i}", a) for i, a in enumerate(entry.domain)}
-    excluded = {a.name: a for a in entry.domain.excluded}
     schema = released_columns(source, columns, (*entry.domain, *entry.domain.excluded))
-    values = []
+    values, others = [], stood_in(entry.domain)
     for name in columns:
-        code, ticks, attribute = attributes[name] if name in attributes else ("", "", excluded[name])
-        values.append(exp.alias_(decode(attribute, code, ticks), name, quoted=True))
-    filled = [name for name in columns if name in attributes]
+        value = stored(attributes[name][2], *attributes[name][:2]) if name in attributes else others.get(name)
+        values.append(exp.alias_(exp.null() if value is None else value, name, quoted=True))
+    filled = [name for name in columns if name in attributes or name in others]
     return store_rows(books, entry, exp.select(*values), filled, schema, "dpsql_codes", frame, report)
 
 

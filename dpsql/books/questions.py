@@ -84,6 +84,11 @@ def _aggregate(w: _Written) -> Question:
     return AggregateQuestion(w.clique, int(number), digest, w.rho)
 
 
+def _values(w: _Written) -> Question:
+    failure, _, least = w.detail.removeprefix("but for ").removesuffix(" units").partition(" of ")
+    return ValuesQuestion(w.column, float(failure), w.rho, int(least) if least else None)
+
+
 _READERS: Final[Mapping[str, Callable[[_Written], Question]]] = {
     "measure": lambda w: MarginalQuestion(w.clique, w.rho, w.detail),
     "cells": _cells,
@@ -92,6 +97,6 @@ _READERS: Final[Mapping[str, Callable[[_Written], Question]]] = {
     "sample": lambda w: SignedSelection(**w.numbers(_SIGNED), rho=w.rho),
     "query": _aggregate,
     "bins": lambda w: BinsQuestion(w.column, w.detail, w.rho),
-    "values": lambda w: ValuesQuestion(w.column, float(w.detail.removeprefix("but for ")), w.rho),
+    "values": _values,
 }
 """How to read a text, by its `ask`; what is read has the same text again, or it is a foreign one."""

@@ -9,11 +9,13 @@ depends on a row.
 
 Edges are kept as ticks: whole numbers of the type's smallest step (days for DATE, microseconds for TIMESTAMP,
 hundredths for DECIMAL(9,2)), or floats for FLOAT and DOUBLE. Bin i holds ticks[i] ≤ x < ticks[i + 1]; the last bin of a
-float attribute holds its upper edge too.
+float attribute holds its upper edge too. A *point* is a bin of one value that the owner named: it cuts the bin around
+it in two, so bins stay in order and without gaps, and no bin beside it holds its value.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -43,7 +45,8 @@ class Attribute:
 
     Attributes:
         name: the column's name.
-        type: the DuckDB type in which its values come out: the column's, or VARCHAR for a type that tells values.
+        type: the DuckDB type in which its values come out: the column's, or VARCHAR for a type that tells values. With
+            `text` the type as which the texts are read.
         kind: `values`, `bins`, or `excluded` (no domain: the column is NULL in every synthetic row).
         values: for `values`, each as DuckDB writes it (`CAST(value AS VARCHAR)`), in the order of the codes.
         ticks: for `bins`, the edges, one more than there are bins.
@@ -53,6 +56,12 @@ class Attribute:
         origin: how the domain became known: `declared`, `type` (BOOLEAN; ENUM by the owner's word), `reference`,
             `discovered`.
         outside: values that have no other code have one of their own.
+        nulls_as: values that stand for a missing one and have NULL's code, as DuckDB writes them in the column's type.
+        text: the column holds texts that are read as `type`; what cannot be read has the code of what is outside.
+        suffix: of such texts, as '%': read without it, written with it.
+        points: ticks of values whose bin holds no other value, because the owner said so.
+        ids: of an excluded column: synthetic rows get numbers, texts or UUIDs of their own in place of NULL.
+        fake: of an excluded column: what the Faker package writes in place of NULL, such as 'name'.
     """
 
     name: str
@@ -65,6 +74,17 @@ class Attribute:
     other: str | None = None
     origin: str = "declared"
     outside: bool = False
+    nulls_as: tuple[str, ...] = ()
+    text: bool = False
+    suffix: str = ""
+    points: tuple[int | float, ...] = ()
+    ids: bool = False
+    fake: str = ""
+
+    @property
+    def stored_type(self) -> str:
+        """The type of the column itself, in a source and in a synthetic table."""
+        return "VARCHAR" if self.text else self.type
 
     @property
     def released_type(self) -> str:
@@ -128,6 +148,22 @@ class Attribute:
         return self.kind == "bins"
 
     @property
+    def point_codes(self) -> frozenset[int]:
+        """The codes of points."""
+        known = {*self.points}
+        return frozenset(code for code, tick in enumerate(self.ticks[:-1]) if tick in known) if known else frozenset()
+
+    @property
+    def runs(self) -> tuple[range, ...]:
+        """The codes of values or bins, cut where a point stands: inside a run neighbours may be alike.
+
+        >>> Attribute("gain", "INTEGER", "bins", ticks=(0, 1, 50, 99), points=(0,)).runs
+        (range(1, 3),)
+        """
+        ends = [-1, *sorted(self.point_codes), self.regular]
+        return tuple(range(a + 1, b) for a, b in itertools.pairwise(ends) if b - a > 1)
+
+    @property
     def is_number(self) -> bool:
         """Whether values can be summed."""
         return self.of_type.is_number
@@ -157,9 +193,11 @@ class Attribute:
 
     def _interval(self, index: int) -> str:
         low, high = self.ticks[index], self.ticks[index + 1]
-        if not self.is_float and high - low == 1:
+        if (not self.is_float and high - low == 1) or low in self.points:
             return self.edges[index]
         closing = "]" if index == self.regular - 1 else ")"
+        if self.is_float and index and self.ticks[index - 1] in self.points:  # the next float has a long text
+            return f"({self.edges[index - 1]}, {self.edges[index + 1]}{closing}"
         return f"[{self.edges[index]}, {self.edges[index + 1]}{closing}"
 
     def draw_ticks(
@@ -296,9 +334,12 @@ class Domain:
         return Domain(tuple(map(attribute_from, data["attributes"])), tuple(map(attribute_from, data["excluded"])))
 
 
+_LATER: Final = frozenset({"outside", "nulls_as", "text", "suffix", "points", "ids", "fake"})
+
+
 def fields_of(attribute: Attribute) -> dict[str, Any]:
-    """An attribute as a JSON object; without `outside` where there is none, as before there was such a thing."""
-    return {name: value for name, value in vars(attribute).items() if name != "outside" or value}
+    """An attribute as a JSON object; without what later versions added where it is the default, so that keys stay."""
+    return {name: value for name, value in vars(attribute).items() if name not in _LATER or value}
 
 
 def attribute_from(data: Mapping[str, Any]) -> Attribute:

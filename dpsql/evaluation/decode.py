@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.core.domain import Attribute
+from dpsql.core.domain import Attribute, Domain
+from dpsql.engines.duckdb.reading import written
 from dpsql.engines.duckdb.ticks import from_tick
 from dpsql.engines.duckdb.types import column_of, constant_of, data_type, text_of
 from dpsql.engines.source import Source
@@ -14,14 +16,26 @@ from dpsql.engines.source import Source
 
 def released_columns(source: Source, names: Sequence[str], attributes: Iterable[Attribute]) -> exp.Select:
     """A SELECT of no row, with the columns of a synthetic table in the types in which they come out."""
-    as_text = {attribute.name for attribute in attributes if attribute.released_type == "VARCHAR"}
+    as_text = {attribute.name for attribute in attributes if attribute.text or attribute.released_type == "VARCHAR"}
     columns = [column_of(name) for name in names]
     typed = [exp.alias_(text_of(c), c.name, quoted=True) if c.name in as_text else c for c in columns]
     return exp.select(*typed).from_(source.table()).limit(0)
 
 
+def as_read(source: Source, domain: Domain) -> Source:
+    """A source whose columns have the types as which expressions read them: of texts that are numbers, numbers."""
+    types = {attribute.name: attribute.type for attribute in domain if attribute.text}
+    columns = (replace(column, type=types.get(column.name, column.type)) for column in source.columns)
+    return replace(source, columns=tuple(columns)) if types else source
+
+
+def stored(attribute: Attribute, code: str, ticks: str) -> exp.Expr:
+    """The value of a code as a synthetic table holds it: see `decode`, but texts in place of what they are read as."""
+    return written(decode(attribute, code, ticks), attribute)
+
+
 def decode(attribute: Attribute, code: str, ticks: str) -> exp.Expr:
-    """The value of a code, from the columns `code` and (for bins) `ticks` of a released frame."""
+    """The value of a code in the attribute's type, from the columns `code` and, for bins, `ticks` of a frame."""
     index = exp.column(code)
     if attribute.kind == "excluded":
         return exp.null()
@@ -41,3 +55,16 @@ def decode(attribute: Attribute, code: str, ticks: str) -> exp.Expr:
         is_other = exp.EQ(this=index.copy(), expression=exp.Literal.number(attribute.other_code))
         value = value.when(is_other, constant_of(attribute.other, attribute.type))
     return value
+
+
+def stood_in(domain: Domain) -> dict[str, exp.Expr]:
+    """The values of the excluded columns that are not NULL, by name, from the columns of `dpsql.owner.stand_ins`."""
+    found: dict[str, exp.Expr] = {}
+    for place, attribute in enumerate(domain.excluded):
+        value: exp.Expr = exp.column(f"s{place}")
+        if attribute.ids and attribute.type == "UUID":
+            halves = (value, exp.column(f"r{place}"))
+            value = exp.Anonymous(this="format", expressions=[exp.Literal.string("{:016x}{:016x}"), *halves])
+        if attribute.ids or attribute.fake:
+            found[attribute.name] = exp.cast(value, data_type(attribute.type), dialect="duckdb")
+    return found

@@ -26,6 +26,7 @@ from dpsql.core.linear_query import Integers, LinearQuery, Part
 from dpsql.engines.source import Source
 from dpsql.errors import DomainTooLarge, InvalidQuery
 from dpsql.evaluation.components import check_points, components_of
+from dpsql.evaluation.decode import as_read
 from dpsql.evaluation.evaluated import Evaluated
 from dpsql.evaluation.lookups import Loaded
 from dpsql.evaluation.moments import LARGEST_WEIGHT
@@ -62,7 +63,7 @@ def evaluate(source: Source, domain: Domain, query: Query, dimensions: Sequence[
     for names in components:
         check_points(names, domain.size(names))
     check_expressions([part for tree in query.trees for part in own_parts(tree)])
-    pieces = []
+    pieces, source = [], as_read(source, domain)
     with empty_database() as empty:
         for loaded in dimensions:
             loaded.create(empty)

@@ -24,6 +24,7 @@ from dpsql.engines.duckdb.frames import Columns, shown_as
 from dpsql.engines.duckdb.types import data_type
 from dpsql.engines.source import Source
 from dpsql.errors import InvalidQuery
+from dpsql.evaluation.decode import as_read
 from dpsql.evaluation.evaluated import Evaluated
 from dpsql.evaluation.own_parts import without_lookups
 from dpsql.evaluation.sandbox import check_expressions, empty_database
@@ -56,6 +57,7 @@ class Result:
         Raises:
             InvalidQuery: DuckDB cannot bind it, or it calls what is not plain.
         """
+        source = as_read(source, evaluated.linear.domain)
         with empty_database() as empty:
             columns = _columns(empty, source, query)
             stored = {f"k{number}": kind for number, kind in enumerate(_key_types(empty, source, query))}

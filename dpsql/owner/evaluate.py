@@ -92,7 +92,7 @@ def evaluate(cursor: Cursor, source: Source, synthetic: str, target: str | None,
         name = f"table {made.name}"
     else:
         table = rows_table(source.catalog, entry)
-        columns = tuple(Column(a.name, a.type, a.nullable) for a in entry.domain)
+        columns = tuple(Column(a.name, a.stored_type, a.nullable) for a in entry.domain)
         domain, made = entry.domain, Source(table.catalog, table.db, table.name, columns)
         name = f"release {entry.number}"
     _check_columns(domain, source, "column {0} of {1!r}, {2}, was {3} when that release was made: evaluate a newer one")
@@ -170,5 +170,5 @@ def _check_columns(domain: Domain, source: Source, words: str) -> None:
             )
         column = source.column(attribute.name)
         if not fits(attribute, column):
-            shown = quote(attribute.name), source.name, column.type, attribute.type, quote(source.name)
+            shown = quote(attribute.name), source.name, column.type, attribute.stored_type, quote(source.name)
             raise InvalidArgument(words.format(*shown))

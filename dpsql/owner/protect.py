@@ -9,7 +9,6 @@ from typing import Any, Final
 from dpsql.books import facts, marking, protection
 from dpsql.books.accounts import find_account
 from dpsql.books.public import check_unclaimed, elsewhere
-from dpsql.books.references import reference_values
 from dpsql.books.store import Books
 from dpsql.core.column_types import column_type, lists_members, public_type
 from dpsql.core.constraint import Constraint, components
@@ -17,16 +16,11 @@ from dpsql.core.domain import Attribute, Domain
 from dpsql.core.names import quote
 from dpsql.core.neighbours import Neighbours
 from dpsql.engines.duckdb.cursors import Cursor
-from dpsql.engines.duckdb.declare import (
-    automatic,
-    check_range,
-    declare_bins,
-    declare_members,
-    declare_values,
-)
+from dpsql.engines.duckdb.declare import automatic, check_range, declare_members
 from dpsql.engines.source import Column, Source
 from dpsql.errors import InvalidArgument, NotDeclared, NotProtected
 from dpsql.evaluation.constraints import check_tuples, find_allowed
+from dpsql.owner.declaration import Declaration
 from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import account_budget
 
@@ -162,24 +156,15 @@ def record(cursor: Cursor, source: Source, attribute: Attribute) -> None:
     facts.declare(books, source.key, attribute)
 
 
-def declaration(
-    cursor: Cursor,
-    source: Source,
-    name: str,
-    *,
-    values: Sequence[Any] | None = None,
-    lower: Any = None,
-    upper: Any = None,
-    bins: int | None = None,
-    edges: Sequence[Any] | None = None,
-    reference: str | None = None,
-    exclude: bool = False,
-    type: bool = False,
-    nulls: bool | None = None,
-    other: Any = None,
-    search_path: str = "",
-) -> Attribute:
+def declaration(cursor: Cursor, source: Source, name: str, *, search_path: str = "", **how: Any) -> Attribute:
     """The public domain of a column as an owner declares it, checked; only a reference's rows are read.
+
+    Args:
+        cursor: a connection of its own.
+        source: the table.
+        name: of the column.
+        search_path: where a reference's table is looked up.
+        how: the fields of `Declaration`.
 
     Raises:
         NotProtected: the table has no account yet.
@@ -189,39 +174,11 @@ def declaration(
     books = Books(cursor, source.catalog)
     account_of(books, source)
     column = source.column(name)
-    if not exclude:
+    said = Declaration(**how)
+    if not said.is_excluded:
         check_stored(source, column)
-    ways = {
-        "values": values is not None,
-        "lower and upper": lower is not None or upper is not None,
-        "edges": edges is not None,
-        "reference": reference is not None,
-        "exclude": exclude,
-        "type": type,
-    }
-    chosen = [way for way, given in ways.items() if given]
-    if len(chosen) != 1:
-        raise InvalidArgument(
-            f"column {column.name!r}: say one of values := […], lower := … with upper := … and bins := …, "
-            "edges := […], reference := 'table.column', type := true, exclude := true; got "
-            f"{' and '.join(chosen) or 'none'}"
-        )
-    if bins is not None and chosen != ["lower and upper"]:
-        raise InvalidArgument(f"bins goes with lower and upper, not with {chosen[0]}")
-    nullable = column.nullable if nulls is None else nulls
-    if exclude:
-        return Attribute(column.name, public_type(column.type), "excluded")
-    if type:
-        if other is not None:
-            raise InvalidArgument(f"other is {other!r}, but with type := true all members have cells: leave it out")
-        return declare_members(column, nullable=nullable)
-    if values is not None or reference is not None:
-        origin = "declared" if values is not None else "reference"
-        listed = values if values is not None else reference_values(cursor, str(reference), search_path)
-        return declare_values(cursor, column, listed, nullable=nullable, other=other, origin=origin)
-    if edges is None and (lower is None or upper is None):
-        raise InvalidArgument(f"column {column.name!r}: lower and upper go together")
-    return declare_bins(cursor, column, edges, lower, upper, bins, nullable=nullable, other=other)
+    found = said.attribute(cursor, column, search_path)
+    return said.kept(found, facts.declared(books, source.key).get(column.name))
 
 
 def check_stored(source: Source, column: Column) -> None:
@@ -327,15 +284,15 @@ def _known_members(books: Books, source: Source, column: Column) -> Attribute | 
 
 def fits(attribute: Attribute, column: Column) -> bool:
     """Whether a column is still of the type of which its domain was declared."""
-    if attribute.type == column.type:
+    if attribute.stored_type == column.type:
         return True
     hidden = attribute.kind == "excluded" or lists_members(column.type)
-    return hidden and attribute.type == public_type(column.type)
+    return hidden and attribute.stored_type == public_type(column.type)
 
 
 def as_released(source: Source, domain: Domain) -> Source:
     """A source whose columns have the types in which they come out."""
-    types = {attribute.name: attribute.type for attribute in (*domain, *domain.excluded)}
+    types = {attribute.name: attribute.stored_type for attribute in (*domain, *domain.excluded)}
     columns = (replace(column, type=types.get(column.name, column.type)) for column in source.columns)
     return replace(source, columns=tuple(columns))
 

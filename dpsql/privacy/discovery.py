@@ -10,7 +10,7 @@ from dpsql.core.marginal import Measurement
 from dpsql.privacy.accounting import discovery_threshold
 from dpsql.privacy.asking import Asking
 from dpsql.privacy.distributions import GAUSSIAN
-from dpsql.privacy.given import given_share
+from dpsql.privacy.given import given_share, given_whole
 from dpsql.privacy.journal import Answer, measured
 from dpsql.privacy.questions import BinsQuestion, ValuesQuestion
 
@@ -25,7 +25,10 @@ class Discoveries(Asking):
         """
         self._check_may_ask("other bins of a column")
         rho = given_share(rho)
-        digest = hashlib.sha256(repr((attribute.type, attribute.ticks)).encode()).hexdigest()
+        # what was added later is left out where there is none, because journals keep the digest
+        read = (attribute.nulls_as, attribute.text, attribute.suffix)
+        of = (attribute.type, attribute.ticks, *(read if any(read) else ()))
+        digest = hashlib.sha256(repr(of).encode()).hexdigest()
         question = BinsQuestion(attribute.name, digest, rho)
 
         def fresh() -> Answer:
@@ -38,7 +41,7 @@ class Discoveries(Asking):
 
         return measured(self._answer(GAUSSIAN, [rho], question, fresh))
 
-    def discover_values(self, column: str, rho: Fraction, failure: float) -> tuple[str, ...]:
+    def discover_values(self, column: str, rho: Fraction, failure: float, least: int | None = None) -> tuple[str, ...]:
         """The values of a column that so many units have that no single unit makes one known.
 
         Of the values that 2 units have or more, those are published whose number of units, with discrete Gaussian noise
@@ -47,23 +50,27 @@ class Discoveries(Asking):
 
         Privacy: ρ-zCDP, and Gaussian DP of g = ρ, but for probability `failure`: a unit that comes or goes changes the
         numbers of values that others have too, which is what ρ pays for, and at most c values cross from 1 unit to 2,
-        each of which stays unpublished with probability 1 − failure/c.
+        each of which stays unpublished with probability 1 − failure/c. A larger threshold publishes less of the same
+        noisy numbers, so `least` costs nothing.
 
         Args:
             column: its name.
             rho: of it all.
             failure: δ′, of what the charge allows for.
+            least: publish only values whose noisy number of units reaches this too; made of noisy answers.
         """
         self._check_may_ask("the values of a column")
         rho, failure = given_share(rho), float(failure)
-        question = ValuesQuestion(column, failure, rho)
+        least = None if least is None else given_whole("least", least)
+        question = ValuesQuestion(column, failure, rho, least)
 
         def fresh() -> Answer:
             values, units = self._counter.values(column)
             scale = GAUSSIAN.scale(rho, self.neighbours.presence_l2_squared)
-            least = discovery_threshold(GAUSSIAN.variance(scale), failure, self.neighbours.cell)
+            enough = discovery_threshold(GAUSSIAN.variance(scale), failure, self.neighbours.cell)
+            enough = max(enough, least or 0)
             noisy = units + self._draw(GAUSSIAN, scale, len(units))
-            common = tuple(value for value, count in zip(values, noisy, strict=True) if count >= least)
+            common = tuple(value for value, count in zip(values, noisy, strict=True) if count >= enough)
             return Answer(question, rho, values=common)
 
         found = self._answer(GAUSSIAN, [rho], question, fresh, failure).values

@@ -157,16 +157,18 @@ class BinsQuestion(Question):
 
 @dataclass(frozen=True)
 class ValuesQuestion(Question):
-    """The common values of a column, but for a probability δ′."""
+    """The common values of a column, but for a probability δ′; with `least` those of about so many units or more."""
 
     column: str
     failure: float
     rho: Fraction
+    least: int | None = None
 
     @property
     def text(self) -> str:
         """See `Question.text`."""
-        return _text("values", (self.column,), self.rho, f"but for {self.failure!r}")
+        of_units = "" if self.least is None else f" of {self.least} units"
+        return _text("values", (self.column,), self.rho, f"but for {self.failure!r}{of_units}")
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,20 @@ and one measurement tells all. The edges are those of the last parts that are ne
 counts, their sums made monotone by isotonic regression, and there are only so many bins that each holds more than the
 noise: all of it post-processing.
 
+With `heavy := 0.05` bins get points too: a fifth of ρ and δ′ pay for the values that about that part of the rows have,
+by the rule of values with a larger threshold. A value of so many rows and of five standard deviations of the noise more
+is missed less than once in a million times. A value of a single unit is published with probability δ′ at most.
+
 The discovery is a release like any other: the same call again changes nothing and costs nothing.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -29,9 +36,10 @@ from dpsql.books.store import Books
 from dpsql.core.domain import Attribute, Domain, attribute_from, equal_width
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.declare import declare_values
-from dpsql.engines.duckdb.ticks import edge_texts
+from dpsql.engines.duckdb.declare_points import cut
+from dpsql.engines.duckdb.ticks import edge_texts, tick
 from dpsql.engines.protocol import Engine
-from dpsql.errors import DpsqlError
+from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.privacy.curator import Curator
 from dpsql.release.discovery_plan import QUESTIONS, DiscoveryPlan, plan_discovery
 from dpsql.release.lookup import look_up_discovery
@@ -44,6 +52,7 @@ _FIRST: Final = 64
 _SPLIT: Final = 16
 _ROUNDS: Final = 3
 _MOST_STEPS: Final = 1024  # in one measurement
+_OF_BINS: Final = Fraction(4, 5)  # of ρ, where points are discovered too
 _NOISE_IN_BIN: Final = 4  # standard deviations of one part's noise that a bin holds at least
 
 
@@ -124,15 +133,16 @@ def discover(cursors: Cursors, resolved: Discovery, progress: Progress) -> Attri
 
 def _values(cursor: Cursor, curator: Curator, now: Discovery) -> Attribute:
     found = curator.discover_values(now.facts.column.name, curator.remaining, now.failure)
-    values = [value for value in found if value != now.facts.other]
+    values = [value for value in found if value != now.facts.other and value not in now.facts.nulls_as]
     if not values:
         raise NothingFound(
             f"no value of column {now.facts.column.name!r} is common enough to be told at this epsilon: list them, "
             'dp_domain(…, "values" := […]), or exclude the column'
         )
-    return declare_values(
+    listed = declare_values(
         cursor, now.facts.column, values, nullable=now.facts.nullable, other=now.request.other, origin="discovered"
     )
+    return replace(listed, nulls_as=now.facts.nulls_as)
 
 
 # --- bins -------------------------------------------------------------------------------------------------------------
@@ -143,7 +153,8 @@ def _bins(cursor: Cursor, curator: Curator, now: Discovery, whole: Attribute) ->
     few = not whole.is_float and int(high) - int(low) <= _MOST_STEPS
     rounds = 1 if few else _ROUNDS
     ticks = _parts(whole, low, high, _MOST_STEPS if few else _FIRST)
-    share, known = curator.remaining / rounds, dict[tuple[Any, Any], tuple[float, int]]()
+    of_bins = curator.remaining if now.request.heavy is None else curator.remaining * _OF_BINS
+    share, known = of_bins / rounds, dict[tuple[Any, Any], tuple[float, int]]()
     for number in range(rounds):
         parts = replace(whole, ticks=ticks, edges=edge_texts(cursor, ticks, whole.type), other=None, nullable=False)
         measured = curator.measure_bins(parts, share)
@@ -154,9 +165,30 @@ def _bins(cursor: Cursor, curator: Curator, now: Discovery, whole: Attribute) ->
         if number + 1 < rounds:
             least = max(float(counts.sum()) / whole.regular / 2, 3 * measured.stddev)
             ticks = _split(whole, ticks, counts > least)
+    points = [] if now.request.heavy is None else _points(cursor, curator, now, whole, float(counts.sum()))
+    held = np.searchsorted(np.array(ticks[1:]), points, side="right").clip(0, len(counts) - 1)
+    counts[held] = 0.0  # a point is no reason for an edge
     bins = min(whole.regular, max(2, int(counts.sum() / (_NOISE_IN_BIN * measured.stddev))))
     chosen = _quantile_edges(ticks, counts, bins)
-    return replace(whole, ticks=chosen, edges=edge_texts(cursor, chosen, whole.type), origin="discovered")
+    found = replace(whole, ticks=chosen, edges=edge_texts(cursor, chosen, whole.type), origin="discovered")
+    return cut(cursor, found, points) if points else found
+
+
+def _points(cursor: Cursor, curator: Curator, now: Discovery, whole: Attribute, rows: float) -> list[int | float]:
+    """The ticks of the values that about a part `heavy` of the rows have, those between the bounds.
+
+    A unit of c rows may hold all its rows of a value by itself, so a c-th of the units is enough.
+    """
+    assert now.request.heavy is not None
+    of_one_unit = now.account.neighbours.unit_rows or 1
+    least = max(1, math.ceil(now.request.heavy * rows / of_one_unit))
+    found: set[int | float] = set()
+    for text in curator.discover_values(now.facts.column.name, curator.remaining, now.failure, least):
+        if text in whole.nulls_as:
+            continue
+        with suppress(InvalidArgument):  # a text that is no number, or none that is finite
+            found.add(tick(cursor, text.rstrip(whole.suffix or None), whole.type, "points") + 0)
+    return sorted(point for point in found if whole.ticks[0] <= point < whole.ticks[-1])
 
 
 def _parts(whole: Attribute, low: int | float, high: int | float, most: int) -> Ticks:

@@ -21,6 +21,7 @@ from dpsql.release.request import DiscoveryRequest
 
 QUESTIONS: Final = Questions.of(GAUSSIAN)
 _DEFAULT_PART: Final = 10  # of the table's δ, one discovery of values takes a tenth by default
+_LEAST_HEAVY: Final = 0.01
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class DiscoveryFacts:
         column: to discover.
         whole: the range in one bin for each that is wanted, of equal width; None for values.
         nullable, other: of the domain.
+        nulls_as: values that stand for NULL.
     """
 
     source: Source
@@ -41,6 +43,7 @@ class DiscoveryFacts:
     whole: Attribute | None
     nullable: bool
     other: str | None
+    nulls_as: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,9 @@ class DiscoveryPlan(Planned[DiscoveryRequest, DiscoveryFacts]):
     @property
     def label(self) -> str:
         """What the ledger calls it."""
-        return "discover (values)" if self.facts.whole is None else "discover (bins)"
+        if self.facts.whole is None:
+            return "discover (values)"
+        return "discover (bins)" if self.request.heavy is None else "discover (bins, points)"
 
 
 def plan_discovery(request: DiscoveryRequest, facts: DiscoveryFacts) -> DiscoveryPlan:
@@ -67,7 +72,12 @@ def plan_discovery(request: DiscoveryRequest, facts: DiscoveryFacts) -> Discover
     Raises:
         InvalidArgument: ε or δ is out of its range, or the table promises pure ε.
     """
-    budget, failure = _cost(request, facts.account, of_values=facts.whole is None)
+    if request.heavy is not None and not _LEAST_HEAVY <= request.heavy <= 1:
+        raise InvalidArgument(
+            f"heavy is {request.heavy:g}: give a part of the rows, from {_LEAST_HEAVY:g} on, such as 0.05"
+        )
+    of_values = facts.whole is None or request.heavy is not None
+    budget, failure = _cost(request, facts.account, of_values=of_values)
     canonical = _canonical(request, facts, budget)
     return DiscoveryPlan(request, facts, canonical, budget, failure)
 
@@ -87,6 +97,13 @@ def _cost(request: DiscoveryRequest, account: Account, *, of_values: bool) -> tu
 
 def _canonical(request: DiscoveryRequest, facts: DiscoveryFacts, budget: Budget) -> str:
     whole = facts.whole
+    later: dict[str, object] = {}  # left out where it is not said, because keys of earlier requests lack it
+    if facts.nulls_as:
+        later["nulls_as"] = list(facts.nulls_as)
+    if whole is not None and whole.text:
+        later["read_as"] = whole.type + whole.suffix
+    if request.heavy is not None:
+        later["heavy"] = repr(request.heavy)
     return canonical_request(
         facts,
         {
@@ -96,5 +113,6 @@ def _canonical(request: DiscoveryRequest, facts: DiscoveryFacts, budget: Budget)
             "other": facts.other,
             "epsilon": repr(request.epsilon),
             "delta": repr(budget.delta),
+            **later,
         },
     )

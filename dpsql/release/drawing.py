@@ -16,6 +16,7 @@ from dpsql.core.domain import Domain
 from dpsql.core.marginal import Measurement
 from dpsql.errors import InvalidArgument
 from dpsql.models.model import Model
+from dpsql.release.inside_bins import places
 from dpsql.release.request import MOST_ROWS
 from dpsql.runtime.memory import machine_memory
 
@@ -77,10 +78,11 @@ def _total(entry: Entry, measured: Sequence[Measurement], model: Model) -> int:
 def coded(
     domain: Domain, codes: np.ndarray[Any, Any], generator: np.random.Generator
 ) -> dict[str, np.ndarray[Any, Any]]:
-    """Codes, and for bins ticks drawn uniformly inside them, as `dpsql.books.publication.publish` wants them."""
+    """Codes, and for bins ticks drawn inside them, as `dpsql.books.publication.publish` wants them."""
     columns: dict[str, np.ndarray[Any, Any]] = {}
     for place, attribute in enumerate(domain):
         columns[f"c{place}"] = codes[:, place]
         if attribute.kind == "bins":
-            columns[f"t{place}"] = attribute.draw_ticks(codes[:, place], generator.random(len(codes)))
+            column = np.asarray(codes[:, place], np.int64)
+            columns[f"t{place}"] = attribute.draw_ticks(column, places(attribute, column, generator.random(len(codes))))
     return columns

@@ -17,6 +17,7 @@ from dpsql.core.domain import Attribute, Domain
 from dpsql.core.workload import Workload
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.declare import automatic, declare_bins
+from dpsql.engines.duckdb.declare_nulls import null_texts, with_nulls
 from dpsql.engines.duckdb.names import current_schema
 from dpsql.engines.duckdb.ticks import canonical
 from dpsql.engines.registry import find_parts, find_source
@@ -31,6 +32,7 @@ from dpsql.language.query import Query
 from dpsql.language.refusal import refuse
 from dpsql.language.size_bounds import check_sizes
 from dpsql.language.workloads import EXPECTED, is_shorthand, parse_workload
+from dpsql.owner.declaration import read_column
 from dpsql.owner.protect import account_of, as_released, check_stored, domain_of
 from dpsql.privacy.account import Account
 from dpsql.release.discovery_plan import DiscoveryFacts
@@ -181,12 +183,21 @@ def look_up_discovery(cursor: Cursor, request: DiscoveryRequest) -> DiscoveryFac
     check_stored(source, column)
     if lists_members(column.type):  # whose members need not be public
         column = replace(column, type=public_type(column.type))
-    nullable = column.nullable if request.nulls is None else request.nulls
-    whole = _whole(cursor, request, column, nullable=nullable)
+    nulls_as = () if request.nulls_as is None else null_texts(cursor, column, request.nulls_as)
+    if nulls_as and request.nulls is False:
+        raise InvalidArgument("nulls is false, but the values of nulls_as count as NULL: leave one of them out")
+    nullable = bool(nulls_as) or (column.nullable if request.nulls is None else request.nulls)
+    read, suffix = (column, "") if request.read_as is None else read_column(column, request.read_as)
+    whole = _whole(cursor, request, read, nullable=nullable)
+    other = None if request.other is None else canonical(cursor, [request.other], read.type, "other")[0]
     if whole is None:
-        _check_listed(account, column, request.bins)
-    other = None if request.other is None else canonical(cursor, [request.other], column.type, "other")[0]
-    return DiscoveryFacts(source, account, column, whole, nullable, other)
+        _check_listed(account, column, request)
+    else:
+        if request.heavy is not None and column.name == account.unit_column:
+            raise InvalidArgument(f"column {column.name!r} is the privacy unit, of which no value may be known")
+        whole = replace(whole, text=request.read_as is not None, suffix=suffix)
+        whole = with_nulls(cursor, whole, nulls_as) if nulls_as else whole
+    return DiscoveryFacts(source, account, column, whole, nullable, other, nulls_as)
 
 
 def _whole(cursor: Cursor, request: DiscoveryRequest, column: Column, *, nullable: bool) -> Attribute | None:
@@ -210,10 +221,13 @@ def _whole(cursor: Cursor, request: DiscoveryRequest, column: Column, *, nullabl
             bins //= 2  # a FLOAT may not tell so many apart
 
 
-def _check_listed(account: Account, column: Column, bins: int | None) -> None:
+def _check_listed(account: Account, column: Column, request: DiscoveryRequest) -> None:
     """Refuse to discover the values of a column that has none to list, or shows whose row it is."""
-    if bins is not None:
-        raise InvalidArgument(f"bins is {bins}: give lower and upper too, the public bounds between which edges lie")
+    for name in ("bins", "heavy", "read_as"):
+        if (given := getattr(request, name)) is not None:
+            raise InvalidArgument(
+                f"{name} is {given}: give lower and upper too, the public bounds between which edges lie"
+            )
     if not column_type(column.type).listable:
         raise InvalidArgument(
             f"column {column.name!r} is of type {kind_of(column.type)}, which can have no domain: say "

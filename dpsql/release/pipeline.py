@@ -341,7 +341,7 @@ def check_unchanged(entry: Entry, source: Source) -> None:
     """Refuse to count a table whose columns are not those that the release was charged for; tells no value."""
     types = {column.name: public_type(column.type) for column in source.columns if not column.generated}
     names = {column.name for column in source.columns}
-    changed = [a.name for a in entry.domain if types.get(a.name) != public_type(a.type)]
+    changed = [a.name for a in entry.domain if types.get(a.name) != public_type(a.stored_type)]
     changed += [a.name for a in entry.domain.excluded if a.name not in names]
     if changed:
         raise DpsqlError(

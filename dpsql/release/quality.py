@@ -151,6 +151,6 @@ def _is_query(entry: Entry) -> bool:
 def _synthetic(cursor: Cursor, books: Books, entry: Entry) -> TableCounter:
     """Counts of a release's synthetic rows, which are the host's."""
     table = rows_table(books.catalog, entry)
-    columns = tuple(Column(a.name, a.type, a.nullable) for a in entry.domain)
+    columns = tuple(Column(a.name, a.stored_type, a.nullable) for a in entry.domain)
     source = Source(table.catalog, table.db, table.name, columns)
     return engine_of(cursor, source).counter(source, entry.domain)

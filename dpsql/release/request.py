@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -96,6 +96,9 @@ class DiscoveryRequest:
         bins: how many, at most.
         nulls: whether NULL has a cell; None unless the column is NOT NULL.
         other: the value that stands for all others.
+        nulls_as: values that stand for NULL.
+        read_as: the type as which texts are read, for bins.
+        heavy: the part of the rows from which on a value is a point; None for no points.
         search_path: the caller's, for bare names.
     """
 
@@ -108,6 +111,9 @@ class DiscoveryRequest:
     bins: int | None = None
     nulls: bool | None = None
     other: Any = None
+    nulls_as: Sequence[Any] | None = None
+    read_as: str | None = None
+    heavy: float | None = None
     search_path: str = ""
 
 

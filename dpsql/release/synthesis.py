@@ -28,6 +28,7 @@ from dpsql.evaluation.decode import released_columns
 from dpsql.evidence.earlier_releases import consistent
 from dpsql.evidence.occupied import Occupied, occupied
 from dpsql.models.model import Model
+from dpsql.owner.stand_ins import check_installed, stand_ins
 from dpsql.release.allowed import require_affordable
 from dpsql.release.drawing import coded, rows_to_draw
 from dpsql.release.lookup import look_up_table
@@ -142,6 +143,7 @@ class Resolved(Plan):
         columns = [column.name for column in self.source.columns if column.name in entry.columns]
         frame = coded(entry.domain, codes, generator)
         settle_bins(self.source, entry.domain, allowed, codes, frame, generator)
+        frame |= stand_ins(entry.domain, len(codes), generator)
         return publication.publish(run.books, entry, self.source, columns, frame, report)
 
 
@@ -165,6 +167,7 @@ def resolve(cursor: Cursor, request: Request, *, to_charge: bool = True) -> Reso
     books = Books(cursor, planned.source.catalog)
     entry = find_release(books, planned.key)
     if entry is None:
+        check_installed(planned.domain)
         check_questions(planned)
         _check_public_facts(cursor, books, planned)
     check_drawable(planned)

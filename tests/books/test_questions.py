@@ -48,6 +48,9 @@ GOLDEN = {
     '{"ask": "query", "clique": ["a"], "rho": "3/7", "detail": "1: 0f"}': AggregateQuestion(("a",), 1, "0f", RHO),
     '{"ask": "bins", "clique": ["a"], "rho": "3/7", "detail": "0f"}': BinsQuestion("a", "0f", RHO),
     '{"ask": "values", "clique": ["a"], "rho": "3/7", "detail": "but for 5e-08"}': ValuesQuestion("a", 5e-08, RHO),
+    '{"ask": "values", "clique": ["a"], "rho": "3/7", "detail": "but for 5e-08 of 9 units"}': ValuesQuestion(
+        "a", 5e-08, RHO, 9
+    ),
 }
 
 

@@ -6,6 +6,7 @@ as values of a column's type. What is expected is computed here, by NumPy and Py
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import Counter as Bag
 from collections.abc import Callable, Mapping, Sequence
@@ -22,10 +23,11 @@ import pytest
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.formula import COLUMN, Formula
 from dpsql.core.linear_query import Moment
-from dpsql.engines.duckdb.declare import declare_bins, declare_values
+from dpsql.engines.duckdb.declare import declare_bins
 from dpsql.engines.protocol import CountingFailed, Engine, UnitBound
 from dpsql.engines.source import Column, FoundView, Source
 from dpsql.errors import DpsqlError, Interrupted, UnknownName
+from dpsql.owner.declaration import Declaration
 
 Rows = Sequence[tuple[str | None, ...]]
 
@@ -115,6 +117,24 @@ CASES = {
         ("a", "A", "ä", "a\u0308", "", " ", "😀", "NULL", "it's", "a ", "ß", "other"),
         other="other",
     ),
+    "coded": Case(
+        "INTEGER",
+        {"lower": 0, "upper": 99, "bins": 7, "points": [0, 13, 50, 99], "nulls_as": [-9, 100]},
+        ("0", "1", "12", "13", "14", "50", "98", "99", "-9", "100", "101"),
+        outside=True,
+    ),
+    "spiky": Case(
+        "DOUBLE",
+        {"lower": 0, "upper": 1, "bins": 2, "points": [0, 0.75, 1], "nulls_as": ["nan", -1]},
+        ("0.0", "-0.0", "5e-324", "-5e-324", "0.75", "0.7500000000000001", "1", "nan", "-1", "0.5", "inf"),
+    ),
+    "told": Case("VARCHAR", {"values": ["a", "A"], "nulls_as": ["N", ""]}, ("a", "A", "N", "n", "", " "), other="rest"),
+    "share": Case(
+        "VARCHAR",
+        {"lower": 0, "upper": 100, "bins": 10, "points": [0], "read_as": "DECIMAL(5,1)%", "nulls_as": ["N", "-9%"]},
+        ("0%", "0", "0.1%", "13.5%", "100.0%", "100.1%", "-1", "-9%", "-9", "N", "n", "", "%", "x", "1e1", "99999%"),
+        outside=True,
+    ),
     "mood": Case("ENUM('sad', 'ok', 'happy')", {"values": ["ok", "sad"]}, ("sad", "ok", "happy"), outside=True),
 }
 
@@ -123,13 +143,8 @@ CASES = {
 def attribute_of(name: str, kind: str) -> Attribute:
     """The domain of a column of that type, as its case declares it; the host reads constants, whatever engine it is."""
     case, column = CASES[name], Column(name, kind, nullable=True)
-    how = {"nullable": case.nullable, "other": case.other}
     with duckdb.connect() as host:
-        if "values" in case.declared:
-            found = declare_values(host, column, case.declared["values"], **how)
-        else:
-            bounds = case.declared["lower"], case.declared["upper"], case.declared.get("bins")
-            found = declare_bins(host, column, None, *bounds, **how)
+        found = Declaration(**case.declared, nulls=case.nullable, other=case.other).attribute(host, column)
     return found.closed(never_null=False) if case.outside else found
 
 
@@ -150,15 +165,31 @@ def shown(text: str, kind: str) -> str:
     return str(float(text)) if kind == "DOUBLE" else text
 
 
+NUMBER = re.compile(r"-?\d+(\.\d+)?(e\d+)?")
+"""A text that is read as a number."""
+
+
+def _is_named(text: str, attribute: Attribute) -> bool:
+    """Whether a value is one of those that stand for NULL: of numbers also one that equals it."""
+    if attribute.stored_type == "VARCHAR" or attribute.kind == "values":
+        return text in attribute.nulls_as
+    numbers = [tick_of(one, attribute.type) for one in attribute.nulls_as]
+    value = tick_of(text, attribute.type)
+    return value in numbers or (value != value and any(one != one for one in numbers))
+
+
 def code_of(attribute: Attribute, text: str | None) -> int | None:
     """The code of a value; None if it has none."""
     rest = attribute.outside_code if attribute.other_code is None else attribute.other_code
-    if text is None:
+    if text is None or _is_named(text, attribute):
         return attribute.null_code if attribute.nullable else rest
     if attribute.kind == "values":
         known = shown(text, attribute.type)
         return attribute.values.index(known) if known in attribute.values else rest
-    ticks, value = attribute.ticks, tick_of(text, attribute.type)
+    number = text.rstrip(attribute.suffix) if attribute.text else text
+    if attribute.text and not NUMBER.fullmatch(number):
+        return rest
+    ticks, value = attribute.ticks, tick_of(number, attribute.type)
     last = ticks[-1] if attribute.is_float else ticks[-1] - 1
     if not ticks[0] <= value <= last:  # nor is what is no number
         return rest

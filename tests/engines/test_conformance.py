@@ -265,6 +265,11 @@ def counts_anew(self, clique):
     return DuckDBCounter.marginal(self, clique)
 
 
+def forgets_nulls_as(self, clique):
+    domain = Domain(tuple(replace(attribute, nulls_as=()) for attribute in self._domain))
+    return DuckDBCounter.marginal(DuckDBCounter(self._cursor, self._source, domain, self._bound), clique)
+
+
 turns = iter(range(10**6))
 TWINS: dict[str, tuple[str, type[Twin]]] = {
     "names in their own case": ("find: a name", finding(exactly)),
@@ -273,6 +278,7 @@ TWINS: dict[str, tuple[str, type[Twin]]] = {
     "counts of other cells": ("marginal: counts of every type", counting(marginal=marginal_changed(moved))),
     "a cell is missing": ("marginal: counts of every type", counting(marginal=marginal_changed(first_is_missing))),
     "cells of no rows": ("marginal: the empty clique", counting(marginal=marginal_changed(with_zeros))),
+    "no value stands for NULL": ("marginal: counts of every type", counting(marginal=forgets_nulls_as)),
     "one row more": ("marginal: the empty clique", counting(marginal=one_row_more)),
     "one row of nothing": ("an empty table", counting(marginal=one_row_more)),
     "units are not bounded": ("units: of each unit", bounding(lambda bound: None)),

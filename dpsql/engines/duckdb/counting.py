@@ -30,10 +30,12 @@ import duckdb
 import numpy as np
 from sqlglot import exp
 
+from dpsql.core.column_types import column_type
 from dpsql.core.domain import Attribute, Clique, Domain
 from dpsql.core.linear_query import Moment
 from dpsql.core.marginal import Marginal, Presence
 from dpsql.engines.duckdb.encode import encode, encode_steps
+from dpsql.engines.duckdb.reading import value
 from dpsql.engines.duckdb.settings import check_owned
 from dpsql.engines.duckdb.types import data_type, filled
 from dpsql.engines.duckdb.units import Bound, unused
@@ -55,7 +57,7 @@ def _group_key(attribute: Attribute) -> exp.Expr | None:
 
     None where there is no such thing: two floats that compare as one need not be the same text.
     """
-    template = attribute.of_type.group_key
+    template = column_type(attribute.stored_type).group_key
     return None if template is None else filled(template, x=exp.column(attribute.name, quoted=True))
 
 
@@ -166,8 +168,8 @@ class DuckDBCounter:
 
     def sums(self, clique: Clique, moment: Moment) -> Marginal:
         """The sum of a column's steps over the rows of each cell of a clique, in place of their number."""
-        named = self._unused("dpsql_steps")
-        steps = exp.alias_(encode_steps(self._domain.by_name[moment.column], moment), named)
+        named, summed = self._unused("dpsql_steps"), self._domain.by_name[moment.column]
+        steps = exp.alias_(encode_steps(summed, moment, self._read(summed)), named)
         key, inside = self._key(clique)
         codes = self._encoded().select(steps).subquery("codes")
         selected = exp.select(exp.alias_(key, "cell"), exp.alias_(_sum(named), "n")).from_(codes)
@@ -242,9 +244,19 @@ class DuckDBCounter:
         codes = []
         for name, attribute in zip(self._names, self._domain, strict=True):
             kind = next(kind for size, kind in _SIZES if attribute.size <= size)
-            code = exp.Cast(this=encode(attribute), to=data_type(kind))  # a builder would copy thousands of edges
+            code = encode(attribute, self._read(attribute))
+            code = exp.Cast(this=code, to=data_type(kind))  # a builder would copy thousands of edges
             codes.append(exp.Alias(this=code, alias=exp.to_identifier(name)))
-        return exp.Select(expressions=codes).from_(self._rows(columns) if rows is None else rows, copy=False)
+        found = self._rows(columns) if rows is None else rows
+        read = [exp.alias_(value(a), column.name) for a in self._domain if (column := self._read(a)) is not None]
+        if read:  # once: in the search for a bin each text would be read several times
+            found = exp.select("*", *read).from_(found).subquery("read")
+        return exp.Select(expressions=codes).from_(found, copy=False)
+
+    def _read(self, attribute: Attribute) -> exp.Column | None:
+        """Where the numbers of a column of texts are; None for other columns."""
+        place = self._domain.names.index(attribute.name)
+        return exp.column(self._unused(f"dpsql_read_{place}")) if attribute.text else None
 
     def _tuples(self) -> exp.Table:
         """The table of codes, or of distinct codes with weights; made at the first use, of one state of the source."""

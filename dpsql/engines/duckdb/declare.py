@@ -93,39 +93,94 @@ def declare_bins(
     Raises:
         InvalidArgument: a type without order, edges not increasing, lower ≥ upper, too few or too many bins.
     """
-    known = column_type(column.type)
-    if not known.has_bins:
-        raise InvalidArgument(
-            f"column {column.name!r} is of type {kind_of(column.type)}, which has no bins: give values := […] or "
-            "exclude := true"
-        )
-    is_float = known.is_float
+    check_has_bins(column)
     if edges is not None:
         ticks = tuple(tick(cursor, edge, column.type, "edges") for edge in edges)
         if len(ticks) < 2 or any(a >= b for a, b in itertools.pairwise(ticks)):
             raise InvalidArgument("edges must be at least two values in increasing order, the last one exclusive")
     else:
-        low, high = tick(cursor, lower, column.type, "lower"), tick(cursor, upper, column.type, "upper")
-        if not (low < high or (low == high and not is_float)):
-            raise InvalidArgument(f"lower is {lower}, upper {upper}: lower must be below upper")
-        if bins is None:
-            bins = DEFAULT_BINS if is_float else min(DEFAULT_BINS, int(high) - int(low) + 1)
-        if bins < 1 or (not is_float and bins > int(high) - int(low) + 1):
-            most = "" if is_float else f" to {int(high) - int(low) + 1}, one for each step of {column.type}"
-            raise InvalidArgument(f"bins is {bins}: give 1{most}")
-        if bins > _MOST_CODES:
-            raise InvalidArgument(f"bins is {bins}: give at most {_MOST_CODES}")
-        ticks = equal_width(low, high, bins, is_float=is_float)
-        if is_float:  # edges that the type can hold, so that no value changes its bin by rounding
-            ticks = tuple(map(known.rounded, ticks))
-        if any(a >= b for a, b in itertools.pairwise(ticks)):
-            raise InvalidArgument(f"bins is {bins}, more than {column.type} can tell apart between lower and upper")
-    if len(ticks) > _MOST_CODES:
-        raise InvalidArgument(f"edges has {len(ticks)} entries, more than {_MOST_CODES}")
-    check_range(column.name, column.type, ticks)
+        low, high = bounds(cursor, column, lower, upper)
+        ticks = _equal(column, low, high, bins)
+    return of_ticks(cursor, column, ticks, nullable=nullable, other=other)
+
+
+def check_has_bins(column: Column) -> None:
+    """Refuse a type without an order.
+
+    Raises:
+        InvalidArgument: it has none.
+    """
+    if not column_type(column.type).has_bins:
+        raise InvalidArgument(
+            f"column {column.name!r} is of type {kind_of(column.type)}, which has no bins: give values := […] or "
+            "exclude := true"
+        )
+
+
+def bounds(cursor: duckdb.DuckDBPyConnection, column: Column, lower: Any, upper: Any) -> tuple[Any, Any]:
+    """The ticks of the smallest and the largest value of bins.
+
+    Raises:
+        InvalidArgument: not of the type, or not in order.
+    """
+    low, high = tick(cursor, lower, column.type, "lower"), tick(cursor, upper, column.type, "upper")
+    if not (low < high or (low == high and not column_type(column.type).is_float)):
+        raise InvalidArgument(f"lower is {lower}, upper {upper}: lower must be below upper")
+    return low, high
+
+
+def _equal(column: Column, low: Any, high: Any, bins: int | None) -> tuple[int | float, ...]:
+    """Edges of equal width, of so many bins.
+
+    Where the steps from the lowest to the highest value are a multiple of the bins, so are the edges, and the last bin
+    holds the highest value too: [0, 1000), …, [9000, 10000].
+    """
+    known = column_type(column.type)
+    if bins is None:
+        bins = DEFAULT_BINS if known.is_float else min(DEFAULT_BINS, int(high) - int(low) + 1)
+    if bins < 1 or (not known.is_float and bins > int(high) - int(low) + 1):
+        most = "" if known.is_float else f" to {int(high) - int(low) + 1}, one for each step of {column.type}"
+        raise InvalidArgument(f"bins is {bins}: give 1{most}")
+    if bins > _MOST_CODES:
+        raise InvalidArgument(f"bins is {bins}: give at most {_MOST_CODES}")
+    if not known.is_float and (high - low) % bins == 0 and (high - low) // bins > 1:
+        return (*range(low, high, (high - low) // bins), high + 1)
+    ticks = equal_width(low, high, bins, is_float=known.is_float)
+    if known.is_float:  # edges that the type can hold, so that no value changes its bin by rounding
+        ticks = tuple(map(known.rounded, ticks))
+    if any(a >= b for a, b in itertools.pairwise(ticks)):
+        raise InvalidArgument(f"bins is {bins}, more than {column.type} can tell apart between lower and upper")
+    return ticks
+
+
+def of_ticks(
+    cursor: duckdb.DuckDBPyConnection,
+    column: Column,
+    ticks: tuple[int | float, ...],
+    *,
+    nullable: bool,
+    other: Any,
+) -> Attribute:
+    """A domain of intervals between these edges.
+
+    Raises:
+        InvalidArgument: there are too many, or they are too far apart.
+    """
+    check_size(column.name, column.type, ticks)
     other_text = None if other is None else canonical(cursor, [other], column.type, "other")[0]
     texts = edge_texts(cursor, ticks, column.type)
     return Attribute(column.name, column.type, "bins", (), ticks, texts, nullable, other_text)
+
+
+def check_size(name: str, type_name: str, ticks: Sequence[int | float]) -> None:
+    """Refuse too many bins, and bins that are too far apart.
+
+    Raises:
+        InvalidArgument: they are.
+    """
+    if len(ticks) > _MOST_CODES:
+        raise InvalidArgument(f"edges has {len(ticks)} entries, more than {_MOST_CODES}")
+    check_range(name, type_name, ticks)
 
 
 def check_range(name: str, type_name: str, ticks: Sequence[int | float]) -> None:

@@ -15,58 +15,63 @@ from sqlglot import exp
 from dpsql.core.domain import Attribute
 from dpsql.core.linear_query import Moment
 from dpsql.engines.duckdb.formulas import sql_of_formula
-from dpsql.engines.duckdb.types import column_of, constant_of, data_type, filled, text_of
+from dpsql.engines.duckdb.reading import missing, value
+from dpsql.engines.duckdb.types import constant_of, data_type, filled, text_of
 
 _MOST_SEARCHED: Final = 64
 
 
-def encode(attribute: Attribute) -> exp.Expr:
-    """The code of a column; total on every value of the type. NULL outside a domain without OTHER and OUTSIDE."""
-    column = column_of(attribute.name)
+def encode(attribute: Attribute, read: exp.Expr | None = None) -> exp.Expr:
+    """The code of a column; total on every value of the type. NULL outside a domain without OTHER and OUTSIDE.
+
+    Args:
+        attribute: of the column.
+        read: where the column's values are in the attribute's type, if they were read before.
+    """
+    column = value(attribute) if read is None else read
     regular = _encode_values(attribute, column) if attribute.kind == "values" else _encode_bins(attribute, column)
     outside = attribute.outside_code if attribute.other_code is None else attribute.other_code
     known = exp.Coalesce(this=exp.Cast(this=regular, to=data_type("INTEGER")), expressions=[_null_or(outside)])
     null_code = attribute.null_code if attribute.nullable else outside
-    missing = exp.If(this=exp.Is(this=column, expression=exp.null()), true=_null_or(null_code))
-    return exp.Case(ifs=[missing], default=known)
+    is_missing = exp.If(this=missing(attribute), true=_null_or(null_code))
+    return exp.Case(ifs=[is_missing], default=known)
 
 
 def _null_or(code: int | None) -> exp.Expr:
     return exp.null() if code is None else exp.Literal.number(code)
 
 
-def _encode_values(attribute: Attribute, column: exp.Column) -> exp.Expr:
+def _encode_values(attribute: Attribute, column: exp.Expr) -> exp.Expr:
     """A hash look-up: the text of the value as a member of an ENUM of the domain's texts."""
     kind = exp.DataType(this=exp.DataType.Type.ENUM, expressions=[exp.Literal.string(v) for v in attribute.values])
     return exp.func("enum_code", exp.TryCast(this=text_of(column), to=kind), dialect="duckdb")
 
 
-def encode_steps(attribute: Attribute, moment: Moment) -> exp.Expr:
+def encode_steps(attribute: Attribute, moment: Moment, read: exp.Expr | None = None) -> exp.Expr:
     """What a row adds, in whole steps: inside the moment's bounds whatever the value is, and nothing to fail.
 
     The formula runs on values inside the bins only, and NaN is outside. It is written by `sql_of_formula` from nodes
     that cannot fail; what it makes NULL adds nothing, and the clamp comes last.
     """
-    column = column_of(attribute.name)
-    value = sql_of_formula(moment.formula, exp.TryCast(this=column, to=data_type("DOUBLE")))
-    scaled = exp.Mul(this=value, expression=exp.Literal.number(f"{moment.multiplier:.17e}"))
+    column = value(attribute) if read is None else read
+    added = sql_of_formula(moment.formula, exp.TryCast(this=column, to=data_type("DOUBLE")))
+    scaled = exp.Mul(this=added, expression=exp.Literal.number(f"{moment.multiplier:.17e}"))
     steps = exp.TryCast(this=exp.func("round", scaled, dialect="duckdb"), to=data_type("BIGINT"))
-    low, high, outside, missing = (
+    low, high, outside, of_null = (
         exp.Literal.number(number) for number in (moment.low, moment.high, moment.outside, moment.missing)
     )
     known = exp.Coalesce(this=steps, expressions=[exp.Literal.number(0)])
     bounded = exp.func("greatest", exp.func("least", known, high, dialect="duckdb"), low, dialect="duckdb")
-    is_null = exp.Is(this=column.copy(), expression=exp.null())
-    return exp.case().when(is_null, missing).when(_within(attribute, column), bounded).else_(outside)
+    return exp.case().when(missing(attribute), of_null).when(_within(attribute, column), bounded).else_(outside)
 
 
-def _within(attribute: Attribute, column: exp.Column) -> exp.Expr:
+def _within(attribute: Attribute, column: exp.Expr) -> exp.Expr:
     """Whether a value is in one of the bins."""
     lowest, highest = (constant_of(attribute.edges[place], attribute.type) for place in (0, -1))
     return exp.and_(exp.GTE(this=column.copy(), expression=lowest), exp.LTE(this=column.copy(), expression=highest))
 
 
-def _encode_bins(attribute: Attribute, column: exp.Column) -> exp.Expr:
+def _encode_bins(attribute: Attribute, column: exp.Expr) -> exp.Expr:
     """A search tree of comparisons with the edges, inside the range; nothing to overflow."""
     inside = _within(attribute, column)
     steps = _steps(attribute, column) if attribute.has_single_values else _period(attribute, column)
@@ -76,7 +81,7 @@ def _encode_bins(attribute: Attribute, column: exp.Column) -> exp.Expr:
     return exp.Case(ifs=[exp.If(this=inside, true=steps)])
 
 
-def _steps(attribute: Attribute, column: exp.Column) -> exp.Expr | None:
+def _steps(attribute: Attribute, column: exp.Expr) -> exp.Expr | None:
     """How many steps of its type a value is above the lowest one, for bins of one value; None for other types."""
     template = attribute.of_type.ticks_above
     if template is None:
@@ -85,7 +90,7 @@ def _steps(attribute: Attribute, column: exp.Column) -> exp.Expr | None:
     return filled(template, x=column, y=lowest, t=exp.Literal.number(attribute.ticks[0]))
 
 
-def _period(attribute: Attribute, column: exp.Column) -> exp.Expr | None:
+def _period(attribute: Attribute, column: exp.Expr) -> exp.Expr | None:
     """The number of the period that a time is in, where all bins but the first and the last are as long; else None.
 
     A search tree of many thousand edges takes DuckDB seconds to parse.
@@ -103,7 +108,7 @@ def _period(attribute: Attribute, column: exp.Column) -> exp.Expr | None:
     return exp.IntDiv(this=whole, expression=exp.Literal.number(width))
 
 
-def _search(column: exp.Column, attribute: Attribute, low: int, high: int) -> exp.Expr:
+def _search(column: exp.Expr, attribute: Attribute, low: int, high: int) -> exp.Expr:
     if high - low == 1:
         return exp.Literal.number(low)
     middle = (low + high) // 2

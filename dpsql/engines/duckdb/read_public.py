@@ -36,7 +36,7 @@ def distinct_codes(
         mark += "_"
     typed, failed = [], []
     for place, (attribute, name) in enumerate(columns):
-        kind = exp.DataType.build(attribute.type, dialect="duckdb")
+        kind = exp.DataType.build(attribute.stored_type, dialect="duckdb")
         typed.append(exp.alias_(exp.TryCast(this=column_of(name), to=kind), attribute.name, quoted=True))
         typed.append(exp.alias_(exp.Is(this=column_of(name), expression=exp.null()), f"{mark}{place}"))
         lost = exp.Is(this=column_of(attribute.name), expression=exp.null())  # a value that is not of the column's type

@@ -9,7 +9,8 @@ of the noisy counts y of a column, of standard deviation σ, and two estimates o
                where many of them are, most often towards 0.
     H(y)       the Haar transform, averaged over 32 cyclic shifts or all, with a soft threshold for each level by
                Stein's unbiased risk (Coifman and Donoho 1995). It keeps what neighbours of an ordered column have in
-               common, and where they have nothing in common its thresholds are near 0.
+               common, and where they have nothing in common its thresholds are near 0. A point, a value that the owner
+               set apart from the bins, is nobody's neighbour: what is on either side of it is denoised by itself.
 
 Columns of less than four values stay as they are. It looks at noisy counts only, so it costs no privacy.
 """
@@ -45,20 +46,21 @@ def denoised(domain: Domain, measured: Sequence[Target], total: float) -> list[T
         total: N, rows.
     """
     return [
-        replace(one, values=total * _column(one, domain.by_name[one.clique[0]].regular, total))
+        replace(one, values=total * _column(one, domain.by_name[one.clique[0]].runs, total))
         if len(one.clique) == 1 and one.cells is None and one.variance > 0
         else one
         for one in measured
     ]
 
 
-def _column(measured: Target, regular: int, total: float) -> Floats:
+def _column(measured: Target, runs: Sequence[range], total: float) -> Floats:
     """One column's probabilities."""
     values, stddev = np.asarray(measured.values, np.float64), math.sqrt(measured.variance)
     if len(values) < _FEWEST:
         return simplex_projection(values / total)
     smooth = values.copy()
-    smooth[:regular] = haar(values[:regular], stddev)
+    for run in runs:
+        smooth[run.start : run.stop] = haar(values[run.start : run.stop], stddev)
     return simplex_projection((posterior_mean(values, stddev) + smooth) / (2 * total))
 
 

@@ -6,7 +6,8 @@ is added to the objective of `fit_marginals`, for every ordered column a of s va
 Huber's function of slope at most 1: x²/2 up to |x| = 1, |x| − ½ beyond. What is the same for neighbours is not pulled
 at, so a trend along a column survives noise that hides each of its cells.
 
-A column is ordered where its declared domain says so: bins of numbers or of times. Public types alone decide.
+A column is ordered where its declared domain says so: bins of numbers or of times. Public types alone decide. A point,
+a value that the owner set apart from the bins, is nobody's neighbour, and s is the number of values between two points.
 """
 
 from __future__ import annotations
@@ -27,8 +28,11 @@ def smooth_columns(domain: Domain) -> tuple[float, ...]:
     """κ of every value and the next one; 0 at a column's end and in columns without an order. Shape (T,)."""
     found: list[float] = []
     for attribute in domain:
-        ordered = attribute.regular if attribute.is_ordered and attribute.regular >= _FEWEST else 1
-        found += [ordered / _VALUES] * (ordered - 1) + [0.0] * (attribute.size - ordered + 1)
+        column = [0.0] * attribute.size
+        for run in attribute.runs if attribute.is_ordered else ():
+            if len(run) >= _FEWEST:
+                column[run.start : run.stop - 1] = [len(run) / _VALUES] * (len(run) - 1)
+        found += column
     return tuple(found)
 
 

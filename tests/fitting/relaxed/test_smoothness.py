@@ -7,10 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpsql.core.domain import Domain
+from dpsql.core.domain import Attribute, Domain
+from dpsql.fitting.relaxed.denoising import denoised
 from dpsql.fitting.relaxed.fit_marginals import fit_marginals
 from dpsql.fitting.relaxed.settings import Settings
 from dpsql.fitting.relaxed.smoothness import smooth_columns, smoothness
+from dpsql.fitting.target import Target
 from dpsql.runtime.progress import Quiet
 
 from ...adult import adult_codes, domain_of, exact, noisy
@@ -32,6 +34,19 @@ def test_codes_of_null_and_outside_are_nobodys_neighbours():
     kappa = smooth_columns(Domain((age,)))
     assert len(kappa) == 87
     assert kappa[84:] == (0.0, 0.0, 0.0)
+
+
+def test_points_are_nobodys_neighbours():
+    """Bins below and above a point are two columns: zeros of most rows pull at nothing."""
+    gain = Attribute("gain", "INTEGER", "bins", ticks=(0, 1, 10, 20, 30, 40, 41, 50, 60, 70), points=(0, 40))
+    assert gain.runs == (range(1, 5), range(6, 9))
+    assert smooth_columns(Domain((gain,))) == (0.0, 0.4, 0.4, 0.4, 0.0, 0.0, 0.3, 0.3, 0.0)
+    noisy = Target(("gain",), (9,), np.array([9e4, 500, 480, 530, 490, 4e4, 100, 90, 110]), variance=100.0)
+    plain = replace(gain, points=())
+    spiked, smoothed = (denoised(Domain((one,)), [noisy], float(noisy.values.sum()))[0].values for one in (gain, plain))
+    assert abs(spiked[0] - 9e4) < 20
+    assert np.ptp(spiked[1:5]) < np.ptp(noisy.values[1:5])
+    assert np.ptp(spiked[1:5]) <= np.ptp(smoothed[1:5])
 
 
 def test_weights_are_the_smaller_share_of_two_neighbours():

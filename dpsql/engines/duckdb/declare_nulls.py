@@ -1,0 +1,66 @@
+"""Values that stand for a missing one, such as 'N' or -9: they count as NULL, in a table that stays as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import duckdb
+
+from dpsql.core.column_types import column_type, kind_of, lists_members, public_type
+from dpsql.core.domain import Attribute
+from dpsql.engines.duckdb.ticks import canonical, tick
+from dpsql.engines.source import Column
+from dpsql.errors import InvalidArgument
+
+
+def null_texts(cursor: duckdb.DuckDBPyConnection, column: Column, nulls_as: Sequence[Any]) -> tuple[str, ...]:
+    """Such values as DuckDB writes them in the column's own type.
+
+    Raises:
+        InvalidArgument: none, one that is not of the type, the same one twice, or a nested or binary type.
+    """
+    if not column_type(column.type).listable:
+        raise InvalidArgument(
+            f"column {column.name!r} is of type {kind_of(column.type)}, of whose values none can be named: leave "
+            "nulls_as out"
+        )
+    texts = canonical(cursor, nulls_as, public_type(column.type), "nulls_as")
+    if not texts:
+        raise InvalidArgument("nulls_as is empty: give at least one value, or leave it out")
+    repeated = sorted(text for text in {*texts} if texts.count(text) > 1)
+    if repeated:
+        raise InvalidArgument(f"nulls_as repeats {repeated[0]!r}: give each once")
+    return tuple(texts)
+
+
+def with_nulls(cursor: duckdb.DuckDBPyConnection, attribute: Attribute, texts: tuple[str, ...]) -> Attribute:
+    """A domain in which these values count as NULL.
+
+    Raises:
+        InvalidArgument: one of them has another meaning in the domain.
+    """
+    if attribute.kind == "values" and attribute.origin == "type" and lists_members(attribute.type):
+        left = tuple(value for value in attribute.values if value not in texts)
+        if len(left) != len(attribute.values) - len(texts) or not left:
+            raise InvalidArgument("nulls_as: name members of the column's type, not all of them")
+        attribute = replace(attribute, values=left)
+    for text in texts:
+        if text in attribute.values or text == attribute.other or _is_inside(cursor, attribute, text):
+            where = "other" if text == attribute.other else "values" if attribute.kind == "values" else "the bins"
+            raise InvalidArgument(
+                f"nulls_as: {text} is in {where} too, and a value is either missing or not: leave it out of one of them"
+            )
+    return replace(attribute, nulls_as=texts, nullable=True)
+
+
+def _is_inside(cursor: duckdb.DuckDBPyConnection, attribute: Attribute, text: str) -> bool:
+    """Whether a value lies in one of the bins."""
+    if attribute.kind != "bins":
+        return False
+    try:
+        found = tick(cursor, text.rstrip(attribute.suffix or None), attribute.type, "nulls_as")
+    except InvalidArgument:  # a text that is no number, or no finite one
+        return False
+    return bool(attribute.ticks[0] <= found < attribute.ticks[-1])

@@ -1,0 +1,115 @@
+"""Edges that need not be written down: by powers, or by the calendar.
+
+log        edges grow by the same factor, written with two digits: 100, 180, 320, 560, 1000. Of bounds from 0 on, what
+           lies below 1 is one bin.
+calendar   an edge at the first day of every week, month, quarter or year between the bounds, or at every day or hour
+
+Both look at public bounds only.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import duckdb
+from sqlglot import exp
+
+from dpsql.core.column_types import column_type, kind_of
+from dpsql.engines.duckdb.declare import bounds, check_has_bins
+from dpsql.engines.duckdb.ticks import from_tick
+from dpsql.engines.duckdb.types import data_type, filled
+from dpsql.engines.source import Column
+from dpsql.errors import InvalidArgument
+
+PERIODS: Final = ("hour", "day", "week", "month", "quarter", "year")
+SCALES: Final = ("linear", "log")
+_USUAL_BINS: Final = 20
+_MOST_PERIODS: Final = 100_000
+_LONGEST: Final = {"hour": 3600, "day": 86_400}  # seconds of the shortest of each; of others more than a day
+
+
+def log_ticks(
+    cursor: duckdb.DuckDBPyConnection, column: Column, lower: Any, upper: Any, bins: int | None
+) -> tuple[int | float, ...]:
+    """At most so many bins whose edges grow by the same factor.
+
+    Raises:
+        InvalidArgument: no numbers, bounds below 0, or too few or too many bins.
+    """
+    known = column_type(column.type)
+    check_has_bins(column)
+    if not known.is_number:
+        raise InvalidArgument(f"scale is 'log', but {column.name!r} is of type {kind_of(column.type)}, no number")
+    low, high = bounds(cursor, column, lower, upper)
+    unit = 10 ** (known.scale or 0)
+    start = low or unit
+    if low < 0 or not start < high:
+        raise InvalidArgument(
+            f"scale is 'log', with lower {lower} and upper {upper}: give a lower bound of 0 or more, and an upper one "
+            "above it and above 1"
+        )
+    count = _USUAL_BINS if bins is None else bins
+    if not 2 <= count <= 1000:
+        raise InvalidArgument(f"bins is {bins}: give 2 to 1000 with scale := 'log'")
+    steps = count - (low == 0)
+    inner = [start * (high / start) ** (step / steps) for step in range(low != 0, steps)]
+    rounded = {_two_digits(edge / unit) * unit for edge in inner}
+    edges: set[int | float] = {known.rounded(e) for e in rounded} if known.is_float else {round(e) for e in rounded}
+    last = high if known.is_float else high + 1
+    return (low, *sorted(edge for edge in edges if low < edge < high), last)
+
+
+def _two_digits(number: float) -> float:
+    """A number with two digits that are not 0.
+
+    >>> [_two_digits(number) for number in (0.0316227, 1, 56.234, 17782.8)]
+    [0.032, 1.0, 56.0, 18000.0]
+    """
+    return float(f"{number:.1e}")
+
+
+def calendar_ticks(
+    cursor: duckdb.DuckDBPyConnection, column: Column, lower: Any, upper: Any, every: str
+) -> tuple[int | float, ...]:
+    """A bin for each period of the calendar; the first and the last one end at the bounds.
+
+    Raises:
+        InvalidArgument: another word, a type without a calendar, or too many periods.
+    """
+    known = column_type(column.type)
+    if every not in PERIODS:
+        raise InvalidArgument(f"every is {every!r}: say {', '.join(map(repr, PERIODS[:-1]))} or {PERIODS[-1]!r}")
+    is_date = column.type == "DATE"
+    if not (is_date or column.type.startswith("TIMESTAMP")) or known.depends_on_session or not known.has_bins:
+        raise InvalidArgument(
+            f"every is {every!r}, but {column.name!r} is of type {kind_of(column.type)}: say it of DATE or TIMESTAMP"
+        )
+    if is_date and every == "hour":
+        raise InvalidArgument(f"every is 'hour', but {column.name!r} is a DATE: say 'day' or longer")
+    low, high = bounds(cursor, column, lower, upper)
+    seconds = (high - low) * 86_400 if is_date else (high - low) // known.ticks_per_second
+    if seconds // _LONGEST.get(every, 7 * 86_400) > _MOST_PERIODS:
+        raise InvalidArgument(
+            f"every is {every!r}: more than {_MOST_PERIODS} bins between the bounds: say a longer one"
+        )
+    inner = [found for found in _starts(cursor, column.type, every, low, high) if low < found <= high]
+    return (low, *inner, high + 1)
+
+
+def _starts(cursor: duckdb.DuckDBPyConnection, kind: str, every: str, low: int, high: int) -> list[int]:
+    """The ticks at which periods start, around the bounds."""
+    first, last = (exp.cast(from_tick(exp.Literal.number(t), kind), "TIMESTAMP", dialect="duckdb") for t in (low, high))
+    begin = exp.func("date_trunc", exp.Literal.string(every), first, dialect="duckdb")
+    step = exp.Interval(this=exp.Literal.string("3" if every == "quarter" else "1"), unit=exp.var(_unit(every)))
+    series = exp.Anonymous(this="generate_series", expressions=[begin, last, step])
+    value = exp.cast(exp.column("start"), data_type(kind), dialect="duckdb")
+    template = column_type(kind).to_tick
+    assert template is not None
+    starts = exp.select(exp.alias_(exp.Anonymous(this="unnest", expressions=[series]), "start")).subquery("starts")
+    sql = exp.select(filled(template, x=value)).from_(starts).sql(dialect="duckdb")
+    return sorted(math.floor(found) for (found,) in cursor.execute(sql).fetchall())
+
+
+def _unit(every: str) -> str:
+    return {"quarter": "MONTH"}.get(every, every.upper())

@@ -1,0 +1,199 @@
+"""`Declaration`: what an owner says of one column, in the words of `dp_domain`, and the public domain that follows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dpsql.books.references import reference_values
+from dpsql.core.column_types import column_type, kind_of, public_type
+from dpsql.core.domain import Attribute, equal_width
+from dpsql.engines.duckdb.cursors import Cursor
+from dpsql.engines.duckdb.declare import declare_bins, declare_members, declare_values, of_ticks
+from dpsql.engines.duckdb.declare_nulls import null_texts, with_nulls
+from dpsql.engines.duckdb.declare_points import with_points
+from dpsql.engines.duckdb.declare_steps import SCALES, calendar_ticks, log_ticks
+from dpsql.engines.source import Column
+from dpsql.errors import InvalidArgument
+from dpsql.owner.stand_ins import check_fake, check_ids
+
+_WAYS = (
+    "values := […], lower := … with upper := … and bins := …, edges := […], reference := 'table.column', "
+    "type := true, exclude := true"
+)
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What an owner says of a column; see the parameters of `dp_domain`.
+
+    Attributes:
+        values: all values.
+        lower, upper: the smallest and the largest value of bins.
+        bins: how many, of equal width.
+        scale: 'log' for bins whose edges grow by the same factor.
+        every: a period of the calendar, for bins of dates.
+        edges: of bins, the last one exclusive.
+        points: values inside the bins that have a cell of their own.
+        reference: 'table.column' of a public table that has the values.
+        type: the members of the column's type are the values.
+        exclude: no domain; NULL in synthetic rows.
+        ids, fake: of an excluded column: numbers, or what the Faker package writes, in place of NULL.
+        nulls: whether NULL has a cell.
+        nulls_as: values that stand for NULL.
+        read_as: the type as which texts are read, such as 'DECIMAL(9,2)', with '%' behind it for percentages.
+        other: the value that stands for all others.
+    """
+
+    values: Sequence[Any] | None = None
+    lower: Any = None
+    upper: Any = None
+    bins: int | None = None
+    scale: str | None = None
+    every: str | None = None
+    edges: Sequence[Any] | None = None
+    points: Sequence[Any] | None = None
+    reference: str | None = None
+    type: bool = False
+    exclude: bool = False
+    ids: bool = False
+    fake: str | None = None
+    nulls: bool | None = None
+    nulls_as: Sequence[Any] | None = None
+    read_as: str | None = None
+    other: Any = None
+
+    @property
+    def is_excluded(self) -> bool:
+        """Whether the column gets no domain."""
+        return self.exclude or self.ids or self.fake is not None
+
+    def attribute(self, cursor: Cursor, column: Column, search_path: str = "") -> Attribute:
+        """The domain of a column; only a reference's rows are read.
+
+        Raises:
+            UnknownName: no such reference.
+            InvalidArgument: not exactly one way to declare, or values that do not fit the column.
+        """
+        self._check_ways(column)
+        if self.is_excluded:
+            return self._excluded(column)
+        if self.nulls is False and self.nulls_as:
+            raise InvalidArgument("nulls is false, but the values of nulls_as count as NULL: leave one of them out")
+        texts = () if self.nulls_as is None else null_texts(cursor, column, self.nulls_as)
+        read, suffix = column, ""
+        if self.read_as is not None:
+            read, suffix = read_column(column, self.read_as)
+        found = self._domain(cursor, read, search_path)
+        if self.points is not None:
+            found = with_points(cursor, read, found, self.points)
+        if self.read_as is not None:
+            if found.kind != "bins":
+                raise InvalidArgument("read_as goes with bins: say lower and upper, or edges; values are texts already")
+            found = replace(found, text=True, suffix=suffix)
+        return with_nulls(cursor, found, texts) if texts else found
+
+    def _check_ways(self, column: Column) -> None:
+        """Refuse what is not said in exactly one way, and what goes with another way."""
+        ways = {
+            "values": self.values is not None,
+            "lower and upper": self.lower is not None or self.upper is not None,
+            "edges": self.edges is not None,
+            "reference": self.reference is not None,
+            "exclude": self.is_excluded,
+            "type": self.type,
+        }
+        chosen = [way for way, given in ways.items() if given]
+        if len(chosen) != 1:
+            got = " and ".join(chosen) or "none"
+            raise InvalidArgument(f"column {column.name!r}: say one of {_WAYS}; got {got}")
+        for name in ("bins", "scale", "every"):
+            if getattr(self, name) is not None and chosen != ["lower and upper"]:
+                raise InvalidArgument(f"{name} goes with lower and upper, not with {chosen[0]}")
+        if self.every is not None and (self.bins is not None or self.scale is not None):
+            raise InvalidArgument(f"every is {self.every!r}, which tells the bins: leave bins and scale out")
+        if self.scale is not None and self.scale not in SCALES:
+            raise InvalidArgument(f"scale is {self.scale!r}: say {' or '.join(map(repr, SCALES))}")
+        if chosen == ["lower and upper"] and (self.lower is None or self.upper is None):
+            raise InvalidArgument(f"column {column.name!r}: lower and upper go together")
+
+    def _excluded(self, column: Column) -> Attribute:
+        for name in ("points", "nulls_as", "read_as"):
+            if getattr(self, name) is not None:
+                raise InvalidArgument(f"{name} is given, but an excluded column has no domain: leave one of them out")
+        if self.ids and self.fake is not None:
+            raise InvalidArgument("ids and fake are both given: a column gets one of them")
+        kind = public_type(column.type)
+        if self.ids:
+            check_ids(column.name, kind)
+        if self.fake is not None:
+            check_fake(column.name, kind, self.fake)
+        return Attribute(column.name, kind, "excluded", ids=self.ids, fake=self.fake or "")
+
+    def _domain(self, cursor: Cursor, column: Column, search_path: str) -> Attribute:
+        """The domain without points and without values that stand for NULL."""
+        nullable = column.nullable if self.nulls is None else self.nulls
+        if self.type:
+            if self.other is not None:
+                raise InvalidArgument(
+                    f"other is {self.other!r}, but with type := true all members have cells: leave it out"
+                )
+            return declare_members(column, nullable=nullable)
+        if self.values is not None or self.reference is not None:
+            origin = "declared" if self.values is not None else "reference"
+            listed = reference_values(cursor, str(self.reference), search_path) if self.values is None else self.values
+            return declare_values(cursor, column, listed, nullable=nullable, other=self.other, origin=origin)
+        if self.every is not None:
+            ticks = calendar_ticks(cursor, column, self.lower, self.upper, self.every)
+            return of_ticks(cursor, column, ticks, nullable=nullable, other=self.other)
+        if self.scale == "log":
+            ticks = log_ticks(cursor, column, self.lower, self.upper, self.bins)
+            return of_ticks(cursor, column, ticks, nullable=nullable, other=self.other)
+        return declare_bins(
+            cursor, column, self.edges, self.lower, self.upper, self.bins, nullable=nullable, other=self.other
+        )
+
+    def kept(self, found: Attribute, known: Attribute | None) -> Attribute:
+        """The domain that is recorded already, where an earlier version made it of the same words; else the new one.
+
+        Earlier versions divided the bounds by their number of values, so that edges were 0, 1001, 2001, …; who says the
+        same again keeps those, because requests on other edges would be charged anew.
+        """
+        if known is None or self.lower is None or found.kind != "bins" or found.is_float or known.ticks == found.ticks:
+            return found
+        plain = self.scale in (None, "linear") and self.every is None and self.points is None
+        earlier = equal_width(found.ticks[0], int(found.ticks[-1]) - 1, found.regular, is_float=False)
+        same = replace(known, ticks=found.ticks, edges=found.edges) == found
+        return known if plain and same and known.ticks == earlier else found
+
+
+def read_column(column: Column, read_as: str) -> tuple[Column, str]:
+    """A column of texts with the type as which they are read, and the suffix that is not read.
+
+    Raises:
+        InvalidArgument: no column of texts, or a type that has no bins or whose values depend on the session.
+    """
+    kind, suffix = (read_as[:-1].strip(), "%") if read_as.endswith("%") else (read_as.strip(), "")
+    kind = _as_duckdb_writes(kind)
+    known = column_type(kind)
+    if public_type(column.type) != "VARCHAR" or column_type(column.type).members:
+        raise InvalidArgument(
+            f"read_as is {read_as!r}, but {column.name!r} is of type {kind_of(column.type)}: it goes with VARCHAR"
+        )
+    if not known.has_bins or known.depends_on_session or (suffix and not known.is_number):
+        raise InvalidArgument(
+            f"read_as is {read_as!r}: give a type of numbers, dates or times, such as 'INTEGER', 'DECIMAL(9,2)', "
+            "'DOUBLE', 'DATE', or 'DECIMAL(5,2)%' for texts such as 13.5%"
+        )
+    return replace(column, type=kind), suffix
+
+
+def _as_duckdb_writes(kind: str) -> str:
+    """The name of a type in capitals, without spaces behind commas.
+
+    >>> _as_duckdb_writes("decimal(9, 2)"), _as_duckdb_writes("int")
+    ('DECIMAL(9,2)', 'INTEGER')
+    """
+    upper = "".join(kind.upper().split(" ")) if "(" in kind else kind.upper()
+    return {"INT": "INTEGER", "NUMERIC": "DECIMAL(18,3)", "DECIMAL": "DECIMAL(18,3)", "REAL": "FLOAT"}.get(upper, upper)
