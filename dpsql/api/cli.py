@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import duckdb
 
-from dpsql.api import cli_users
+from dpsql.api import cli_report, cli_users
 from dpsql.errors import DpsqlError, Interrupted
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_ledger(ledger)
 
     cli_users.add_commands(commands)
+    cli_report.add_commands(commands)
 
     commands.add_parser("serve", help="serve a database to analysts over the network: dpsql serve --help")
     commands.add_parser("audit", help="what a service's audit log says, and whether it is whole: dpsql audit --help")
@@ -184,6 +185,8 @@ def _synthesize(options: argparse.Namespace) -> None:
         release = db.synthesize(options.table, options.epsilon, **given)
         release.write(options.output)
         print(f"{release.entry.rows} rows in {options.output}: {release.entry.guarantee}")
+        for line in cli_report.said_of(release):
+            print(line)
         for words in warnings_of(release.entry):
             print(f"dpsql: warning: {words}", file=sys.stderr)
 
@@ -286,6 +289,7 @@ _COMMANDS = {
     "publish": _user,
     "releases": _user,
     "unpublish": _user,
+    "report": cli_report.run,
 }
 
 
