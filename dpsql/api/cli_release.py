@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any, Final
 
+from dpsql.api.cli_report import said_of
 from dpsql.api.database_file import open_database
 from dpsql.errors import DpsqlError
 
@@ -55,6 +56,8 @@ def _synthesize(options: argparse.Namespace) -> None:
         release = db.synthesize(options.table, options.epsilon, **given)
         release.write(options.output)
         print(f"{release.entry.rows} rows in {options.output}: {release.entry.guarantee}")
+        for line in said_of(release):
+            print(line)
         for words in warnings_of(release.entry):
             print(f"warning: {words}")
 

@@ -11,8 +11,8 @@ import duckdb
 from dpsql.api.arguments import arguments_of
 from dpsql.api.errors import own_errors
 from dpsql.api.options import Options
-from dpsql.api.people import People
 from dpsql.api.release import Release
+from dpsql.api.reports import Reports
 from dpsql.books.verification import check_all
 from dpsql.errors import InvalidArgument
 from dpsql.evaluation.sandbox import stopped_by
@@ -98,7 +98,7 @@ def install(connection: duckdb.DuckDBPyConnection, *, owner: bool | None = None)
     return database
 
 
-class Database(People):
+class Database(Reports):
     """A DuckDB connection with dpsql in it. A context manager: leaving it closes the connection.
 
     Its methods raise `DpsqlError`, or a child that says what kind of error it is. An error of DuckDB is a `DpsqlError`
@@ -208,7 +208,7 @@ class Database(People):
             with self.instance.cursor() as cursor, stopped_by(progress), breaking(progress):
                 resolved = resolve(cursor, request)
             entry = produce(resolved, self.instance.cursor, progress)
-        return Release(self, resolved, entry)
+        return Release(self, resolved.source.catalog, entry, resolved.choice)
 
     def query(
         self,

@@ -14,10 +14,11 @@ from typing import Final
 import pandas as pd
 from sqlglot import exp
 
+from dpsql.api.cli_report import said_of
 from dpsql.api.database import Database, connect
 from dpsql.books.statements import read_text
 from dpsql.core.column_types import column_type
-from dpsql.errors import InvalidArgument
+from dpsql.errors import DpsqlError, InvalidArgument
 
 BUDGET: Final = 3.0
 DELTA: Final = 1e-9
@@ -125,6 +126,9 @@ def run(path: str, input_file: str | None, epsilon: float, echo: Callable[[str],
         for title, columns in questions.items():
             echo(f"\n   {title}\n")
             echo(_text(compare(db, columns, "census" if input_file is None else None)))
+        echo("\n7. How good it is, by what was released\n")
+        for line in (*said_of(db.release(2)), *_reported(db, path)):
+            echo(f"   {line}")
     echo(f"\nDone in {time.monotonic() - begin:.1f} s. Open the file with dpsql.connect({path!r}).")
 
 
@@ -161,6 +165,16 @@ def _synthesize(db: Database, table: str, epsilon: float, echo: Callable[[str], 
     rows = len(db.sql(call).df())
     echo(f"   {rows:,} rows in {time.monotonic() - started:.2f} s\n")
     echo(_text(db.sql("FROM synthetic LIMIT 5").df()))
+
+
+def _reported(db: Database, path: str) -> list[str]:
+    """Write the report beside the database, and say where; how to get one, where its packages are not installed."""
+    target = str(Path(path).with_suffix(".html"))
+    try:
+        db.release(2).report().save(target)
+    except DpsqlError as error:
+        return [f"There is a page to look at, too: {error}"]
+    return [f"The report, a page to look at: {target}"]
 
 
 def _first_columns(db: Database) -> dict[str, list[str]]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Unpack
 
 import duckdb
 from sqlglot import exp
@@ -11,12 +13,20 @@ from sqlglot import exp
 from dpsql.api.caller import Named
 from dpsql.api.errors import own_errors
 from dpsql.api.html import table
+from dpsql.api.private_truth import truth_of
 from dpsql.api.relation import Relation
 from dpsql.books.releases import Entry, rows_table
 from dpsql.books.store import Books
-from dpsql.release.quality import marginal_answers, marginal_errors, warnings_of
-from dpsql.release.synthesis import Resolved
+from dpsql.errors import DpsqlError, InvalidArgument
+from dpsql.release.judgement import Judgement
+from dpsql.release.quality import judge_release, marginal_answers, marginal_errors, warnings_of
+from dpsql.release.verdict import Verdict, verdict_of
+from dpsql.report.card import Card, Stated, card_of
+from dpsql.report.charts import check_installed
+from dpsql.report.facts import Facts, check_synthetic, collect
+from dpsql.report.page import Report
 from dpsql.udfs.dp_measurements import DpMeasurements
+from dpsql.udfs.interrupts import pressed, watched
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,11 +59,13 @@ class Release(Named):
     warnings: [] {}
     """
 
-    def __init__(self, database: Database, resolved: Resolved, entry: Entry) -> None:
-        self._database, self._resolved, self.entry = database, resolved, entry
+    def __init__(self, database: Database, catalog: str, entry: Entry, choice: str = "") -> None:
+        self._database, self._catalog, self.entry, self._choice = database, catalog, entry, choice
 
     def __repr__(self) -> str:
         said = [f"{self.entry.rows} rows, {self.entry.guarantee}", *warnings_of(self.entry)]
+        with suppress(DpsqlError, duckdb.Error):  # the database was closed
+            said[-1] += f". {self.verdict}"
         return f"<Release {self.entry.number} of {self.entry.source}: {'; '.join(said)}>"
 
     def _repr_html_(self) -> str:
@@ -62,7 +74,7 @@ class Release(Named):
             return table(self.relation.relation, repr(self).strip("<>"), _SHOWN)
 
     def _select(self) -> str:
-        table = rows_table(self._resolved.source.catalog, self.entry)
+        table = rows_table(self._catalog, self.entry)
         return exp.select("*").from_(table).sql(dialect="duckdb")
 
     def in_sql(self) -> duckdb.DuckDBPyRelation:
@@ -138,10 +150,82 @@ class Release(Named):
         """
         return dict(self.entry.report.get("outside", {}))
 
+    @cached_property
+    def judgement(self) -> Judgement:
+        """How near the synthetic rows are to what was measured: see `dpsql.release.judgement`. Computed once."""
+        check_synthetic(self.entry)
+        with pressed(), watched(self._database.instance) as progress, self._database.instance.cursor() as cursor:
+            return judge_release(cursor, Books(cursor, self._catalog), self.entry, progress.check)
+
+    @property
+    def verdict(self) -> Verdict:
+        """How good it is, in one or two sentences, and advice for the next; computed from released values only.
+
+        >>> import dpsql
+        >>> with dpsql.connect() as db:
+        ...     _ = db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS sick FROM range(90_000) r(i)")
+        ...     _ = db.protect("t", epsilon=3.0, delta=1e-9)
+        ...     print(db.synthesize("t", epsilon=3.0).verdict.text[:31])
+        Shares of sick are off by about
+        """
+        return verdict_of(self.entry, self.judgement)
+
+    def report(self, *, private: bool = False, target: str | None = None) -> Report:
+        """A page on how good the release is: one HTML document, which a notebook shows by itself.
+
+        Args:
+            private: add what only the owner may see, because it is computed from the real rows: the truth in every
+                picture, the figures of `db.evaluate`, and SDMetrics' quality report where that package is installed.
+                Each section is marked, and nothing is stored.
+            target: of a private report, a column that models foretell; needs scikit-learn.
+
+        Raises:
+            DpsqlError: a package is not installed: `pip install 'dpsql[report]'`.
+            NotOwner: a private report is asked for on a connection opened with `owner=False`.
+
+        >>> import dpsql
+        >>> with dpsql.connect() as db:
+        ...     _ = db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS sick FROM range(1000) r(i)")
+        ...     _ = db.protect("t", epsilon=3.0, delta=1e-9)
+        ...     page = db.synthesize("t", epsilon=1.0).report()
+        >>> page.private, page.html.count("<svg")
+        (False, 1)
+        """
+        if target is not None and not private:
+            raise InvalidArgument("target is of a private report: say private=True, or leave target out")
+        check_installed()
+        truth = truth_of(self._database, self._catalog, self.entry, target) if private else None
+        return Report(self._collected(), truth)
+
+    def card(self, **stated: Unpack[Stated]) -> Card:
+        """The release's facts for a registry or a data catalogue: a dict that writes itself as JSON, YAML or Markdown.
+
+        Its shape is that of a record of tier 3 of the OpenDP Deployments Registry.
+
+        Args:
+            **stated: what only the publisher knows, see `Stated`: name, curator, curator_type, description,
+                intended_use, region, sector, justification, authors.
+
+        >>> import dpsql
+        >>> with dpsql.connect() as db:
+        ...     _ = db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS sick FROM range(1000) r(i)")
+        ...     _ = db.protect("t", epsilon=3.0, delta=1e-9)
+        ...     card = db.synthesize("t", epsilon=1.0).card(curator="Hospital", curator_type="Nonprofit")
+        >>> card["deployment"]["privacy_loss"]["privacy_parameters"]
+        {'epsilon': 1.0, 'delta': 1e-09}
+        """
+        return Card(card_of(self._collected(), stated))
+
+    def _collected(self) -> Facts:
+        """What is known of it, with its table's budget as it is now."""
+        judgement = self.judgement
+        with self._database.instance.cursor() as cursor:
+            return collect(Books(cursor, self._catalog), self.entry, judgement)
+
     @property
     def choice(self) -> str:
         """Why `auto` took the mechanism of this request, also where the release was made by name before; else empty."""
-        return self._resolved.choice
+        return self._choice
 
     @property
     def measurements(self) -> pd.DataFrame:
@@ -157,7 +241,7 @@ class Release(Named):
         Computed from released values only.
         """
         with self._database.instance.cursor() as cursor:
-            return marginal_errors(cursor, Books(cursor, self._resolved.source.catalog), self.entry)
+            return marginal_errors(cursor, Books(cursor, self._catalog), self.entry)
 
     def answers(self, *columns: str) -> pd.DataFrame:
         """A measured marginal, cell by cell: its noisy counts beside those of the synthetic table.
@@ -177,5 +261,5 @@ class Release(Named):
         ['sick', 'measured', 'stddev', 'synthetic']
         """
         with self._database.instance.cursor() as cursor:
-            books = Books(cursor, self._resolved.source.catalog)
+            books = Books(cursor, self._catalog)
             return marginal_answers(cursor, books, self.entry, columns)

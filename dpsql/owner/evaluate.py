@@ -7,20 +7,25 @@ Nothing is charged, and nothing is written into the books.
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
+
 from dpsql.books.releases import Entry, find_releases, rows_table
 from dpsql.books.store import Books
-from dpsql.core.domain import Attribute, Domain
+from dpsql.core.domain import Attribute, Clique, Domain
 from dpsql.core.names import pick, quote, shorten
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.registry import engine_of, find_source
 from dpsql.engines.source import Column, Source
 from dpsql.errors import InvalidArgument, UnknownName
 from dpsql.owner.protect import account_of, domain_of, fits
-from dpsql.utility.coded import Coded, Codes
+from dpsql.utility.coded import Coded, Codes, Fractions
+from dpsql.utility.dependence import dependence
 from dpsql.utility.utility import Utility, measure
 
 MOST_ROWS: Final = 1_000_000
@@ -68,21 +73,80 @@ class Evaluation:
         return json.dumps({**described, **self.utility.figures()})
 
 
+@dataclass(frozen=True)
+class Compared:
+    """Real and synthetic rows in the same codes. Private.
+
+    Attributes:
+        source: the real table.
+        synthetic: the synthetic one, in words.
+        real_rows: how many there are.
+        declared: the domain of the synthetic table.
+        domain: whose codes they are: that, with a code for what is outside in each column.
+        tables: both.
+    """
+
+    source: Source
+    synthetic: str
+    real_rows: int
+    declared: Domain
+    domain: Domain
+    tables: Coded
+
+    def shares(self) -> dict[str, Fractions]:
+        """The true shares of each column's cells, in those that synthetic rows tell apart."""
+        columns = zip(self.declared, self.domain, self.tables.real.T, strict=True)
+        return {declared.name: _shown(declared, closed, codes) for declared, closed, codes in columns}
+
+    def associations(self) -> dict[Clique, float]:
+        """The true association of each pair of columns: see `dpsql.utility.dependence`."""
+        names = self.domain.names
+        return {
+            (names[i], names[j]): dependence(self.tables.marginals((i, j)))
+            for i, j in itertools.combinations(range(len(names)), 2)
+        }
+
+
+def _shown(declared: Attribute, closed: Attribute, codes: npt.NDArray[np.integer]) -> Fractions:
+    """The shares of a column's cells as synthetic rows have them: NULL also stands for what is outside."""
+    shares = np.bincount(codes, minlength=closed.size) / len(codes)
+    if closed.outside and closed.nullable:
+        return np.append(shares[:-2], shares[-2:].sum())
+    return shares[:-1] if closed.outside and not declared.outside else shares
+
+
 def evaluate(cursor: Cursor, source: Source, synthetic: str, target: str | None, search_path: str = "") -> Evaluation:
-    """Compare a synthetic table with the real one.
+    """Compare a synthetic table with the real one: see `compared` and `evaluation_of`."""
+    return evaluation_of(compared(cursor, source, synthetic, search_path), target)
+
+
+def evaluation_of(found: Compared, target: str | None) -> Evaluation:
+    """How good a synthetic table is.
+
+    Args:
+        found: both tables.
+        target: the column that models foretell.
+
+    Raises:
+        DpsqlError: scikit-learn is not installed, which `target` needs.
+    """
+    place = None if target is None else found.domain.names.index(found.domain.find(target))
+    return Evaluation(found.source.key, found.synthetic, found.real_rows, measure(found.tables, target=place))
+
+
+def compared(cursor: Cursor, source: Source, synthetic: str, search_path: str = "") -> Compared:
+    """Code a synthetic table and the real one.
 
     Args:
         cursor: a connection of its own.
         source: the protected table.
         synthetic: number, key or name of a release of it, or else a table with its columns.
-        target: the column that models foretell.
         search_path: where a table is looked up.
 
     Raises:
         NotProtected: the table has no account.
         UnknownName: there is no such release or table, or it lacks a column.
         InvalidArgument: the release is of a query or not published, or a column has another type.
-        DpsqlError: scikit-learn is not installed, which `target` needs.
     """
     books = Books(cursor, source.catalog)
     account_of(books, source)
@@ -98,14 +162,13 @@ def evaluate(cursor: Cursor, source: Source, synthetic: str, target: str | None,
     _check_columns(domain, source, "column {0} of {1!r}, {2}, was {3} when that release was made: evaluate a newer one")
     _check_columns(domain, made, "column {0} of {1!r} is {2}, not {3}: say ALTER TABLE {4} ALTER {0} TYPE {3}")
     closed = Domain(tuple(attribute.closed(never_null=False) for attribute in domain))
-    place = None if target is None else closed.names.index(closed.find(target))
     (real, number), (rows, made_number) = (_codes(cursor, one, closed) for one in (source, made))
     for words, there in ((source.name, number), (name, made_number)):
         if not there:
             raise InvalidArgument(f"{words} has no rows: there is nothing to compare")
     sizes = tuple(attribute.size for attribute in closed)
     tables = Coded(real, rows, sizes, tuple(_ordered(attribute) for attribute in closed))
-    return Evaluation(source.key, name, number, measure(tables, target=place))
+    return Compared(source, name, number, domain, closed, tables)
 
 
 def _codes(cursor: Cursor, source: Source, domain: Domain) -> tuple[Codes, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,24 +22,51 @@ from dpsql.engines.source import Column, Source
 from dpsql.errors import InvalidArgument
 from dpsql.evidence.earlier_releases import combined
 from dpsql.fitting.target import Target
+from dpsql.release.estimates import Estimates
+from dpsql.release.judgement import Judgement, joined, judge
+from dpsql.release.worst_cells import labels_shown
 
 if TYPE_CHECKING:  # it takes a quarter of a second to load, so the functions that return data frames import it
     import pandas as pd
+
+
+def measurements(books: Books, entry: Entry) -> list[Measurement]:
+    """The noisy counts of a release."""
+    answers = journal.answers(books, entry.key)
+    return [answer.measurement for answer in answers if answer.measurement is not None]
+
+
+def judge_release(cursor: Cursor, books: Books, entry: Entry, check: Callable[[], None] | None = None) -> Judgement:
+    """How near a release's synthetic table is to what was measured, and how near that is to the truth.
+
+    Args:
+        cursor: a connection of its own.
+        books: of the release.
+        entry: of a synthetic table that is published.
+        check: see `judge`.
+    """
+    counter = _synthetic(cursor, books, entry)
+    try:
+        return judge(entry.domain, measurements(books, entry), counter, entry.rows or 0, check)
+    finally:
+        counter.close()
 
 
 def marginal_errors(cursor: Cursor, books: Books, entry: Entry) -> pd.DataFrame:
     """The distance of a release's synthetic table from each of its noisy marginals.
 
     Columns: `columns`, `cells`, `stddev` (rows), `distance_l1` = Σ|synthetic − measured|/total and `noise_l1` =
-    √(2/π)·σ·cells/total, what the noise alone is expected to make up.
+    √(2/π)·σ·cells/total, what the noise alone is expected to make up. Synthetic counts are scaled to the total.
     """
     import pandas as pd
 
     counter = _synthetic(cursor, books, entry)
-    total = max(1, entry.rows or 1)
     rows: list[dict[str, Any]] = []
-    for measured in _whole_marginals(books, entry):
-        counts, values = _as_shown(entry.domain, measured, counter.marginal(measured.clique).dense())
+    answers = _whole_marginals(books, entry)
+    total = Estimates(entry.domain, measurements(books, entry)).total or 1.0
+    scale = total / max(1, entry.rows or 1)
+    for measured in answers:
+        counts, values = _as_shown(entry.domain, measured, counter.marginal(measured.clique).dense() * scale)
         rows.append(
             {
                 "columns": list(measured.clique),
@@ -72,7 +99,7 @@ def marginal_answers(cursor: Cursor, books: Books, entry: Entry, names: Sequence
     counter = _synthetic(cursor, books, entry)
     counts, values = _as_shown(entry.domain, best, counter.marginal(clique).dense())
     counter.close()
-    labels = [_labels_shown(entry.domain.by_name[name]) for name in clique]
+    labels = [labels_shown(entry.domain.by_name[name]) for name in clique]
     index = pd.MultiIndex.from_product(labels, names=list(clique))
     cells = _as_shown(entry.domain, best, np.ones_like(best.values))[0]  # how many measured ones are added up
     stddev = best.stddev * np.sqrt(cells)
@@ -81,24 +108,13 @@ def marginal_answers(cursor: Cursor, books: Books, entry: Entry, names: Sequence
 
 def _whole_marginals(books: Books, entry: Entry) -> list[Target]:
     """The marginals that a release measured whole, each once: of one that was measured twice, the weighted mean."""
-    found = [answer.measurement for answer in journal.answers(books, entry.key)]
-    whole = [m for m in found if m is not None and m.cells is None and m.clique]
+    whole = [m for m in measurements(books, entry) if m.cells is None and m.clique]
     first: dict[Clique, Measurement] = {}
     again = [m for m in whole if first.setdefault(m.clique, m) is not m]
     return combined([*first.values()], again)
 
 
-def _labels_shown(attribute: Attribute) -> list[str]:
-    """The labels of the cells that synthetic rows tell apart; see `_as_shown`."""
-    labels = attribute.labels()
-    if attribute.outside and attribute.nullable:
-        return [*labels[:-2], f"{labels[-2]} or {labels[-1]}"]
-    return labels
-
-
-def _as_shown(
-    domain: Domain, measured: Target, counts: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def _as_shown(domain: Domain, measured: Target, counts: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Counts of synthetic rows beside measured ones, in the cells that synthetic rows tell apart.
 
     A value outside the domain is NULL in a synthetic row. So where NULL has a cell, that of OUTSIDE is added to it.
@@ -107,15 +123,8 @@ def _as_shown(
     for axis, name in enumerate(measured.clique):
         attribute = domain.by_name[name]
         if attribute.outside and attribute.nullable:
-            tables = [_joined(table, axis) for table in tables]
+            tables = [joined(table, axis) for table in tables]
     return tables[0].ravel(), tables[1].ravel()
-
-
-def _joined(table: npt.NDArray[Any], axis: int) -> npt.NDArray[Any]:
-    """A table whose last two places along an axis are added up."""
-    first = np.take(table, range(table.shape[axis] - 2), axis)
-    last = np.take(table, (-2, -1), axis).sum(axis=axis, keepdims=True)
-    return np.concatenate([first, last], axis=axis)
 
 
 def warnings_of(entry: Entry) -> list[str]:

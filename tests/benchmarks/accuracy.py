@@ -162,7 +162,7 @@ def release(db, epsilon: float, how: dict):
         entry = produce(resolved, db.instance.cursor, Quiet())
     finally:
         type(resolved.mechanism).run = run
-    return kept[0], dpsql.Release(db, resolved, entry).df().to_numpy()
+    return kept[0], dpsql.Release(db, resolved.source.catalog, entry).df().to_numpy()
 
 
 def how_of(spec: str) -> dict:

@@ -110,4 +110,8 @@ DEFECTS = (
     Defect("lines of the audit log are not chained", "dpsql/service/audit_log.py", 'line.get("previous") != previous', "False", ("tests/service/test_audit_log.py",)),
     Defect("what was bound holds, whatever the owner changed since", "dpsql/books/unchanged.py", "if same and not other else None", "if same else None", ("tests/service/test_turns.py",)),
     Defect("who asks again waits behind those who pay", "dpsql/service/keeper.py", "if function in CHARGING and not bound.is_stored:", "if function in CHARGING:", ("tests/service/test_turns.py",)),
+    # reports
+    Defect("a report counts the private table", "dpsql/release/quality.py", "    source = Source(table.catalog, table.db, table.name, columns)\n", "    source = Source(table.catalog, 'main', entry.source, columns)\n", ("tests/report/test_report.py",)),
+    Defect("a private report is anybody's", "dpsql/api/private_truth.py", '    database.instance.check_owner("report(private=True)")\n', "", ("tests/report/test_report.py",)),
+    Defect("names are markup", "dpsql/report/page.py", "autoescape=True", "autoescape=False", ("tests/report/test_report.py",)),
 )  # fmt: skip

@@ -1,0 +1,66 @@
+"""The command `dpsql report`: a page on a release, or its card, as a file."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from dpsql.api.database_file import open_database
+from dpsql.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from dpsql.api.release import Release
+
+PLACE: Final = 45
+_STATED: Final = ("name", "curator", "curator_type", "description", "intended_use", "region", "sector", "justification")
+
+
+def add_commands(commands: Any) -> None:
+    """Add `report` to the commands of `dpsql`."""
+    report = commands.add_parser("report", help="how good a release is: a page to look at, or a card for a registry")
+    report.add_argument("database", help="the DuckDB file")
+    report.add_argument("--release", required=True, help="its number, name or key: see dp_releases()")
+    report.add_argument("--output", metavar="FILE", help="the .html file to write")
+    report.add_argument("--card", metavar="FILE", help="the .json, .yaml or .md file to write the release card to")
+    report.add_argument("--private", action="store_true", help="add the truth to the page, for the owner only")
+    report.add_argument("--target", metavar="COLUMN", help="of a private page, that models foretell")
+    stated = report.add_argument_group("what a card states, and only its publisher knows")
+    for name in _STATED:
+        stated.add_argument(f"--{name.replace('_', '-')}", metavar="TEXT")
+    stated.add_argument("--author", action="append", metavar="NAME", help="of the record; may be repeated")
+    report.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Write the page, the card, or both."""
+    if options.output is None and options.card is None:
+        raise InvalidArgument("output and card are both left out: give --output r.html, or --card card.json, or both")
+    if options.output is not None and Path(options.output).suffix not in (".html", ".htm"):
+        raise InvalidArgument(f"output is {options.output!r}: give an .html file")
+    if options.private and options.output is None:
+        raise InvalidArgument("private is of the page, and a card holds no truth: give --output r.html")
+    from dpsql.report.card import check_path
+
+    if options.card is not None:
+        check_path(Path(options.card))
+    with open_database(options.database) as db:
+        release = db.release(options.release)
+        if options.output is not None:
+            report = release.report(private=options.private, target=options.target)
+            report.save(options.output)
+        if options.card is not None:
+            given = {name: getattr(options, name) for name in _STATED} | {"authors": options.author}
+            release.card(**{name: value for name, value in given.items() if value}).save(options.card)
+        for line in said_of(release):
+            print(line)
+    private = ", PRIVATE: do not publish it" if options.private else ""
+    for path, what in ((options.output, f"report{private}"), (options.card, "card")):
+        if path is not None:
+            print(f"{path}: the {what}")
+
+
+def said_of(release: Release) -> list[str]:
+    """The verdict on a release and the advice, a line each, for whoever made it or asks."""
+    verdict = release.verdict
+    return [verdict.text, *(f"Advice: {one}" for one in verdict.advice)]

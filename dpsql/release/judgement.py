@@ -1,0 +1,290 @@
+r"""How near a synthetic table is to what was measured, and how near that is to the truth: from released values only.
+
+    column   error = max(σ_c, √(mean over its cells of (s − y)²)) / N
+    pair     hidden   the interval of its association is wider than 0.1: noise hides how the two depend on each other
+             missed   not hidden, but the synthetic association is more than 0.05 outside of the interval
+             kept     neither
+    cells    error of single cells that were measured, as of a column
+
+y and σ_c are the estimate of a marginal and its noise (`dpsql.release.estimates`), s the synthetic counts, scaled to
+the N rows that were measured. The error of a column is a standard deviation, as a fraction of all rows. The larger of
+both is taken, because a fit to noisy counts may hold their noise, and a fit far from them is wrong. Associations are
+those of `dpsql.release.association`. "Truth" is the rows that count: with privacy units at most `max_rows` of each.
+
+What was not measured as a whole is not judged: see `Judgement.unmeasured_columns` and `unmeasured_pairs`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.core.counter import Counter
+from dpsql.core.domain import Attribute, Clique, Domain
+from dpsql.core.marginal import Measurement
+from dpsql.privacy.distributions import find_noise
+from dpsql.release.association import Association, association, association_of_counts
+from dpsql.release.estimates import Estimate, Estimates, Floats
+from dpsql.release.worst_cells import WorstCell, WorstCells, labels_shown
+
+WIDE: Final = 0.1
+"""Of an interval of an association: wider ones hide it."""
+APART: Final = 0.05
+"""How far a synthetic association may be outside of what was measured."""
+MOST_PAIRS: Final = 1_500
+_MOST_CLIQUES: Final = 200
+"""Of measured single cells: as many marginals of the synthetic table are counted for them."""
+
+
+@dataclass(frozen=True)
+class JudgedColumn:
+    """A column whose cells were measured.
+
+    Attributes:
+        name: of it.
+        labels: of its cells, as synthetic rows tell them apart.
+        measured: rows in each, with noise.
+        stddev: of the noise of each (rows).
+        reach: half of the 95 % interval of each (rows).
+        synthetic: rows in each, scaled to as many rows as were measured.
+        error: see the top of this file; a fraction of the rows.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    measured: Floats
+    stddev: Floats
+    reach: Floats
+    synthetic: Floats
+    error: float
+
+
+@dataclass(frozen=True)
+class JudgedPair:
+    """A pair of columns that were measured together.
+
+    Attributes:
+        clique: the two.
+        measured: the association, with its interval.
+        synthetic: that of the synthetic rows.
+        state: see the top of this file.
+    """
+
+    clique: Clique
+    measured: Association
+    synthetic: float
+
+    @property
+    def state(self) -> Literal["kept", "hidden", "missed"]:
+        """See the top of this file."""
+        if self.measured.high - self.measured.low > WIDE:
+            return "hidden"
+        near = self.measured.low - APART <= self.synthetic <= self.measured.high + APART
+        return "kept" if near else "missed"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What released values say of a synthetic table.
+
+    Attributes:
+        total: about how many rows were counted, by the noisy counts; None where nothing tells it.
+        total_stddev: of its noise.
+        columns, pairs: that were judged.
+        unmeasured_columns: that no measured marginal holds.
+        unmeasured_pairs: how many pairs no measured marginal holds.
+        undefined_pairs: how many pairs have a column of a single value, which depends on nothing.
+        skipped_pairs: how many were not looked at, because there are too many.
+        cells: how many single cells were measured.
+        cells_error: of these.
+        worst: cells that noise does not explain, the farthest first.
+        looked_at: cells of columns and pairs that could be among them.
+    """
+
+    total: float | None
+    total_stddev: float
+    columns: tuple[JudgedColumn, ...]
+    pairs: tuple[JudgedPair, ...]
+    unmeasured_columns: tuple[str, ...]
+    unmeasured_pairs: int
+    undefined_pairs: int
+    skipped_pairs: int
+    cells: int
+    cells_error: float | None
+    worst: tuple[WorstCell, ...]
+    looked_at: int
+
+    @property
+    def error(self) -> float | None:
+        """The mean error of the judged columns, a fraction of the rows."""
+        return float(np.mean([column.error for column in self.columns])) if self.columns else None
+
+    def of(self, state: str) -> list[JudgedPair]:
+        """The pairs of a state."""
+        return [pair for pair in self.pairs if pair.state == state]
+
+
+def judge(
+    domain: Domain,
+    measured: Sequence[Measurement],
+    counter: Counter,
+    rows: int,
+    check: Callable[[], None] | None = None,
+) -> Judgement:
+    """Compare a synthetic table with what was measured.
+
+    Args:
+        domain: of the release.
+        measured: its noisy counts.
+        counter: counts the synthetic rows.
+        rows: how many of these there are.
+        check: called between marginals; may raise to end the work.
+    """
+    estimates = Estimates(domain, measured)
+    total, sure = estimates.total, estimates.of(())
+    scale = (total or 0.0) / rows if rows else 0.0
+    columns, unmeasured = [], []
+    for attribute in domain:
+        estimate = estimates.of((attribute.name,))
+        if estimate is None or total is None:
+            unmeasured.append(attribute.name)
+        else:
+            columns.append(_column(attribute, estimate, _counts(counter, domain, (attribute.name,)) * scale, total))
+    worst = WorstCells(domain, is_normal=all(find_noise(m.noise).is_normal for m in measured if m.variance))
+    for column in columns:
+        worst.add((column.name,), column.synthetic, column.measured, column.stddev)
+    found = _judge_pairs(estimates, counter, scale, worst, check)
+    number, error = _single_cells(domain, measured, counter, scale, total)
+    return Judgement(
+        total=total,
+        total_stddev=0.0 if sure is None else sure.stddev,
+        columns=tuple(columns),
+        unmeasured_columns=tuple(unmeasured),
+        cells=number,
+        cells_error=error,
+        worst=worst.listed(),
+        looked_at=worst.cells,
+        **found,
+    )
+
+
+def _judge_pairs(
+    estimates: Estimates, counter: Counter, scale: float, worst: WorstCells, check: Callable[[], None] | None
+) -> dict[str, Any]:
+    """What a `Judgement` says of pairs."""
+    domain = estimates.domain
+    listed, skipped = _listed(domain.names)
+    pairs, unmeasured, undefined = [], 0, 0
+    for clique in listed:
+        if check is not None:
+            check()
+        estimate = estimates.of(clique)
+        if estimate is None:
+            unmeasured += 1
+            continue
+        measured = association(estimates, estimate)
+        if measured is None:
+            undefined += 1
+            continue
+        made = _counts(counter, domain, clique) * scale
+        shown, values, stddev = _merged(domain, estimate, made)
+        pairs.append(JudgedPair(clique, measured, association_of_counts(shown)))
+        worst.add(clique, shown, values, stddev)
+    return {
+        "pairs": tuple(pairs),
+        "unmeasured_pairs": unmeasured,
+        "undefined_pairs": undefined,
+        "skipped_pairs": skipped,
+    }
+
+
+def _counts(counter: Counter, domain: Domain, clique: Clique) -> Floats:
+    """Synthetic rows in each cell of a marginal, in its shape."""
+    return counter.marginal(clique).dense().reshape(domain.shape(clique)).astype(np.float64)
+
+
+def _listed(names: Sequence[str]) -> tuple[Iterator[Clique], int]:
+    """The pairs that are looked at, evenly chosen where there are too many, and how many are not."""
+    number = math.comb(len(names), 2)
+    step = -(-number // MOST_PAIRS) if number else 1
+    kept = -(-number // step)
+    return itertools.islice(itertools.combinations(names, 2), 0, None, step), number - kept
+
+
+def _column(attribute: Attribute, estimate: Estimate, made: Floats, total: float) -> JudgedColumn:
+    domain = Domain((attribute,))
+    shown, values, stddev = _merged(domain, estimate, made)
+    gap = math.sqrt(float(((shown - values) ** 2).mean()))
+    reach = _REACH_NORMAL if estimate.is_normal else _REACH_LAPLACE
+    return JudgedColumn(
+        name=attribute.name,
+        labels=tuple(labels_shown(attribute)),
+        measured=values,
+        stddev=stddev,
+        reach=reach * stddev,
+        synthetic=shown,
+        error=max(float(np.sqrt((stddev**2).mean())), gap) / total,
+    )
+
+
+_REACH_NORMAL: Final = find_noise("gaussian").reach(0.05)
+_REACH_LAPLACE: Final = find_noise("laplace").reach(0.05)
+
+
+def _merged(domain: Domain, estimate: Estimate, made: Floats) -> tuple[Floats, Floats, Floats]:
+    """Synthetic counts, measured ones and their standard deviations, in the cells that synthetic rows tell apart."""
+    tables = [made, estimate.values, np.full(estimate.values.shape, estimate.variance)]
+    for axis, name in enumerate(estimate.clique):
+        attribute = domain.by_name[name]
+        if attribute.outside and attribute.nullable:
+            tables = [joined(table, axis) for table in tables]
+    return tables[0], tables[1], np.sqrt(tables[2])
+
+
+def joined(table: npt.NDArray[Any], axis: int) -> npt.NDArray[Any]:
+    """A table whose last two places along an axis are added up."""
+    first = np.take(table, range(table.shape[axis] - 2), axis)
+    last = np.take(table, (-2, -1), axis).sum(axis=axis, keepdims=True)
+    return np.concatenate([first, last], axis=axis)
+
+
+def _single_cells(
+    domain: Domain, measured: Sequence[Measurement], counter: Counter, scale: float, total: float | None
+) -> tuple[int, float | None]:
+    """How many single cells were measured, and how far off they are; thresholds are left out."""
+    square = noise = 0.0
+    number, cliques = 0, set[Clique]()
+    for one in measured:
+        if one.cells is None or one.least is not None or (one.clique not in cliques and len(cliques) >= _MOST_CLIQUES):
+            continue
+        cliques.add(one.clique)
+        kept = _told_apart(domain, one)
+        if total is None or not kept.any():
+            continue
+        marginal = counter.marginal(one.clique)
+        wanted = np.asarray(one.cells)[kept]
+        counts = dict(zip(marginal.cells.tolist(), marginal.counts.tolist(), strict=True))
+        made = np.array([counts.get(cell, 0) for cell in wanted.tolist()]) * scale
+        square += float(((made - one.values[kept]) ** 2).sum())
+        noise += float(one.variance) * int(kept.sum())
+        number += int(kept.sum())
+    if total is None or not number:
+        return number, None
+    return number, math.sqrt(max(square, noise) / number) / total
+
+
+def _told_apart(domain: Domain, measured: Measurement) -> npt.NDArray[np.bool_]:
+    """Which measured cells synthetic rows tell apart: none with NULL or OUTSIDE of a column that has both."""
+    codes = np.unravel_index(np.asarray(measured.cells), measured.shape)
+    kept = np.ones(len(measured.values), bool)
+    for place, name in enumerate(measured.clique):
+        attribute = domain.by_name[name]
+        if attribute.outside and attribute.nullable:
+            kept &= codes[place] < attribute.size - 2
+    return kept

@@ -1,0 +1,88 @@
+"""The cells in which a synthetic table is farther from what was measured than noise explains.
+
+    listed   |s − y| > z·σ,   z = the reach of the noise at a chance of 0.05 / cells
+
+s are the synthetic counts, y the measured ones with deviation σ. All cells that are looked at share the chance of 1 in
+20 (Bonferroni), so a table that fits is shown without a cell in 19 of 20 releases.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from dpsql.core.domain import Attribute, Clique, Domain
+from dpsql.privacy.distributions import GAUSSIAN, LAPLACE
+from dpsql.release.estimates import Floats
+
+_MOST: Final = 12
+_FALSE_ALARM: Final = 0.05
+
+
+@dataclass(frozen=True)
+class WorstCell:
+    """A cell of which the synthetic table has more or fewer rows than noise explains.
+
+    Attributes:
+        columns, labels: which cell.
+        measured: rows, with noise.
+        stddev: of the noise (rows).
+        synthetic: rows, scaled to as many as were measured.
+    """
+
+    columns: Clique
+    labels: tuple[str, ...]
+    measured: float
+    stddev: float
+    synthetic: float
+
+
+class WorstCells:
+    """Marginals are added one by one; only their farthest cells are kept.
+
+    Attributes:
+        cells: how many were looked at.
+    """
+
+    def __init__(self, domain: Domain, *, is_normal: bool) -> None:
+        self.cells = 0
+        self._domain, self._noise = domain, GAUSSIAN if is_normal else LAPLACE
+        self._found: list[tuple[float, Clique, tuple[int, ...], float, float, float]] = []
+
+    def add(self, clique: Clique, made: Floats, measured: Floats, stddev: Floats) -> None:
+        """A marginal.
+
+        Args:
+            clique: its columns.
+            made: synthetic rows in each cell.
+            measured: rows with noise.
+            stddev: of the noise; a cell without noise is left out.
+        """
+        self.cells += made.size
+        far = np.divide(np.abs(made - measured), stddev, out=np.zeros(made.shape), where=stddev > 0)
+        for place in np.argsort(far, axis=None)[-_MOST:]:
+            cell = tuple(int(one) for one in np.unravel_index(place, made.shape))
+            known = float(measured[cell]), float(stddev[cell]), float(made[cell])
+            self._found.append((float(far[cell]), clique, cell, *known))
+        self._found.sort(key=lambda one: -one[0])
+        del self._found[_MOST:]
+
+    def listed(self) -> tuple[WorstCell, ...]:
+        """Those that noise does not explain, the most rows first."""
+        least = self._noise.reach(_FALSE_ALARM / max(1, self.cells))
+        kept = sorted((one for one in self._found if one[0] > least), key=lambda one: -abs(one[3] - one[5]))
+        return tuple(self._shown(clique, cell, *known) for _, clique, cell, *known in kept)
+
+    def _shown(self, clique: Clique, cell: tuple[int, ...], measured: float, stddev: float, made: float) -> WorstCell:
+        labels = (labels_shown(self._domain.by_name[name])[code] for name, code in zip(clique, cell, strict=True))
+        return WorstCell(clique, tuple(labels), measured, stddev, made)
+
+
+def labels_shown(attribute: Attribute) -> list[str]:
+    """The labels of the cells that synthetic rows tell apart: one for NULL and for values outside the domain."""
+    labels = attribute.labels()
+    if attribute.outside and attribute.nullable:
+        return [*labels[:-2], f"{labels[-2]} or {labels[-1]}"]
+    return labels

@@ -1,0 +1,125 @@
+"""All that a report says of a release, collected once: from the books and from the synthetic rows."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from dpsql.books.accounts import account_now
+from dpsql.books.facts import constraints
+from dpsql.books.releases import Entry
+from dpsql.books.store import Books
+from dpsql.core.domain import Attribute
+from dpsql.errors import InvalidArgument
+from dpsql.privacy.account import Account
+from dpsql.release.judgement import Judgement
+from dpsql.release.quality import measurements, warnings_of
+from dpsql.release.verdict import Verdict, verdict_of
+from dpsql.version import __version__
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a release.
+
+    Attributes:
+        entry: what the books say of it.
+        judgement, verdict: how good it is.
+        account: of its table, as it is now.
+        epsilon, delta, gdp: what it was charged.
+        at: when it was charged (UTC).
+        marginals: how many marginals of so many columns were measured whole.
+        cells: how many noisy counts there are.
+        noise: the names of their distributions.
+        constraints: what every synthetic row satisfies, as it is declared now.
+        version: of dpsql.
+    """
+
+    entry: Entry
+    judgement: Judgement
+    verdict: Verdict
+    account: Account
+    epsilon: float
+    delta: float
+    at: datetime
+    marginals: Mapping[int, int]
+    cells: int
+    noise: tuple[str, ...]
+    constraints: tuple[str, ...]
+    version: str = __version__
+
+    @property
+    def request(self) -> Mapping[str, Any]:
+        """The canonical request."""
+        request: Mapping[str, Any] = json.loads(self.entry.request)
+        return request
+
+    @property
+    def warnings(self) -> list[str]:
+        """Of the release; see `dpsql.release.quality.warnings_of`."""
+        return warnings_of(self.entry)
+
+    @property
+    def outside(self) -> Mapping[str, float]:
+        """For each column with values outside its domain, about which part of the rows has one."""
+        return dict(self.entry.report.get("outside", {}))
+
+    @property
+    def attributes(self) -> tuple[Attribute, ...]:
+        """The columns that have a domain."""
+        return self.entry.domain.attributes
+
+    @property
+    def excluded(self) -> list[str]:
+        """The columns that are NULL in every synthetic row."""
+        return [attribute.name for attribute in self.entry.domain.excluded]
+
+
+def check_synthetic(entry: Entry) -> None:
+    """Refuse a release that has no synthetic rows to report on.
+
+    Raises:
+        InvalidArgument: it is not published, or of a query or a discovery.
+    """
+    if entry.state != "published":
+        raise InvalidArgument(
+            f"{entry.called} is {entry.state}, not published: the call that paid for it completes it, free"
+        )
+    if entry.rows is None or "query" in json.loads(entry.request):
+        raise InvalidArgument(
+            f"{entry.called} is no synthetic table: a report is of one of dp_synthesize, see FROM dp_releases()"
+        )
+
+
+def collect(books: Books, entry: Entry, judgement: Judgement) -> Facts:
+    """Look everything up.
+
+    Args:
+        books: of the release.
+        entry: of a published synthetic table.
+        judgement: of it.
+    """
+    check_synthetic(entry)
+    answers = measurements(books, entry)
+    sql = (
+        "SELECT CAST(content->>'$.at' AS TIMESTAMP), CAST(content->>'$.epsilon' AS DOUBLE), "
+        "CAST(content->>'$.delta' AS DOUBLE) FROM dpsql.event WHERE number = $number"
+    )
+    at, epsilon, delta = books.run(sql, {"number": entry.number})[0]
+    return Facts(
+        entry=entry,
+        judgement=judgement,
+        verdict=verdict_of(entry, judgement),
+        account=account_now(books, entry.source),
+        epsilon=epsilon,
+        delta=delta,
+        at=at,
+        marginals=dict(sorted(Counter(len(m.clique) for m in answers if m.cells is None and m.clique).items())),
+        cells=sum(len(m.values) for m in answers),
+        noise=tuple(sorted({m.noise for m in answers if m.variance > 0})),
+        constraints=tuple(one.predicate for one in constraints(books, entry.source)),
+    )

@@ -1,0 +1,292 @@
+"""The page: one self-contained HTML document of a release, with no script and nothing from the network.
+
+The template writes every text escaped, because names and values of columns are whatever somebody stored. The page's
+own policy (Content-Security-Policy) lets a browser run nothing and fetch nothing.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from dpsql.core.domain import Clique
+from dpsql.errors import DpsqlError
+from dpsql.release.estimates import Floats
+from dpsql.release.judgement import JudgedColumn, JudgedPair
+from dpsql.release.verdict import points
+from dpsql.report import charts
+from dpsql.report.facts import Facts
+
+_MOST_ROWS: Final = 200
+"""Of a table of one column's values."""
+_MOST_CHARTS: Final = 80
+_WIDEST: Final = 60
+"""Columns of a heat map."""
+_STATES: Final = {"kept": "as measured", "hidden": "noise hides it", "missed": "the fit missed it"}
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What only an owner sees: figures that were computed from the real rows.
+
+    Attributes:
+        shares: of the values of each column, in the order of its cells.
+        associations: of pairs.
+        figures: what each is, and the figure.
+        notes: on them.
+    """
+
+    shares: Mapping[str, Floats]
+    associations: Mapping[Clique, float]
+    figures: Sequence[tuple[str, str]]
+    notes: Sequence[str] = field(default=())
+
+
+class Report:
+    """A page on a release; a notebook shows it by itself.
+
+    Attributes:
+        facts: that are on it.
+
+    >>> import dpsql
+    >>> with dpsql.connect() as db:
+    ...     _ = db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS sick FROM range(1000) r(i)")
+    ...     _ = db.protect("t", epsilon=3.0, delta=1e-9)
+    ...     page = db.synthesize("t", epsilon=1.0).report()
+    >>> page.html[:15], "<script" in page.html
+    ('<!doctype html>', False)
+    """
+
+    def __init__(self, facts: Facts, truth: Truth | None = None) -> None:
+        charts.check_installed()
+        self.facts, self._truth = facts, truth
+
+    def __repr__(self) -> str:
+        private = "PRIVATE " if self.private else ""
+        return f"<{private}Report on release {self.facts.entry.number}: {self.facts.verdict}>"
+
+    @property
+    def private(self) -> bool:
+        """Whether the truth is on it."""
+        return self._truth is not None
+
+    @cached_property
+    def html(self) -> str:
+        """The whole page."""
+        from jinja2 import Environment, StrictUndefined
+
+        template = files("dpsql.report").joinpath("page.html.j2").read_text(encoding="utf-8")
+        environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+        return environment.from_string(template).render(_context(self.facts, self._truth))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the page in a frame of its own, so that neither changes the other's style."""
+        page = html.escape(self.html, quote=True)
+        return f'<iframe srcdoc="{page}" sandbox="" style="width:100%;height:46rem;border:0"></iframe>'
+
+    def save(self, path: str | Path) -> None:
+        """Write the page to a file.
+
+        Raises:
+            DpsqlError: it cannot be written.
+        """
+        try:
+            Path(path).write_text(self.html, encoding="utf-8")
+        except OSError as error:
+            raise DpsqlError(f"the report cannot be written to {str(path)!r}: {error.strerror}") from None
+
+
+def _context(facts: Facts, truth: Truth | None) -> dict[str, Any]:
+    """The values of the template's names."""
+    entry, judgement = facts.entry, facts.judgement
+    return {
+        "private": truth is not None,
+        "release": entry.number,
+        "source": entry.source,
+        "at": f"{facts.at:%Y-%m-%d %H:%M}",
+        "verdict": facts.verdict.text,
+        "tiles": _tiles(facts),
+        "warnings": facts.warnings,
+        "advice": facts.verdict.advice,
+        "guarantee": guarantee_words(facts),
+        "exact": entry.guarantee,
+        "budget_words": budget_words(facts),
+        "spent": round(100 * min(1.0, facts.account.epsilon_spent / facts.account.epsilon), 2),
+        "figures": [] if truth is None else truth.figures,
+        "figures_notes": [] if truth is None else truth.notes,
+        "columns": [_column(facts, one, truth) for one in judgement.columns[:_MOST_CHARTS]],
+        "missed": judgement.of("missed"),
+        "unmeasured": judgement.unmeasured_pairs or judgement.undefined_pairs or judgement.skipped_pairs,
+        "worst": _worst(facts),
+        "worst_note": f"{judgement.looked_at:,} cells were looked at.",
+        "outside": [(name, f"{share:.1%}") for name, share in facts.outside.items()],
+        "measured": measured_words(facts),
+        "version": facts.version,
+        "mechanism": entry.mechanism,
+        "key": entry.key,
+        "scale": _scale(),
+        **_pairs(facts, truth),
+    }
+
+
+def _tiles(facts: Facts) -> list[tuple[str, str]]:
+    entry, judgement = facts.entry, facts.judgement
+    found = [(f"{entry.rows:,}", "synthetic rows"), (f"ε = {facts.epsilon:g}", f"δ = {facts.delta:g}")]
+    if judgement.error is not None:
+        found.append((f"{points(judgement.error)} points", "mean error of a column's shares"))
+    if judgement.pairs:
+        number = f"{len(judgement.of('kept')):,} of {len(judgement.pairs):,}"
+        found.append((number, "pairs of columns are reliable"))
+    return [*found, (entry.mechanism, f"mechanism, {facts.cells:,} noisy counts")]
+
+
+def guarantee_words(facts: Facts) -> list[str]:
+    """The promise of a release, for somebody who knows no differential privacy."""
+    neighbours = facts.entry.neighbours
+    who = {
+        True: "one privacy unit with all of its rows",
+        False: "any one row",
+    }[neighbours.unit_rows is not None]
+    change = "is another one" if neighbours.total_is_public else "is in the table or not"
+    factor = math.exp(facts.epsilon)
+    times = f"{factor:.3g}" if factor < 1e6 else f"{factor:.1e}"
+    but = f", but for a probability of {facts.delta:g}" if facts.delta else ""
+    return [
+        f"Whether {who} {change} changes the probability of anything that can be seen in this release by a factor of "
+        f"{times} at most{but}. The factor is e to the power of ε = {facts.epsilon:g}.",
+        "That holds whatever else somebody knows, and whatever they compute from the synthetic rows or noisy counts.",
+        "The guarantee is about rows, not about facts of all rows together: those are what the release is for.",
+    ]
+
+
+def budget_words(facts: Facts) -> str:
+    """What is spent and left."""
+    account = facts.account
+    left = "nothing more is released of it" if account.retired else f"one more may ask for {account.epsilon_left:.4g}"
+    plural = "" if account.releases == 1 else "s"
+    return (
+        f"Of ε = {account.epsilon:g} at δ = {account.delta:g}, {account.epsilon_spent:.4g} is spent in "
+        f"{account.releases} release{plural}; {left}."
+    )
+
+
+def measured_words(facts: Facts) -> list[str]:
+    """What was measured and what was not, a sentence each."""
+    judgement, entry = facts.judgement, facts.entry
+    names = {1: "single columns", 2: "pairs"}
+    kinds = [f"{n:,} of {names.get(order, f'{order} columns')}" for order, n in facts.marginals.items()]
+    found = [f"Whole marginals: {', '.join(kinds) or 'none'}; with {' and '.join(facts.noise) or 'no'} noise."]
+    if judgement.cells:
+        found.append(f"{judgement.cells:,} single cells.")
+    if judgement.unmeasured_columns:
+        found.append(f"Not measured, so not judged: {', '.join(judgement.unmeasured_columns)}.")
+    if judgement.unmeasured_pairs:
+        found.append(f"{judgement.unmeasured_pairs:,} pairs were not measured together, so they are not judged.")
+    if judgement.undefined_pairs:
+        found.append(f"{judgement.undefined_pairs:,} pairs have a column of a single value, which depends on nothing.")
+    if judgement.skipped_pairs:
+        found.append(f"{judgement.skipped_pairs:,} pairs were not looked at, because there are so many.")
+    if entry.report.get("reused"):
+        found.append(f"The fit also used {entry.report['reused']} marginals of earlier releases, left out here.")
+    if facts.request.get("prior"):
+        found.append("The fit also used a public table, left out here.")
+    if facts.excluded:
+        found.append(f"Excluded, and NULL in every synthetic row: {', '.join(facts.excluded)}.")
+    if facts.constraints:
+        found.append(f"The owner states that every row has: {'; '.join(facts.constraints)}.")
+    unit = facts.account.unit_column
+    if unit is not None:
+        found.append(f"Of each value of {unit} at most {entry.neighbours.unit_rows} rows count.")
+    return found
+
+
+# --- columns and cells ------------------------------------------------------------------------------------------------
+
+
+def _column(facts: Facts, column: JudgedColumn, truth: Truth | None) -> dict[str, Any]:
+    from markupsafe import Markup
+
+    total = facts.judgement.total or 1.0
+    attribute = facts.entry.domain.by_name[column.name]
+    true = None if truth is None else truth.shares[column.name]
+    shares = [100 * part / total for part in (column.synthetic, column.measured, column.reach)]
+    if true is not None:
+        shares.append(100 * true)
+    order = range(len(column.labels)) if attribute.is_ordered else np.argsort(-column.measured, kind="stable").tolist()
+    rows = [(column.labels[place], *(f"{part[place]:.3f}" for part in shares)) for place in order]
+    more = len(rows) - _MOST_ROWS
+    shown = f"the first {_MOST_ROWS} of {len(rows):,} values" if more > 0 else f"all {len(rows)} values"
+    regular = attribute.regular if attribute.is_ordered else 0
+    return {
+        "name": column.name,
+        "note": f"off by about {points(column.error)} percentage points",
+        "chart": Markup(charts.column_chart(column, regular, total, true)),
+        "summary": f"Figures of {shown}",
+        "rows": rows[:_MOST_ROWS],
+    }
+
+
+def _worst(facts: Facts) -> list[tuple[str, str, str, str]]:
+    return [
+        (
+            ", ".join(f"{name} = {label}" for name, label in zip(cell.columns, cell.labels, strict=True)),
+            f"{cell.measured:,.0f}",
+            f"{cell.stddev:,.1f}",
+            f"{cell.synthetic:,.0f}",
+        )
+        for cell in facts.judgement.worst
+    ]
+
+
+# --- pairs ------------------------------------------------------------------------------------------------------------
+
+
+def _pairs(facts: Facts, truth: Truth | None) -> dict[str, Any]:
+    from markupsafe import Markup
+
+    pairs = facts.judgement.pairs
+    names = [column.name for column in facts.judgement.columns]
+    if not pairs:
+        return {"heat_map": "", "pairs": [], "pairs_summary": ""}
+    note = f"Figures of {len(pairs):,} pairs, the strongest first"
+    if len(names) > _WIDEST:
+        names = _most_tied(names, pairs)
+        note += f"; the picture has the {_WIDEST} columns with the strongest"
+    shown = [pair for pair in pairs if set(pair.clique) <= set(names)]
+    true = None if truth is None else truth.associations
+    rows = [
+        (
+            *pair.clique,
+            f"{pair.measured.value:.3f}",
+            f"{pair.measured.low:.3f} to {pair.measured.high:.3f}",
+            f"{pair.synthetic:.3f}",
+            *(() if true is None else (f"{true.get(pair.clique, math.nan):.3f}",)),
+            _STATES[pair.state],
+        )
+        for pair in sorted(pairs, key=lambda one: -one.measured.low)
+    ]
+    drawn = Markup(charts.heat_map(names, shown, true))
+    return {"heat_map": drawn, "pairs": rows[:2000], "pairs_summary": note}
+
+
+def _most_tied(names: Sequence[str], pairs: Sequence[JudgedPair]) -> list[str]:
+    """The columns with the strongest associations, in their order."""
+    strongest = dict.fromkeys(names, 0.0)
+    for pair in pairs:
+        for name in pair.clique:
+            strongest[name] = max(strongest[name], pair.measured.low)
+    kept = set(sorted(names, key=lambda name: -strongest[name])[:_WIDEST])
+    return [name for name in names if name in kept]
+
+
+def _scale() -> str:
+    """The colours of the heat map as a gradient."""
+    return ", ".join(charts.scale_colours())

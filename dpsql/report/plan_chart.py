@@ -1,0 +1,170 @@
+"""The predicted error of a release against ε, as text and as a picture: to choose an ε by, before anything is spent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from dpsql.errors import DpsqlError, InvalidArgument
+from dpsql.report import charts
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+EPSILONS: Final = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+_WIDTH: Final = 40
+_MOST: Final = 100
+_FREE: Final = {"ink": "#010101", "grid": "#030303", "line": "#2b8cc4", "left": "#d55e00"}
+"""Colours of which the first two are those of the page around the picture: see `dpsql.report.charts`."""
+_EIGHTHS: Final = " ▏▎▍▌▋▊▉"
+
+
+@dataclass(frozen=True)
+class Point:
+    """What a plan foretells at one ε.
+
+    Attributes:
+        epsilon: of the plan.
+        error: of a table the mean L1 error of the workload's marginals; of a query the largest standard error of an
+            answer. None where none is foretold.
+        reason: why there is none.
+        is_table: which of both it is.
+    """
+
+    epsilon: float
+    error: float | None
+    reason: str = ""
+    is_table: bool = True
+
+
+@dataclass(frozen=True)
+class PlanChart:
+    """Predicted errors against ε. It prints as a text chart; a notebook shows a picture.
+
+    Attributes:
+        table: or the query.
+        points: by ε.
+        rows: how many are assumed.
+        left: about the largest ε that may still be asked for; None where that is not known.
+    """
+
+    table: str
+    points: tuple[Point, ...]
+    rows: int
+    left: float | None
+
+    @property
+    def df(self) -> pd.DataFrame:
+        """The points as a data frame: epsilon, error."""
+        import pandas as pd
+
+        return pd.DataFrame([(one.epsilon, one.error) for one in self.points], columns=["epsilon", "error"])
+
+    @property
+    def _is_table(self) -> bool:
+        return all(one.is_table for one in self.points)
+
+    def __str__(self) -> str:
+        what = "mean L1 of the workload's marginals" if self._is_table else "largest standard error of an answer"
+        named = self.table if len(self.table) <= 40 else "the query"
+        lines = [f"Predicted error of a release of {named} ({what}) against epsilon", ""]
+        known = [one.error for one in self.points if one.error is not None]
+        largest = max(known, default=0.0)
+        wide = max([7, *(len(f"{one.epsilon:g}") for one in self.points)])
+        lines.append(f"{'epsilon':>{wide}}   error")
+        for one in self.points:
+            error = "?" if one.error is None else _digits(one.error)
+            bar = "" if one.error is None else _bar(one.error / largest if largest else 0.0)
+            note = self._note(one)
+            lines.append(f"{one.epsilon:>{wide}g}   {error:<8}  {bar:<{_WIDTH}}  {note}".rstrip())
+        lines += ["", f"For about {self.rows:,} rows, an assumption (assume_rows). A rough guide that spends nothing."]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _note(self, point: Point) -> str:
+        if self.left is not None and point.epsilon > self.left:
+            return f"more than the {self.left:.4g} that is left"
+        return "no error is foretold" if point.error is None else ""
+
+    def plot(self) -> Figure:
+        """The picture, as a figure of matplotlib.
+
+        Raises:
+            DpsqlError: matplotlib is not installed.
+        """
+        try:
+            return self._drawn({"ink": "#1b1f24", "grid": "#d5dae0", "line": "#0072b2", "left": "#d55e00"})
+        except ImportError:
+            raise DpsqlError(
+                "plot() needs matplotlib, which is not installed: pip install 'dpsql[report]', or print the chart"
+            ) from None
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows, in its own colours; text where matplotlib is not installed."""
+        from html import escape
+
+        inks = {"ink": "currentColor", "grid": "rgba(128,128,128,.35)", "line": "#0072b2", "left": "#d55e00"}
+        try:
+            svg = charts.as_svg(lambda: self._drawn(_FREE), str(self))
+        except (ImportError, DpsqlError):
+            return f"<pre>{escape(str(self))}</pre>"
+        return svg.replace("var(--ink)", inks["ink"]).replace("var(--grid)", inks["grid"])
+
+    def _drawn(self, inks: dict[str, str]) -> Figure:
+        figure = charts.figure(5.6, 3.2)
+        axes: Any = figure.subplots()
+        known = [one for one in self.points if one.error is not None]
+        axes.plot([one.epsilon for one in known], [one.error for one in known], "o-", color=inks["line"])
+        axes.set_xscale("log")
+        axes.set_xticks([one.epsilon for one in self.points], [f"{one.epsilon:g}" for one in self.points])
+        axes.minorticks_off()
+        axes.set_ylim(bottom=0)
+        what = "mean L1 error" if self._is_table else "largest standard error"
+        axes.set_xlabel("ε", color=inks["ink"])
+        axes.set_ylabel(f"predicted {what}", color=inks["ink"])
+        axes.grid(color=inks["grid"], linewidth=0.6)
+        axes.tick_params(colors=inks["ink"], length=0)
+        for name, spine in axes.spines.items():
+            spine.set_visible(name in ("left", "bottom"))
+            spine.set_color(inks["grid"])
+        low, high = (self.points[place].epsilon for place in (0, -1))
+        if self.left is not None and low < self.left < high:
+            axes.axvline(self.left, color=inks["left"], linestyle="--", linewidth=1.2)
+            axes.text(
+                self.left,
+                0.97,
+                f" {self.left:.3g} is left",
+                color=inks["left"],
+                va="top",
+                transform=axes.get_xaxis_transform(),
+            )
+        return figure
+
+
+def check_epsilons(epsilons: Sequence[float]) -> list[float]:
+    """The ε of a chart in order, each once.
+
+    Raises:
+        InvalidArgument: there are none, too many, or one is no positive number.
+    """
+    try:
+        found = sorted({float(one) for one in epsilons})
+    except (TypeError, ValueError):
+        raise InvalidArgument(f"epsilons is {epsilons!r}: give numbers, such as [0.1, 1.0, 3.0]") from None
+    if not 0 < len(found) <= _MOST or not all(0 < one < math.inf for one in found):
+        raise InvalidArgument(f"epsilons is {epsilons!r}: give 1 to {_MOST} positive numbers, such as [0.1, 1.0, 3.0]")
+    return found
+
+
+def _digits(error: float) -> str:
+    return f"{error:.3g}" if error < 1e5 else f"{error:.1e}"
+
+
+def _bar(part: float) -> str:
+    """A bar of so much of the width, in eighths of a character; the smallest still shows."""
+    eighths = max(1, round(8 * _WIDTH * min(1.0, part)))
+    return "█" * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else "")

@@ -1,0 +1,162 @@
+"""The verdict on a release: what it says is so, and what cannot be judged is said to be not judged."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import dpsql
+from dpsql.core.domain import Attribute, Domain
+from dpsql.core.marginal import Measurement
+from dpsql.release.association import association, association_of_counts
+from dpsql.release.estimates import Estimates
+
+SIZES = {"a": 4, "b": 6, "c": 3}
+DOMAIN = Domain(tuple(Attribute(n, "INTEGER", "values", tuple(map(str, range(k)))) for n, k in SIZES.items()))
+
+
+def table(rng: np.random.Generator, dependence: float) -> np.ndarray:
+    """Counts of three columns, of which b copies a in a part of the rows."""
+    a, b, c = (rng.integers(0, k, 4000) for k in SIZES.values())
+    copied = rng.random(4000) < dependence
+    counts = np.zeros(tuple(SIZES.values()), np.int64)
+    np.add.at(counts, (a, np.where(copied, a, b), c), 1)
+    return counts
+
+
+def noisy(counts: np.ndarray, names: tuple[str, ...], stddev: float, rng: np.random.Generator) -> Measurement:
+    axes = tuple(axis for axis, name in enumerate(SIZES) if name not in names)
+    exact = counts.sum(axis=axes)
+    values = exact.ravel() + np.rint(rng.normal(0, stddev, exact.size)).astype(np.int64)
+    return Measurement(names, exact.shape, values, Fraction(stddev**2), "gaussian", Fraction(1))
+
+
+@pytest.mark.parametrize(("dependence", "stddev"), [(0.0, 20.0), (0.1, 20.0), (0.5, 60.0), (0.05, 60.0)])
+@pytest.mark.parametrize("cliques", [[("a",), ("b",), ("a", "b"), ("a", "c")], [("a", "b", "c")]])
+def test_intervals_of_associations_hold_the_truth(dependence, stddev, cliques):
+    """95 % of them; of 200 fewer than 174 do by chance with probability 1e-5."""
+    rng = np.random.default_rng(int(1000 * dependence + stddev))
+    held, widths = 0, []
+    counts = table(rng, dependence)
+    truth = association_of_counts(counts.sum(axis=2).astype(float))
+    for _ in range(200):
+        estimates = Estimates(DOMAIN, [noisy(counts, clique, stddev, rng) for clique in cliques])
+        found = association(estimates, estimates.of(("a", "b")))
+        held += found.low <= truth <= found.high
+        widths.append(found.high - found.low)
+    assert held >= 174
+    assert np.median(widths) < 0.5  # and they say something
+
+
+def test_a_wrong_noise_is_noticed():
+    """The broken twin: noise that is twice what is stated."""
+    rng = np.random.default_rng(7)
+    counts, held = table(rng, 0.5), 0
+    truth = association_of_counts(counts.sum(axis=2).astype(float))
+    for _ in range(200):
+        made = [noisy(counts, clique, 120.0, rng) for clique in (("a",), ("b",), ("a", "b"))]
+        stated = [Measurement(m.clique, m.shape, m.values, Fraction(60**2), m.noise, m.rho) for m in made]
+        estimates = Estimates(DOMAIN, stated)
+        found = association(estimates, estimates.of(("a", "b")))
+        held += found.low <= truth <= found.high
+    assert held < 174
+
+
+def test_an_estimate_uses_all_measurements():
+    """Of single columns in a triple, a pair and alone: unbiased, and as noisy as it says."""
+    rng = np.random.default_rng(3)
+    counts = table(rng, 0.3)
+    cliques = [("a", "b", "c"), ("a", "b"), ("a",)]
+    gaps = []
+    for _ in range(300):
+        estimates = Estimates(DOMAIN, [noisy(counts, clique, 10.0, rng) for clique in cliques])
+        found = estimates.of(("a",))
+        gaps.append(found.values - counts.sum(axis=(1, 2)))
+    expected = 100 / (1 / 18 + 1 / 6 + 1)
+    assert found.variance == pytest.approx(expected)
+    assert np.mean(np.square(gaps)) == pytest.approx(expected, rel=0.2)
+    assert abs(np.mean(gaps)) < 1
+    assert estimates.of(("b", "c")) is not None
+    assert Estimates(DOMAIN, [noisy(counts, ("a",), 1.0, rng)]).of(("b",)) is None
+
+
+def copies(db: dpsql.Database, rows: int = 20_000, epsilon: float = 20.0) -> dpsql.Database:
+    """Two equal columns and one that knows nothing of them."""
+    db.sql(f"CREATE TABLE t AS SELECT i % 2 = 0 AS a, i % 2 = 0 AS b, i // 2 % 2 = 0 AS c FROM range({rows}) r(i)")
+    db.protect("t", epsilon=epsilon, delta=1e-6)
+    return db
+
+
+@pytest.mark.medium
+def test_what_was_measured_well_is_kept_and_the_error_is_that_of_the_shares(db):
+    release = copies(db).synthesize("t", 5.0, mechanism="direct", workload="all 3-way")
+    assert release.verdict.text.endswith("All 3 pairs of columns depend on each other as strongly as was measured.")
+    assert release.verdict.advice == ()
+    found = {pair.clique: pair.measured.value for pair in release.judgement.pairs}
+    assert found["a", "b"] > 0.95
+    assert found["a", "c"] < 0.05
+    (points,) = re.findall(r"off by about ([\d.]+) percentage points \(", release.verdict.text)
+    made = release.df().mean()
+    assert max(abs(100 * made[name] - 50) for name in "abc") < 5 * float(points) + 0.1
+
+
+@pytest.mark.medium
+def test_a_table_that_is_not_what_was_measured_is_called_so(db):
+    """A mechanism that ignores pairs makes rows without their dependence, and the verdict says that."""
+    db = copies(db)
+    release = db.synthesize("t", 5.0, mechanism="direct", workload="all 3-way")
+    judged = release.judgement
+    with db.connection.cursor() as cursor:  # the rows of a fit that lost it
+        cursor.execute(f"UPDATE dpsql.release_{release.entry.number} SET b = (hash(rowid) % 2 = 0)")
+    apart = db.release(release.entry.number).judgement
+    assert judged.of("missed") == []
+    assert [pair.clique for pair in apart.of("missed")] == [("a", "b")]
+    assert ("a", "b") in {cell.columns for cell in apart.worst}
+    said = db.release(release.entry.number).verdict
+    assert "1 of 3 pairs of columns is not reliable, because the synthetic table has it weaker or stronger" in said.text
+    assert "The fit missed pairs such as a and b" in said.advice[0]
+
+
+@pytest.mark.medium
+def test_noise_that_hides_is_named_with_what_helps(db):
+    db.sql("CREATE TABLE t AS SELECT i % 60 AS a, i * 7 % 50 AS b, i % 2 = 0 AS c FROM range(500) r(i)")
+    db.protect("t", epsilon=20.0, delta=1e-6)
+    db.domain("t", "a", lower=0, upper=59)
+    db.domain("t", "b", lower=0, upper=49)
+    release = db.synthesize("t", 0.5, mechanism="direct", workload="all 2-way")
+    text, advice = release.verdict.text, " ".join(release.verdict.advice)
+    assert "None of the 3 pairs of columns is reliable, because noise hides how strongly the two depend" in text
+    assert "Declare coarser bins or fewer values of a (" in advice
+    assert "would bring the shares of single columns within 1 percentage point" in advice
+    (enough,) = re.findall(r"About epsilon := ([\d.e+]+) would show half", advice)
+    assert float(enough) > 0.5
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize(
+    ("mechanism", "options", "said"),
+    [
+        (
+            "mwem",
+            {"rounds": 3},
+            r"^The \d+ single counts that mwem measured are off by about [\d.e+]+ percentage points",
+        ),
+        (
+            "rap",
+            {"rounds": 1, "queries_per_round": 3, "relaxed_rows": 16, "steps": 50},
+            r"^The \d+ single counts that rap",
+        ),
+        ("dualquery", {}, "^How good this table is cannot be judged from what was released, because dualquery"),
+        ("fem", {}, "^How good this table is cannot be judged from what was released, because fem"),
+    ],
+)
+def test_mechanisms_without_whole_marginals_are_not_judged_by_them(db, mechanism, options, said):
+    release = copies(db, 2000).synthesize("t", 4.0, mechanism=mechanism, workload="all 2-way", **options)
+    assert re.search(said, release.verdict.text), release.verdict.text
+    assert "off by about" not in release.verdict.text or "so they are not judged" in release.verdict.text
+    assert release.judgement.columns == ()
+    assert release.judgement.pairs == ()
+    assert "mechanism := 'auto'" in release.verdict.advice[-1]
