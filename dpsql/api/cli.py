@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import duckdb
 
-from dpsql.api import cli_users
+from dpsql.api import cli_init, cli_users
 from dpsql.errors import DpsqlError, Interrupted
 
 if TYPE_CHECKING:
@@ -36,10 +36,13 @@ def build_parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
 
-    demo = commands.add_parser("demo", help="protect, plan, synthesise and compare a simulated census, in a minute")
+    demo = commands.add_parser(
+        "demo", help="protect, plan, synthesise and compare a simulated census, in half a minute"
+    )
     demo.add_argument("--database", help="the DuckDB file to make (default: a new one in a temporary folder)")
     demo.add_argument("--input", metavar="FILE", help="a CSV or Parquet file of your own instead")
     demo.add_argument("--epsilon", type=float, default=1.0, help="of the release (default: 1)")
+    cli_init.add_nullstr(demo)
 
     sql = commands.add_parser("sql", help="run SQL on a database file with dpsql in it")
     sql.add_argument("database", help="the DuckDB file, or :memory:")
@@ -69,6 +72,7 @@ def build_parser() -> argparse.ArgumentParser:
     ledger = commands.add_parser("ledger", help="look at the ledger of a database, or change an account, with a reason")
     _add_ledger(ledger)
 
+    cli_init.add_command(commands)
     cli_users.add_commands(commands)
 
     commands.add_parser("serve", help="serve a database to analysts over the network: dpsql serve --help")
@@ -147,7 +151,7 @@ def _demo(options: argparse.Namespace) -> None:
     from dpsql.api.demo import run
 
     path = options.database or str(Path(tempfile.mkdtemp(prefix="dpsql-")) / "demo.duckdb")
-    run(path, options.input, options.epsilon, print)
+    run(path, options.input, options.epsilon, print, options.nullstr)
 
 
 def _sql(options: argparse.Namespace) -> None:
@@ -276,6 +280,7 @@ _COMMANDS = {
     "serve": _served,
     "audit": _served,
     "demo": _demo,
+    "init": cli_init.run,
     "sql": _sql,
     "synthesize": _synthesize,
     "evaluate": _evaluate,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dpsql.api.connection import Connection
+from dpsql.api.declaring import Declaring
 from dpsql.api.release import Release
 from dpsql.core.domain import Attribute
 from dpsql.engines.duckdb.names import current_schema
@@ -21,7 +21,7 @@ from dpsql.release.request import DiscoveryRequest
 from dpsql.udfs.interrupts import pressed, watched
 
 
-class Owner(Connection):
+class Owner(Declaring):
     """The methods of owners; they are refused on a connection that was opened with `owner=False`."""
 
     def protect(

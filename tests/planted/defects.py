@@ -99,4 +99,10 @@ DEFECTS = (
     Defect("lines of the audit log are not chained", "dpsql/service/audit_log.py", 'line.get("previous") != previous', "False", ("tests/service/test_audit_log.py",)),
     Defect("what was bound holds, whatever the owner changed since", "dpsql/books/unchanged.py", "if same and not other else None", "if same else None", ("tests/service/test_turns.py",)),
     Defect("who asks again waits behind those who pay", "dpsql/service/keeper.py", "if function in CHARGING and not bound.is_stored:", "if function in CHARGING:", ("tests/service/test_turns.py",)),
+    # declarations
+    Defect("init reads rows without --owner-looks", "dpsql/api/proposing/propose.py", "        if owner_looks:\n            proposals = [look(", "        if True:\n            proposals = [look(", ("tests/api/test_init.py",)),
+    Defect("a protected table is a codebook", "dpsql/books/codebook.py", "        if not is_public(cursor, table):", "        if False:", ("tests/udfs/test_domains.py",)),
+    Defect("some columns are declared although others are wrong", "dpsql/owner/declarations.py", "    if wrong:\n", "    if wrong and not found:\n", ("tests/udfs/test_domains.py",)),
+    Defect("a script spends without saying so", "dpsql/api/proposing/script.py", "    if price:\n", "    if False:\n", ("tests/api/test_init.py",)),
+    Defect("rare values are named in a script", "dpsql/api/proposing/looked_parts.py", "LEAST: Final = 10\n", "LEAST: Final = 1\n", ("tests/api/test_init.py",)),
 )  # fmt: skip
