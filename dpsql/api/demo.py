@@ -16,13 +16,16 @@ from sqlglot import exp
 
 from dpsql.api.cli_report import said_of
 from dpsql.api.database import Database, connect
+from dpsql.api.proposing.propose import propose
+from dpsql.api.proposing.script import Script
 from dpsql.books.statements import read_text
-from dpsql.core.column_types import column_type
+from dpsql.engines.duckdb.calls import literal
 from dpsql.errors import DpsqlError, InvalidArgument
 
 BUDGET: Final = 3.0
 DELTA: Final = 1e-9
-_MOST_VALUES: Final = 100
+_MOST_SHOWN: Final = 4
+_WIDTH: Final = 120
 _QUESTIONS: Final = {
     "How many people are there of each employment?": ["employment"],
     "Employment by sex": ["sex", "employment"],
@@ -50,51 +53,18 @@ def declare_census(db: Database) -> None:
     db.domain("census", "children", lower=0, upper=8)
 
 
-def load_file(db: Database, path: str) -> str:
-    """Load a CSV or Parquet file as the table `input`; returns the name."""
-    source = Path(path)
-    reader = {".csv": "read_csv", ".gz": "read_csv", ".tsv": "read_csv", ".parquet": "read_parquet"}.get(source.suffix)
-    if reader is None or not source.is_file():
-        raise InvalidArgument(f"--input is {path!r}: give an existing .csv, .csv.gz or .parquet file")
-    call = exp.func(reader, exp.Literal.string(str(source)), dialect="duckdb")
-    create = exp.Create(
-        this=exp.to_table("input"), kind="TABLE", expression=exp.select("*").from_(exp.Table(this=call)), replace=True
-    )
-    db.sql(create.sql(dialect="duckdb"))
-    return "input"
+def load_file(db: Database, script: Script) -> None:
+    """Run the script that loads a file, protects it and declares its columns; it was read off the file's rows.
 
-
-def declare_file(db: Database, table: str) -> list[str]:
-    """Guess domains from a file, for a first look only, and return warnings.
-
-    Reading a domain off private rows is not private; the demo says so for each column that it does it for.
+    Reading a domain off private rows is not private; the script says so for each column that it does it for.
     """
-    warnings = []
-    for name, kind in db.sql(
-        "SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = ?", [table]
-    ).fetchall():
-        column = exp.column(exp.to_identifier(name, quoted=True))
-        if column_type(kind).declares_itself:
-            continue
-        distinct = exp.select(exp.Count(this=exp.Distinct(expressions=[column]))).from_(table)
-        few = db.sql(distinct.sql(dialect="duckdb")).fetchall()[0][0] <= _MOST_VALUES
-        if column_type(kind).has_bins and not few:
-            text = exp.select(*(exp.cast(exp.func(f, column.copy()), "VARCHAR") for f in ("min", "max"))).from_(table)
-            low, high = db.sql(text.sql(dialect="duckdb")).fetchall()[0]
-            db.domain(table, name, lower=low, upper=high)
-        elif few:
-            listed = exp.select(exp.cast(column, "VARCHAR")).distinct().from_(table).order_by("1")
-            rows = db.sql(listed.sql(dialect="duckdb")).fetchall()
-            db.domain(table, name, values=[value for (value,) in rows if value is not None] or ["-"])
-        else:
-            db.domain(table, name, exclude=True)
-            warnings.append(f"{name}: more than {_MOST_VALUES} texts, excluded")
-            continue
-        warnings.append(f"{name}: its domain was read off the data, which is not private; declare it with dp_domain")
-    return warnings
+    for part in db.connection.extract_statements(script.text):
+        db.sql(part.query)
 
 
-def run(path: str, input_file: str | None, epsilon: float, echo: Callable[[str], None]) -> None:
+def run(
+    path: str, input_file: str | None, epsilon: float, echo: Callable[[str], None], nullstr: Sequence[str] = ()
+) -> None:
     """Run the demonstration and say what happens.
 
     Args:
@@ -102,50 +72,80 @@ def run(path: str, input_file: str | None, epsilon: float, echo: Callable[[str],
         input_file: a CSV or Parquet file instead of the census.
         epsilon: of the release.
         echo: prints a line.
+        nullstr: texts of a CSV file that mean NULL.
     """
     begin = time.monotonic()
     if Path(path).exists():
         raise InvalidArgument(f"{path} exists already: give another --database, or remove it")
+    made = None if input_file is None else _proposed(input_file, nullstr)
     with connect(path) as db:
         db.sql("SET enable_progress_bar = false")  # dpsql shows its own
-        if input_file is None:
+        if made is None:
             echo("1. A simulated census of 50,000 people, in a DuckDB file\n")
-            table = "census"
             load_census(db)
+            script = _protect_census(db, echo)
         else:
-            echo(f"1. {input_file}, loaded into a DuckDB file\n")
-            table = load_file(db, input_file)
-        echo(_text(db.sql(f"SELECT column_name, column_type FROM (DESCRIBE {table})").df()))  # noqa: S608 - our own name
-        _protect(db, table, is_census=input_file is None, echo=echo)
-        _plan(db, table, epsilon, echo)
-        _synthesize(db, table, epsilon, echo)
-        echo("\n5. The budget\n\n   FROM dp_budget();\n")
-        echo(_text(db.budget()))
-        echo("\n6. The same questions to the noisy measurements and to the synthetic table")
-        questions = _QUESTIONS if input_file is None else _first_columns(db)
-        for title, columns in questions.items():
-            echo(f"\n   {title}\n")
-            echo(_text(compare(db, columns, "census" if input_file is None else None)))
-        echo("\n7. How good it is, by what was released\n")
-        for line in (*said_of(db.release(2)), *_reported(db, path)):
-            echo(f"   {line}")
+            echo(f"1. {input_file}, loaded into a DuckDB file, protected and declared by this script\n")
+            script = made.text
+            echo(_shortened(script))
+            load_file(db, made)
+        table = "census" if made is None else made.table
+        written = Path(path).with_suffix(".sql")
+        written.write_text(script, encoding="utf-8")
+        if made is not None and not made.keeps_columns:
+            echo("\nNo column has a domain, so there is nothing to release: read the script, and declare one.")
+        else:
+            _release(db, table, path, epsilon, is_census=made is None, echo=echo)
     echo(f"\nDone in {time.monotonic() - begin:.1f} s. Open the file with dpsql.connect({path!r}).")
+    echo(f"The script that protects {table} and declares its columns is {written}.")
 
 
-def _protect(db: Database, table: str, *, is_census: bool, echo: Callable[[str], None]) -> None:
+def _proposed(input_file: str, nullstr: Sequence[str]) -> Script:
+    if not Path(input_file).is_file():
+        raise InvalidArgument(f"--input is {input_file!r}: give an existing .csv, .csv.gz or .parquet file")
+    return propose(input_file, epsilon=BUDGET, delta=DELTA, owner_looks=True, nullstr=nullstr)
+
+
+def _shortened(text: str) -> str:
+    """A script for the terminal: a line that is longer than most are is cut."""
+    return "\n".join("   " + (line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…") for line in text.splitlines())
+
+
+def _protect_census(db: Database, echo: Callable[[str], None]) -> str:
+    """Protect the census and declare its columns; returns the script that does so."""
+    echo(_text(db.sql("SELECT column_name, column_type FROM (DESCRIBE census)").df()))
     echo("\n2. The owner protects it and declares what is public\n")
-    echo(f"   CALL dp_protect('{table}', epsilon := {BUDGET:g}, delta := {DELTA:g});")
-    db.protect(table, epsilon=BUDGET, delta=DELTA)
-    if is_census:
-        echo(f"   CALL dp_domain('{table}', 'age', lower := 0, upper := 99, bins := 50);  and so on")
-        declare_census(db)
-        return
-    for warning in declare_file(db, table):
-        echo(f"   warning: {warning}")
+    protection = f"CALL dp_protect('census', epsilon := {BUDGET:g}, delta := {DELTA:g});"
+    db.protect("census", epsilon=BUDGET, delta=DELTA)
+    declare_census(db)
+    declared = [statement for statement in db.domains("census")["statement"] if isinstance(statement, str)]
+    for line in (protection, *declared[:_MOST_SHOWN]):
+        echo(_shortened(line))
+    echo(f"   and {len(declared) - _MOST_SHOWN} more")
+    return "\n".join((protection, *declared)) + "\n"
+
+
+def _release(
+    db: Database, table: str, path: str, epsilon: float, *, is_census: bool, echo: Callable[[str], None]
+) -> None:
+    """Plan, synthesise, compare and judge; the release is the second event of the books."""
+    target = "synthetic" if table != "synthetic" else "synthetic_rows"
+    _plan(db, table, epsilon, echo)
+    _synthesize(db, table, target, epsilon, echo)
+    echo("\n5. The budget\n\n   FROM dp_budget();\n")
+    echo(_text(db.budget()))
+    echo("\n6. The same questions to the noisy measurements and to the synthetic table")
+    for title, columns in (_QUESTIONS if is_census else _first_columns(db)).items():
+        echo(f"\n   {title}\n")
+        echo(_text(compare(db, columns, target, "census" if is_census else None)))
+    echo("\n7. How good it is, by what was released\n")
+    for line in (*said_of(db.release(2)), *_reported(db, path)):
+        echo(f"   {line}")
 
 
 def _plan(db: Database, table: str, epsilon: float, echo: Callable[[str], None]) -> None:
-    echo(f"\n3. What a release would measure (free)\n\n   FROM dp_plan('{table}', epsilon := {epsilon:g});\n")
+    named = literal(table)
+    echo(f"\n3. What a release would measure (free)\n\n   FROM dp_plan({named}, epsilon := {epsilon:g});\n")
     plan = db.plan(table, epsilon, assume_rows=50_000)
     plan = plan[plan["stddev"].notna()]  # without what is left out
     plan = plan.assign(columns=plan["marginal"].map(len))
@@ -155,16 +155,16 @@ def _plan(db: Database, table: str, epsilon: float, echo: Callable[[str], None])
     echo(_text(summary.round(4).reset_index()))
 
 
-def _synthesize(db: Database, table: str, epsilon: float, echo: Callable[[str], None]) -> None:
-    call = f"FROM dp_synthesize('{table}', epsilon := {epsilon:g})"
-    echo(f"\n4. The synthetic table\n\n   CREATE TABLE synthetic AS {call};\n")
+def _synthesize(db: Database, table: str, target: str, epsilon: float, echo: Callable[[str], None]) -> None:
+    call = f"FROM dp_synthesize({literal(table)}, epsilon := {epsilon:g})"
+    echo(f"\n4. The synthetic table\n\n   CREATE TABLE {target} AS {call};\n")
     started = time.monotonic()
-    db.sql(f"CREATE TABLE synthetic AS {call}")
+    db.sql(f"CREATE TABLE {target} AS {call}")
     echo(f"   {time.monotonic() - started:.1f} s; the same call again is free:")
     started = time.monotonic()
     rows = len(db.sql(call).df())
     echo(f"   {rows:,} rows in {time.monotonic() - started:.2f} s\n")
-    echo(_text(db.sql("FROM synthetic LIMIT 5").df()))
+    echo(_text(db.sql(f"FROM {target} LIMIT 5").df()))
 
 
 def _reported(db: Database, path: str) -> list[str]:
@@ -186,12 +186,13 @@ def _first_columns(db: Database) -> dict[str, list[str]]:
     return {f"Rows by {columns[0]}": list(columns) for (columns,) in db.sql(sql).fetchall()}
 
 
-def compare(db: Database, columns: Sequence[str], simulated: str | None) -> pd.DataFrame:
+def compare(db: Database, columns: Sequence[str], target: str, simulated: str | None) -> pd.DataFrame:
     """Counts by some columns, given in the table's order: measured with noise, synthetic, and as simulated.
 
     Args:
-        db: with the table `synthetic`, made from release 2.
+        db: with a synthetic table, made from release 2.
         columns: of a measured marginal whose cells are single values.
+        target: the synthetic table.
         simulated: the source, if it is not private; None leaves its column out.
     """
     measured = db.sql(
@@ -199,7 +200,9 @@ def compare(db: Database, columns: Sequence[str], simulated: str | None) -> pd.D
     ).fetchall()
     found = pd.DataFrame([(*cell, value, round(stddev, 1)) for cell, value, stddev in measured])
     found.columns = pd.Index([*columns, "measured", "stddev"])
-    for name, table in (("synthetic", "synthetic"), ("simulated", simulated)):
+    best = found.sort_values("stddev", kind="stable").drop_duplicates(list(columns))  # what was measured twice
+    found = best.sort_index().reset_index(drop=True)
+    for name, table in (("synthetic", target), ("simulated", simulated)):
         if table is None:
             continue
         texts = [exp.func("coalesce", exp.cast(_column(c), "VARCHAR"), exp.Literal.string("NULL")) for c in columns]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpsql.api.column_domains import ColumnDomains
+from dpsql.api.declaring import Declaring
 from dpsql.api.release import Release
 from dpsql.engines.duckdb.names import current_schema
 from dpsql.evaluation.constraints import parse_predicate
@@ -13,7 +13,7 @@ from dpsql.privacy.account import Account
 from dpsql.udfs.interrupts import pressed
 
 
-class Owner(ColumnDomains):
+class Owner(Declaring):
     """The methods of owners; they are refused on a connection that was opened with `owner=False`."""
 
     def protect(

@@ -85,7 +85,7 @@ def test_alone_it_helps(capsys):
     assert main([]) == 0
     text = capsys.readouterr().out
     assert text == build_parser().format_help()
-    assert all(command in text for command in ("demo", "sql", "synthesize", "budget", "serve", "doctor"))
+    assert all(command in text for command in ("demo", "init", "sql", "synthesize", "budget", "serve", "doctor"))
 
 
 def test_each_file_of_commands_is_found():
@@ -142,8 +142,9 @@ def test_demo_with_a_file_of_ones_own(tmp_path, capsys):
         )
     assert main(["demo", "--input", str(tmp_path / "own.csv"), "--database", str(tmp_path / "own.duckdb")]) == 0
     text = capsys.readouterr().out
-    assert "id: more than 100 texts, excluded" in text or "id: its domain was read off" in text
-    assert "not private" in text
+    assert "-- id, BIGINT. Looked: a key, which tells rows or people apart" in text
+    assert "DISCLOSURE: the rows were read" in text
+    assert text.splitlines()[-1].endswith("own.sql.")
     assert "simulated" not in text.split("6. The same questions")[1]
 
 

@@ -114,4 +114,10 @@ DEFECTS = (
     Defect("a report counts the private table", "dpsql/release/quality.py", "    source = Source(table.catalog, table.db, table.name, columns)\n", "    source = Source(table.catalog, 'main', entry.source, columns)\n", ("tests/report/test_report.py",)),
     Defect("a private report is anybody's", "dpsql/api/private_truth.py", '    database.instance.check_owner("report(private=True)")\n', "", ("tests/report/test_report.py",)),
     Defect("names are markup", "dpsql/report/page.py", "autoescape=True", "autoescape=False", ("tests/report/test_report.py",)),
+    # declarations
+    Defect("init reads rows without --owner-looks", "dpsql/api/proposing/propose.py", "        if owner_looks:\n            proposals = [look(", "        if True:\n            proposals = [look(", ("tests/api/test_init.py",)),
+    Defect("a protected table is a codebook", "dpsql/books/codebook.py", "        if not is_public(cursor, table):", "        if False:", ("tests/udfs/test_domains.py",)),
+    Defect("some columns are declared although others are wrong", "dpsql/owner/declarations.py", "    if wrong:\n", "    if wrong and not found:\n", ("tests/udfs/test_domains.py",)),
+    Defect("a script spends without saying so", "dpsql/api/proposing/script.py", "    if price:\n", "    if False:\n", ("tests/api/test_init.py",)),
+    Defect("rare values are named in a script", "dpsql/api/proposing/looked_parts.py", "LEAST: Final = 10\n", "LEAST: Final = 1\n", ("tests/api/test_init.py",)),
 )  # fmt: skip

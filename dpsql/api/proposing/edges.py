@@ -1,0 +1,90 @@
+"""Edges of bins that people like to read: round numbers near the quantiles, and beginnings of years, months or days."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from datetime import date, timedelta
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from typing import Final
+
+_UNITS: Final = ((3650, "year"), (1200, "quarter"), (200, "month"), (45, "week"))
+"""From how many days on dates are in bins of years, quarters, months, weeks."""
+
+
+def round_edges(quantiles: Sequence[Decimal], step: Decimal) -> list[Decimal]:
+    """Increasing edges around quantiles, each rounded as far as the distance to its neighbours allows.
+
+    Args:
+        quantiles: increasing values, the smallest and the largest one included.
+        step: the smallest difference of two values.
+
+    >>> [str(edge) for edge in round_edges([Decimal(x) for x in (12, 108, 197, 1043)], Decimal(1))]
+    ['10', '110', '200', '1100']
+    """
+    values = sorted({*quantiles})
+    low, high = values[0], values[-1]
+    gaps = [b - a for a, b in itertools.pairwise(values)] or [step]
+    edges = [_to(low, _unit(gaps[0], step), ROUND_FLOOR)]
+    for before, value, after in zip(gaps, values[1:-1], gaps[1:], strict=False):
+        edges.append(_to(value, _unit(min(before, after), step), ROUND_FLOOR))
+    last = _to(high, _unit(gaps[-1], step), ROUND_CEILING)
+    edges.append(last if last > high else last + _unit(gaps[-1], step))
+    return sorted({*edges})
+
+
+def _unit(gap: Decimal, step: Decimal) -> Decimal:
+    """A power of ten of at most a fifth of a gap, and at least one step."""
+    return max(step, Decimal(10) ** (gap / 5).adjusted()) if gap > 0 else step
+
+
+def _to(value: Decimal, unit: Decimal, rounding: str) -> Decimal:
+    return (value / unit).to_integral_value(rounding) * unit
+
+
+def with_single(edges: Sequence[Decimal], values: Sequence[Decimal], step: Decimal) -> list[Decimal]:
+    """Edges between which each of some values has a bin of its own.
+
+    >>> [str(edge) for edge in with_single([Decimal(0), Decimal(10)], [Decimal(0), Decimal(5)], Decimal(1))]
+    ['0', '1', '5', '6', '10']
+    """
+    return sorted({*edges, *values, *(value + step for value in values)})
+
+
+def period_of(first: date, last: date) -> str:
+    """How long the bins of dates are between two: about 12 to 60 of them.
+
+    >>> period_of(date(2020, 1, 5), date(2021, 12, 1))
+    'month'
+    """
+    days = (last - first).days
+    return next((unit for least, unit in _UNITS if days >= least), "day")
+
+
+def calendar_edges(first: date, last: date, period: str) -> list[date]:
+    """The beginnings of all periods that hold a day from the first to the last, and of the one after.
+
+    >>> [str(day) for day in calendar_edges(date(2020, 1, 5), date(2020, 3, 1), "month")]
+    ['2020-01-01', '2020-02-01', '2020-03-01', '2020-04-01']
+    """
+    edges = [_begin(first, period)]
+    while edges[-1] <= last:
+        edges.append(_following(edges[-1], period))
+    return edges
+
+
+def _begin(day: date, period: str) -> date:
+    if period == "year":
+        return date(day.year, 1, 1)
+    if period == "quarter":
+        return date(day.year, day.month - (day.month - 1) % 3, 1)
+    if period == "month":
+        return day.replace(day=1)
+    return day - timedelta(days=day.weekday()) if period == "week" else day
+
+
+def _following(day: date, period: str) -> date:
+    if period in ("day", "week"):
+        return day + timedelta(days=7 if period == "week" else 1)
+    months = day.year * 12 + day.month - 1 + {"year": 12, "quarter": 3, "month": 1}[period]
+    return date(months // 12, months % 12 + 1, 1)

@@ -1,0 +1,129 @@
+"""Facts about several columns that rows suggest: one decides another, both are missing together, a pair never occurs.
+
+A fact is proposed where enough rows speak for it. Whether it holds for everybody, only the owner knows: a fact that the
+rows show by chance would be a disclosure and an error.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from dpsql.api.proposing.inputs import Input
+from dpsql.api.proposing.looked_parts import LEAST
+from dpsql.api.proposing.proposal import Proposal
+from dpsql.core.column_types import column_type
+from dpsql.core.names import quote
+from dpsql.engines.duckdb.calls import literal
+
+_MOST_COLUMNS: Final = 30
+_MOST_CODES: Final = 60
+_MOST_PAIRS: Final = 200
+_MOST_IMPOSSIBLE: Final = 10
+_EXPECTED: Final = 100  # rows that a pair would have if its columns were independent
+_DOMINANT: Final = 0.95  # of the rows; of a column with such a value, nearly any other one seems to decide it
+
+Counts = Mapping[tuple[str, str], int]
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A fact about each row.
+
+    Attributes:
+        predicate: as `dp_constraint` takes it.
+        because: what the rows show.
+        asked: whether the owner has to say first that it holds for everybody.
+    """
+
+    predicate: str
+    because: str
+    asked: bool
+
+
+def find_facts(source: Input, proposals: Sequence[Proposal]) -> list[Fact]:
+    """The facts that the rows suggest, the strongest kinds first."""
+    few = [p for p in proposals if 2 <= len(p.codes) <= _MOST_CODES and not p.is_excluded]
+    few = sorted(few, key=lambda p: len(p.codes))[:_MOST_COLUMNS]
+    decided, impossible = [], list[tuple[float, Fact]]()
+    for one, other in itertools.combinations(few, 2):
+        counts = _counts(source, one, other)
+        found = _decided(one, other, counts)
+        if found is not None:
+            decided.append(found)
+        else:
+            impossible += _impossible(one, other, counts)
+    impossible.sort(key=lambda found: (-found[0], found[1].predicate))
+    return [*decided, *_missing_together(source, proposals), *(fact for _, fact in impossible[:_MOST_IMPOSSIBLE])]
+
+
+def _sql(proposal: Proposal) -> str:
+    return proposal.load or quote(proposal.column)
+
+
+def _counts(source: Input, one: Proposal, other: Proposal) -> Counts:
+    values, texts = {"a": _sql(one), "b": _sql(other)}, ("CAST(a AS VARCHAR) AS p", "CAST(b AS VARCHAR) AS q")
+    rows = source.ask(values, *texts, "count(*) AS n", where="a IS NOT NULL AND b IS NOT NULL", group=True)
+    return {(a, b): n for a, b, n in rows if a in one.codes and b in other.codes}
+
+
+def _sums(counts: Counts, place: int) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for pair, n in counts.items():
+        found[pair[place]] = found.get(pair[place], 0) + n
+    return found
+
+
+def _decided(one: Proposal, other: Proposal, counts: Counts) -> Fact | None:
+    """That one column decides the other: each of its values goes with a single value."""
+    sums = _sums(counts, 0), _sums(counts, 1)
+    if any(len(part) < 2 or max(part.values()) > _DOMINANT * sum(part.values()) for part in sums):
+        return None
+    for place, decider in ((0, one), (1, other)):
+        if len(counts) == len(decider.codes) == len(sums[place]) and min(sums[place].values()) >= LEAST:
+            if len(counts) > _MOST_PAIRS:
+                return None
+            pairs = ", ".join(f"({_value(one, a)}, {_value(other, b)})" for a, b in sorted(counts))
+            decides = decider.column, (other if decider is one else one).column
+            because = f"each value of {decides[0]!r} goes with one value of {decides[1]!r} in all rows"
+            return Fact(f"({quote(one.column)}, {quote(other.column)}) IN ({pairs})", because, asked=False)
+    return None
+
+
+def _impossible(one: Proposal, other: Proposal, counts: Counts) -> list[tuple[float, Fact]]:
+    """Pairs of frequent values that no row has, with how many rows would have them by chance."""
+    first, second, rows = _sums(counts, 0), _sums(counts, 1), sum(counts.values())
+    found = []
+    for a, b in itertools.product(first, second):
+        expected = first[a] * second[b] / rows
+        if (a, b) not in counts and expected >= _EXPECTED:
+            predicate = f"NOT ({quote(one.column)} = {_value(one, a)} AND {quote(other.column)} = {_value(other, b)})"
+            because = f"no row has both; by chance about {expected:.0f} would"
+            found.append((expected, Fact(predicate, because, asked=True)))
+    return found
+
+
+def _value(proposal: Proposal, text: str) -> str:
+    known = column_type(proposal.type)
+    return text if known.is_number and known.scale is not None else literal(text)
+
+
+def _missing_together(source: Input, proposals: Sequence[Proposal]) -> list[Fact]:
+    """Columns of which both are missing, or none."""
+    kept = [p for p in proposals if p.how is not None and not p.is_excluded and "nulls_as" not in p.how]
+    if not kept:
+        return []
+    columns = {f"c{place}": _sql(p) for place, p in enumerate(kept)}
+    nulls = source.ask(columns, *(f"count(*) - count({name})" for name in columns))[0]
+    gaps = [(p, n) for p, n in zip(kept, nulls, strict=True) if n >= LEAST][:_MOST_COLUMNS]
+    found = []
+    for (one, n), (other, m) in itertools.combinations(gaps, 2):
+        if n != m:
+            continue
+        differ = source.ask({"a": _sql(one), "b": _sql(other)}, "count(*)", where="(a IS NULL) <> (b IS NULL)")
+        if differ == [(0,)]:
+            predicate = f"({quote(one.column)} IS NULL) = ({quote(other.column)} IS NULL)"
+            found.append(Fact(predicate, f"in {n} rows both are missing, in all others none", asked=False))
+    return found

@@ -1,0 +1,137 @@
+"""Where rows come from: a CSV or Parquet file, or a table of a DuckDB file. Types are known without reading rows.
+
+But for a CSV file: it has no types, and DuckDB's sniffer finds them in its first rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+from sqlglot import exp
+
+from dpsql.core.names import quote
+from dpsql.engines.duckdb.calls import literal
+from dpsql.engines.registry import find_source
+from dpsql.engines.source import Column
+from dpsql.errors import InvalidArgument
+
+_READERS: Final = {".csv": "read_csv", ".tsv": "read_csv", ".txt": "read_csv", ".parquet": "read_parquet"}
+_PACKED: Final = (".gz", ".zst")
+_ROWS: Final = "dpsql_rows"
+
+
+@dataclass(frozen=True)
+class Input:
+    """A table to propose domains for.
+
+    Attributes:
+        given: what the person named.
+        schema, name: of the table that the script protects.
+        columns: of it.
+        file_call: SQL that reads the file, in the script's CREATE TABLE; None for a table of a database.
+        is_typed: whether the types are known without the rows.
+        cursor: in which `rows` are.
+        rows: SQL of the table to read from.
+    """
+
+    given: str
+    schema: str
+    name: str
+    columns: tuple[Column, ...]
+    file_call: str | None
+    is_typed: bool
+    cursor: duckdb.DuckDBPyConnection = field(repr=False)
+    rows: str = _ROWS
+
+    @property
+    def table(self) -> str:
+        """What the script calls the table, as `dp_protect` reads it."""
+        parts = [self.name] if self.schema == "main" else [self.schema, self.name]
+        return ".".join(part if re.fullmatch(r"\w+", part) else quote(part) for part in parts)
+
+    @property
+    def sql_name(self) -> str:
+        """The same for CREATE TABLE, in quotes because any word could be a keyword."""
+        return f"{quote(self.schema)}.{quote(self.name)}" if self.schema != "main" else quote(self.name)
+
+    def ask(
+        self, values: Mapping[str, str], *selected: str, where: str = "", group: bool = False, most: int | None = None
+    ) -> list[tuple[Any, ...]]:
+        """Rows of a query over the table, whose rows it reads.
+
+        Args:
+            values: expressions of its columns, by the names that the query has for them.
+            *selected: expressions of those.
+            where: a condition on those.
+            group: whether rows are grouped by what is selected and no aggregate, the largest groups first.
+            most: rows that are returned.
+        """
+        named = [exp.alias_(exp.maybe_parse(sql, dialect="duckdb"), name) for name, sql in values.items()]
+        inner = exp.select(*named).from_(exp.maybe_parse(self.rows, into=exp.Table, dialect="duckdb"))
+        query = exp.select(*selected, dialect="duckdb").from_(inner.subquery("r"))
+        query = query.where(where, dialect="duckdb") if where else query
+        query = query.group_by("ALL").order_by("count(*) DESC", "1") if group else query
+        query = query if most is None else query.limit(most)
+        return self.cursor.execute(query.sql(dialect="duckdb")).fetchall()
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the script has to load it."""
+        return self.file_call is not None
+
+
+@contextmanager
+def opened(given: str, nullstr: Sequence[str] = (), *, read: bool = False) -> Iterator[Input]:
+    """A file, or a table of a database, ready to be asked for its columns; with `read` also for its rows.
+
+    Raises:
+        InvalidArgument: there is no such file, or it is of another kind.
+        UnknownName: the database has no such table.
+    """
+    path = Path(given)
+    reader = _reader(path)
+    if path.is_file() and reader is not None:
+        with duckdb.connect() as connection:
+            yield _file(connection, path, reader, nullstr, read=read)
+        return
+    database, _, table = given.rpartition(":")
+    if not Path(database).is_file() or not table:
+        raise InvalidArgument(
+            f"input is {given!r}: give an existing .csv, .csv.gz, .tsv or .parquet file, or a table of a DuckDB file, "
+            "such as bank.duckdb:patients"
+        )
+    if nullstr:
+        raise InvalidArgument("nullstr is for CSV files: a table has its NULLs already")
+    with duckdb.connect(database, read_only=True) as connection:
+        source = find_source(connection, table)
+        rows = exp.table_(source.name, db=source.schema, catalog=source.catalog, quoted=True).sql(dialect="duckdb")
+        yield Input(given, source.schema, source.name, source.columns, None, True, connection, rows)
+
+
+def _reader(path: Path) -> str | None:
+    """The function that reads a file, by how its name ends."""
+    suffixes = [suffix for suffix in path.suffixes if suffix.lower() not in _PACKED]
+    return _READERS.get(suffixes[-1].lower()) if suffixes else None
+
+
+def _file(
+    connection: duckdb.DuckDBPyConnection, path: Path, reader: str, nullstr: Sequence[str], *, read: bool
+) -> Input:
+    options = f", nullstr = {literal(['', *nullstr])}" if nullstr else ""
+    if nullstr and reader != "read_csv":
+        raise InvalidArgument(f"nullstr is for CSV files, and {str(path)!r} is none: its NULLs are NULL already")
+    call = f"{reader}({literal(str(path))}{options})"
+    made = exp.maybe_parse(f"FROM {call}", into=exp.Select, dialect="duckdb")
+    kind = "TABLE" if read else "VIEW"
+    create = exp.Create(this=exp.to_table(_ROWS), kind=kind, expression=made)
+    connection.execute(create.sql(dialect="duckdb"))
+    found = connection.execute("SELECT name, type FROM pragma_table_info($rows)", {"rows": _ROWS}).fetchall()
+    columns = tuple(Column(name, kind, nullable=True) for name, kind in found)
+    name = re.sub(r"\W+", "_", path.name.split(".")[0]).strip("_") or "input"
+    return Input(str(path), "main", name, columns, call, reader != "read_csv", connection)

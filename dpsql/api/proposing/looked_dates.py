@@ -1,0 +1,47 @@
+"""What is proposed for a column of dates or timestamps whose rows may be read: periods of the calendar."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from typing import Any, Final
+
+from dpsql.api.proposing import names, public
+from dpsql.api.proposing.edges import calendar_edges, period_of
+from dpsql.api.proposing.looked_parts import left_out
+from dpsql.api.proposing.profile import Profile
+from dpsql.api.proposing.proposal import Ground, Proposal, with_later
+from dpsql.engines.source import Column
+
+_REAL: Final = "isfinite(v) AND year(v) BETWEEN 1000 AND 8999"
+_MANY: Final = 10_000  # rows, of which a thousandth at each end is not looked at
+_SHORT: Final = 3  # days
+
+
+def dates(column: Column, seen: Profile) -> Proposal:
+    """A proposal for a column of dates."""
+    parts = (0.001, 0.999) if seen.known >= _MANY else (0.0, 1.0)
+    found = seen.quantiles(parts, _REAL)
+    if not found:
+        return left_out(column, "it has no date between the years 1000 and 9000")
+    first, last = (date.fromisoformat(text[:10]) for text in found)
+    named = names.date_of(column.name)
+    if named is not None and first.year >= 1900:
+        return public.known_by_name(column, named)
+    is_time = column.type != "DATE"
+    zone = "+00" if column.type == "TIMESTAMP WITH TIME ZONE" else ""
+
+    def text(day: date, clock: str) -> str:
+        return f"{day} {clock}{zone}" if is_time else str(day)
+
+    if is_time and (last - first).days < _SHORT:
+        how: dict[str, Any] = {"lower": text(first, "00:00:00"), "upper": text(last, "23:59:59"), "bins": 24}
+        return Proposal(column.name, column.type, Ground.LOOKED, "24 parts of the days that the rows are of", how)
+    period = period_of(first, last)
+    edges = calendar_edges(first, last, period)
+    plain = {"edges": [text(day, "00:00:00") for day in edges]}
+    because = f"one cell for each {period} that the rows are of"
+    bounds = {"lower": text(edges[0], "00:00:00"), "upper": text(edges[-1] - timedelta(days=1), "23:59:59")}
+    how, older = with_later(bounds, every=period)
+    if older is None:  # `every` is not known
+        return Proposal(column.name, column.type, Ground.LOOKED, because, plain)
+    return Proposal(column.name, column.type, Ground.LOOKED, because, how, plain)

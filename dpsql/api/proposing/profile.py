@@ -1,0 +1,74 @@
+"""What the rows of a column are like: read for `--owner-looks`, and for nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from dpsql.api.proposing.inputs import Input
+from dpsql.core.names import quote
+from dpsql.engines.duckdb.calls import literal
+
+MOST_VALUES: Final = 1000
+"""Values of a column that are looked at one by one, the most frequent first."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A column as SQL computes it, with counts of its rows.
+
+    Attributes:
+        source: of the rows.
+        sql: the expression of its values.
+        type: of those.
+        rows, known, distinct: of the table, of those not NULL, and different values.
+        top: the most frequent values as text, with their counts.
+    """
+
+    source: Input
+    sql: str
+    type: str
+    rows: int
+    known: int
+    distinct: int
+    top: tuple[tuple[str, int], ...]
+
+    @cached_property
+    def values(self) -> tuple[str, ...]:
+        """The most frequent values as text."""
+        return tuple(value for value, _ in self.top)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether `top` has every value."""
+        return self.distinct == len(self.top)
+
+    @property
+    def nearly_unique(self) -> bool:
+        """Whether nearly each row has a value of its own, of more rows than a short list has."""
+        return self.known > MOST_VALUES // 10 and self.distinct > 0.9 * self.known
+
+    def quantiles(self, parts: Sequence[float], condition: str) -> list[str]:
+        """Values at some quantiles of the rows that meet a condition over `v`, the value; as text."""
+        select = f"CAST(quantile_disc(v, {literal(list(parts))}) AS VARCHAR[])"
+        return list(self.source.ask({"v": self.sql}, select, where=condition)[0][0] or [])
+
+
+def profile(source: Input, name: str, type_name: str, sql: str | None = None) -> Profile:
+    """Look at a column, or at an expression of it.
+
+    Args:
+        source: of the rows.
+        name: of the column.
+        type_name: of the values.
+        sql: the expression; by default the column itself.
+    """
+    sql = quote(name) if sql is None else sql
+    rows, known, distinct = source.ask({"v": sql}, "count(*)", "count(v)", "count(DISTINCT v)")[0]
+    most = MOST_VALUES
+    top = source.ask(
+        {"v": sql}, "CAST(v AS VARCHAR) AS t", "count(*) AS n", where="v IS NOT NULL", group=True, most=most
+    )
+    return Profile(source, sql, type_name, rows, known, distinct, tuple((text, n) for text, n in top))

@@ -1,0 +1,122 @@
+"""The door: a file or a table in, a script out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+
+from dpsql.api.proposing import public
+from dpsql.api.proposing.context import Context
+from dpsql.api.proposing.facts import Fact, find_facts
+from dpsql.api.proposing.inputs import Input, opened
+from dpsql.api.proposing.looked import look
+from dpsql.api.proposing.references import references_of
+from dpsql.api.proposing.script import Script, write
+from dpsql.api.proposing.trial import tried
+from dpsql.core.names import fold, quote
+from dpsql.engines.duckdb.calls import call_of
+from dpsql.errors import InvalidArgument
+from dpsql.owner.codebook import declarations_of, from_json
+from dpsql.owner.declarations import checked_arguments
+from dpsql.udfs.dp_domains import ARGUMENTS
+
+PRICE: Final = 0.1
+"""ε of one discovery, unless the owner says otherwise."""
+_UNIT_ROWS: Final = 8
+_MOST_UNIT_ROWS: Final = 20
+
+
+def propose(
+    given: str,
+    *,
+    epsilon: float = 3.0,
+    delta: float = 1e-9,
+    unit: str | None = None,
+    max_rows: int | None = None,
+    codebook: str | None = None,
+    owner_looks: bool = False,
+    discover: float | None = None,
+    nullstr: Sequence[str] = (),
+) -> Script:
+    """A script that protects a table and declares its columns.
+
+    Args:
+        given: a CSV or Parquet file, or `bank.duckdb:patients`.
+        epsilon: of the budget.
+        delta: of the budget.
+        unit: the column that tells whose row it is.
+        max_rows: how many rows of one unit count.
+        codebook: a CSV or JSON file.
+        owner_looks: whether rows are read to propose.
+        discover: the ε of each discovery, if columns that nobody knows are discovered when the script runs.
+        nullstr: texts of a CSV file that mean NULL.
+
+    Raises:
+        DpsqlError: a child says what is wrong.
+    """
+    with opened(given, nullstr, read=owner_looks) as source:
+        said = {} if codebook is None else _codebook(codebook)
+        owned = "" if unit is None else _unit(source, unit)
+        context = Context(
+            source.table,
+            source.is_file,
+            {fold(name): how for name, how in said.items()},
+            {} if source.is_file else references_of(source),
+            owned,
+            discover is not None,
+            PRICE if discover is None else discover,
+        )
+        if owner_looks:
+            proposals = [look(column, context, source) for column in source.columns]
+            facts = find_facts(source, proposals)
+        else:
+            proposals, facts = [public.propose(column, context) for column in source.columns], list[Fact]()
+        if unit is not None and max_rows is None:
+            max_rows = _rows_of_unit(source, owned) if owner_looks else _UNIT_ROWS
+        protection = _protection(source, epsilon, delta, owned, max_rows)
+        names = {fold(column.name) for column in source.columns}
+        unknown = [name for name in said if fold(name) not in names]
+        found = tried(source, context, protection, proposals, facts)
+        return write(source, context, protection, found, looked=owner_looks, unknown=unknown)
+
+
+def _protection(source: Input, epsilon: float, delta: float, unit: str, max_rows: int | None) -> str:
+    named: dict[str, Any] = {"epsilon": float(epsilon), "delta": float(delta)}
+    if unit:
+        named |= {"privacy_unit": unit, "max_rows": max_rows}
+    return call_of("dp_protect", [source.table], named)
+
+
+def _unit(source: Input, name: str) -> str:
+    """The privacy unit's column, as the table spells it."""
+    found = [column.name for column in source.columns if fold(column.name) == fold(name)]
+    if not found:
+        raise InvalidArgument(
+            f"unit is {name!r}, which is no column: the table has {', '.join(c.name for c in source.columns)}"
+        )
+    return found[0]
+
+
+def _rows_of_unit(source: Input, unit: str) -> int:
+    """How many rows nineteen of twenty units have at most."""
+    counts = source.ask({"u": quote(unit)}, "u", "count(*) AS n", where="u IS NOT NULL", group=True)
+    found = sorted(n for _, n in counts)[int(0.95 * len(counts))] if counts else 1
+    return min(_MOST_UNIT_ROWS, max(1, int(found)))
+
+
+def _codebook(path: str) -> dict[str, Mapping[str, Any]]:
+    """The declarations of a codebook's file, checked but for the columns that they are of."""
+    file = Path(path)
+    if not file.is_file() or file.suffix.lower() not in (".csv", ".json"):
+        raise InvalidArgument(f"codebook is {path!r}: give an existing .csv or .json file")
+    if file.suffix.lower() == ".json":
+        found = from_json(file.read_text(encoding="utf-8"), ARGUMENTS)
+    else:
+        with duckdb.connect() as connection:
+            read = connection.execute("FROM read_csv($path, all_varchar = true, header = true)", {"path": path})
+            names = [column[0] for column in read.description or []]
+            found = declarations_of([dict(zip(names, row, strict=True)) for row in read.fetchall()], ARGUMENTS)
+    return {name: checked_arguments(how, ARGUMENTS) for name, how in found.items()}

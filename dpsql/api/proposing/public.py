@@ -1,0 +1,133 @@
+"""What may be proposed for a column from public facts alone: its type, its name, a codebook, public tables.
+
+Nothing here reads a row.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dpsql.api.proposing import codes, names
+from dpsql.api.proposing.context import Context
+from dpsql.api.proposing.names import Known
+from dpsql.api.proposing.proposal import Ground, Proposal, with_later
+from dpsql.core.column_types import column_type, kind_of, lists_members
+from dpsql.engines.source import Column
+
+_STRANGE: Final = "only its owner knows which values it may have, whatever the rows are"
+
+
+def settled(column: Column, context: Context) -> Proposal | None:
+    """What the codebook or the type alone decides, whether or not rows are looked at."""
+    shown, known = kind_of(column.type), column_type(column.type)
+    said = context.said(column.name)
+    if column.name == context.unit:
+        return Proposal(column.name, shown, Ground.PUBLIC, "it is the privacy unit, which dp_protect leaves out", None)
+    if said is not None:
+        return Proposal(column.name, shown, Ground.PUBLIC, "the codebook says so", said)
+    if column.generated:
+        why = "its expression would run on private rows, so a generated column is left out"
+        return Proposal(column.name, shown, Ground.PUBLIC, why, {"exclude": True})
+    if known.declares_itself:
+        return Proposal(column.name, shown, Ground.PUBLIC, "its type has only these values: nothing to declare", None)
+    if not known.listable:
+        why = "a nested or binary column can have no domain: load its parts as columns of their own to keep them"
+        return Proposal(column.name, shown, Ground.PUBLIC, why, {"exclude": True})
+    if lists_members(column.type):
+        why = "running this line is your word that the members of its ENUM type are public, whatever the rows are"
+        return Proposal(column.name, shown, Ground.CONFIRM, why, {"type": True})
+    return _clock(column) if column.type in ("TIME", "TIME_NS") else None
+
+
+def _clock(column: Column) -> Proposal:
+    how = {"lower": "00:00:00", "upper": "23:59:59.999999", "bins": 24}
+    return Proposal(column.name, column.type, Ground.PUBLIC, "a day has 24 hours", how)
+
+
+def propose(column: Column, context: Context) -> Proposal:
+    """A proposal without a look at the rows; a question where only the owner can tell."""
+    found = settled(column, context)
+    if found is not None:
+        return found
+    known = column_type(column.type)
+    if known.is_number:
+        return _number(column, context)
+    if known.has_bins:
+        return _date(column, context)
+    return _text(column, context)
+
+
+def known_by_name(column: Column, said: Known) -> Proposal:
+    """What the name of a column says of it."""
+    ground = Ground.PUBLIC if said.sure else Ground.CONFIRM
+    how, plain = dict(said.how), None
+    if said.how.get("exclude"):
+        later = {"fake": said.fake} if said.fake else {"ids": names.key_like(column.name)}
+        how, plain = with_later(said.how, **later)
+    return Proposal(column.name, kind_of(column.type), ground, said.because, how, plain)
+
+
+def _number(column: Column, context: Context) -> Proposal:
+    whole = column_type(column.type).scale == 0
+    if names.key_like(column.name):
+        return known_by_name(column, Known({"exclude": True}, "a key says whose row it is"))
+    said = names.number_of(column.name, whole=whole)
+    if said is not None:
+        return known_by_name(column, said)
+    bounds = {"lower": 0, "upper": 1000}
+    options = (
+        context.call(column.name, {**bounds, "bins": 20}),
+        context.call(column.name, context.discovery(column.name, **bounds)),
+    )
+    why = "what are its smallest and largest possible values? Give them for lower and upper"
+    return _question(column, context, why, options)
+
+
+def _date(column: Column, context: Context) -> Proposal:
+    said = names.date_of(column.name)
+    if said is not None:
+        return known_by_name(column, said)
+    bounds = {"lower": "2020-01-01", "upper": "2026-12-31"}
+    options = (
+        context.call(column.name, {**bounds, "bins": 28}),
+        context.call(column.name, context.discovery(column.name, **bounds)),
+    )
+    return _question(column, context, "between which dates can it be? Give them for lower and upper", options)
+
+
+def _text(column: Column, context: Context) -> Proposal:
+    if column.type == "UUID":
+        return known_by_name(column, Known({"exclude": True}, "a key says whose row it is"))
+    said = names.left_out(column.name) or names.text_of(column.name)
+    if said is not None:
+        return known_by_name(column, said)
+    sure, options = codes.is_sure(column.name), []
+    for which in codes.lists_for(column.name):
+        listed = codes.code_list(which)
+        if listed is None:
+            options.append(f"its codes are public, where the package is there that lists them: {codes.NEEDED}")
+            break
+        if which == sure:
+            why = f"it is a code of a public list: {listed.name}"
+            return Proposal(column.name, column.type, Ground.PUBLIC, why, {"values": list(listed.codes)})
+        options.append(f"{listed.name}: {context.call(column.name, {'values': list(listed.codes)})}")
+    options += [context.call(column.name, {"reference": name}) for name in context.references.get(column.name, ())]
+    options.append(context.call(column.name, {"values": ["…", "…"], "other": "other"}))
+    return _question(column, context, _STRANGE, (*options, _discovery(column, context)), discovered=True)
+
+
+def _discovery(column: Column, context: Context) -> str:
+    return context.call(column.name, context.discovery(column.name))
+
+
+def _question(
+    column: Column, context: Context, why: str, options: tuple[str, ...], *, discovered: bool = False
+) -> Proposal:
+    """What only the owner can tell: left out until then; or discovered, where that needs no word of the owner's."""
+    if discovered and context.discover:
+        how = context.discovery(column.name)
+        because = f"discovered for ε = {context.price:g}; if no value is common enough, the script stops here"
+        return Proposal(
+            column.name, column.type, Ground.QUESTION, because, how, None, options[:-1], price=context.price
+        )
+    return Proposal(column.name, column.type, Ground.QUESTION, why, {"exclude": True}, None, options)

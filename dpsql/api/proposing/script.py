@@ -1,0 +1,174 @@
+"""The script: what it costs and what it discloses stand at its top, then a statement and its reason for each column."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sqlglot import exp
+
+from dpsql.api.proposing.context import Context
+from dpsql.api.proposing.inputs import Input
+from dpsql.api.proposing.proposal import Ground, Proposal
+from dpsql.api.proposing.trial import Tried
+from dpsql.core.names import quote
+from dpsql.engines.duckdb.calls import call_of
+
+_WIDTH: Final = 118
+_LISTED: Final = ("column", "type", "kind", "size", "origin")
+
+
+@dataclass(frozen=True)
+class Script:
+    """A script and what a person should know of it.
+
+    Attributes:
+        text: all of it.
+        table: that it protects.
+        proposals: for the table's columns.
+        price: the ε that it spends when it runs.
+    """
+
+    text: str
+    table: str
+    proposals: tuple[Proposal, ...]
+    price: float
+
+    @property
+    def keeps_columns(self) -> bool:
+        """Whether any column is kept."""
+        return any(not p.is_excluded and (p.how or p.type == "BOOLEAN") for p in self.proposals)
+
+    @property
+    def summary(self) -> str:
+        """What is in it, in a sentence."""
+        left_out = [p for p in self.proposals if p.is_excluded]
+        asked = sum(p.ground in (Ground.QUESTION, Ground.CONFIRM) for p in self.proposals)
+        spends = f"spends ε = {self.price:g}" if self.price else "spends nothing"
+        return (
+            f"{len(self.proposals)} columns, {len(left_out)} of them left out; {asked} wait for your word; running it "
+            f"{spends}"
+        )
+
+
+def comment(text: str, indent: str = "") -> list[str]:
+    """A text as lines of a comment; whatever a name holds, none of it gets out of the comment."""
+    clean = " ".join(text.split())
+    return [f"-- {line}" for line in textwrap.wrap(clean, _WIDTH - 3, subsequent_indent=indent, break_on_hyphens=False)]
+
+
+def write(
+    source: Input, context: Context, protection: str, found: Tried, *, looked: bool, unknown: Sequence[str] = ()
+) -> Script:
+    """The script.
+
+    Args:
+        source: the table.
+        context: what all proposals share.
+        protection: the statement that protects it.
+        found: the proposals and facts.
+        looked: whether rows were read.
+        unknown: columns that the codebook names and the table lacks.
+    """
+    price = sum(p.price for p in found.proposals)
+    lines = [*_head(source, context, found, price, looked=looked), ""]
+    if source.is_file:
+        lines += [*_load(source, found.proposals), ""]
+    lines += [*comment("The budget: all releases together will be (ε, δ)-DP. It is set once."), protection, ""]
+    for name in unknown:
+        lines += comment(f"The codebook names {name!r}, which is no column of the table.")
+    for proposal in found.proposals:
+        lines += [*_declared(context, proposal), ""]
+    lines += _facts(context, found)
+    lines += [*comment("What is declared now."), _listing(context)]
+    return Script("\n".join(lines) + "\n", context.table, found.proposals, price)
+
+
+def _head(source: Input, context: Context, found: Tried, price: float, *, looked: bool) -> Iterator[str]:
+    by = f"dpsql init {source.given}{' --owner-looks' if looked else ''}"
+    yield from comment(f"Protects the table {context.table} and declares its columns. Written by: {by}")
+    yield from comment("Read it, edit it, then run it with dpsql sql; running it again changes nothing.")
+    yield "--"
+    if price:
+        yield from comment(f"PRICE: running this script SPENDS ε = {price:g} of the budget, for the discoveries below.")
+    else:
+        yield from comment("PRICE: running this script spends nothing of the budget.")
+    offered = sum("discover := true" in option for p in found.proposals for option in p.options)
+    if offered:
+        yield from comment(
+            f"Discoveries that stand in comments cost ε = {context.price:g} each, all {offered} of them "
+            f"{offered * context.price:g}."
+        )
+    if looked:
+        yield from comment(
+            "DISCLOSURE: the rows were read to write this file (--owner-looks). Lines that say 'Looked' tell of the "
+            "rows, and whoever sees a release sees them: running them makes these domains the owner's disclosure, "
+            "outside the guarantee. Lines that say 'Public' do not depend on the rows."
+        )
+    elif not source.is_typed:
+        yield from comment("No row was read, but for the types: DuckDB finds those of a CSV file in its first rows.")
+    else:
+        yield from comment("No row was read to write this file.")
+    asked = [p.column for p in found.proposals if p.ground is Ground.QUESTION]
+    confirm = [p.column for p in found.proposals if p.ground is Ground.CONFIRM]
+    if asked:
+        yield from comment(f"QUESTION: only you can tell of {', '.join(asked)}.")
+    if confirm:
+        yield from comment(f"CONFIRM: running this script is your word on {', '.join(confirm)}.")
+
+
+def _load(source: Input, proposals: Sequence[Proposal]) -> list[str]:
+    """The statement that loads a file."""
+    replaced = ",\n  ".join(f"{p.load} AS {quote(p.column)}" for p in proposals if p.load is not None)
+    return [
+        *comment("The rows, loaded once."),
+        f"CREATE TABLE IF NOT EXISTS {source.sql_name} AS",
+        *([f"SELECT * REPLACE (\n  {replaced}\n)"] if replaced else []),
+        f"FROM {source.file_call};",
+    ]
+
+
+def _declared(context: Context, proposal: Proposal) -> Iterator[str]:
+    """The lines of one column."""
+    kept = " It is left out until you have answered." if _waits(proposal) else ""
+    because = proposal.because[:1].lower() + proposal.because[1:]
+    yield from comment(
+        f"{proposal.column}, {proposal.type}. {proposal.ground.value}: {because.rstrip('.')}.{kept}", "  "
+    )
+    for option in proposal.options:
+        priced = f"  -- price: ε = {context.price:g}" if "discover := true" in option else ""
+        yield f"--   or: {' '.join(option.split())}{priced}"
+    if proposal.how is not None:
+        yield call_of("dp_domain", [context.table, proposal.column], proposal.how, _WIDTH)
+
+
+def _waits(proposal: Proposal) -> bool:
+    return proposal.ground is Ground.QUESTION and proposal.is_excluded
+
+
+def _facts(context: Context, found: Tried) -> Iterator[str]:
+    """Facts about several columns: a line each, those that need the owner's word as comments."""
+    if not found.facts:
+        return
+    yield from comment(
+        "Facts about several columns, which every synthetic row will satisfy. Keep those that hold for everybody, "
+        "whoever is in the table."
+    )
+    for fact, refused in found.facts:
+        call = call_of("dp_constraint", [context.table, fact.predicate], {})
+        if fact.asked or refused:
+            why = f"refused: {refused}" if refused else f"QUESTION: is it impossible for everybody? {fact.because}."
+            yield from comment(why, "  ")
+            yield f"-- {' '.join(call.split())}"
+        else:
+            yield from comment(f"Looked: {fact.because}.", "  ")
+            yield call
+    yield ""
+
+
+def _listing(context: Context) -> str:
+    call = call_of("dp_domains", [context.table], {}).removeprefix("CALL ").removesuffix(";")
+    listed = exp.select(*(exp.column(name, quoted=True) for name in _LISTED)).sql(dialect="duckdb")
+    return f"{listed} FROM {call};"

@@ -1,0 +1,89 @@
+"""A try of the script's statements on an empty table of the same columns, so that the script runs as it is.
+
+What a statement would be refused for depends on its words and on types, never on rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from dpsql.api.database import Database, connect
+from dpsql.api.proposing.context import Context
+from dpsql.api.proposing.facts import Fact
+from dpsql.api.proposing.inputs import Input
+from dpsql.api.proposing.proposal import Ground, Proposal
+from dpsql.core.column_types import kind_of
+from dpsql.core.names import quote
+from dpsql.engines.duckdb.calls import call_of
+from dpsql.errors import DpsqlError
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What runs.
+
+    Attributes:
+        proposals: of every column, in order; one that was refused leaves the column out, and says so.
+        facts: each with why it is refused; empty where it is not.
+    """
+
+    proposals: tuple[Proposal, ...]
+    facts: tuple[tuple[Fact, str], ...]
+
+
+def tried(
+    source: Input, context: Context, protection: str, proposals: Sequence[Proposal], facts: Sequence[Fact]
+) -> Tried:
+    """Try all that the script will run, but for discoveries, which are charged."""
+    with _empty(source, proposals) as db:
+        db.sql(protection)
+        settled = tuple(_settled(db, context, proposal) for proposal in proposals)
+        return Tried(settled, tuple((fact, _refused(db, _constraint(context, fact))) for fact in facts))
+
+
+@contextmanager
+def _empty(source: Input, proposals: Sequence[Proposal]) -> Iterator[Database]:
+    """A database in memory with an empty table of the columns as the script loads them."""
+    types = {p.column: p.type for p in proposals if p.load is not None}
+    columns = ", ".join(
+        f"{quote(column.name)} {types.get(column.name, column.type)}{'' if column.nullable else ' NOT NULL'}"
+        for column in source.columns
+    )
+    with connect() as db:
+        if source.schema != "main":
+            db.sql(f"CREATE SCHEMA {quote(source.schema)}")
+        db.sql(f"CREATE TABLE {source.sql_name} ({columns})")
+        yield db
+
+
+def _constraint(context: Context, fact: Fact) -> str:
+    return call_of("dp_constraint", [context.table, fact.predicate], {})
+
+
+def _settled(db: Database, context: Context, proposal: Proposal) -> Proposal:
+    """The proposal itself if it runs, else the older form of it, else one that leaves the column out."""
+    if proposal.how is None or proposal.price:
+        return proposal
+    refused = _refused(db, context.call(proposal.column, proposal.how))
+    if not refused:
+        return proposal
+    if proposal.plain is not None and not _refused(db, context.call(proposal.column, proposal.plain)):
+        return replace(proposal, how=proposal.plain, plain=None)
+    left_out = {"exclude": True}
+    _refused(db, context.call(proposal.column, left_out))
+    because = f"what was proposed is refused: {refused}"
+    options = (context.call(proposal.column, proposal.how), *proposal.options)
+    return Proposal(
+        proposal.column, kind_of(proposal.type), Ground.QUESTION, because, left_out, None, options, proposal.load
+    )
+
+
+def _refused(db: Database, statement: str) -> str:
+    """Why a statement is refused; empty if it runs."""
+    try:
+        db.sql(statement)
+    except DpsqlError as error:
+        return str(error).rpartition("dp_domain: ")[2]
+    return ""

@@ -1,0 +1,77 @@
+"""All columns of a table with their domains: what is declared, how well it covers the rows, and what declares it.
+
+A public fact each, but for how many rows lie outside: that is what the newest release of the table published.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from dpsql.books import facts
+from dpsql.books.store import Books
+from dpsql.core.column_types import kind_of
+from dpsql.core.domain import Attribute
+from dpsql.engines.duckdb.cursors import Cursor
+from dpsql.engines.duckdb.declare import automatic
+from dpsql.engines.source import Column, Source
+from dpsql.owner.declarations import Arguments
+from dpsql.owner.described import arguments_of, statement_of
+from dpsql.owner.protect import account_of, fits
+from dpsql.release.quality import outside_share
+
+
+@dataclass(frozen=True)
+class ColumnDomain:
+    """A column with its domain.
+
+    Attributes:
+        column: of the table.
+        attribute: its domain; None where it has none.
+        arguments: of `dp_domain` that declare it as it is; None where none do.
+        outside: the share of rows outside it, by the newest release with it; None before one.
+    """
+
+    column: Column
+    attribute: Attribute | None
+    arguments: dict[str, Any] | None
+    outside: float | None
+
+    @property
+    def shown_type(self) -> str:
+        """Its type, without what the type's own text may tell of rows."""
+        if self.attribute is not None and self.attribute.origin == "type":
+            return self.attribute.type
+        return kind_of(self.column.type)
+
+    def statement(self, table: str) -> str | None:
+        """The statement that declares it exactly as it is."""
+        return None if self.arguments is None else statement_of(table, self.column.name, self.arguments)
+
+
+def table_domains(cursor: Cursor, source: Source, arguments: Arguments) -> list[ColumnDomain]:
+    """Every column of a protected table, in its order; `arguments` are those of `dp_domain`.
+
+    Raises:
+        NotProtected: the table has no account.
+    """
+    books = Books(cursor, source.catalog)
+    account_of(books, source)
+    declared = facts.declared(books, source.key)
+    found = []
+    for column in source.columns:
+        attribute = declared.get(column.name) or automatic(column)
+        if attribute is None or not fits(attribute, column) or (column.generated and attribute.kind != "excluded"):
+            found.append(ColumnDomain(column, None, None, None))
+            continue
+        outside = None if attribute.kind == "excluded" else outside_share(books, source.key, attribute)
+        how = arguments_of(cursor, source, column, attribute, arguments)
+        found.append(ColumnDomain(column, attribute, how, outside))
+    return found
+
+
+def as_json(found: list[ColumnDomain]) -> str:
+    """The declarations as JSON, which `dp_domains(…, from_json := …)` and `db.domains` read."""
+    how = {one.column.name: one.arguments for one in found if one.arguments is not None}
+    return json.dumps(how, ensure_ascii=False, default=str)
