@@ -102,7 +102,7 @@ class DpDomain(SqlFunction):
                 raise InvalidArgument(
                     f"{name} is {call[name]:g}, but a declaration costs nothing: say discover := true"
                 )
-        how = {p.name: call[p.name] for p in self.parameters if not p.positional and p.name not in _OF_DISCOVERY}
+        how = {p.name: call[p.name] for p in self.parameters if not p.positional and p.name not in OF_DISCOVERY}
         how["search_path"] = call.search_path
         found: Attribute | None = None
         if call["reference"] is None:  # whose rows are read when the call runs
@@ -146,7 +146,7 @@ _OF_REQUEST = (
     *("table", "column", "epsilon", "delta", "lower", "upper", "bins", "nulls", "other"),
     *("nulls_as", "read_as", "heavy"),
 )
-_OF_DISCOVERY = ("discover", "epsilon", "delta", "heavy")
+OF_DISCOVERY = ("discover", "epsilon", "delta", "heavy")
 
 
 def _row(cursor: duckdb.DuckDBPyConnection, source: Source, attribute: Attribute) -> tuple[object, ...]:

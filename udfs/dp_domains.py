@@ -18,7 +18,7 @@ from dpsql.owner.protect import account_of
 from dpsql.release.domains import ColumnDomain, as_json, table_domains
 
 from .bridge.declare import Call, Parameter, Relation
-from .dp_domain import DpDomain
+from .dp_domain import OF_DISCOVERY, DpDomain
 from .extension import Instance, SqlFunction
 from .relations import Computed
 
@@ -39,7 +39,7 @@ COLUMNS = {
 }
 
 ARGUMENTS = Arguments(
-    {p.name: p.type for p in DpDomain.parameters if not p.positional and p.name not in ("discover", "epsilon", "delta")}
+    {p.name: p.type for p in DpDomain.parameters if not p.positional and p.name not in OF_DISCOVERY}
 )
 """What declares a column: all that `dp_domain` takes, without what is charged."""
 

@@ -18,7 +18,7 @@ from dpsql.owner.protect import account_of, declaration
 Declarations = Mapping[str, Mapping[str, Any]]
 """For each column the arguments of its declaration, as `dp_domain` has them."""
 
-_OF_DISCOVERY: Final = ("discover", "epsilon", "delta")
+_OF_DISCOVERY: Final = ("discover", "heavy", "epsilon", "delta")
 _LISTS: Final = frozenset({"values", "edges", "nulls_as", "points"})
 _MOST_SHOWN: Final = 50  # columns of which an error says what is wrong
 
