@@ -98,7 +98,8 @@ class Sums:
         """One number over another: Fieller's interval."""
         spread, wide, together = self.stddev(over), self.stddev(under), self.together(over, under)
         low, high, unknown = fieller(over.value, under.value, spread, wide, together, self.reach)
-        unknown = unknown | (high <= bounds[0]) | (low >= bounds[1])  # noise alone: no truth is there
+        least, most = bounds
+        unknown = unknown | ((least < most) & ((high <= least) | (low >= most)))  # noise alone: no truth is there
         value = over.value / under.value
         variance = spread**2 - 2 * value * together + (value * wide) ** 2
         return settled(value, np.sqrt(np.maximum(variance, 0)) / np.abs(under.value), low, high, unknown, bounds)

@@ -33,8 +33,9 @@ from sqlglot import exp
 from dpsql.core.domain import Attribute, Clique, Domain
 from dpsql.core.linear_query import Moment, Product
 from dpsql.core.marginal import Marginal, Presence
-from dpsql.engines.duckdb.encode import encode, steps_of
+from dpsql.engines.duckdb.encode import encode
 from dpsql.engines.duckdb.settings import check_owned
+from dpsql.engines.duckdb.steps import steps_of
 from dpsql.engines.duckdb.types import data_type, filled
 from dpsql.engines.duckdb.units import Bound, unused
 from dpsql.engines.protocol import CountingFailed

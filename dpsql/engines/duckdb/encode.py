@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 from sqlglot import exp
 
-from dpsql.core.domain import Attribute, Domain
-from dpsql.core.linear_query import Moment, Product
+from dpsql.core.domain import Attribute
+from dpsql.core.linear_query import Moment
 from dpsql.engines.duckdb.formulas import sql_of_formula
 from dpsql.engines.duckdb.types import column_of, constant_of, data_type, filled, text_of
 
@@ -58,25 +58,6 @@ def encode_steps(attribute: Attribute, moment: Moment) -> exp.Expr:
     bounded = exp.func("greatest", exp.func("least", known, high, dialect="duckdb"), low, dialect="duckdb")
     is_null = exp.Is(this=column.copy(), expression=exp.null())
     return exp.case().when(is_null, missing).when(_within(attribute, column), bounded).else_(outside)
-
-
-def steps_of(domain: Domain, moment: Moment | Product) -> exp.Expr:
-    """What a row adds, in whole steps: of one column, or of two; nothing to fail.
-
-    The steps of each column are multiplied in DOUBLE, which does not overflow: each is 2^32 at most.
-    """
-    if isinstance(moment, Moment):
-        return encode_steps(domain.by_name[moment.column], moment)
-    doubles = [
-        exp.cast(encode_steps(domain.by_name[one.column], one), "DOUBLE", dialect="duckdb")
-        for one in (moment.first, moment.second)
-    ]
-    scale = exp.cast(exp.Literal.string(repr(moment.multiplier)), "DOUBLE", dialect="duckdb")
-    product = exp.Mul(this=exp.Mul(this=doubles[0], expression=doubles[1]), expression=scale)
-    steps = exp.TryCast(this=exp.func("round", product, dialect="duckdb"), to=data_type("BIGINT"))
-    known = exp.Coalesce(this=steps, expressions=[exp.Literal.number(0)])
-    low, high = exp.Literal.number(moment.low), exp.Literal.number(moment.high)
-    return exp.func("greatest", exp.func("least", known, high, dialect="duckdb"), low, dialect="duckdb")
 
 
 def _within(attribute: Attribute, column: exp.Column) -> exp.Expr:
