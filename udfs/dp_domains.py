@@ -38,9 +38,7 @@ COLUMNS = {
     "labels": "VARCHAR[]",
 }
 
-ARGUMENTS = Arguments(
-    {p.name: p.type for p in DpDomain.parameters if not p.positional and p.name not in OF_DISCOVERY}
-)
+ARGUMENTS = Arguments({p.name: p.type for p in DpDomain.parameters if not p.positional and p.name not in OF_DISCOVERY})
 """What declares a column: all that `dp_domain` takes, without what is charged."""
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.domain import Attribute, Clique
-from dpsql.core.linear_query import Moment
+from dpsql.core.linear_query import Moment, Product
 from dpsql.core.marginal import Marginal, Presence
 
 
@@ -22,8 +22,8 @@ class Counter(Protocol):
     def presence(self, clique: Clique) -> Presence:
         """Which privacy units have a row in which cells of a clique."""
 
-    def sums(self, clique: Clique, moment: Moment) -> Marginal:
-        """The sum of a column's steps over the rows of each cell of a clique, in place of their number."""
+    def sums(self, clique: Clique, moment: Moment | Product) -> Marginal:
+        """The sum of a column's steps, or a product's, over the rows of each cell, in place of their number."""
 
     def bins(self, attribute: Attribute) -> Marginal:
         """The exact counts of the bins of one column, whatever its domain."""

@@ -7,8 +7,8 @@ weights and the group of a cell are put together from its coordinates in the par
 A group is one value of each part's key; with several grouping sets a cell has a group in each of them.
 
 Beside such sums there are sums of a column's own values, where its bins hold several (a `Moment`: w_a is the row's
-value in whole steps instead of 1; or a `Choice`: the moment that the cell picks), and numbers of privacy units, those
-with at least one row of weight 1 in the group.
+value in whole steps instead of 1; a `Product` of two of them; or a `Choice`: the moment that the cell picks), and
+numbers of privacy units, those with at least one row of weight 1 in the group.
 """
 
 from __future__ import annotations
@@ -126,6 +126,39 @@ class Choice:
 
 
 @dataclass(frozen=True)
+class Product:
+    """What a row adds to a sum: the product of two moments' steps, in coarser steps, between two public bounds.
+
+    Attributes:
+        first: of one column.
+        second: of another one.
+        multiplier: how many steps the product of two steps is, at most 1; products are rounded to steps.
+        low, high: every row is clamped to them.
+    """
+
+    first: Moment
+    second: Moment
+    multiplier: float
+    low: int
+    high: int
+
+    @property
+    def identity(self) -> str:
+        """Tells products apart: a format of its own, because journals hash it. It must never change.
+
+        >>> Product(Moment("a", 1.0, 0, 9), Moment("b", 1.0, 0, 2), 1.0, 0, 18).identity[-35:]
+        ', multiplier=1.0, low=0, high=18)'
+        """
+        fields = [f"{name}={getattr(self, name)!r}" for name in ("multiplier", "low", "high")]
+        return f"Product({self.first.identity}, {self.second.identity}, {', '.join(fields)})"
+
+    @property
+    def column(self) -> str:
+        """The first moment's."""
+        return self.first.column
+
+
+@dataclass(frozen=True)
 class LinearQuery:
     """Weighted counts in groups.
 
@@ -133,13 +166,13 @@ class LinearQuery:
         domain: of the attributes; its codes are what the marginal counts.
         parts: at least one; their cliques share no attribute.
         units: the numbers of the aggregates that count privacy units; their weights are 0 or 1.
-        moments: for the numbers of the aggregates that sum a column's own values; their weights are 0 or 1 too.
+        moments: for the numbers of the aggregates that sum a column's own values; their weights multiply those.
     """
 
     domain: Domain
     parts: tuple[Part, ...]
     units: frozenset[int] = frozenset()
-    moments: Mapping[int, Moment | Choice] = field(default_factory=dict)
+    moments: Mapping[int, Moment | Choice | Product] = field(default_factory=dict)
 
     @property
     def clique(self) -> Clique:
@@ -173,7 +206,7 @@ class LinearQuery:
         largest = [np.abs(part.factors).max(axis=1, initial=0) for part in self.parts]
         found = [max(1, math.prod(int(m[a]) for m in largest)) for a in range(self.aggregates)]
         for a, moment in self.moments.items():
-            found[a] = max(1, abs(moment.low), abs(moment.high))
+            found[a] = max(1, found[a] * max(abs(moment.low), abs(moment.high)))
         return tuple(found)
 
     def sensitivity(self, power: int, neighbours: Neighbours) -> float:
@@ -199,16 +232,37 @@ class LinearQuery:
 
     def _replaced(self, power: int) -> float:
         apart = 2 * (self._row(power) + len(self.units) * len(self.groups)) if max(self.groups, default=1) > 1 else 0.0
-        return max(apart, len(self.groups) * self._same_group(power))
+        same = min(len(self.groups) * self._same_group(power), self._same_group_together(power))
+        return max(apart, same)
+
+    def _same_group_together(self, power: int) -> float:
+        """|a − b|^power of what one row takes away and another adds, of all aggregates together.
+
+        |a − b| ≤ |a| + |b|; and |a − b|² ≤ |a|² + |b|² where no weight is below 0. That is little where aggregates
+        exclude one another, as the bins of a histogram do.
+        """
+        signed = any(self.bounds(a)[0] < 0 for a in range(self.aggregates))
+        return (4 if signed and power == 2 else 2) * self._row(power) + len(self.units) * len(self.groups)
 
     def _row(self, power: int) -> float:
-        """The most that adding one row changes the sums by."""
-        return min(self._row_of(part, power) for part in self.parts) * len(self.groups)
-
-    def _row_of(self, part: Part, power: int) -> float:
-        """Max over cells of Σ_a |f_a/largest_a|^power, over the aggregates that are sums."""
+        """The most that adding one row changes the sums by: of all of them by one part, or of each by its own part."""
         sums = [a for a in range(self.aggregates) if a not in self.units]
-        factors = part.factors[sums]
+        bound = min(self._row_of(part, power, sums) for part in self.parts)
+        if len(self.parts) > 1:
+            homes = self._homes()
+            by_home = [[a for a in sums if homes[a] == number] for number in range(len(self.parts))]
+            bounds = [self._row_of(part, power, own) for part, own in zip(self.parts, by_home, strict=True) if own]
+            bound = min(bound, sum(bounds))
+        return bound * len(self.groups)
+
+    def _homes(self) -> Integers:
+        """For each aggregate the part whose cells tell most about it: in which it is 0 most often."""
+        zeros = [np.count_nonzero(part.factors == 0, axis=1) / max(1, part.factors.shape[1]) for part in self.parts]
+        return np.asarray(np.argmax(np.stack(zeros), axis=0), np.int64)
+
+    def _row_of(self, part: Part, power: int, sums: Sequence[int]) -> float:
+        """Max over cells of Σ_a |f_a/largest_a|^power, over some aggregates that are sums."""
+        factors = part.factors[list(sums)]
         largest = np.maximum(np.abs(factors).max(axis=1, initial=0), 1)
         relative = np.abs(factors / largest[:, None]) ** power
         exact = bool(((relative == 0) | (relative == 1)).all())
@@ -224,9 +278,7 @@ class LinearQuery:
 
     def bounds(self, aggregate: int) -> tuple[int, int]:
         """The least and the largest weight of a row, or 0 if that is beyond; over several parts an outer bound."""
-        if aggregate in self.moments:
-            return min(0, self.moments[aggregate].low), max(0, self.moments[aggregate].high)
-        low, high = 1, 1
+        low, high = self._of_rows(aggregate)
         for part in self.parts:
             factors = part.factors[aggregate]
             ends = min(0, int(factors.min(initial=0))), max(0, int(factors.max(initial=0)))
@@ -234,11 +286,14 @@ class LinearQuery:
             low, high = min(0, *products), max(0, *products)
         return low, high
 
+    def _of_rows(self, aggregate: int) -> tuple[int, int]:
+        """What the weight of a cell is multiplied by: 1, or a row's own value between its bounds."""
+        moment = self.moments.get(aggregate)
+        return (1, 1) if moment is None else (moment.low, moment.high)
+
     def average_bounds(self, over: int, under: int) -> tuple[int, int]:
         """The least and the largest mean of weights: of the sum `over` among the rows that `under` counts."""
-        if over in self.moments:
-            return self.moments[over].low, self.moments[over].high
-        low, high = 1, 1
+        low, high = self._of_rows(over)
         for part in self.parts:
             values = part.factors[over][part.factors[under] != 0]
             if len(values):
@@ -248,13 +303,20 @@ class LinearQuery:
 
     def cell_weights(self, cells: Integers) -> tuple[Integers, Integers]:
         """The weights of cells of the clique, shape (aggregates, cells), and their groups, shape (sets, cells)."""
-        weights = np.ones((self.aggregates, len(cells)), np.int64)
-        groups = np.zeros((len(self.groups), len(cells)), np.int64)
-        for part in self.parts:
-            local = self._within(part.clique, cells)
-            weights *= part.factors[:, local]
+        places = [self._within(part.clique, cells) for part in self.parts]
+        weights = [self._weights(a, places) for a in range(self.aggregates)]
+        return np.stack(weights), self._groups_at(places, len(cells))
+
+    def _weights(self, aggregate: int, places: Sequence[Integers]) -> Integers:
+        """One aggregate's weights of cells, given their places in each part."""
+        factors = [part.factors[aggregate, local] for part, local in zip(self.parts, places, strict=True)]
+        return np.asarray(np.multiply.reduce(factors), np.int64)
+
+    def _groups_at(self, places: Sequence[Integers], cells: int) -> Integers:
+        groups = np.zeros((len(self.groups), cells), np.int64)
+        for part, local in zip(self.parts, places, strict=True):
             groups = groups * np.array(part.keys, np.int64)[:, None] + part.groups[:, local]
-        return weights, groups
+        return groups
 
     def _within(self, clique: Clique, cells: Integers) -> Integers:
         """The cells of a part's clique in which cells of the whole clique lie."""
@@ -295,13 +357,13 @@ class LinearQuery:
         return found
 
     def _sums(self, marginal: Marginal) -> list[Integers]:
-        weights, groups = self.cell_weights(marginal.cells)
-        weights *= marginal.counts
-        found = []
-        for number, count in enumerate(self.groups):
-            answers = np.zeros((self.aggregates, count), np.int64)
-            for a in range(self.aggregates):
-                inside = weights[a] != 0
-                np.add.at(answers[a], groups[number][inside], weights[a][inside])
-            found.append(answers)
+        """The sums of each grouping set; weights of one aggregate at a time, because a histogram is many aggregates."""
+        places = [self._within(part.clique, marginal.cells) for part in self.parts]
+        groups = self._groups_at(places, len(marginal.cells))
+        found = [np.zeros((self.aggregates, count), np.int64) for count in self.groups]
+        for a in range(self.aggregates):
+            weights = self._weights(a, places) * marginal.counts
+            inside = weights != 0
+            for answers, of_set in zip(found, groups, strict=True):
+                np.add.at(answers[a], of_set[inside], weights[inside])
         return found

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final
 
+import duckdb
 import numpy as np
 import numpy.typing as npt
 from sqlglot import exp
@@ -28,11 +29,13 @@ from dpsql.errors import DomainTooLarge, InvalidQuery
 from dpsql.evaluation.components import check_points, components_of
 from dpsql.evaluation.decode import as_read
 from dpsql.evaluation.evaluated import Evaluated
+from dpsql.evaluation.histograms import Histogram, expanded, fitting
 from dpsql.evaluation.lookups import Loaded
 from dpsql.evaluation.moments import LARGEST_WEIGHT
 from dpsql.evaluation.own_parts import own_parts
 from dpsql.evaluation.part import PartOnCells
 from dpsql.evaluation.sandbox import check_expressions, empty_database
+from dpsql.evaluation.statistics import Lowered, averages_for, lowered
 from dpsql.evaluation.weights import Weight, weights_of
 from dpsql.language.expressions import columns_read
 from dpsql.language.query import Query
@@ -57,19 +60,56 @@ def evaluate(source: Source, domain: Domain, query: Query, dimensions: Sequence[
         InvalidQuery: an expression fails, calls what is not plain, or is not the same in all of a bin.
         DomainTooLarge: too many cells to try, or too many groups.
     """
-    weights, _ = weights_of(query.aggregates)
     _check_groups(domain, query)
-    components = components_of(domain, query.trees)
-    for names in components:
-        check_points(names, domain.size(names))
-    check_expressions([part for tree in query.trees for part in own_parts(tree)])
-    pieces, source = [], as_read(source, domain)
+    source = as_read(source, domain)
     with empty_database() as empty:
+        check_expressions([part for tree in query.trees for part in own_parts(tree)])
         for loaded in dimensions:
             loaded.create(empty)
-        for number, names in enumerate(components):
-            pieces.append(PartOnCells(empty, source, domain, names, query, weights, is_first=number == 0))
-    return _joined(domain, query, weights, pieces)
+        evaluation = _Evaluation(empty, source, domain, query)
+        averages = [averages_for(aggregate) for aggregate in query.aggregates]
+        ranges: list[tuple[float, float]] = []
+        if any(averages):
+            wanted = tuple(average for of_one in averages for average in of_one)
+            known = evaluation.of([Lowered(average, (average,)) for average in wanted])
+            ranges = [known.average_range(of.weights) for of in known.measured]
+        found = []
+        for aggregate, of_one in zip(query.aggregates, averages, strict=True):
+            found.append(lowered(aggregate, ranges[: len(of_one)], domain))
+            ranges = ranges[len(of_one) :]
+        return evaluation.of(found)
+
+
+@dataclass(frozen=True)
+class _Evaluation:
+    """What is known of a query, whatever is measured for its aggregates."""
+
+    empty: duckdb.DuckDBPyConnection
+    source: Source
+    domain: Domain
+    query: Query
+
+    def of(self, found: Sequence[Lowered]) -> Evaluated:
+        """The query on its domain, with these aggregates, as plain ones."""
+        domain = self.domain
+        query = replace(self.query, aggregates=tuple(part for one in found for part in one.parts))
+        weights, made_of = weights_of(query.aggregates)
+        components = components_of(domain, query.trees)
+        for names in components:
+            check_points(names, domain.size(names))
+        check_expressions([part for tree in query.trees for part in own_parts(tree)])
+        pieces = [
+            PartOnCells(self.empty, self.source, domain, names, query, weights, is_first=number == 0)
+            for number, names in enumerate(components)
+        ]
+        joined, numbers, histograms = _joined(domain, query, weights, pieces)
+        measured, passed = [], 0
+        for one in found:
+            of_parts = [number for parts in made_of[passed : passed + len(one.parts)] for number in parts]
+            passed += len(one.parts)
+            made = one.measured([new for number in of_parts for new in numbers[number]], joined.linear, joined.units)
+            measured.append(replace(made, histogram=histograms.get(of_parts[0])))
+        return replace(joined, measured=tuple(measured))
 
 
 def _check_groups(domain: Domain, query: Query) -> None:
@@ -85,29 +125,54 @@ def _check_groups(domain: Domain, query: Query) -> None:
             raise DomainTooLarge(_TOO_MANY_GROUPS.format(groups))
 
 
-def _joined(domain: Domain, query: Query, weights: Sequence[Weight], pieces: Sequence[PartOnCells]) -> Evaluated:
+def _joined(
+    domain: Domain, query: Query, weights: Sequence[Weight], pieces: Sequence[PartOnCells]
+) -> tuple[Evaluated, list[tuple[int, ...]], dict[int, Histogram]]:
+    """The pieces together; for each weight the numbers of those that it became, of a histogram one for each bin; and
+    the histograms.
+    """
     finer = {attribute.name: attribute for piece in pieces for attribute in piece.attributes}
     refined = replace(domain, attributes=tuple(finer.get(a.name, a) for a in domain))
-    units = tuple(
-        math.prod((piece.units[number] for piece in pieces), start=Fraction(1)) for number in range(len(weights))
+    local = [[_local_keys(piece, chosen) for chosen in query.sets] for piece in pieces]
+    counts = [tuple(max(1, len(cells)) for _, cells in by_set) for by_set in local]
+    size = sum(math.prod(of_set) for of_set in zip(*counts, strict=True))
+    if size > _MOST_GROUPS:
+        raise DomainTooLarge(_TOO_MANY_GROUPS.format(size))
+    cells = max(len(piece.mask) for piece in pieces)
+    histograms = [{n: fitting(h, cells, size) for n, h in piece.histograms.items()} for piece in pieces]
+    factors, numbers = expanded([piece.factors for piece in pieces], histograms, len(weights))
+    parts = tuple(
+        Part(piece.names, np.stack(of_piece), np.stack([groups for groups, _ in by_set]), of_sets)
+        for piece, of_piece, by_set, of_sets in zip(pieces, factors, local, counts, strict=True)
     )
-    parts, local = [], []
-    for piece in pieces:
-        by_set = [_local_keys(piece, chosen) for chosen in query.sets]
-        local.append(by_set)
-        counts = tuple(max(1, len(cells)) for _, cells in by_set)
-        groups = np.stack([groups for groups, _ in by_set])
-        parts.append(Part(piece.names, np.stack(piece.factors), groups, counts))
-    units_of = frozenset(number for number, weight in enumerate(weights) if weight.of_units)
-    moments = {number: moment for piece in pieces for number, moment in piece.moments.items()}
-    linear = LinearQuery(refined, tuple(parts), units_of, moments)
-    if sum(linear.groups) > _MOST_GROUPS:
-        raise DomainTooLarge(_TOO_MANY_GROUPS.format(sum(linear.groups)))
+    units_of = frozenset(numbers[number][0] for number, weight in enumerate(weights) if weight.of_units)
+    moments = {numbers[number][0]: moment for piece in pieces for number, moment in piece.moments.items()}
+    units = tuple(
+        math.prod((piece.units[number] for piece in pieces), start=Fraction(1))
+        for number, new in enumerate(numbers)
+        for _ in new
+    )
+    linear = LinearQuery(refined, parts, units_of, moments)
     if max(linear.scales) > LARGEST_WEIGHT:
         raise InvalidQuery("query: the weights are too large to be summed exactly: divide them")
+    keys, present = _keys(query, linear, pieces, local)
+    known = {number: histogram for of_piece in histograms for number, histogram in of_piece.items()}
+    return Evaluated(linear, units, keys, present), numbers, known
+
+
+Texts = tuple[tuple[npt.NDArray[Any] | None, ...], ...]
+
+
+def _keys(
+    query: Query,
+    linear: LinearQuery,
+    pieces: Sequence[PartOnCells],
+    local: Sequence[Sequence[tuple[Integers, Integers]]],
+) -> tuple[Texts, tuple[npt.NDArray[np.bool_], ...]]:
+    """The texts of the keys in each group of each grouping set, and which groups can have a row."""
     keys, present = [], []
     for number, chosen in enumerate(query.sets):
-        places = np.unravel_index(np.arange(linear.groups[number]), [part.keys[number] for part in parts])
+        places = np.unravel_index(np.arange(linear.groups[number]), [part.keys[number] for part in linear.parts])
         columns: list[npt.NDArray[Any] | None] = [None] * len(query.keys)
         alive = np.ones(linear.groups[number], bool)
         for piece, by_set, place in zip(pieces, local, places, strict=True):
@@ -118,7 +183,7 @@ def _joined(domain: Domain, query: Query, weights: Sequence[Weight], pieces: Seq
                     columns[key] = texts[cells][place]
         keys.append(tuple(columns))
         present.append(alive)
-    return Evaluated(linear, units, tuple(keys), tuple(present))
+    return tuple(keys), tuple(present)
 
 
 def _local_keys(piece: PartOnCells, chosen: Sequence[int]) -> tuple[Integers, Integers]:

@@ -11,6 +11,57 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.linear_query import LinearQuery
+from dpsql.evaluation.histograms import Histogram
+from dpsql.language.query import Kind
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The public bounds of a number.
+
+    Attributes:
+        low: its least value.
+        high: its largest.
+    """
+
+    low: float
+    high: float
+
+    @property
+    def centre(self) -> float:
+        """The middle of the bounds."""
+        return self.low + (self.high - self.low) / 2
+
+    @property
+    def radius(self) -> float:
+        """How far from the middle it may be."""
+        return (self.high - self.low) / 2
+
+    @property
+    def offset(self) -> float:
+        """Half the largest square of its distance from the middle."""
+        return self.radius**2 / 2
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What an aggregate is computed from.
+
+    Attributes:
+        kind: which statistic it is.
+        weights: the numbers of the weights that are measured for it, see `dpsql.evaluation.statistics`.
+        spreads: the bounds of what a variance, a covariance or a correlation is of.
+        bounds: of a ratio; infinite where none are known.
+        share: of a quantile.
+        histogram: of a quantile.
+    """
+
+    kind: Kind
+    weights: tuple[int, ...]
+    spreads: tuple[Spread, ...] = ()
+    bounds: tuple[float, float] = (-np.inf, np.inf)
+    share: float | None = None
+    histogram: Histogram | None = None
 
 
 @dataclass(frozen=True)
@@ -23,12 +74,14 @@ class Evaluated:
         keys: for each grouping set, the text of each key of the query in each group (None is NULL); None for keys that
             are not in the set.
         present: for each grouping set, which groups can have a row, by the filters.
+        measured: for each aggregate of the query what it is computed from.
     """
 
     linear: LinearQuery
     units: tuple[Fraction, ...]
     keys: tuple[tuple[npt.NDArray[Any] | None, ...], ...]
     present: tuple[npt.NDArray[np.bool_], ...]
+    measured: tuple[Measured, ...] = ()
 
     def average_range(self, made_of: Sequence[int]) -> tuple[float, float]:
         """The bounds of an average, in its unit; `made_of` are the numbers of its sum and its count."""

@@ -198,4 +198,4 @@ def unit_of(kind: str) -> Fraction | None:
         return Fraction(1, 10**known.scale)
     if known.is_float:
         return None
-    raise InvalidQuery(f"query: sum and avg take numbers, not {kind}: cast the argument to one")
+    raise InvalidQuery(f"query: sums, averages and quantiles take numbers, not {kind}: cast the argument to one")

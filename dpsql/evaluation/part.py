@@ -13,19 +13,21 @@ import numpy as np
 from sqlglot import exp
 
 from dpsql.core.domain import Attribute, Domain
-from dpsql.core.linear_query import Choice, Integers, Moment
+from dpsql.core.linear_query import Choice, Integers, Moment, Product
 from dpsql.engines.source import Source
 from dpsql.errors import DomainTooLarge, InvalidQuery
 from dpsql.evaluation.bins import PERIODS, TriedColumn, all_tried, cut_at, finest_of
 from dpsql.evaluation.components import columns_of
 from dpsql.evaluation.constancy import Varies
 from dpsql.evaluation.constants import constants_of
-from dpsql.evaluation.moments import FINEST, LARGEST_WEIGHT
+from dpsql.evaluation.histograms import Histogram, histogram_of_bins, histogram_of_values
+from dpsql.evaluation.moments import FINEST, LARGEST_WEIGHT, unit_of
 from dpsql.evaluation.points import Points
-from dpsql.evaluation.sums import Arguments, Summed
+from dpsql.evaluation.statistics import MOMENT
+from dpsql.evaluation.sums import Arguments, Sums
 from dpsql.evaluation.trial import Expressions, prefix_for, values_at
 from dpsql.evaluation.weights import Weight
-from dpsql.language.expressions import columns_read, sql_of
+from dpsql.language.expressions import columns_read, sql_of, unwrapped
 from dpsql.language.query import Query
 
 
@@ -42,6 +44,7 @@ class PartOnCells:
         factors: each weight in each cell.
         units: for each weight the value of 1.
         moments: of the weights that are sums of rows' own values.
+        histograms: of the weights that count the bins of a column, or the values of an expression.
     """
 
     def __init__(
@@ -55,7 +58,7 @@ class PartOnCells:
         *,
         is_first: bool,
     ) -> None:
-        self._empty, self._source, self._arguments = empty, source, Arguments(empty, source)
+        self._empty, self._source, self._domain, self._arguments = empty, source, domain, Arguments(empty, source)
 
         def inside(tree: exp.Expr | None) -> bool:
             if tree is None:
@@ -73,16 +76,46 @@ class PartOnCells:
             ],
         )
         attributes = [domain.by_name[name] for name in names]
-        self.moments: dict[int, Moment | Choice] = {}
-        self._summed: dict[int, Summed] = {}
+        self.moments: dict[int, Moment | Choice | Product] = {}
+        self.histograms: dict[int, Histogram] = {}
+        self._summed: dict[int, Sums] = {}
+        self._counted = {n for n, w in enumerate(weights) if w.histogram and inside(w.argument)}
+        self._binned = self._columns_with_bins()
         self._sum_values_of([attribute for attribute in attributes if not all_tried(attribute)], plain=True)
+        self._sum_values_of(attributes, moments=True)
         try:
             self._evaluate(attributes)
         except (Varies, DomainTooLarge) as problem:
             self._refine(attributes, problem)
         for number, summed in self._summed.items():
-            sums = summed.counted(self.factors[number], self.attributes)
-            self.factors[number], self.units[number], self.moments[number] = sums
+            self.factors[number], unit, self.moments[number] = summed.counted(self.factors[number], self.attributes)
+            self.units[number] *= unit
+        self._bin(domain)
+
+    def _columns_with_bins(self) -> dict[int, str]:
+        """The columns whose own bins are counted; they need not be tried."""
+        found = {}
+        for number in self._counted:
+            argument, filters = self._expressions.weights[number]
+            inner = None if argument is None else unwrapped(argument)
+            if isinstance(inner, exp.Column) and not inner.table and self._domain.by_name[inner.name].kind == "bins":
+                unit_of(self._domain.by_name[inner.name].type)
+                found[number] = inner.name
+                self._expressions.weights[number] = None, filters
+        return found
+
+    def _bin(self, domain: Domain) -> None:
+        """The bins of what is counted by value."""
+        shape = [attribute.size for attribute in self.attributes]
+        for number in self._counted:
+            if number in self._binned:
+                place = self.names.index(self._binned[number])
+                codes = np.unravel_index(np.arange(math.prod(shape)), shape)[place]
+                declared = domain.by_name[self._binned[number]]
+                self.histograms[number] = histogram_of_bins(declared, self.attributes[place], codes)
+            else:
+                values, unit = self._values[number]
+                self.histograms[number] = histogram_of_values(values, self.factors[number], unit)
 
     def _refine(self, attributes: list[Attribute], problem: Varies | DomainTooLarge) -> None:
         """Evaluate on finer bins, or sum a column's own values, or both: the first that leaves nothing unknown."""
@@ -112,18 +145,21 @@ class PartOnCells:
             return True
         return False
 
-    def _sum_values_of(self, attributes: Sequence[Attribute], *, plain: bool = False) -> bool:
+    def _sum_values_of(self, attributes: Sequence[Attribute], *, plain: bool = False, moments: bool = False) -> bool:
         """Sum the rows' own values where an argument is a formula of one of these columns; whether there is any.
 
         Args:
             attributes: of which those of numbers in wide bins are looked at.
             plain: only where the argument is the column itself.
+            moments: only of arguments that say so.
         """
         numbers = {a.name: a for a in attributes if a.kind == "bins" and a.is_number}
         wide = {name for name, attribute in numbers.items() if not attribute.has_single_values}
         found = {}
         for number, (argument, filters) in enumerate(self._expressions.weights):
-            if argument is None or wide.isdisjoint(columns_read(argument)):
+            if argument is None or number in self._counted or wide.isdisjoint(columns_read(argument)):
+                continue
+            if moments and not argument.meta.get(MOMENT):
                 continue
             summed = self._arguments.summed(argument, numbers, plain=plain)
             if summed is not None:
@@ -142,7 +178,7 @@ class PartOnCells:
             Varies: one is not the same in all of a bin.
             DomainTooLarge: there are too many points to try.
         """
-        read = set().union(*(columns_read(tree) for tree in self._expressions.trees))
+        read = set().union(*(columns_read(tree) for tree in self._expressions.trees if not _asks_for_null(tree)))
         columns = [TriedColumn.of(a, list(self._constants(a)), tried=a.name in read) for a in attributes]
         points = Points(columns, prefix_for(self._source))
         self.attributes, self.names = points.attributes, points.names
@@ -162,12 +198,15 @@ class PartOnCells:
             plain[np.ma.getmaskarray(np.ma.asarray(texts))] = None
             self.key_numbers.append(numbers)
             self.key_texts.append(points.firsts(plain))
-        self.factors, self.units = [], []
+        self.factors, self.units, self._values = [], [], {}
         for number, (argument, filters) in enumerate(self._expressions.weights):
             factor = np.ones(points.cells, np.int64)
             unit = Fraction(1)
             if argument is not None:
                 factor, unit = _weight(points, found[f"w{number}"], steps[f"w{number}"], argument)
+                if number in self._counted:
+                    self._values[number] = factor, unit
+                    factor, unit = np.ones(points.cells, np.int64), Fraction(1)
             for place, tree in enumerate(filters):
                 values = np.asarray(found[f"g{number}_{place}"]).astype(np.int64)
                 factor = factor * points.constant(values, _as_condition(tree))
@@ -197,6 +236,16 @@ def _weight(points: Points, values: Any, unit: Fraction | None, tree: exp.Expr) 
         unit = Fraction(2) ** exponent / FINEST
         whole = np.rint(plain / float(unit)).astype(np.int64)
     return points.constant(whole, tree, summed=True), unit
+
+
+def _asks_for_null(tree: exp.Expr) -> bool:
+    """Whether a condition asks of columns only whether they are NULL: that is the same in all of a bin."""
+    inside = unwrapped(tree)
+    if isinstance(inside, exp.Is):
+        return isinstance(unwrapped(inside.this), exp.Column) and isinstance(inside.expression, exp.Null)
+    if isinstance(inside, exp.Not):
+        return _asks_for_null(inside.this)
+    return isinstance(inside, exp.And) and _asks_for_null(inside.expression) and _asks_for_null(inside.this)
 
 
 def _as_condition(tree: exp.Expr) -> exp.Expr:

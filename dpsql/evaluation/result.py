@@ -28,12 +28,11 @@ from dpsql.evaluation.decode import as_read
 from dpsql.evaluation.evaluated import Evaluated
 from dpsql.evaluation.own_parts import without_lookups
 from dpsql.evaluation.sandbox import check_expressions, empty_database
-from dpsql.evaluation.weights import weights_of
 from dpsql.language.expressions import columns_read, spelled
 from dpsql.language.query import Query
 
 SUFFIXES: Final = ("", "_stderr", "_low", "_high")
-_AGGREGATES: Final = (exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Filter)
+_AGGREGATES: Final = (exp.AggFunc, exp.Filter)
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class Result:
         with empty_database() as empty:
             columns = _columns(empty, source, query)
             stored = {f"k{number}": kind for number, kind in enumerate(_key_types(empty, source, query))}
-            for number, kind in enumerate(_value_types(query, evaluated)):
+            for number, kind in enumerate(_value_types(evaluated)):
                 stored |= {f"a{number}{suffix}": "DOUBLE" if suffix else kind for suffix in SUFFIXES}
             result = Result(query, columns, stored)
             result._check(empty)
@@ -223,13 +222,12 @@ def _nothing(source: Source, trees: Sequence[exp.Expr]) -> exp.Subquery:
     return exp.select(*(columns or [exp.null()])).limit(0).subquery("dpsql_base")
 
 
-def _value_types(query: Query, evaluated: Evaluated) -> list[str]:
+def _value_types(evaluated: Evaluated) -> list[str]:
     """The type in which the answers of each aggregate are stored."""
-    _, made_of = weights_of(query.aggregates)
     found = []
-    for aggregate, parts in zip(query.aggregates, made_of, strict=True):
-        scale = steps_of_ten(evaluated.units[parts[0]])
-        if aggregate.kind == "avg" or scale is None:
+    for measured in evaluated.measured:
+        scale = steps_of_ten(evaluated.units[measured.weights[0]])
+        if measured.kind not in ("count", "units", "sum") or scale is None:
             found.append("DOUBLE")
         else:
             found.append("BIGINT" if scale == 0 else f"DECIMAL(38, {scale})")

@@ -3,64 +3,26 @@
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
 import duckdb
-import numpy as np
 from sqlglot import exp
 
 from dpsql.core.domain import Attribute
 from dpsql.core.formula import COLUMN, Formula
-from dpsql.core.linear_query import Choice, Integers, Moment
 from dpsql.engines.duckdb.formulas import formula_of, numbered_case
 from dpsql.engines.duckdb.types import data_type
 from dpsql.engines.source import Source
 from dpsql.errors import InvalidQuery
 from dpsql.evaluation.constancy import WRITTEN
-from dpsql.evaluation.moments import Branch, moments_of
+from dpsql.evaluation.products import ScaledSum, SummedProduct, product_of
+from dpsql.evaluation.summed import Summed
 from dpsql.language.expressions import columns_read, sql_of
 
+Sums = Summed | SummedProduct | ScaledSum
 _MOST_BRANCHES: Final = 64  # formulas in one sum, each of which is counted by itself
-
-
-@dataclass(frozen=True)
-class Summed:
-    """The argument of a sum of columns' own values: formulas of one column each, of which every cell takes one."""
-
-    branches: tuple[tuple[str, Formula], ...]
-    kind: str
-
-    def counted(self, picks: Integers, attributes: Sequence[Attribute]) -> tuple[Integers, Fraction, Moment | Choice]:
-        """What is counted for it. Its bounds are those of the values that filters and conditions leave of the columns.
-
-        Args:
-            picks: for each cell the branch that it takes, from 1 on; 0 where it does not count.
-            attributes: of the part's columns.
-
-        Returns:
-            For each cell whether it counts, the step of the sum, and the moments of which it is made.
-        """
-        names, shape = tuple(a.name for a in attributes), [attribute.size for attribute in attributes]
-        every = dict(zip(names, np.unravel_index(np.arange(math.prod(shape)), shape), strict=True))
-        columns = dict(zip(names, attributes, strict=True))
-        branches = []
-        for branch, (name, formula) in enumerate(self.branches, start=1):
-            possible = np.zeros(columns[name].size, bool)
-            possible[every[name][picks == branch]] = True
-            branches.append(Branch(columns[name], formula, possible))
-        moments, unit, there = moments_of(branches, self.kind)
-        for branch, (of_codes, (name, _)) in enumerate(zip(there, self.branches, strict=True), start=1):
-            picks = np.where((picks == branch) & ~of_codes[every[name]], 0, picks)
-        taken = np.unique(picks[picks > 0])
-        counts = (picks > 0).astype(np.int64)
-        if len(taken) > 1:
-            return counts, unit, Choice(moments, names, picks.astype(np.uint8).tobytes())
-        return counts, unit, moments[int(taken[0]) - 1 if len(taken) else 0]
 
 
 class Arguments:
@@ -77,7 +39,7 @@ class Arguments:
 
     def summed(
         self, argument: exp.Expr, numbers: Mapping[str, Attribute], *, plain: bool
-    ) -> tuple[Summed, exp.Expr | None] | None:
+    ) -> tuple[Sums, exp.Expr | None] | None:
         """The argument as formulas, with the number of the one that a cell takes; None if it is no such thing.
 
         Args:
@@ -95,7 +57,10 @@ class Arguments:
         if plain:
             return None
         branches, pick = self._branches(argument, numbers)
-        return (Summed(branches, self._kind(argument)), pick) if branches else None
+        if branches:
+            return Summed(branches, self._kind(argument)), pick
+        wide = {name for name, attribute in numbers.items() if not attribute.has_single_values}
+        return product_of(argument, wide, lambda tree: self._branch(tree, numbers), self._kind)
 
     def _branch(self, tree: exp.Expr, columns: Mapping[str, Attribute]) -> tuple[str, Formula] | None:
         """An expression of one of some columns, or of none, as a formula; None if it is no such thing."""

@@ -13,11 +13,15 @@ from dpsql.language.query import Aggregate
 
 @dataclass(frozen=True)
 class Weight:
-    """One weight: the argument of a sum, or 1, where all filters hold; of rows, or of units that have such a row."""
+    """One weight: the argument of a sum, or 1, where all filters hold; of rows, or of units that have such a row.
+
+    Of a histogram: as many weights as the argument has bins, each 1 in one of them.
+    """
 
     argument: exp.Expr | None
     filters: tuple[exp.Expr, ...]
     of_units: bool = False
+    histogram: bool = False
 
 
 def weights_of(aggregates: Sequence[Aggregate]) -> tuple[list[Weight], list[tuple[int, ...]]]:
@@ -35,5 +39,7 @@ def weights_of(aggregates: Sequence[Aggregate]) -> tuple[list[Weight], list[tupl
             parts.append(Weight(None, aggregate.filters if always else (*aggregate.filters, there)))
         if aggregate.kind in ("count", "units"):
             parts.append(Weight(None, aggregate.filters, aggregate.kind == "units"))
+        if aggregate.kind == "histogram":
+            parts.append(Weight(aggregate.argument, aggregate.filters, histogram=True))
         made_of.append(tuple(found.setdefault(part, len(found)) for part in parts))
     return list(found), made_of

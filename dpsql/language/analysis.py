@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal, cast
+from typing import cast
 
 from sqlglot import exp
 
@@ -38,6 +38,7 @@ from dpsql.language.refusal import (
     refuse_clause,
 )
 from dpsql.language.scope import Catalog, Scope
+from dpsql.language.statistics import ratio_of, statistic
 from dpsql.language.syntax import check_depth, parse_statements
 from dpsql.runtime.process_settings import deep_recursion
 
@@ -163,6 +164,8 @@ class _Analysis:
 
     def _output(self, item: exp.Expr) -> tuple[exp.Expr, int | None]:
         constant = self._keys.get(comparable(item)) if item.find(exp.Column, exp.AggFunc, exp.Star) is None else None
+        if (ratio := self._ratio(item)) is not None:
+            return ratio, int(ratio.name[1:])
         tree = self._over_results(item) if constant is None else exp.column(f"k{constant[0]}")
         inside = tree.this if isinstance(tree, exp.Cast) else tree
         while isinstance(inside, exp.Paren):
@@ -186,7 +189,7 @@ class _Analysis:
         if isinstance(tree, exp.Column):
             named = self._names.names_aggregate(tree)
             if named is not None:
-                return enclosed(self._over_results(named))
+                return self._ratio(named) or enclosed(self._over_results(named))
             self._names.find(tree)
             refuse(tree, "a column is used that is not in GROUP BY", "add it to GROUP BY, or take it out")
         if isinstance(tree, exp.Star):
@@ -207,7 +210,7 @@ class _Analysis:
         """k<i> where the expression is a key, a<i> where it is an aggregate."""
         aggregate = self._aggregate(tree)
         if aggregate is not None:
-            return exp.column(f"a{self._aggregates.setdefault(aggregate, len(self._aggregates))}")
+            return self._numbered(aggregate)
         kinds = {exp.Column, exp.Paren, *(type(unwrapped(known)) for _, known in self._keys.values())}
         if (
             not self._keys
@@ -233,12 +236,14 @@ class _Analysis:
         if isinstance(tree, exp.Filter):
             filters = conjuncts(tree.expression, self._names)
             tree = tree.this
+        if isinstance(tree, exp.WithinGroup):
+            refuse(tree, "WITHIN GROUP is not supported", "say quantile_cont(x, 0.9)")
         if not isinstance(tree, exp.AggFunc):
             return None
         argument = tree.this
         if isinstance(argument, exp.Distinct):
             return Aggregate("units", self._distinct(tree, argument), filters)
-        if tree.args.get("expressions"):
+        if tree.args.get("expressions") or tree.args.get("order"):
             refuse(tree, f"{call_of(tree)} of several arguments is not supported")
         if isinstance(tree, exp.Count):
             if argument is None or isinstance(argument, exp.Star):
@@ -248,11 +253,21 @@ class _Analysis:
             return Aggregate("count", None, (*filters, there))
         if isinstance(tree, exp.CountIf):
             return Aggregate("count", None, (*filters, self._names.over_rows(argument)))
-        if not isinstance(tree, exp.Sum | exp.Avg):
-            instead = "count, count_if, sum and avg are; or group by bins and count"
-            refuse(tree, f"{call_of(tree)} is not supported", instead)
-        kind: Literal["sum", "avg"] = "sum" if isinstance(tree, exp.Sum) else "avg"
-        return Aggregate(kind, self._names.over_rows(argument), filters)
+        return statistic(tree, filters, self._names)
+
+    def _ratio(self, tree: exp.Expr) -> exp.Expr | None:
+        """a<i> where an item of the SELECT list is a sum or count over another; else None."""
+        sides = ratio_of(tree)
+        if sides is None:
+            return None
+        found = [self._aggregate(side) for side in sides]
+        of = tuple(side for side in found if side is not None and side.kind in ("count", "units", "sum"))
+        if len(of) < len(found):
+            refuse(tree, "only sums and counts are divided", "say it around: SELECT … FROM dp_query('…')")
+        return self._numbered(Aggregate("ratio", None, (), sides=of))
+
+    def _numbered(self, aggregate: Aggregate) -> exp.Expr:
+        return exp.column(f"a{self._aggregates.setdefault(aggregate, len(self._aggregates))}")
 
     def _distinct(self, tree: exp.Expr, argument: exp.Distinct) -> exp.Expr:
         """What count(DISTINCT …) counts: a column, as only the privacy unit's can be counted."""

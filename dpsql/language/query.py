@@ -2,30 +2,68 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, get_args
 
 from sqlglot import exp
 
 from dpsql.language.expressions import sql_of, structure
 from dpsql.language.scope import Scope
 
+Plain = Literal["count", "units", "sum", "avg"]
+Kind = Literal[
+    Plain, "stddev_samp", "stddev_pop", "var_samp", "var_pop", "corr", "covar_samp", "covar_pop", "quantile_cont",
+    "quantile_disc", "ratio", "histogram",
+]  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Aggregate:
-    """A count, a sum or an average of an expression over the rows that satisfy all filters.
+    """A count, a sum, an average or another statistic of an expression over the rows that satisfy all filters.
 
-    Of kind `units`: how many different values the argument has, which must be the privacy unit's column.
+    Of kind `units`: how many different values the argument has, which must be the privacy unit's column. Of kind
+    `ratio`: one of `sides` over the other. Of kind `histogram`, which nobody can write: how many rows have each value.
+
+    Attributes:
+        kind: which statistic.
+        argument: what it is of; None of rows.
+        filters: all of which hold of its rows.
+        second: what it is of beside the argument.
+        share: of a quantile, the share of the rows below it.
+        sides: the sums or counts of a ratio.
     """
 
-    kind: Literal["count", "units", "sum", "avg"]
+    kind: Kind
     argument: exp.Expr | None
     filters: tuple[exp.Expr, ...]
+    second: exp.Expr | None = None
+    share: float | None = None
+    sides: tuple[Aggregate, ...] = ()
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is what every version of dpsql knows: its key and its answers are as they were."""
+        return self.kind in get_args(Plain)
 
     @property
     def trees(self) -> tuple[exp.Expr, ...]:
         """Its expressions; not the privacy unit's column, which has no domain."""
-        return self.filters if self.argument is None or self.kind == "units" else (self.argument, *self.filters)
+        own = () if self.kind == "units" else tuple(t for t in (self.argument, self.second) if t is not None)
+        return (*own, *self.filters, *(tree for side in self.sides for tree in side.trees))
+
+    def identity(self, text: Callable[[exp.Expr], str]) -> list[Any]:
+        """All that tells it apart from others, as lists of texts; a plain one's must never change.
+
+        Args:
+            text: of an expression.
+        """
+        argument = None if self.argument is None else text(self.argument)
+        found: list[Any] = [self.kind, argument, [text(tree) for tree in self.filters]]
+        if not self.is_plain:
+            second = None if self.second is None else text(self.second)
+            found += [second, self.share, [side.identity(text) for side in self.sides]]
+        return found
 
 
 @dataclass(frozen=True)
@@ -71,9 +109,7 @@ class Query:
         trees = [*self.keys, *self.filters, *self.outputs, *self.scope.columns.values(), self.select]
         trees += [] if self.having is None else [self.having]
         texts = [sql_of(tree) for tree in (*trees, *self.order)]
-        aggregates = [
-            [a.kind, a.argument and structure(a.argument), *map(structure, a.filters)] for a in self.aggregates
-        ]
+        aggregates = [a.identity(structure) for a in self.aggregates]
         shown = (
             {name: list(columns) for name, columns in self.scope.tables.items()},
             self.sets,

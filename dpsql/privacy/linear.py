@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpsql.core.counter import Counter
-from dpsql.core.linear_query import Choice, LinearQuery, Moment
+from dpsql.core.linear_query import Choice, LinearQuery, Moment, Product
 from dpsql.core.marginal import Marginal, Measurement
 from dpsql.core.neighbours import Neighbours
 from dpsql.privacy.asking import Asking
@@ -80,10 +80,10 @@ def exact_answers(counter: Counter, query: LinearQuery) -> list[Integers]:
     return query.answers(counter.marginal(query.clique), presence, sums)
 
 
-def _summed(counter: Counter, query: LinearQuery, moment: Moment | Choice) -> Marginal:
-    if isinstance(moment, Moment):
-        return counter.sums(query.clique, moment)
-    return query.chosen(moment, [counter.sums(query.clique, one) for one in moment.moments])
+def _summed(counter: Counter, query: LinearQuery, moment: Moment | Choice | Product) -> Marginal:
+    if isinstance(moment, Choice):
+        return query.chosen(moment, [counter.sums(query.clique, one) for one in moment.moments])
+    return counter.sums(query.clique, moment)
 
 
 def linear_scales(query: LinearQuery, rho: Fraction, neighbours: Neighbours, noise: Distribution) -> list[Fraction]:

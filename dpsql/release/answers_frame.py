@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 from dpsql.core.column_types import column_type
 from dpsql.engines.duckdb.frames import Columns
-from dpsql.evaluation.evaluated import Evaluated
+from dpsql.evaluation.evaluated import Evaluated, Measured
 from dpsql.evaluation.result import Result, steps_of_ten
-from dpsql.evaluation.weights import weights_of
 from dpsql.language.expressions import columns_read
 from dpsql.language.query import Query
-from dpsql.release.intervals import Noisy, plain, ratio
+from dpsql.release.intervals import Answers, Noisy, plain, ratio
+from dpsql.release.statistics import statistic
 
 _SILENT: Final = 3.0  # standard deviations of noise that hide a group of NULL
 
@@ -60,8 +60,22 @@ def _silent(query: Query, evaluated: Evaluated, noisy: Sequence[Noisy]) -> npt.N
             if known is not None and may_be:
                 null |= np.array([key is None for key in known], bool)
         parts.append(null)
-    quiet = [np.abs(answers.values) < _SILENT * np.asarray(answers.stddev) for answers in noisy]
+    quiet = [_is_quiet([noisy[number] for number in group]) for group in _looked_at(evaluated, len(noisy))]
     return np.asarray(np.concatenate(parts) & np.logical_and.reduce(quiet), bool)
+
+
+def _looked_at(evaluated: Evaluated, weights: int) -> list[tuple[int, ...]]:
+    """Each weight by itself, the bins of a histogram together."""
+    binned = [measured.weights for measured in evaluated.measured if measured.histogram is not None]
+    others = set(range(weights)).difference(*binned)
+    return [*dict.fromkeys(binned), *((number,) for number in sorted(others))]
+
+
+def _is_quiet(noisy: Sequence[Noisy]) -> Any:
+    """Where the sum of some answers is no more than noise."""
+    total = sum(np.asarray(answers.values) for answers in noisy)
+    variance = sum(np.asarray(answers.stddev) ** 2 for answers in noisy)
+    return np.abs(total) < _SILENT * np.sqrt(variance)
 
 
 def all_groups(
@@ -87,19 +101,27 @@ def all_groups(
             known = keys[number]
             parts.append(np.full(len(alive), None, object) if known is None else known)
         columns[f"k{number}"] = np.concatenate(parts)[kept]
-    _, made_of = weights_of(query.aggregates)
-    for number, (aggregate, parts_of) in enumerate(zip(query.aggregates, made_of, strict=True)):
-        unit = evaluated.units[parts_of[0]]
-        if aggregate.kind == "avg":
-            over, under = parts_of
-            together = covariances.get((over, under), 0.0)
-            answers = ratio(noisy[over], noisy[under], float(unit), evaluated.average_range(parts_of), together)
-        else:
-            answers = plain(noisy[parts_of[0]], float(unit), whole=steps_of_ten(unit) is not None)
+    for number, measured in enumerate(evaluated.measured):
+        answers = _answers_to(measured, evaluated, noisy, covariances)
         columns[f"a{number}"] = answers.values[kept]
         columns[f"a{number}_stderr"] = answers.stderr[kept]
         columns[f"a{number}_low"], columns[f"a{number}_high"] = answers.low[kept], answers.high[kept]
     return columns
+
+
+def _answers_to(
+    measured: Measured, evaluated: Evaluated, noisy: Sequence[Noisy], covariances: Mapping[tuple[int, int], Any]
+) -> Answers:
+    """The answers of one aggregate in all groups; see `answers_frame`."""
+    first = measured.weights[0]
+    unit = evaluated.units[first]
+    if measured.kind == "avg":
+        second = measured.weights[1]
+        together = covariances.get((first, second), 0.0)
+        return ratio(noisy[first], noisy[second], float(unit), evaluated.average_range(measured.weights), together)
+    if measured.kind in ("count", "units", "sum"):
+        return plain(noisy[first], float(unit), whole=steps_of_ten(unit) is not None)
+    return statistic(measured, evaluated, noisy, covariances)
 
 
 def as_text(result: Result, frame: Columns) -> Columns:

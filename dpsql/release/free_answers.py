@@ -12,6 +12,7 @@ newest release measured, because the table may have changed. Nothing private is 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -26,7 +27,6 @@ from dpsql.core.domain import Attribute, Clique
 from dpsql.core.marginal import Measurement
 from dpsql.engines.duckdb.frames import Columns
 from dpsql.errors import InvalidArgument
-from dpsql.evaluation.weights import weights_of
 from dpsql.evidence.earlier_releases import consistent
 from dpsql.privacy.distributions import GAUSSIAN, find_noise
 from dpsql.release.answers_frame import answers_frame
@@ -68,8 +68,8 @@ def derive(books: Books, resolved: ResolvedQuery) -> Columns:
 
     exact = weights.astype(np.float64)
     noisy = [Noisy(sums(w * values), np.sqrt(variance * sums(w * w)), noise) for w in exact]
-    _, made_of = weights_of(resolved.query.aggregates)
-    pairs = [(parts[0], parts[1]) for parts in made_of if len(parts) == 2]
+    numbers = [of.weights for of in resolved.evaluated.measured if of.histogram is None]  # bins share no cell
+    pairs = {pair for of_one in numbers for pair in itertools.combinations(of_one, 2)}
     return answers_frame(resolved, noisy, {(a, b): variance * sums(exact[a] * exact[b]) for a, b in pairs})
 
 

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from dpsql.core.marginal import Measurement
 from dpsql.privacy.distributions import Distribution, find_noise
 
-_OUTSIDE: Final = 0.05
+OUTSIDE: Final = 0.05
 """How likely the truth is outside an interval."""
 Floats = npt.NDArray[np.float64]
 
@@ -76,7 +76,7 @@ class Answers:
 
 def reach_of(noisy: Noisy, unit: float) -> Any:
     """Half the 95 % interval of a sum or count; of whole steps with one noise rounded up to whole steps."""
-    steps = noisy.reach(_OUTSIDE) * np.asarray(noisy.stddev, np.float64)
+    steps = noisy.reach(OUTSIDE) * np.asarray(noisy.stddev, np.float64)
     whole = np.issubdtype(np.asarray(noisy.values).dtype, np.integer)
     return (np.ceil(steps) if whole else steps) * unit
 
@@ -110,29 +110,52 @@ def ratio(over: Noisy, under: Noisy, unit: float, bounds: tuple[float, float], c
     with np.errstate(divide="ignore", invalid="ignore"):
         average = total / count
         if over.is_normal and under.is_normal:
-            low, high, unknown = _fieller(total, count, spread, wide, together, under.reach(_OUTSIDE))
+            low, high, unknown = fieller(total, count, spread, wide, together, under.reach(OUTSIDE))
         else:
-            low, high, unknown = _box(total, count, spread, wide, over.reach(_OUTSIDE / 2))
+            low, high, unknown = _box(total, count, spread, wide, over.reach(OUTSIDE / 2))
         variance = spread**2 - 2 * average * together + (average * wide) ** 2
         stderr = np.sqrt(np.maximum(variance, 0)) / np.abs(count)
-    least, most = bounds
-    if least < most:
-        unknown = unknown | ((low <= least) & (high >= most))
+    return settled(average, stderr, low, high, unknown, bounds)
+
+
+def settled(value: Any, stderr: Any, low: Any, high: Any, unknown: Any, bounds: tuple[Any, Any]) -> Answers:
+    """Values and intervals within public bounds; NaN where they say no more than those.
+
+    Args:
+        value: of each group.
+        stderr: of the noise.
+        low: lower ends of intervals.
+        high: upper ends.
+        unknown: where there is no interval.
+        bounds: the least and the largest value; infinite where none are known.
+    """
+    least, most = (np.asarray(end, np.float64) for end in bounds)
+    unknown = unknown | ((least < most) & (low <= least) & (high >= most)) | np.isnan(low) | np.isnan(high)
+    open_low, open_high = (np.where(np.isinf(end), np.nan, end) for end in (least, most))
     return Answers(
-        np.where(unknown, np.nan, np.clip(average, least, most)),
+        np.where(unknown, np.nan, np.clip(value, least, most)),
         np.where(unknown, np.nan, np.minimum(stderr, most - least)),
-        np.where(unknown, least, np.clip(low, least, most)),
-        np.where(unknown, most, np.clip(high, least, most)),
+        np.where(unknown, open_low, np.clip(low, least, most)),
+        np.where(unknown, open_high, np.clip(high, least, most)),
     )
 
 
 def least_count(under: Noisy) -> float:
     """The noisy count up to which an average is not known at all."""
-    return under.reach(_OUTSIDE if under.is_normal else _OUTSIDE / 2) * float(np.max(under.stddev))
+    return under.reach(OUTSIDE if under.is_normal else OUTSIDE / 2) * float(np.max(under.stddev))
 
 
-def _fieller(total: Any, count: Any, spread: Any, wide: Any, together: Any, reach: float) -> tuple[Any, Any, Any]:
-    """The roots of r²(c² − z²σ_c²) − 2r(sc − z²σ_sc) + s² − z²σ_s², and where there is no interval."""
+def fieller(total: Any, count: Any, spread: Any, wide: Any, together: Any, reach: float) -> tuple[Any, Any, Any]:
+    """The roots of r²(c² − z²σ_c²) − 2r(sc − z²σ_sc) + s² − z²σ_s², and where there is no interval.
+
+    Args:
+        total: s.
+        count: c.
+        spread: σ_s.
+        wide: σ_c.
+        together: σ_sc.
+        reach: z.
+    """
     z2 = reach**2
     square = count**2 - z2 * wide**2
     middle = total * count - z2 * together

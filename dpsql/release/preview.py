@@ -10,14 +10,15 @@ from typing import Final
 import numpy as np
 
 from dpsql.errors import DpsqlError, InvalidArgument
-from dpsql.evaluation.evaluated import Evaluated
-from dpsql.evaluation.weights import weights_of
+from dpsql.evaluation.evaluated import Evaluated, Measured
+from dpsql.evaluation.histograms import spread_evenly
 from dpsql.language.query import Aggregate
 from dpsql.mechanisms.base import PlannedMeasurement, Remark
 from dpsql.privacy.linear import linear_stddevs
 from dpsql.release.intervals import Noisy, least_count, ratio, reach_of
 from dpsql.release.plan import Plan, check_drawable, plan_table
 from dpsql.release.query_plan import QueryPlan, check_noise, plan_query
+from dpsql.release.statistics import assumed_sums, statistic
 from dpsql.runtime.process_settings import deep_recursion
 
 LARGEST_EPSILON: Final = 1000.0
@@ -121,15 +122,18 @@ def plan_answers(plan: QueryPlan, evaluated: Evaluated, assume_rows: int) -> lis
     linear, query = evaluated.linear, plan.query
     noise = plan.request.noise
     spread = linear_stddevs(linear, plan.budget.rho, plan.account.neighbours, noise)
-    _, made_of = weights_of(query.aggregates)
     groups = max(int(alive.sum()) for alive in evaluated.present)  # of the finest grouping set
     planned = []
-    for aggregate, parts in zip(query.aggregates, made_of, strict=True):
+    rows = max(1, round(assume_rows / max(1, groups)))
+    for aggregate, measured in zip(query.aggregates, evaluated.measured, strict=True):
+        parts = measured.weights
         known = [Noisy(np.zeros(1, np.int64), spread[part], noise) for part in parts]
-        unit, text = float(evaluated.units[parts[0]]), _text_of(aggregate)
+        unit, text = float(evaluated.units[parts[0]]), text_of(aggregate)
         if aggregate.kind == "avg":
-            rows = max(1, round(assume_rows / max(1, groups)))
             planned.append(_planned_average(text, known, unit, evaluated.average_range(parts), rows))
+        elif not aggregate.is_plain:
+            every = [Noisy(np.zeros(1), one, noise) for one in spread]
+            planned.append(_planned_statistic(text, measured, evaluated, every, rows))
         else:
             reach = float(reach_of(known[0], unit))
             planned.append(PlannedAnswer(text, spread[parts[0]] * unit, reach, f"95 % interval ± {reach:.4g}"))
@@ -160,9 +164,44 @@ def _planned_average(
     )
 
 
-def _text_of(aggregate: Aggregate) -> str:
+def _planned_statistic(
+    text: str, measured: Measured, evaluated: Evaluated, noisy: Sequence[Noisy], rows: int
+) -> PlannedAnswer:
+    """A statistic of groups of so many rows whose values are spread evenly over the bounds."""
+    if measured.histogram is not None:
+        assumed = list(spread_evenly(measured.histogram, rows))
+    else:
+        assumed = assumed_sums(measured, evaluated, rows)
+    known = list(noisy)
+    for number, value in zip(measured.weights, assumed, strict=True):
+        unit = float(evaluated.units[number])
+        known[number] = replace(known[number], values=np.full(1, value / unit))
+    found = statistic(measured, evaluated, known, {})
+    at = f"at {rows} rows a group that are spread evenly over the domain"
+    null = "NULL where it says no more than the domain does"
+    if not math.isfinite(float(found.values[0])):
+        note = f"nothing is known {at}; {null}: give more epsilon, or ask for fewer groups"
+        return PlannedAnswer(text, None, None, note)
+    reach = float((found.high - found.low)[0] / 2)
+    return PlannedAnswer(text, float(found.stderr[0]), reach, f"95 % interval ± {reach:.4g} {at}; {null}")
+
+
+_NAMES: Final = {"stddev_samp": "stddev", "var_samp": "variance"}
+
+
+def text_of(aggregate: Aggregate) -> str:
+    """An aggregate as one would write it, for people."""
+    if aggregate.kind == "ratio":
+        return " / ".join(map(text_of, aggregate.sides))
     argument = "*" if aggregate.argument is None else aggregate.argument.sql(dialect="duckdb")
-    kind, argument = ("count", f"DISTINCT {argument}") if aggregate.kind == "units" else (aggregate.kind, argument)
+    if aggregate.second is not None:
+        argument += f", {aggregate.second.sql(dialect='duckdb')}"
+    kind = _NAMES.get(aggregate.kind, aggregate.kind)
+    if kind == "quantile_cont" and aggregate.share == 0.5:
+        kind = "median"
+    elif aggregate.share is not None:
+        argument += f", {aggregate.share:g}"
+    kind, argument = ("count", f"DISTINCT {argument}") if aggregate.kind == "units" else (kind, argument)
     where = " AND ".join(tree.sql(dialect="duckdb") for tree in aggregate.filters)
     return f"{kind}({argument})" + (f" WHERE {where}" if where else "")
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from dpsql.core.domain import Domain
 from dpsql.core.linear_query import LinearQuery
 from dpsql.engines.source import Source
 from dpsql.errors import InvalidArgument
 from dpsql.language.expressions import sql_of
-from dpsql.language.query import Query
+from dpsql.language.query import Aggregate, Query
 from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import Budget
 from dpsql.privacy.distributions import noise_names
@@ -127,6 +128,14 @@ def check_noise(plan: QueryPlan, linear: LinearQuery) -> None:
     check_scale(max(map(noise.width, scales), default=0.0))
 
 
+def _identity(aggregate: Aggregate) -> list[Any]:
+    """An aggregate as the key has it, where the order of filters means nothing."""
+    kind, argument, filters, *more = aggregate.identity(sql_of)
+    if more:
+        more[-1] = [_identity(side) for side in aggregate.sides]
+    return [kind, argument, sorted(filters), *more]
+
+
 def canonical_query(request: QueryRequest, facts: QueryFacts, budget: Budget) -> str:
     """What is measured and at which budget, as JSON; equal texts are the same release."""
     query = facts.query
@@ -134,10 +143,7 @@ def canonical_query(request: QueryRequest, facts: QueryFacts, budget: Budget) ->
         "keys": [sql_of(tree) for tree in query.keys],
         "sets": query.sets,
         "filters": sorted(map(sql_of, query.filters)),
-        "aggregates": [
-            [a.kind, None if a.argument is None else sql_of(a.argument), sorted(map(sql_of, a.filters))]
-            for a in query.aggregates
-        ],
+        "aggregates": [_identity(a) for a in query.aggregates],
         "domain": digest(facts.domain.to_json()),
         "types": [[column.name, column.type] for column in facts.source.columns if column.name in facts.domain.by_name],
         "joined": [list(named) for named in facts.joined],

@@ -269,6 +269,10 @@ SHAPES = {
     "grouping sets": "SELECT s, m, a, count(*) FROM {t} GROUP BY GROUPING SETS ((s), (m, a), ())",
     "join": "SELECT kind, count(*), sum(x) FROM {t} JOIN kinds USING (s) GROUP BY kind",
     "dates": "SELECT date_trunc('month', d) AS month, count(*) FROM {t} GROUP BY month",
+    "variances": "SELECT a, stddev(w), var_pop(x) FROM {t} GROUP BY a",
+    "correlations": "SELECT corr(x, w), covar_samp(w, x) FILTER (WHERE a) FROM {t}",
+    "quantiles": "SELECT a, median(x), quantile_cont(w, 0.9) FROM {t} GROUP BY a",
+    "ratios": "SELECT s, sum(x * w) / sum(x), count(*) FILTER (WHERE a) / count(*) FROM {t} GROUP BY s",
     "threshold": "SELECT count(*) FROM {t} WHERE (x >= 4)::INT + a::INT + (s = 'v0')::INT >= 2",
 }
 

@@ -22,7 +22,7 @@ import pytest
 
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.formula import COLUMN, Formula
-from dpsql.core.linear_query import Moment
+from dpsql.core.linear_query import Moment, Product
 from dpsql.engines.duckdb.declare import declare_bins
 from dpsql.engines.protocol import CountingFailed, Engine, UnitBound
 from dpsql.engines.source import Column, FoundView, Source
@@ -448,6 +448,26 @@ def sums_are_right(place: Place) -> None:
                 expected[cell] = expected.get(cell, 0) + steps_of(attribute, moment, row[table.names.index(name)])
         counter = table.engine.counter(table.source, table.domain, once=True)
         assert as_dict(counter.sums(("truth", name), moment)) == expected, name
+        counter.close()
+
+
+@covers("sums: of products, the steps of each column multiplied, scaled, rounded and clamped")
+def sums_of_products(place: Place) -> None:
+    table = every_value(place, ("truth", "wide", "money", "weight"))
+    wide, weight = Moment("wide", 1.0, 10, 60, missing=12), Moment("weight", 8.0, -9, 9, outside=2)
+    for product in (Product(wide, weight, 1.0, -200, 300), Product(weight, wide, 0.125, -60, 60)):
+        expected: dict[int, int] = {}
+        for cell, row in zip(table.cells(("truth",)), table.rows, strict=True):
+            if cell is not None:
+                sides = [
+                    steps_of(table.domain.by_name[one.column], one, row[table.names.index(one.column)])
+                    for one in (product.first, product.second)
+                ]
+                scaled = sides[0] * sides[1] * product.multiplier
+                whole = int(np.sign(scaled) * np.floor(abs(scaled) + 0.5))
+                expected[cell] = expected.get(cell, 0) + min(max(whole, product.low), product.high)
+        counter = table.engine.counter(table.source, table.domain, once=True)
+        assert as_dict(counter.sums(("truth",), product)) == expected
         counter.close()
 
 

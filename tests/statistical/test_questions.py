@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from dpsql.core.domain import Attribute, Domain
-from dpsql.core.linear_query import LinearQuery, Moment, Part
+from dpsql.core.linear_query import LinearQuery, Moment, Part, Product
 from dpsql.core.marginal import Marginal, Presence
 from dpsql.core.neighbours import Neighbours
 from dpsql.privacy.accounting import discovery_threshold, gaussian_variance
@@ -144,6 +144,20 @@ def summed(which: int, neighbours: Neighbours, noise: str, claimed: Neighbours) 
     (got,) = ask(Counts(pair[which].ravel()), LONG, claimed, RHO).measure_linear(query, RHO, noise)
     scaled = [LARGEST * table for table in pair]
     return likelier(got.values.reshape(DRAWS, 2), *scaled, float(got.variance), noise)
+
+
+def multiplied(which: int, neighbours: Neighbours, noise: str, claimed: Neighbours) -> np.ndarray:
+    """A count, the sums of two columns and of their products, all as large as they may be: what a correlation takes."""
+    pair, one = neighbouring(neighbours), Moment("a", 1.0, -LARGEST, LARGEST)
+    part = Part(("a",), np.ones((4, CELLS), np.int64), np.arange(CELLS)[None, :], (CELLS,))
+    moments = {1: one, 2: one, 3: Product(one, one, 1.0, -(LARGEST**2), LARGEST**2)}
+    query = LinearQuery(LONG, (part,), moments=moments)
+    got = ask(Counts(pair[which].ravel()), LONG, claimed, RHO).measure_linear(query, RHO, noise)
+    scores = np.zeros(DRAWS)
+    for answer, weight in zip(got, (1, LARGEST, LARGEST, LARGEST**2), strict=True):
+        scaled = [weight * table for table in pair]
+        scores += likelier(answer.values.reshape(DRAWS, 2), *scaled, float(answer.variance), noise)
+    return scores
 
 
 def counted_units(which: int, neighbours: Neighbours, noise: str, claimed: Neighbours) -> np.ndarray:
@@ -277,7 +291,7 @@ def _excess(found: Hits) -> float:
     return max(found.rho / found.claimed_rho, found.gdp / found.claimed_gdp, found.epsilon / found.claimed_epsilon)
 
 
-MEASURING = [measured, measured_cells, measured_linear, summed, counted_units]
+MEASURING = [measured, measured_cells, measured_linear, summed, multiplied, counted_units]
 CHOOSING = [selected, selected_marginals, sampled]
 QUESTIONS = [
     *(Question(tells, noise, n) for tells in MEASURING for noise in ("gaussian", "laplace") for n in RELATIONS),
@@ -339,3 +353,10 @@ def test_cells_left_without_noise_are_caught(monkeypatch):
 
     monkeypatch.setattr(Curator, "_measurement", sparse)
     assert _excess(Question(measured, "gaussian", Neighbours.ADD_REMOVE).audit()) > 1
+
+
+def test_a_sensitivity_that_forgets_the_product_is_caught(monkeypatch):
+    """Noise for the count and the two sums, where a row changes the sum of products too."""
+    row_of = LinearQuery._row_of
+    monkeypatch.setattr(LinearQuery, "_row_of", lambda query, part, power, sums: row_of(query, part, power, sums[:3]))
+    assert _excess(Question(multiplied, "gaussian", Neighbours.ADD_REMOVE).audit()) > 1

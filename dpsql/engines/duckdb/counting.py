@@ -32,11 +32,12 @@ from sqlglot import exp
 
 from dpsql.core.column_types import column_type
 from dpsql.core.domain import Attribute, Clique, Domain
-from dpsql.core.linear_query import Moment
+from dpsql.core.linear_query import Moment, Product
 from dpsql.core.marginal import Marginal, Presence
-from dpsql.engines.duckdb.encode import encode, encode_steps
+from dpsql.engines.duckdb.encode import encode
 from dpsql.engines.duckdb.reading import value
 from dpsql.engines.duckdb.settings import check_owned
+from dpsql.engines.duckdb.steps import steps_of
 from dpsql.engines.duckdb.types import data_type, filled
 from dpsql.engines.duckdb.units import Bound, unused
 from dpsql.engines.protocol import CountingFailed
@@ -166,10 +167,10 @@ class DuckDBCounter:
         found = self._fetch(ranked)
         return Presence(clique, found["unit"] - 1, found["cell"])
 
-    def sums(self, clique: Clique, moment: Moment) -> Marginal:
-        """The sum of a column's steps over the rows of each cell of a clique, in place of their number."""
-        named, summed = self._unused("dpsql_steps"), self._domain.by_name[moment.column]
-        steps = exp.alias_(encode_steps(summed, moment, self._read(summed)), named)
+    def sums(self, clique: Clique, moment: Moment | Product) -> Marginal:
+        """The sum of a column's steps, or a product's, over the rows of each cell, in place of their number."""
+        named = self._unused("dpsql_steps")
+        steps = exp.alias_(steps_of(self._domain, moment, self._read), named)
         key, inside = self._key(clique)
         codes = self._encoded().select(steps).subquery("codes")
         selected = exp.select(exp.alias_(key, "cell"), exp.alias_(_sum(named), "n")).from_(codes)

@@ -1,0 +1,91 @@
+"""Statistics in a query, as sqlglot reads them: which there are, what they are of, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+from sqlglot import exp
+
+from dpsql.language.columns import ColumnNames
+from dpsql.language.query import Aggregate, Kind
+from dpsql.language.refusal import call_of, refuse
+
+OF_ONE: Final[Mapping[type[exp.Expr], Kind]] = {
+    exp.Sum: "sum",
+    exp.Avg: "avg",
+    exp.Stddev: "stddev_samp",
+    exp.StddevSamp: "stddev_samp",
+    exp.StddevPop: "stddev_pop",
+    exp.Variance: "var_samp",
+    exp.VariancePop: "var_pop",
+}
+_OF_TWO: Final[Mapping[type[exp.Expr], Kind]] = {
+    exp.Corr: "corr",
+    exp.CovarSamp: "covar_samp",
+    exp.CovarPop: "covar_pop",
+}
+_QUANTILES: Final[Mapping[type[exp.Expr], Kind]] = {
+    exp.Median: "quantile_cont",
+    exp.PercentileCont: "quantile_cont",
+    exp.PercentileDisc: "quantile_disc",
+    exp.Quantile: "quantile_disc",
+}
+_KNOWN: Final = (
+    "count, count_if, sum, avg, stddev, variance, median, quantile_cont, quantile_disc, corr and covar_samp are; or "
+    "group by bins and count"
+)
+
+
+def statistic(tree: exp.AggFunc, filters: tuple[exp.Expr, ...], names: ColumnNames) -> Aggregate:
+    """A sum, or a statistic of one column or of two.
+
+    Args:
+        tree: its call.
+        filters: which rows it is of.
+        names: what columns are over the protected table's.
+
+    Raises:
+        InvalidQuery: it is none of those that can be answered with noise.
+    """
+    kind = type(tree)
+    if kind in OF_ONE:
+        return Aggregate(OF_ONE[kind], names.over_rows(tree.this), filters)
+    if kind in _OF_TWO and tree.expression is not None:
+        return Aggregate(_OF_TWO[kind], names.over_rows(tree.this), filters, names.over_rows(tree.expression))
+    if kind in _QUANTILES:
+        share = 0.5 if kind is exp.Median else _share_of(tree)
+        return Aggregate(_QUANTILES[kind], names.over_rows(tree.this), filters, share=share)
+    return refuse(tree, f"{call_of(tree)} is not supported", _KNOWN)
+
+
+def _share_of(tree: exp.Expr) -> float:
+    """Which quantile is asked for: a number from 0 to 1."""
+    given = tree.args.get("quantile") or tree.expression
+    while isinstance(given, exp.Paren):
+        given = given.this
+    if isinstance(given, exp.Array | exp.List):
+        refuse(tree, f"{call_of(tree)} of a list is not supported", "ask for each quantile by itself")
+    known = isinstance(given, exp.Literal) and not given.is_string
+    share = float(given.name) if known and given is not None else math.nan
+    if not 0 <= share <= 1:
+        refuse(tree, f"{call_of(tree)} takes a constant from 0 to 1", "say quantile_cont(x, 0.9)")
+    return share
+
+
+def ratio_of(tree: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
+    """The two sides of a division of aggregates; None if it is none."""
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    if not isinstance(tree, exp.Div):
+        return None
+    over, under = _side(tree.this), _side(tree.expression)
+    return (over, under) if all(isinstance(side, exp.AggFunc | exp.Filter) for side in (over, under)) else None
+
+
+def _side(tree: exp.Expr) -> exp.Expr:
+    """One side of a division without parentheses and a cast to DOUBLE, which `/` does anyway."""
+    while isinstance(tree, exp.Paren) or (type(tree) is exp.Cast and tree.to.is_type("DOUBLE")):
+        tree = tree.this
+    return tree
