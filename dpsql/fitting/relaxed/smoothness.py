@@ -19,26 +19,28 @@ import numpy.typing as npt
 
 from dpsql.core.domain import Domain
 
-_VALUES: Final = 10.0
-_FEWEST: Final = 3  # values that have an inner one
+VALUES: Final = 10.0
+FEWEST: Final = 3  # values that have an inner one
 
 
 def smooth_columns(domain: Domain) -> tuple[float, ...]:
     """κ of every value and the next one; 0 at a column's end and in columns without an order. Shape (T,)."""
     found: list[float] = []
     for attribute in domain:
-        ordered = attribute.regular if attribute.is_ordered and attribute.regular >= _FEWEST else 1
-        found += [ordered / _VALUES] * (ordered - 1) + [0.0] * (attribute.size - ordered + 1)
+        ordered = attribute.regular if attribute.is_ordered and attribute.regular >= FEWEST else 1
+        found += [ordered / VALUES] * (ordered - 1) + [0.0] * (attribute.size - ordered + 1)
     return tuple(found)
 
 
-def smoothness(prior: npt.NDArray[np.float64], kappa: Sequence[float]) -> npt.NDArray[np.float64]:
+def smoothness(
+    prior: npt.NDArray[np.float64], kappa: Sequence[float] | npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
     """κ·min(p1_v, p1_{v+1}) of each value and the next one, shape (T,).
 
     Args:
-        prior: p1 of all columns one after the other, shape (T,).
-        kappa: by `smooth_columns`; empty for none.
+        prior: p1 of all columns or units one after the other, shape (T,).
+        kappa: by `smooth_columns`, along them; empty for none.
     """
-    if not kappa:
+    if not len(kappa):
         return np.zeros_like(prior)
     return np.asarray(np.array(kappa) * np.minimum(prior, np.append(prior[1:], 0.0)))

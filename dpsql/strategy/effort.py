@@ -1,0 +1,36 @@
+"""How long a relaxed table is fitted, with how many rows: by A, the L1 error of a 1-way marginal (`allocation`).
+
+    A ≤ 0.01    all rows, all steps, and three tenths more of them
+    0.01 < A    three fifths of the steps; a quarter of the rows where the strong pairs have at most 4 nats together
+
+Where A is more than 0.01 noise is what is left after few steps, and rows that no strong pair needs fit noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from dpsql.fitting.relaxed.settings import Settings
+from dpsql.fitting.relaxed.strong_pairs import forest_information
+from dpsql.fitting.target import Target
+
+NOISY: Final = 0.01
+HIDDEN: Final = 0.1
+"""A above which single cells tell nothing, and pairs little."""
+_FEW: Final = 4.0
+
+
+def by_noise(settings: Settings, error: float, strong: Sequence[Target]) -> Settings:
+    """Settings with the rows and steps of the rule at the top of this file.
+
+    Args:
+        settings: with all rows and steps.
+        error: A.
+        strong: the strong pairs.
+    """
+    if error <= NOISY:
+        return replace(settings, polish=settings.steps * 3 // 10)
+    few = forest_information(strong) <= _FEW
+    return replace(settings, rows=-(-settings.rows // 4) if few else settings.rows, steps=-(-settings.steps * 3 // 5))
