@@ -76,6 +76,7 @@ from dpsql.runtime.memory import in_words, machine_memory, parse_size
 from dpsql.runtime.progress import Progress
 from dpsql.strategy.allocation import Allocation, allocate, noise, predicted_errors
 from dpsql.strategy.effort import HIDDEN, NOISY, by_noise
+from dpsql.strategy.reliability import pair_words
 from dpsql.strategy.second_stage import second_shares
 
 TOTAL_SHARE: Final = Fraction(1, 100)
@@ -279,15 +280,16 @@ class Projection(Mechanism):
             return self._of_cells().plan(domain, workload, neighbours, rho, rows)
         planned, rho = plan_total(rho, neighbours, TOTAL_SHARE)
         found = self.allocation(domain, workload, neighbours, rho, rows)
-        foretold = predicted_errors(domain.inner, found, neighbours, workload.needed, rows)
+        pairs = [clique for clique, _ in found.shares if len(clique) == 2]
+        foretold = predicted_errors(domain.inner, found, neighbours, [*workload.needed, *pairs], rows)
         first = 1 - self._second(found)
         for clique, share in found.shares:
             stddev, cells, cost = noise(neighbours, share * first), domain.size(clique), float(share * first)
             planned.append(PlannedMeasurement(clique, cells, stddev, cost, "measured", foretold.get(clique)))
         if first < 1:
-            pairs = sorted((domain.size(clique) for clique, _ in found.shares if len(clique) == 2), reverse=True)
+            sizes = sorted(map(domain.size, pairs), reverse=True)
             note = "measured again: pairs that stand out of the first noise; where none do, all of it"
-            cost, cells = float(rho * (1 - first)), sum(pairs[: len(domain)])
+            cost, cells = float(rho * (1 - first)), sum(sizes[: len(domain)])
             planned.append(PlannedMeasurement((), cells, None, cost, note, open="strong pairs"))
         for clique, reason in found.left_out:
             planned.append(PlannedMeasurement(clique, domain.size(clique), None, 0.0, reason, foretold.get(clique)))
@@ -328,6 +330,7 @@ class Projection(Mechanism):
             facts, workload, known, best, settings, self.max_cells, seed, progress
         )
         report |= {**prior_report, **fit_report(fit), **self._strong_words(settings, strong, again)}
+        report |= pair_words(fit.model, known)
         nearer = facts.prior is None and self._has("rounding") and allocation.one_way_error < HIDDEN
         model = RelaxedModel(fit.model, targets, shrunken(fit.model, known) if nearer else {})
         return Outcome(held.model(model), report)
