@@ -63,7 +63,7 @@ def joints_of(
 
 def _joined(domain: Domain, believed: Sequence[Target], allowed: Sequence[Allowed]) -> dict[Clique, Codes]:
     """The tuples of each joint, by the rule at the top of this file."""
-    parts = {name: ((name,), np.arange(domain.size((name,)))[:, None]) for name in domain.names}
+    parts: dict[str, tuple[Clique, Codes]] = {n: ((n,), np.arange(domain.size((n,)))[:, None]) for n in domain.names}
     for part in allowed:
         if len(part.codes) <= _MOST_ALLOWED:
             parts |= dict.fromkeys(part.clique, (part.clique, part.codes))
