@@ -1,8 +1,8 @@
 """How long a relaxed table is fitted, with how many rows: by A, the L1 error of a 1-way marginal (`allocation`).
 
     A ≤ 0.01    three quarters of the rows, seven fifths of the steps, and two fifths more at half the rate
-    0.01 < A    three fifths of the steps; a quarter of the rows where strong pairs outside the joints (`joints`) have at
-                most 4 nats together
+    0.01 < A    three fifths of the steps; a quarter of the rows where strong pairs outside of joints have at most 4
+                nats together
 
 Where A is at most 0.01 the fit is what is left of the error, and steps do more for it than rows. Where it is more noise
 is left after few steps, and rows that no strong pair needs fit noise.
