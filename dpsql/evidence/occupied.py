@@ -41,10 +41,12 @@ class Known:
     Attributes:
         domain: of what it fits.
         prior: a public table in that domain's codes; None without.
+        allowed: constraints, in that domain's codes.
     """
 
     domain: Domain
     prior: Prior | None
+    allowed: tuple[Allowed, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -89,9 +91,30 @@ class Occupied:
         values = measured.values.reshape(measured.shape)[self.places(measured.clique)]
         return replace(measured, shape=values.shape, values=values.ravel())
 
-    def known(self, prior: Prior | None) -> Known:
-        """What a fit of the smaller domain knows: a prior in the codes that are left, without its rows with others."""
-        return Known(self.domain, self._prior(prior))
+    def known(self, prior: Prior | None, allowed: Sequence[Allowed] = ()) -> Known:
+        """What a fit of the smaller domain knows: a prior and constraints in the codes that are left."""
+        return Known(self.domain, self._prior(prior), tuple(self.inside(part) for part in allowed if part.clique))
+
+    def inside(self, part: Allowed) -> Allowed:
+        """What a constraint allows of the smaller domain.
+
+        Raises:
+            DpsqlError: nothing.
+        """
+        columns, kept = [], np.ones(len(part.codes), bool)
+        for place, name in enumerate(part.clique):
+            codes = self.codes[name]
+            small = np.searchsorted(codes, part.codes[:, place])
+            columns.append(np.minimum(small, len(codes) - 1))
+            kept &= codes[columns[-1]] == part.codes[:, place]
+        if part.clique and not kept.any():
+            raise DpsqlError(
+                f"{' and '.join(map(repr, part.predicates))} allows only NULL or values outside the domain of "
+                f"{', '.join(part.clique)}, of which the noisy counts show none: take it back with "
+                "dp_constraint(…, remove := true); then the same call completes the release, free"
+            )
+        codes = np.stack(columns, axis=1)[kept] if columns else part.codes
+        return replace(part, codes=codes, places=part.places[kept] if columns else part.places)
 
     def _prior(self, prior: Prior | None) -> Prior | None:
         if prior is None or self.is_all:
@@ -219,22 +242,5 @@ class Widened:
     ) -> Codes:
         """See `Model.sample`."""
         names = self.held.full.names
-        drawn = self.inner.sample(rows, generator, progress, [self._inside(part) for part in allowed])
+        drawn = self.inner.sample(rows, generator, progress, [self.held.inside(part) for part in allowed])
         return np.stack([self.held.codes[name][drawn[:, place]] for place, name in enumerate(names)], axis=1)
-
-    def _inside(self, part: Allowed) -> Allowed:
-        """What a constraint allows of the smaller domain."""
-        columns, kept = [], np.ones(len(part.codes), bool)
-        for place, name in enumerate(part.clique):
-            codes = self.held.codes[name]
-            small = np.searchsorted(codes, part.codes[:, place])
-            columns.append(np.minimum(small, len(codes) - 1))
-            kept &= codes[columns[-1]] == part.codes[:, place]
-        if part.clique and not kept.any():
-            raise DpsqlError(
-                f"{' and '.join(map(repr, part.predicates))} allows only NULL or values outside the domain of "
-                f"{', '.join(part.clique)}, of which the noisy counts show none: take it back with "
-                "dp_constraint(…, remove := true); then the same call completes the release, free"
-            )
-        codes = np.stack(columns, axis=1)[kept] if columns else part.codes
-        return replace(part, codes=codes, places=part.places[kept] if columns else part.places)

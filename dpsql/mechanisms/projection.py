@@ -4,20 +4,22 @@ r"""Relaxed projection: measure whole marginals, project them with a relaxed tab
     marginals  of the workload's closure, each with its share of the rest (`dpsql.strategy.allocation`)
     again      with 3/10 of that the pairs that stand out of the first noise (`dpsql.strategy.second_stage`)
     denoised   1-way marginals (`dpsql.fitting.relaxed.denoising`)
+    joined     columns of strong pairs, and of constraints (`dpsql.fitting.relaxed.joints`)
     fit        one relaxed table to all of them (`dpsql.fitting.relaxed.fit_marginals`)
     rounding   stratified draws, and swaps towards what was measured as far as it is believed
                (`dpsql.fitting.relaxed.rounding`, `dpsql.fitting.relaxed.shrinkage`)
 
 What is done depends on A, the L1 error of a 1-way marginal if all of ρ went to those, from public facts and the noisy
-number of rows:
+number of rows. Rows and steps by A are in `dpsql.strategy.effort`.
 
-    A ≤ 0.01        one stage; all relaxed rows, all steps and three tenths more of them
-    0.01 < A ≤ 0.1  two stages; three fifths of the steps; a quarter of the relaxed rows where the strong pairs are few
-    0.1 < A         one stage; rows and steps as above; rows are pulled towards a table that has the strong pairs, and
-                    swaps go towards the fit alone
+    A ≤ 0.01        one stage
+    0.01 < A ≤ 0.1  two stages
+    0.1 < A         one stage; rows are pulled towards a table that has the strong pairs, and swaps go towards the fit
+                    alone
     0.32 < A        and no ordered column: all of ρ goes to the 1-way marginals, the table is their product
 
-Beside a public prior 1-way marginals are not denoised, and the fit is not smoothed.
+Beside a public prior 1-way marginals are not denoised, no columns are joined, and the fit is not smoothed. Constraints
+then are kept by rounding alone.
 
 Source: Aydore et al. 2021 (RAP with T = 1), measuring whole marginals of the workload's closure instead of its cells.
 """
@@ -40,6 +42,7 @@ from dpsql.evidence.earlier_releases import combined, reused, usable
 from dpsql.evidence.occupied import Known, occupied
 from dpsql.evidence.public_prior import fit_marginals_with_prior
 from dpsql.fitting.relaxed.denoising import denoised
+from dpsql.fitting.relaxed.joints import joints_of
 from dpsql.fitting.relaxed.settings import (
     RELAXATIONS,
     Settings,
@@ -50,7 +53,7 @@ from dpsql.fitting.relaxed.settings import (
 )
 from dpsql.fitting.relaxed.shrinkage import shrunken
 from dpsql.fitting.relaxed.smoothness import smooth_columns
-from dpsql.fitting.relaxed.strong_pairs import forest_information, strong_pairs
+from dpsql.fitting.relaxed.strong_pairs import strong_pairs
 from dpsql.fitting.relaxed.table import Blocks, RelaxedTable
 from dpsql.fitting.target import Target, targets_of
 from dpsql.mechanisms.base import (
@@ -72,16 +75,15 @@ from dpsql.privacy.pricing import Questions
 from dpsql.runtime.memory import in_words, machine_memory, parse_size
 from dpsql.runtime.progress import Progress
 from dpsql.strategy.allocation import Allocation, allocate, noise, predicted_errors
+from dpsql.strategy.effort import HIDDEN, NOISY, by_noise
+from dpsql.strategy.reliability import pair_words
 from dpsql.strategy.second_stage import second_shares
 
 TOTAL_SHARE: Final = Fraction(1, 100)
 _FEWEST_CELLS: Final = 1000
 _OF_MARGINALS: Final = {"steps": 500, "relaxation": "softmax"}
 _OF_CELLS: Final = {"steps": 5000, "relaxation": "sparsemax"}  # the paper's
-REFINEMENTS: Final = ("smoothing", "denoising", "rounding", "allocation", "steps", "selection", "reference")
-_NOISY: Final = 0.01  # A above which a quarter of the relaxed rows and fewer steps do as well: noise is what is left
-_FEW: Final = 4.0  # nats of strong pairs that a quarter of the relaxed rows can hold
-_HIDDEN: Final = 0.1  # A above which single cells tell nothing, and pairs little
+REFINEMENTS: Final = ("smoothing", "denoising", "rounding", "allocation", "steps", "selection", "reference", "joints")
 _SECOND: Final = Fraction(3, 10)
 _SPENT: Final = Fraction(1, 1000)
 
@@ -109,7 +111,8 @@ class Projection(Mechanism):
             machine has.
         without: refinements to leave out, for research: 'smoothing' of ordered columns, 'denoising' of 1-way marginals,
             'rounding' towards shrunken marginals, 'allocation' for ordered columns, 'steps' and rows by the noise,
-            'selection' of pairs for a second stage, a 'reference' that rows are pulled towards.
+            'selection' of pairs for a second stage, a 'reference' that rows are pulled towards, 'joints' of strong
+            pairs.
 
     Raises:
         InvalidArgument: an option is out of its range.
@@ -277,15 +280,16 @@ class Projection(Mechanism):
             return self._of_cells().plan(domain, workload, neighbours, rho, rows)
         planned, rho = plan_total(rho, neighbours, TOTAL_SHARE)
         found = self.allocation(domain, workload, neighbours, rho, rows)
-        foretold = predicted_errors(domain.inner, found, neighbours, workload.needed, rows)
+        pairs = [clique for clique, _ in found.shares if len(clique) == 2]
+        foretold = predicted_errors(domain.inner, found, neighbours, [*workload.needed, *pairs], rows)
         first = 1 - self._second(found)
         for clique, share in found.shares:
             stddev, cells, cost = noise(neighbours, share * first), domain.size(clique), float(share * first)
             planned.append(PlannedMeasurement(clique, cells, stddev, cost, "measured", foretold.get(clique)))
         if first < 1:
-            pairs = sorted((domain.size(clique) for clique, _ in found.shares if len(clique) == 2), reverse=True)
+            sizes = sorted(map(domain.size, pairs), reverse=True)
             note = "measured again: pairs that stand out of the first noise; where none do, all of it"
-            cost, cells = float(rho * (1 - first)), sum(pairs[: len(domain)])
+            cost, cells = float(rho * (1 - first)), sum(sizes[: len(domain)])
             planned.append(PlannedMeasurement((), cells, None, cost, note, open="strong pairs"))
         for clique, reason in found.left_out:
             planned.append(PlannedMeasurement(clique, domain.size(clique), None, 0.0, reason, foretold.get(clique)))
@@ -300,7 +304,7 @@ class Projection(Mechanism):
         allocation = self.allocation(curator.domain, workload, curator.neighbours, curator.remaining, rough)
         measured, again = self._measured(curator, allocation, rho)
         held = occupied(curator.domain, measured)
-        domain, measured, facts = held.domain, held.measurements(measured), held.known(curator.prior)
+        domain, measured, facts = held.domain, held.measurements(measured), held.known(curator.prior, curator.allowed)
         room = self._cells_limit(domain)
         earlier = usable(held.measurements(curator.earlier), [total, *measured], domain, self.max_cells, room)
         known = combined(measured, [*held.measurements(again), *earlier])
@@ -321,12 +325,13 @@ class Projection(Mechanism):
             report["fit"] = "relaxed table, from the prior and earlier measurements where noise drowns this one"
         known = list(self._denoised(facts, known, best))
         strong = strong_pairs(domain, known, best)
-        settings = self._settings(facts, allocation, strong)
+        settings = self._settings(facts, allocation, strong, known, best)
         fit, prior_report = fit_marginals_with_prior(
             facts, workload, known, best, settings, self.max_cells, seed, progress
         )
-        report |= {**prior_report, **fit_report(fit), **self._strong_words(strong, again)}
-        nearer = facts.prior is None and self._has("rounding") and allocation.one_way_error < _HIDDEN
+        report |= {**prior_report, **fit_report(fit), **self._strong_words(settings, strong, again)}
+        report |= pair_words(fit.model, known)
+        nearer = facts.prior is None and self._has("rounding") and allocation.one_way_error < HIDDEN
         model = RelaxedModel(fit.model, targets, shrunken(fit.model, known) if nearer else {})
         return Outcome(held.model(model), report)
 
@@ -348,38 +353,41 @@ class Projection(Mechanism):
         return list(first.values()), again
 
     @staticmethod
-    def _strong_words(strong: Sequence[Target], again: Sequence[Measurement]) -> dict[str, Any]:
-        """What the report says of pairs: which depend on each other beyond the noise, and what was measured again."""
+    def _strong_words(settings: Settings, strong: Sequence[Target], again: Sequence[Measurement]) -> dict[str, Any]:
+        """What the report says of pairs: which depend on each other beyond the noise, which columns were joined."""
         found: dict[str, Any] = {"strong_pairs": [", ".join(one.clique) for one in strong]}
+        if settings.joints:
+            found["joined"] = [", ".join(joint.names) for joint in settings.joints]
         return found | ({"measured_again": len(again)} if again else {})
 
     def _second(self, allocation: Allocation) -> Fraction:
         """The second stage's part of what marginals cost."""
         pairs = any(len(clique) == 2 for clique, _ in allocation.shares)
-        tells = _NOISY < allocation.one_way_error <= _HIDDEN and self.weights == "rule"
+        tells = NOISY < allocation.one_way_error <= HIDDEN and self.weights == "rule"
         return _SECOND if pairs and tells and self._has("selection") else Fraction(0)
 
     def _denoised(self, facts: Known, known: Sequence[Target], total: float) -> Sequence[Target]:
         """Denoised 1-way marginals; as measured beside a prior, whose weight their noise tells."""
         return denoised(facts.domain, known, total) if facts.prior is None and self._has("denoising") else known
 
-    def _settings(self, facts: Known, allocation: Allocation, strong: Sequence[Target]) -> Settings:
-        """Of the fit; fewer rows and steps where noise is what is left and they can hold the strong pairs."""
-        alone = facts.prior is None
+    def _settings(
+        self, facts: Known, allocation: Allocation, strong: Sequence[Target], known: Sequence[Target], total: float
+    ) -> Settings:
+        """Of the fit."""
+        alone, error = facts.prior is None, allocation.one_way_error
         smooth = smooth_columns(facts.domain) if alone and self._has("smoothing") else ()
-        by_rule = alone and self._has("steps")
-        noisy = by_rule and allocation.one_way_error > _NOISY
-        few = noisy and forest_information(strong) <= _FEW
         softmax = self._relaxation == "softmax"
-        return Settings(
-            rows=-(-self.relaxed_rows // 4) if few else self.relaxed_rows,
-            steps=-(-self._steps * 3 // 5) if noisy else self._steps,
+        seen = strong if self._has("joints") else ()
+        settings = Settings(
+            rows=self.relaxed_rows,
+            steps=self._steps,
             strength=allocation.pull_strength,
             relaxation=self._relaxation,
             smooth=smooth if softmax else (),
-            polish=self._steps * 3 // 10 if by_rule and not noisy else 0,
-            reference=alone and softmax and self._has("reference") and allocation.one_way_error > _HIDDEN,
+            reference=alone and softmax and self._has("reference") and error > HIDDEN,
+            joints=joints_of(facts.domain, seen, known, total, facts.allowed) if alone else (),
         )
+        return by_noise(settings, error, strong) if alone and self._has("steps") else settings
 
 
 def product_table(domain: Domain, measured: Sequence[Target], total: float) -> RelaxedTable:

@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from dpsql.core.constraint import Allowed
 from dpsql.core.counter import Counter
 from dpsql.core.domain import Domain
 from dpsql.core.marginal import Marginal, Measurement
@@ -41,6 +42,7 @@ class Asking:
     Attributes:
         prior: a public table, if the request names one.
         earlier: measurements that earlier releases of the table paid for; free.
+        allowed: what declared constraints allow, which is public.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Asking:
         pure: Fraction | None = None,
         prior: Prior | None = None,
         earlier: Sequence[Measurement] = (),
+        allowed: Sequence[Allowed] = (),
         kinds: Sequence[Kind] | None = None,
         failure: float = 0.0,
         *,
@@ -75,6 +78,7 @@ class Asking:
             pure: ε of a charge for pure ε-DP; None for one by ρ and g only.
             prior: see the attribute.
             earlier: see the attribute.
+            allowed: see the attribute.
             kinds: of the questions that the charge was made for; None for all.
             failure: the probability that a discovery of values may fail with; 0 where none was charged.
             for_mechanism: whether a mechanism holds it, which asks for no queries and no discoveries: what those take
@@ -83,6 +87,7 @@ class Asking:
         self._domain, self._neighbours = domain, neighbours
         self.prior: Final = prior
         self.earlier: Final = tuple(earlier)
+        self.allowed: Final = tuple(allowed)
         self._purse = Purse(rho, rho * OTHER_PRICE if gdp is None else gdp, pure, kinds, failure)
         self._for_mechanism = for_mechanism
         self._counter, self._journal, self._progress, self._entropy = counter, journal, progress, entropy

@@ -20,6 +20,7 @@ from typing import Final, Protocol
 
 from dpsql.books import accounts, charging, journal, marking, stopped
 from dpsql.books.charging import Charge
+from dpsql.books.facts import constraints
 from dpsql.books.hollow import is_hollow, withdraw
 from dpsql.books.limits import payer_of
 from dpsql.books.releases import Entry, find_release
@@ -34,6 +35,7 @@ from dpsql.engines.protocol import CountingFailed, Engine, TableCounter
 from dpsql.engines.registry import engine_of
 from dpsql.engines.source import Source
 from dpsql.errors import DpsqlError, Interrupted
+from dpsql.evaluation.constraints import find_allowed
 from dpsql.evaluation.sandbox import stopped_by
 from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import Budget
@@ -288,6 +290,7 @@ def _curator(
         gdp=entry.gdp,
         pure=work.budget.exact_epsilon if work.budget.pure else None,
         prior=prior,
+        allowed=find_allowed(work.source, domain, constraints(books, entry.source)) if work.by_mechanism else (),
         earlier=measurements_for(books, entry) if work.by_mechanism and json.loads(entry.request).get("reuse") else (),
         kinds=work.questions.kinds,
         failure=work.failure or 0.0,

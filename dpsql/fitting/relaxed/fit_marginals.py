@@ -39,6 +39,7 @@ from dpsql.fitting.relaxed.smoothness import smoothness
 from dpsql.fitting.relaxed.strong_pairs import strong_pairs
 from dpsql.fitting.relaxed.table import Blocks, RelaxedTable
 from dpsql.fitting.relaxed.tiles import Tiles, layout_of
+from dpsql.fitting.relaxed.views import Views
 from dpsql.fitting.target import Target
 from dpsql.runtime.aside import aside
 from dpsql.runtime.progress import Progress
@@ -85,16 +86,27 @@ def _fit(
     domain: Domain, measurements: Sequence[Target], total: float, settings: Settings, seed: int, progress: Progress
 ) -> Fit:
     used = [m for m in measurements if m.clique and m.cells is None and m.variance > 0]
+    blocks = Blocks.of(domain, settings.joints)
     prior = one_way_prior(domain, used, total)
+    prior = blocks.by_unit(_each(blocks, prior, [one.prior for one in blocks.joints]))
+    kappa = _each(blocks, np.array(settings.smooth), [one.kappa for one in blocks.joints]) if settings.smooth else ()
+    smooth = smoothness(prior, blocks.by_unit(kappa) if settings.smooth else ())
     by_rule = settings.strength * pull_rule(used, total, len(domain)) if used else 1.0
     pull = by_rule if settings.pull is None else settings.pull
     precise = jax.default_matmul_precision("highest")  # GPUs would multiply float32 with 10 bits
     with precise, jax.enable_x64(settings.kind == "float64"):
-        fitting = _Fitting(Blocks.of(domain), used, total, settings, prior, progress)
+        fitting = _Fitting(blocks, used, total, settings, prior, smooth, progress)
         fitting.start(seed)
         if settings.reference and (strong := strong_pairs(domain, used, total)):
             fitting.prepare(strong, pull * _REFERENCE_PULL)
         return fitting.fit(pull)
+
+
+def _each(
+    blocks: Blocks, columns: npt.NDArray[np.float64], joints: Sequence[npt.NDArray[np.float64]]
+) -> list[npt.NDArray[np.float64]]:
+    """Vectors for `Blocks.by_unit`: of the joints, and parts of one along the columns."""
+    return [*joints, *np.split(columns, np.cumsum(blocks.sizes)[:-1])]
 
 
 class _Fitting:
@@ -107,16 +119,18 @@ class _Fitting:
         total: float,
         settings: Settings,
         prior: npt.NDArray[np.float64],
+        smooth: npt.NDArray[np.float64],
         progress: Progress,
     ) -> None:
         self._blocks, self._used, self._total, self._settings, self._progress = blocks, used, total, settings, progress
         self._scale = 1 / max(1.0, max((total**2 / m.variance for m in used), default=1.0))
         mesh = device_grid(settings.rows)
         self._shards = mesh.shape[CLIQUES]
-        self._layout = layout_of(blocks, used, total, self._scale, self._shards)
+        self._views = Views.of(blocks, used)
+        self._layout = layout_of(self._views.blocks, [*map(self._views.target, used)], total, self._scale, self._shards)
         bucket = tuple(sorted((level, tiles.target.shape[:2]) for level, tiles in self._layout.items()))
-        self._program = program_of(blocks.sizes, settings.rows, bucket, settings.relaxation, settings.kind, mesh)
-        self._prior, self._smooth = prior, smoothness(prior, settings.smooth)
+        self._program = program_of(blocks.unit_sizes, settings.rows, bucket, settings.relaxation, settings.kind, mesh)
+        self._prior, self._smooth = prior, smooth
         self._pulled_to = np.repeat(np.log(prior)[:, None], settings.rows, axis=1)
         self._taken = 0
 
@@ -131,7 +145,9 @@ class _Fitting:
         for one in strong:
             share = shrunken(product, [one])[one.clique].astype(np.float64)
             targets.append(replace(one, values=share * self._total))
-        layout = layout_of(self._blocks, targets, self._total, self._scale, self._shards, self._layout)
+        views = self._views
+        targets = [*map(views.target, targets)]
+        layout = layout_of(views.blocks, targets, self._total, self._scale, self._shards, self._layout)
         steps = min(_REFERENCE_STEPS, self._settings.steps)
         table, _ = self._advance(layout, pull, steps, self._settings.rate)
         self._pulled_to = np.log(np.maximum(table, _LEAST))
@@ -158,7 +174,15 @@ class _Fitting:
     ) -> tuple[npt.NDArray[np.float64], float]:
         """P and the loss after so many more steps."""
         self._state, table, loss = self._program.run(
-            self._state, layout, self._pulled_to, self._smooth, pull * self._scale, rate, steps, self._progress
+            self._state,
+            layout,
+            self._pulled_to,
+            self._views.sums,
+            self._smooth,
+            pull * self._scale,
+            rate,
+            steps,
+            self._progress,
         )
         if not (math.isfinite(loss) and np.isfinite(table).all()):
             raise DpsqlError(
@@ -173,7 +197,7 @@ def _start(blocks: Blocks, prior: npt.NDArray[np.float64], settings: Settings, s
     noise = np.random.default_rng(seed).normal(size=(blocks.width, settings.rows)) * settings.spread
     theta = np.log(prior)[:, None] + noise
     exponential = np.exp(theta)
-    ends = np.cumsum(blocks.sizes)
-    sums = [exponential[end - size : end].sum(axis=0) for end, size in zip(ends, blocks.sizes, strict=True)]
-    table = np.asarray(exponential / np.repeat(sums, blocks.sizes, axis=0))
+    sizes = blocks.unit_sizes
+    sums = [exponential[end - size : end].sum(axis=0) for end, size in zip(np.cumsum(sizes), sizes, strict=True)]
+    table = np.asarray(exponential / np.repeat(sums, sizes, axis=0))
     return np.log(table) if settings.relaxation == "softmax" else table

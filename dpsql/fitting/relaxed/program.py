@@ -74,7 +74,7 @@ class TileProgram:
     def _spread(self, steps: Any) -> Any:
         """The same steps, each device with its relaxed rows and its tiles."""
         state, tiles, whole = map(_places, ((None, _ROWS), (CLIQUES,), ()))
-        constants = (tiles, state, whole, whole, whole)
+        constants = (tiles, state, whole, whole, whole, whole)
         return jax.shard_map(
             steps,
             mesh=self._mesh,
@@ -88,6 +88,7 @@ class TileProgram:
         theta: npt.NDArray[np.float64],
         layout: dict[int, Tiles],
         log_prior: npt.NDArray[np.float64],
+        sums: npt.NDArray[np.float32],
         smooth: npt.NDArray[np.float64],
         pull: float,
         rate: float,
@@ -100,6 +101,7 @@ class TileProgram:
             theta: where to begin; log P, or P with SparseMax.
             layout: the measured cells.
             log_prior: of what each row is pulled to, shape (T, n′).
+            sums: which of the first rows of P each further row adds up, 0 or 1 (`dpsql.fitting.relaxed.views`).
             smooth: κ·min(p1_v, p1_{v+1}) of each value and the next one, 0 for the last of a column, shape (T,).
             pull: Λ.
             rate: Adam's first.
@@ -119,7 +121,8 @@ class TileProgram:
         theta = theta.astype(real)
         state = tuple(jax.device_put(array, by_row) for array in (theta, 0 * theta, 0 * theta))
         scalars = (real(pull), real(self._first_rate(rate)))
-        constants = (tiles, jax.device_put(log_prior.astype(real), by_row), smooth.astype(real), *scalars)
+        pulled_to = jax.device_put(log_prior.astype(real), by_row)
+        constants = (tiles, pulled_to, sums.astype(real), smooth.astype(real), *scalars)
         progress.stage("fitting", steps)
         done, chunk, loss = 0, 1, real(0)
         while done < steps:
@@ -182,12 +185,12 @@ class TileProgram:
         return gradient + jnp.concatenate([end, steps]) - jnp.concatenate([steps, end])
 
     def _steps(self, state: Any, constants: Any, done: jax.Array, count: jax.Array, steps: jax.Array) -> Any:
-        tiles, log_prior, smooth, pull, rate = constants
+        tiles, log_prior, sums, smooth, pull, rate = constants
 
         def step(i: jax.Array, carry: Any) -> Any:
             theta, first, second, _ = carry
             p = self._table(theta)
-            loss, gradient = self._data_gradient(p, tiles)
+            loss, gradient = self._data_gradient(p, tiles, sums)
             gradient = self._pulled(theta, p, gradient, log_prior, smooth, pull / self.rows)
             t = (done + i + 1).astype(p.dtype)
             first = _BETA1 * first + (1 - _BETA1) * gradient
@@ -199,10 +202,11 @@ class TileProgram:
         *state, loss = jax.lax.fori_loop(0, count, step, (*state, jnp.zeros((), self._kind)))
         return tuple(state), loss
 
-    def _data_gradient(self, p: jax.Array, tiles: Any) -> tuple[jax.Array, jax.Array]:
+    def _data_gradient(self, p: jax.Array, tiles: Any, sums: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Loss Σ w·½(M − y)² and its gradient with respect to P."""
         ones = jnp.ones((1, p.shape[1]), p.dtype)
-        padded = jnp.concatenate([p, ones, jnp.zeros((self._padding, p.shape[1]), p.dtype)])
+        views = sums @ p[: sums.shape[1]]
+        padded = jnp.concatenate([p, views, ones, jnp.zeros((self._padding, p.shape[1]), p.dtype)])
         carry = (jnp.zeros((), p.dtype), jnp.zeros_like(padded))
         for level, arrays in sorted(tiles.items()):
             *stacked, count = arrays
@@ -211,7 +215,8 @@ class TileProgram:
         loss, gradient = carry
         if self._shared:
             loss, gradient = _sum_over(CLIQUES, (loss, gradient))
-        return loss, gradient[: self.width]
+        of_views = sums.T @ gradient[self.width : self.width + sums.shape[0]]
+        return loss, gradient[: self.width].at[: sums.shape[1]].add(of_views)
 
     def _tile(self, p: jax.Array, level: int, stacked: Any, i: jax.Array, carry: Any) -> Any:
         index, offset, size, weight, target = (jax.lax.dynamic_index_in_dim(a, i, keepdims=False) for a in stacked)

@@ -102,15 +102,20 @@ class Group:
     Attributes:
         places: which attributes.
         tuples: the codes that they may take together, shape (tuples, attributes); None for one attribute by itself.
+        joint: where they are a joint of the table, which of its tuples those are, shape (tuples,).
     """
 
     places: tuple[int, ...]
     tuples: Codes | None = None
+    joint: Codes | None = None
 
     def draw(self, model: RelaxedTable, parents: Codes, uniform: npt.NDArray[np.float64]) -> Codes:
         """Codes of the group at places of the relaxed rows' cumulative probabilities, shape (rows, attributes)."""
         blocks = model.blocks
-        probabilities = [model.probabilities[blocks.block(blocks.names[place])] for place in self.places]
+        if self.tuples is not None and self.joint is not None:
+            rows = model.probabilities[blocks.block(tuple(blocks.names[place] for place in self.places))]
+            return self.tuples[draw_codes(rows[self.joint] + np.float32(1e-30), parents, uniform)]
+        probabilities = [model.part((blocks.names[place],)) for place in self.places]
         if self.tuples is None:
             return draw_codes(probabilities[0], parents, uniform)[:, None]
         chosen = np.zeros(len(parents), np.int64)
@@ -125,9 +130,24 @@ class Group:
 
 
 def groups_of(blocks: Blocks, allowed: Sequence[Allowed]) -> list[Group]:
-    """The groups of a table: one for each constraint's clique, one for each attribute that is in none."""
-    tied = [Group(tuple(blocks.names.index(name) for name in part.clique), part.codes) for part in allowed]
-    tied = [group for group in tied if group.places]
+    """The groups of a table: one for each constraint's clique and each joint, one for each attribute that is in none.
+
+    A joint has the constraints within it. One that shares attributes with other constraints is no group: it is drawn
+    attribute by attribute.
+    """
+    tied, left = list[Group](), [part for part in allowed if part.clique]
+    for joint in blocks.joints:
+        inside = [part for part in left if set(part.clique) <= set(joint.names)]
+        kept = np.arange(len(joint.tuples))
+        for part in inside:
+            shape = blocks.shape(part.clique)
+            cells = np.ravel_multi_index(tuple(part.codes.T), shape)
+            kept = kept[np.isin(joint.cells(part.clique, shape)[kept], cells)]
+        apart = not any(set(part.clique) & set(joint.names) for part in left if part not in inside)
+        if apart and len(kept):
+            tied.append(Group(tuple(map(blocks.names.index, joint.names)), joint.tuples[kept], kept))
+            left = [part for part in left if not any(part is one for one in inside)]
+    tied += [Group(tuple(blocks.names.index(name) for name in part.clique), part.codes) for part in left]
     known = {place for group in tied for place in group.places}
     return [*tied, *(Group((place,)) for place in range(len(blocks.names)) if place not in known)]
 

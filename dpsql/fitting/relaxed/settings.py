@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.domain import Domain
-from dpsql.fitting.relaxed.table import RelaxedTable, simplex_projection
+from dpsql.fitting.relaxed.table import Joint, RelaxedTable, simplex_projection
 from dpsql.fitting.target import Target
 
 TILE_ROWS: Final = 64
@@ -38,6 +38,7 @@ class Settings:
         smooth: κ of each one-hot value (see `dpsql.fitting.relaxed.smoothness`); empty for none.
         polish: further steps, warm-started, at half the rate.
         reference: whether rows are pulled towards a table that has the strong pairs (`strong_pairs`).
+        joints: attributes that have one probability vector together (`dpsql.fitting.relaxed.joints`).
     """
 
     rows: int = 512
@@ -51,6 +52,7 @@ class Settings:
     smooth: tuple[float, ...] = ()
     polish: int = 0
     reference: bool = False
+    joints: tuple[Joint, ...] = ()
 
 
 @dataclass(frozen=True)

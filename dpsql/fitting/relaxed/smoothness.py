@@ -20,8 +20,8 @@ import numpy.typing as npt
 
 from dpsql.core.domain import Domain
 
-_VALUES: Final = 10.0
-_FEWEST: Final = 3  # values that have an inner one
+VALUES: Final = 10.0
+FEWEST: Final = 3  # values that have an inner one
 
 
 def smooth_columns(domain: Domain) -> tuple[float, ...]:
@@ -30,19 +30,21 @@ def smooth_columns(domain: Domain) -> tuple[float, ...]:
     for attribute in domain:
         column = [0.0] * attribute.size
         for run in attribute.runs if attribute.is_ordered else ():
-            if len(run) >= _FEWEST:
-                column[run.start : run.stop - 1] = [len(run) / _VALUES] * (len(run) - 1)
+            if len(run) >= FEWEST:
+                column[run.start : run.stop - 1] = [len(run) / VALUES] * (len(run) - 1)
         found += column
     return tuple(found)
 
 
-def smoothness(prior: npt.NDArray[np.float64], kappa: Sequence[float]) -> npt.NDArray[np.float64]:
+def smoothness(
+    prior: npt.NDArray[np.float64], kappa: Sequence[float] | npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
     """κ·min(p1_v, p1_{v+1}) of each value and the next one, shape (T,).
 
     Args:
-        prior: p1 of all columns one after the other, shape (T,).
-        kappa: by `smooth_columns`; empty for none.
+        prior: p1 of all columns or units one after the other, shape (T,).
+        kappa: by `smooth_columns`, along them; empty for none.
     """
-    if not kappa:
+    if not len(kappa):
         return np.zeros_like(prior)
     return np.asarray(np.array(kappa) * np.minimum(prior, np.append(prior[1:], 0.0)))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -64,20 +65,25 @@ def forest_information(strong: Sequence[Target]) -> float:
         return name
 
     total = 0.0
-    for information, clique in sorted(((_information(one), one.clique) for one in strong), reverse=True):
+    for nats, clique in sorted(((information(_clear(one)), one.clique) for one in strong), reverse=True):
         first, second = map(find, clique)
         if first != second:
             root[first] = second
-            total += information
+            total += nats
     return total
 
 
-def _information(pair: Target) -> float:
-    """I of a pair whose counts are at least three standard deviations, the others 0."""
-    counts = np.where(pair.values > _DEVIATIONS * pair.stddev, pair.values, 0.0).reshape(pair.shape)
+def information(pair: Target) -> float:
+    """I(a, b) of a pair in nats, by its counts as they are; those below 0 count as 0."""
+    counts = np.maximum(pair.values, 0.0).reshape(pair.shape)
     if counts.sum() <= 0:
         return 0.0
     joint = counts / counts.sum()
     product = np.outer(joint.sum(axis=1), joint.sum(axis=0))
     held = joint > 0
     return float(np.sum(joint[held] * np.log(joint[held] / product[held])))
+
+
+def _clear(pair: Target) -> Target:
+    """A pair's counts that are at least three standard deviations, the others 0."""
+    return replace(pair, values=np.where(pair.values > _DEVIATIONS * pair.stddev, pair.values, 0.0))

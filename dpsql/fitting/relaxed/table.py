@@ -9,14 +9,19 @@ with T the one-hot width. Its answer to the marginal of a clique S is the mean o
 which on one-hot rows is the exact marginal divided by n. Columns of P are rows of the table: products over rows are
 then contiguous in memory.
 
+Some attributes may be joined (`Joint`): a row then has one probability vector over the tuples of their values, and each
+of them the sums of it. So a pair that nearly determines each other is held by one row as well as by many, and a tuple
+that is left out of the joint has probability 0.
+
 Source: Aydore et al. 2021, section 3 (RAP).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -31,32 +36,97 @@ Codes = npt.NDArray[np.int64]
 _CELLS_AT_ONCE: Final = 16_384
 
 
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """Attributes that have one probability vector together.
+
+    Attributes:
+        names: the attributes.
+        tuples: the codes that they may take together, shape (tuples, attributes).
+        prior: about how probable each tuple is, shape (tuples,).
+        kappa: how smooth each tuple and the next one are (`dpsql.fitting.relaxed.smoothness`), shape (tuples,).
+    """
+
+    names: Clique
+    tuples: Codes
+    prior: npt.NDArray[np.float64]
+    kappa: npt.NDArray[np.float64]
+
+    def cells(self, names: Clique, sizes: Sequence[int]) -> Codes:
+        """For each tuple, the cell of the marginal of some of the attributes that it lies in, shape (tuples,)."""
+        return np.ravel_multi_index([self.tuples[:, self.names.index(name)] for name in names], tuple(sizes))
+
+
 @dataclass(frozen=True)
 class Blocks:
-    """Where each attribute's probabilities stand among the T rows of P."""
+    """Where the probabilities of each unit, which is a joint or an attribute in none, stand among the T rows of P.
+
+    Attributes:
+        names: of the attributes.
+        sizes: of the attributes.
+        joints: attributes that are joined; no attribute is in two.
+    """
 
     names: tuple[str, ...]
     sizes: tuple[int, ...]
+    joints: tuple[Joint, ...] = ()
 
     @staticmethod
-    def of(domain: Domain) -> Blocks:
-        """The blocks of a domain's attributes, in their order."""
-        return Blocks(domain.names, domain.shape(domain.names))
+    def of(domain: Domain, joints: Sequence[Joint] = ()) -> Blocks:
+        """The blocks of a domain's attributes: joints first, the others in their order."""
+        return Blocks(domain.names, domain.shape(domain.names), tuple(joints))
+
+    @cached_property
+    def joint_of(self) -> Mapping[str, Joint]:
+        """The joint of each attribute that is in one."""
+        return {name: joint for joint in self.joints for name in joint.names}
+
+    @cached_property
+    def units(self) -> tuple[Clique, ...]:
+        """The attributes of each unit, in the order of P."""
+        return (*(joint.names for joint in self.joints), *((n,) for n in self.names if n not in self.joint_of))
+
+    @cached_property
+    def unit_sizes(self) -> tuple[int, ...]:
+        """How many rows of P each unit has."""
+        alone = (size for name, size in zip(self.names, self.sizes, strict=True) if name not in self.joint_of)
+        return (*(len(joint.tuples) for joint in self.joints), *alone)
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:
-        """The first row of each block."""
-        return tuple(int(offset) for offset in np.concatenate([[0], np.cumsum(self.sizes)[:-1]]))
+        """The first row of each unit."""
+        return tuple(int(offset) for offset in np.concatenate([[0], np.cumsum(self.unit_sizes)[:-1]]))
 
     @property
     def width(self) -> int:
         """T, the number of rows."""
-        return sum(self.sizes)
+        return sum(self.unit_sizes)
 
-    def block(self, name: str) -> slice:
-        """The rows of an attribute."""
-        index = self.names.index(name)
-        return slice(self.offsets[index], self.offsets[index] + self.sizes[index])
+    def block(self, unit: Clique | str) -> slice:
+        """The rows of a unit, or of an attribute that is in no joint."""
+        index = self.units.index((unit,) if isinstance(unit, str) else unit)
+        return slice(self.offsets[index], self.offsets[index] + self.unit_sizes[index])
+
+    def by_unit(self, values: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
+        """One vector along P: the joints' `values`, one for each, and those of every attribute in none.
+
+        Args:
+            values: for each joint, and after them for each attribute.
+        """
+        alone = zip(self.names, values[len(self.joints) :], strict=True)
+        return np.concatenate([*values[: len(self.joints)], *(v for name, v in alone if name not in self.joint_of)])
+
+    def shape(self, clique: Clique) -> tuple[int, ...]:
+        """Sizes of a clique's attributes."""
+        return tuple(self.sizes[self.names.index(name)] for name in clique)
+
+    def parts(self, clique: Clique) -> tuple[Clique, ...]:
+        """A clique's attributes by unit, in the order in which the clique has them first."""
+        found: dict[Clique, list[str]] = {}
+        for name in clique:
+            joint = self.joint_of.get(name)
+            found.setdefault((name,) if joint is None else joint.names, []).append(name)
+        return tuple(tuple(names) for names in found.values())
 
 
 @dataclass(frozen=True)
@@ -77,14 +147,25 @@ class RelaxedTable:
         """The answers to a marginal in probabilities, flat and row-major over the clique's codes, shape (cells,)."""
         if not clique:
             return np.ones(1, np.float32)
-        blocks = [self.probabilities[self.blocks.block(name)] for name in clique]
+        parts = self.blocks.parts(clique)
+        blocks = [self.part(part) for part in parts]
         rows = blocks[0].shape[1]
         if len(blocks) == 1:
             return np.asarray(blocks[0].mean(axis=1), np.float32)
         product = blocks[0] / np.float32(rows)
         for block in blocks[1:-1]:
             product = (product[:, None, :] * block[None, :, :]).reshape(-1, rows)
-        return np.asarray((product @ blocks[-1].T).ravel(), np.float32)
+        return in_order(np.asarray(product @ blocks[-1].T, np.float32), self.blocks, parts, clique)
+
+    def part(self, part: Clique) -> Floats:
+        """The probabilities of the cells of one unit's attributes, in every relaxed row, shape (cells, n′)."""
+        joint = self.blocks.joint_of.get(part[0])
+        if joint is None:
+            return self.probabilities[self.blocks.block(part[0])]
+        shape = self.blocks.shape(part)
+        found = np.zeros((int(np.prod(shape)), self.probabilities.shape[1]), np.float32)
+        np.add.at(found, joint.cells(part, shape), self.probabilities[self.blocks.block(joint.names)])
+        return found
 
     def answers(self, clique: Clique, cells: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """The answers to some cells of a marginal in probabilities, without the others, shape (cells,).
@@ -95,14 +176,17 @@ class RelaxedTable:
             clique: of the marginal, however large.
             cells: row-major indices, shape (cells,).
         """
-        sizes = [self.blocks.sizes[self.blocks.names.index(name)] for name in clique]
+        sizes = self.blocks.shape(clique)
+        parts = {part: self.part(part) for part in self.blocks.parts(clique)}
         found = np.empty(len(cells))
         for begin in range(0, len(cells), _CELLS_AT_ONCE):
-            part = slice(begin, begin + _CELLS_AT_ONCE)
+            some = slice(begin, begin + _CELLS_AT_ONCE)
+            codes = dict(zip(clique, np.unravel_index(cells[some], sizes), strict=True))
             product: Floats | float = 1.0
-            for name, codes in zip(clique, np.unravel_index(cells[part], sizes), strict=True):
-                product = product * self.probabilities[self.blocks.block(name)][codes]
-            found[part] = np.asarray(product).mean(axis=1)
+            for part, probabilities in parts.items():
+                place = np.ravel_multi_index([codes[name] for name in part], self.blocks.shape(part))
+                product = product * probabilities[place]
+            found[some] = np.asarray(product).mean(axis=1)
         return found
 
     def threshold(self, clique: Clique, least: int) -> npt.NDArray[np.float64]:
@@ -110,14 +194,22 @@ class RelaxedTable:
 
         P(at least t of the events) is linear in the cells of the clique's marginal, also for each relaxed row.
         """
-        sizes = tuple(self.blocks.sizes[self.blocks.names.index(name)] for name in clique)
-        return threshold_counts(self.project(clique).astype(np.float64), sizes, least)
+        return threshold_counts(self.project(clique).astype(np.float64), self.blocks.shape(clique), least)
 
     def counts(self, family: Family) -> npt.NDArray[np.float64]:
         """The answers to a marginal, or a family of thresholds, in rows, shape (cells,)."""
         if isinstance(family, Threshold):
             return self.threshold(family.clique, family.least) * self.total
         return self.project(family).astype(np.float64) * self.total
+
+
+def in_order(values: npt.NDArray[Any], blocks: Blocks, parts: Sequence[Clique], clique: Clique) -> npt.NDArray[Any]:
+    """Values over the cells of a clique's parts, as they are over the clique's codes, flat and row-major."""
+    names = [name for part in parts for name in part]
+    if names == list(clique):
+        return values.ravel()
+    shaped = values.reshape(blocks.shape(tuple(names)))
+    return shaped.transpose([names.index(name) for name in clique]).ravel()
 
 
 def draw_codes(probabilities: Floats, parents: Codes, uniform: npt.NDArray[np.float64]) -> Codes:

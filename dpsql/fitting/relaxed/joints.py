@@ -1,0 +1,126 @@
+r"""Which columns a relaxed table joins: pairs that depend on each other strongly, and those tied by a constraint.
+
+Of the strong pairs (`dpsql.fitting.relaxed.strong_pairs`), the most informative first, both columns are joined, each
+with what it is joined to already, if
+
+    I(a, b) ≥ 0.1 nats    and    the joint has at most 400 tuples
+
+I is that of the pair as far as it is believed (`dpsql.fitting.relaxed.believed_pairs`).
+
+Columns of a constraint are joined before, with the tuples that it allows, if those are at most 2,000: what is
+impossible then has probability 0 in the fit. Columns of a larger constraint are not joined. Rounding sees to those.
+
+The prior of a joint, from which its rows start and towards which they are pulled, has the believed counts of its strong
+pairs and the 1-way marginals of its columns, and no further dependence (iterative proportional fitting). Beside
+`smoothness` it has κ along its longest ordered column.
+
+It looks at noisy counts and public facts only, so it costs no privacy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.core.constraint import Allowed
+from dpsql.core.domain import Clique, Domain
+from dpsql.fitting.relaxed.believed_pairs import believed_pair
+from dpsql.fitting.relaxed.settings import one_way_prior
+from dpsql.fitting.relaxed.smoothness import FEWEST, VALUES
+from dpsql.fitting.relaxed.strong_pairs import information
+from dpsql.fitting.relaxed.table import Blocks, Codes, Joint
+from dpsql.fitting.target import Target
+
+Floats = npt.NDArray[np.float64]
+_LEAST: Final = 0.1  # nats
+_MOST: Final = 400  # tuples
+_MOST_ALLOWED: Final = 2000  # tuples
+_STEPS: Final = 30
+_FLOOR: Final = 0.1  # rows
+
+
+def joints_of(
+    domain: Domain, strong: Sequence[Target], measured: Sequence[Target], total: float, allowed: Sequence[Allowed] = ()
+) -> tuple[Joint, ...]:
+    """The joints of a table.
+
+    Args:
+        domain: the columns.
+        strong: noisy counts of strong pairs.
+        measured: noisy marginals; 1-way ones may be denoised.
+        total: N, rows.
+        allowed: constraints.
+    """
+    prior, blocks = one_way_prior(domain, measured, total), Blocks.of(domain)
+    believed = [believed_pair(domain, prior, one, total) for one in strong]
+    columns = {name: prior[blocks.block(name)] for name in domain.names}
+    joined = _joined(domain, believed, allowed)
+    return tuple(_joint(domain, names, tuples, columns, believed, total) for names, tuples in joined.items())
+
+
+def _joined(domain: Domain, believed: Sequence[Target], allowed: Sequence[Allowed]) -> dict[Clique, Codes]:
+    """The tuples of each joint, by the rule at the top of this file."""
+    parts: dict[str, tuple[Clique, Codes]] = {n: ((n,), np.arange(domain.size((n,)))[:, None]) for n in domain.names}
+    for part in allowed:
+        if len(part.codes) <= _MOST_ALLOWED:
+            parts |= dict.fromkeys(part.clique, (part.clique, part.codes))
+        else:
+            parts = {name: found for name, found in parts.items() if name not in part.clique}
+    for nats, (a, b) in sorted(((information(one), one.clique) for one in believed), reverse=True):
+        if nats < _LEAST or a not in parts or b not in parts or a in parts[b][0]:
+            continue
+        (first, tuples), (second, others) = parts[a], parts[b]
+        if len(tuples) * len(others) <= _MOST:
+            names = domain.clique((*first, *second))
+            both = np.hstack([np.repeat(tuples, len(others), axis=0), np.tile(others, (len(tuples), 1))])
+            both = both[:, [(*first, *second).index(name) for name in names]]
+            parts |= dict.fromkeys(names, (names, both))
+    return {names: tuples for names, tuples in parts.values() if len(names) > 1}
+
+
+def _joint(
+    domain: Domain,
+    names: Clique,
+    tuples: Codes,
+    columns: Mapping[str, Floats],
+    believed: Sequence[Target],
+    total: float,
+) -> Joint:
+    """A joint with its prior."""
+    tuples, kappa = _along(domain, names, tuples)
+    wanted: list[tuple[Codes, Floats]] = []
+    for one in believed:
+        if set(one.clique) <= set(names):
+            cells = np.ravel_multi_index([tuples[:, names.index(name)] for name in one.clique], one.shape)
+            shares = one.values + _FLOOR / len(one.values)
+            wanted.append((cells, shares / shares.sum()))
+    wanted += [(tuples[:, place], columns[name]) for place, name in enumerate(names)]
+    prior = np.full(len(tuples), 1 / len(tuples))
+    for _ in range(_STEPS):
+        for cells, shares in wanted:
+            sums = np.bincount(cells, prior, len(shares))
+            prior = prior * (shares / np.maximum(sums, 1e-300))[cells]
+        prior /= prior.sum()
+    prior = prior + _FLOOR / max(total, 10.0) / len(tuples)
+    return Joint(names, tuples, prior / prior.sum(), kappa)
+
+
+def _along(domain: Domain, names: Clique, tuples: Codes) -> tuple[Codes, Floats]:
+    """Tuples in an order in which neighbours in the longest ordered column follow each other, and their κ."""
+    attributes = [domain.by_name[name] for name in names]
+    longest = [max(map(len, one.runs), default=0) if one.is_ordered else 0 for one in attributes]
+    place, kappa = int(np.argmax(longest)), np.zeros(len(tuples))
+    if longest[place] < FEWEST:
+        return tuples, kappa
+    lengths, runs = np.zeros((2, attributes[place].size), np.int64)  # of the run that a value is in; 0 for none
+    for number, run in enumerate(attributes[place].runs):
+        lengths[run.start : run.stop], runs[run.start : run.stop] = len(run) if len(run) >= FEWEST else 0, number
+    others = [k for k in range(len(names)) if k != place]
+    tuples = tuples[np.lexsort([tuples[:, k] for k in (place, *reversed(others))])]
+    step, (before, after) = np.diff(tuples, axis=0), (tuples[:-1, place], tuples[1:, place])
+    near = (step[:, others] == 0).all(axis=1) & (step[:, place] == 1) & (runs[before] == runs[after])
+    kappa[:-1][near] = np.minimum(lengths[before], lengths[after])[near] / VALUES
+    return tuples, kappa

@@ -1,0 +1,40 @@
+"""How long a relaxed table is fitted, with how many rows: by A, the L1 error of a 1-way marginal (`allocation`).
+
+    A ≤ 0.01    three quarters of the rows, seven fifths of the steps, and two fifths more at half the rate
+    0.01 < A    three fifths of the steps; a quarter of the rows where strong pairs outside of joints have at most 4
+                nats together
+
+Where A is at most 0.01 the fit is what is left of the error, and steps do more for it than rows. Where it is more noise
+is left after few steps, and rows that no strong pair needs fit noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from dpsql.fitting.relaxed.settings import Settings
+from dpsql.fitting.relaxed.strong_pairs import forest_information
+from dpsql.fitting.target import Target
+
+NOISY: Final = 0.01
+HIDDEN: Final = 0.1
+"""A above which single cells tell nothing, and pairs little."""
+_FEW: Final = 4.0
+
+
+def by_noise(settings: Settings, error: float, strong: Sequence[Target]) -> Settings:
+    """Settings with the rows and steps of the rule at the top of this file.
+
+    Args:
+        settings: with all rows and steps, and the joints.
+        error: A.
+        strong: the strong pairs.
+    """
+    if error <= NOISY:
+        rows, steps = -(-settings.rows * 3 // 4), settings.steps
+        return replace(settings, rows=rows, steps=-(-steps * 7 // 5), polish=steps * 2 // 5)
+    apart = [one for one in strong if not any(set(one.clique) <= set(joint.names) for joint in settings.joints)]
+    few = forest_information(apart) <= _FEW
+    return replace(settings, rows=-(-settings.rows // 4) if few else settings.rows, steps=-(-settings.steps * 3 // 5))

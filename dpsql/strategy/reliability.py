@@ -1,0 +1,59 @@
+r"""Which pairs of columns of a synthetic table are reliable, by noisy counts and the fit to them.
+
+    x = Σ_i min(√(2/π)·σ/N, M_i)      the part of a pair that noise of deviation σ hides, M the fit's probabilities
+    u = Σ_i min(√(4M_i/πN), 2M_i)     the L1 distance of two tables of N rows drawn from the fit
+    L1 ≈ 0.65·√(x·u)                  of the synthetic table's pair
+
+A pair is reliable where that is at most 0.1: at most a twentieth of the rows would have to change. It was fitted to
+Adult, 3,000 rows of it, and Loans. There and on a simulated table the mean over pairs is within a factor of 1.3 of the
+true one, and 76 to 96 % of the verdicts are right (`tests/benchmarks/RESULTS.md`, "What a table is good for"). It looks
+at noisy counts only, so it costs no privacy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from dpsql.core.domain import Clique
+from dpsql.fitting.relaxed.table import RelaxedTable
+from dpsql.fitting.target import Target
+
+RELIABLE: Final = 0.1
+
+
+def pair_errors(model: RelaxedTable, measured: Sequence[Target]) -> dict[Clique, float]:
+    """About the L1 error of each measured pair, as a fraction.
+
+    Args:
+        model: the fit.
+        measured: noisy marginals.
+    """
+    found: dict[Clique, float] = {}
+    for one in measured:
+        if len(one.clique) == 2 and one.cells is None and one.variance > 0:
+            shares = np.maximum(model.project(one.clique).astype(np.float64), 0.0)
+            hidden = float(np.minimum(math.sqrt(2 / math.pi) * one.stddev / model.total, shares).sum())
+            drawn = float(np.minimum(np.sqrt(4 * shares / (math.pi * model.total)), 2 * shares).sum())
+            found[one.clique] = 0.65 * math.sqrt(hidden * drawn)
+    return found
+
+
+def pair_words(model: RelaxedTable, measured: Sequence[Target]) -> dict[str, Any]:
+    """What a report says of the measured pairs: which are reliable, the best first, and their mean L1 error.
+
+    Args:
+        model: the fit.
+        measured: noisy marginals.
+    """
+    errors = pair_errors(model, measured)
+    if not errors:
+        return {}
+    reliable = sorted((clique for clique, error in errors.items() if error <= RELIABLE), key=lambda c: (errors[c], c))
+    return {
+        "reliable_pairs": [", ".join(clique) for clique in reliable],
+        "expected_l1_pairs": round(sum(errors.values()) / len(errors), 4),
+    }
