@@ -49,7 +49,7 @@ def believed_pair(domain: Domain, prior: Floats, pair: Target, total: float) -> 
 
 def _is_ordered(domain: Domain, name: str) -> bool:
     column = domain.by_name[name]
-    return column.is_ordered and column.regular >= FEWEST
+    return column.is_ordered and not column.points and column.regular >= FEWEST
 
 
 def smooth_part(deviation: Floats, ordered: Sequence[bool], variance: float) -> Floats:
