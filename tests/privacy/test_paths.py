@@ -33,6 +33,8 @@ AFTER_THE_CURATOR = {
     "dpsql/service/pgtypes.py": "names the type UUID, and draws nothing",
     "dpsql/service/parameters.py": "likewise",
     "dpsql/language/workloads.py": "draws which marginals are asked for, by a public seed",
+    "dpsql/owner/stand_ins.py": "draws ids and texts for columns without a domain, and reads nothing of the rows",
+    "dpsql/evaluation/decode.py": "names the type UUID, and draws nothing",
     "dpsql/utility/": "draws which rows and columns the owner's measures look at; a contract keeps releases away from it",
 } | {name.replace(".", "/") + "/": "computes with noisy answers only" for name in UNTRUSTED}
 """Where floats may be drawn: of released numbers only, or of what nobody but the owner sees; for what is no noise on a count."""

@@ -20,7 +20,7 @@ table with privacy units: the same, the source being the rows that count (see `d
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -71,6 +71,20 @@ def _sum(column: str) -> exp.Expr:
     return exp.cast(exp.Sum(this=exp.column(column)), "BIGINT", dialect="duckdb")
 
 
+def _read_columns(source: Source, domain: Domain) -> dict[str, exp.Column]:
+    """Where the numbers of each column of texts will be."""
+    texts = [attribute.name for attribute in domain if attribute.text]
+    return {name: exp.column(unused(source, f"dpsql_read_{n}")) for n, name in enumerate(texts)}
+
+
+def _with_read(rows: exp.Expr, domain: Domain, read: Mapping[str, exp.Column]) -> exp.Expr:
+    """Rows with the numbers of columns of texts beside them: in the search for a bin each would be read many times."""
+    if not read:
+        return rows
+    values = [exp.alias_(value(domain.by_name[name]), column.name) for name, column in read.items()]
+    return exp.select("*", *values).from_(rows).subquery("read")
+
+
 @contextmanager
 def constant_errors() -> Iterator[None]:
     """No error of DuckDB leaves, because its text may quote a row, and its class tells how much was read."""
@@ -106,6 +120,7 @@ class DuckDBCounter:
         self._table: exp.Table | None = None
         self._weight: exp.Expr = exp.Count(this=exp.Star())
         self._samples: list[DuckDBCounter] = []
+        self._read = _read_columns(source, domain)
 
     def among(self, places: np.ndarray[tuple[int], np.dtype[np.int64]]) -> DuckDBCounter:
         """A counter of the rows at these places only, from 0 on, of the order in which the table is read."""
@@ -170,7 +185,7 @@ class DuckDBCounter:
     def sums(self, clique: Clique, moment: Moment | Product) -> Marginal:
         """The sum of a column's steps, or a product's, over the rows of each cell, in place of their number."""
         named = self._unused("dpsql_steps")
-        steps = exp.alias_(steps_of(self._domain, moment, self._read), named)
+        steps = exp.alias_(steps_of(self._domain, moment, self._read.get), named)
         key, inside = self._key(clique)
         codes = self._encoded().select(steps).subquery("codes")
         selected = exp.select(exp.alias_(key, "cell"), exp.alias_(_sum(named), "n")).from_(codes)
@@ -245,19 +260,10 @@ class DuckDBCounter:
         codes = []
         for name, attribute in zip(self._names, self._domain, strict=True):
             kind = next(kind for size, kind in _SIZES if attribute.size <= size)
-            code = encode(attribute, self._read(attribute))
-            code = exp.Cast(this=code, to=data_type(kind))  # a builder would copy thousands of edges
+            code = exp.Cast(this=encode(attribute, self._read.get(attribute.name)), to=data_type(kind))
             codes.append(exp.Alias(this=code, alias=exp.to_identifier(name)))
-        found = self._rows(columns) if rows is None else rows
-        read = [exp.alias_(value(a), column.name) for a in self._domain if (column := self._read(a)) is not None]
-        if read:  # once: in the search for a bin each text would be read several times
-            found = exp.select("*", *read).from_(found).subquery("read")
+        found = _with_read(self._rows(columns) if rows is None else rows, self._domain, self._read)
         return exp.Select(expressions=codes).from_(found, copy=False)
-
-    def _read(self, attribute: Attribute) -> exp.Column | None:
-        """Where the numbers of a column of texts are; None for other columns."""
-        place = self._domain.names.index(attribute.name)
-        return exp.column(self._unused(f"dpsql_read_{place}")) if attribute.text else None
 
     def _tuples(self) -> exp.Table:
         """The table of codes, or of distinct codes with weights; made at the first use, of one state of the source."""

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from dpsql.core.domain import Attribute, Domain
+from dpsql.core.domain import Domain
 from dpsql.core.linear_query import Moment, Product
 from dpsql.engines.duckdb.encode import encode_steps
 from dpsql.engines.duckdb.types import data_type
 
 
-def steps_of(domain: Domain, moment: Moment | Product, read: Callable[[Attribute], exp.Expr | None]) -> exp.Expr:
+def steps_of(domain: Domain, moment: Moment | Product, read: Callable[[str], exp.Expr | None]) -> exp.Expr:
     """What a row adds, in whole steps: of one column, or of two; nothing to fail.
 
     The steps of each column are multiplied in DOUBLE, which does not overflow: each is 2^32 at most.
@@ -24,8 +24,7 @@ def steps_of(domain: Domain, moment: Moment | Product, read: Callable[[Attribute
     """
 
     def steps(one: Moment) -> exp.Expr:
-        attribute = domain.by_name[one.column]
-        return encode_steps(attribute, one, read(attribute))
+        return encode_steps(domain.by_name[one.column], one, read(one.column))
 
     if isinstance(moment, Moment):
         return steps(moment)
