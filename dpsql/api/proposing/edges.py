@@ -20,7 +20,7 @@ def round_edges(quantiles: Sequence[Decimal], step: Decimal) -> list[Decimal]:
         step: the smallest difference of two values.
 
     >>> [str(edge) for edge in round_edges([Decimal(x) for x in (12, 108, 197, 1043)], Decimal(1))]
-    ['10', '110', '200', '1100']
+    ['10', '100', '190', '1100']
     """
     values = sorted({*quantiles})
     low, high = values[0], values[-1]
