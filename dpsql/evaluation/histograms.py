@@ -103,7 +103,7 @@ def histogram_of_values(values: Integers, counts: Integers, unit: Fraction) -> H
     inside = counts != 0
     distinct = np.unique(values[inside]) if inside.any() else np.zeros(1, np.int64)
     places = np.where(inside, np.searchsorted(distinct, values), -1)
-    known = (distinct * float(unit)).astype(np.float64)
+    known = np.asarray(distinct * float(unit), np.float64)
     return Histogram(known, known, np.minimum(places, len(distinct) - 1))
 
 

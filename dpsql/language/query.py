@@ -104,6 +104,12 @@ class Query:
         return [*self.keys, *self.filters, *(tree for aggregate in self.aggregates for tree in aggregate.trees)]
 
     @property
+    def of_units(self) -> list[Aggregate]:
+        """Those of its aggregates, and of their sides, that count values of the privacy unit's column."""
+        every = [one for aggregate in self.aggregates for one in (aggregate, *aggregate.sides)]
+        return [aggregate for aggregate in every if aggregate.kind == "units"]
+
+    @property
     def fingerprint(self) -> str:
         """Tells queries apart that mean or show something else."""
         trees = [*self.keys, *self.filters, *self.outputs, *self.scope.columns.values(), self.select]

@@ -222,7 +222,7 @@ def _cliques(
             query = analyse(statement, _Only(catalog, tuple(source)))
     except InvalidQuery as error:
         raise InvalidWorkload(str(error).replace("query:", "workload:", 1).replace(INSTEAD, EXPECTED)) from None
-    if any(aggregate.kind == "units" for aggregate in query.aggregates):
+    if query.of_units:
         _refuse(statement, "DISTINCT inside an aggregate is not supported: a workload counts rows")
     everywhere = _read_by([*query.filters, *(tree for aggregate in query.aggregates for tree in aggregate.trees)])
     cliques = [domain.clique(everywhere | _read_by([query.keys[key] for key in keys])) for keys in query.sets]

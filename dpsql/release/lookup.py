@@ -157,9 +157,9 @@ def _domain_of(books: Books, source: Source, query: Query) -> Domain:
 
 def _check_units(account: Account, query: Query) -> None:
     """Refuse count(DISTINCT …) of anything but the table's privacy unit."""
-    for aggregate in query.aggregates:
+    for aggregate in query.of_units:
         column = aggregate.argument
-        if aggregate.kind != "units" or column is None or column.name == account.unit_column:
+        if column is None or column.name == account.unit_column:
             continue
         if account.unit_column is None:
             reason = f"rows of {account.source!r} are units of their own, so DISTINCT values cannot be counted"

@@ -275,3 +275,19 @@ def test_keys_tell_statistics_apart(declared):
         for one in asked:
             keys.add(resolve_query(cursor, QueryRequest(f"SELECT {one} FROM t", 1.0), to_charge=False).key)
     assert len(keys) == len(asked)
+
+
+@pytest.mark.medium
+def test_sums_for_each_unit(db):
+    """A ratio may have the number of units below: of no other column may distinct values be counted."""
+    db.sql("CREATE TABLE visits AS SELECT i // 2 AS person, (i % 5)::INTEGER AS days FROM range(4000) r(i)")
+    db.protect("visits", epsilon=100.0, delta=1e-6, privacy_unit="person", max_rows=2)
+    db.domain("visits", "days", lower=0, upper=4, nulls=False)
+    asked = "SELECT sum(days) / count(DISTINCT person) AS v FROM visits"
+    ((value, low, high),) = db.sql("SELECT v, v_low, v_high FROM dp_query(?, epsilon := 50)", [asked]).fetchall()
+    assert low <= value <= high
+    assert abs(value - 4) < 0.1
+    before = len(db.ledger())
+    with pytest.raises(dpsql.DpsqlError, match="DISTINCT values are counted of the privacy unit only"):
+        db.query("SELECT sum(days) / count(DISTINCT days) FROM visits", 1.0)
+    assert len(db.ledger()) == before
