@@ -4,7 +4,7 @@ r"""Relaxed projection: measure whole marginals, project them with a relaxed tab
     marginals  of the workload's closure, each with its share of the rest (`dpsql.strategy.allocation`)
     again      with 3/10 of that the pairs that stand out of the first noise (`dpsql.strategy.second_stage`)
     denoised   1-way marginals (`dpsql.fitting.relaxed.denoising`)
-    joined     columns of strong pairs, and of constraints (`dpsql.fitting.relaxed.joints`)
+    joined     columns of strong pairs where A > 0.001, and of constraints (`dpsql.fitting.relaxed.joints`)
     fit        one relaxed table to all of them (`dpsql.fitting.relaxed.fit_marginals`)
     rounding   stratified draws, and swaps towards what was measured as far as it is believed
                (`dpsql.fitting.relaxed.rounding`, `dpsql.fitting.relaxed.shrinkage`)
@@ -75,7 +75,7 @@ from dpsql.privacy.pricing import Questions
 from dpsql.runtime.memory import in_words, machine_memory, parse_size
 from dpsql.runtime.progress import Progress
 from dpsql.strategy.allocation import Allocation, allocate, noise, predicted_errors
-from dpsql.strategy.effort import HIDDEN, NOISY, by_noise
+from dpsql.strategy.effort import EXACT, HIDDEN, NOISY, by_noise
 from dpsql.strategy.reliability import pair_words
 from dpsql.strategy.second_stage import second_shares
 
@@ -377,7 +377,7 @@ class Projection(Mechanism):
         alone, error = facts.prior is None, allocation.one_way_error
         smooth = smooth_columns(facts.domain) if alone and self._has("smoothing") else ()
         softmax = self._relaxation == "softmax"
-        seen = strong if self._has("joints") else ()
+        seen = strong if self._has("joints") and error > EXACT else ()
         settings = Settings(
             rows=self.relaxed_rows,
             steps=self._steps,

@@ -84,6 +84,7 @@ def main() -> None:
                 axis.plot(*zip(*values, strict=True), style, color=colour, label=title, markersize=5)
             axis.set_xscale("log")
             axis.grid(alpha=0.3)
+            axis.margins(y=0.1)
             if column == 0:
                 axis.set_ylabel(label)
         real = [line for line in lines if line["table"].rstrip("*") == table and line["system"] == "real"]

@@ -298,3 +298,31 @@ def test_a_fact_is_evaluated_once_in_a_domain(monkeypatch):
         db.domain("t", "b", lower=0, upper=5)
         db.plan("t", 1.0, mechanism="direct")
         assert len(tried) == 2
+
+
+@pytest.mark.medium
+def test_the_fit_knows_declared_facts(db):
+    """What a fact forbids has probability 0 before rows are drawn; without the fact the noisy fit gives it some."""
+    from dpsql.fitting.relaxed.table import RelaxedTable
+    from dpsql.models.relaxed import RelaxedModel
+
+    drawn: list[RelaxedTable] = []
+    sample = RelaxedModel.sample
+
+    def seen(self, *arguments):
+        drawn.append(self.table)
+        return sample(self, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RelaxedModel, "sample", seen)
+        options = {"relaxed_rows": 16, "steps": 30, "without": ["joints"]}
+        db.synthesize("visits", 0.5, columns=["age_group", "age", "smoker"], **options)
+        db.sql("CALL dp_constraint('visits', ?)", [GROUP])
+        db.synthesize("visits", 0.5, columns=["age_group", "age", "smoker"], release="again", **options)
+    before, after = (table.project(("age_group", "age")).reshape(3, -1) for table in drawn)
+    children, oldest = 0, -1
+    assert before[children, oldest] > 0
+    assert after[children, oldest] == 0
+    assert after.sum() == pytest.approx(1, abs=1e-4)
+    reports = db.sql("SELECT report ->> 'joined' FROM dp_releases() ORDER BY 1 NULLS FIRST").fetchall()
+    assert reports == [(None,), ('["age_group, age"]',)]

@@ -207,7 +207,7 @@ def test_a_fit_that_cannot_meet_the_measurements_says_so():
 
 EIGHT = """
 import sys; sys.path.insert(0, {folder!r})
-import jax, numpy as np, test_projection as t
+import jax, numpy as np, test_fit_marginals as t
 from dpsql.fitting.relaxed.fit_marginals import fit_marginals
 from dpsql.fitting.relaxed.settings import Settings
 from dpsql.fitting.relaxed.program import device_grid
