@@ -30,9 +30,10 @@ The error that a plan foretells for a marginal S of the workload, from the noise
     p_i ∝ 1/i over the cells: how rows spread over cells is private, so the usual long tail is assumed
 
 For one column it is x itself, and no marginal has less than one of its columns. It was fitted to the means of 11 lines
-of Adult and Loans, whole and in part, at ε 0.1, 1 and 10: within 1.75 of what was measured, too much on Adult and too
-little on Loans, which by the same public facts is twice as far off. Where many pairs determine each other it is too
-little by 2.5 (`linked` of the benchmarks): a rough guide.
+of Adult and Loans, whole and in part, at ε 0.1, 1 and 10, before columns were joined. Today it is within a factor of 2
+of what is measured there, too much on Adult and too little on Loans, which by the same public facts is twice as far
+off. Where many pairs determine each other it is too little, by up to 1.9 on `linked` and 5 on `long` of the benchmarks:
+a rough guide. What a release expects of its own pairs is nearer (`dpsql.strategy.reliability`).
 
 Where the rule comes from: errors on Adult, Loans, thousands of their rows, and simulated tables, at ε 0.1, 1 and 10
 (`tests/benchmarks/RESULTS.md`).
