@@ -291,6 +291,7 @@ TWINS: dict[str, tuple[str, type[Twin]]] = {
     "all rows of a new unit": ("units: a unit that is added", bounding(lambda b: replace(b, rows=9))),
     "pairs twice": ("presence: each pair", counting(presence=pairs_twice)),
     "no clamp": ("sums: steps", counting(sums=unclamped)),
+    "products are not clamped": ("sums: of products", counting(sums=unclamped)),
     "outside adds nothing": ("sums: steps", counting(sums=outside_adds_nothing)),
     "other bins": ("bins: counts", counting(bins=bins_moved)),
     "a value of one unit": ("values: those", counting(values=rare_ones_too)),
