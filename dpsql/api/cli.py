@@ -28,7 +28,7 @@ from dpsql.version import __version__
 _INTERRUPTED: Final = 130  # the status of a process that Ctrl-C ended, as shells have it
 _DESCRIPTION: Final = "Differentially private synthetic tables inside DuckDB, in SQL."
 _EPILOG: Final = "dpsql COMMAND --help says more of one. Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted."
-_TRACEBACK: Final = "DPSQL_TRACEBACK"
+_DEBUG: Final = "DPSQL_DEBUG"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -85,7 +85,7 @@ def status_of(run: Callable[[Any], object], options: Any) -> int:
     except KeyboardInterrupt:
         return _say_interrupted()
     except Exception as error:
-        if os.environ.get(_TRACEBACK):
+        if os.environ.get(_DEBUG):
             raise
         return _failed(error)
     return 0
@@ -101,7 +101,7 @@ def _failed(error: Exception) -> int:
     if isinstance(error, expected):
         said = one_line(str(error))
     else:  # its text may hold a value of a row
-        said = f"internal error ({type(error).__name__}): please report it; {_TRACEBACK}=1 shows where it is"
+        said = f"internal error ({type(error).__name__}): please report it; {_DEBUG}=1 shows where it is"
     print(f"dpsql: {said}", file=sys.stderr)
     return _INTERRUPTED if str(Interrupted()) in str(error) else 1
 

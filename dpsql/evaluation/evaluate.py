@@ -139,7 +139,8 @@ def _joined(
     if size > _MOST_GROUPS:
         raise DomainTooLarge(_TOO_MANY_GROUPS.format(size))
     cells = max(len(piece.mask) for piece in pieces)
-    histograms = [{n: fitting(h, cells, size) for n, h in piece.histograms.items()} for piece in pieces]
+    several = sum(len(piece.histograms) for piece in pieces)
+    histograms = [{n: fitting(h, cells, size, several) for n, h in piece.histograms.items()} for piece in pieces]
     factors, numbers = expanded([piece.factors for piece in pieces], histograms, len(weights))
     parts = tuple(
         Part(piece.names, np.stack(of_piece), np.stack([groups for groups, _ in by_set]), of_sets)

@@ -82,14 +82,25 @@ def histogram_of_bins(declared: Attribute, counted: Attribute, codes: Integers) 
     starts = np.array(counted.ticks[:-1], ticks.dtype)
     place = np.full(counted.size, -1, np.int64)
     place[: counted.regular] = np.searchsorted(ticks, starts, side="right") - 1
-    if counted.other_code is not None and counted.other is not None:
-        other = Fraction(counted.other) * (1 if declared.is_float else scale)
-        place[counted.other_code] = np.searchsorted(ticks, float(other), side="right") - 1
     place = np.clip(place, -1, declared.regular - 1)
-    if counted.other_code is not None:
-        place[counted.other_code] = max(0, place[counted.other_code])
     low, high = ((np.asarray(ends) / scale).astype(np.float64) for ends in (ticks[:-1], highest))
+    if counted.other_code is not None and counted.other is not None:
+        other = _finite(declared, counted.other)
+        nearest = np.searchsorted(ticks, other * (1 if declared.is_float else scale), side="right") - 1
+        bin_of_other = int(np.clip(nearest, 0, declared.regular - 1))
+        low[bin_of_other], high[bin_of_other] = min(low[bin_of_other], other), max(high[bin_of_other], other)
+        place[counted.other_code] = bin_of_other
     return Histogram(low, high, place[codes])
+
+
+def _finite(declared: Attribute, other: str) -> float:
+    """The value that stands for all others; it stretches the first or the last bin if it lies beyond them."""
+    if not math.isfinite(float(other)):
+        raise InvalidQuery(
+            f"query: {other!r} stands for the values of {declared.name!r} outside its bins, and no quantile lies "
+            f"beside it: declare another one with dp_domain(…, {declared.name!r}, other := …)"
+        )
+    return float(other)
 
 
 def histogram_of_values(values: Integers, counts: Integers, unit: Fraction) -> Histogram:
@@ -107,22 +118,23 @@ def histogram_of_values(values: Integers, counts: Integers, unit: Fraction) -> H
     return Histogram(known, known, np.minimum(places, len(distinct) - 1))
 
 
-def fitting(histogram: Histogram, cells: int, groups: int) -> Histogram:
+def fitting(histogram: Histogram, cells: int, groups: int, several: int) -> Histogram:
     """With as many bins as memory allows.
 
     Args:
         histogram: of all bins.
         cells: of the largest part.
         groups: of the query.
+        several: how many histograms the query has, which share the memory.
 
     Raises:
         DomainTooLarge: too few bins would be left.
     """
-    most = min(MOST_BINS, _MOST_WEIGHTS // max(cells, groups, 1))
+    most = min(MOST_BINS, _MOST_WEIGHTS // (max(cells, groups, 1) * several))
     if most < min(_FEWEST_BINS, histogram.bins):
         raise DomainTooLarge(
             f"query: a quantile counts each bin in each of {groups:.3g} groups over {cells:.3g} cells, which is too "
-            "much: group by fewer or coarser columns"
+            "much: group by fewer or coarser columns, or ask for fewer quantiles at once"
         )
     return histogram.merged(most)
 

@@ -52,7 +52,8 @@ def lean(attribute: Attribute, rows: Floats) -> Floats:
         return found
     ticks: npt.NDArray[Any] = np.array(attribute.ticks, np.float64)
     width, middle = np.diff(ticks), (ticks[1:] + ticks[:-1]) / 2
-    density = rows / np.maximum(width, np.finfo(np.float64).tiny)
+    with np.errstate(over="ignore"):  # of points of floats, which have no width and are in no run
+        density = rows / np.maximum(width, np.finfo(np.float64).tiny)
     for run in attribute.runs:
         inner = np.arange(run.start + 1, run.stop - 1)
         inner = inner[rows[inner] > 0]

@@ -110,7 +110,7 @@ def test_no_traceback_and_no_value_of_a_row_reaches_a_person(capsys, monkeypatch
     assert err.startswith("dpsql: internal error (KeyError)")
     assert "Alice" not in err
     assert err.count("\n") == 1
-    monkeypatch.setenv("DPSQL_TRACEBACK", "1")
+    monkeypatch.setenv("DPSQL_DEBUG", "1")
     with pytest.raises(KeyError):
         cli.status_of(fails, None)
 

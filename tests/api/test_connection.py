@@ -8,7 +8,7 @@ import inspect
 import duckdb
 import pandas as pd
 import pytest
-from dpsql.udfs.dp_domain import DpDomain
+from dpsql.udfs.dp_domain import OF_DISCOVERY, DpDomain
 from dpsql.udfs.dp_plan import DpPlan
 from dpsql.udfs.dp_query import DpQuery
 from dpsql.udfs.dp_synthesize import DpSynthesize
@@ -116,8 +116,10 @@ def test_the_keywords_of_python_are_the_parameters_of_sql():
     for method, function in ((dpsql.Database.query, DpQuery), (dpsql.Database.plan, DpPlan)):
         wanted = {parameter.name for parameter in function.parameters} - set(options())
         assert set(inspect.signature(method).parameters) - {"self", "options"} == wanted
-    declared = {parameter.name for parameter in DpDomain.parameters} - {"discover", "epsilon", "delta"}
+    declared = {parameter.name for parameter in DpDomain.parameters} - {*OF_DISCOVERY}
     assert set(inspect.signature(dpsql.Database.domain).parameters) - {"self"} == declared
+    discovered = set(inspect.signature(dpsql.Database.discover).parameters) - {"self"}
+    assert {*OF_DISCOVERY} - {"discover"} < discovered < {parameter.name for parameter in DpDomain.parameters}
 
 
 def test_it_is_the_connection_that_it_is(db):

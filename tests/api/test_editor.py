@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+from functools import cached_property
 from importlib.util import find_spec
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 import dpsql
 from dpsql.api.options import Options
 from dpsql.api.relation import Relation
+from dpsql.report.card import Stated
 
 PUBLIC = [
     pytest.param(owner, name, id=f"{owner.__name__}.{name}")
@@ -23,6 +25,8 @@ PUBLIC = [
 
 def function_of(owner, name):
     member = inspect.getattr_static(owner, name)
+    if isinstance(member, cached_property):
+        return member.func
     return inspect.unwrap(member.fget if isinstance(member, property) else member)
 
 
@@ -34,7 +38,7 @@ def test_it_completes(owner, name):
     for parameter in list(signature.parameters.values())[1:]:
         assert parameter.annotation is not inspect.Parameter.empty, parameter
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
-            assert parameter.annotation == f"Unpack[{Options.__name__}]"
+            assert parameter.annotation in (f"Unpack[{Options.__name__}]", f"Unpack[{Stated.__name__}]")
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
             assert parameter.annotation not in ("Any", "object")
 

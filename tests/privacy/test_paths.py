@@ -35,6 +35,8 @@ AFTER_THE_CURATOR = {
     "dpsql/language/workloads.py": "draws which marginals are asked for, by a public seed",
     "dpsql/owner/stand_ins.py": "draws ids and texts for columns without a domain, and reads nothing of the rows",
     "dpsql/evaluation/decode.py": "names the type UUID, and draws nothing",
+    "dpsql/api/proposing/": "names keys and the type UUID; a script of declarations is the owner's, and holds no noise",
+    "dpsql/api/private_truth.py": "draws which rows the owner's own measures look at, for the owner's eyes",
     "dpsql/utility/": "draws which rows and columns the owner's measures look at; a contract keeps releases away from it",
 } | {name.replace(".", "/") + "/": "computes with noisy answers only" for name in UNTRUSTED}
 """Where floats may be drawn: of released numbers only, or of what nobody but the owner sees; for what is no noise on a count."""

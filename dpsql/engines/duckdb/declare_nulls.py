@@ -47,12 +47,19 @@ def with_nulls(cursor: duckdb.DuckDBPyConnection, attribute: Attribute, texts: t
             raise InvalidArgument("nulls_as: name members of the column's type, not all of them")
         attribute = replace(attribute, values=left)
     for text in texts:
-        if text in attribute.values or text == attribute.other or _is_inside(cursor, attribute, text):
+        if _is_value(attribute, text) or text == attribute.other or _is_inside(cursor, attribute, text):
             where = "other" if text == attribute.other else "values" if attribute.kind == "values" else "the bins"
             raise InvalidArgument(
                 f"nulls_as: {text} is in {where} too, and a value is either missing or not: leave it out of one of them"
             )
     return replace(attribute, nulls_as=texts, nullable=True)
+
+
+def _is_value(attribute: Attribute, text: str) -> bool:
+    """Whether it is one of the values; of floats −0.0 is 0.0."""
+    if attribute.is_float and attribute.kind == "values":
+        return float(text) in {float(value) for value in attribute.values}
+    return text in attribute.values
 
 
 def _is_inside(cursor: duckdb.DuckDBPyConnection, attribute: Attribute, text: str) -> bool:
@@ -63,4 +70,5 @@ def _is_inside(cursor: duckdb.DuckDBPyConnection, attribute: Attribute, text: st
         found = tick(cursor, text.rstrip(attribute.suffix or None), attribute.type, "nulls_as")
     except InvalidArgument:  # a text that is no number, or no finite one
         return False
-    return bool(attribute.ticks[0] <= found < attribute.ticks[-1])
+    last = attribute.ticks[-1]
+    return bool(attribute.ticks[0] <= found < last or (attribute.is_float and found == last))

@@ -39,7 +39,9 @@ def with_points(
         raise InvalidArgument("points names a value twice: give each once")
     last = attribute.ticks[-1]
     for point, given in zip(found, points, strict=True):
-        if not (attribute.ticks[0] <= point < last or (attribute.is_float and point == last)):
+        if attribute.is_float and point == last:  # its cell would hold the next float, too
+            raise InvalidArgument(f"points: {given} is the upper bound: declare one above it, so that it gets a cell")
+        if not attribute.ticks[0] <= point < last:
             raise InvalidArgument(
                 f"points: {given} is not between {attribute.edges[0]} and {attribute.edges[-1]}: declare bounds that "
                 "hold it, or say nulls_as if it stands for a missing value"
