@@ -146,7 +146,7 @@ class Product:
     def identity(self) -> str:
         """Tells products apart: a format of its own, because journals hash it. It must never change.
 
-        >>> Product(Moment("a", 1.0, 0, 9), Moment("b", 1.0, 0, 2), 1.0, 0, 18).identity[-34:]
+        >>> Product(Moment("a", 1.0, 0, 9), Moment("b", 1.0, 0, 2), 1.0, 0, 18).identity[-33:]
         ', multiplier=1.0, low=0, high=18)'
         """
         fields = [f"{name}={getattr(self, name)!r}" for name in ("multiplier", "low", "high")]

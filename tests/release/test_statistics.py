@@ -11,6 +11,7 @@ import pytest
 
 import dpsql
 from dpsql.engines.duckdb.counting import DuckDBCounter
+from dpsql.errors import DomainTooLarge
 from dpsql.privacy.distributions import GAUSSIAN, LAPLACE
 from dpsql.privacy.linear import exact_answers, linear_stddevs
 from dpsql.release.intervals import Noisy
@@ -291,3 +292,27 @@ def test_sums_for_each_unit(db):
     with pytest.raises(dpsql.DpsqlError, match="DISTINCT values are counted of the privacy unit only"):
         db.query("SELECT sum(days) / count(DISTINCT days) FROM visits", 1.0)
     assert len(db.ledger()) == before
+
+
+def test_a_value_for_the_rest_stretches_the_bin_that_it_lies_in(db):
+    """Seven tenths of the rows are what `other` stands for, so the median is that, far below the bins."""
+    db.sql("CREATE TABLE t AS SELECT CASE WHEN i % 10 < 7 THEN 1000 + i ELSE i % 100 END AS y FROM range(20000) r(i)")
+    db.protect("t", epsilon=50.0, delta=1e-9)
+    db.domain("t", "y", lower=0, upper=99, bins=10, other=-500)
+    found = db.query("SELECT median(y) AS m FROM t", 5.0)
+    assert found.m_low[0] == -500
+    assert found.m_high[0] <= 9
+    db.domain("t", "y", lower=0, upper=99, bins=10, other=None)
+    assert db.query("SELECT median(y) AS m FROM t", 5.0).m_low[0] >= 0
+
+
+def test_many_quantiles_share_the_memory(db):
+    """Eight histograms have an eighth of the bins each, or are refused before anything is charged."""
+    db.sql("CREATE TABLE t AS SELECT (i % 250)::SMALLINT AS x, (i % 300)::SMALLINT AS g FROM range(3000) r(i)")
+    db.protect("t", epsilon=5.0, delta=1e-9)
+    db.domain("t", "x", lower=0, upper=249, bins=250)
+    db.domain("t", "g", lower=0, upper=299, bins=300)
+    medians = ", ".join(f"median(x) FILTER (WHERE g + x > {n})" for n in range(40))
+    with pytest.raises(DomainTooLarge, match="fewer quantiles"):
+        db.plan(f"SELECT {medians} FROM t", 1.0)
+    assert db.budget()["releases"].tolist() == [0]

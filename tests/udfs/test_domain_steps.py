@@ -48,7 +48,6 @@ SHOWN = {
     ],
     "'real', lower := 0.5, upper := 50, scale := 'log', bins := 2": ["[0.5, 5.0)", "[5.0, 50.0]"],
     "'real', lower := 0, upper := 10, bins := 2, points := [0]": ["0.0", "(0.0, 5.0)", "[5.0, 10.0]"],
-    "'real', lower := 0, upper := 10, bins := 2, points := [10]": ["[0.0, 5.0)", "[5.0, 10.0)", "10.0"],
     "'day', lower := '2024-01-15', upper := '2024-03-02', every := 'month'": [
         "[2024-01-15, 2024-02-01)",
         "[2024-02-01, 2024-03-01)",
@@ -94,6 +93,9 @@ REFUSED = {
     "'real', lower := 0, upper := 0.5, scale := 'log'": "above it and above 1",
     "'whole', lower := 1, upper := 9, scale := 'square'": "say 'linear' or 'log'",
     "'whole', edges := [1, 9], scale := 'log'": "scale goes with lower and upper",
+    "'real', lower := 0, upper := 10, bins := 2, points := [10]": "declare one above it",
+    "'real', lower := 0, upper := 1, bins := 2, nulls_as := [1]": "in the bins too",
+    "'real', \"values\" := [0.0, 1.0], nulls_as := ['-0.0']": "in values too",
     "'word', lower := 1, upper := 9, scale := 'log'": "which has no bins",
 }
 
