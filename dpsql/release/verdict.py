@@ -98,7 +98,10 @@ def _of_pairs(judgement: Judgement) -> str:
         return ""
     hidden, missed, unjudged = len(judgement.of("hidden")), len(judgement.of("missed")), judgement.unmeasured_pairs
     judged = len(judgement.pairs)
-    rest = f"; {unjudged:,} more pairs were not measured together, so they are not judged" if unjudged else ""
+    many = "one more pair was not measured together, so it is not judged"
+    if unjudged > 1:
+        many = f"{unjudged:,} more pairs were not measured together, so they are not judged"
+    rest = f"; {many}" if unjudged else ""
     if not judged:
         return "No two columns were measured together, so pairs are not judged."
     looked = " that were looked at" if judgement.skipped_pairs else ""
