@@ -303,7 +303,7 @@ class Projection(Mechanism):
         rough = max(1.0, float(total.values[0]))
         allocation = self.allocation(curator.domain, workload, curator.neighbours, curator.remaining, rough)
         measured, again = self._measured(curator, allocation, rho)
-        held = occupied(curator.domain, measured)
+        held = occupied(curator.domain, [*measured, *again])
         domain, measured, facts = held.domain, held.measurements(measured), held.known(curator.prior, curator.allowed)
         room = self._cells_limit(domain)
         earlier = usable(held.measurements(curator.earlier), [total, *measured], domain, self.max_cells, room)
