@@ -177,7 +177,10 @@ def test_every_link_leads_somewhere(page):
         name, _, anchor = target.partition("#")
         place = (ROOT / page).parent / name if name else ROOT / page
         assert place.exists(), target
-        assert not anchor or anchor in anchors(shown_on(place)), target
+        if place.suffix == ".png":
+            assert anchor in ("", "only-light", "only-dark"), target  # the theme shows it in these colours
+        else:
+            assert not anchor or anchor in anchors(shown_on(place)), target
 
 
 def test_every_page_is_in_the_navigation_and_has_one_title():
