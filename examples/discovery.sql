@@ -1,4 +1,4 @@
--- Domains from the rows themselves, paid for. Run with  dpsql sql :memory: - < examples/discovery.sql
+-- Domains from the rows themselves, paid for. Run with  dpsql sql :memory: examples/discovery.sql
 CREATE TABLE claims AS
 SELECT
   ['fire', 'water', 'theft', 'storm'][1 + i * i % 7 % 4] AS cause,

@@ -1,4 +1,4 @@
--- Whatever a protected table is called, its budget is found. Run with  dpsql sql :memory: - < examples/lineage.sql
+-- Whatever a protected table is called, its budget is found. Run with  dpsql sql :memory: examples/lineage.sql
 CREATE SCHEMA hospital;
 CREATE TABLE hospital."all stays" AS
 SELECT (['A10', 'B20', 'C30'])[1 + i % 3] AS code, (i * 7 % 20)::TINYINT AS nights, i % 4 = 0 AS surgery

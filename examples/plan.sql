@@ -1,4 +1,4 @@
--- What an answer would cost before it is asked for, and what is free. Run with  dpsql sql :memory: - < examples/plan.sql
+-- What an answer would cost before it is asked for, and what is free. Run with  dpsql sql :memory: examples/plan.sql
 CREATE TABLE people AS
 SELECT (['F', 'M'])[1 + i % 2] AS sex, i % 7 = 0 AS sick, (18 + i % 60)::INTEGER AS age FROM range(30000) r(i);
 CALL dp_protect('people', epsilon := 2.0, delta := 1e-9);

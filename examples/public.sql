@@ -1,4 +1,4 @@
--- What is public already: facts about each row, and tables to lean on. Run with  dpsql sql :memory: - < examples/public.sql
+-- What is public already: facts about each row, and tables to lean on. Run with  dpsql sql :memory: examples/public.sql
 CREATE TABLE staff AS
 SELECT
   (18 + i * 13 % 50)::INTEGER AS age,

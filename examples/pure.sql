@@ -1,4 +1,4 @@
--- Pure epsilon: delta is 0, and the epsilons of all releases add up. Run with  dpsql sql :memory: - < examples/pure.sql
+-- Pure epsilon: delta is 0, and the epsilons of all releases add up. Run with  dpsql sql :memory: examples/pure.sql
 CREATE TABLE answers AS
 SELECT
   (['yes', 'no', 'perhaps'])[1 + i * i % 3] AS vote,

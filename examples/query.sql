@@ -1,4 +1,4 @@
--- Noisy answers of single queries, with errors and intervals. Run with  dpsql sql :memory: - < examples/query.sql
+-- Noisy answers of single queries, with errors and intervals. Run with  dpsql sql :memory: examples/query.sql
 CREATE TABLE visits AS
 SELECT
   (i * 7 % 90)::INTEGER AS age,

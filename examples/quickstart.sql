@@ -1,4 +1,4 @@
--- dpsql in one file: run it with  dpsql sql bank.duckdb - < examples/quickstart.sql
+-- dpsql in one file: run it with  dpsql sql bank.duckdb examples/quickstart.sql
 CREATE TABLE clients AS
 SELECT
   (18 + i * 7 % 70)::INTEGER AS age,

@@ -1,4 +1,4 @@
--- Privacy units: all visits of one patient are protected together. Run with  dpsql sql :memory: - < examples/units.sql
+-- Privacy units: all visits of one patient are protected together. Run with  dpsql sql :memory: examples/units.sql
 CREATE TABLE visits AS
 SELECT
   'patient ' || (i * i % 4001) AS patient,

@@ -1,4 +1,4 @@
--- What a synthetic table should answer well, in SQL. Run with  dpsql sql :memory: - < examples/workloads.sql
+-- What a synthetic table should answer well, in SQL. Run with  dpsql sql :memory: examples/workloads.sql
 CREATE TABLE people AS
 SELECT
   (['F', 'M'])[1 + i % 2] AS sex,

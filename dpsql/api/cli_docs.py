@@ -65,8 +65,7 @@ def pages() -> list[str]:
     True
     """
     folder = root() / "docs"
-    found = [path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.md")]
-    return sorted(name for name in found if not name.startswith("parts/"))
+    return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.md"))
 
 
 def text_of(page: str) -> str:

@@ -1,6 +1,6 @@
 """The figure of RESULTS.md, "What a table is good for": error and AUC against ε, ours and the peers'.
 
-    python tests/benchmarks/plot.py --output ../../docs/accuracy.png
+    python tests/benchmarks/plot.py --output ../../docs/images/accuracy.png
 
 It reads the tables of that section, so it shows what stands there. The default has a line, today's and that of before; `pgm` with
 `selection := 'mst'` has one too; peers that were run at ε = 1 only have a point. The grey line is the AUC on real rows.
@@ -67,7 +67,7 @@ def points(lines: list[dict[str, str]], table: str, name: str) -> dict[str, list
 def main() -> None:
     """Draw it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, default=HERE.parents[1] / "docs" / "accuracy.png")
+    parser.add_argument("--output", type=Path, default=HERE.parents[1] / "docs" / "images" / "accuracy.png")
     options = parser.parse_args()
     import matplotlib
 

@@ -20,8 +20,7 @@ _ITEM = re.compile(r"^ *(?:[-*]|\d+\.) ")
 
 def written() -> list[str]:
     """Every page that people wrote, from the root of the repository."""
-    pages = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))
-    return [*TOP, *(page for page in pages if not page.startswith("docs/parts/"))]
+    return [*TOP, *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))]
 
 
 def prose_of(text: str) -> str:
