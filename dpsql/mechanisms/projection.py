@@ -38,7 +38,7 @@ from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InvalidArgument
-from dpsql.evidence.earlier_releases import combined, reused, usable
+from dpsql.evidence.earlier_releases import combined, consistent, reused, usable
 from dpsql.evidence.occupied import Known, occupied
 from dpsql.evidence.public_prior import fit_marginals_with_prior
 from dpsql.fitting.relaxed.denoising import denoised
@@ -303,7 +303,8 @@ class Projection(Mechanism):
         rough = max(1.0, float(total.values[0]))
         allocation = self.allocation(curator.domain, workload, curator.neighbours, curator.remaining, rough)
         measured, again = self._measured(curator, allocation, rho)
-        held = occupied(curator.domain, [*measured, *again])
+        agreeing = curator.earlier if consistent(measured, curator.earlier) else ()
+        held = occupied(curator.domain, [*measured, *again, *agreeing])
         domain, measured, facts = held.domain, held.measurements(measured), held.known(curator.prior, curator.allowed)
         room = self._cells_limit(domain)
         earlier = usable(held.measurements(curator.earlier), [total, *measured], domain, self.max_cells, room)

@@ -187,3 +187,17 @@ def test_a_query_shows_no_group_of_null_that_is_noise(mixed):
     call = "SELECT c, n FROM dp_query('SELECT c, count(*) AS n FROM t GROUP BY c', epsilon := 0.5)"
     rows = dict(mixed.sql(call).fetchall())
     assert abs(rows[None] - ROWS / 10) < 200
+
+
+@pytest.mark.medium
+def test_what_is_told_to_lie_outside_does(db):
+    """The fit leaves out no code of which the report tells, also where only all measurements together show it."""
+    db.sql("CREATE TABLE t AS SELECT i % 5 AS a, i % 3 AS b, i % 7 AS c FROM range(300) r(i)")
+    db.protect("t", epsilon=30.0, delta=1e-6)
+    for column, upper in (("a", 4), ("b", 2), ("c", 5)):
+        db.domain("t", column, lower=0, upper=upper)
+    for number in range(6):
+        release = db.synthesize("t", 1.0, release=str(number), steps=20)
+        found = db.sql("SELECT count(*) FILTER (WHERE c IS NULL) FROM release").fetchall()[0][0]
+        assert (found > 0) == ("c" in release.outside)
+        assert "c" in release.outside or number == 0  # from the second on the ones before tell, too
