@@ -292,6 +292,7 @@ def test_no_column_of_real_tables_is_left_out(folder, data, name):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The inplace keyword in DataFrame.drop")  # of DuckDB's own frames
 def test_the_demonstration_takes_any_file(parquet, capsys):
     assert main(["demo", "--input", parquet, "--database", "demo.duckdb"]) == 0
     text = capsys.readouterr().out

@@ -142,11 +142,12 @@ def test_the_compiled_answers_equal_numpy(seed):
         level: tuple(map(jnp.asarray, (t.index, t.offset, t.size, t.weight, t.target, np.int32(t.count))))
         for level, t in layout.items()
     }
-    loss, gradient = program._data_gradient(jnp.asarray(p), tiles)
+    alone = jnp.zeros((0, blocks.width), jnp.float32)  # no columns are joined
+    loss, gradient = program._data_gradient(jnp.asarray(p), tiles, alone)
     np.testing.assert_allclose(float(loss), expected, rtol=1e-4)
     nudge = generator.normal(size=p.shape).astype(np.float32)
-    ahead, _ = program._data_gradient(jnp.asarray(p + 1e-2 * nudge), tiles)
-    behind, _ = program._data_gradient(jnp.asarray(p - 1e-2 * nudge), tiles)
+    ahead, _ = program._data_gradient(jnp.asarray(p + 1e-2 * nudge), tiles, alone)
+    behind, _ = program._data_gradient(jnp.asarray(p - 1e-2 * nudge), tiles, alone)
     slope = (float(ahead) - float(behind)) / 2e-2
     np.testing.assert_allclose(float((gradient * nudge).sum()), slope, rtol=2e-2, atol=1e-3 * float(loss))
 

@@ -252,7 +252,7 @@ def test_a_domain_read_from_the_data_is_caught_from_outside(broken, monkeypatch)
             value
             for (value,) in books.cursor.execute(f"SELECT DISTINCT v FROM memory.main.{source} ORDER BY v").fetchall()
         ]
-        return {**found, "v": replace(found["v"], values=tuple(values))}
+        return {name: replace(domain, values=tuple(values)) for name, domain in found.items()}
 
     if broken:
         monkeypatch.setattr(facts, "declared", from_rows)
