@@ -180,7 +180,7 @@ class Release(Named):
             target: of a private report, a column that models foretell; needs scikit-learn.
 
         Raises:
-            DpsqlError: a package is not installed: `pip install 'dpsql[report]'`.
+            DpsqlError: matplotlib or jinja2 is not installed.
             NotOwner: a private report is asked for on a connection opened with `owner=False`.
 
         >>> import dpsql

@@ -79,7 +79,7 @@ class Card(dict[str, Any]):
             import yaml
         except ImportError:
             raise DpsqlError(
-                "a card as YAML needs pyyaml, which is not installed: pip install 'dpsql[report]', or take json"
+                "a card as YAML needs pyyaml, which is not installed: pip install pyyaml, or take json"
             ) from None
         text: str = yaml.safe_dump(dict(self), sort_keys=False, allow_unicode=True, width=100)
         return text

@@ -61,7 +61,7 @@ def check_installed() -> None:
         import matplotlib  # noqa: F401
     except ImportError as error:
         raise DpsqlError(
-            f"a report needs {error.name}, which is not installed: pip install 'dpsql[report]'; card() and the "
+            f"a report needs {error.name}, which is not installed: pip install {error.name}; card() and the "
             "verdict need no package"
         ) from None
 

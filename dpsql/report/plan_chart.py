@@ -100,7 +100,7 @@ class PlanChart:
             return self._drawn({"ink": "#1b1f24", "grid": "#d5dae0", "line": "#0072b2", "left": "#d55e00"})
         except ImportError:
             raise DpsqlError(
-                "plot() needs matplotlib, which is not installed: pip install 'dpsql[report]', or print the chart"
+                "plot() needs matplotlib, which is not installed: pip install matplotlib, or print the chart"
             ) from None
 
     def _repr_html_(self) -> str:
