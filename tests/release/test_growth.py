@@ -146,7 +146,12 @@ def growth(*, many: bool) -> float:
     ],
 )
 def test_eighty_releases_do_not_make_the_process_grow(many):
-    """In a process of its own. A database in memory keeps its releases there, some 0.4 megabytes each."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        grown = pool.submit(growth, many=many).result()
-    assert grown < 40 * (0.15 if many else 0.8)
+    """In a process of its own. A database in memory keeps its releases there, some 0.4 megabytes each.
+
+    A process that others hold up gives memory back late, so a second one is tried: a leak shows in both.
+    """
+    most, grown = 40 * (0.15 if many else 0.8), []
+    while len(grown) < 2 and min(grown, default=most) >= most:
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            grown.append(pool.submit(growth, many=many).result())
+    assert min(grown) < most, grown
