@@ -30,7 +30,7 @@ class Reports(People):
 
     def call(self, function: type[TableFunction], arguments: Mapping[str, Any]) -> pd.DataFrame:
         """See `Database.call`."""
-        raise NotImplementedError
+        raise NotImplementedError  # abstract: `Database` has it, and is above this module
 
     def release(self, release: int | str) -> Release:
         """A synthetic table that was released before, by its number, name or key: see `dp_releases`.
