@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,10 +62,10 @@ def marginal_errors(cursor: Cursor, books: Books, entry: Entry) -> pd.DataFrame:
 
     counter = _synthetic(cursor, books, entry)
     rows: list[dict[str, Any]] = []
-    answers = _whole_marginals(books, entry)
-    total = Estimates(entry.domain, measurements(books, entry)).total or 1.0
+    answers = measurements(books, entry)
+    total = Estimates(entry.domain, answers).total or 1.0
     scale = total / max(1, entry.rows or 1)
-    for measured in answers:
+    for measured in _whole_marginals(answers):
         counts, values = _as_shown(entry.domain, measured, counter.marginal(measured.clique).dense() * scale)
         rows.append(
             {
@@ -91,7 +91,7 @@ def marginal_answers(cursor: Cursor, books: Books, entry: Entry, names: Sequence
     import pandas as pd
 
     clique = entry.domain.clique(names)
-    measured = _whole_marginals(books, entry)
+    measured = _whole_marginals(measurements(books, entry))
     best = next((m for m in measured if m.clique == clique), None)
     if best is None:
         listed = "; ".join(sorted({", ".join(m.clique) for m in measured})[:20]) or "none"
@@ -106,9 +106,9 @@ def marginal_answers(cursor: Cursor, books: Books, entry: Entry, names: Sequence
     return pd.DataFrame({"measured": values, "stddev": stddev, "synthetic": counts}, index=index).reset_index()
 
 
-def _whole_marginals(books: Books, entry: Entry) -> list[Target]:
+def _whole_marginals(measured: Iterable[Measurement]) -> list[Target]:
     """The marginals that a release measured whole, each once: of one that was measured twice, the weighted mean."""
-    whole = [m for m in measurements(books, entry) if m.cells is None and m.clique]
+    whole = [m for m in measured if m.cells is None and m.clique]
     first: dict[Clique, Measurement] = {}
     again = [m for m in whole if first.setdefault(m.clique, m) is not m]
     return combined([*first.values()], again)
