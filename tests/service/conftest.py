@@ -134,9 +134,15 @@ def serving(folder: Path, **options: object) -> Iterator[Served]:
         db.protect("adult", epsilon=3.0, delta=1e-9)
         declare_from_data(db, "adult")
         db.sql(f"CREATE TABLE secret AS SELECT '{CANARY}' AS note FROM range(10)")
+        note = f"CASE WHEN i % 40 = 0 THEN '{CANARY}-asked' ELSE 'usual' END"
+        db.sql(f"CREATE TABLE asked AS SELECT {note} AS note, i % 5 AS size FROM range(2000) r(i)")
+        db.protect("asked", epsilon=3.0, delta=1e-9)
+        db.domain("asked", "note", values=["usual", "rare"])
+        db.domain("asked", "size", lower=0, upper=4)
         db.sql(SHOWN)
         tokens = {name: db.users.add(name, role) for name, role in USERS.items()}
         db.users.limit("alice", "adult", 3.0)
+        db.users.limit("alice", "asked", 2.0)
     stated = {"port": 0, "directory": "tests.service.typed:open_typed", "statement_seconds": 20.0, **options}
     with serve(str(path), **stated) as service:
         yield Served(service, path, tokens)

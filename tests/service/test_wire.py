@@ -232,6 +232,35 @@ def test_the_fronts_memory_holds_nothing_private(served):
         assert not in_memory(served.service.process("front"), CANARY.encode())
 
 
+ASKED = (
+    "SELECT * FROM dp_query('SELECT note, count(*) AS n FROM asked GROUP BY note', epsilon => 0.1)",
+    "SELECT * FROM dp_query('SELECT size, count(*) AS n FROM asked WHERE note <> ''usual'' GROUP BY size', epsilon => 0.1)",
+    "SELECT * FROM dp_query('SELECT CAST(note AS INTEGER) AS x, count(*) AS n FROM asked GROUP BY x', epsilon => 0.1)",
+    "SELECT * FROM dp_query('SELECT max(note) FROM asked', epsilon => 0.1)",
+    "SELECT * FROM dp_synthesize('asked', epsilon => 0.2, mechanism => 'direct')",
+    "SELECT * FROM dp_plan('asked', epsilon => 0.1)",
+    "SELECT note FROM asked",
+)
+"""Questions about a table whose rows hold the canary, refused ones among them."""
+
+
+@pytest.mark.medium
+@pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="reads another process' memory as Linux shows it")
+def test_what_a_call_counts_stays_with_the_keeper(served):
+    answered = 0
+    with psycopg.connect(served.dsn(), autocommit=True) as connection:
+        for sql in ASKED:
+            try:
+                shown = repr(connection.execute(sql).fetchall())
+                answered += 1
+            except psycopg.Error as error:
+                shown = str(error)
+            assert CANARY not in shown, sql
+    assert answered >= 4
+    assert in_memory(served.service.process("keeper"), CANARY.encode()), "the search finds it where it is"
+    assert not in_memory(served.service.process("front"), CANARY.encode())
+
+
 def in_memory(process: int, words: bytes) -> bool:
     with open(f"/proc/{process}/maps") as maps, open(f"/proc/{process}/mem", "rb", 0) as memory:
         for line in maps:
