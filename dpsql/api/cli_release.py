@@ -36,6 +36,8 @@ def add_commands(commands: Any) -> None:
     evaluate.add_argument("--table", required=True, help="the protected table")
     evaluate.add_argument("--release", required=True, help="number, key or name of a release of it, or another table")
     evaluate.add_argument("--target", metavar="COLUMN", help="that models foretell; needs dpsql[evaluate]")
+    evaluate.add_argument("--workload", help="SQL or shorthand, of which each answer is compared")
+    evaluate.add_argument("--groups", metavar="COLUMNS", help="a,b: how alike the rows are within each group of these")
     evaluate.add_argument("--output", choices=["table", "json"], default="table", help="default: table")
     evaluate.set_defaults(run=_evaluate)
 
@@ -64,5 +66,7 @@ def _synthesize(options: argparse.Namespace) -> None:
 
 def _evaluate(options: argparse.Namespace) -> None:
     with open_database(options.database) as db:
-        found = db.evaluate(options.table, options.release, options.target)
+        groups = options.groups.split(",") if options.groups else ()
+        given = {"workload": options.workload, "groups": groups}
+        found = db.evaluate(options.table, options.release, options.target, **given)
         print(found.to_json() if options.output == "json" else found)

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Unpack
+
+from dpsql.api.comparing.compare import Compared, Settings, compare
+from dpsql.api.comparing.comparison import Comparison
 from dpsql.api.declaring import Declaring
 from dpsql.api.release import Release
 from dpsql.engines.duckdb.names import current_schema
@@ -10,7 +16,7 @@ from dpsql.owner.account_changes import forgive, raise_budget, reset, retire, se
 from dpsql.owner.evaluate import Evaluation, evaluate
 from dpsql.owner.protect import constrain, protect, unconstrain
 from dpsql.privacy.account import Account
-from dpsql.udfs.interrupts import pressed
+from dpsql.udfs.interrupts import pressed, watched
 
 
 class Owner(Declaring):
@@ -147,7 +153,15 @@ class Owner(Declaring):
             else:
                 constrain(cursor, source, parse_predicate(source, predicate))
 
-    def evaluate(self, table: str, release: int | str | Release, target: str | None = None) -> Evaluation:
+    def evaluate(
+        self,
+        table: str,
+        release: int | str | Release,
+        target: str | None = None,
+        *,
+        workload: str | None = None,
+        groups: Sequence[str] = (),
+    ) -> Evaluation:
         """How good a synthetic table is, beside the real rows: private, free, and nothing is recorded.
 
         Args:
@@ -155,6 +169,8 @@ class Owner(Declaring):
             release: of it, or its number, name or key; or the name of a table with the same columns.
             target: a column that models foretell, trained on synthetic and tested on real rows; needs scikit-learn,
                 `pip install 'dpsql[evaluate]'`.
+            workload: SQL or a shorthand, such as `64 random 3-way seed 0`: how far each of its answers is off.
+            groups: columns, such as area and year: how alike pairs of other columns are within each group.
 
         Returns:
             The figures, which print with a warning: they are not differentially private.
@@ -173,4 +189,48 @@ class Owner(Declaring):
         self.instance.check_owner("evaluate")
         asked = release.entry.key if isinstance(release, Release) else str(release)
         with pressed(), self.instance.cursor() as cursor:
-            return evaluate(cursor, self._source(cursor, table), asked, target, self._search_path)
+            source = self._source(cursor, table)
+            return evaluate(cursor, source, asked, self._search_path, target=target, workload=workload, groups=groups)
+
+    def compare(
+        self,
+        table: str,
+        mechanisms: Sequence[str] | str,
+        *,
+        folder: str | Path | None = None,
+        **settings: Unpack[Compared],
+    ) -> Comparison:
+        """How good mechanisms are on a table, each release in a process of its own: private, and nothing is charged.
+
+        The releases are made of a copy of the table with an account of its own. They are deleted; only figures are
+        kept, which are computed from the real rows. So they are for the owner alone.
+
+        Args:
+            table: the protected table.
+            mechanisms: each a name, or `name:option=value,option=value`; `all` stands for every name.
+            folder: where every run is written when it has ended; the same call goes on from there. By default nowhere.
+            **settings: `epsilons` (0.1, 1, 10), `runs` of each (3), `workloads` (the default one), `columns` (all),
+                `prior`, `target`, `groups`, and `seconds`, after which a run is ended (600).
+
+        Returns:
+            The figures, which print with a warning as a table of medians; `.df` has every run, `.plot()` draws them.
+
+        Raises:
+            DpsqlError: a child says what is wrong. What a mechanism refuses is no error: the table says why.
+            Interrupted: by `interrupt` or Ctrl-C; the folder has the runs that had ended.
+
+        >>> import dpsql
+        >>> with dpsql.connect() as db:
+        ...     _ = db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS sick, i % 6 = 0 AS fever FROM range(6000) r(i)")
+        ...     _ = db.protect("t", epsilon=9.0, delta=1e-9)
+        ...     found = db.compare("t", ["direct", "mwem:rounds=2"], epsilons=[1.0], runs=1, workloads=["all 2-way"])
+        >>> len(found.df), bool(found.df.workload_largest.max() < 0.5)
+        (2, True)
+        """
+        self.instance.check_owner("compare")
+        mechanisms = (mechanisms,) if isinstance(mechanisms, str) else tuple(mechanisms)
+        asked = Settings(mechanisms, **settings)
+        with pressed(), watched(self.instance) as progress, self.instance.cursor() as cursor:
+            source = self._source(cursor, table)
+            place = None if folder is None else Path(folder)
+            return compare(cursor, source, asked, place, progress, self._search_path)

@@ -48,7 +48,7 @@ def truth_of(database: Database, catalog: str, entry: Entry, target: str | None)
     with pressed(), database.instance.cursor() as cursor:
         source = find_source(cursor, f"{_quoted(catalog)}.{entry.source}")
         found = compared(cursor, source, str(entry.number))
-        evaluation = evaluation_of(found, target)
+        evaluation = evaluation_of(found, target=target)
     figures, notes = list(evaluation.utility.lines()), [evaluation.warning]
     score = _quality_score(database, source, catalog, entry)
     if score is None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +24,12 @@ from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.registry import engine_of, find_source
 from dpsql.engines.source import Column, Source
 from dpsql.errors import InvalidArgument, UnknownName
+from dpsql.language.workloads import parse_workload
 from dpsql.owner.protect import account_of, domain_of, fits
+from dpsql.utility.answers import Answers, Asked, answers
 from dpsql.utility.coded import Coded, Codes, Fractions
 from dpsql.utility.dependence import dependence
+from dpsql.utility.groups import FAR, Groups, groups
 from dpsql.utility.utility import Utility, measure
 
 MOST_ROWS: Final = 1_000_000
@@ -40,12 +44,16 @@ class Evaluation:
         synthetic: the synthetic one, in words.
         real_rows: how many there are; of more than a million a sample was compared.
         utility: the figures.
+        answers: how well it answers a workload; None where none was given.
+        groups: how alike both are within groups; None where none were given.
     """
 
     source: str
     synthetic: str
     real_rows: int
     utility: Utility
+    answers: Answers | None = None
+    groups: Groups | None = None
 
     @property
     def warning(self) -> str:
@@ -56,11 +64,36 @@ class Evaluation:
         )
 
     def __str__(self) -> str:
-        lines = [(f"{self.synthetic} beside {self.source}", f"{self.real_rows:,} rows"), *self.utility.lines()]
+        head = (f"{self.synthetic} beside {self.source}", f"{self.real_rows:,} rows")
+        lines = [head, *self._answered(), *self.utility.lines()]
         width = max(len(what) for what, _ in lines)
         return "\n".join([self.warning, *(f"{what:{width}}  {figure}" for what, figure in lines)])
 
     __repr__ = __str__
+
+    def _answered(self) -> Iterator[tuple[str, str]]:
+        if self.answers is not None:
+            a = self.answers
+            families = f", {a.families:,} families of thresholds" if a.families else ""
+            yield f"the workload: {a.marginals:,} marginals{families}", ""
+            yield "  largest error of an answer", f"{a.largest:.4f}"
+            yield "  the same if every answer were 0", f"{a.zeros:.4f}"
+            if a.l1 is not None:
+                yield "  mean L1 of its marginals", f"{a.l1:.4f}"
+            yield "  root mean square error", f"{a.rmse:.6f}"
+        if self.groups is not None:
+            yield f"mean L1 of pairs within {len(self.groups.each):,} groups", f"{self.groups.error:.4f}"
+            yield f"  groups of which {FAR} rows or more are missing or too many", f"{self.groups.punished:,}"
+
+    def figures(self) -> dict[str, int | float | None]:
+        """All figures by name; those of a workload after `workload_`, those of groups after `groups_`."""
+        found: dict[str, int | float | None] = {}
+        if self.answers is not None:
+            found |= {f"workload_{name}": value for name, value in vars(self.answers).items()}
+        if self.groups is not None:
+            told = {"number": len(self.groups.each), "error": self.groups.error, "punished": self.groups.punished}
+            found |= {f"groups_{name}": value for name, value in told.items()}
+        return found | self.utility.figures()
 
     def to_json(self) -> str:
         """All figures by name on one line, the warning first."""
@@ -70,7 +103,7 @@ class Evaluation:
             "synthetic": self.synthetic,
             "real_rows": self.real_rows,
         }
-        return json.dumps({**described, **self.utility.figures()})
+        return json.dumps({**described, **self.figures()})
 
 
 @dataclass(frozen=True)
@@ -106,6 +139,24 @@ class Compared:
             for i, j in itertools.combinations(range(len(names)), 2)
         }
 
+    def place(self, name: str) -> int:
+        """The place of a column.
+
+        Raises:
+            UnknownName: there is no such column.
+        """
+        return self.domain.names.index(self.domain.find(name))
+
+    def asked(self, workload: str) -> list[Asked]:
+        """What a workload asks for, by the places of columns.
+
+        Raises:
+            InvalidWorkload: see `parse_workload`.
+        """
+        parsed = parse_workload(workload, self.source.parts, self.declared)
+        marginals: list[Asked] = [(tuple(map(self.place, clique)), None) for clique in parsed.cliques]
+        return marginals + [(tuple(map(self.place, one.clique)), one.least) for one in parsed.thresholds]
+
 
 def _shown(declared: Attribute, closed: Attribute, codes: npt.NDArray[np.integer]) -> Fractions:
     """The shares of a column's cells as synthetic rows have them: NULL also stands for what is outside."""
@@ -115,23 +166,54 @@ def _shown(declared: Attribute, closed: Attribute, codes: npt.NDArray[np.integer
     return shares[:-1] if closed.outside and not declared.outside else shares
 
 
-def evaluate(cursor: Cursor, source: Source, synthetic: str, target: str | None, search_path: str = "") -> Evaluation:
+def evaluate(
+    cursor: Cursor, source: Source, synthetic: str, search_path: str = "", **measured: Unpack[Measured]
+) -> Evaluation:
     """Compare a synthetic table with the real one: see `compared` and `evaluation_of`."""
-    return evaluation_of(compared(cursor, source, synthetic, search_path), target)
+    return evaluation_of(compared(cursor, source, synthetic, search_path), **measured)
 
 
-def evaluation_of(found: Compared, target: str | None) -> Evaluation:
+class Measured(TypedDict, total=False):
+    """What is measured beside the pairs and triples of all columns.
+
+    Attributes:
+        target: the column that models foretell.
+        workload: SQL or a shorthand, whose answers are compared.
+        groups: columns, within whose values pairs of others are compared.
+    """
+
+    target: str | None
+    workload: str | None
+    groups: Sequence[str]
+
+
+def evaluation_of(found: Compared, **measured: Unpack[Measured]) -> Evaluation:
     """How good a synthetic table is.
 
     Args:
         found: both tables.
-        target: the column that models foretell.
+        **measured: see `Measured`.
 
     Raises:
+        UnknownName: there is no such column.
+        InvalidArgument: `groups` are of all columns, or name one twice.
+        InvalidWorkload: see `parse_workload`.
         DpsqlError: scikit-learn is not installed, which `target` needs.
     """
-    place = None if target is None else found.domain.names.index(found.domain.find(target))
-    return Evaluation(found.source.key, found.synthetic, found.real_rows, measure(found.tables, target=place))
+    target, workload, groups_of = measured.get("target"), measured.get("workload"), measured.get("groups", ())
+    place = None if target is None else found.place(target)
+    within = [found.place(name) for name in groups_of]
+    if len(set(within)) < len(within):
+        raise InvalidArgument(f"groups are {', '.join(groups_of)}: name each column once")
+    asked = None if workload is None else found.asked(workload)
+    return Evaluation(
+        found.source.key,
+        found.synthetic,
+        found.real_rows,
+        measure(found.tables, target=place),
+        None if asked is None else answers(found.tables, asked),
+        groups(found.tables, within) if within else None,
+    )
 
 
 def compared(cursor: Cursor, source: Source, synthetic: str, search_path: str = "") -> Compared:

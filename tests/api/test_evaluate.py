@@ -63,6 +63,29 @@ def test_adult(load_adult, tmp_path, capsys):
     assert told["rows"] == 48842
 
 
+def test_a_workload_and_groups(people):
+    asked = "SELECT sex, count(*) FROM people GROUP BY sex; SELECT count(*) FROM people GROUP BY at_least(1, sex, age)"
+    made(people)
+    same = people.evaluate("people", "made", workload=asked, groups=["sex"])
+    assert (same.answers.largest, same.answers.l1, same.answers.families) == (0, 0, 1)
+    assert same.groups.error == 0
+    assert "the workload: 1 marginals, 1 families of thresholds" in str(same)
+    people.sql("UPDATE made SET sex = 'M'")
+    apart = people.evaluate("people", "made", workload=asked, groups=["sex"])
+    others = people.sql("SELECT count(*) / 600 FROM people WHERE sex IS DISTINCT FROM 'M'").fetchall()[0][0]
+    assert apart.answers.l1 == pytest.approx(2 * others)
+    assert apart.answers.zeros >= apart.answers.largest == pytest.approx(others)
+    assert apart.groups.error > 1, "of the other groups no row is left"
+    assert apart.figures()["groups_number"] == len(apart.groups.each)
+    for given, words in (
+        ({"workload": "SELECT nothing"}, "nothing"),
+        ({"groups": ["nobody"]}, "nobody"),
+        ({"groups": ["sex", "sex"]}, "name each column once"),
+    ):
+        with pytest.raises(DpsqlError, match=words):
+            people.evaluate("people", "made", **given)
+
+
 def made(people: dpsql.Database, change: str = "*") -> dpsql.Database:
     people.sql(f"CREATE TABLE made AS SELECT {change} FROM people")
     return people

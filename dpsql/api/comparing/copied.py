@@ -1,0 +1,159 @@
+"""A protected table as another process gets it: a copy in a file, and all that its owner said of it.
+
+The copy has an account of its own, which ends with the process. So nothing is charged to the table, and whatever is
+made of the copy is private: it is deleted, and only figures are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from dpsql.books import facts
+from dpsql.books.store import Books
+from dpsql.core.constraint import Constraint
+from dpsql.core.domain import attribute_from, fields_of
+from dpsql.core.names import quote
+from dpsql.engines.duckdb.cursors import Cursor
+from dpsql.engines.registry import find_source
+from dpsql.engines.source import HOST, Column, Source
+from dpsql.errors import InvalidArgument
+from dpsql.owner.protect import account_of, domain_of, protect
+
+_AT: Final = "dpsql_copied"
+_MEMORY: Final = "memory"
+"""What DuckDB calls a database that is in memory."""
+
+
+@dataclass(frozen=True)
+class Copied:
+    """What a process needs to protect a copy as the table is protected.
+
+    Attributes:
+        path: of the DuckDB file that holds the rows, and those of the public table.
+        tables: the statements that make both tables anew, empty, in order.
+        source: schema and name of the table.
+        prior: of the public table; None for none.
+        delta: of the account.
+        neighbours: of its promise: add_remove or replace_one.
+        unit, unit_rows: the privacy unit's column, and how many rows of one unit count; None for rows.
+        attributes: the declared domains, as the books have them.
+        constraints: predicates, and the columns of each.
+    """
+
+    path: str
+    tables: tuple[str, ...]
+    source: tuple[str, str]
+    prior: tuple[str, str] | None
+    delta: float
+    neighbours: str
+    unit: str | None
+    unit_rows: int | None
+    attributes: tuple[Mapping[str, Any], ...]
+    constraints: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+def copy(cursor: Cursor, source: Source, folder: Path, prior: str | None, search_path: str = "") -> Copied:
+    """Copy a table and what was said of it.
+
+    Args:
+        cursor: of the owner.
+        source: the protected table.
+        folder: where the file is made; the caller deletes it.
+        prior: a public table of the same database, or None.
+        search_path: where that is looked up.
+
+    Raises:
+        NotProtected: the table has no account.
+        NotDeclared: a column has no domain yet.
+        UnknownName: there is no such public table.
+        InvalidArgument: the rows are elsewhere.
+    """
+    if source.engine != HOST:
+        raise InvalidArgument(f"the rows of {source.name!r} are not in this database: compare on a table that is")
+    books = Books(cursor, source.catalog)
+    account = account_of(books, source)
+    domain_of(books, source)
+    public = None if prior is None else find_source(cursor, prior, search_path)
+    path = str(folder / "copied.duckdb")
+    copied = [source] if public is None else [source, public]
+    cursor.execute(f"ATTACH '{path.replace(chr(39), chr(39) * 2)}' AS {_AT}")
+    try:
+        for one in copied:
+            for statement in _made(one):
+                cursor.execute(statement.format(at=f"{_AT}."))
+            cursor.execute(f"INSERT INTO {_AT}.{_name(one)} SELECT {_columns(one)} FROM {_whole(one)}")  # noqa: S608
+    finally:
+        cursor.execute(f"DETACH {_AT}")
+    unit = account.unit_column
+    return Copied(
+        path=path,
+        tables=tuple(statement for one in copied for statement in _made(one)),
+        source=(source.schema, source.name),
+        prior=None if public is None else (public.schema, public.name),
+        delta=account.delta,
+        neighbours=account.neighbours.kind,
+        unit=unit,
+        unit_rows=account.neighbours.unit_rows if unit else None,
+        attributes=tuple(fields_of(attribute) for attribute in facts.declared(books, source.key).values()),
+        constraints=tuple((one.predicate, one.columns) for one in facts.constraints(books, source.key)),
+    )
+
+
+def restore(cursor: Cursor, copied: Copied, epsilon: float) -> Source:
+    """Make the tables anew in an empty database in memory, and protect the one.
+
+    Args:
+        cursor: of that database's owner.
+        copied: what it is made of.
+        epsilon: of the account.
+    """
+    for statement in copied.tables:
+        cursor.execute(statement.format(at=f"{_MEMORY}."))
+    cursor.execute(f"ATTACH '{copied.path.replace(chr(39), chr(39) * 2)}' AS {_AT} (READ_ONLY)")
+    for schema, name in filter(None, (copied.source, copied.prior)):
+        table = f"{quote(schema)}.{quote(name)}"
+        cursor.execute(f"INSERT INTO {_MEMORY}.{table} FROM {_AT}.{table}")
+    cursor.execute(f"DETACH {_AT}")
+    source = find_source(cursor, ".".join([_MEMORY, *map(quote, copied.source)]))
+    protect(cursor, source, epsilon, copied.delta, copied.neighbours, copied.unit, copied.unit_rows)
+    books = Books(cursor, source.catalog)
+    for fields in copied.attributes:
+        facts.declare(books, source.key, attribute_from(fields))
+    for predicate, columns in copied.constraints:
+        facts.constrain(books, source.key, Constraint(predicate, tuple(columns)))
+    return source
+
+
+def _made(source: Source) -> list[str]:
+    """The statements that make a table of the same columns, with a place for the catalogue's name."""
+    columns = ", ".join(map(_column, _stored(source)))
+    schema = f"CREATE SCHEMA IF NOT EXISTS {{at}}{_escaped(quote(source.schema))}"
+    return [schema, f"CREATE TABLE {{at}}{_escaped(_name(source))} ({columns})"]
+
+
+def _column(column: Column) -> str:
+    """Its definition; what may not be NULL in the one may not in the other, because domains depend on it."""
+    return _escaped(f"{quote(column.name)} {column.type}{'' if column.nullable else ' NOT NULL'}")
+
+
+def _stored(source: Source) -> list[Column]:
+    return [column for column in source.columns if not column.generated]
+
+
+def _columns(source: Source) -> str:
+    return ", ".join(quote(column.name) for column in _stored(source))
+
+
+def _name(source: Source) -> str:
+    return f"{quote(source.schema)}.{quote(source.name)}"
+
+
+def _whole(source: Source) -> str:
+    return f"{quote(source.catalog)}.{_name(source)}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")

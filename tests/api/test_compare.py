@@ -1,0 +1,171 @@
+"""Mechanisms compared on a table: from Python and from the command line."""
+
+from __future__ import annotations
+
+import json
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import dpsql
+from dpsql.api.cli import main
+from dpsql.api.comparing.compare import Settings
+from dpsql.api.comparing.copied import copy, restore
+from dpsql.books import facts
+from dpsql.books.store import Books
+from dpsql.errors import InvalidArgument, NotOwner, NotProtected, UnknownName
+from dpsql.owner.protect import account_of, domain_of
+from tests.api.test_evaluate import books_of
+
+ONE = {"epsilons": [1.0], "runs": 1, "workloads": ["all 2-way"]}
+
+
+@pytest.fixture
+def bank(tmp_path) -> Path:
+    path = tmp_path / "bank.duckdb"
+    with dpsql.connect(path) as db:
+        db.sql(
+            "CREATE SCHEMA w; CREATE TABLE w.visits AS SELECT i // 3 AS person, i % 5 AS size, i % 2 = 0 AS sick, "
+            "(CASE WHEN i % 2 = 0 THEN 'a' ELSE 'b' END)::ENUM ('a', 'b') AS kind FROM range(3000) r(i)"
+        )
+        db.sql("ALTER TABLE w.visits ALTER sick SET NOT NULL")
+        db.protect("w.visits", epsilon=1.0, delta=1e-9, privacy_unit="person", max_rows=2, enums=True)
+        db.domain("w.visits", "size", lower=0, upper=4)
+        db.constraint("w.visits", "sick OR kind = 'b'")
+    return path
+
+
+def test_a_copy_is_as_the_table(bank, tmp_path):
+    with dpsql.connect(bank) as db, db.instance.cursor() as cursor:
+        source = db._source(cursor, "w.visits")
+        copied = copy(cursor, source, tmp_path, None)
+        books = Books(cursor, source.catalog)
+        told = domain_of(books, source), facts.constraints(books, source.key), account_of(books, source)
+        rows = sorted(map(str, cursor.execute(f"FROM {bank.stem}.w.visits").fetchall()))
+    with dpsql.connect() as db, db.instance.cursor() as cursor:
+        source = restore(cursor, copied, 7.0)
+        books = Books(cursor, source.catalog)
+        domain, constraints, account = told
+        assert domain_of(books, source) == domain
+        assert facts.constraints(books, source.key) == constraints
+        made = account_of(books, source)
+        assert (made.neighbours, made.unit_column, made.delta) == (account.neighbours, account.unit_column, 1e-9)
+        assert made.epsilon == 7.0
+        assert sorted(map(str, cursor.execute("FROM memory.w.visits").fetchall())) == rows
+
+
+@pytest.mark.medium
+def test_nothing_is_charged_and_it_goes_on_where_it_was(bank, tmp_path, capsys):
+    folder = tmp_path / "found"
+    command = ["compare", str(bank), "w.visits", "--mechanisms", "direct", "--output", str(folder), "--runs", "1"]
+    command += ["--workload", "all 2-way", "--groups", "kind", "--epsilons", "0.5"]
+    with dpsql.connect(bank) as db:
+        before = books_of(db)
+    assert main([*command, "--seconds", "0.01"]) == 0
+    assert "direct: 1 without figures: not done in 0.01 s" in capsys.readouterr().out
+    assert main(command) == 0  # what did not end is tried again
+    assert main([*command, "8"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("Private: computed from the real rows of 'w.visits', not differentially private")
+    assert "answering 0 everywhere, the largest is 0.5" in shown
+    runs = [json.loads(line) for line in (folder / "runs.jsonl").read_text().splitlines()]
+    assert [(run["epsilon"], "error" in run) for run in runs] == [(0.5, True), (0.5, False), (8.0, False)]
+    assert runs[2]["workload_largest"] < runs[1]["workload_largest"], "a larger budget is a smaller error"
+    rows = [line.split()[:2] for line in shown.splitlines() if line.startswith("direct ")]
+    assert rows == [["direct", "0.5"], ["direct", "0.5"], ["direct", "8"]]
+    assert all(stat.S_IMODE(file.stat().st_mode) == 0o600 for file in folder.iterdir())
+    assert len(list(folder.iterdir())) == 4
+    with dpsql.connect(bank) as db:
+        assert books_of(db) == before
+        assert db.sql("SELECT epsilon_spent FROM dp_budget()").fetchall() == [(0.0,)]
+    assert main([*command, "--groups", "sick"]) == 1
+    assert "holds a comparison of another groups" in capsys.readouterr().err
+
+
+@pytest.mark.medium
+def test_what_a_mechanism_refuses_stands_in_the_table(people):
+    for number in range(8):
+        people.sql(f"ALTER TABLE people ADD COLUMN c{number} BOOLEAN")
+    found = people.compare("people", ["barak", "direct"], **ONE)
+    assert found.df.mechanism.tolist() == ["barak", "direct"]
+    assert "barak: 1 without figures: the domain of" in str(found)
+    assert found.plot().axes[0].get_title() == "largest error of an answer"
+
+
+@pytest.mark.medium
+def test_a_public_table_to_lean_on(people):
+    people.sql("CREATE TABLE known AS FROM people")
+    (run,) = people.compare("people", "pmwpub", prior="known", **ONE).runs
+    assert run["workload_largest"] < 0.2
+
+
+@pytest.mark.medium
+def test_ctrl_c_ends_it_and_its_process(bank, tmp_path):
+    folder = tmp_path / "found"
+    command = [sys.executable, "-m", "dpsql", "compare", str(bank), "w.visits", "--mechanisms", "direct"]
+    command += ["--epsilons", "1", "--runs", "500", "--workload", "all 2-way", "--output", str(folder)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    deadline = time.monotonic() + 60
+    while not (folder / "runs.jsonl").exists():
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted" in said
+    listed = subprocess.run(["ps", "-s", str(process.pid), "-o", "args="], capture_output=True, text=True, check=False)
+    assert "comparing.one" not in listed.stdout
+    assert main([*command[3:10], "--runs", "1", *command[12:]]) == 0
+
+
+@pytest.mark.parametrize(
+    ("mechanisms", "settings", "words"),
+    [
+        ([], {}, "mechanisms is empty"),
+        (["nobody"], {}, "mechanisms has 'nobody': give auto, barak, direct"),
+        (["mwem:rounds"], {}, "write options as mwem:rounds=5"),
+        (["direct"], {"epsilons": [0.0]}, "epsilons has 0: give positive numbers"),
+        (["direct"], {"epsilons": []}, "epsilons is empty"),
+        (["direct"], {"runs": 0}, "runs is 0: give 1 or more"),
+        (["direct"], {"seconds": 0.0}, "seconds is 0"),
+        (["direct"], {"workloads": ["SELECT nothing"]}, "nothing"),
+        (["direct"], {"groups": ["nobody"]}, "nobody"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_before_any_run(people, tmp_path, mechanisms, settings, words):
+    with pytest.raises(dpsql.DpsqlError, match=words):
+        people.compare("people", mechanisms, folder=tmp_path / "f", **settings)
+    assert not (tmp_path / "f").exists()
+
+
+def test_a_folder_of_something_else_is_left_alone(people, tmp_path):
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(InvalidArgument, match="holds other files"):
+        people.compare("people", "direct", folder=tmp_path, **ONE)
+    assert [file.name for file in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_it_is_the_owners(people):
+    with pytest.raises(NotProtected):
+        people.sql("CREATE TABLE other AS SELECT 1 AS a")
+        people.compare("other", "direct", **ONE)
+    with pytest.raises(UnknownName):
+        people.compare("people", "direct", prior="nothing", **ONE)
+    other = dpsql.connect()
+    other.instance.owner = False
+    with pytest.raises(NotOwner):
+        other.compare("people", "direct", **ONE)
+    other.close()
+
+
+def test_all_stands_for_every_mechanism():
+    listed = Settings(("all", "mwem", "mwem:rounds=3")).listed
+    assert {"projection", "direct", "ide"} < set(listed)
+    assert listed.count("mwem") == 1
+    assert listed[-1] == "mwem:rounds=3"
