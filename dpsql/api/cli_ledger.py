@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import Any, Final
 
 from dpsql.api import output
@@ -10,9 +11,6 @@ from dpsql.api.database_file import check_there, open_database
 from dpsql.errors import DpsqlError
 
 PLACE: Final = 40
-_BUDGET: Final = (  # what matters, in eighty characters
-    "SELECT source, epsilon, round(epsilon_spent, 6) AS epsilon_spent, epsilon_left, delta, releases FROM dp_budget()"
-)
 _CHANGES: Final = {
     "raise": "promise a larger epsilon",
     "reset": "begin anew, for rows about other people",
@@ -54,9 +52,14 @@ def _add_ledger(ledger: argparse.ArgumentParser) -> None:
 
 
 def _budget(options: argparse.Namespace) -> None:
+    from dpsql.api import owner_door
+
     form = output.form_of(options)
+    if form.kind == "table" and form.file is None and owner_door.is_served(options.database):
+        print(owner_door.ask(options.database, open_database, "budget", {})["text"])
+        return
     with open_database(options.database) as db:
-        output.show(db, _BUDGET if form.kind == "table" else "FROM dp_budget()", form)
+        output.show(db, owner_door.BUDGET if form.kind == "table" else "FROM dp_budget()", form)
 
 
 def _ledger(options: argparse.Namespace) -> None:
@@ -69,21 +72,17 @@ def _ledger(options: argparse.Namespace) -> None:
     if options.action == "key":
         print(_take_key(options.database, options.reason))
         return
-    with open_database(options.database) as db:
-        if options.action == "unprotect":
-            db.unprotect(options.table, options.reason)
-            print(f"{options.table}: no longer protected")
-            return
-        if options.action == "settle":
-            db.settle(options.reason)
-            print(f"{options.database}: every table that is not protected is taken for public")
-            return
-        if options.action == "raise":
-            account = db.raise_budget(options.table, options.epsilon, options.reason)
-        else:
-            change = {"reset": db.reset, "retire": db.retire, "forgive": db.forgive}[options.action]
-            account = change(options.table, options.reason)
-        print(f"{account.source}: epsilon {account.epsilon:g}, spent {account.epsilon_spent:.4g}")
+    from dpsql.api import owner_door
+
+    ask = partial(owner_door.ask, options.database, open_database)
+    if options.action == "settle":
+        ask("settle", {"reason": options.reason})
+        print(f"{options.database}: every table that is not protected is taken for public")
+        return
+    given = {"action": options.action, "table": options.table, "reason": options.reason}
+    if options.action == "raise":
+        given["epsilon"] = options.epsilon
+    print(ask("change", given))
 
 
 def _take_key(path: str, reason: str) -> str:

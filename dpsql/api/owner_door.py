@@ -1,4 +1,4 @@
-"""What an owner does about users: in a database that this process opens, or in the service that has it open.
+"""What an owner does about users and accounts: in a database that this process opens, or in the service that has it.
 
 A service has its database open for as long as it runs, and no other process can open it meanwhile. So the service's
 keeper listens for its owner at a Unix socket, which only the keeper's own user of the system may open, and of which
@@ -42,6 +42,29 @@ def _releases(db: Database) -> dict[str, Any]:
     return {"columns": list(shown.columns), "text": shown.to_string(index=False, na_rep="")}
 
 
+def _change(db: Database, action: str, table: str, reason: str, epsilon: float | None = None) -> str:
+    """Change a table's account; what it is now, in words."""
+    if action == "unprotect":
+        db.unprotect(table, reason)
+        return f"{table}: no longer protected"
+    if action == "raise":
+        account = db.raise_budget(table, epsilon if epsilon is not None else 0.0, reason)
+    else:
+        changes = {"reset": db.reset, "retire": db.retire, "forgive": db.forgive}
+        if action not in changes:
+            raise InvalidArgument(f"action is {action!r}: say raise, {', '.join(changes)} or unprotect")
+        account = changes[action](table, reason)
+    return f"{account.source}: epsilon {account.epsilon:g}, spent {account.epsilon_spent:.4g}"
+
+
+def _budget(db: Database) -> dict[str, Any]:
+    found = db.sql(BUDGET).df()
+    return {"columns": list(found.columns), "text": found.to_string(index=False, na_rep="")}
+
+
+BUDGET: Final = (  # what matters, in eighty characters
+    "SELECT source, epsilon, round(epsilon_spent, 6) AS epsilon_spent, epsilon_left, delta, releases FROM dp_budget()"
+)
 METHODS: Final[Mapping[str, Callable[..., Any]]] = {
     "add": lambda db, **given: db.users.add(**given),
     "rotate": lambda db, **given: db.users.rotate(**given),
@@ -52,6 +75,9 @@ METHODS: Final[Mapping[str, Callable[..., Any]]] = {
     "publish": lambda db, **given: db.publish(**given) and None,
     "unpublish": lambda db, **given: db.unpublish(**given),
     "share_releases": lambda db, **given: db.share_releases(**given),
+    "change": lambda db, **given: _change(db, **given),
+    "settle": lambda db, **given: db.settle(**given),
+    "budget": _budget,
 }
 """What can be asked for: each takes a `Database` and the arguments of its method."""
 
@@ -138,6 +164,18 @@ def read_line(connection: socket.socket) -> bytes:
             return b""
         found += part
     return found
+
+
+def is_served(database: str) -> bool:
+    """Whether a service has a database open.
+
+    Raises:
+        DpsqlError: see `ask`.
+    """
+    service = _service(database)
+    if service is not None:
+        service.close()
+    return service is not None
 
 
 def _service(database: str) -> socket.socket | None:

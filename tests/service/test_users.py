@@ -45,10 +45,9 @@ def service(bank):
 @pytest.fixture
 def owner(bank, service, capfd):
     def run(*words: str, status: int = 0) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "dpsql", words[0], *([words[1]] if words[0] == "user" else []), str(bank), *words[1 + (words[0] == "user") :]],
-            capture_output=True, text=True,
-        )  # fmt: skip
+        named = 2 if words[0] in ("user", "ledger") else 1
+        command = [sys.executable, "-m", "dpsql", *words[:named], str(bank), *words[named:]]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == status, done.stderr
         return done.stdout if status == 0 else done.stderr
 
@@ -184,6 +183,17 @@ def test_one_cannot_log_in_as_another(owner, connect):
     for name in ("hugo", "GINA", "gina ", "owner", "dpsql"):
         with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
             connect(name, token)
+
+
+def test_the_owner_changes_an_account_while_it_runs(owner, connect):
+    assert "10.0" in owner("budget")
+    assert owner("ledger", "raise", "t", "--epsilon", "11", "--reason", "the board agreed").startswith("t: epsilon 11,")
+    assert owner("ledger", "forgive", "t", "--reason", "the disk was full").startswith("t: epsilon 11,")
+    assert "11.0" in owner("budget")
+    assert "give more" in owner("ledger", "raise", "t", "--epsilon", "2", "--reason", "less", status=1)
+    assert "not protected" in owner("ledger", "retire", "other", "--reason", "no", status=1)
+    with connect("kim", owner("user", "add", "kim", "--limit", "t=0.5").strip()) as kim:
+        assert len(kim.execute(COUNT.format(0.1)).fetchall()) == 1
 
 
 def test_the_owners_errors_are_those_of_the_file(owner):
