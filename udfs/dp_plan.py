@@ -30,6 +30,7 @@ from .bridge.declare import Call, Parameter, Relation
 from .dp_synthesize import REQUEST_PARAMETERS, request_of
 from .extension import SqlFunction
 from .interrupts import looking_up
+from .plan_charts import query_chart, table_chart
 from .relations import Computed
 
 COLUMNS = {
@@ -75,6 +76,9 @@ class DpPlan(SqlFunction):
     Of a query: one row for each aggregate. `marginal` are the columns that are counted together, `cells` the groups,
     `stddev` is in the aggregate's unit, `note` says the 95 % interval. Those of an average are for groups that share
     `assume_rows` evenly; where the noise leaves it NULL, `stddev` is NULL and `note` says why.
+
+    With `chart` the rows are the lines of a text in one column `chart`: the errors of the marginals as bars, and the
+    error against ε.
     """
 
     name = "dp_plan"
@@ -82,6 +86,7 @@ class DpPlan(SqlFunction):
         *_PARAMETERS,
         Parameter("assume_rows", "BIGINT", default=ASSUMED_ROWS, help="about how many rows; the number is private"),
         Parameter("max_error", "DOUBLE", default=None, help="instead of epsilon: find the smallest that is enough"),
+        Parameter("chart", "BOOLEAN", default=False, help="the errors as a text chart, and the error against epsilon"),
     )
 
     def bind(self, call: Call) -> Relation:
@@ -90,7 +95,8 @@ class DpPlan(SqlFunction):
             raise InvalidArgument("give epsilon := 1.0, or max_error := … to find the smallest epsilon that is enough")
         with looking_up(self._instance) as cursor:
             rows = self._of_query(cursor, call) if _QUERY.match(call["table"]) else self._of_name(cursor, call)
-        return Computed(COLUMNS, lambda: rows, len(rows))
+        columns = {"chart": "VARCHAR"} if call["chart"] else COLUMNS
+        return Computed(columns, lambda: rows, len(rows))
 
     def _of_name(self, cursor: duckdb.DuckDBPyConnection, call: Call) -> list[tuple[Any, ...]]:
         """Of a table; where there is none of that name, the text may be a query whose first word is misspelt."""
@@ -137,7 +143,10 @@ class DpPlan(SqlFunction):
             )
             for m in found.measurements
         ]
-        return [*measured, *(([f"({one.topic})"], 0, None, None, 0.0, None, one.note, *cost) for one in found.remarks)]
+        remarks = [([f"({one.topic})"], 0, None, None, 0.0, None, one.note, *cost) for one in found.remarks]
+        if call["chart"]:
+            return [(line,) for line in table_chart(resolved, _named([*measured, *remarks]), assumed)]
+        return [*measured, *remarks]
 
     def _of_query(self, cursor: duckdb.DuckDBPyConnection, call: Call) -> list[tuple[Any, ...]]:
         given = [p.name for p in _PARAMETERS if p.name not in _OF_QUERIES and call[p.name] != p.default]
@@ -170,7 +179,7 @@ class DpPlan(SqlFunction):
         chosen = (f"query ({mechanism})", None, budget.epsilon, budget.delta, left, memory, None)
         seconds = _A_QUERY + _A_ROW * assumed
         share = float(budget.rho) / len(planned)
-        return [
+        rows = [
             (
                 linear.clique,
                 groups,
@@ -184,3 +193,10 @@ class DpPlan(SqlFunction):
             )
             for answer in planned
         ]
+        if call["chart"]:
+            return [(line,) for line in query_chart(resolved, _named(rows), assumed)]
+        return rows
+
+
+def _named(rows: list[tuple[Any, ...]]) -> list[dict[str, Any]]:
+    return [dict(zip(COLUMNS, row, strict=True)) for row in rows]

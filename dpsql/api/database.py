@@ -12,7 +12,7 @@ from dpsql.api.arguments import arguments_of
 from dpsql.api.errors import own_errors
 from dpsql.api.options import Options
 from dpsql.api.release import Release
-from dpsql.api.reports import Reports
+from dpsql.api.reports import Reports, as_plan
 from dpsql.books.verification import check_all
 from dpsql.errors import InvalidArgument
 from dpsql.evaluation.sandbox import stopped_by
@@ -33,6 +33,8 @@ from dpsql.udfs.interrupts import pressed, watched
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from dpsql.api.plan_frame import PlanFrame
 
 
 def connect(
@@ -294,8 +296,8 @@ class Database(Reports):
         reuse: bool | None = None,
         release: str | None = None,
         **options: Unpack[Options],
-    ) -> pd.DataFrame:
-        """What `synthesize` or `query` would measure and how noisily; spends nothing. See `dp_plan`.
+    ) -> PlanFrame:
+        """What `synthesize` or `query` would measure and how noisily; spends nothing. `plot()` draws it. See `dp_plan`.
 
         Args:
             table: the table, or a query.
@@ -320,24 +322,22 @@ class Database(Reports):
         ...     float(db.plan("t", epsilon=1.0).epsilon[0])
         1.0
         """
-        return self.call(
-            DpPlan,
-            {
-                "table": table,
-                "epsilon": epsilon,
-                "max_error": max_error,
-                "assume_rows": assume_rows,
-                "delta": delta,
-                "workload": workload,
-                "mechanism": mechanism,
-                "rows": rows,
-                "columns": columns,
-                "prior": prior,
-                "reuse": reuse,
-                "release": release,
-                **options,
-            },
-        )
+        given = {
+            "table": table,
+            "epsilon": epsilon,
+            "max_error": max_error,
+            "assume_rows": assume_rows,
+            "delta": delta,
+            "workload": workload,
+            "mechanism": mechanism,
+            "rows": rows,
+            "columns": columns,
+            "prior": prior,
+            "reuse": reuse,
+            "release": release,
+            **options,
+        }
+        return as_plan(self.call(DpPlan, given))
 
     def budget(self) -> pd.DataFrame:
         """What is spent and left of each protected table. See `dp_budget`.

@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from dpsql.api.database import Database
+    from dpsql.api.plan_frame import PlanFrame
+
+
+def as_plan(rows: pd.DataFrame) -> PlanFrame:
+    """The rows of `dp_plan` as a frame that draws itself."""
+    from dpsql.api.plan_frame import PlanFrame  # imports pandas
+
+    return PlanFrame(rows)
 
 
 class Reports(People):
@@ -88,14 +96,14 @@ class Reports(People):
         ...     _ = db.protect("t", epsilon=3.0, delta=1e-9)
         ...     chart = db.plan_chart("t", [0.1, 1.0, 10.0])
         >>> print(chart)
-        Predicted error of a release of t (mean L1 of the workload's marginals) against epsilon
+        Predicted error of t against epsilon (mean L1 of the workload)
         <BLANKLINE>
         epsilon   error
-            0.1   0.0431    ████████████████████████████████████████
-              1   0.00591   █████▌
-             10   0.000705  ▋                                         more than the 3 that is left
+            0.1   0.0431    ████████████████████████████████
+              1   0.00591   ████▍
+             10   0.000705  ▌                                 more than the 3 left
         <BLANKLINE>
-        For about 10,000 rows, an assumption (assume_rows). A rough guide that spends nothing.
+        About 10,000 rows are assumed (assume_rows). A rough guide, free.
         """
         given: dict[str, Any] = {
             "table": table,

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.column_types import kind_of
-from dpsql.core.domain import Domain
+from dpsql.core.domain import Attribute, Domain
 from dpsql.errors import DpsqlError, InvalidArgument
 
 _NUMBERED: Final = ("INTEGER", "BIGINT", "HUGEINT", "UINTEGER", "UBIGINT", "UHUGEINT", "VARCHAR")
@@ -52,21 +52,33 @@ def check_fake(name: str, kind: str, fake: str) -> None:
     if kind != "VARCHAR":
         raise InvalidArgument(f"fake is {fake!r}, but column {name!r} is of type {kind_of(kind)}: it goes with VARCHAR")
     if importlib.util.find_spec("faker") is None:
-        raise DpsqlError(
-            f"column {name!r} is filled by the faker package, which is not installed: pip install 'dpsql[faker]', or "
-            f"declare the column again with exclude := true"
-        )
+        raise _not_installed(name, "or declare the column again with exclude := true")
 
 
-def check_installed(domain: Domain) -> None:
-    """Refuse, before a charge, a table with columns that Faker fills where it is not installed.
+def check_installed(domain: Domain, *, is_paid: bool = False) -> None:
+    """Refuse, before a charge or before more work, a table with columns that Faker fills where it is not installed.
+
+    Args:
+        domain: of the synthetic table.
+        is_paid: whether the release was charged before, so that the same call goes on from it.
 
     Raises:
         DpsqlError: it is not.
     """
     for attribute in domain.excluded:
+        if attribute.fake and is_paid and importlib.util.find_spec("faker") is None:
+            raise _not_installed(attribute.name, _GOES_ON)
         if attribute.fake:
             check_fake(attribute.name, attribute.type, attribute.fake)
+
+
+_GOES_ON: Final = "then the same call goes on from what was charged, free"
+
+
+def _not_installed(name: str, instead: str) -> DpsqlError:
+    return DpsqlError(
+        f"column {name!r} is filled by the faker package, which is not installed: pip install 'dpsql[faker]', {instead}"
+    )
 
 
 def stand_ins(domain: Domain, rows: int, generator: np.random.Generator) -> Frame:
@@ -88,17 +100,20 @@ def stand_ins(domain: Domain, rows: int, generator: np.random.Generator) -> Fram
         elif attribute.ids:
             found[f"s{place}"] = np.arange(1, rows + 1)
         elif attribute.fake:
-            texts = _texts(attribute.fake, min(rows, _DIFFERENT), generator)
+            texts = _texts(attribute, min(rows, _DIFFERENT), generator)
             found[f"s{place}"] = texts[generator.integers(0, max(1, len(texts)), rows)] if rows else texts
     return found
 
 
-def _texts(fake: str, count: int, generator: np.random.Generator) -> npt.NDArray[Any]:
+def _texts(attribute: Attribute, count: int, generator: np.random.Generator) -> npt.NDArray[Any]:
     """So many texts by Faker."""
-    from faker import Faker  # an optional package
+    try:
+        from faker import Faker  # an optional package
+    except ImportError:  # taken away since the charge
+        raise _not_installed(attribute.name, _GOES_ON) from None
 
     writer = Faker()
     writer.seed_instance(int(generator.integers(0, 2**32)))
     texts = np.empty(count, object)
-    texts[:] = [str(getattr(writer, fake)()) for _ in range(count)]
+    texts[:] = [str(getattr(writer, attribute.fake)()) for _ in range(count)]
     return texts

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import dpsql.mechanisms  # noqa: F401 - registers them
@@ -108,6 +108,15 @@ def plan_table(request: Request, facts: TableFacts) -> Plan:
     return Plan(request, facts, canonical, budget, mechanism, questions, choice)
 
 
+def with_domain(plan: Plan) -> Plan:
+    """The plan of a request whose own key belongs to a release of other domains: its key holds its domains, too.
+
+    A key does not hold them otherwise, so that the releases of earlier versions keep theirs.
+    """
+    asked = {**json.loads(plan.canonical), "domain": digest(plan.domain.to_json())}
+    return replace(plan, canonical=json.dumps(asked, ensure_ascii=False, sort_keys=True))
+
+
 def check_questions(plan: Plan) -> None:
     """Refuse a new release that the mechanism cannot make.
 
@@ -145,16 +154,21 @@ def check_not_drowned(plan: Plan, rows: int) -> None:
         )
 
 
+def workload_digest(workload: Workload) -> str:
+    """By which a canonical request tells workloads apart."""
+    asked: list[Any] = sorted(workload.cliques)
+    asked += sorted([threshold.least, *threshold.clique] for threshold in workload.thresholds)
+    asked += [[identity_of(part), weight] for part, weight in workload.weights]
+    return digest(json.dumps(asked, ensure_ascii=False))
+
+
 def _canonical(request: Request, facts: TableFacts, budget: Budget, mechanism: Mechanism) -> str:
-    asked: list[Any] = sorted(facts.workload.cliques)
-    asked += sorted([threshold.least, *threshold.clique] for threshold in facts.workload.thresholds)
-    asked += [[identity_of(part), weight] for part, weight in facts.workload.weights]
     return canonical_request(
         facts,
         {
             "epsilon": repr(budget.epsilon),
             "delta": repr(budget.delta),
-            "workload": digest(json.dumps(asked, ensure_ascii=False)),
+            "workload": workload_digest(facts.workload),
             "marginals": len(facts.workload),
             "mechanism": name_of(mechanism),
             "options": explicit_options(mechanism),

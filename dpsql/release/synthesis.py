@@ -33,7 +33,7 @@ from dpsql.release.allowed import require_affordable
 from dpsql.release.drawing import coded, rows_to_draw
 from dpsql.release.lookup import look_up_table
 from dpsql.release.pipeline import Run
-from dpsql.release.plan import Plan, check_drawable, check_not_drowned, check_questions, plan_table
+from dpsql.release.plan import Plan, check_drawable, check_not_drowned, check_questions, plan_table, with_domain
 from dpsql.release.request import Request, check_name, check_rows
 
 
@@ -166,6 +166,12 @@ def resolve(cursor: Cursor, request: Request, *, to_charge: bool = True) -> Reso
     planned = plan_table(request, look_up_table(cursor, request))
     books = Books(cursor, planned.source.catalog)
     entry = find_release(books, planned.key)
+    ended = entry is not None and entry.state in ("published", "failed")
+    if entry is not None and ended and _declared_anew(entry.domain, planned.domain):
+        planned = with_domain(planned)  # it answers another request; one that is under way is completed first
+        entry = find_release(books, planned.key)
+    if entry is not None and entry.state in ("reserved", "measured"):
+        check_installed(entry.domain, is_paid=True)
     if entry is None:
         check_installed(planned.domain)
         check_questions(planned)
@@ -177,6 +183,12 @@ def resolve(cursor: Cursor, request: Request, *, to_charge: bool = True) -> Reso
         books.check_writable()
         require_affordable(books, planned)
     return Resolved(**vars(planned), entry=entry)
+
+
+def _declared_anew(before: Domain, now: Domain) -> bool:
+    """Whether the owner says something else of a column than when a release was charged; not of one added since."""
+    known = {attribute.name: attribute.inner for attribute in (*before, *before.excluded)}
+    return any(known.get(a.name, a.inner) != a.inner for a in (*now, *now.excluded))
 
 
 def _check_public_facts(cursor: Cursor, books: Books, planned: Plan) -> None:

@@ -15,12 +15,15 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Final
 
 import numpy as np
 
 from dpsql.books.releases import Entry
+from dpsql.core.workload import Workload
 from dpsql.release.judgement import WIDE, JudgedPair, Judgement
+from dpsql.release.plan import workload_digest
 
 _NAMED: Final = 2
 """Columns that advice names, at most."""
@@ -135,7 +138,7 @@ def _advice(entry: Entry, judgement: Judgement) -> list[str]:
             "because noise shrinks as epsilon grows."
         )
     if hidden:
-        found += _of_hidden(judgement, hidden, epsilon)
+        found += _of_hidden(entry, judgement, hidden, epsilon)
     if judgement.of("missed"):
         listed = "; ".join(" and ".join(pair.clique) for pair in judgement.of("missed")[:_NAMED])
         found.append(
@@ -149,7 +152,7 @@ def _advice(entry: Entry, judgement: Judgement) -> list[str]:
     return found
 
 
-def _of_hidden(judgement: Judgement, hidden: Sequence[JudgedPair], epsilon: float) -> list[str]:
+def _of_hidden(entry: Entry, judgement: Judgement, hidden: Sequence[JudgedPair], epsilon: float) -> list[str]:
     found = []
     sizes = {column.name: len(column.labels) for column in judgement.columns}
     times = Counter(name for pair in hidden for name in pair.clique if sizes.get(name, 0) > _FINE)
@@ -162,8 +165,15 @@ def _of_hidden(judgement: Judgement, hidden: Sequence[JudgedPair], epsilon: floa
             "have such a column."
         )
     width = float(np.median([pair.measured.high - pair.measured.low for pair in hidden]))
+    fewer = "with fewer columns" if _is_of_pairs(entry) else "with fewer columns, or workload := 'all 2-way',"
     found.append(
-        f"About epsilon := {epsilon * width / WIDE:.2g} would show half of these pairs; with fewer columns, or "
-        "workload := 'all 2-way', each pair gets a larger part of epsilon."
+        f"About epsilon := {epsilon * width / WIDE:.2g} would show half of these pairs; {fewer} each pair gets a "
+        "larger part of epsilon."
     )
     return found
+
+
+def _is_of_pairs(entry: Entry) -> bool:
+    """Whether the release was asked for with workload := 'all 2-way'."""
+    pairs = Workload(tuple(combinations(entry.domain.names, 2)))
+    return bool(json.loads(entry.request)["workload"] == workload_digest(pairs))

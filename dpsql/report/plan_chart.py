@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 EPSILONS: Final = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-_WIDTH: Final = 40
+_WIDTH: Final = 32
 _MOST: Final = 100
 _FREE: Final = {"ink": "#010101", "grid": "#030303", "line": "#2b8cc4", "left": "#d55e00"}
 """Colours of which the first two are those of the page around the picture: see `dpsql.report.charts`."""
@@ -68,26 +68,26 @@ class PlanChart:
         return all(one.is_table for one in self.points)
 
     def __str__(self) -> str:
-        what = "mean L1 of the workload's marginals" if self._is_table else "largest standard error of an answer"
+        what = "mean L1 of the workload" if self._is_table else "largest standard error of an answer"
         named = self.table if len(self.table) <= 40 else "the query"
-        lines = [f"Predicted error of a release of {named} ({what}) against epsilon", ""]
+        lines = [f"Predicted error of {named} against epsilon ({what})", ""]
         known = [one.error for one in self.points if one.error is not None]
         largest = max(known, default=0.0)
         wide = max([7, *(len(f"{one.epsilon:g}") for one in self.points)])
         lines.append(f"{'epsilon':>{wide}}   error")
         for one in self.points:
-            error = "?" if one.error is None else _digits(one.error)
-            bar = "" if one.error is None else _bar(one.error / largest if largest else 0.0)
+            error = "?" if one.error is None else digits(one.error)
+            drawn = "" if one.error is None else bar(one.error / largest if largest else 0.0, _WIDTH)
             note = self._note(one)
-            lines.append(f"{one.epsilon:>{wide}g}   {error:<8}  {bar:<{_WIDTH}}  {note}".rstrip())
-        lines += ["", f"For about {self.rows:,} rows, an assumption (assume_rows). A rough guide that spends nothing."]
+            lines.append(f"{one.epsilon:>{wide}g}   {error:<8}  {drawn:<{_WIDTH}}  {note}".rstrip())
+        lines += ["", f"About {self.rows:,} rows are assumed (assume_rows). A rough guide, free."]
         return "\n".join(lines)
 
     __repr__ = __str__
 
     def _note(self, point: Point) -> str:
         if self.left is not None and point.epsilon > self.left:
-            return f"more than the {self.left:.4g} that is left"
+            return f"more than the {self.left:.4g} left"
         return "no error is foretold" if point.error is None else ""
 
     def plot(self) -> Figure:
@@ -160,11 +160,20 @@ def check_epsilons(epsilons: Sequence[float]) -> list[float]:
     return found
 
 
-def _digits(error: float) -> str:
+def digits(error: float) -> str:
+    """An error in three digits.
+
+    >>> digits(0.01234), digits(1234567.0)
+    ('0.0123', '1.2e+06')
+    """
     return f"{error:.3g}" if error < 1e5 else f"{error:.1e}"
 
 
-def _bar(part: float) -> str:
-    """A bar of so much of the width, in eighths of a character; the smallest still shows."""
-    eighths = max(1, round(8 * _WIDTH * min(1.0, part)))
+def bar(part: float, width: int) -> str:
+    """A bar of so much of a width, in eighths of a character; the smallest still shows.
+
+    >>> bar(0.5, 8), bar(0.0, 8)
+    ('████', '▏')
+    """
+    eighths = max(1, round(8 * width * min(1.0, part)))
     return "█" * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else "")

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import psycopg
 
+    from dpsql.api.plan_frame import PlanFrame
+
     Connection = psycopg.Connection[Any]
 
 _BATCH: Final = 50_000
@@ -159,9 +161,11 @@ class Client:
         )  # fmt: skip
         return self._called("dp_synthesize", table, given)
 
-    def plan(self, table: str, epsilon: float | None = None, **arguments: object) -> pd.DataFrame:
+    def plan(self, table: str, epsilon: float | None = None, **arguments: object) -> PlanFrame:
         """What `synthesize` or `query` would measure and how noisily; spends nothing. See `Database.plan`."""
-        return _frame(self._called("dp_plan", table, _named(epsilon=epsilon, **arguments)))
+        from dpsql.api.plan_frame import PlanFrame
+
+        return PlanFrame(_frame(self._called("dp_plan", table, _named(epsilon=epsilon, **arguments))))
 
     def _called(self, function: str, about: str, given: str) -> duckdb.DuckDBPyRelation:
         return self.sql(f"SELECT * FROM {function}({literal(about)}{given})")  # noqa: S608 - literals

@@ -19,7 +19,7 @@ def test_the_chart_is_the_plans_and_spends_nothing(people):
     assert "mean L1" in lines[0]
     assert lines[3].split()[0] == "0.5"
     assert lines[3].count("█") > lines[4].count("█") > 0
-    assert lines[5].endswith("more than the 3 that is left")
+    assert lines[5].endswith("more than the 3 left")
     assert people.ledger().number.tolist() == before
     people.sql("DELETE FROM people")
     assert str(people.plan_chart("people", [0.5, 2.0, 9.0], assume_rows=600, workload="all 2-way")) == str(chart)

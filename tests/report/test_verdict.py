@@ -133,6 +133,11 @@ def test_noise_that_hides_is_named_with_what_helps(db):
     assert "would bring the shares of single columns within 1 percentage point" in advice
     (enough,) = re.findall(r"About epsilon := ([\d.e+]+) would show half", advice)
     assert float(enough) > 0.5
+    assert "all 2-way" not in advice  # it was asked for
+    assert "with fewer columns each pair gets a larger part" in advice
+    wider = db.synthesize("t", 0.5, mechanism="direct")
+    wider_advice = " ".join(wider.verdict.advice)
+    assert "hides" not in wider.verdict.text or "workload := 'all 2-way', each pair gets" in wider_advice
 
 
 @pytest.mark.medium
