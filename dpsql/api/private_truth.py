@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -13,7 +14,9 @@ from sqlglot import exp
 
 from dpsql.api.errors import own_errors
 from dpsql.books.releases import Entry, rows_table
-from dpsql.core.domain import Attribute
+from dpsql.core.domain import Attribute, Domain
+from dpsql.engines.duckdb.reading import missing, value
+from dpsql.engines.duckdb.types import text_of
 from dpsql.engines.registry import find_source
 from dpsql.engines.source import Source
 from dpsql.owner.evaluate import compared, evaluation_of
@@ -66,36 +69,48 @@ def _quality_score(database: Database, source: Source, catalog: str, entry: Entr
     """What SDMetrics' quality report says; None where it is not installed."""
     if importlib.util.find_spec("sdmetrics") is None:
         return None
-    from sdmetrics.reports.single_table import QualityReport
-
-    names = entry.domain.names
     real = exp.table_(source.name, db=source.schema, catalog=source.catalog, quoted=True)
-    frames = [_sample(database, table, names) for table in (real, rows_table(catalog, entry))]
+    frames = [_sample(database, table, entry.domain) for table in (real, rows_table(catalog, entry))]
     metadata = {"columns": {attribute.name: {"sdtype": _kind(attribute)} for attribute in entry.domain}}
-    report = QualityReport()
     with _quiet():
+        from sdmetrics.reports.single_table.quality_report import QualityReport  # the package's own door warns
+
+        report = QualityReport()
         report.generate(*frames, metadata, verbose=False)
         properties = report.get_properties()
-    found = [("SDMetrics quality score, 1 is best", f"{report.get_score():.3f}")]
+    found = [("SDMetrics quality score, 1 is best", _said(report.get_score()))]
     named = zip(properties["Property"], properties["Score"], strict=True)
-    return found + [(f"  {name.lower()}", f"{score:.3f}") for name, score in named]
+    return found + [(f"  {name.lower()}", _said(score)) for name, score in named]
 
 
-def _sample(database: Database, table: exp.Table, names: tuple[str, ...]) -> pd.DataFrame:
-    columns = [exp.column(exp.to_identifier(name, quoted=True)) for name in names]
-    query = exp.select(*columns).from_(table).sql(dialect="duckdb")
+def _said(score: float) -> str:
+    """A score; of pairs there is none where no two real columns depend on each other."""
+    return "not scored: no two columns depend enough on each other" if math.isnan(score) else f"{score:.3f}"
+
+
+def _sample(database: Database, table: exp.Table, domain: Domain) -> pd.DataFrame:
+    """Some of the rows, as SDMetrics takes them."""
+    query = exp.select(*map(_column, domain)).from_(table).sql(dialect="duckdb")
     sampled = f"{query} USING SAMPLE reservoir({_MOST_ROWS} ROWS) REPEATABLE (0)"
     with database.instance.cursor() as cursor, own_errors:
         return cursor.execute(sampled).df()
 
 
+def _column(attribute: Attribute) -> exp.Expr:
+    """A column as texts, or as numbers: of times the seconds. SDMetrics leaves other types out without a word."""
+    if attribute.kind == "values":
+        taken: exp.Expr = text_of(value(attribute))
+    elif attribute.is_number:
+        taken = exp.cast(value(attribute), "DOUBLE", dialect="duckdb")
+    else:
+        taken = exp.func("epoch", value(attribute), dialect="duckdb")
+    known = exp.Case(ifs=[exp.If(this=missing(attribute), true=exp.null())], default=taken)
+    return exp.alias_(known, attribute.name, quoted=True)
+
+
 def _kind(attribute: Attribute) -> str:
     """What SDMetrics calls a column."""
-    if attribute.type == "BOOLEAN":
-        return "boolean"
-    if attribute.kind == "values":
-        return "categorical"
-    return "numerical" if attribute.is_number else "datetime"
+    return "categorical" if attribute.kind == "values" else "numerical"
 
 
 @contextmanager
