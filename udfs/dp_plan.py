@@ -145,7 +145,8 @@ class DpPlan(SqlFunction):
         ]
         remarks = [([f"({one.topic})"], 0, None, None, 0.0, None, one.note, *cost) for one in found.remarks]
         if call["chart"]:
-            return [(line,) for line in table_chart(resolved, _named([*measured, *remarks]), assumed)]
+            left = allowed_after(cursor, resolved, resolved.account)
+            return [(line,) for line in table_chart(resolved, _named([*measured, *remarks]), assumed, left)]
         return [*measured, *remarks]
 
     def _of_query(self, cursor: duckdb.DuckDBPyConnection, call: Call) -> list[tuple[Any, ...]]:
@@ -194,7 +195,8 @@ class DpPlan(SqlFunction):
             for answer in planned
         ]
         if call["chart"]:
-            return [(line,) for line in query_chart(resolved, _named(rows), assumed)]
+            left = allowed_after(cursor, resolved, resolved.account)
+            return [(line,) for line in query_chart(resolved, _named(rows), assumed, left)]
         return rows
 
 

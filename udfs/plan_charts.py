@@ -18,13 +18,14 @@ from dpsql.report.plan_errors import answer_lines, error_lines, expected_errors
 Rows = Sequence[dict[str, Any]]
 
 
-def table_chart(resolved: Resolved, rows: Rows, assumed: float) -> list[str]:
+def table_chart(resolved: Resolved, rows: Rows, assumed: float, left: float) -> list[str]:
     """The lines of a table's plan.
 
     Args:
         resolved: the plan.
         rows: of `dp_plan`, by the names of its columns.
         assumed: about how many rows the table has.
+        left: the largest ε that who asks may still ask for.
     """
 
     def error(epsilon: float) -> float | None:
@@ -34,12 +35,12 @@ def table_chart(resolved: Resolved, rows: Rows, assumed: float) -> list[str]:
 
     epsilon = resolved.budget.epsilon
     points = _points(error, epsilon, is_table=True)
-    against = PlanChart(resolved.source.name, points, round(assumed), resolved.account.epsilon_left)
+    against = PlanChart(resolved.source.name, points, round(assumed), left)
     lines = error_lines(expected_errors(rows), epsilon)
     return lines if all(one.error is None for one in points) else [*lines, "", *str(against).splitlines()]
 
 
-def query_chart(resolved: ResolvedQuery, rows: Rows, assumed: int) -> list[str]:
+def query_chart(resolved: ResolvedQuery, rows: Rows, assumed: int, left: float) -> list[str]:
     """The lines of a query's plan; see `table_chart`."""
 
     def error(epsilon: float) -> float | None:
@@ -51,7 +52,7 @@ def query_chart(resolved: ResolvedQuery, rows: Rows, assumed: int) -> list[str]:
 
     epsilon = resolved.budget.epsilon
     points = _points(error, epsilon, is_table=False)
-    against = PlanChart("the query", points, assumed, resolved.account.epsilon_left)
+    against = PlanChart("the query", points, assumed, left)
     return [*answer_lines(rows, epsilon), "", *str(against).splitlines()]
 
 

@@ -43,6 +43,7 @@ def add_nullstr(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Write the script."""
+    from dpsql.api.output import folded
     from dpsql.api.proposing.propose import propose
 
     if options.max_rows is not None and options.unit is None:
@@ -66,7 +67,9 @@ def run(options: argparse.Namespace) -> None:
     path = options.output or f"{script.table.strip(chr(34))}.sql"
     _check_free(path)
     Path(path).write_text(script.text, encoding="utf-8")
-    sys.stdout.write(f"{path}: {script.summary}. Read it, then: dpsql sql bank.duckdb {path}\n")
+    print(folded(f"{path}: {script.summary}. Read it, then: dpsql sql bank.duckdb {path}"))
+    if script.advice:
+        print(folded(script.advice))
 
 
 def _check_free(path: str) -> None:

@@ -43,6 +43,7 @@ def add_commands(commands: Any) -> None:
 
 
 def _synthesize(options: argparse.Namespace) -> None:
+    from dpsql.api.output import folded
     from dpsql.release.quality import warnings_of
 
     names = ("delta", "workload", "mechanism", "prior", "rows", "release")
@@ -57,11 +58,11 @@ def _synthesize(options: argparse.Namespace) -> None:
     with open_database(options.database) as db:
         release = db.synthesize(options.table, options.epsilon, **given)
         release.write(options.output)
-        print(f"{release.entry.rows} rows in {options.output}: {release.entry.guarantee}")
+        print(folded(f"{release.entry.rows} rows in {options.output}: {release.entry.guarantee}"))
         for line in said_of(release):
-            print(line)
+            print(folded(line))
         for words in warnings_of(release.entry):
-            print(f"warning: {words}")
+            print(folded(f"warning: {words}"))
 
 
 def _evaluate(options: argparse.Namespace) -> None:

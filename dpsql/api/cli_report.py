@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dpsql.api.database_file import open_database
+from dpsql.api.output import folded
 from dpsql.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def run(options: argparse.Namespace) -> None:
             given = {name: getattr(options, name) for name in _STATED} | {"authors": options.author}
             release.card(**{name: value for name, value in given.items() if value}).save(options.card)
         for line in said_of(release):
-            print(line)
+            print(folded(line))
     private = ", PRIVATE: do not publish it" if options.private else ""
     for path, what in ((options.output, f"report{private}"), (options.card, "card")):
         if path is not None:

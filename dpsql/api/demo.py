@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from dpsql.api.cli_report import said_of
 from dpsql.api.database import Database, connect
+from dpsql.api.output import folded, terminal_width
 from dpsql.api.proposing.propose import propose
 from dpsql.api.proposing.script import Script
 from dpsql.books.statements import read_text
@@ -96,8 +97,8 @@ def run(
             echo("\nNo column has a domain, so there is nothing to release: read the script, and declare one.")
         else:
             _release(db, table, path, epsilon, is_census=made is None, echo=echo)
-    echo(f"\nDone in {time.monotonic() - begin:.1f} s. Open the file with dpsql.connect({path!r}).")
-    echo(f"The script that protects {table} and declares its columns is {written}.")
+    echo("\n" + folded(f"Done in {time.monotonic() - begin:.1f} s. Open the file with dpsql.connect({path!r})."))
+    echo(folded(f"The script that protects {table} and declares its columns is {written}."))
 
 
 def _proposed(input_file: str, nullstr: Sequence[str]) -> Script:
@@ -120,7 +121,7 @@ def _protect_census(db: Database, echo: Callable[[str], None]) -> str:
     declare_census(db)
     declared = [statement for statement in db.domains("census")["statement"] if isinstance(statement, str)]
     for line in (protection, *declared[:_MOST_SHOWN]):
-        echo(_shortened(line))
+        echo(folded(_shortened(line).strip(), "   "))
     echo(f"   and {len(declared) - _MOST_SHOWN} more")
     return "\n".join((protection, *declared)) + "\n"
 
@@ -140,7 +141,7 @@ def _release(
         echo(_text(compare(db, columns, target, "census" if is_census else None)))
     echo("\n7. How good it is, by what was released\n")
     for line in (*said_of(db.release(2)), *_reported(db, path)):
-        echo(f"   {line}")
+        echo(folded(line, "   "))
 
 
 def _plan(db: Database, table: str, epsilon: float, echo: Callable[[str], None]) -> None:
@@ -219,4 +220,6 @@ def _column(name: str) -> exp.Column:
 
 def _text(frame: pd.DataFrame) -> str:
     shown = frame.astype(object).where(frame.notna(), "NULL").map(lambda x: f"{x:g}" if isinstance(x, float) else x)
-    return "\n".join("   " + line for line in shown.to_string(index=False, max_colwidth=28).splitlines())
+    width = (terminal_width() or 1000) - 3
+    lines = shown.to_string(index=False, max_colwidth=28, line_width=width).splitlines()
+    return "\n".join("   " + line for line in lines)

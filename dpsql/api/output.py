@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 import tempfile
+import textwrap
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,9 +81,21 @@ def _width(options: argparse.Namespace) -> int:
     """Of the terminal; whatever a table needs where no person looks at it."""
     if options.width is not None:
         return options.width or _UNBOUNDED
-    if options.to is None and sys.stdout.isatty():
-        return shutil.get_terminal_size().columns
-    return _UNBOUNDED
+    return _UNBOUNDED if options.to is not None else terminal_width() or _UNBOUNDED
+
+
+def terminal_width() -> int | None:
+    """Of the terminal that a person looks at; None where the output goes elsewhere."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def folded(text: str, indent: str = "") -> str:
+    """Sentences in lines that fit the terminal, broken between words; one line where the output goes elsewhere."""
+    width = terminal_width()
+    if width is None:
+        return indent + text
+    options = {"break_on_hyphens": False, "break_long_words": False}
+    return textwrap.fill(text, width, initial_indent=indent, subsequent_indent=indent, **options)
 
 
 def show(db: Database, query: str, form: Form) -> None:
@@ -109,7 +122,9 @@ def _print(db: Database, query: str, form: Form) -> None:
             print(plan.rstrip())
         return
     rows = db.sql(called(query))
-    if rows is not None:
+    if rows is not None and rows.columns == ["chart"]:  # of dp_plan: lines of a text, all of them
+        print(*(line for (line,) in rows.fetchall()), sep="\n")
+    elif rows is not None:
         rows.show(max_width=form.width, max_rows=form.rows)
 
 

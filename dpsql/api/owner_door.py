@@ -39,7 +39,8 @@ def _releases(db: Database) -> dict[str, Any]:
     by = db.ledger().dropna(subset=["release"]).groupby("release")["username"].first()
     found["user"] = found["release"].map(by)
     shown = found[["release", "name", "user", "source", "state", "mechanism", "epsilon", "rows"]]
-    return {"columns": list(shown.columns), "text": shown.to_string(index=False, na_rep="")}
+    known = shown.astype(object).where(shown.notna(), "")  # nobody's name is None
+    return {"columns": list(shown.columns), "text": known.to_string(index=False)}
 
 
 def _change(db: Database, action: str, table: str, reason: str, epsilon: float | None = None) -> str:

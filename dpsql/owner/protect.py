@@ -271,7 +271,10 @@ def domain_of(books: Books, source: Source, columns: Sequence[str] | None = None
         raise NotDeclared(_missing(source, missing))
     if not attributes:
         what = "every column" if columns is None else ", ".join(attribute.name for attribute in excluded)
-        raise NotDeclared(f"{what} of {source.name!r} is excluded: declare the domain of at least one")
+        raise NotDeclared(
+            f"{what} of {source.name!r} is excluded: declare the domain of at least one with dp_domain(…); "
+            "dpsql init proposes domains"
+        )
     return Domain(tuple(attributes), tuple(excluded))
 
 

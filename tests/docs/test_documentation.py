@@ -34,6 +34,18 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
 
+def shown_by(page: str) -> dict[str, str]:
+    """The outputs that a page shows, by the block before them: a `text` block under `<!-- what it shows -->`."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    pattern = r"^```\w+\n((?:(?!^```).)*?)^```\n+<!-- what it shows -->\n```text\n(.*?)^```$"
+    return dict(re.findall(pattern, text, re.DOTALL | re.MULTILINE))
+
+
+def shape(text: str) -> str:
+    """A text without its numbers, for what noise makes differ."""
+    return re.sub(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?", "0", text)
+
+
 def pages_with(*languages: str) -> list[str]:
     return [page for page in written() if page not in OWN_TEST and any(blocks(page, one) for one in languages)]
 
@@ -58,6 +70,8 @@ def test_every_sql_block_of_a_page_runs(db, page, tmp_path, monkeypatch):
                 raise AssertionError(f"{statement.query}\n{error}") from error
             if "impossible" in names:
                 assert rows == [(0,)]
+        if block in shown_by(page):
+            assert "".join(f"{str(row[0]).rstrip()}\n" for row in rows) == shown_by(page)[block]
     overspent = db.sql("SELECT count(*) FROM dp_budget() WHERE epsilon_spent > epsilon").fetchall()
     assert overspent == [(0,)]
     if page == "docs/tutorial/owner.md":
@@ -85,6 +99,13 @@ def test_every_python_and_shell_block_of_a_page_runs(page, tmp_path, monkeypatch
             assert command == "dpsql", line
             assert main(arguments) == 0, line
     shown = capsys.readouterr().out
+    if page == "docs/tutorial/owner.md":
+        (excerpt,) = [block for block in blocks(page, "text") if block.startswith("-- ")]
+        assert excerpt in Path("patients.sql").read_text(encoding="utf-8")
+    if page == "docs/how-to/report.md":
+        text = (ROOT / page).read_text(encoding="utf-8")
+        quoted = " ".join(line.removeprefix("> ") for line in text.splitlines() if line.startswith("> "))
+        assert re.sub(r"\(\w+ the", "(sick the", shape(names["release"].verdict.text)) == shape(quoted)
     if page == "docs/how-to/python.md":
         assert "│ Bern" in shown
         assert "is more than the budget of clients has left" in shown
@@ -109,6 +130,45 @@ def the_clients_read_the_same(names: dict[str, Any]) -> None:
     sql = "SELECT ward, avg(smoker::INT) FROM 'synthetic.parquet' GROUP BY ward ORDER BY ward"
     expected = duckdb.sql(sql).fetchall()
     assert [tuple(row) for row in names["smokers"].itertuples(index=False)] == [pytest.approx(row) for row in expected]
+
+
+def test_every_output_that_is_shown_follows_a_block_that_runs():
+    """A mark that nothing is compared with would go unnoticed."""
+    for page in written():
+        marks = len(re.findall(r"^<!-- what it shows -->$", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE))
+        known = [code for code in shown_by(page) if code in blocks(page, "sql")]
+        assert len(known) == marks, page
+    assert len(shown_by("docs/how-to/plan.md")) == 1
+
+
+def test_a_changed_output_is_noticed():
+    """The broken twin of comparing shapes: numbers may differ, words may not."""
+    assert shape("off by 0.13 points (a 1e-9)") == shape("off by 12 points (a 0.5)")
+    assert shape("off by 0.13 points") != shape("off by 0.13 percent")
+
+
+@pytest.mark.parametrize("page", [page for page in written() if blocks(page, "text")])
+def test_commands_that_are_shown_only_are_commands(page):
+    """Those of `text` blocks, which need a network or root or take long, are parsed at least."""
+    for block in blocks(page, "text"):
+        for line in block.splitlines():
+            if line.startswith("dpsql ") and not line.startswith("dpsql serve"):  # which parses its own
+                command = shlex.split(line.partition(" > ")[0], comments=True)[1:]
+                assert build_parser().parse_args(command), line
+
+
+@pytest.mark.medium
+def test_the_four_commands_of_the_readme_run(tmp_path, monkeypatch, capsys):
+    """On the tutorial's file: the number of the release is right, and the page is there."""
+    monkeypatch.chdir(tmp_path)
+    (maker, *_) = blocks("docs/tutorial/owner.md", "python")
+    exec(maker, {})
+    (block,) = [block for block in blocks("README.md", "text") if block.startswith("dpsql init")]
+    for line in block.splitlines():
+        assert main(shlex.split(line, comments=True)[1:]) == 0, line
+    assert (tmp_path / "synthetic.parquet").exists()
+    assert "</html>" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "left out until you answer the QUESTION lines" in capsys.readouterr().out
 
 
 def test_the_profile_of_dbt_is_that_of_the_example():

@@ -52,6 +52,19 @@ class Script:
             f"{spends}"
         )
 
+    @property
+    def advice(self) -> str:
+        """What a person may do about columns that are left out because nobody has answered; empty where none are."""
+        questions = sum(p.is_excluded and p.ground is Ground.QUESTION for p in self.proposals)
+        if not questions:
+            return ""
+        are = "1 column is" if questions == 1 else f"{questions} columns are"
+        return (
+            f"{are} left out until you answer the QUESTION lines of the script. Or let dpsql answer: --codebook FILE "
+            "takes public values, --owner-looks reads the rows (the script says what that discloses), --discover 0.1 "
+            "pays for it."
+        )
+
 
 def comment(text: str, indent: str = "") -> list[str]:
     """A text as lines of a comment; whatever a name holds, none of it gets out of the comment."""
