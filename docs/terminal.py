@@ -1,10 +1,8 @@
-"""Pictures of what the commands print, in both themes: `python docs/terminal.py FOLDER [--columns 80] [COMMAND …]`.
+"""Pictures of what the commands print, in both themes: `python docs/terminal.py FOLDER [--columns 80] [--run COMMAND …]`.
 
-Each command runs in tmux at that width, in an empty folder, as it would for a person. Its screen is captured with
-colours and drawn by a headless Chromium, once on dark and once on light. `dpsql`, `tmux` and `chromium` must be on the
-path. Without commands those of the first hour run. The two on the site are made by
-
-    python docs/terminal.py docs/images --columns 100 --name terminal "dpsql budget bank.duckdb" …
+Each command runs in tmux at that width, in one folder, as it would for a person. Its screen is captured with colours
+and drawn by a headless Chromium, once on dark and once on light. `dpsql`, `tmux` and `chromium` must be on the path.
+Without `--run` the commands of the first hour run. `--last 2` draws the last two of them only.
 """
 
 from __future__ import annotations
@@ -110,7 +108,7 @@ def main() -> None:
     """Take the pictures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("commands", nargs="*")
+    parser.add_argument("--run", action="append", default=[], metavar="COMMAND", help="in place of the first hour's")
     parser.add_argument("--columns", type=int, default=80)
     parser.add_argument("--name", default="terminal")
     parser.add_argument("--last", type=int, default=0, help="show the last commands only")
@@ -120,7 +118,7 @@ def main() -> None:
         import duckdb
 
         duckdb.sql(TABLE.replace("patients.csv", f"{work}/patients.csv"))
-        commands = options.commands or FIRST_HOUR
+        commands = options.run or FIRST_HOUR
         screens = [(command, captured(command, options.columns, Path(work))) for command in commands]
     screens = screens[-options.last :]
     rows = sum(len(screen.splitlines()) + 2 + len(command) // options.columns for command, screen in screens)

@@ -94,8 +94,9 @@ def folded(text: str, indent: str = "") -> str:
     width = terminal_width()
     if width is None:
         return indent + text
-    options = {"break_on_hyphens": False, "break_long_words": False}
-    return textwrap.fill(text, width, initial_indent=indent, subsequent_indent=indent, **options)
+    return textwrap.fill(
+        text, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
+    )
 
 
 def show(db: Database, query: str, form: Form) -> None:
