@@ -1,4 +1,4 @@
-"""Pictures of what the commands print, in both themes: `python docs/terminal.py FOLDER [--columns 80] [--run COMMAND …]`.
+"""Pictures of what commands print, in both themes: `python docs/terminal.py FOLDER [--columns 80] [--run COMMAND …]`.
 
 Each command runs in tmux at that width, in one folder, as it would for a person. Its screen is captured with colours
 and drawn by a headless Chromium, once on dark and once on light. `dpsql`, `tmux` and `chromium` must be on the path.
