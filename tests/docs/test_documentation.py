@@ -151,7 +151,7 @@ def test_a_changed_output_is_noticed():
 def test_commands_that_are_shown_only_are_commands(page):
     """Those of `text` blocks, which need a network or root or take long, are parsed at least."""
     for block in blocks(page, "text"):
-        for line in block.splitlines():
+        for line in block.replace("\\\n", " ").splitlines():
             if line.startswith("dpsql ") and not line.startswith("dpsql serve"):  # which parses its own
                 command = shlex.split(line.partition(" > ")[0], comments=True)[1:]
                 assert build_parser().parse_args(command), line
