@@ -24,6 +24,7 @@ NOISY: Final = 0.01
 HIDDEN: Final = 0.1
 """A above which single cells tell nothing, and pairs little."""
 _FEW: Final = 4.0
+_THINNED: Final = 0.8
 
 
 def by_noise(settings: Settings, error: float, strong: Sequence[Target]) -> Settings:
@@ -36,7 +37,8 @@ def by_noise(settings: Settings, error: float, strong: Sequence[Target]) -> Sett
     """
     if error <= NOISY:
         rows, steps = -(-settings.rows * 3 // 4), settings.steps
-        return replace(settings, rows=rows, steps=-(-steps * 7 // 5), polish=steps * 2 // 5)
+        return replace(settings, rows=rows, steps=-(-steps * 7 // 5), polish=steps * 2 // 5, thinned=_THINNED)
     apart = [one for one in strong if not any(set(one.clique) <= set(joint.names) for joint in settings.joints)]
     few = forest_information(apart) <= _FEW
-    return replace(settings, rows=-(-settings.rows // 4) if few else settings.rows, steps=-(-settings.steps * 3 // 5))
+    rows, steps = -(-settings.rows // 4) if few else settings.rows, -(-settings.steps * 3 // 5)
+    return replace(settings, rows=rows, steps=steps, thinned=_THINNED)

@@ -149,18 +149,18 @@ class _Fitting:
         targets = [*map(views.target, targets)]
         layout = layout_of(views.blocks, targets, self._total, self._scale, self._shards, self._layout)
         steps = min(_REFERENCE_STEPS, self._settings.steps)
-        table, _ = self._advance(layout, pull, steps, self._settings.rate)
+        table, _ = self._advance(layout, pull, steps, self._settings.rate, self._settings.thinned)
         self._pulled_to = np.log(np.maximum(table, _LEAST))
 
     def fit(self, pull: float) -> Fit:
         """Fit all, with a weaker pull while it is too strong, and polish where that is asked for."""
         settings, cells = self._settings, sum(len(m.values) for m in self._used)
         most = _ONLY_NOISE + 3 * math.sqrt(2 / max(cells, 1))
-        plan = [(settings.steps, settings.rate), *[(max(1, settings.steps // 2), settings.rate)] * (_ATTEMPTS - 1)]
-        polish = [(settings.polish, settings.rate / 2)] if settings.polish else []
+        again = (max(1, settings.steps // 2), settings.rate, settings.thinned)
+        plan = [(settings.steps, settings.rate, settings.thinned), *[again] * (_ATTEMPTS - 1)]
+        polish = [(settings.polish, settings.rate / 2, 0.0)] if settings.polish else []
         while plan:
-            steps, rate = plan.pop(0)
-            table, loss = self._advance(self._layout, pull, steps, rate)
+            table, loss = self._advance(self._layout, pull, *plan.pop(0))
             residual = loss / self._scale / (cells / 2) if cells else 0.0
             if residual <= most or not plan:
                 plan, polish = polish, []
@@ -170,7 +170,7 @@ class _Fitting:
         return Fit(model, residual, self._taken, pull, residual <= most)
 
     def _advance(
-        self, layout: dict[int, Tiles], pull: float, steps: int, rate: float
+        self, layout: dict[int, Tiles], pull: float, steps: int, rate: float, thinned: float
     ) -> tuple[npt.NDArray[np.float64], float]:
         """P and the loss after so many more steps."""
         self._state, table, loss = self._program.run(
@@ -182,6 +182,7 @@ class _Fitting:
             pull * self._scale,
             rate,
             steps,
+            thinned,
             self._progress,
         )
         if not (math.isfinite(loss) and np.isfinite(table).all()):

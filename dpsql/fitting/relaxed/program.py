@@ -6,6 +6,9 @@ give answers, loss and gradient in three matrix products, whatever the clique. T
 shape bucket (T, n′, and for each size class of c the number of tiles), not on the cliques. Only one tile of U is there
 at a time, so memory does not grow with the number of cells but for the cells themselves.
 
+The first steps may be thinned: each sees every second tile with twice its weight, in turn. Adam averages over some ten
+steps, so it hardly sees the difference, and such a step takes half the time. A size class of few tiles is seen whole.
+
 Several devices share the work as a grid: relaxed rows along one axis (answers are summed over it), tiles along the
 other (gradients are summed over it).
 """
@@ -32,6 +35,8 @@ _ROWS: Final = "rows"  # an axis of a grid of devices
 CLIQUES: Final = "cliques"  # the other axis
 _BETA1: Final = 0.9
 _BETA2: Final = 0.99
+_THINNED_BY: Final = 2
+_FEW_TILES: Final = 8
 
 
 def device_grid(rows: int) -> Mesh:
@@ -78,7 +83,7 @@ class TileProgram:
         return jax.shard_map(
             steps,
             mesh=self._mesh,
-            in_specs=((state,) * 3, constants, whole, whole, whole),
+            in_specs=((state,) * 3, constants, whole, whole, whole, whole),
             out_specs=((state,) * 3, whole),
             check_vma=False,
         )
@@ -93,6 +98,7 @@ class TileProgram:
         pull: float,
         rate: float,
         steps: int,
+        thinned: float,
         progress: Progress,
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], float]:
         """Take all steps, in chunks short enough to be interrupted; returns the parameters, P and the data loss.
@@ -106,6 +112,7 @@ class TileProgram:
             pull: Λ.
             rate: Adam's first.
             steps: how many.
+            thinned: the part of them that are, the first ones; below 1, so that the loss is that of all tiles.
             progress: notified of each chunk.
         """
         by_tile = NamedSharding(self._mesh, _places((CLIQUES,)))
@@ -128,7 +135,8 @@ class TileProgram:
         while done < steps:
             chunk = min(chunk, steps - done)
             begin = time.monotonic()
-            state, loss = self._advance(state, constants, np.int32(done), np.int32(chunk), real(steps))
+            counts = (np.int32(done), np.int32(chunk), real(steps), np.int32(thinned * steps))
+            state, loss = self._advance(state, constants, *counts)
             loss.block_until_ready()
             seconds = time.monotonic() - begin
             done += chunk
@@ -184,13 +192,16 @@ class TileProgram:
         end = jnp.zeros((1, p.shape[1]), p.dtype)
         return gradient + jnp.concatenate([end, steps]) - jnp.concatenate([steps, end])
 
-    def _steps(self, state: Any, constants: Any, done: jax.Array, count: jax.Array, steps: jax.Array) -> Any:
+    def _steps(
+        self, state: Any, constants: Any, done: jax.Array, count: jax.Array, steps: jax.Array, thinned: jax.Array
+    ) -> Any:
         tiles, log_prior, sums, smooth, pull, rate = constants
 
         def step(i: jax.Array, carry: Any) -> Any:
             theta, first, second, _ = carry
             p = self._table(theta)
-            loss, gradient = self._data_gradient(p, tiles, sums)
+            every = jnp.where(done + i < thinned, _THINNED_BY, 1).astype(jnp.int32)
+            loss, gradient = self._data_gradient(p, tiles, sums, every, (done + i) % every)
             gradient = self._pulled(theta, p, gradient, log_prior, smooth, pull / self.rows)
             t = (done + i + 1).astype(p.dtype)
             first = _BETA1 * first + (1 - _BETA1) * gradient
@@ -202,24 +213,33 @@ class TileProgram:
         *state, loss = jax.lax.fori_loop(0, count, step, (*state, jnp.zeros((), self._kind)))
         return tuple(state), loss
 
-    def _data_gradient(self, p: jax.Array, tiles: Any, sums: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Loss Σ w·½(M − y)² and its gradient with respect to P."""
+    def _data_gradient(
+        self, p: jax.Array, tiles: Any, sums: jax.Array, every: jax.Array, first: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """Loss Σ w·½(M − y)² and its gradient with respect to P, by every so many-th tile from the `first` on."""
         ones = jnp.ones((1, p.shape[1]), p.dtype)
         views = sums @ p[: sums.shape[1]]
         padded = jnp.concatenate([p, views, ones, jnp.zeros((self._padding, p.shape[1]), p.dtype)])
         carry = (jnp.zeros((), p.dtype), jnp.zeros_like(padded))
         for level, arrays in sorted(tiles.items()):
             *stacked, count = arrays
-            body = partial(self._tile, padded, level, stacked)
-            carry = jax.lax.fori_loop(0, count[0], body, carry)
+            few = count[0] < _FEW_TILES
+            apart, begin = jnp.where(few, 1, every), jnp.where(few, 0, first)
+            body = partial(self._tile, padded, level, stacked, apart, begin)
+            carry = jax.lax.fori_loop(0, (count[0] - begin + apart - 1) // apart, body, carry)
         loss, gradient = carry
         if self._shared:
             loss, gradient = _sum_over(CLIQUES, (loss, gradient))
         of_views = sums.T @ gradient[self.width : self.width + sums.shape[0]]
         return loss, gradient[: self.width].at[: sums.shape[1]].add(of_views)
 
-    def _tile(self, p: jax.Array, level: int, stacked: Any, i: jax.Array, carry: Any) -> Any:
-        index, offset, size, weight, target = (jax.lax.dynamic_index_in_dim(a, i, keepdims=False) for a in stacked)
+    def _tile(
+        self, p: jax.Array, level: int, stacked: Any, apart: jax.Array, begin: jax.Array, i: jax.Array, carry: Any
+    ) -> Any:
+        index, offset, size, weight, target = (
+            jax.lax.dynamic_index_in_dim(a, begin + i * apart, keepdims=False) for a in stacked
+        )
+        weight = weight * apart.astype(p.dtype)
         loss, gradient = carry
         inside = jnp.arange(level) < size
         first = jnp.int32(0)

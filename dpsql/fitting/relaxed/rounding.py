@@ -8,7 +8,7 @@ r"""Rounding a relaxed table to rows of codes.
        Δ = Σ_S 2·(e_S[new cell] − e_S[old cell] + 1) < 0,      e_S = counts of the rows − m·M_S(P),
 
    over the targets S in which the row's cell changes; another estimate may stand in for M_S(P). Batches of rows decide
-   at once, on the distances before them.
+   at once, on the distances before them. A row that was drawn the value that it has is in no batch.
 
 Attributes tied by a constraint are drawn and changed together: the allowed tuples are their values, with probabilities
 Π_a P_a in proportion. So every row satisfies every constraint, before and after each swap.
@@ -41,10 +41,11 @@ _FEW: Final = 25_000  # rows, whose swaps are cheap
 LARGEST_TARGET: Final = 200_000
 MOST_TARGET_CELLS: Final = 8_000_000
 MOST_OFFERS: Final = 1_500_000  # of one attribute: with more rows, drawing alone comes near enough
-_BATCHES_PER_SWEEP: Final = 1500  # of one attribute: larger batches decide on older distances
+_BATCHES_PER_SWEEP: Final = 3000  # of one attribute: larger batches decide on older distances
 _BATCHES_AT_ONCE: Final = 1024
 _LEAST_PLACES: Final = 1024
 _WEIGHTS_AT_ONCE: Final = 20_000_000
+_INSIDE: Final = "promise_in_bounds"
 
 
 def round_table(
@@ -223,17 +224,21 @@ class _Swaps:
         self._error = jax.device_put(np.concatenate([*parts, np.zeros(padding)]).astype(np.float32))
         self._rows, self._codes = rows, jax.device_put(_padded(codes))
         self._batch = -(-min(_places_for(rows), MOST_OFFERS) // _BATCHES_PER_SWEEP)
-        self._groups = len(groups)
-        self._geometry = tuple(jax.device_put(array) for array in (padded, starts, moved))
+        self._places = [list(group.places) for group in groups]
+        # whole numbers below 2^24, which floats hold as they are and multiply many times faster
+        self._geometry = tuple(jax.device_put(array) for array in (padded.astype(np.float32), starts, moved))
 
     def sweep(self, chosen: Codes, proposals: Codes, generator: np.random.Generator, progress: Progress) -> None:
         """Offer each of the chosen rows a swap of every group once, in random order."""
-        rows, batch = len(chosen), self._batch
+        batch, now = self._batch, np.asarray(self._codes)[chosen]
         offered, ids = jax.device_put(_padded(proposals)), jax.device_put(_padded(chosen))
-        orders = np.stack([generator.permutation(rows) for _ in range(self._groups)]).astype(np.int32)
-        usable = rows // batch * batch
-        batches = orders[:, :usable].reshape(-1, batch)
-        owners = np.repeat(np.arange(self._groups, dtype=np.int32), usable // batch)
+        batches = []
+        for places in self._places:
+            others = np.flatnonzero((now[:, places] != proposals[:, places]).any(axis=1)).astype(np.int32)
+            mixed = generator.permutation(others)
+            batches.append(mixed[: len(mixed) // batch * batch].reshape(-1, batch))
+        owners = np.repeat(np.arange(len(batches), dtype=np.int32), [len(one) for one in batches])
+        orders = np.concatenate(batches)
         mixed = generator.permutation(len(owners))
         run = _program(self._codes.shape, offered.shape, batch, self._error.shape, self._geometry[0].shape)
         for begin in range(0, len(mixed), _BATCHES_AT_ONCE):
@@ -244,7 +249,7 @@ class _Swaps:
                 self._error,
                 ids,
                 offered,
-                batches[padded],
+                orders[padded],
                 owners[padded],
                 np.int32(len(part)),
                 *self._geometry,
@@ -300,15 +305,26 @@ def _run_batches(
         rows = ids[places]
         current = codes[rows]
         offered = jnp.where(moved[group], proposals[places], current)
-        stride = strides[group]
-        old = current @ stride.T + offsets[group]
-        new = old + (offered - current) @ stride.T
-        gain = jnp.where(new != old, error[new] - error[old] + 1, 0).sum(axis=1)
-        accepted = gain < 0
-        change = jnp.where(accepted, 1.0, 0.0)[:, None] * jnp.ones_like(old, jnp.float32)
-        error = error.at[old.ravel()].add(-change.ravel()).at[new.ravel()].add(change.ravel())
+        stride = strides[group].T
+        old = _product(current, stride) + offsets[group]
+        new = old + _product(offered - current, stride)
+        gain = error.at[new].get(mode=_INSIDE) - error.at[old].get(mode=_INSIDE) + 1
+        accepted = jnp.where(new != old, gain, 0).sum(axis=1) < 0
+        first, cells = jnp.argsort(~accepted), jnp.concatenate([old, new], axis=1)
+        change = jnp.repeat(jnp.array([-1, 1], jnp.float32), old.shape[1])
+
+        def move(k: jax.Array, error: jax.Array) -> jax.Array:  # only rows that do change: most do not
+            return error.at[cells[first[k]]].add(change, mode=_INSIDE)
+
+        error = jax.lax.fori_loop(0, accepted.sum(), move, error)
         codes = codes.at[rows].set(jnp.where(accepted[:, None], offered, current))
         return codes, error
 
     done: tuple[jax.Array, jax.Array] = jax.lax.fori_loop(0, count, batch, (codes, error))
     return done
+
+
+def _product(codes: jax.Array, strides: jax.Array) -> jax.Array:
+    """Codes × strides, exact: floats hold whole numbers of up to `MOST_TARGET_CELLS`."""
+    floats = jnp.matmul(codes.astype(jnp.float32), strides, precision="highest")
+    return jnp.asarray(floats.astype(jnp.int32))

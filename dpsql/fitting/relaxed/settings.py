@@ -37,6 +37,7 @@ class Settings:
         kind: `float32`, or `float64` to check it.
         smooth: κ of each one-hot value (see `dpsql.fitting.relaxed.smoothness`); empty for none.
         polish: further steps, warm-started, at half the rate.
+        thinned: the part of the steps that see half of the cells each (`dpsql.fitting.relaxed.program`).
         reference: whether rows are pulled towards a table that has the strong pairs (`strong_pairs`).
         joints: attributes that have one probability vector together (`dpsql.fitting.relaxed.joints`).
     """
@@ -51,6 +52,7 @@ class Settings:
     kind: str = "float32"
     smooth: tuple[float, ...] = ()
     polish: int = 0
+    thinned: float = 0.0
     reference: bool = False
     joints: tuple[Joint, ...] = ()
 

@@ -159,13 +159,19 @@ class RelaxedTable:
 
     def part(self, part: Clique) -> Floats:
         """The probabilities of the cells of one unit's attributes, in every relaxed row, shape (cells, n′)."""
-        joint = self.blocks.joint_of.get(part[0])
-        if joint is None:
+        if part[0] not in self.blocks.joint_of:
             return self.probabilities[self.blocks.block(part[0])]
-        shape = self.blocks.shape(part)
-        found = np.zeros((int(np.prod(shape)), self.probabilities.shape[1]), np.float32)
-        np.add.at(found, joint.cells(part, shape), self.probabilities[self.blocks.block(joint.names)])
-        return found
+        if part not in self._parts:
+            joint, shape = self.blocks.joint_of[part[0]], self.blocks.shape(part)
+            found = np.zeros((int(np.prod(shape)), self.probabilities.shape[1]), np.float32)
+            np.add.at(found, joint.cells(part, shape), self.probabilities[self.blocks.block(joint.names)])
+            self._parts[part] = found
+        return self._parts[part]
+
+    @cached_property
+    def _parts(self) -> dict[Clique, Floats]:
+        """Parts of joints that were asked for: every marginal with some of a joint's attributes asks again."""
+        return {}
 
     def answers(self, clique: Clique, cells: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """The answers to some cells of a marginal in probabilities, without the others, shape (cells,).
