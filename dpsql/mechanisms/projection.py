@@ -13,9 +13,8 @@ What is done depends on A, the L1 error of a 1-way marginal if all of ρ went to
 number of rows. Rows and steps by A are in `dpsql.strategy.effort`.
 
     A ≤ 0.01        one stage
-    0.01 < A ≤ 0.1  two stages
-    0.1 < A         one stage; rows are pulled towards a table that has the strong pairs, and swaps go towards the fit
-                    alone
+    0.01 < A ≤ 0.1  two stages; rows are pulled towards a table of the pairs, as far as those are believed
+    0.1 < A         one stage; rows are pulled likewise, and swaps go towards the fit alone
     0.32 < A        and no ordered column: all of ρ goes to the 1-way marginals, the table is their product
 
 Beside a public prior 1-way marginals are not denoised, no columns are joined, and the fit is not smoothed. Constraints
@@ -76,7 +75,7 @@ from dpsql.runtime.memory import in_words, machine_memory, parse_size
 from dpsql.runtime.progress import Progress
 from dpsql.strategy.allocation import Allocation, allocate, noise, predicted_errors
 from dpsql.strategy.effort import EXACT, HIDDEN, NOISY, by_noise
-from dpsql.strategy.reliability import pair_words
+from dpsql.strategy.reliability import pair_words, planned_words
 from dpsql.strategy.second_stage import second_shares
 
 TOTAL_SHARE: Final = Fraction(1, 100)
@@ -285,7 +284,8 @@ class Projection(Mechanism):
         first = 1 - self._second(found)
         for clique, share in found.shares:
             stddev, cells, cost = noise(neighbours, share * first), domain.size(clique), float(share * first)
-            planned.append(PlannedMeasurement(clique, cells, stddev, cost, "measured", foretold.get(clique)))
+            error = foretold.get(clique)
+            planned.append(PlannedMeasurement(clique, cells, stddev, cost, planned_words(clique, error), error))
         if first < 1:
             sizes = sorted(map(domain.size, pairs), reverse=True)
             note = "measured again: pairs that stand out of the first noise; where none do, all of it"
@@ -385,7 +385,7 @@ class Projection(Mechanism):
             strength=allocation.pull_strength,
             relaxation=self._relaxation,
             smooth=smooth if softmax else (),
-            reference=alone and softmax and self._has("reference") and error > HIDDEN,
+            reference=alone and softmax and self._has("reference") and error > NOISY,
             joints=joints_of(facts.domain, seen, known, total, facts.allowed) if alone else (),
         )
         return by_noise(settings, error, strong) if alone and self._has("steps") else settings

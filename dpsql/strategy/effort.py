@@ -2,7 +2,9 @@
 
     A ≤ 0.01    three quarters of the rows, seven fifths of the steps, and two fifths more at half the rate
     0.01 < A    three fifths of the steps; a quarter of the rows where strong pairs outside of joints have at most 4
-                nats together
+                nats together; up to 0.1, 1.4 of the pull where rows are pulled towards pairs and not their product
+
+Four fifths of the steps are thinned (`dpsql.fitting.relaxed.program`): each sees half of the cells.
 
 Where A is at most 0.01 the fit is what is left of the error, and steps do more for it than rows. Where it is more noise
 is left after few steps, and rows that no strong pair needs fit noise.
@@ -25,6 +27,7 @@ HIDDEN: Final = 0.1
 """A above which single cells tell nothing, and pairs little."""
 _FEW: Final = 4.0
 _THINNED: Final = 0.8
+_TO_PAIRS: Final = 1.4
 
 
 def by_noise(settings: Settings, error: float, strong: Sequence[Target]) -> Settings:
@@ -41,4 +44,5 @@ def by_noise(settings: Settings, error: float, strong: Sequence[Target]) -> Sett
     apart = [one for one in strong if not any(set(one.clique) <= set(joint.names) for joint in settings.joints)]
     few = forest_information(apart) <= _FEW
     rows, steps = -(-settings.rows // 4) if few else settings.rows, -(-settings.steps * 3 // 5)
-    return replace(settings, rows=rows, steps=steps, thinned=_THINNED)
+    strength = settings.strength * (_TO_PAIRS if settings.reference and error <= HIDDEN else 1)
+    return replace(settings, rows=rows, steps=steps, strength=strength, thinned=_THINNED)

@@ -8,6 +8,8 @@ A pair is reliable where that is at most 0.1: at most a twentieth of the rows wo
 Adult, 3,000 rows of it, and Loans. There and on a simulated table the mean over pairs is within a factor of 1.3 of the
 true one, and 76 to 96 % of the verdicts are right (`tests/benchmarks/RESULTS.md`, "What a table is good for"). It looks
 at noisy counts only, so it costs no privacy.
+
+A plan says the same of a pair beforehand, by the error that it foretells (`dpsql.strategy.allocation`). That is public.
 """
 
 from __future__ import annotations
@@ -57,3 +59,18 @@ def pair_words(model: RelaxedTable, measured: Sequence[Target]) -> dict[str, Any
         "reliable_pairs": [", ".join(clique) for clique in reliable],
         "expected_l1_pairs": round(sum(errors.values()) / len(errors), 4),
     }
+
+
+def planned_words(clique: Clique, error: float | None) -> str:
+    """What a plan says of a marginal that would be measured: of a pair, whether it will be reliable.
+
+    >>> planned_words(("age", "sex"), 0.04), planned_words(("age", "sex"), 0.3), planned_words(("age",), 0.01)
+    ('measured; likely a reliable pair', 'measured; likely not a reliable pair', 'measured')
+
+    Args:
+        clique: of the marginal.
+        error: the L1 error that is foretold; None where nothing is.
+    """
+    if len(clique) != 2 or error is None:
+        return "measured"
+    return f"measured; likely {'a' if error <= RELIABLE else 'not a'} reliable pair"

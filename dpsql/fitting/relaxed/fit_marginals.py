@@ -36,7 +36,6 @@ from dpsql.fitting.relaxed.program import CLIQUES, device_grid, program_of
 from dpsql.fitting.relaxed.settings import Fit, Settings, one_way_prior
 from dpsql.fitting.relaxed.shrinkage import shrunken
 from dpsql.fitting.relaxed.smoothness import smoothness
-from dpsql.fitting.relaxed.strong_pairs import strong_pairs
 from dpsql.fitting.relaxed.table import Blocks, RelaxedTable
 from dpsql.fitting.relaxed.tiles import Tiles, layout_of
 from dpsql.fitting.relaxed.views import Views
@@ -97,8 +96,8 @@ def _fit(
     with precise, jax.enable_x64(settings.kind == "float64"):
         fitting = _Fitting(blocks, used, total, settings, prior, smooth, progress)
         fitting.start(seed)
-        if settings.reference and (strong := strong_pairs(domain, used, total)):
-            fitting.prepare(strong, pull * _REFERENCE_PULL)
+        if settings.reference and any(len(m.clique) == 2 for m in used):
+            fitting.prepare(pull * _REFERENCE_PULL)
         return fitting.fit(pull)
 
 
@@ -138,13 +137,16 @@ class _Fitting:
         """Begin near the 1-way marginals."""
         self._state = _start(self._blocks, self._prior, self._settings, seed)
 
-    def prepare(self, strong: Sequence[Target], pull: float) -> None:
-        """Fit the strong pairs alone, as far as they stand out of the noise, and pull rows towards that from now on."""
+    def prepare(self, pull: float) -> None:
+        """Fit the pairs alone, as far as they stand out of the noise, and pull rows towards that from now on.
+
+        All pairs are believed by one prior, so that a large cell counts where its pair as a whole is lost in noise.
+        """
         product = RelaxedTable(self._blocks, self._prior[:, None].astype(np.float32), self._total)
+        pairs = [m for m in self._used if len(m.clique) == 2]
+        believed = shrunken(product, pairs)
         targets = [m for m in self._used if len(m.clique) == 1]
-        for one in strong:
-            share = shrunken(product, [one])[one.clique].astype(np.float64)
-            targets.append(replace(one, values=share * self._total))
+        targets += [replace(m, values=believed[m.clique].astype(np.float64) * self._total) for m in pairs]
         views = self._views
         targets = [*map(views.target, targets)]
         layout = layout_of(views.blocks, targets, self._total, self._scale, self._shards, self._layout)

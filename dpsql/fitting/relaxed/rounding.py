@@ -35,7 +35,7 @@ from dpsql.fitting.relaxed.table import Blocks, Codes, Floats, RelaxedTable, dra
 from dpsql.runtime.aside import aside
 from dpsql.runtime.progress import Progress
 
-_SWEEPS: Final = 3
+_SWEEPS: Final = 4
 _SWEEPS_OF_FEW: Final = 6
 _FEW: Final = 25_000  # rows, whose swaps are cheap
 LARGEST_TARGET: Final = 200_000
@@ -200,14 +200,15 @@ class _Swaps:
         names, sizes = blocks.names, blocks.sizes
         strides = np.zeros((len(targets), len(names)), np.int32)
         offsets = np.zeros(len(targets), np.int32)
-        parts, cell = [], 0
+        parts, cell, columns = [], 0, np.ascontiguousarray(codes.T)
         for number, (clique, wanted) in enumerate(targets.items()):
             stride = 1
             for name in reversed(clique):
                 strides[number, names.index(name)] = stride
                 stride *= sizes[names.index(name)]
             offsets[number], cell = cell, cell + stride
-            counts = np.bincount(codes @ strides[number], minlength=stride)
+            cells = sum(columns[names.index(name)] * strides[number, names.index(name)] for name in clique)
+            counts = np.bincount(cells, minlength=stride)
             parts.append(counts - wanted.astype(np.float64) * rows)
         moved = np.zeros((len(groups), len(names)), bool)
         for number, group in enumerate(groups):

@@ -38,7 +38,7 @@ class Settings:
         smooth: κ of each one-hot value (see `dpsql.fitting.relaxed.smoothness`); empty for none.
         polish: further steps, warm-started, at half the rate.
         thinned: the part of the steps that see half of the cells each (`dpsql.fitting.relaxed.program`).
-        reference: whether rows are pulled towards a table that has the strong pairs (`strong_pairs`).
+        reference: whether rows are pulled towards a table of the pairs, as far as those are believed (`shrinkage`).
         joints: attributes that have one probability vector together (`dpsql.fitting.relaxed.joints`).
     """
 

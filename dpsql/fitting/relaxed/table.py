@@ -147,8 +147,9 @@ class RelaxedTable:
         """The answers to a marginal in probabilities, flat and row-major over the clique's codes, shape (cells,)."""
         if not clique:
             return np.ones(1, np.float32)
-        parts = self.blocks.parts(clique)
-        blocks = [self.part(part) for part in parts]
+        known = {part: self.part(part) for part in self.blocks.parts(clique)}
+        parts = sorted(known, key=lambda part: len(known[part]))  # the largest is no factor of the product
+        blocks = [known[part] for part in parts]
         rows = blocks[0].shape[1]
         if len(blocks) == 1:
             return np.asarray(blocks[0].mean(axis=1), np.float32)
