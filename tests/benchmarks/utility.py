@@ -97,19 +97,24 @@ def ours(table: Table, epsilon: float, spec: str) -> np.ndarray:
     import dpsql
 
     with dpsql.connect() as db:
-        names = list(table.sizes)
-        db.connection.register("frame", dict(zip(names, table.rows.T, strict=True)))
-        listed = (f'"{name}"::{"INTEGER" if name in table.ordered else "VARCHAR"} AS "{name}"' for name in names)
-        db.connection.execute(f"CREATE TABLE t AS SELECT {', '.join(listed)} FROM frame")
-        db.connection.unregister("frame")
-        db.protect("t", epsilon=1000, delta=1 / len(table.rows) ** 2)
-        for name, size in table.sizes.items():
-            if name in table.ordered:
-                db.domain("t", name, lower=0, upper=size - 1, bins=size, nulls=False)
-            else:
-                db.domain("t", name, values=[str(code) for code in range(size)], nulls=False)
+        protect(db, table)
         release = db.synthesize("t", epsilon, rows=len(table.rows), **accuracy.how_of(spec))
-        return release.df()[names].astype(np.int64).to_numpy()
+        return release.df()[list(table.sizes)].astype(np.int64).to_numpy()
+
+
+def protect(db, table: Table) -> None:
+    """The table as `t` of a database, protected and declared."""
+    names = list(table.sizes)
+    db.connection.register("frame", dict(zip(names, table.rows.T, strict=True)))
+    listed = (f'"{name}"::{"INTEGER" if name in table.ordered else "VARCHAR"} AS "{name}"' for name in names)
+    db.connection.execute(f"CREATE TABLE t AS SELECT {', '.join(listed)} FROM frame")
+    db.connection.unregister("frame")
+    db.protect("t", epsilon=1000, delta=1 / len(table.rows) ** 2)
+    for name, size in table.sizes.items():
+        if name in table.ordered:
+            db.domain("t", name, lower=0, upper=size - 1, bins=size, nulls=False)
+        else:
+            db.domain("t", name, values=[str(code) for code in range(size)], nulls=False)
 
 
 def peer(table: Table, epsilon: float, system: str) -> np.ndarray:

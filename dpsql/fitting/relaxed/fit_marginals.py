@@ -9,7 +9,9 @@ third table)
 
     Λ = 3.5·G^{2/3},   G = N·√(2ρ·d̄/K)
 
-where d̄ is the budget-weighted mean order of what was measured and K the number of attributes.
+where d̄ is the budget-weighted mean order of what was measured and K the number of attributes. With a reference
+(`Settings.reference`) the pairs are fitted alone first, as far as they are believed, and each row is pulled towards
+where that left it instead of towards p1.
 
 With σ_r true, the weighted residual Σ_r ‖(N·M_r(P) − y_r)/σ_r‖²/cells is about 1 when only noise is left. While it is
 clearly more than that, Λ was too strong for this table: it is divided by 4 and the fit goes on from where it is.
