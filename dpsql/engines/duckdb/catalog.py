@@ -12,6 +12,7 @@ from sqlglot.errors import SqlglotError
 
 from dpsql.core.names import fold, quote
 from dpsql.engines.duckdb.names import DUCKDB, KINDS, LONGEST, current_schema, split_name
+from dpsql.engines.duckdb.stubs import is_stub, place_of
 from dpsql.engines.source import Column, FoundView, Source
 from dpsql.errors import DpsqlError, InvalidArgument, UnknownName
 
@@ -111,7 +112,8 @@ def _lookup(cursor: duckdb.DuckDBPyConnection, catalog: str, schema: str, name: 
     listed = (
         Column(name, kind, null == "YES", name in generated, name in collated) for name, kind, null, *_ in columns
     )
-    return Source(database, owner, table, tuple(listed), (home, oid), comment)
+    place = place_of(cursor, database, owner, table) if is_stub(definition) else None
+    return Source(database, owner, table, tuple(listed), (home, oid), comment, place)
 
 
 def _refuse_foreign(cursor: duckdb.DuckDBPyConnection, parts: tuple[str, str, str]) -> None:
