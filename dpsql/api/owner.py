@@ -77,14 +77,8 @@ class Owner(Declaring):
         ('age',)
         """
         self.instance.check_owner("source")
-        given: dict[str, Any] = {
-            "files": files,
-            "relation": relation,
-            "snapshot": snapshot,
-            "catalog": catalog,
-            "secret": secret,
-        }
-        given |= {"environment": environment, "identity": identity, "sample": sample, "rows": rows}
+        given: dict[str, Any] = {"files": files, "relation": relation, "snapshot": snapshot, "catalog": catalog}
+        given |= {"secret": secret, "environment": environment, "identity": identity, "sample": sample, "rows": rows}
         arguments = arguments_of(DpSource, {"name": name, "engine": engine, **given})
         return register_source(self.instance, arguments, self._search_path)
 

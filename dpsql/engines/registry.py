@@ -33,7 +33,9 @@ def engine_class(where: str) -> type[ExternalEngine]:
 EXTERNAL: Final[Mapping[str, str]] = MappingProxyType(
     {
         "parquet": "dpsql.engines.lake.parquet:ParquetEngine",
-        # one line an engine; in order, so that two additions rarely meet
+        "delta": "dpsql.engines.lake.delta:DeltaEngine",
+        "iceberg": "dpsql.engines.lake.iceberg:IcebergEngine",
+        # one line an engine
     }
 )
 """Where the class of each engine is that `dp_source` knows; see `dpsql.engines.external`."""

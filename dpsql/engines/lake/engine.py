@@ -17,8 +17,9 @@ from dpsql.engines.duckdb.counting import DuckDBCounter, constant_errors
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.sampling import codes_of
 from dpsql.engines.duckdb.stubs import files_of
-from dpsql.engines.duckdb.units import bound_by_secret
+from dpsql.engines.duckdb.units import bound_by_secret, unused
 from dpsql.engines.external import Registered
+from dpsql.engines.lake.drawing import sample_query
 from dpsql.engines.lake.files import changed
 from dpsql.engines.lake.rows import close_rows, open_rows, rows_of
 from dpsql.engines.named_by_host import NamedByHost
@@ -98,6 +99,12 @@ class LakeEngine(NamedByHost):
         self.check(source)
         with constant_errors(), rows_of(self._cursor, source) as rows:
             return codes_of(self._cursor, rows, domain, most)
+
+    def draw(self, source: Source, target: str, share: float, secret: str, by: str | None) -> None:
+        """See `ExternalEngine.draw`."""
+        place = unused(source, "dpsql_place")
+        with constant_errors(), rows_of(self._cursor, source, place) as rows:
+            self._cursor.execute(sample_query(rows, place, target, share, secret, by))
 
     def interrupt(self) -> None:
         """See `Engine.interrupt`."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,9 +10,9 @@ import duckdb
 
 from dpsql.engines.external import Registered
 from dpsql.engines.lake.engine import LakeEngine
-from dpsql.engines.lake.files import check_alike, hive_values, pinned, schemas
+from dpsql.engines.lake.files import check_alike, hive_values, schemas
 from dpsql.engines.lake.rows import Reading, columns_of
-from dpsql.engines.lake.snapshot import digest_of
+from dpsql.engines.lake.snapshot import local, registered
 from dpsql.engines.source import Column
 from dpsql.errors import InvalidArgument
 
@@ -25,32 +24,25 @@ class ParquetEngine(LakeEngine):
 
     def register(self, given: Mapping[str, Any]) -> Registered:
         """See `ExternalEngine.register`."""
-        patterns = [str(Path(pattern).absolute()) for pattern in _patterns(given.get("files"))]
+        patterns = _absolute(given.get("files"))
         paths = self._paths(patterns)
         union = not check_alike(schemas(self._cursor, paths))
         folders = [hive_values(path) for path in paths]
-        constants = tuple(folders[0])
-        if any(tuple(folder) != constants for folder in folders):
+        if any(tuple(folder) != tuple(folders[0]) for folder in folders):
             raise InvalidArgument(
                 "files: some are in folders such as year=2026 and others are not, or in other ones: name files of one "
                 "layout"
             )
         inside = columns_of(self._cursor, paths, union=union)
         in_files = {column.name for column in inside}
-        constants = tuple(name for name in constants if name not in in_files)  # a file knows better
+        constants = tuple(name for name in folders[0] if name not in in_files)  # a file knows better
         columns = (*inside, *(Column(name, "VARCHAR", nullable=True) for name in constants))
-        reading = Reading(columns, constants, union=union)
-        files = [
-            pinned(path, json.dumps({name: folder[name] for name in constants}, sort_keys=True))
-            for path, folder in zip(paths, folders, strict=True)
-        ]
-        digest = digest_of(files)
-        return Registered(
-            columns,
+        return registered(
+            Reading(columns, constants, union=union),
+            {path: {name: folder[name] for name in constants} for path, folder in zip(paths, folders, strict=True)},
             address="\n".join(sorted(patterns)),
             relation={"files": patterns},
-            pin={**reading.pinned(), "digest": digest},
-            files=files,
+            identity=tuple(given.get("identity", ())),
             public="parquet files",
         )
 
@@ -70,16 +62,8 @@ class ParquetEngine(LakeEngine):
         return list(found)
 
 
-def _patterns(files: object) -> list[str]:
-    given = files if isinstance(files, list) else [files]
-    for pattern in given:
-        if not isinstance(pattern, str) or not pattern.strip():
-            raise InvalidArgument(f"files is {files!r}: give a path or a pattern, or a list of them")
-        if "://" in pattern:
-            raise InvalidArgument(
-                f"files is {pattern.partition('?')[0]!r}: give paths of this machine; a bucket can be mounted, or read "
-                "through a Delta or Iceberg table"
-            )
-    if not given:
-        raise InvalidArgument("files is empty: give a path or a pattern, or a list of them")
-    return given
+def _absolute(files: Sequence[str] | None) -> list[str]:
+    """The patterns, so that they mean the same in any folder."""
+    if not files:
+        raise InvalidArgument("files is missing: give a path or a pattern, or a list of them")
+    return [str(Path(local(pattern, f"files {pattern.partition('?')[0]!r}")).absolute()) for pattern in files]

@@ -35,37 +35,39 @@ class Reading:
         constants: names of columns whose value is the same in all rows of a file.
         ids: the field id of each column, where columns are found by it; else they are found by name.
         union: whether some files lack columns of others.
+        empty: whether there are no files.
     """
 
     columns: tuple[Column, ...]
     constants: tuple[str, ...] = ()
     ids: dict[str, int] = field(default_factory=dict)
     union: bool = False
+    empty: bool = False
 
     def pinned(self) -> dict[str, Any]:
         """As JSON of a pin."""
-        return {"constants": list(self.constants), "ids": self.ids, "union": self.union}
+        return {"constants": list(self.constants), "ids": self.ids, "union": self.union, "empty": self.empty}
 
 
 def reading_of(source: Source) -> Reading:
     """How the files of a registered source are read."""
     assert source.place is not None
     how = source.place.pinned
-    return Reading(source.columns, tuple(how["constants"]), dict(how["ids"]), bool(how["union"]))
+    return Reading(source.columns, tuple(how["constants"]), dict(how["ids"]), bool(how["union"]), bool(how["empty"]))
 
 
 @contextmanager
-def rows_of(cursor: duckdb.DuckDBPyConnection, source: Source) -> Iterator[Source]:
-    """A source of the connection's own that has the rows of a snapshot's files, while inside."""
-    view = open_rows(cursor, source)
+def rows_of(cursor: duckdb.DuckDBPyConnection, source: Source, place: str = "") -> Iterator[Source]:
+    """A source of the connection's own that has the rows of a snapshot's files, while inside; see `open_rows`."""
+    view = open_rows(cursor, source, place)
     try:
         yield view
     finally:
         close_rows(cursor, view)
 
 
-def open_rows(cursor: duckdb.DuckDBPyConnection, source: Source) -> Source:
-    """Create the view; the source that it is."""
+def open_rows(cursor: duckdb.DuckDBPyConnection, source: Source, place: str = "") -> Source:
+    """Create the view; the source that it is. A column `place`, if named, tells in which file and row a row is."""
     name = f"dpsql_rows_{next(_numbers)}"
     of_source = f"FROM {quote(source.catalog)}.dpsql.source_file WHERE source = ?"
     how, catalog = reading_of(source), "temp"
@@ -78,7 +80,7 @@ def open_rows(cursor: duckdb.DuckDBPyConnection, source: Source) -> Source:
         )
         made = f"CREATE TEMP TABLE {name}_constants AS SELECT path, {typed} {of_source}"
         cursor.execute(made, [*map(_json_path, how.constants), source.key])
-    cursor.execute(f"CREATE TEMP VIEW {name} AS {_select(name, how)}")
+    cursor.execute(f"CREATE TEMP VIEW {name} AS {_select(name, how, place)}")
     return replace(source, catalog=catalog, schema="main", name=name, place=None)
 
 
@@ -88,10 +90,15 @@ def close_rows(cursor: duckdb.DuckDBPyConnection, view: Source) -> None:
     cursor.execute(f"RESET VARIABLE {view.name}")
 
 
-def _select(name: str, how: Reading) -> str:
+def _select(name: str, how: Reading, place: str) -> str:
     """The query of the view."""
+    if how.empty:
+        nothing = [f"NULL::{_kind(column)} AS {quote(column.name)}" for column in how.columns]
+        return f"SELECT {', '.join(nothing + [f'NULL::VARCHAR AS {quote(place)}'] * bool(place))} WHERE false"
     constants = set(how.constants)
     shown = ", ".join(f"{'c' if c.name in constants else 'p'}.{quote(c.name)}" for c in how.columns)
+    if place:
+        shown += f", concat(p.filename, ':', p.file_row_number) AS {quote(place)}"
     options = ["hive_partitioning := false"]
     if how.ids:
         fields = (
