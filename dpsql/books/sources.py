@@ -78,6 +78,7 @@ def register(books: Books, registration: Registration, draw: Draw) -> None:
     """
     books.check_writable()
     _check_single(books, registration)
+    _check_sample(books, registration)
     ledger.commit(books, lambda: _register(books, registration, draw))
     mark_tables(books)
 
@@ -186,17 +187,53 @@ def _check_single(books: Books, registration: Registration) -> None:
         other = Books(books.cursor, catalog)
         if not other.has("source"):
             continue
-        same = other.run(
-            "SELECT source FROM dpsql.source WHERE engine = $engine AND address = $address",
-            {"engine": registration.engine, "address": registration.found.address},
+        rows = other.run(
+            "SELECT DISTINCT source FROM dpsql.source WHERE engine = $engine AND address = $address UNION "
+            "SELECT DISTINCT source FROM dpsql.source_file WHERE path IN (SELECT unnest($paths::VARCHAR[]))",
+            {
+                "engine": registration.engine,
+                "address": registration.found.address,
+                "paths": [file.path for file in registration.found.files],
+            },
         )
-        shared = other.run(
-            "SELECT DISTINCT source FROM dpsql.source_file WHERE path IN (SELECT unnest($paths::VARCHAR[])) LIMIT 2",
-            {"paths": [file.path for file in registration.found.files]},
-        )
-        for (source,) in (*same, *shared):
-            if (catalog, source) != (registration.parts[0], registration.key):
+        for (source,) in rows:
+            same = (catalog, source) == (registration.parts[0], registration.key)
+            if not same and _is_in_use(other, source):
                 raise InvalidArgument(
                     f"these rows are registered as {source!r} of {catalog!r} already, and rows have one budget: ask "
-                    f"about {source!r}, or drop that stub and say dp_source again"
+                    f"about {source!r}; if it was never protected, DROP TABLE {source} frees them"
                 )
+
+
+def _is_in_use(books: Books, source: str) -> bool:
+    """Whether a registered table is there still, or has an account."""
+    tables = books.cursor.execute(
+        "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = ?", [books.catalog]
+    ).fetchall()
+    return find_account(books, source) is not None or source in {key_of(*parts) for parts in tables}
+
+
+def _check_sample(books: Books, registration: Registration) -> None:
+    """Refuse to begin or end to sample once something was released: earlier counts would be of other rows than later.
+
+    Raises:
+        InvalidArgument: it was, or rows of a privacy unit would not be drawn together.
+    """
+    account, before = find_account(books, registration.key), registered(books, registration.key)
+    if account is None or before is None:
+        return
+    drawn = json.loads(before["sample"] or "{}")
+    by = next(iter(registration.found.identity), None)
+    if account.releases and (drawn.get("share"), drawn.get("by")) != (
+        registration.share,
+        by if registration.share is not None else None,
+    ):
+        raise InvalidArgument(
+            f"sample is {'another' if drawn else 'new'}, but releases of {registration.key!r} were charged, and their "
+            "counts are of the rows as they were drawn then: leave sample, rows and identity out"
+        )
+    if registration.share is not None and account.unit_column is not None and by != account.unit_column:
+        raise InvalidArgument(
+            f"identity is {by!r}, but the table protects units of {account.unit_column!r}, whose rows are drawn "
+            f"together: say identity := {account.unit_column!r}"
+        )

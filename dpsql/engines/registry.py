@@ -93,7 +93,7 @@ def check_unit(cursor: Cursor, source: Source, unit: str) -> None:
         raise InvalidArgument(
             f"privacy_unit is {unit!r}, but the sample of {source.name!r} was drawn by "
             f"{source.place.drawn['by'] or 'rows'}, so it has some rows of a unit and not others: first say "
-            f'CALL dp_source({source.name!r}, identity := {unit!r}, sample := …, "rows" := …)'
+            f"CALL dp_source({source.name!r}, identity := {unit!r}, sample := …, rows := …)"
         )
 
 

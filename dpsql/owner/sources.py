@@ -122,8 +122,9 @@ def _check_taken(engine: ExternalEngine, name: str, said: Mapping[str, Any]) -> 
     """Refuse arguments that an engine does not understand."""
     for argument, value in said.items():
         if argument not in engine.takes:
+            shown = ", ".join(value) if isinstance(value, list) else str(value)
             raise InvalidArgument(
-                f"{argument} is {shorten(str(value))!r}, but engine {name!r} does not know it: leave it out, or say "
+                f"{argument} is {shorten(shown)!r}, but engine {name!r} does not know it: leave it out, or say "
                 f"engine := '…'; it knows {', '.join(sorted(engine.takes))}"
             )
 

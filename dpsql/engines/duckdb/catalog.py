@@ -129,7 +129,8 @@ def _refuse_foreign(cursor: duckdb.DuckDBPyConnection, parts: tuple[str, str, st
             shown = ".".join(part if part.isidentifier() else quote(part) for part in (catalog, *parts[1:]))
             raise InvalidArgument(
                 f"{shown} is in {catalog!r}, a database of type {kind}, and dpsql works on tables of DuckDB databases: "
-                f"copy it into one, CREATE TABLE … AS FROM {shown}, and name the copy"
+                f"copy it into one, CREATE TABLE … AS FROM {shown}, and name the copy; or leave the rows there, CALL "
+                f"dp_source({parts[2]!r}, engine := …)"
             )
 
 
