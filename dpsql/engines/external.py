@@ -16,6 +16,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, ClassVar, Protocol
 
+from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.place import PinnedFile
 from dpsql.engines.protocol import Engine
 from dpsql.engines.source import Column, Source
@@ -56,6 +57,9 @@ class ExternalEngine(Engine, Protocol):
 
     takes: ClassVar[frozenset[str]]
     cannot: ClassVar[Mapping[str, str]]
+
+    def __init__(self, cursor: Cursor) -> None:
+        """Open the engine beside a connection to the host, which it may use until it is closed."""
 
     def register(self, given: Mapping[str, Any]) -> Registered:
         """What is to be stored of a relation: its columns, what identifies it, which rows are pinned now.

@@ -19,7 +19,7 @@ def _later(where: str) -> Callable[[Cursor], ExternalEngine]:
     """An engine whose module is imported when it is opened, because its driver may be large."""
 
     def opened(cursor: Cursor) -> ExternalEngine:
-        return cast("ExternalEngine", engine_class(where)(cursor))
+        return engine_class(where)(cursor)
 
     return opened
 

@@ -184,7 +184,7 @@ def test_a_file_that_changed_is_refused_before_the_charge(visits, lake, damage):
         write(lake, 1, ROWS.format(7, 107))
     before = spent(visits)
     for call in ("dp_query('SELECT count(*) FROM visits', epsilon := 5)", f"dp_synthesize('visits', {OPTIONS})"):
-        with pytest.raises(DpsqlError, match=r"1 of the 3 files of 'visits'.*CALL dp_source\('visits'\)") as refused:
+        with pytest.raises(DpsqlError, match=r"files of 'visits' are not.*CALL dp_source\('visits'\)") as refused:
             visits.sql(f"FROM {call}").fetchall()
         assert "1.parquet" not in str(refused.value)
     assert spent(visits) == before
@@ -207,7 +207,7 @@ def test_what_was_charged_goes_on_when_the_files_are_back(visits, lake, monkeypa
     paid = spent(visits)
     assert paid == pytest.approx(5.0)
     shutil.move(lake, f"{lake} away")
-    with pytest.raises(DpsqlError, match="3 of the 3 files of 'visits' are not what they were"):
+    with pytest.raises(DpsqlError, match="files of 'visits' are not what they were"):
         rows_of(visits, "visits")
     shutil.move(f"{lake} away", lake)
     assert abs(rows_of(visits, "visits") - 300) < 10

@@ -66,13 +66,10 @@ class LakeEngine(NamedByHost):
 
     def check(self, source: Source) -> None:
         """See `Engine.check`."""
-        files = files_of(self._cursor, source)
-        gone = changed(files)
-        if gone:
+        if changed(files_of(self._cursor, source)):  # how many they are may tell how many values a folder's column has
             raise DpsqlError(
-                f"{gone} of the {len(files)} files of {source.name!r} are not what they were when they were pinned: "
-                "restore them, and the same call goes on; or the owner pins what is there now, "
-                f"CALL dp_source({source.name!r})"
+                f"files of {source.name!r} are not what they were when they were pinned: restore them, and the same "
+                f"call goes on; or the owner pins what is there now, CALL dp_source({source.name!r})"
             )
         self._checked = source
 

@@ -53,9 +53,9 @@ def _last(file: int, size: int, count: int) -> bytes:
     return os.pread(file, count, max(size - count, 0))
 
 
-def changed(files: Sequence[PinnedFile]) -> int:
-    """How many files are not what was pinned."""
-    return sum(not _is_same(file) for file in files)
+def changed(files: Sequence[PinnedFile]) -> bool:
+    """Whether a file is not what was pinned."""
+    return not all(map(_is_same, files))
 
 
 def _is_same(file: PinnedFile) -> bool:
