@@ -169,6 +169,7 @@ def test_a_column_that_was_added_is_one_of_the_stub(visits, lake):
     assert [(row[0], round(row[1], -2)) for row in counted] == [(1, 100), (None, 300)]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("damage", ["gone", "cut off", "other rows", "no parquet"])
 def test_a_file_that_changed_is_refused_before_the_charge(visits, lake, damage):
     """And what is there again counts; no file is named, because a name may hold a value."""
@@ -248,6 +249,19 @@ def test_a_stub_is_not_public(db, lake):
         ).fetchall()
     with pytest.raises(DpsqlError, match="visits"):
         db.sql("CALL dp_domain('t', 'ward', reference := 'visits.ward')").fetchall()
+
+
+@pytest.mark.parametrize("sample", [{}, {"sample": 100, "rows": 300}])
+def test_a_stub_that_was_altered_is_refused_before_the_charge(db, lake, sample):
+    db.source("visits", files=f"{lake}/*.parquet", **sample)
+    declare(db)
+    db.sql("ALTER TABLE visits RENAME COLUMN ward TO room")
+    db.domain("visits", "room", lower=0, upper=10, bins=11)
+    with pytest.raises(DpsqlError, match=r"altered here.*CALL dp_source\('visits'\)"):
+        db.sql("FROM dp_query('SELECT room, count(*) FROM visits GROUP BY room', epsilon := 5)").fetchall()
+    assert spent(db) is None
+    assert "ward" in db.source("visits").columns
+    assert abs(rows_of(db, "visits", 90.0) - (100 if sample else 300)) < 45
 
 
 def test_a_stub_that_was_renamed_says_so(visits):

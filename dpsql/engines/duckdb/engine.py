@@ -13,6 +13,7 @@ from dpsql.engines.duckdb.catalog import find_parts, find_source
 from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.sampling import codes_of
+from dpsql.engines.duckdb.stubs import check_stub
 from dpsql.engines.duckdb.units import bound_by_secret
 from dpsql.engines.protocol import UnitBound
 from dpsql.engines.source import Source
@@ -33,7 +34,8 @@ class DuckDBEngine:
         return find_parts(self._cursor, parts, *home, known=known)
 
     def check(self, source: Source) -> None:
-        """See `Engine.check`: the table is what it is."""
+        """See `Engine.check`: the table is what it is, and a sample of other rows has their columns."""
+        check_stub(source)
 
     def counter(
         self,

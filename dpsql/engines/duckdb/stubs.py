@@ -17,7 +17,7 @@ from dpsql.core.names import quote
 from dpsql.engines.duckdb.types import data_type
 from dpsql.engines.place import PinnedFile, Place
 from dpsql.engines.source import Column, Source, key_of
-from dpsql.errors import InvalidArgument
+from dpsql.errors import DpsqlError, InvalidArgument
 
 MARK: Final = "the rows are elsewhere: see dp_source"
 _PLACE: Final = "SELECT engine, said, pin, identity, sample FROM {}.dpsql.source WHERE source = ?"
@@ -52,6 +52,20 @@ def files_of(cursor: duckdb.DuckDBPyConnection, source: Source) -> list[PinnedFi
     """The files of a source's snapshot, in order."""
     rows = cursor.execute(_FILES.format(quote(source.catalog)), [source.key]).fetchall()
     return [PinnedFile(*row) for row in rows]
+
+
+def check_stub(source: Source) -> None:
+    """Refuse a stub that somebody altered, as far as its engine pinned the names of its columns.
+
+    Raises:
+        DpsqlError: it has other columns than the rows have.
+    """
+    pinned = None if source.place is None else source.place.pinned.get("columns")
+    if pinned is not None and set(pinned) != {column.name for column in source.columns}:
+        raise DpsqlError(
+            f"the columns of {source.name!r} are not those of its rows: the table was altered here. Say "
+            f"CALL dp_source({source.name!r}), which gives it the columns of its rows"
+        )
 
 
 def create_stub(parts: tuple[str, str, str], columns: Sequence[Column]) -> str:

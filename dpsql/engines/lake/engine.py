@@ -16,7 +16,7 @@ from dpsql.core.domain import Domain
 from dpsql.engines.duckdb.counting import DuckDBCounter, constant_errors
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.sampling import codes_of
-from dpsql.engines.duckdb.stubs import files_of
+from dpsql.engines.duckdb.stubs import check_stub, files_of
 from dpsql.engines.duckdb.units import bound_by_secret, unused
 from dpsql.engines.external import Registered
 from dpsql.engines.lake.drawing import sample_query
@@ -66,6 +66,7 @@ class LakeEngine(NamedByHost):
 
     def check(self, source: Source) -> None:
         """See `Engine.check`."""
+        check_stub(source)
         if changed(files_of(self._cursor, source)):  # how many they are may tell how many values a folder's column has
             raise DpsqlError(
                 f"files of {source.name!r} are not what they were when they were pinned: restore them, and the same "

@@ -69,7 +69,13 @@ def registered(
     """
     _check_identity(reading, identity)
     found = [pinned(path, json.dumps(dict(values), sort_keys=True)) for path, values in files.items()]
-    pin = {**replace(reading, empty=not files).pinned(), "digest": digest_of(found), "snapshot": version}
+    names = [column.name for column in reading.columns]
+    pin = {
+        **replace(reading, empty=not files).pinned(),
+        "columns": names,
+        "digest": digest_of(found),
+        "snapshot": version,
+    }
     return Registered(reading.columns, address, relation, pin, identity, found, public)
 
 
