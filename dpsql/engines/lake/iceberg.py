@@ -31,7 +31,6 @@ _TYPES: Final = {
     "timestamptz": "TIMESTAMP WITH TIME ZONE",
     "timestamp_ns": "TIMESTAMP_NS",
     "string": "VARCHAR",
-    "uuid": "UUID",
     "binary": "BLOB",
 }
 _WIDENED: Final = frozenset({("INTEGER", "BIGINT"), ("FLOAT", "DOUBLE")})
@@ -130,7 +129,7 @@ def _spelled(kind: Any, name: str) -> str:
     text = str(kind)
     if text in _TYPES:
         return _TYPES[text]
-    if text.startswith("decimal"):
+    if text.startswith("decimal") or type(kind).__name__ == "UUIDType":
         return text.upper()
     if text.startswith("fixed"):
         return "BLOB"
