@@ -42,6 +42,30 @@ CREATE TABLE IF NOT EXISTS dpsql.domain (
   PRIMARY KEY (source, name)
 );
 
+-- Where the rows of a table are that dp_source registered; the table itself is an empty stub. No credential is here.
+CREATE TABLE IF NOT EXISTS dpsql.source (
+  source   VARCHAR PRIMARY KEY,
+  engine   VARCHAR NOT NULL,
+  address  VARCHAR NOT NULL,   -- what tells the relation from all others of the engine
+  said     VARCHAR NOT NULL,   -- JSON: what the owner said of it
+  pin      VARCHAR NOT NULL,   -- JSON: which rows of it count, a snapshot
+  identity VARCHAR[] NOT NULL, -- the columns that tell rows apart, where the engine wants some
+  sample   VARCHAR NOT NULL,   -- JSON: the sample that was drawn of it; empty without one
+  secret   VARCHAR NOT NULL,   -- what a sample is drawn from
+  public   VARCHAR NOT NULL    -- the pin in words, as the ledger has it
+);
+
+-- The files of the pinned snapshot of a source.
+CREATE TABLE IF NOT EXISTS dpsql.source_file (
+  source    VARCHAR NOT NULL,
+  number    BIGINT NOT NULL,
+  path      VARCHAR NOT NULL,
+  size      BIGINT NOT NULL,
+  footer    VARCHAR NOT NULL, -- SHA-256 of it
+  constants VARCHAR NOT NULL, -- JSON: columns that are the same in all its rows and not in the file, as texts
+  PRIMARY KEY (source, number)
+);
+
 -- Public facts about each row of a table, as its owner stated them; every synthetic row satisfies them.
 CREATE TABLE IF NOT EXISTS dpsql.constraint (
   source    VARCHAR NOT NULL,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
+from dpsql.api.arguments import arguments_of
 from dpsql.api.comparing.compare import Compared, Settings, compare
 from dpsql.api.comparing.comparison import Comparison
 from dpsql.api.declaring import Declaring
@@ -15,7 +16,9 @@ from dpsql.evaluation.constraints import parse_predicate
 from dpsql.owner.account_changes import forgive, raise_budget, reset, retire, settle, unprotect
 from dpsql.owner.evaluate import Evaluation, evaluate
 from dpsql.owner.protect import constrain, protect, unconstrain
+from dpsql.owner.sources import RegisteredSource
 from dpsql.privacy.account import Account
+from dpsql.udfs.dp_source import DpSource, register_source
 from dpsql.udfs.interrupts import pressed, watched
 
 
@@ -49,6 +52,35 @@ class Owner(Declaring):
         with self.instance.cursor() as cursor:
             source = self._source(cursor, table)
             return protect(cursor, source, epsilon, delta, neighbours, privacy_unit, max_rows, enums=enums)
+
+    def source(
+        self,
+        name: str,
+        engine: str | None = None,
+        *,
+        files: str | Sequence[str] | None = None,
+        relation: str | None = None,
+        snapshot: int | None = None,
+        catalog: str | None = None,
+        secret: str | None = None,
+        environment: str | None = None,
+        identity: str | Sequence[str] | None = None,
+        sample: int | None = None,
+        rows: int | None = None,
+    ) -> RegisteredSource:
+        """Register a table whose rows stay where they are; it becomes an empty table here. See `dp_source`.
+
+        >>> import dpsql, tempfile
+        >>> with dpsql.connect() as db, tempfile.TemporaryDirectory() as lake:
+        ...     _ = db.sql(f"COPY (SELECT 42 AS age) TO '{lake}/visits.parquet'")
+        ...     db.source("visits", files=f"{lake}/*.parquet").columns
+        ('age',)
+        """
+        self.instance.check_owner("source")
+        given: dict[str, Any] = {"files": files, "relation": relation, "snapshot": snapshot, "catalog": catalog}
+        given |= {"secret": secret, "environment": environment, "identity": identity, "sample": sample, "rows": rows}
+        arguments = arguments_of(DpSource, {"name": name, "engine": engine, **given})
+        return register_source(self.instance, arguments, self._search_path)
 
     def raise_budget(self, table: str, epsilon: float, reason: str) -> Account:
         """Promise a larger ε of all releases of a table, at the same δ; the ledger keeps the reason.

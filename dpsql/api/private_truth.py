@@ -53,8 +53,9 @@ def truth_of(database: Database, catalog: str, entry: Entry, target: str | None)
         found = compared(cursor, source, str(entry.number))
         evaluation = evaluation_of(found, target=target)
     figures, notes = list(evaluation.utility.lines()), [evaluation.warning]
-    score = _quality_score(database, source, catalog, entry)
-    if score is None:
+    if source.place is not None:
+        notes.append("SDMetrics was not asked: it compares rows, and those of this table are elsewhere.")
+    elif (score := _quality_score(database, source, catalog, entry)) is None:
         notes.append("SDMetrics is not installed: pip install sdmetrics adds its quality report.")
     else:
         figures += score

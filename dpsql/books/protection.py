@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
-from dpsql.books import heads, ledger, origin
+from dpsql.books import heads, ledger, origin, sources
 from dpsql.books.accounts import find_account, floor_units
 from dpsql.books.facts import record_domain
 from dpsql.books.marking import mark_tables, standing
@@ -68,6 +68,7 @@ def _open(
     hmac = books.fingerprint if is_first else None
     budgeted: dict[str, Any] = {"epsilon": budget.epsilon, "delta": budget.delta, "rho": "0", "gdp": "0"}
     ledger.event(books, "protect", source, **budgeted, books=identity, hmac=hmac)
+    sources.record_pin(books, source)
     opened = find_account(books, source)
     assert opened is not None
     return opened, is_first

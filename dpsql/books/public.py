@@ -41,7 +41,7 @@ def protected_tables(cursor: duckdb.DuckDBPyConnection) -> set[tuple[str, str]]:
 
 
 def is_protected(cursor: duckdb.DuckDBPyConnection, source: Source) -> bool:
-    """Whether a table is one of an account.
+    """Whether a table is one of an account, or stands for rows elsewhere, of which nobody said that they are public.
 
     Raises:
         InvalidArgument: it is not known: the books of its database are lost, or it might be a table of an account
@@ -49,7 +49,7 @@ def is_protected(cursor: duckdb.DuckDBPyConnection, source: Source) -> bool:
     """
     _, standing = _standing(cursor, source.catalog, list_tables(cursor))
     _check_no_suspect(source, standing)
-    return not any(table.identity == source.identity for table in standing.others)
+    return source.place is not None or not any(table.identity == source.identity for table in standing.others)
 
 
 def check_unclaimed(cursor: duckdb.DuckDBPyConnection, source: Source) -> None:

@@ -79,6 +79,13 @@ class Engine(Protocol):
     def find_parts(self, parts: Sequence[str], home: tuple[str, str], known: Source | None = None) -> Source:
         """The table that the parts of a name mean in a database and schema; `known` is not looked up again."""
 
+    def check(self, source: Source) -> None:
+        """Refuse a source that is not what was pinned when it was registered, as far as that is known without its rows.
+
+        Raises:
+            DpsqlError: it is not; says what the owner does. Names no file, because a name may hold a value.
+        """
+
     def counter(
         self,
         source: Source,

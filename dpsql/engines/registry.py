@@ -3,15 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from types import MappingProxyType
-from typing import Final
+from typing import Final, cast
 
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.engines.external import ExternalEngine
 from dpsql.engines.protocol import Engine
 from dpsql.engines.source import HOST, Source
+from dpsql.errors import DpsqlError, InvalidArgument
 
-ENGINES: Final[Mapping[str, Callable[[Cursor], Engine]]] = MappingProxyType({HOST: DuckDBEngine})
+
+def _later(where: str) -> Callable[[Cursor], ExternalEngine]:
+    """An engine whose module is imported when it is opened, because its driver may be large."""
+
+    def opened(cursor: Cursor) -> ExternalEngine:
+        return engine_class(where)(cursor)
+
+    return opened
+
+
+def engine_class(where: str) -> type[ExternalEngine]:
+    """The class of an engine, from `module:class`."""
+    module, _, name = where.partition(":")
+    return cast("type[ExternalEngine]", getattr(import_module(module), name))
+
+
+EXTERNAL: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "parquet": "dpsql.engines.lake.parquet:ParquetEngine",
+        "delta": "dpsql.engines.lake.delta:DeltaEngine",
+        "iceberg": "dpsql.engines.lake.iceberg:IcebergEngine",
+        # one line an engine
+    }
+)
+"""Where the class of each engine is that `dp_source` knows; see `dpsql.engines.external`."""
+ENGINES: Final[Mapping[str, Callable[[Cursor], Engine]]] = MappingProxyType(
+    {HOST: DuckDBEngine} | {name: _later(where) for name, where in EXTERNAL.items()}
+)
 """For each name that `Source.engine` may be, what opens the engine beside a connection to the host."""
 
 
@@ -21,15 +51,57 @@ def engine_of(cursor: Cursor, source: Source) -> Engine:
     Args:
         cursor: a connection to the host of the caller's own, which the engine may use until it is closed.
         source: the table.
+
+    Raises:
+        DpsqlError: this version of dpsql has no such engine.
     """
+    if source.engine not in ENGINES:
+        raise DpsqlError(
+            f"the rows of {source.name!r} are in engine {source.engine!r}, which this dpsql does not know: install "
+            "the version that registered it"
+        )
     return ENGINES[source.engine](cursor)
+
+
+def external(cursor: Cursor, engine: str) -> ExternalEngine:
+    """The engine of that name, for `dp_source`.
+
+    Raises:
+        InvalidArgument: there is none.
+    """
+    if engine not in EXTERNAL:
+        raise InvalidArgument(f"engine is {engine!r}: there are {', '.join(map(repr, sorted(EXTERNAL)))}")
+    return cast("ExternalEngine", ENGINES[engine](cursor))
+
+
+def cannot_of(source: Source) -> Mapping[str, str]:
+    """The counts that the engine of a table cannot make, each with what works instead; see `ExternalEngine.cannot`."""
+    return {} if source.engine == HOST else engine_class(EXTERNAL[source.engine]).cannot
+
+
+def check_unit(cursor: Cursor, source: Source, unit: str) -> None:
+    """Refuse a privacy unit that the engine of a table cannot bound, or whose rows were not drawn together.
+
+    Raises:
+        InvalidArgument: says the call of `dp_source` that works.
+    """
+    if source.place is None:
+        return
+    if not source.place.sample:
+        external(cursor, source.place.engine).check_unit(source, unit)
+    elif source.place.drawn["by"] != unit:
+        raise InvalidArgument(
+            f"privacy_unit is {unit!r}, but the sample of {source.name!r} was drawn by "
+            f"{source.place.drawn['by'] or 'rows'}, so it has some rows of a unit and not others: first say "
+            f"CALL dp_source({source.name!r}, identity := {unit!r}, sample := …, rows := …)"
+        )
 
 
 def find_source(cursor: Cursor, text: str, search_path: str = "") -> Source:
     """The table that a name means; see `Engine.find`. Names are the host's, whatever engine has the rows."""
-    return ENGINES[HOST](cursor).find(text, search_path)
+    return DuckDBEngine(cursor).find(text, search_path)
 
 
 def find_parts(cursor: Cursor, parts: Sequence[str], home: tuple[str, str], known: Source | None = None) -> Source:
     """The table that the parts of a name mean; see `Engine.find_parts`."""
-    return ENGINES[HOST](cursor).find_parts(parts, home, known)
+    return DuckDBEngine(cursor).find_parts(parts, home, known)

@@ -8,6 +8,7 @@ from typing import Final
 from sqlglot import exp
 
 from dpsql.core.names import pick, quote
+from dpsql.engines.place import Place
 from dpsql.errors import InvalidArgument, UnknownName
 
 HOST: Final = "duckdb"
@@ -48,7 +49,7 @@ class Source:
         columns: of it.
         identity: object ids of its database and of itself, the same under whatever name until the database is closed.
         comment: what COMMENT ON TABLE said.
-        engine: which one has its rows, see `dpsql.engines.registry`.
+        place: where its rows are, if `dp_source` registered it; then the table itself is an empty stub.
     """
 
     catalog: str
@@ -57,7 +58,12 @@ class Source:
     columns: tuple[Column, ...]
     identity: tuple[int, int] = field(default=(0, 0), compare=False)
     comment: str = field(default="", compare=False)
-    engine: str = HOST
+    place: Place | None = None
+
+    @property
+    def engine(self) -> str:
+        """Which engine has its rows, see `dpsql.engines.registry`."""
+        return HOST if self.place is None or self.place.sample else self.place.engine
 
     @property
     def key(self) -> str:

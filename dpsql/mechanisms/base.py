@@ -128,6 +128,11 @@ class Mechanism(ABC):
             unit: the column that tells whose row it is; None where each row is a unit.
         """
 
+    @property
+    def draws_rows(self) -> bool:
+        """Whether it asks about a sample of the rows, which not every engine can count."""
+        return False
+
     def check_public_rows(  # noqa: B027 - may be empty
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: int
     ) -> None:

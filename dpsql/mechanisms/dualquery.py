@@ -130,6 +130,11 @@ class DualQuery(Mechanism):
         """See `Mechanism.questions`."""
         return Questions.of(SELECTION) if neighbours.total_is_public else Questions.of(GAUSSIAN, SELECTION)
 
+    @property
+    def draws_rows(self) -> bool:
+        """See `Mechanism.draws_rows`."""
+        return self.subsample
+
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""
         check_cells(self.name, domain, workload)

@@ -17,6 +17,7 @@ from dpsql.core.names import quote
 from dpsql.core.neighbours import Neighbours
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.declare import automatic, check_range, declare_members
+from dpsql.engines.registry import check_unit
 from dpsql.engines.source import Column, Source
 from dpsql.errors import InvalidArgument, NotDeclared, NotProtected
 from dpsql.evaluation.constraints import check_tuples, find_allowed
@@ -57,6 +58,8 @@ def protect(
     """
     check_unclaimed(cursor, source)
     unit = _unit_column(source, privacy_unit, max_rows)
+    if unit is not None:
+        check_unit(cursor, source, unit.name)
     relation = Neighbours(neighbours, max_rows)
     budget = account_budget(epsilon, delta)
     books = Books(cursor, source.catalog)

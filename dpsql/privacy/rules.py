@@ -259,6 +259,7 @@ RULES: Final[Mapping[str, Callable[[State, Mapping[str, Any]], State]]] = {
     "accept": _accept,
     "key": _key,
     "settle": _settle,
+    "source": _settle,
     "user": _settle,
     "decide": _settle,
     "show": _settle,

@@ -20,7 +20,7 @@ from dpsql.engines.duckdb.declare import automatic, declare_bins
 from dpsql.engines.duckdb.declare_nulls import null_texts, with_nulls
 from dpsql.engines.duckdb.names import current_schema
 from dpsql.engines.duckdb.ticks import canonical
-from dpsql.engines.registry import find_parts, find_source
+from dpsql.engines.registry import cannot_of, find_parts, find_source
 from dpsql.engines.source import Column, Source
 from dpsql.errors import InvalidArgument, InvalidQuery, InvalidWorkload
 from dpsql.evaluation.components import columns_of
@@ -64,7 +64,7 @@ def look_up_table(cursor: Cursor, request: Request) -> TableFacts:
     tables = Tables(cursor, request.search_path, source, request.by)
     workload = _workload_of(request, source, domain, tables).ordered()
     prior = _name_of_prior(cursor, request, source)
-    return TableFacts(source, account, domain, workload, prior, alone_for(books, request.by))
+    return TableFacts(source, account, domain, workload, prior, alone_for(books, request.by), cannot_of(source))
 
 
 def _name_of_prior(cursor: Cursor, request: Request, source: Source) -> tuple[str, ...] | None:
@@ -117,6 +117,10 @@ def _facts_of(cursor: Cursor, request: QueryRequest, query: Query, source: Sourc
     account = account_of(books, source)
     delta_of(request, account)
     _check_units(account, query)
+    if query.of_units and "presence" in (cannot := cannot_of(source)):
+        raise InvalidQuery(
+            f"query: engine {source.engine!r} of {source.name!r} cannot count DISTINCT values; {cannot['presence']}"
+        )
     domain = _domain_of(books, source, query)
     joined = [load(cursor, dimension) for dimension in query.scope.dimensions]
     digests = tuple((loaded.dimension.name, loaded.digest) for loaded in joined)

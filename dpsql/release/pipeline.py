@@ -206,6 +206,7 @@ def published(work: Work, cursor: Cursor) -> Entry | None:
 def _charge(engine: Engine, books: Books, work: Work) -> Entry:
     """Charge a new release; nothing private was read for it so far."""
     marking.mark(books, work.source)
+    engine.check(work.source)
     work.check_affordable(engine, books)
     words = promise(work.budget, work.account.neighbours, work.failure or 0.0)
     asked = Charge(

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import dpsql.mechanisms  # noqa: F401 - registers them
@@ -41,6 +41,7 @@ class TableFacts:
         workload: parsed, in order.
         prior: the names that lead to the public table, without its database where that is the source's; None of none.
         alone: the user whose release it is alone; empty where it is the owner's, or users share releases.
+        cannot: counts that the table's engine cannot make, each with what works instead.
     """
 
     source: Source
@@ -49,6 +50,7 @@ class TableFacts:
     workload: Workload
     prior: tuple[str, ...] | None = None
     alone: str = ""
+    cannot: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,11 @@ def check_questions(plan: Plan) -> None:
     mechanism.check(plan.domain, plan.workload, account.neighbours)
     mechanism.check_unit(account.unit_column)
     mechanism.check_prior(given=plan.request.prior is not None)
+    if mechanism.draws_rows and "among" in plan.facts.cannot:
+        raise InvalidArgument(
+            f"mechanism {name_of(mechanism)!r} draws a sample of the rows, which engine {plan.source.engine!r} of "
+            f"{plan.source.name!r} cannot count; {plan.facts.cannot['among']}"
+        )
 
 
 def check_drawable(plan: Plan) -> None:

@@ -35,8 +35,14 @@ Rows = Sequence[tuple[str | None, ...]]
 class Place(Protocol):
     """An engine under test, and a place where it has tables."""
 
+    marks: frozenset[str]
+    """What it can say of a column: "NOT NULL", "GENERATED", "COLLATE"."""
+
     def open(self) -> Engine:
         """The engine."""
+
+    def stored(self, kind: str) -> str:
+        """The type of a column there that is made with that type."""
 
     def table(self, name: str, columns: Mapping[str, str], rows: Rows) -> None:
         """Make a table of columns with types or more (NOT NULL, GENERATED ALWAYS AS …) in place of one of that name."""
@@ -305,11 +311,11 @@ def columns_as_they_are(place: Place) -> None:
     columns = place.open().find("t").columns
     assert [column.name for column in columns] == [*kinds, *more]
     assert {column.name: column.type.replace(" ", "") for column in columns[: len(kinds)]} == {
-        name: kind.replace(" ", "") for name, kind in kinds.items()
+        name: place.stored(kind).replace(" ", "") for name, kind in kinds.items()
     }
-    assert [column.name for column in columns if not column.nullable] == ["x"]
-    assert [column.name for column in columns if column.generated] == ["y"]
-    assert [column.name for column in columns if column.collated] == ["z"]
+    assert [column.name for column in columns if not column.nullable] == (["x"] if "NOT NULL" in place.marks else [])
+    assert [column.name for column in columns if column.generated] == (["y"] if "GENERATED" in place.marks else [])
+    assert [column.name for column in columns if column.collated] == (["z"] if "COLLATE" in place.marks else [])
 
 
 @covers("find: what is not there is an UnknownName that quotes it, and a view is told from a table")
@@ -537,7 +543,7 @@ def codes_of_rows(place: Place) -> None:
         [code_of(table.domain.by_name[name], row[place]) for place, name in enumerate(names)] for row in table.rows
     ]
     assert total == len(table.rows)
-    assert whole.tolist() == [[-1 if code is None else code for code in row] for row in expected]
+    assert sorted(whole.tolist()) == sorted([-1 if code is None else code for code in row] for row in expected)
     nothing = (None,) * len(table.rows[0])
     place.append("t", [nothing] * 3000)
     some, total = table.engine.codes(table.source, table.domain, 1000)
@@ -545,7 +551,8 @@ def codes_of_rows(place: Place) -> None:
     assert total == len(table.rows) + 3000
     assert 800 <= len(some) <= 1000
     assert some.tolist() == again.tolist()
-    assert (some == some[-1]).all(axis=1).mean() > 0.94  # as among all of them
+    usual = Bag(map(tuple, some.tolist())).most_common(1)[0][1]
+    assert usual / len(some) > 0.94  # as among all of them
 
 
 @covers("before: called once, before the first rows are read; what it raises stops the counting")

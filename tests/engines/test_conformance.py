@@ -28,6 +28,7 @@ from dpsql.engines.source import HOST, FoundView, Source
 from dpsql.errors import UnknownName
 
 from .conformance import CASES, PROPERTIES, Place, Rows, Table, marginals_of
+from .lakes import InDelta, InIceberg, InLake, lake_place
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "developers" / "engines.md"
 LONG = 3_000_000
@@ -37,12 +38,17 @@ LONG = 3_000_000
 class InDuckDB:
     """Tables of a DuckDB database; the secrets are those of two accounts that are opened there."""
 
+    marks = frozenset({"NOT NULL", "GENERATED", "COLLATE"})
+
     def __init__(self, db: dpsql.Database) -> None:
         self._db, self._cursor, self.engine = db, db.connection.cursor(), DuckDBEngine
         self._protected = False
 
     def open(self) -> DuckDBEngine:
         return self.engine(self._cursor)
+
+    def stored(self, kind: str) -> str:
+        return kind
 
     def table(self, name: str, columns: Mapping[str, str], rows: Rows) -> None:
         listed = ", ".join(f'"{column}" {kind}' for column, kind in columns.items())
@@ -97,6 +103,9 @@ PLACES: dict[str, Callable[[Path], AbstractContextManager[Place]]] = {
     f"{HOST}, in memory, 1 thread": partial(duckdb_place, threads=1, in_file=False),
     f"{HOST}, in a file, 2 threads": partial(duckdb_place, threads=2, in_file=True),
     f"{HOST}, in memory, 8 threads": partial(duckdb_place, threads=8, in_file=False),
+    "parquet, 2 threads": partial(lake_place, kind=InLake, threads=2),
+    "delta, 2 threads": partial(lake_place, kind=InDelta, threads=2),
+    "iceberg, 2 threads": partial(lake_place, kind=InIceberg, threads=2),
 }
 """For each engine, by its name first, where its tables can be."""
 

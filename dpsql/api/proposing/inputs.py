@@ -110,6 +110,8 @@ def opened(given: str, nullstr: Sequence[str] = (), *, read: bool = False) -> It
         raise InvalidArgument("nullstr is for CSV files: a table has its NULLs already")
     with duckdb.connect(database, read_only=True) as connection:
         source = find_source(connection, table)
+        if read and source.place is not None:
+            raise InvalidArgument(f"the rows of {table!r} are elsewhere: name the file, such as visits.parquet")
         rows = exp.table_(source.name, db=source.schema, catalog=source.catalog, quoted=True).sql(dialect="duckdb")
         yield Input(given, source.schema, source.name, source.columns, None, True, connection, rows)
 

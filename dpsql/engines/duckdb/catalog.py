@@ -12,6 +12,7 @@ from sqlglot.errors import SqlglotError
 
 from dpsql.core.names import fold, quote
 from dpsql.engines.duckdb.names import DUCKDB, KINDS, LONGEST, current_schema, split_name
+from dpsql.engines.duckdb.stubs import is_stub, place_of
 from dpsql.engines.source import Column, FoundView, Source
 from dpsql.errors import DpsqlError, InvalidArgument, UnknownName
 
@@ -111,7 +112,8 @@ def _lookup(cursor: duckdb.DuckDBPyConnection, catalog: str, schema: str, name: 
     listed = (
         Column(name, kind, null == "YES", name in generated, name in collated) for name, kind, null, *_ in columns
     )
-    return Source(database, owner, table, tuple(listed), (home, oid), comment)
+    place = place_of(cursor, database, owner, table) if is_stub(definition) else None
+    return Source(database, owner, table, tuple(listed), (home, oid), comment, place)
 
 
 def _refuse_foreign(cursor: duckdb.DuckDBPyConnection, parts: tuple[str, str, str]) -> None:
@@ -127,7 +129,8 @@ def _refuse_foreign(cursor: duckdb.DuckDBPyConnection, parts: tuple[str, str, st
             shown = ".".join(part if part.isidentifier() else quote(part) for part in (catalog, *parts[1:]))
             raise InvalidArgument(
                 f"{shown} is in {catalog!r}, a database of type {kind}, and dpsql works on tables of DuckDB databases: "
-                f"copy it into one, CREATE TABLE … AS FROM {shown}, and name the copy"
+                f"copy it into one, CREATE TABLE … AS FROM {shown}, and name the copy; or leave the rows there, CALL "
+                f"dp_source({parts[2]!r}, engine := …)"
             )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ from dpsql.engines.duckdb.catalog import find_parts, find_source
 from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.sampling import codes_of
+from dpsql.engines.duckdb.stubs import check_stub
 from dpsql.engines.duckdb.units import bound_by_secret
 from dpsql.engines.protocol import UnitBound
 from dpsql.engines.source import Source
@@ -31,6 +33,10 @@ class DuckDBEngine:
         """See `Engine.find_parts`."""
         return find_parts(self._cursor, parts, *home, known=known)
 
+    def check(self, source: Source) -> None:
+        """See `Engine.check`: the table is what it is, and a sample of other rows has their columns."""
+        check_stub(source)
+
     def counter(
         self,
         source: Source,
@@ -42,11 +48,11 @@ class DuckDBEngine:
     ) -> DuckDBCounter:
         """See `Engine.counter`."""
         chosen = None if bound is None else bound_by_secret(bound)
-        return DuckDBCounter(self._cursor, source, domain, chosen, once=once, before=before)
+        return DuckDBCounter(self._cursor, _with_rows(source), domain, chosen, once=once, before=before)
 
     def codes(self, source: Source, domain: Domain, most: int) -> tuple[npt.NDArray[np.int32], int]:
         """See `Engine.codes`."""
-        return codes_of(self._cursor, source, domain, most)
+        return codes_of(self._cursor, _with_rows(source), domain, most)
 
     def interrupt(self) -> None:
         """See `Engine.interrupt`."""
@@ -54,3 +60,10 @@ class DuckDBEngine:
 
     def close(self) -> None:
         """See `Engine.close`: the connection is the host's."""
+
+
+def _with_rows(source: Source) -> Source:
+    """The table that has the rows: of a source of which a sample was drawn, the sample."""
+    if source.place is None:
+        return source
+    return replace(source, schema="dpsql", name=source.place.drawn["table"], place=None)

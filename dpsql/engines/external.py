@@ -1,0 +1,106 @@
+"""`ExternalEngine`: an engine whose tables `dp_source` registers. One line in `registry.ENGINES` names its class.
+
+    register    arguments of dp_source → the columns of a stub, what identifies the relation, which rows are pinned
+    check       right before a charge, and before rows are read: is what was pinned still there
+    the rest    as `Engine` says; `source.place` is what was registered
+
+The owner's call is not released, so `register` may read files and catalogues; it never reads a value of a row. The
+stub is an empty table of the host with those columns, so all that is declared, parsed and evaluated is as ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
+from typing import Any, ClassVar, Protocol
+
+from dpsql.engines.duckdb.cursors import Cursor
+from dpsql.engines.place import PinnedFile
+from dpsql.engines.protocol import Engine
+from dpsql.engines.source import Column, Source
+from dpsql.errors import DpsqlError
+
+
+@dataclass(frozen=True)
+class Registered:
+    """What an engine makes of the arguments of `dp_source`.
+
+    Attributes:
+        columns: of the stub, in order: names, DuckDB's types, whether they may be NULL.
+        address: what tells the relation from all others of the engine: host, database and table; an absolute path.
+        relation: the arguments of `dp_source` that say what it is, to be stored: never a credential.
+        pin: which rows of it count.
+        identity: the columns that tell rows apart, where the engine wants some.
+        files: those of the snapshot, of an engine that reads files.
+        public: the pin in words, for the ledger: nothing that depends on the rows, such as their number or a digest.
+    """
+
+    columns: tuple[Column, ...]
+    address: str
+    relation: Mapping[str, Any]
+    pin: Mapping[str, Any]
+    identity: tuple[str, ...] = ()
+    files: Sequence[PinnedFile] = ()
+    public: str = ""
+
+
+class ExternalEngine(Engine, Protocol):
+    """An engine whose tables `dp_source` registers; made with a connection to the host, as every engine.
+
+    Attributes:
+        takes: the arguments of `dp_source`, beside `engine`, that it understands; others are refused.
+        cannot: of `presence` (count(DISTINCT unit) of a query) and `among` (a mechanism's sample of rows) those that it
+            refuses, each with what works instead, as "say …".
+    """
+
+    takes: ClassVar[frozenset[str]]
+    cannot: ClassVar[Mapping[str, str]]
+
+    def __init__(self, cursor: Cursor) -> None:
+        """Open the engine beside a connection to the host, which it may use until it is closed."""
+
+    def register(self, given: Mapping[str, Any]) -> Registered:
+        """What is to be stored of a relation: its columns, what identifies it, which rows are pinned now.
+
+        Args:
+            given: the arguments that the owner gave, without those that are None; to move a pin, what was stored,
+                under what the owner says now.
+
+        Raises:
+            InvalidArgument: an argument is missing or wrong; names it, its value and the call that works.
+            DpsqlError: there is no such relation, or it does not answer; never with a text of the engine's own.
+        """
+
+    def check_unit(self, source: Source, unit: str) -> None:
+        """Refuse a privacy unit that it cannot bound, when the table is protected.
+
+        Raises:
+            InvalidArgument: says the call of `dp_source` that works.
+        """
+
+    def draw(self, source: Source, target: str, share: float, secret: str, by: str | None) -> None:
+        """Write a sample into an empty table of the host with the source's columns; only if it takes `sample`.
+
+        Args:
+            source: the relation, with its `place`.
+            target: the table, as SQL.
+            share: of the rows, or of the values of `by`.
+            secret: SQL that reads what the choice is keyed by, so that no text of SQL holds it.
+            by: the column whose values are in the sample as a whole; None for rows.
+        """
+
+
+def driver(module: str, engine: str, extra: str) -> ModuleType:
+    """A driver of an engine, which an extra installs.
+
+    Raises:
+        DpsqlError: it is not installed.
+    """
+    try:
+        return import_module(module)
+    except ImportError:
+        raise DpsqlError(
+            f"engine {engine!r} needs the package {module.partition('.')[0]}: pip install 'dpsql[{extra}]'"
+        ) from None

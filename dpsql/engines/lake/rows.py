@@ -1,0 +1,146 @@
+"""The rows of a snapshot as a temporary view of a connection, which the counting SQL reads as it reads a table.
+
+    SELECT p.a, p.b, c.day
+    FROM read_parquet(getvariable('files'), …) AS p  JOIN  constants AS c ON p.filename = c.path
+
+No name of a file and no value of a partition stands in a text of SQL, because DuckDB may log texts: the list of files
+is a variable of the connection, filled from the books, and so is the table of constants. No column is cast.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import duckdb
+from sqlglot import exp
+
+from dpsql.core.names import fold, quote
+from dpsql.engines.duckdb.types import data_type
+from dpsql.engines.source import Column, Source
+from dpsql.errors import DpsqlError
+
+_numbers: Final = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the files of a snapshot are read.
+
+    Attributes:
+        columns: of the source, with their types; those of `constants` are not in the files.
+        constants: names of columns whose value is the same in all rows of a file.
+        ids: the field id of each column, where columns are found by it; else they are found by name.
+        union: whether some files lack columns of others.
+        empty: whether there are no files.
+    """
+
+    columns: tuple[Column, ...]
+    constants: tuple[str, ...] = ()
+    ids: dict[str, int] = field(default_factory=dict)
+    union: bool = False
+    empty: bool = False
+
+    def pinned(self) -> dict[str, Any]:
+        """As JSON of a pin."""
+        return {"constants": list(self.constants), "ids": self.ids, "union": self.union, "empty": self.empty}
+
+
+def reading_of(source: Source) -> Reading:
+    """How the files of a registered source are read."""
+    assert source.place is not None
+    how = source.place.pinned
+    return Reading(source.columns, tuple(how["constants"]), dict(how["ids"]), bool(how["union"]), bool(how["empty"]))
+
+
+@contextmanager
+def rows_of(cursor: duckdb.DuckDBPyConnection, source: Source, place: str = "") -> Iterator[Source]:
+    """A source of the connection's own that has the rows of a snapshot's files, while inside; see `open_rows`."""
+    view = open_rows(cursor, source, place)
+    try:
+        yield view
+    finally:
+        close_rows(cursor, view)
+
+
+def open_rows(cursor: duckdb.DuckDBPyConnection, source: Source, place: str = "") -> Source:
+    """Create the view; the source that it is. A column `place`, if named, tells in which file and row a row is."""
+    name = f"dpsql_rows_{next(_numbers)}"
+    of_source = f"FROM {quote(source.catalog)}.dpsql.source_file WHERE source = ?"
+    how, catalog = reading_of(source), "temp"
+    listed = f"SET VARIABLE {name} = (SELECT list(path ORDER BY number) {of_source})"
+    cursor.execute(listed, [source.key])
+    if how.constants:
+        typed = ", ".join(
+            f"TRY_CAST(constants ->> ? AS {_kind(source.column(column))}) AS {quote(column)}"
+            for column in how.constants
+        )
+        made = f"CREATE TEMP TABLE {name}_constants AS SELECT path, {typed} {of_source}"
+        cursor.execute(made, [*map(_json_path, how.constants), source.key])
+    cursor.execute(f"CREATE TEMP VIEW {name} AS {_select(name, how, place)}")
+    return replace(source, catalog=catalog, schema="main", name=name, place=None)
+
+
+def close_rows(cursor: duckdb.DuckDBPyConnection, view: Source) -> None:
+    """Drop the view and what it reads."""
+    cursor.execute(f"DROP VIEW IF EXISTS temp.main.{view.name}; DROP TABLE IF EXISTS temp.main.{view.name}_constants")
+    cursor.execute(f"RESET VARIABLE {view.name}")
+
+
+def _select(name: str, how: Reading, place: str) -> str:
+    """The query of the view."""
+    if how.empty:
+        nothing = [f"NULL::{_kind(column)} AS {quote(column.name)}" for column in how.columns]
+        return f"SELECT {', '.join(nothing + [f'NULL::VARCHAR AS {quote(place)}'] * bool(place))} WHERE false"
+    constants = set(how.constants)
+    shown = ", ".join(f"{'c' if c.name in constants else 'p'}.{quote(c.name)}" for c in how.columns)
+    if place:
+        shown += f", concat(p.filename, ':', p.file_row_number) AS {quote(place)}"
+    options = ["hive_partitioning := false"]
+    if how.ids:
+        fields = (
+            f"{how.ids[c.name]}: {{name: {_text(c.name)}, type: {_text(_kind(c))}, default_value: NULL}}"
+            for c in how.columns
+            if c.name not in constants
+        )
+        options.append(f"schema := MAP {{{', '.join(fields)}}}")
+    elif how.union:
+        options.append("union_by_name := true")
+    read = f"read_parquet(getvariable('{name}'), {', '.join(options)}) AS p"
+    join = f" LEFT JOIN temp.main.{name}_constants AS c ON p.filename = c.path" if constants else ""
+    return f"SELECT {shown} FROM {read}{join}"  # noqa: S608
+
+
+def _kind(column: Column) -> str:
+    return data_type(column.type).sql(dialect="duckdb")
+
+
+def _text(text: str) -> str:
+    return exp.Literal.string(text).sql(dialect="duckdb")
+
+
+def _json_path(column: str) -> str:
+    return '$."' + column.replace('"', '\\"') + '"'
+
+
+def columns_of(cursor: duckdb.DuckDBPyConnection, paths: Sequence[str], *, union: bool) -> list[Column]:
+    """The columns that DuckDB reads in files, without those of their folders.
+
+    Raises:
+        DpsqlError: it cannot read them.
+    """
+    option = ", union_by_name := true" if union else ""
+    sql = f"DESCRIBE FROM read_parquet(?, hive_partitioning := false{option})"
+    try:
+        rows = cursor.execute(sql, [list(paths)]).fetchall()
+    except duckdb.InterruptException:
+        raise
+    except duckdb.Error:
+        raise DpsqlError("DuckDB cannot read the files: they are encrypted, cut off, or of another format") from None
+    names = [fold(row[0]) for row in rows]
+    if len(set(names)) != len(names):
+        raise DpsqlError("two columns of the files differ in case only, which DuckDB takes for one: rename one")
+    return [Column(name, kind, nullable=True) for name, kind, *_ in rows]

@@ -1,0 +1,89 @@
+"""What every kind of lake table registers alike: its files as they are now, and a digest of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from dpsql.engines.external import Registered
+from dpsql.engines.lake.files import pinned
+from dpsql.engines.lake.rows import Reading
+from dpsql.engines.place import PinnedFile
+from dpsql.errors import InvalidArgument
+
+Constants = Mapping[str, str | None]
+"""Texts of the columns that are the same in all rows of a file, by name; None for NULL."""
+
+
+def digest_of(files: Iterable[PinnedFile]) -> str:
+    """SHA-256 of the sizes and footers of files, in order; names do not count, because a lake may move."""
+    whole = hashlib.sha256()
+    for file in files:
+        whole.update(f"{file.size} {file.footer}\n".encode())
+    return whole.hexdigest()
+
+
+def local(address: str, what: str) -> str:
+    """The path of a file of this machine, from its address.
+
+    Raises:
+        InvalidArgument: it is elsewhere.
+    """
+    path = address.removeprefix("file://")
+    if "://" in path:
+        kind = path.partition("://")[0]
+        raise InvalidArgument(
+            f"{what} has files at {kind}://…, and dpsql reads files of this machine: mount the bucket, or copy the "
+            "snapshot"
+        )
+    return path
+
+
+def registered(
+    reading: Reading,
+    files: Mapping[str, Constants],
+    *,
+    address: str,
+    relation: Mapping[str, Any],
+    identity: tuple[str, ...],
+    public: str,
+    version: int | None = None,
+) -> Registered:
+    """What is stored of a snapshot.
+
+    Args:
+        reading: how its files are read.
+        files: their paths, in order, each with its constants.
+        address: what tells the table from all others.
+        relation: the arguments that say what it is.
+        identity: the column to sample by; empty for rows.
+        public: the pin in words.
+        version: of the snapshot, where its table counts or names them.
+
+    Raises:
+        InvalidArgument: there is no such column to sample by.
+        NotParquet: a file cannot be read.
+    """
+    _check_identity(reading, identity)
+    found = [pinned(path, json.dumps(dict(values), sort_keys=True)) for path, values in files.items()]
+    names = [column.name for column in reading.columns]
+    pin = {
+        **replace(reading, empty=not files).pinned(),
+        "columns": names,
+        "digest": digest_of(found),
+        "snapshot": version,
+    }
+    return Registered(reading.columns, address, relation, pin, identity, found, public)
+
+
+def _check_identity(reading: Reading, identity: tuple[str, ...]) -> None:
+    """Refuse more than one column to sample by, and one that is not there."""
+    names = [column.name for column in reading.columns]
+    if len(identity) > 1 or any(name not in names for name in identity):
+        raise InvalidArgument(
+            f"identity is {list(identity)}: give one column, by whose values a sample is drawn; there are "
+            f"{', '.join(names)}. Without identity a sample is drawn by file and row number"
+        )

@@ -1,0 +1,24 @@
+"""`NamedByHost`: the part of an external engine that finds tables, which is the host's: their names are its stubs'."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpsql.engines.duckdb.catalog import find_parts, find_source
+from dpsql.engines.duckdb.cursors import Cursor
+from dpsql.engines.source import Source
+
+
+class NamedByHost:
+    """Finds stubs by their names; see `dpsql.engines.protocol.Engine`."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        self._cursor = cursor
+
+    def find(self, text: str, search_path: str = "") -> Source:
+        """See `Engine.find`."""
+        return find_source(self._cursor, text, search_path)
+
+    def find_parts(self, parts: Sequence[str], home: tuple[str, str], known: Source | None = None) -> Source:
+        """See `Engine.find_parts`."""
+        return find_parts(self._cursor, parts, *home, known=known)

@@ -1,0 +1,201 @@
+"""Places of the conformance suite whose tables are files: plain Parquet, Delta and Iceberg, registered by dp_source.
+
+A table is made in DuckDB, and written to the lake in three parts; then the stub of its name is what the engine finds.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import unquote
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import dpsql
+from dpsql.core.domain import Attribute, Domain
+from dpsql.engines.external import ExternalEngine
+from dpsql.engines.protocol import UnitBound
+from dpsql.engines.registry import external
+
+from .conformance import Rows
+
+LONG = 3_000_000
+"""Rows."""
+CATALOG = "conformance"
+"""Of Iceberg tables."""
+_PARTS = 3
+_numbers = itertools.count()
+
+
+class InLake:
+    """Tables in a lake; the stubs, and the secrets of units, are in a database in memory."""
+
+    engine: ClassVar[str] = "parquet"
+    changes: ClassVar[Mapping[str, str]] = {"ENUM('sad', 'ok', 'happy')": "VARCHAR"}
+    marks: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self, db: dpsql.Database, folder: Path) -> None:
+        self._db, self._folder, self._cursor = db, folder, db.connection.cursor()
+        self._places: dict[str, Any] = {}
+        self._protected = False
+
+    def open(self) -> ExternalEngine:
+        return external(self._cursor, self.engine)
+
+    def stored(self, kind: str) -> str:
+        return self.changes.get(kind, kind)
+
+    def table(self, name: str, columns: Mapping[str, str], rows: Rows) -> None:
+        listed = ", ".join(f'"{column}" {kind}' for column, kind in columns.items())
+        self._db.sql(f'CREATE OR REPLACE TABLE raw."{name}" ({listed})')
+        self._fill(name, rows)
+        self._write(name, f'FROM raw."{name}"')
+
+    def append(self, name: str, rows: Rows) -> None:
+        self._db.sql(f'DELETE FROM raw."{name}"')
+        self._fill(name, rows)
+        self._add(name, self._db.sql(f'FROM raw."{name}"').arrow())
+        self._db.source(f'"{name}"')
+
+    def _fill(self, name: str, rows: Rows) -> None:
+        kinds = self._db.sql(
+            "SELECT data_type FROM duckdb_columns() WHERE table_name = ? AND schema_name = 'raw'", [name]
+        ).fetchall()
+        values = ", ".join(f"CAST(r[{number + 1}] AS {kind})" for number, (kind,) in enumerate(kinds))
+        if rows:
+            texts = [list(row) for row in rows]
+            given = "SELECT unnest(CAST($1 AS VARCHAR[][])) AS r"
+            self._db.connection.execute(f'INSERT INTO raw."{name}" SELECT {values} FROM ({given})', [texts])
+
+    def _write(self, name: str, query: str) -> None:
+        """Write a table in parts and register it, in place of one of that name."""
+        self._db.sql(f'DROP TABLE IF EXISTS "{name}"')
+        rows = self._db.sql(query).arrow()
+        self._create(name, rows.schema)
+        part = -(-len(rows) // _PARTS) or 1
+        for start in range(0, max(len(rows), 1), part):
+            self._add(name, rows.slice(start, part))
+        self._register(name)
+
+    def _create(self, name: str, schema: pa.Schema) -> None:
+        self._places[name] = self._folder / f"table {next(_numbers)}"
+        self._places[name].mkdir()
+
+    def _add(self, name: str, rows: pa.Table) -> None:
+        self._db.connection.register("added", rows)
+        self._db.sql(f"COPY (FROM added) TO '{self._places[name]}/{next(_numbers):06}.parquet'")
+        self._db.connection.unregister("added")
+
+    def _register(self, name: str) -> None:
+        self._db.source(f'"{name}"', files=f"{self._places[name]}/*.parquet")
+
+    def view(self, name: str, of: str) -> None:
+        self._db.sql(f"CREATE VIEW {name} AS FROM {of}")
+
+    def long(self, name: str) -> Domain:
+        self._write(name, f"SELECT i % 1000 AS x, i % 777 AS y FROM range({LONG}) r(i)")
+        return Domain(tuple(Attribute(n, "BIGINT", "bins", (), (0, 500, 1000), ("0", "500", "999")) for n in "xy"))
+
+    def failing(self, name: str, value: str) -> Domain:
+        broken = pa.array([value.encode() + b"\xff"], pa.binary()).view(pa.string())
+        field = pa.field("y", pa.string(), metadata={"PARQUET:field_id": "1"})
+        self._db.sql(f'DROP TABLE IF EXISTS "{name}"')
+        self._create(name, pa.schema({"y": pa.string()}))
+        self._add(name, pa.table({"y": ["1"]}))
+        path = next(Path(file) for file in sorted(self._files(name)))
+        pq.write_table(pa.table([broken], pa.schema([field])), path)
+        with pytest.raises(duckdb.Error, match=value):  # DuckDB's own words
+            self._db.sql(f"SELECT y FROM read_parquet('{path}')").fetchall()
+        self._register(name)
+        return Domain((Attribute("y", "VARCHAR", "values", ("1",), nullable=True),))
+
+    def _files(self, name: str) -> list[str]:
+        return [str(path) for path in self._places[name].glob("*.parquet")]
+
+    def bound(self, column: str, kind: str, rows: int, *, other: bool = False) -> UnitBound:
+        if not self._protected:
+            for name in ("one_secret", "other_secret"):
+                self._db.sql(f"CREATE TABLE {name} (unit VARCHAR)")
+                self._db.protect(name, epsilon=1.0, delta=1e-6, privacy_unit="unit", max_rows=1)
+            self._protected = True
+        return UnitBound(column, kind, rows, "memory", "other_secret" if other else "one_secret")
+
+    def left(self) -> int:
+        held = "SELECT (SELECT count(*) FROM duckdb_tables() WHERE temporary), (SELECT count(*) FROM duckdb_views() "
+        return sum(self._cursor.execute(f"{held} WHERE temporary AND NOT internal)").fetchall()[0])
+
+
+class InDelta(InLake):
+    """Delta tables, each part a version."""
+
+    engine = "delta"
+
+    def _add(self, name: str, rows: pa.Table) -> None:
+        import deltalake
+
+        plain = pa.table({n: rows[n].cast(pa.string()) if _is_enum(rows[n]) else rows[n] for n in rows.column_names})
+        deltalake.write_deltalake(self._places[name], plain, mode="append")
+
+    def _register(self, name: str) -> None:
+        self._db.source(f'"{name}"', self.engine, relation=str(self._places[name]))
+
+    def _files(self, name: str) -> list[str]:
+        import deltalake
+
+        return [unquote(path) for path in deltalake.DeltaTable(self._places[name]).file_uris()]
+
+
+class InIceberg(InLake):
+    """Iceberg tables in a catalog in SQLite, each part a snapshot."""
+
+    engine = "iceberg"
+    changes: ClassVar[Mapping[str, str]] = {**InLake.changes, "TINYINT": "INTEGER"}
+
+    def __init__(self, db: dpsql.Database, folder: Path) -> None:
+        super().__init__(db, folder)
+        from pyiceberg.catalog.sql import SqlCatalog
+
+        self._catalog = SqlCatalog(CATALOG, uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/ice")
+        self._catalog.create_namespace("bank")
+
+    def _create(self, name: str, schema: pa.Schema) -> None:
+        kinds = [(field.name, pa.int32() if field.type == pa.int8() else field.type) for field in schema]
+        plain = pa.schema([(n, pa.string() if pa.types.is_dictionary(kind) else kind) for n, kind in kinds])
+        self._places[name] = self._catalog.create_table(f"bank.t{next(_numbers)}", schema=plain), plain
+
+    def _add(self, name: str, rows: pa.Table) -> None:
+        table, schema = self._places[name]
+        table.append(rows.cast(schema))
+
+    def _register(self, name: str) -> None:
+        metadata = self._places[name][0].metadata_location.removeprefix("file://")
+        self._db.source(f'"{name}"', self.engine, relation=metadata)
+
+    def append(self, name: str, rows: Rows) -> None:
+        self._db.sql(f'DELETE FROM raw."{name}"')
+        self._fill(name, rows)
+        self._add(name, self._db.sql(f'FROM raw."{name}"').arrow())
+        self._register(name)
+
+    def _files(self, name: str) -> list[str]:
+        files = self._places[name][0].scan().plan_files()
+        return [file.file.file_path.removeprefix("file://") for file in files]
+
+
+def _is_enum(column: pa.ChunkedArray) -> bool:
+    return pa.types.is_dictionary(column.type)
+
+
+@contextmanager
+def lake_place(folder: Path, kind: type[InLake], *, threads: int) -> Iterator[InLake]:
+    os.environ.setdefault("PYICEBERG_MAX_WORKERS", "1")
+    with dpsql.connect(config={"threads": threads}) as db:
+        db.sql("CREATE SCHEMA raw")
+        yield kind(db, folder)
