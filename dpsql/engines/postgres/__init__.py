@@ -1,0 +1,1 @@
+"""Postgres: its rows stay there, and counts come back."""

@@ -1,0 +1,56 @@
+"""What came back is checked before it is used: an engine that is not this process is not believed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.engines.postgres.failures import WrongCounts
+
+Counts = npt.NDArray[np.int64]
+
+
+def cells_of(found: dict[str, Any], size: int) -> tuple[Counts, Counts]:
+    """Cells with their counts or sums: cells are distinct, from −1 to below `size`.
+
+    Raises:
+        WrongCounts: they are not.
+    """
+    cells, counts = _whole_numbers(found, "cell"), _whole_numbers(found, "n")
+    if len(np.unique(cells)) != len(cells) or ((cells < -1) | (cells >= size)).any():
+        raise WrongCounts
+    return cells, counts
+
+
+def counts_of(cells: Counts, counts: Counts, rows: int) -> tuple[Counts, Counts]:
+    """The cells of a marginal with their counts, which are positive and add up to the rows of the table.
+
+    Raises:
+        WrongCounts: they do not.
+    """
+    if (counts <= 0).any() or sum(counts.tolist()) != rows:
+        raise WrongCounts
+    return cells[cells >= 0], counts[cells >= 0]
+
+
+def number_of(found: dict[str, Any]) -> int:
+    """The one number of a statement, at least 0.
+
+    Raises:
+        WrongCounts: it is none.
+    """
+    numbers = _whole_numbers(found, "n")
+    if len(numbers) != 1 or numbers[0] < 0:
+        raise WrongCounts
+    return int(numbers[0])
+
+
+def _whole_numbers(found: dict[str, Any], name: str) -> Counts:
+    """A column of whole numbers: of 64 bits, or a sum of those, which Postgres writes as text."""
+    try:
+        values = found[name].to_pylist()
+        return np.array([int(value) for value in values], np.int64)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        raise WrongCounts from None

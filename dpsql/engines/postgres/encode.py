@@ -1,0 +1,120 @@
+"""Private values to codes, as SQL that Postgres runs.
+
+    values  a search tree of comparisons, and at its leaf one for equality
+    bins    CASE WHEN x >= lowest AND x <= highest THEN width_bucket(x, edges) - 1 END
+
+It runs on private rows, so nothing in it can fail because of a value: comparisons with typed constants, and arithmetic
+inside the bins only. A row outside the domain gets the code of OTHER or of OUTSIDE; where the attribute has neither,
+NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any, Final
+
+from sqlglot import exp
+
+from dpsql.core.domain import Attribute
+from dpsql.engines.postgres.failures import NotInPostgres
+from dpsql.engines.postgres.types import Native, array, column_of, constant, value_of, whole
+
+READ_AS: Final = (
+    "make a column of numbers there, as ALTER TABLE … ADD y numeric(9,2) GENERATED ALWAYS AS (…) STORED, or declare "
+    "values := […] in place of read_as"
+)
+_FEW: Final = 4  # values that are compared one after the other
+_WHOLE: Final = ("int2", "int4", "int8")
+_ZEROS: Final = {"0.0": "<>", "-0.0": "="}  # how the bytes of a zero compare with those of −0.0
+_MINUS_ZERO: Final = {"float4": "80000000", "float8": "8000000000000000"}
+
+
+def encode(attribute: Attribute, native: Native) -> exp.Expr:
+    """The code of a column; total on every value of the type. NULL outside a domain without OTHER and OUTSIDE.
+
+    Raises:
+        NotInPostgres: its texts are read as numbers, which would be a cast that fails for some.
+    """
+    if attribute.text:
+        raise NotInPostgres(f"the texts of {attribute.name!r} cannot be read as numbers in Postgres: {READ_AS}")
+    outside = _code(attribute.outside_code if attribute.other_code is None else attribute.other_code)
+    null_code = _code(attribute.null_code) if attribute.nullable else outside
+    ifs = [exp.If(this=missing(attribute, native), true=null_code)]
+    if attribute.kind != "values":
+        ifs.append(exp.If(this=within(attribute, native), true=_bin_of(attribute, native)))
+        return exp.Case(ifs=ifs, default=outside.copy())
+    pairs = [(value, code) for code, value in enumerate(attribute.values) if native.can_be(value)]
+    order = _order_of(native)
+    if order is None:
+        equal = [exp.If(this=_equals(attribute.name, value, native), true=_code(code)) for value, code in pairs]
+        return exp.Case(ifs=ifs + equal, default=outside.copy())
+    pairs.sort(key=lambda pair: order(pair[0]))
+    return exp.Case(ifs=ifs, default=_searched(attribute.name, pairs, native, outside))
+
+
+def missing(attribute: Attribute, native: Native) -> exp.Expr:
+    """Whether a row has no value in the column: NULL, or one that the owner says stands for it."""
+    is_null = exp.Is(this=column_of(attribute.name), expression=exp.null())
+    listed = [constant(text, native) for text in attribute.nulls_as if native.can_be(text)]
+    return exp.or_(is_null, exp.In(this=value_of(attribute.name, native), expressions=listed)) if listed else is_null
+
+
+def within(attribute: Attribute, native: Native) -> exp.Expr:
+    """Whether a value is in one of the bins; NaN, which is above all numbers, is not."""
+    lowest, highest = (constant(attribute.edges[place], native) for place in (0, -1))
+    column = column_of(attribute.name)
+    return exp.and_(exp.GTE(this=column, expression=lowest), exp.LTE(this=column.copy(), expression=highest))
+
+
+def _code(code: int | None) -> exp.Expr:
+    return exp.null() if code is None else exp.Literal.number(code)
+
+
+def _bin_of(attribute: Attribute, native: Native) -> exp.Expr:
+    """The number of the bin that a value is in, of one that is in a bin; nothing to overflow."""
+    column = column_of(attribute.name)
+    if attribute.has_single_values and native.name in _WHOLE:
+        return exp.Sub(this=column, expression=whole(int(attribute.ticks[0])))
+    edges = array(attribute.edges[:-1], native)
+    found = exp.Anonymous(this="width_bucket", expressions=[column, edges])
+    return exp.Sub(this=found, expression=exp.Literal.number(1))
+
+
+def _order_of(native: Native) -> Callable[[str], Any] | None:
+    """By what constants of a type are in the order of Postgres; None where that is not plain."""
+    if native.is_text:
+        blank = native.name == "bpchar"
+        return lambda text: (text.rstrip(" ") if blank else text).encode()
+    if native.name == "enum":
+        return native.members.index
+    if native.name in _WHOLE:
+        return int
+    if native.digits is not None:
+        return Decimal
+    return (lambda text: text) if native.name == "uuid" else None
+
+
+def _searched(name: str, pairs: Sequence[tuple[str, int]], native: Native, outside: exp.Expr) -> exp.Expr:
+    """The code of a value among values in order."""
+    if len(pairs) <= _FEW:
+        ifs = [exp.If(this=_equals(name, value, native), true=_code(code)) for value, code in pairs]
+        return exp.Case(ifs=ifs, default=outside.copy()) if ifs else outside.copy()
+    middle = len(pairs) // 2
+    below = exp.LT(this=value_of(name, native), expression=constant(pairs[middle][0], native))
+    lower = exp.If(this=below, true=_searched(name, pairs[:middle], native, outside))
+    return exp.Case(ifs=[lower], default=_searched(name, pairs[middle:], native, outside))
+
+
+def _equals(name: str, text: str, native: Native) -> exp.Expr:
+    """Whether a value is the one that DuckDB writes so; of a zero its sign counts, as in its text."""
+    equal = exp.EQ(this=value_of(name, native), expression=constant(text, native))
+    if not native.is_float or text not in _ZEROS:
+        return equal
+    size = native.name[-1]
+    held = exp.Anonymous(this=f"float{size}send", expressions=[column_of(name)])
+    bytes_of = exp.Anonymous(
+        this="decode", expressions=[exp.Literal.string(_MINUS_ZERO[native.name]), exp.Literal.string("hex")]
+    )
+    kind = exp.NEQ if _ZEROS[text] == "<>" else exp.EQ
+    return exp.and_(equal, kind(this=held, expression=bytes_of))

@@ -1,0 +1,197 @@
+"""Postgres as an engine: rows stay in a server of the owner's, and counts of groups come back.
+
+CALL dp_source('adult', engine := 'postgres', environment := 'BANK_PG', relation := 'public.adult');
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar, Final, NoReturn
+
+from dpsql.core.domain import Domain
+from dpsql.engines.duckdb.cursors import Cursor
+from dpsql.engines.external import Registered
+from dpsql.engines.named_by_host import NamedByHost
+from dpsql.engines.postgres.catalog import Relation, find_relation
+from dpsql.engines.postgres.counting import AMONG, PRESENCE, PostgresCounter, make_cuboid
+from dpsql.engines.postgres.encode import READ_AS
+from dpsql.engines.postgres.failures import NotInPostgres, OtherServer, TableChanged
+from dpsql.engines.postgres.session import Session
+from dpsql.engines.postgres.units import Bound, key_of
+from dpsql.engines.postgres.words import named_in, words_of
+from dpsql.engines.protocol import UnitBound
+from dpsql.engines.source import Source
+from dpsql.errors import InvalidArgument, UnknownName
+
+_PUBLIC: Final = "the rows that Postgres has when a release counts them"
+
+
+class PostgresEngine(NamedByHost):
+    """See `dpsql.engines.external.ExternalEngine`; each counter has a connection to Postgres of its own."""
+
+    takes: ClassVar[frozenset[str]] = frozenset({"environment", "secret", "relation", "identity"})
+    cannot: ClassVar[Mapping[str, str]] = MappingProxyType({"presence": PRESENCE, "among": AMONG, "read_as": READ_AS})
+
+    def __init__(self, cursor: Cursor) -> None:
+        super().__init__(cursor)
+        self._sessions: list[Session] = []
+        self._changing = threading.Lock()
+
+    # --- registering --------------------------------------------------------------------------------------------------
+
+    def register(self, given: Mapping[str, Any]) -> Registered:
+        """See `ExternalEngine.register`; without `identity` it is the primary key."""
+        if not given.get("relation"):
+            raise InvalidArgument("relation is missing: give relation := 'schema.table', the table in Postgres")
+        session = self._connected(given)
+        try:
+            relation = find_relation(session, given["relation"])
+        finally:
+            self._end(session)
+        identity = _identity_of(relation, given.get("identity"))
+        said = {key: given[key] for key in ("environment", "secret") if given.get(key)}
+        there = {"cluster": relation.cluster, "database": relation.database}
+        return Registered(
+            columns=relation.columns,
+            address="/".join([*there.values(), relation.text]),
+            relation=said | {"relation": relation.text},
+            pin=there,
+            identity=identity,
+            public=_PUBLIC,
+        )
+
+    def check(self, source: Source) -> None:
+        """See `ExternalEngine.check`: the server answers, and the table is as it was."""
+        session = self._connected(_relation_of(source))
+        try:
+            _found(session, source)
+        finally:
+            self._end(session)
+
+    def check_unit(self, source: Source, unit: str) -> None:
+        """See `ExternalEngine.check_unit`."""
+        if source.place is not None and not source.place.identity:
+            raise InvalidArgument(
+                f"privacy_unit is {unit!r}: of the rows of a unit dpsql chooses by what tells rows apart, and "
+                f"{source.name!r} has no primary key in Postgres. Say CALL dp_source({source.name!r}, …, identity := "
+                "'…') again with columns of a UNIQUE constraint that are NOT NULL"
+            )
+
+    def draw(self, source: Source, target: str, share: float, secret: str, by: str | None) -> NoReturn:
+        """Not here: no row leaves."""
+        raise NotInPostgres(f"sample: no row of {source.name!r} leaves Postgres, so no sample of it can be kept here")
+
+    # --- counting -----------------------------------------------------------------------------------------------------
+
+    def counter(
+        self,
+        source: Source,
+        domain: Domain,
+        bound: UnitBound | None = None,
+        *,
+        once: bool = False,
+        before: Callable[[], object] | None = None,
+    ) -> PostgresCounter:
+        """See `Engine.counter`."""
+        session = self._connected(_relation_of(source))
+        try:
+            relation = _found(session, source)
+            if not once and len(domain) and relation.has_temporary:
+                make_cuboid(session, domain)
+            session.begin(relation.table(), may_lock=relation.whole)
+            relation = _found(session, source)  # which others cannot change any more
+            chosen = None if bound is None else self._bound(bound, relation, source)
+            return PostgresCounter(session, relation, domain, chosen, self._cursor, once=once, before=before)
+        except BaseException:
+            self._end(session)
+            raise
+
+    def codes(self, source: Source, domain: Domain, most: int) -> NoReturn:
+        """Not here: no row leaves."""
+        raise NotInPostgres(
+            f"the rows of {source.name!r} do not leave Postgres, so nothing is compared with them row by row: copy the "
+            "table into a database of yours, and evaluate there"
+        )
+
+    def interrupt(self) -> None:
+        """See `Engine.interrupt`."""
+        with self._changing:
+            sessions = list(self._sessions)
+        for session in sessions:
+            session.interrupt()
+
+    def close(self) -> None:
+        """See `Engine.close`."""
+        with self._changing:
+            sessions, self._sessions = self._sessions, []
+        for session in sessions:
+            session.close()
+
+    def _connected(self, given: Mapping[str, Any]) -> Session:
+        session = Session(words_of(self._cursor, given), named_in(given))
+        with self._changing:
+            self._sessions.append(session)
+        return session
+
+    def _end(self, session: Session) -> None:
+        session.close()
+        with self._changing:
+            self._sessions = [other for other in self._sessions if other is not session]
+
+    def _bound(self, bound: UnitBound, relation: Relation, source: Source) -> Bound:
+        identity = () if source.place is None else source.place.identity
+        if {*identity} not in map(set, relation.unique):
+            raise TableChanged
+        key = key_of(self._cursor, bound, relation.text)
+        return Bound(bound.column, relation.natives[bound.column], bound.rows, identity, key)
+
+
+def _relation_of(source: Source) -> Mapping[str, Any]:
+    assert source.place is not None
+    return source.place.relation
+
+
+def _identity_of(relation: Relation, given: str | list[str] | None) -> tuple[str, ...]:
+    """The columns that tell rows apart, as Postgres spells them.
+
+    Raises:
+        InvalidArgument: they do not.
+    """
+    if not given:
+        return relation.unique[0] if relation.primary else ()
+    wanted = {given} if isinstance(given, str) else {*given}
+    for names in relation.unique:
+        if {*names} == wanted:
+            return names
+    known = "; ".join(", ".join(names) for names in relation.unique) or "none"
+    raise InvalidArgument(
+        f"identity is {given!r}: these are not the columns of a primary key or of a UNIQUE constraint, NOT NULL, of "
+        f"{relation.text}; there are: {known}"
+    )
+
+
+def _found(session: Session, source: Source) -> Relation:
+    """The table of a source as it is now.
+
+    Raises:
+        OtherServer: the words lead to another server or database.
+        TableChanged: a column is missing, or of another type; columns that were added do not matter.
+    """
+    assert source.place is not None
+    said, pinned = source.place.relation, source.place.pinned
+    try:
+        relation = find_relation(session, said["relation"])
+    except UnknownName:
+        raise TableChanged from None
+    if (relation.cluster, relation.database) != (pinned["cluster"], pinned["database"]):
+        raise OtherServer(named_in(said))
+    there = {column.name: column for column in relation.columns}
+    for column in source.columns:
+        found = there.get(column.name)
+        if found is None or found.type.replace(" ", "") != column.type.replace(" ", ""):
+            raise TableChanged
+        if found.nullable and not column.nullable:
+            raise TableChanged
+    return relation

@@ -1,0 +1,90 @@
+"""What is said where Postgres fails: constant texts by the class of the failure, because its own may quote a row."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dpsql.engines.protocol import CountingFailed
+from dpsql.errors import DpsqlError, InvalidArgument
+
+CANCELLED: Final = "57014"
+_LOST: Final = ("08", "57P")
+_REFUSED: Final = "42"  # of a name, a right or a type: found out while a statement is planned, before any row
+
+
+class ConnectionLost(CountingFailed):
+    """The connection broke, or the server was shut down."""
+
+    def __init__(self) -> None:
+        DpsqlError.__init__(
+            self,
+            "the connection to Postgres broke while it counted; what was charged is kept: when Postgres answers again, "
+            "the same call goes on",
+        )
+
+
+class Cancelled(CountingFailed):
+    """Somebody else stopped the statement, or a limit of the server did."""
+
+    def __init__(self) -> None:
+        DpsqlError.__init__(
+            self,
+            "Postgres stopped the count, by its statement_timeout or by somebody's word; what was charged is "
+            "kept: ALTER ROLE … SET statement_timeout = 0, and the same call goes on",
+        )
+
+
+class TableChanged(CountingFailed):
+    """The table is not as it was, or may not be read any more."""
+
+    def __init__(self) -> None:
+        DpsqlError.__init__(
+            self,
+            "the table in Postgres is not as dp_source registered it, or its user may not read it any more: undo that, "
+            "or say dp_source again, then make the same call; what was charged before is kept",
+        )
+
+
+class OtherServer(DpsqlError):
+    """The words that connect lead elsewhere than when the source was registered. Nothing was read."""
+
+    def __init__(self, named: str) -> None:
+        super().__init__(
+            f"{named} leads to another server or database than when dp_source registered the table: set it as it was, "
+            "then make the same call; what was charged before is kept"
+        )
+
+
+class WrongCounts(CountingFailed):
+    """What came back are no counts of the domain's cells."""
+
+    def __init__(self) -> None:
+        DpsqlError.__init__(self, "Postgres returned what cannot be counts of this table, so nothing is released")
+
+
+class CannotConnect(DpsqlError):
+    """Postgres does not answer, or does not let the user in. Nothing was read."""
+
+    def __init__(self, named: str) -> None:
+        super().__init__(
+            f"Postgres cannot be reached with {named}: see that the server runs and that psql connects with the same "
+            "words, then make the same call; what was charged before is kept"
+        )
+
+
+class NotInPostgres(InvalidArgument):
+    """What cannot be done with a table in Postgres."""
+
+
+def failure_of(sqlstate: str | None, *, alive: bool) -> CountingFailed:
+    """What is said of an error.
+
+    Args:
+        sqlstate: of the error, if Postgres sent one.
+        alive: whether the connection still answers.
+    """
+    if not alive or (sqlstate or "").startswith(_LOST):
+        return ConnectionLost()
+    if sqlstate == CANCELLED:
+        return Cancelled()
+    return TableChanged() if (sqlstate or "").startswith(_REFUSED) else CountingFailed()

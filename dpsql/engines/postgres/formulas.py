@@ -1,0 +1,224 @@
+"""What a row adds to a sum, as SQL that Postgres runs: inside the moment's bounds, and nothing to fail.
+
+    steps  =  CASE WHEN x is missing THEN missing WHEN x is in a bin THEN clamp(round(f(x)·multiplier)) ELSE outside END
+
+Postgres reports an overflow, and an underflow too, as an error, so a private value could make a sum fail. It cannot
+where every number that the formula goes through is 0 or between 10⁻³⁰⁰ and 10³⁰⁰ in size. That is found out beforehand
+from the public bins, and a formula of which it is not known is refused:
+
+    x        m ≤ |x| ≤ M, by the bins and by the digits of the type; floats below 10⁻¹⁰⁰ are taken as 0
+    a ± b    min(mᵃ, mᵇ) · 2⁻⁵³ ≤ … ≤ Mᵃ + Mᵇ, because floats are multiples of their last bit
+    a · b    mᵃ · mᵇ ≤ … ≤ Mᵃ · Mᵇ
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from sqlglot import exp
+
+from dpsql.core.domain import Attribute, Domain
+from dpsql.core.formula import Formula
+from dpsql.core.linear_query import Moment, Product
+from dpsql.engines.postgres.encode import missing, within
+from dpsql.engines.postgres.types import Native, column_of, constant, double
+from dpsql.errors import InvalidQuery
+
+_SMALLEST: Final = 1e-300
+_LARGEST: Final = 1e300
+_TINY: Final = "1e-100"
+_LAST_BIT: Final = 2.0**-53
+_MOST_NODES: Final = 20_000
+_BINARY: Final = {"add": exp.Add, "sub": exp.Sub, "mul": exp.Mul, "div": exp.Div}
+_COMPARE: Final = {"=": exp.EQ, "<>": exp.NEQ, "<": exp.LT, "<=": exp.LTE, ">": exp.GT, ">=": exp.GTE}
+_CONNECT: Final = {"and": exp.And, "or": exp.Or}
+_MANY: Final = ("least", "greatest", "coalesce")
+
+
+@dataclass(frozen=True)
+class _Number:
+    """SQL of a number in double precision, 0 or NULL or between two sizes.
+
+    Attributes:
+        sql: of it.
+        least: the least size that is not 0.
+        most: the largest.
+        nodes: how long the SQL is.
+    """
+
+    sql: exp.Expr
+    least: float
+    most: float
+    nodes: int
+
+
+class CannotSum(InvalidQuery):
+    """A sum that Postgres could fail to compute, because of a value of a row."""
+
+    def __init__(self, column: str) -> None:
+        super().__init__(
+            f"the sum of that expression of {column!r} may overflow in Postgres for values of its bins: sum a simpler "
+            f"expression, such as {column} itself, or give {column!r} narrower bins with dp_domain"
+        )
+
+
+def sql_of_steps(domain: Domain, natives: Mapping[str, Native], moment: Moment | Product) -> exp.Expr:
+    """What a row adds, in whole steps of 64 bits: of one column, or of two.
+
+    Raises:
+        CannotSum: the formula could fail on some value.
+    """
+
+    def steps(one: Moment) -> exp.Expr:
+        return _steps(domain.by_name[one.column], natives[one.column], one)
+
+    if isinstance(moment, Moment):
+        return steps(moment)
+    first = exp.Mul(this=exp.Paren(this=steps(moment.first)), expression=double(1.0))
+    product = exp.Mul(this=first, expression=exp.Paren(this=steps(moment.second)))
+    scaled = exp.Mul(this=product, expression=double(moment.multiplier))
+    return _clamped(_rounded(scaled), moment.low, moment.high)
+
+
+def _steps(attribute: Attribute, native: Native, moment: Moment) -> exp.Expr:
+    added = _Writer(attribute, native).number(moment.formula)
+    scaled = _joined("mul", added, _constant(moment.multiplier), attribute.name)
+    known = exp.Coalesce(this=_rounded(scaled.sql), expressions=[double(0.0)])
+    inside = exp.If(this=within(attribute, native), true=_clamped(known, moment.low, moment.high))
+    of_null = exp.If(this=missing(attribute, native), true=exp.Literal.number(moment.missing))
+    return exp.Case(ifs=[of_null, inside], default=exp.Literal.number(moment.outside))
+
+
+def _clamped(number: exp.Expr, low: int, high: int) -> exp.Expr:
+    """A whole number between two bounds, in 64 bits; the one cast of what is no constant, which cannot fail."""
+    most = exp.Least(this=number, expressions=[double(float(high))])
+    return exp.Cast(this=exp.Greatest(this=most, expressions=[double(float(low))]), to=exp.DataType.build("BIGINT"))
+
+
+def _rounded(number: exp.Expr) -> exp.Expr:
+    """The nearest whole number, of two the one that is farther from 0; Postgres' own round takes the even one."""
+    whole = exp.Anonymous(this="trunc", expressions=[number])
+    rest = exp.Abs(this=exp.Sub(this=exp.Paren(this=number.copy()), expression=whole))
+    up = exp.Add(this=whole.copy(), expression=exp.Anonymous(this="sign", expressions=[number.copy()]))
+    half = exp.GTE(this=rest, expression=double(0.5))
+    return exp.Case(ifs=[exp.If(this=half, true=up)], default=whole.copy())
+
+
+def _constant(number: float) -> _Number:
+    return _Number(double(number), abs(number) or 1.0, abs(number), 1)
+
+
+def _checked(number: _Number, column: str) -> _Number:
+    if number.least < _SMALLEST or not number.most < _LARGEST or number.nodes > _MOST_NODES:
+        raise CannotSum(column)
+    return number
+
+
+def _joined(operation: str, a: _Number, b: _Number, column: str) -> _Number:
+    """Two numbers added, subtracted, multiplied, or divided by a constant that is not 0."""
+    if operation == "mul":
+        least, most = a.least * b.least, a.most * b.most
+    elif operation == "div":
+        least, most = a.least / b.most, a.most / b.least
+    else:
+        least, most = min(a.least, b.least) * _LAST_BIT, a.most + b.most
+    sql = exp.Paren(this=_BINARY[operation](this=a.sql, expression=b.sql))
+    return _checked(_Number(sql, least, most, a.nodes + b.nodes + 1), column)
+
+
+class _Writer:
+    """Writes formulas of one column."""
+
+    def __init__(self, attribute: Attribute, native: Native) -> None:
+        self._attribute, self._native, self._name = attribute, native, attribute.name
+
+    def number(self, formula: Formula) -> _Number:
+        """A node whose value is a number."""
+        operation, parts = formula.operation, formula.parts
+        if operation == "column":
+            return self._column()
+        if operation == "null":
+            return _Number(exp.Cast(this=exp.null(), to=exp.DataType.build("DOUBLE")), 1.0, 0.0, 1)
+        if operation == "constant":
+            return _checked(_constant(formula.constant), self._name)
+        if operation == "case":
+            return self._case(parts)
+        found = [self.number(part) for part in parts]
+        if operation in _BINARY:
+            joined = found[0]
+            for other in found[1:]:
+                joined = _joined(operation, joined, other, self._name)
+            return joined
+        if operation in _MANY:
+            function = {"least": exp.Least, "greatest": exp.Greatest, "coalesce": exp.Coalesce}[operation]
+            sql = function(this=found[0].sql, expressions=[one.sql for one in found[1:]])
+            return self._of(sql, found)
+        if operation == "round":
+            return self._round(found[0], int(formula.constant))
+        return self._unary(operation, found[0])
+
+    def _column(self) -> _Number:
+        """The value in double precision: Postgres makes one of it where it is multiplied by one."""
+        edges = [abs(float(text)) for text in self._attribute.edges]
+        most, column = max(*edges, 1.0), column_of(self._name)
+        sql: exp.Expr = exp.Paren(this=exp.Mul(this=column, expression=double(1.0)))
+        if not self._native.may_be_tiny:
+            scale = self._attribute.of_type.scale or 0
+            return _checked(_Number(sql, 10.0**-scale, most, 1), self._name)
+        ends = (constant(sign + _TINY, self._native) for sign in ("-", ""))
+        tiny = exp.Between(this=column.copy(), low=next(ends), high=next(ends))
+        sql = exp.Case(ifs=[exp.If(this=tiny, true=double(0.0))], default=sql)
+        return _checked(_Number(sql, float(_TINY), most, 5), self._name)
+
+    def _unary(self, operation: str, part: _Number) -> _Number:
+        if operation == "neg":
+            sql: exp.Expr = exp.Paren(this=exp.Neg(this=exp.Paren(this=part.sql)))
+            return self._of(sql, [part])
+        if operation == "abs":
+            return self._of(exp.Abs(this=part.sql), [part])
+        sql = exp.Anonymous(this={"floor": "floor", "ceil": "ceil"}[operation], expressions=[part.sql])
+        return _checked(_Number(sql, 1.0, part.most + 1, part.nodes + 1), self._name)
+
+    def _round(self, part: _Number, digits: int) -> _Number:
+        scale = _constant(10.0 ** abs(digits))
+        up, down = ("mul", "div") if digits >= 0 else ("div", "mul")
+        scaled = _joined(up, part, scale, self._name)
+        whole = _Number(_rounded(scaled.sql), 1.0, scaled.most + 1, 5 * scaled.nodes + 5)
+        return _joined(down, _checked(whole, self._name), scale, self._name)
+
+    def _case(self, parts: tuple[Formula, ...]) -> _Number:
+        values = [self.number(part) for part in (*parts[1:-1:2], parts[-1])]
+        holds = [self._condition(part) for part in parts[:-1:2]]
+        pairs = zip(holds, values[:-1], strict=True)
+        ifs = [exp.If(this=sql, true=value.sql) for (sql, _), value in pairs]
+        found = self._of(exp.Case(ifs=ifs, default=values[-1].sql), values)
+        nodes = found.nodes + sum(count for _, count in holds)
+        return _checked(_Number(found.sql, found.least, found.most, nodes), self._name)
+
+    def _of(self, sql: exp.Expr, parts: list[_Number]) -> _Number:
+        """What is one of some numbers, with a sign."""
+        least, most = min(part.least for part in parts), max(part.most for part in parts)
+        return _checked(_Number(sql, least, most, sum(part.nodes for part in parts) + 1), self._name)
+
+    def _condition(self, formula: Formula) -> tuple[exp.Expr, int]:
+        """A node that holds or not, and how long it is."""
+        operation, parts = formula.operation, formula.parts
+        if operation == "true":
+            return exp.true(), 1
+        if operation in _COMPARE:
+            left, right = (self.number(part) for part in parts)
+            compared = _COMPARE[operation](this=left.sql, expression=right.sql)
+            return exp.Paren(this=compared), left.nodes + right.nodes
+        if operation == "is null":
+            part = self.number(parts[0])
+            return exp.Paren(this=exp.Is(this=part.sql, expression=exp.null())), part.nodes
+        found = [self._condition(part) for part in parts]
+        nodes = sum(count for _, count in found)
+        if operation == "not":
+            return exp.Paren(this=exp.Not(this=found[0][0])), nodes
+        joined = found[0][0]
+        for other, _ in found[1:]:
+            joined = _CONNECT[operation](this=joined, expression=other)
+        return exp.Paren(this=joined), nodes

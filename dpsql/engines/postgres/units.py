@@ -1,0 +1,91 @@
+"""Contribution bounding in Postgres: of the rows of each privacy unit at most c count.
+
+    chosen  =  SELECT …, row_number() OVER (PARTITION BY unit ORDER BY sha256(key ‖ identity)) AS place
+               FROM table WHERE unit IS NOT NULL
+    bounded =  SELECT … FROM chosen WHERE place <= c
+
+The identity is a primary key, or another set of columns that tells rows apart: it takes the place of the rows' content,
+which DuckDB's engine hashes. The key is HMAC-SHA256 of the table's name under the secret in the books, so that the
+secret itself does not leave. It is bound as $1, because Postgres logs the texts of statements. Which rows of a unit are
+chosen does not depend on other units, whatever the key is, so adding a unit adds at most c rows to what is counted, and
+takes none away.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from dpsql.core.names import fold
+from dpsql.engines.duckdb.cursors import Cursor
+from dpsql.engines.duckdb.units import secret_of
+from dpsql.engines.postgres.types import Native, column_of, value_of
+from dpsql.engines.protocol import UnitBound
+
+
+def key_of(cursor: Cursor, bound: UnitBound, relation: str) -> bytes:
+    """What the choice of a table's rows is drawn from."""
+    sql = exp.select(secret_of(bound.catalog, bound.account)).sql(dialect="duckdb")
+    secret: str = cursor.execute(sql).fetchall()[0][0]
+    return hmac.digest(secret.encode(), relation.encode(), "sha256")
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Which rows of a table count.
+
+    Attributes:
+        unit: the column of the privacy unit.
+        native: its type.
+        rows: c, the most rows of one unit.
+        identity: columns that tell rows apart, none of which is NULL.
+        key: what the choice is drawn from.
+    """
+
+    unit: str
+    native: Native
+    rows: int
+    identity: tuple[str, ...]
+    key: bytes
+
+    def apply(self, table: exp.Expr, columns: Sequence[str], taken: Sequence[str]) -> exp.Select:
+        """Those columns of the rows that count; statements that use it bind the key as $1.
+
+        Args:
+            table: the rows.
+            columns: those to select.
+            taken: names that are columns.
+        """
+        place = unused(taken, "dpsql_place")
+        digest = exp.DPipe(this=exp.Parameter(this=exp.Literal.number(1)), expression=_bytes(self.identity))
+        hashed = exp.Anonymous(this="sha256", expressions=[digest])
+        number = exp.Window(
+            this=exp.RowNumber(),
+            partition_by=[value_of(self.unit, self.native)],
+            order=exp.Order(expressions=[exp.Ordered(this=hashed, nulls_first=False)]),
+        )
+        chosen = exp.select(*map(column_of, columns), exp.alias_(number, place)).from_(table)
+        chosen = chosen.where(exp.Not(this=exp.Is(this=column_of(self.unit), expression=exp.null())))
+        few = exp.LTE(this=exp.column(place), expression=exp.Literal.number(self.rows))
+        return exp.select(*map(column_of, columns)).from_(chosen.subquery("chosen")).where(few)
+
+
+def _bytes(identity: Sequence[str]) -> exp.Expr:
+    """The bytes of an identity: of several columns each text goes after its length."""
+    texts: list[exp.Expr] = [exp.Anonymous(this="concat", expressions=[column_of(name)]) for name in identity]
+    if len(texts) > 1:
+        parts: list[exp.Expr] = []
+        for text in texts:
+            parts += [exp.Anonymous(this="length", expressions=[text.copy()]), exp.Literal.string(":"), text]
+        texts = [exp.Anonymous(this="concat", expressions=parts)]
+    return exp.Anonymous(this="convert_to", expressions=[texts[0], exp.Literal.string("UTF8")])
+
+
+def unused(taken: Sequence[str], name: str) -> str:
+    """A name that no column has."""
+    while name in {fold(one) for one in taken}:
+        name = f"_{name}"
+    return name

@@ -1,0 +1,81 @@
+"""What libpq connects with, from where the owner keeps it: an environment variable, or DuckDB's secrets.
+
+Neither the words nor a password is stored, logged or shown: the books hold the name of the variable or of the secret.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dpsql.engines.duckdb.cursors import Cursor, EngineError
+from dpsql.errors import InvalidArgument
+
+_SECRET: Final = "SELECT secret_string FROM duckdb_secrets(redact := false) WHERE type = 'postgres' AND name = ?"
+_PARTS: Final = re.compile(
+    r"(?:^|.*?;)(?:dbname=(?P<dbname>[^;]*))?(?:;?host=(?P<host>[^;]*))?(?:;?hostaddr=(?P<hostaddr>[^;]*))?"
+    r"(?:;?passfile=(?P<passfile>[^;]*))?(?:;?password=(?P<password>.*?))?(?:;?port=(?P<port>\d+))?"
+    r"(?:;?user=(?P<user>[^;]*))?$",
+    re.DOTALL,
+)
+_KEPT: Final = ";scope"
+
+
+def named_in(given: Mapping[str, Any]) -> str:
+    """Where the words are, as errors say it.
+
+    >>> named_in({"environment": "BANK_PG"})
+    "environment := 'BANK_PG'"
+    """
+    (found,) = [f"{key} := {given[key]!r}" for key in ("environment", "secret") if given.get(key)] or [
+        "PGHOST, PGUSER …"
+    ]
+    return found
+
+
+def words_of(cursor: Cursor, given: Mapping[str, Any]) -> str:
+    """What libpq connects with; without a word of the owner's it reads PGHOST, PGUSER and so on itself.
+
+    Raises:
+        InvalidArgument: both ways are named, or there is no such variable or secret.
+    """
+    environment, secret = given.get("environment"), given.get("secret")
+    if environment and secret:
+        raise InvalidArgument("environment and secret both say how to connect to Postgres: give one of them")
+    if secret:
+        return _of_secret(cursor, secret)
+    if not environment:
+        return ""
+    words = os.environ.get(environment, "")
+    if not words:
+        raise InvalidArgument(
+            f"environment is {environment!r}: this process has no such variable. Set it to what psql would connect "
+            "with, such as postgresql://user@host/database, before DuckDB starts"
+        )
+    return words
+
+
+def _of_secret(cursor: Cursor, name: str) -> str:
+    """The words of one of DuckDB's secrets, which it shows to a process that was started so."""
+    try:
+        found = cursor.execute(_SECRET, [name.lower()]).fetchall()
+    except EngineError:
+        raise InvalidArgument(
+            f"secret is {name!r}: DuckDB shows no secret to dpsql unless it was opened with the option "
+            "allow_unredacted_secrets = true; or give environment := '…', the name of a variable that holds "
+            "postgresql://…"
+        ) from None
+    parts = _PARTS.match(found[0][0].partition(_KEPT)[2]) if found else None
+    if parts is None:
+        raise InvalidArgument(
+            f"secret is {name!r}: there is no such secret of type postgres. CREATE SECRET {name} (TYPE postgres, HOST "
+            "…, DATABASE …, USER …, PASSWORD …)"
+        )
+    return " ".join(f"{key}={_quoted(value)}" for key, value in parts.groupdict().items() if value is not None)
+
+
+def _quoted(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
