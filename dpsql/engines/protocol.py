@@ -53,6 +53,16 @@ class CountingFailed(DpsqlError):
         super().__init__("the engine of the table stopped while it counted, perhaps for lack of memory or disk")
 
 
+class CountingRefused(CountingFailed):
+    """An engine could not count for a reason that no value of a row decides, such as a connection that broke.
+
+    Its text is constant too, says what mends it, and is shown to who asked.
+    """
+
+    def __init__(self, text: str) -> None:
+        DpsqlError.__init__(self, text)
+
+
 class TableCounter(Counter, Protocol):
     """A `Counter` that holds something in the engine: codes, a connection, a snapshot.
 

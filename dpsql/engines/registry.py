@@ -35,6 +35,7 @@ EXTERNAL: Final[Mapping[str, str]] = MappingProxyType(
         "parquet": "dpsql.engines.lake.parquet:ParquetEngine",
         "delta": "dpsql.engines.lake.delta:DeltaEngine",
         "iceberg": "dpsql.engines.lake.iceberg:IcebergEngine",
+        "postgres": "dpsql.engines.postgres.engine:PostgresEngine",
         # one line an engine
     }
 )

@@ -31,7 +31,7 @@ from dpsql.core.column_types import public_type
 from dpsql.core.domain import Domain
 from dpsql.core.prior import Prior
 from dpsql.engines.duckdb.cursors import Cursor, EngineError, EngineInterrupted
-from dpsql.engines.protocol import CountingFailed, Engine, TableCounter
+from dpsql.engines.protocol import CountingFailed, CountingRefused, Engine, TableCounter
 from dpsql.engines.registry import engine_of
 from dpsql.engines.source import Source
 from dpsql.errors import DpsqlError, Interrupted
@@ -377,5 +377,7 @@ def guarded(progress: Progress, *working: Stoppable) -> Iterator[None]:
             yield
     except EngineInterrupted:
         raise Interrupted from None
+    except CountingRefused:
+        raise
     except (EngineError, CountingFailed, MemoryError):
         raise DpsqlError(_STOPPED) from None

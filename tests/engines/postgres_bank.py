@@ -39,7 +39,9 @@ class Bank:
 
 
 @contextmanager
-def bank(folder: Path, path: str = "bank.duckdb", config: Mapping[str, Any] | None = None, **how: str) -> Iterator[Bank]:
+def bank(
+    folder: Path, path: str = "bank.duckdb", config: Mapping[str, Any] | None = None, **how: str
+) -> Iterator[Bank]:
     """Both databases, empty."""
     with server().database(**how) as database, dpsql.connect(folder / path, config=dict(config or {})) as db:
         found = Bank(db, database)

@@ -54,13 +54,17 @@ class Server:
         assert done.returncode == 0, done.stderr
 
     def start(self) -> None:
+        """Start it, if it does not run."""
+        if (self.data / "postmaster.pid").exists():
+            return
         self._call("pg_ctl", "-D", self.data, "-l", self.log, "-w", "start")
 
     def stop(self, mode: str = "immediate") -> None:
         self._call("pg_ctl", "-D", self.data, "-m", mode, "-w", "stop")
 
     def remove(self) -> None:
-        self.stop()
+        if (self.data / "postmaster.pid").exists():
+            self.stop()
         shutil.rmtree(self.folder)
 
     def words(self, database: str = "postgres", user: str = "postgres") -> str:
@@ -91,12 +95,14 @@ class Server:
     @contextmanager
     def database(self, locale: str = "") -> Iterator[str]:
         """A database of its own."""
+        self.start()
         name = f"bank_{next(_numbers)}"
         more = f"LOCALE_PROVIDER icu ICU_LOCALE '{locale}'" if locale else ""
         self.sql(f"CREATE DATABASE {name} TEMPLATE template0 {more}")
         try:
             yield name
         finally:
+            self.start()
             self.sql(f"DROP DATABASE {name} WITH (FORCE)")
 
 

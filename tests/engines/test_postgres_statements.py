@@ -49,13 +49,13 @@ def people(tmp_path) -> Iterator[Bank]:
 
 def everything(db: dpsql.Database, quick: str) -> None:
     """Each kind of question that Postgres answers."""
+    db.discover("people", "ward", epsilon=20.0)
     db.sql(f"FROM dp_synthesize('people', epsilon := 1, {quick})").fetchall()
     for query in (
         "SELECT ward, count(*), sum(age), avg(least(weight, 50) * 2 - 1) FROM people WHERE here GROUP BY ward",
         "SELECT sum(age * cost), sum(CASE WHEN age > 3 THEN round(cost, 1) END) FROM people",
     ):
         db.sql(f"FROM dp_query('{query}', epsilon := 1)").fetchall()
-    db.sql("CALL dp_discover('people', 'ward', epsilon := 20)").fetchall()
 
 
 def logged(found: Bank) -> list[str]:
@@ -68,8 +68,8 @@ def test_no_column_is_cast(people, quick):
     """Of what is cast the only thing that is no constant is a number between two bounds."""
     people.forget_log()
     everything(people.db, quick)
-    read = [text for text in logged(people) if '"people"' in text and "LOCK TABLE" not in text]
-    assert len(read) > 10
+    read = [text for text in logged(people) if '"people"' in text and "LOCK TABLE" not in text and "LIMIT 0" not in text]
+    assert len(read) >= 8
     seen = set()
     for text in read:
         inner = _COPY.match(text)
@@ -120,10 +120,10 @@ def test_a_user_who_may_only_read_is_enough(people, quick, temporary):
     rows = people.sql(
         "SELECT query, rows FROM pg_stat_statements s JOIN pg_roles r ON r.oid = s.userid WHERE rolname = 'reader'"
     )
-    of_rows = [(text, rows) for text, rows in rows if '"people"' in text and "LIMIT $" not in text.split("FROM")[-1]]
+    of_rows = [text for text, _ in rows if '"people"' in text]
     assert of_rows
-    for text, _ in of_rows:
-        assert "GROUP BY" in text or re.search(r"COUNT\(\*\) AS n FROM", text), text
+    for text in of_rows:
+        assert "GROUP BY" in text or re.search(r'SELECT \S+ AS n FROM "public"."people" LIMIT', text), text
     made = [text for text, _ in rows if text.startswith(("INSERT", "CREATE"))]
     assert bool(made) == temporary
     assert all("dpsql_codes" in text for text in made)

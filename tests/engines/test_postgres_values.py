@@ -23,7 +23,7 @@ CASES: dict[str, tuple[str, str, dict[str, Any], list[str], list[str]]] = {
     "nocase": ("text COLLATE nocase", "VARCHAR", {"values": ["é", "É", "e"]}, ["é", "É", "e", "E"], []),
     "slashes": ("text", "VARCHAR", {"values": ["a\\b", "it's", "$1", "--", "\n", "😀"]}, ["a\\b", "a", "it's", "$1", "--", "\n", "😀"], []),
     "zips": ("text", "VARCHAR", {"values": [f"{n:03}xx" for n in range(823)]}, ["000xx", "822xx", "823xx", "411xx", "0"], []),
-    "any": ("numeric", "DOUBLE", {"lower": -2, "upper": 1e20, "bins": 9}, ["0.1", "-2", "1e20", "NaN", "Infinity", "-Infinity", "1e-300"], ["1e400", "-1e400", "1e-400"]),
+    "free": ("numeric", "DOUBLE", {"lower": -2, "upper": 1e20, "bins": 9}, ["0.1", "-2", "1e20", "NaN", "Infinity", "-Infinity", "1e-300"], ["1e400", "-1e400", "1e-400"]),
     "exact": ("numeric(20,3)", "DECIMAL(20,3)", {"values": ["0.100", "-7", "12345678901234567.891"]}, ["0.1", "-7", "12345678901234567.891", "0.101"], []),
     "wide": ("numeric(40,2)", "DOUBLE", {"lower": 0, "upper": 10, "bins": 4}, ["1.5", "10", "11"], []),
     "zeros": ("float8", "DOUBLE", {"values": [0.0, 1.5]}, ["0", "-0", "1.5", "NaN"], []),
@@ -33,7 +33,7 @@ CASES: dict[str, tuple[str, str, dict[str, Any], list[str], list[str]]] = {
     "zoned": ("timestamptz", "TIMESTAMP WITH TIME ZONE", {"lower": "2020-03-29 00:00:00+00", "upper": "2020-03-29 03:00:00+00", "bins": 3}, ["2020-03-29 02:30:00+02", "2020-03-29 01:00:00+00", "2020-03-28 20:00:00-05"], []),
     "clock": ("time", "TIME", {"lower": "00:00:00", "upper": "23:59:59.999999", "bins": 24}, ["00:00:00", "12:59:59.999999", "23:59:59.999999"], []),
     "uid": ("uuid", "UUID", {"values": ["a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "00000000-0000-0000-0000-000000000000"]}, ["A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11", "00000000-0000-0000-0000-000000000000", "00000000-0000-0000-0000-000000000001"], []),
-    "aged": ("small_age", "SMALLINT", {"lower": 0, "upper": 100, "nulls_as": [99]}, ["0", "99", "100", "-1", "101"], []),
+    "aged": ("small_age", "SMALLINT", {"lower": 0, "upper": 90, "nulls_as": [99]}, ["0", "99", "90", "-1", "91"], []),
     "spiky": ("float8", "DOUBLE", {"lower": 0, "upper": 1, "bins": 2, "points": [0, 0.75], "nulls_as": ["nan", -1]}, ["0", "-0", "5e-324", "0.75", "NaN", "-1", "Infinity"], []),
 }  # fmt: skip
 VALUES = [(name, value) for name, (*_, values, more) in CASES.items() for value in (*values, *more)]
@@ -45,7 +45,6 @@ def fill(found: Bank) -> None:
         "CREATE COLLATION nocase (provider = icu, locale = 'und-u-ks-level2', deterministic = false)",
         "CREATE DOMAIN small_age AS int2 CHECK (VALUE > -100)",
         f"CREATE TABLE t (id int8 GENERATED ALWAYS AS IDENTITY, {', '.join(f'{n} {c[0]}' for n, c in CASES.items())})",
-        "SET timezone = 'Asia/Kathmandu'",
     )
     rows = [tuple(value if name == column else None for column in CASES) for name, value in VALUES]
     found.server.fill(found.database, f"t ({', '.join(CASES)})", rows)
@@ -126,7 +125,9 @@ def test_both_engines_list_the_same_values(both, name):
 def test_what_has_no_type_here_can_be_left_out(tmp_path):
     """Its column is there, without a domain."""
     with bank(tmp_path) as found:
-        found.sql("CREATE TABLE t (x int4, data jsonb, tags text[], span int4range, raw bytea)", "INSERT INTO t VALUES (1)")
+        found.sql(
+            "CREATE TABLE t (x int4, data jsonb, tags text[], span int4range, raw bytea)", "INSERT INTO t VALUES (1)"
+        )
         found.source("t")
         assert [row[1] for row in found.db.sql("DESCRIBE t").fetchall()] == ["INTEGER", *["BLOB"] * 4]
         found.db.protect("t", epsilon=1.0, delta=1e-6)

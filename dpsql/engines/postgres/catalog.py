@@ -10,9 +10,10 @@ from typing import Any, Final
 from sqlglot import exp
 
 from dpsql.core.names import quote
-from dpsql.engines.postgres.failures import NotInPostgres, TableChanged
+from dpsql.engines.postgres.failures import ConnectionLost, NotInPostgres
 from dpsql.engines.postgres.session import Session
 from dpsql.engines.postgres.types import Native
+from dpsql.engines.protocol import CountingFailed
 from dpsql.engines.source import Column
 from dpsql.errors import UnknownName
 
@@ -115,7 +116,7 @@ def find_relation(session: Session, text: str) -> Relation:
         raise NotInPostgres(f"this is Postgres {version // 10_000}: dpsql reads tables of Postgres 15 and newer")
     if encoding != "UTF8":
         raise NotInPostgres(f"the database {database!r} is in {encoding}: dpsql reads databases in UTF8")
-    found = _looked_up(session, text) or _looked_up(session, f"public.{text}")
+    found = _looked_up(session, text if "." in text else f"public.{text}")
     if not found:
         raise UnknownName(f"there is no table {text!r} in the database {database!r}: give relation := 'schema.table'")
     oid, schema, name, kind, hidden, whole = found[0]
@@ -137,7 +138,9 @@ def _looked_up(session: Session, text: str) -> list[tuple[Any, ...]]:
     """What a text names; nothing where it is no name."""
     try:
         return session.rows(_RELATION, [text])
-    except TableChanged:
+    except ConnectionLost:
+        raise
+    except CountingFailed:
         return []
 
 

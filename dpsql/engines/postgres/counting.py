@@ -139,7 +139,11 @@ class PostgresCounter:
     def _every_row(self) -> int:
         """The number of rows that count."""
         if self._rows_seen is None:
-            counted = exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(self._rows(()))
+            table = self._relation.table()
+            if self._bound is None:
+                counted = exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(table)
+            else:
+                counted = self._bound.number(table)
             self._rows_seen = number_of(self._fetch(counted))
         return self._rows_seen
 
@@ -191,8 +195,11 @@ class PostgresCounter:
     def _values_repeat(self, columns: Sequence[str]) -> bool:
         """Whether the first rows have few distinct values; decides how to count, never what.
 
-        Not of values of floats that are listed, because both zeros would be in one group.
+        Not of values of floats that are listed, because both zeros would be in one group. Not of rows that are chosen,
+        because the choice is made for each statement anew.
         """
+        if self._bound is not None:
+            return False
         by_name = self._domain.by_name
         if any(by_name[name].kind == "values" and self._relation.natives[name].is_float for name in columns):
             return False

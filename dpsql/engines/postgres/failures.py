@@ -4,48 +4,45 @@ from __future__ import annotations
 
 from typing import Final
 
-from dpsql.engines.protocol import CountingFailed
-from dpsql.errors import DpsqlError, InvalidArgument
+from dpsql.engines.protocol import CountingFailed, CountingRefused
+from dpsql.errors import InvalidArgument
 
 CANCELLED: Final = "57014"
 _LOST: Final = ("08", "57P")
 _REFUSED: Final = "42"  # of a name, a right or a type: found out while a statement is planned, before any row
 
 
-class ConnectionLost(CountingFailed):
+class ConnectionLost(CountingRefused):
     """The connection broke, or the server was shut down."""
 
     def __init__(self) -> None:
-        DpsqlError.__init__(
-            self,
+        super().__init__(
             "the connection to Postgres broke while it counted; what was charged is kept: when Postgres answers again, "
             "the same call goes on",
         )
 
 
-class Cancelled(CountingFailed):
+class Cancelled(CountingRefused):
     """Somebody else stopped the statement, or a limit of the server did."""
 
     def __init__(self) -> None:
-        DpsqlError.__init__(
-            self,
+        super().__init__(
             "Postgres stopped the count, by its statement_timeout or by somebody's word; what was charged is "
             "kept: ALTER ROLE … SET statement_timeout = 0, and the same call goes on",
         )
 
 
-class TableChanged(CountingFailed):
+class TableChanged(CountingRefused):
     """The table is not as it was, or may not be read any more."""
 
     def __init__(self) -> None:
-        DpsqlError.__init__(
-            self,
+        super().__init__(
             "the table in Postgres is not as dp_source registered it, or its user may not read it any more: undo that, "
             "or say dp_source again, then make the same call; what was charged before is kept",
         )
 
 
-class OtherServer(DpsqlError):
+class OtherServer(CountingRefused):
     """The words that connect lead elsewhere than when the source was registered. Nothing was read."""
 
     def __init__(self, named: str) -> None:
@@ -55,14 +52,14 @@ class OtherServer(DpsqlError):
         )
 
 
-class WrongCounts(CountingFailed):
+class WrongCounts(CountingRefused):
     """What came back are no counts of the domain's cells."""
 
     def __init__(self) -> None:
-        DpsqlError.__init__(self, "Postgres returned what cannot be counts of this table, so nothing is released")
+        super().__init__("Postgres returned what cannot be counts of this table, so nothing is released")
 
 
-class CannotConnect(DpsqlError):
+class CannotConnect(CountingRefused):
     """Postgres does not answer, or does not let the user in. Nothing was read."""
 
     def __init__(self, named: str) -> None:

@@ -72,6 +72,15 @@ class Bound:
         few = exp.LTE(this=exp.column(place), expression=exp.Literal.number(self.rows))
         return exp.select(*map(column_of, columns)).from_(chosen.subquery("chosen")).where(few)
 
+    def number(self, table: exp.Expr) -> exp.Select:
+        """How many rows count, found out without choosing them: what is chosen is checked against it."""
+        unit = value_of(self.unit, self.native)
+        there = exp.Not(this=exp.Is(this=column_of(self.unit), expression=exp.null()))
+        held = exp.select(exp.alias_(exp.Count(this=exp.Star()), "rows")).from_(table).where(there).group_by(unit)
+        few = exp.Least(this=exp.column("rows"), expressions=[exp.Literal.number(self.rows)])
+        total = exp.Coalesce(this=exp.Sum(this=few), expressions=[exp.Literal.number(0)])
+        return exp.select(exp.alias_(total, "n")).from_(held.subquery("units"))
+
 
 def _bytes(identity: Sequence[str]) -> exp.Expr:
     """The bytes of an identity: of several columns each text goes after its length."""
