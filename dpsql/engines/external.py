@@ -16,6 +16,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, ClassVar, Protocol
 
+from dpsql.core.linear_query import LinearQuery
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.place import PinnedFile
 from dpsql.engines.protocol import Engine
@@ -51,8 +52,8 @@ class ExternalEngine(Engine, Protocol):
 
     Attributes:
         takes: the arguments of `dp_source`, beside `engine`, that it understands; others are refused.
-        cannot: of `presence` (count(DISTINCT unit) of a query) and `among` (a mechanism's sample of rows) those that it
-            refuses, each with what works instead, as "say …".
+        cannot: of `presence` (count(DISTINCT unit) of a query), `among` (a mechanism's sample of rows) and `read_as`
+            (texts that are read as numbers) those that it refuses, each with what works instead, as "say …".
     """
 
     takes: ClassVar[frozenset[str]]
@@ -78,6 +79,13 @@ class ExternalEngine(Engine, Protocol):
 
         Raises:
             InvalidArgument: says the call of `dp_source` that works.
+        """
+
+    def check_sums(self, query: LinearQuery) -> None:
+        """Refuse a query with sums that it could fail to compute, because of a value of a row.
+
+        Raises:
+            InvalidQuery: says what works instead.
         """
 
     def draw(self, source: Source, target: str, share: float, secret: str, by: str | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dpsql.core.linear_query import LinearQuery
 from dpsql.engines.duckdb.catalog import find_parts, find_source
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.source import Source
@@ -18,6 +19,9 @@ class NamedByHost:
     def find(self, text: str, search_path: str = "") -> Source:
         """See `Engine.find`."""
         return find_source(self._cursor, text, search_path)
+
+    def check_sums(self, query: LinearQuery) -> None:
+        """See `ExternalEngine.check_sums`: none can fail."""
 
     def find_parts(self, parts: Sequence[str], home: tuple[str, str], known: Source | None = None) -> Source:
         """See `Engine.find_parts`."""

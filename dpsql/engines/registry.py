@@ -7,6 +7,8 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Final, cast
 
+from dpsql.core.domain import Attribute
+from dpsql.core.linear_query import LinearQuery
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.engines.external import ExternalEngine
@@ -78,6 +80,29 @@ def external(cursor: Cursor, engine: str) -> ExternalEngine:
 def cannot_of(source: Source) -> Mapping[str, str]:
     """The counts that the engine of a table cannot make, each with what works instead; see `ExternalEngine.cannot`."""
     return {} if source.engine == HOST else engine_class(EXTERNAL[source.engine]).cannot
+
+
+def check_readable(source: Source, attribute: Attribute) -> None:
+    """Refuse a domain of texts that are read as numbers, where the engine of a table cannot read them.
+
+    Raises:
+        InvalidArgument: says what works instead.
+    """
+    if attribute.text and "read_as" in (cannot := cannot_of(source)):
+        raise InvalidArgument(
+            f"read_as: engine {source.engine!r} of {source.name!r} cannot read the texts of {attribute.name!r} as "
+            f"{attribute.type}; {cannot['read_as']}"
+        )
+
+
+def check_sums(cursor: Cursor, source: Source, query: LinearQuery) -> None:
+    """Refuse sums that the engine of a table could fail to compute, because of a value of a row.
+
+    Raises:
+        InvalidQuery: says what works instead.
+    """
+    if source.engine != HOST:
+        external(cursor, source.engine).check_sums(query)
 
 
 def check_unit(cursor: Cursor, source: Source, unit: str) -> None:

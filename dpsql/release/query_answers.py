@@ -26,6 +26,7 @@ from dpsql.core.domain import Domain
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.frames import length
 from dpsql.engines.protocol import Engine
+from dpsql.engines.registry import check_sums
 from dpsql.engines.source import Source
 from dpsql.errors import DomainTooLarge, DpsqlError
 from dpsql.evaluation.evaluate import evaluate
@@ -137,6 +138,7 @@ def resolve_query(cursor: Cursor, request: QueryRequest, *, to_charge: bool = Tr
     facts, joined = look_up_query(cursor, request)
     planned = plan_query(request, facts)
     evaluated, result = _understood(facts.source, facts.domain, facts.query, joined)
+    check_sums(cursor, facts.source, evaluated.linear)
     books = Books(cursor, facts.source.catalog)
     entry = find_release(books, planned.key)
     if not planned.is_free:

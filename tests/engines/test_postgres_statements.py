@@ -68,7 +68,9 @@ def test_no_column_is_cast(people, quick):
     """Of what is cast the only thing that is no constant is a number between two bounds."""
     people.forget_log()
     everything(people.db, quick)
-    read = [text for text in logged(people) if '"people"' in text and "LOCK TABLE" not in text and "LIMIT 0" not in text]
+    read = [
+        text for text in logged(people) if '"people"' in text and "LOCK TABLE" not in text and "LIMIT 0" not in text
+    ]
     assert len(read) >= 8
     seen = set()
     for text in read:

@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, NoReturn
 
+from dpsql.core.column_types import public_type
 from dpsql.core.domain import Domain
+from dpsql.core.linear_query import Choice, LinearQuery
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.external import Registered
 from dpsql.engines.named_by_host import NamedByHost
@@ -18,6 +20,7 @@ from dpsql.engines.postgres.catalog import Relation, find_relation
 from dpsql.engines.postgres.counting import AMONG, PRESENCE, PostgresCounter, make_cuboid
 from dpsql.engines.postgres.encode import READ_AS
 from dpsql.engines.postgres.failures import NotInPostgres, OtherServer, TableChanged
+from dpsql.engines.postgres.formulas import check_steps
 from dpsql.engines.postgres.session import Session
 from dpsql.engines.postgres.units import Bound, key_of
 from dpsql.engines.postgres.words import named_in, words_of
@@ -78,6 +81,12 @@ class PostgresEngine(NamedByHost):
                 f"{source.name!r} has no primary key in Postgres. Say CALL dp_source({source.name!r}, …, identity := "
                 "'…') again with columns of a UNIQUE constraint that are NOT NULL"
             )
+
+    def check_sums(self, query: LinearQuery) -> None:
+        """See `ExternalEngine.check_sums`."""
+        for moment in query.moments.values():
+            for one in moment.moments if isinstance(moment, Choice) else (moment,):
+                check_steps(query.domain, one)
 
     def draw(self, source: Source, target: str, share: float, secret: str, by: str | None) -> NoReturn:
         """Not here: no row leaves."""
@@ -190,7 +199,7 @@ def _found(session: Session, source: Source) -> Relation:
     there = {column.name: column for column in relation.columns}
     for column in source.columns:
         found = there.get(column.name)
-        if found is None or found.type.replace(" ", "") != column.type.replace(" ", ""):
+        if found is None or column.type not in (found.type, public_type(found.type)):
             raise TableChanged
         if found.nullable and not column.nullable:
             raise TableChanged

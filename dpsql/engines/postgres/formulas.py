@@ -6,7 +6,7 @@ Postgres reports an overflow, and an underflow too, as an error, so a private va
 where every number that the formula goes through is 0 or between 10⁻³⁰⁰ and 10³⁰⁰ in size. That is found out beforehand
 from the public bins, and a formula of which it is not known is refused:
 
-    x        m ≤ |x| ≤ M, by the bins and by the digits of the type; floats below 10⁻¹⁰⁰ are taken as 0
+    x        m ≤ |x| ≤ M, by the bins and by the digits of the type; floats below 10⁻⁵⁰ are taken as 0
     a ± b    min(mᵃ, mᵇ) · 2⁻⁵³ ≤ … ≤ Mᵃ + Mᵇ, because floats are multiples of their last bit
     a · b    mᵃ · mᵇ ≤ … ≤ Mᵃ · Mᵇ
 """
@@ -14,13 +14,13 @@ from the public bins, and a formula of which it is not known is refused:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from sqlglot import exp
 
 from dpsql.core.domain import Attribute, Domain
-from dpsql.core.formula import Formula
+from dpsql.core.formula import COLUMN, Formula
 from dpsql.core.linear_query import Moment, Product
 from dpsql.engines.postgres.encode import missing, within
 from dpsql.engines.postgres.types import Native, column_of, constant, double
@@ -28,7 +28,7 @@ from dpsql.errors import InvalidQuery
 
 _SMALLEST: Final = 1e-300
 _LARGEST: Final = 1e300
-_TINY: Final = "1e-100"
+_TINY: Final = "1e-50"
 _LAST_BIT: Final = 2.0**-53
 _MOST_NODES: Final = 20_000
 _BINARY: Final = {"add": exp.Add, "sub": exp.Sub, "mul": exp.Mul, "div": exp.Div}
@@ -59,8 +59,8 @@ class CannotSum(InvalidQuery):
 
     def __init__(self, column: str) -> None:
         super().__init__(
-            f"the sum of that expression of {column!r} may overflow in Postgres for values of its bins: sum a simpler "
-            f"expression, such as {column} itself, or give {column!r} narrower bins with dp_domain"
+            f"the sum of that expression of {column!r} could fail in Postgres, by an overflow or an underflow for some "
+            f"value in its bins: sum a simpler one, such as {column} itself, or declare narrower bins with dp_domain"
         )
 
 
@@ -80,6 +80,17 @@ def sql_of_steps(domain: Domain, natives: Mapping[str, Native], moment: Moment |
     product = exp.Mul(this=first, expression=exp.Paren(this=steps(moment.second)))
     scaled = exp.Mul(this=product, expression=double(moment.multiplier))
     return _clamped(_rounded(scaled), moment.low, moment.high)
+
+
+def check_steps(domain: Domain, moment: Moment | Product) -> None:
+    """Refuse a sum that could fail, before anything is charged: known from the domain alone.
+
+    Raises:
+        CannotSum: it could.
+    """
+    for one in (moment,) if isinstance(moment, Moment) else (moment.first, moment.second):
+        attribute = domain.by_name[one.column]
+        _steps(attribute, Native("float8" if attribute.is_float else "int8"), one)
 
 
 def _steps(attribute: Attribute, native: Native, moment: Moment) -> exp.Expr:
@@ -202,13 +213,18 @@ class _Writer:
         least, most = min(part.least for part in parts), max(part.most for part in parts)
         return _checked(_Number(sql, least, most, sum(part.nodes for part in parts) + 1), self._name)
 
+    def _compared(self, formula: Formula) -> _Number:
+        """A number that is compared only: of a float itself, though it may be next to 0."""
+        found = self.number(formula)
+        return replace(found, sql=column_of(self._name)) if formula == COLUMN and self._native.is_float else found
+
     def _condition(self, formula: Formula) -> tuple[exp.Expr, int]:
         """A node that holds or not, and how long it is."""
         operation, parts = formula.operation, formula.parts
         if operation == "true":
             return exp.true(), 1
         if operation in _COMPARE:
-            left, right = (self.number(part) for part in parts)
+            left, right = (self._compared(part) for part in parts)
             compared = _COMPARE[operation](this=left.sql, expression=right.sql)
             return exp.Paren(this=compared), left.nodes + right.nodes
         if operation == "is null":
