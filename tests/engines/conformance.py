@@ -26,7 +26,7 @@ from dpsql.core.linear_query import Moment, Product
 from dpsql.engines.duckdb.declare import declare_bins
 from dpsql.engines.protocol import CountingFailed, Engine, UnitBound
 from dpsql.engines.source import Column, FoundView, Source
-from dpsql.errors import DpsqlError, Interrupted, UnknownName
+from dpsql.errors import DpsqlError, Interrupted, InvalidArgument, UnknownName
 from dpsql.owner.declaration import Declaration
 
 Rows = Sequence[tuple[str | None, ...]]
@@ -37,6 +37,8 @@ class Place(Protocol):
 
     marks: frozenset[str]
     """What it can say of a column: "NOT NULL", "GENERATED", "COLLATE"."""
+    cannot: frozenset[str]
+    """What it refuses, and says what works instead: "presence", "among", "codes", and "read_as", texts as numbers."""
 
     def open(self) -> Engine:
         """The engine."""
@@ -332,7 +334,21 @@ def what_is_not_there(place: Place) -> None:
 
 @covers("marginal: counts of every type are the reference's: NULL, NaN, ±∞, ends of bins, OTHER, OUTSIDE, no code")
 def marginals_are_right(place: Place) -> None:
-    marginals_of(every_value(place, tuple(CASES)))
+    marginals_of(every_value(place, known_cases(place)))
+
+
+def known_cases(place: Place) -> tuple[str, ...]:
+    """The cases that an engine can count: all, but for texts that are read as numbers where it says that it cannot."""
+    names = (name for name, case in CASES.items() if "read_as" not in place.cannot or "read_as" not in case.declared)
+    return tuple(names)
+
+
+def refuses(place: Place, what: str, ask: Callable[[], object]) -> bool:
+    """Whether an engine says that it cannot do something; then it refuses it, and says what works instead."""
+    if what in place.cannot:
+        with pytest.raises(InvalidArgument, match="copy the table"):
+            ask()
+    return what in place.cannot
 
 
 def marginals_of(table: Table) -> None:
@@ -381,8 +397,9 @@ def units_are_bounded(place: Place) -> None:
     for most in (1, 2, 3, 1000):
         counter = table.engine.counter(table.source, table.domain, place.bound("unit", "VARCHAR", most))
         assert counter.marginal(()).counts.tolist() == [sum(min(size, most) for size in sizes.values())]
-        held = Bag(counter.presence(("ward", "listed")).units.tolist())
-        assert max(held.values()) <= most
+        if "presence" not in place.cannot:
+            held = Bag(counter.presence(("ward", "listed")).units.tolist())
+            assert max(held.values()) <= most
         counter.close()
     everybody = [
         cell if unit is not None else None for cell, unit in zip(table.cells(("wide",)), table.units(), strict=True)
@@ -423,6 +440,8 @@ def presence_is_right(place: Place) -> None:
     table = every_value(place)
     clique = ("truth", "ward")
     counter = table.engine.counter(table.source, table.domain, place.bound("unit", "VARCHAR", 1000))
+    if refuses(place, "presence", lambda: counter.presence(clique)):
+        return
     found = counter.presence(clique)
     counter.close()
     pairs = {(u, c) for u, c in zip(table.units(), table.cells(clique), strict=True) if u is not None and c is not None}
@@ -525,6 +544,8 @@ def samples_add_up(place: Place) -> None:
     clique = ("listed", "ward")
     whole = counter.marginal(clique).dense()
     places = np.arange(len(table.rows))
+    if refuses(place, "among", lambda: counter.among(places)):
+        return
     first, again, rest, one = (
         counter.among(some) for some in (places[::3], places[::3], np.delete(places, places[::3]), places[:1])
     )
@@ -538,6 +559,8 @@ def samples_add_up(place: Place) -> None:
 def codes_of_rows(place: Place) -> None:
     table = every_value(place)
     names = table.names
+    if refuses(place, "codes", lambda: table.engine.codes(table.source, table.domain, len(table.rows))):
+        return
     whole, total = table.engine.codes(table.source, table.domain, len(table.rows))
     expected = [
         [code_of(table.domain.by_name[name], row[place]) for place, name in enumerate(names)] for row in table.rows
@@ -642,7 +665,8 @@ def nothing_is_left(place: Place) -> None:
     counter, other = (table.engine.counter(table.source, table.domain) for _ in range(2))
     for each in (counter, other):
         each.marginal(("truth", "ward"))
-    counter.among(np.arange(10)).marginal(("truth",))
+    if "among" not in place.cannot:
+        counter.among(np.arange(10)).marginal(("truth",))
     held = place.left()
     assert held > 0
     counter.close()

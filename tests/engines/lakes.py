@@ -40,6 +40,7 @@ class InLake:
     engine: ClassVar[str] = "parquet"
     changes: ClassVar[Mapping[str, str]] = {"ENUM('sad', 'ok', 'happy')": "VARCHAR"}
     marks: ClassVar[frozenset[str]] = frozenset()
+    cannot: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, db: dpsql.Database, folder: Path) -> None:
         self._db, self._folder, self._cursor = db, folder, db.connection.cursor()

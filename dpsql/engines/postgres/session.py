@@ -131,6 +131,11 @@ class Session:
                 with suppress(self._error):
                     part.close()
 
+    def __del__(self) -> None:
+        """Nobody closed it."""
+        with suppress(Exception):
+            self.close()
+
     def _run(self, sql: str, parameters: Sequence[Any]) -> dict[str, Any]:
         try:
             self._cursor.execute(sql, list(parameters) or None)
