@@ -10,7 +10,6 @@ from contextlib import closing, contextmanager
 import pytest
 
 from dpsql.books.store import Books
-from dpsql.core.domain import Domain
 from dpsql.core.linear_query import Moment
 from dpsql.engines.protocol import UnitBound
 from dpsql.engines.registry import engine_of, find_source
@@ -95,11 +94,3 @@ def test_units_of_a_real_table(tmp_path, data):
                     marginals[-1] |= {-1 - c: n for c, n in cells(counter.marginal(("age", "sex"))).items()}
             assert totals[0] == totals[1]
             assert marginals[0] == marginals[1]
-
-
-def test_an_empty_domain_counts_rows(tmp_path, data):
-    with both(tmp_path, data, "adult") as found:
-        cursor = found.db.connection.cursor()
-        source = find_source(cursor, "bank.main.there")
-        with closing(engine_of(cursor, source)) as engine, closing(engine.counter(source, Domain(()))) as counter:
-            assert counter.marginal(()).counts.tolist() == [48_842]

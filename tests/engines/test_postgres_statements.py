@@ -130,3 +130,33 @@ def test_a_user_who_may_only_read_is_enough(people, quick, temporary):
     assert bool(made) == temporary
     assert all("dpsql_codes" in text for text in made)
     assert not [text for text, _ in rows if re.match(r"UPDATE|DELETE|ALTER|DROP|GRANT", text)]
+
+
+def test_all_is_read_in_one_transaction_that_only_reads(people, quick):
+    """Of each release one, of one snapshot."""
+    people.forget_log()
+    people.db.sql(f"FROM dp_synthesize('people', epsilon := 1, {quick})").fetchall()
+    texts = logged(people)
+    first = next(place for place, text in enumerate(texts) if text.startswith("BEGIN"))
+    assert texts[first] == "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+    read = [place for place, text in enumerate(texts) if "GROUP BY" in text]
+    assert read
+    assert all(first < place < texts.index("ROLLBACK") for place in read)
+    assert [text for text in texts if text.startswith("BEGIN")] == [texts[first]]
+
+
+def test_operators_of_others_are_not_asked(tmp_path):
+    """One that fits a column better than Postgres' own would be taken by another search path, and see every value."""
+    with bank(tmp_path) as found:
+        found.sql(
+            "CREATE TABLE t (x varchar)",
+            "INSERT INTO t SELECT CASE WHEN i % 2 = 0 THEN 'a' ELSE 'b' END FROM generate_series(1, 100) i",
+            "CREATE FUNCTION public.always(varchar, varchar) RETURNS bool LANGUAGE sql AS 'SELECT true'",
+            "CREATE OPERATOR public.= (LEFTARG = varchar, RIGHTARG = varchar, FUNCTION = public.always)",
+        )
+        assert found.sql("SELECT count(*) FROM t WHERE x = 'c'::varchar") == [(100,)]
+        found.source("t")
+        found.db.protect("t", epsilon=1000.0, delta=1e-6)
+        found.db.domain("t", "x", values=["c", "a", "b"])
+        rows = found.db.sql("FROM dp_query('SELECT x, count(*) FROM t GROUP BY x', epsilon := 500)").fetchall()
+        assert {x: round(n / 10) for x, n, *_ in rows} == {"a": 5, "b": 5, "c": 0}

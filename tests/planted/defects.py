@@ -123,4 +123,14 @@ DEFECTS = (
     Defect("some columns are declared although others are wrong", "dpsql/owner/declarations.py", "    if wrong:\n", "    if wrong and not found:\n", ("tests/udfs/test_domains.py",)),
     Defect("a script spends without saying so", "dpsql/api/proposing/script.py", "    if price:\n", "    if False:\n", ("tests/api/test_init.py",)),
     Defect("rare values are named in a script", "dpsql/api/proposing/looked_parts.py", "LEAST: Final = 10\n", "LEAST: Final = 1\n", ("tests/api/test_init.py",)),
+    # tables in Postgres
+    Defect("Postgres: a unit has a row more", "dpsql/engines/postgres/units.py", "expression=exp.Literal.number(self.rows))\n        return exp.select(*map", "expression=exp.Literal.number(self.rows + 1))\n        return exp.select(*map", ("tests/engines/test_conformance.py",)),
+    Defect("Postgres: the key of units stands in a statement", "dpsql/engines/postgres/units.py", "this=exp.Parameter(this=exp.Literal.number(1))", 'this=exp.Anonymous(this="decode", expressions=[exp.Literal.string(self.key.hex()), exp.Literal.string("hex")])', ("tests/engines/test_postgres_statements.py",)),
+    Defect("Postgres: each count is of a snapshot of its own", "dpsql/engines/postgres/session.py", '_BEGIN: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"', '_BEGIN: Final = "BEGIN READ ONLY"', ("tests/engines/test_postgres_statements.py",)),
+    Defect("Postgres: its own words leave", "dpsql/engines/postgres/session.py", "            raise failure_of(sqlstate, alive=self._is_alive(sqlstate)) from None\n", "            raise\n", ("tests/engines/test_conformance.py",)),
+    Defect("Postgres: a column is cast", "dpsql/engines/postgres/types.py", "    column = column_of(name)\n    return exp.Collate(", '    column = exp.cast(column_of(name), "TEXT")\n    return exp.Collate(', ("tests/engines/test_postgres_statements.py",)),
+    Defect("Postgres: operators are those of the user", "dpsql/engines/postgres/session.py", '    "search_path": "pg_catalog",\n', "", ("tests/engines/test_postgres_statements.py",)),
+    Defect("Postgres: what comes back is believed", "dpsql/engines/postgres/checked.py", "    if (counts <= 0).any() or sum(counts.tolist()) != rows:\n", "    if False:\n", ("tests/engines/test_postgres_checked.py",)),
+    Defect("Postgres: a sum may overflow", "dpsql/engines/postgres/formulas.py", "    if number.least < _SMALLEST or", "    if", ("tests/engines/test_postgres_source.py",)),
+    Defect("Postgres: another server is counted", "dpsql/engines/postgres/engine.py", "        raise OtherServer(named_in(said))\n", "        pass\n", ("tests/engines/test_postgres_faults.py",)),
 )  # fmt: skip
