@@ -128,13 +128,15 @@ def test_words_that_are_not_there(db, call, says):
 
 def test_what_it_cannot_do_is_refused_before_the_charge(tmp_path):
     with bank(tmp_path) as found:
-        found.sql("CREATE TABLE t (id int4, who text NOT NULL, share text, x float8)")
+        found.sql("CREATE TABLE t (id int4, who text NOT NULL, share text, x float8, tags json)")
         found.source("t")
         db = found.db
         with pytest.raises(ERRORS, match="identity"):
             db.protect("t", epsilon=1.0, delta=1e-6, privacy_unit="who", max_rows=3)
         found.sql("ALTER TABLE t ADD PRIMARY KEY (id)")
         db.sql("CALL dp_source('t', identity := 'id')")
+        with pytest.raises(ERRORS, match="privacy_unit is 'tags'"):
+            db.protect("t", epsilon=1.0, delta=1e-6, privacy_unit="tags", max_rows=3)
         db.protect("t", epsilon=1.0, delta=1e-6, privacy_unit="who", max_rows=3)
         with pytest.raises(ERRORS, match="read_as.*values"):
             db.domain("t", "share", lower=0, upper=100, read_as="DECIMAL(5,1)%")

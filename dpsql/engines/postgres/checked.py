@@ -50,7 +50,9 @@ def number_of(found: dict[str, Any]) -> int:
 def _whole_numbers(found: dict[str, Any], name: str) -> Counts:
     """A column of whole numbers: of 64 bits, or a sum of those, which Postgres writes as text."""
     try:
-        values = found[name].to_pylist()
-        return np.array([int(value) for value in values], np.int64)
+        column = found[name]
+        if str(column.type) == "int64" and not column.null_count:
+            return np.asarray(column.to_numpy(), np.int64)
+        return np.array([int(value) for value in column.to_pylist()], np.int64)
     except (KeyError, TypeError, ValueError, OverflowError):
         raise WrongCounts from None

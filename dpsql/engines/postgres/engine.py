@@ -22,6 +22,7 @@ from dpsql.engines.postgres.encode import READ_AS
 from dpsql.engines.postgres.failures import NotInPostgres, OtherServer, TableChanged
 from dpsql.engines.postgres.formulas import check_steps
 from dpsql.engines.postgres.session import Session
+from dpsql.engines.postgres.types import UNKNOWN
 from dpsql.engines.postgres.units import Bound, key_of
 from dpsql.engines.postgres.words import named_in, words_of
 from dpsql.engines.protocol import UnitBound
@@ -75,6 +76,11 @@ class PostgresEngine(NamedByHost):
 
     def check_unit(self, source: Source, unit: str) -> None:
         """See `ExternalEngine.check_unit`."""
+        if source.column(unit).type == UNKNOWN:
+            raise InvalidArgument(
+                f"privacy_unit is {unit!r}: dpsql cannot tell values of its type in Postgres apart, so name a column of "
+                "texts, numbers or dates that says whose row it is"
+            )
         if source.place is not None and not source.place.identity:
             raise InvalidArgument(
                 f"privacy_unit is {unit!r}: of the rows of a unit dpsql chooses by what tells rows apart, and "

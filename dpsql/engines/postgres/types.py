@@ -38,7 +38,7 @@ _IN_DUCKDB: Final = {
     "uuid": "UUID",
     **dict.fromkeys(_TEXTS, "VARCHAR"),
 }
-_UNKNOWN: Final = "BLOB"
+UNKNOWN: Final = "BLOB"
 """In which type a column comes out whose type has no domain here."""
 _MOST_DIGITS: Final = 38
 _BC: Final = re.compile(r"^(.*) \(BC\)(.*)$")
@@ -72,7 +72,7 @@ class Native:
         if self.name == "numeric":
             digits = self.digits
             return "DOUBLE" if digits is None else f"DECIMAL({digits[0]},{digits[1]})"
-        return _IN_DUCKDB.get(self.name, _UNKNOWN)
+        return _IN_DUCKDB.get(self.name, UNKNOWN)
 
     @property
     def digits(self) -> tuple[int, int] | None:
