@@ -78,7 +78,7 @@ class PostgresEngine(NamedByHost):
         """See `ExternalEngine.check_unit`."""
         if source.column(unit).type == UNKNOWN:
             raise InvalidArgument(
-                f"privacy_unit is {unit!r}: dpsql cannot tell values of its type in Postgres apart, so name a column of "
+                f"privacy_unit is {unit!r}: values of its type cannot be told apart in Postgres, so name a column of "
                 "texts, numbers or dates that says whose row it is"
             )
         if source.place is not None and not source.place.identity:
