@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 import duckdb
 import pytest
 
 from dpsql.core.domain import Domain
+from dpsql.core.linear_query import Moment
+from dpsql.core.names import quote
+from dpsql.engines.protocol import UnitBound
 from dpsql.engines.registry import engine_of, find_source
 from dpsql.owner.declaration import Declaration
 
@@ -133,3 +137,29 @@ def test_what_has_no_type_here_can_be_left_out(tmp_path):
         found.db.protect("t", epsilon=1.0, delta=1e-6)
         with pytest.raises((ValueError, duckdb.Error)):
             found.db.domain("t", "data", values=["{}"])
+
+
+def test_names_that_statements_use_themselves(tmp_path):
+    """And names that would end an identifier."""
+    names = ["c0", "c1", "n", "cell", "steps", "dpsql_rows", "dpsql_place", "value", 'we"ird; --', "é"]
+    with bank(tmp_path) as found:
+        listed = ", ".join(f"{quote(name)} int4" for name in names)
+        found.sql(
+            f"CREATE TABLE {quote('my t')} ({listed}, id int4 PRIMARY KEY)",
+            f"INSERT INTO {quote('my t')} SELECT {', '.join(f'i % {n + 2}' for n in range(len(names)))}, i "
+            "FROM generate_series(1, 3000) i",
+        )
+        found.source("t", 'public."my t"', identity="id")
+        cursor = found.db.connection.cursor()
+        source = find_source(cursor, "bank.main.t")
+        declared = Declaration(lower=0, upper=11)
+        domain = Domain(tuple(declared.attribute(cursor, source.column(name)) for name in names))
+        found.db.protect("t", epsilon=1.0, delta=1e-6, privacy_unit="n", max_rows=2000)
+        for bound, once in ((None, True), (UnitBound("n", "INTEGER", 2000, "bank", "t"), False)):
+            with closing(engine_of(cursor, source)) as engine:
+                counter = engine.counter(source, domain, bound, once=once)
+                for number, name in enumerate(names):
+                    assert len(counter.marginal((name,)).cells) == number + 2
+                assert counter.marginal((names[0], names[-2])).counts.sum() == 3000
+                assert counter.sums((names[0],), Moment("c1", 1.0, 0, 5)).counts.sum() == 3000
+                assert len(counter.values(names[-2])[0]) == 10

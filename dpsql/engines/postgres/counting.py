@@ -31,7 +31,7 @@ from dpsql.engines.postgres.formulas import sql_of_steps
 from dpsql.engines.postgres.listed import listed_values
 from dpsql.engines.postgres.session import Session
 from dpsql.engines.postgres.types import column_of, value_of, whole
-from dpsql.engines.postgres.units import Bound
+from dpsql.engines.postgres.units import Bound, unused
 
 PRESENCE: Final = "count rows with count(*), or copy the table into this database"
 AMONG: Final = "leave out the option that draws a sample, or copy the table into this database"
@@ -40,7 +40,6 @@ _SAMPLE: Final = 50_000
 _WORTH_GROUPING: Final = 0.5  # distinct tuples among the rows of the sample
 _FIRST: Final = 2_048  # rows that tell whether it is worth grouping before encoding
 _FEW: Final = 4  # of those, rows for each distinct one
-_ROWS: Final = "dpsql_rows"
 
 
 class PostgresCounter:
@@ -153,8 +152,9 @@ class PostgresCounter:
             rows: exp.Expr = exp.table_(_CUBOID, db="pg_temp")
             weight: exp.Expr = exp.Sum(this=exp.column("n"))
         elif self._values_repeat(clique):
-            encoded = self._codes(clique, self._distinct(clique)).select(_ROWS)
-            rows, weight = encoded.subquery("codes"), exp.Sum(this=exp.column(_ROWS))
+            number = exp.column(self._unused("dpsql_rows"))
+            encoded = self._codes(clique, self._distinct(clique)).select(exp.alias_(number, "n"))
+            rows, weight = encoded.subquery("codes"), exp.Sum(this=exp.column("n"))
         else:
             rows, weight = self._codes(clique).subquery("codes"), exp.Count(this=exp.Star())
         cell = exp.alias_(self._cell(clique), "cell")
@@ -184,12 +184,16 @@ class PostgresCounter:
         kept = list(dict.fromkeys([*columns, self._bound.unit]))
         return self._bound.apply(table, kept, list(self._relation.natives)).subquery("bounded")
 
+    def _unused(self, name: str) -> str:
+        """A name that no column of the table has."""
+        return unused(list(self._relation.natives), name)
+
     def _distinct(self, columns: Sequence[str]) -> exp.Expr:
         """The distinct values of some columns, with their rows: texts by their bytes."""
         natives = self._relation.natives
         keys = [exp.alias_(value_of(name, natives[name]), name, quoted=True) for name in columns]
         places = [_first(place) for place in range(1, len(keys) + 1)]
-        number = exp.alias_(exp.Count(this=exp.Star()), _ROWS)
+        number = exp.alias_(exp.Count(this=exp.Star()), self._unused("dpsql_rows"))
         return exp.select(*keys, number).from_(self._rows(columns)).group_by(*places).subquery("values")
 
     def _values_repeat(self, columns: Sequence[str]) -> bool:
