@@ -90,9 +90,7 @@ def _order_of(native: Native) -> Callable[[str], Any] | None:
         return native.members.index
     if native.name in _WHOLE:
         return int
-    if native.digits is not None:
-        return Decimal
-    return (lambda text: text) if native.name == "uuid" else None
+    return Decimal if native.digits is not None else None
 
 
 def _searched(name: str, pairs: Sequence[tuple[str, int]], native: Native, outside: exp.Expr) -> exp.Expr:

@@ -15,15 +15,8 @@ from sqlglot import exp
 
 _WHOLE: Final = {"int2": "SMALLINT", "int4": "INTEGER", "int8": "BIGINT"}
 _FLOATS: Final = {"float4": "REAL", "float8": "DOUBLE PRECISION"}
-_OTHERS: Final = {
-    "bool": "BOOLEAN",
-    "numeric": "NUMERIC",
-    "date": "DATE",
-    "time": "TIME",
-    "timestamp": "TIMESTAMP",
-    "timestamptz": "TIMESTAMPTZ",
-    "uuid": "UUID",
-}
+_ALIKE: Final = {name: name.upper() for name in "date time timestamp uuid".split()}  # called the same in both
+_OTHERS: Final = {"bool": "BOOLEAN", "numeric": "NUMERIC", "timestamptz": "TIMESTAMPTZ", **_ALIKE}
 _CONSTANTS: Final = {**_WHOLE, **_FLOATS, **_OTHERS}
 _TEXTS: Final = ("text", "varchar", "bpchar", "name")
 _IN_DUCKDB: Final = {
@@ -31,11 +24,8 @@ _IN_DUCKDB: Final = {
     "float4": "FLOAT",
     "float8": "DOUBLE",
     "bool": "BOOLEAN",
-    "date": "DATE",
-    "time": "TIME",
-    "timestamp": "TIMESTAMP",
     "timestamptz": "TIMESTAMP WITH TIME ZONE",
-    "uuid": "UUID",
+    **_ALIKE,
     **dict.fromkeys(_TEXTS, "VARCHAR"),
 }
 UNKNOWN: Final = "BLOB"
