@@ -15,7 +15,7 @@ from sqlglot import exp
 
 _WHOLE: Final = {"int2": "SMALLINT", "int4": "INTEGER", "int8": "BIGINT"}
 _FLOATS: Final = {"float4": "REAL", "float8": "DOUBLE PRECISION"}
-_ALIKE: Final = {name: name.upper() for name in "date time timestamp uuid".split()}  # called the same in both
+_ALIKE: Final = {name: name.upper() for name in "date time timestamp uuid".split()}  # noqa: SIM905 - one is a sampler's
 _OTHERS: Final = {"bool": "BOOLEAN", "numeric": "NUMERIC", "timestamptz": "TIMESTAMPTZ", **_ALIKE}
 _CONSTANTS: Final = {**_WHOLE, **_FLOATS, **_OTHERS}
 _TEXTS: Final = ("text", "varchar", "bpchar", "name")
