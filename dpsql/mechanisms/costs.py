@@ -13,14 +13,14 @@ JAX_BYTES: Final = 260_000_000
 """JAX, and what it compiles."""
 SCORED_BYTES: Final = 50
 """Of a cell that the exponential mechanism scores, with its order."""
-BASE_SECONDS: Final = 1.5
-ROW_SECONDS: Final = 1e-5
+BASE_SECONDS: Final = 0.2
+ROW_SECONDS: Final = 5e-6
 """Of a row that is counted and one that is drawn."""
 SCORED_SECONDS: Final = 3e-8
 """Of a cell in each round that scores it."""
 QUESTION_SECONDS: Final = 0.008
 """Of an answer, which is written durably before anybody sees it."""
-TILTED_SECONDS: Final = 1.4e-8
+TILTED_SECONDS: Final = 1.8e-8
 """Of a cell of a histogram that an update moves."""
 JAX_SECONDS: Final = 4.0
 

@@ -222,7 +222,7 @@ class IDE(Mechanism):
         """See `Mechanism.duration`: of a prior of a usual size, whose pairs are looked at, and each step of the fit."""
         count = len(self.own_marginals(domain, workload)) or self.marginals or -(-len(domain) // 2)
         steps, groups = self.iterations or 10 * count, domain.size(self.keys_of(domain))
-        pairs = 2e-7 * len(domain) ** 2 * _USUAL_SUPPORT if not self.own_marginals(domain, workload) else 0.0
+        pairs = 1e-7 * len(domain) ** 2 * _USUAL_SUPPORT if not self.own_marginals(domain, workload) else 0.0
         return base_seconds(rows) + pairs + 3e-8 * steps * min(self.support, groups * _USUAL_SUPPORT)
 
     def plan(

@@ -116,7 +116,7 @@ class LP(ReducedSpace):
     @property
     def entry_seconds(self) -> float:
         """See `ReducedSpace.entry_seconds`: points of a uniform measure lie in hardly any cell that is not empty."""
-        return super().entry_seconds * (0.1 if self.space == "uniform" else 1.0)
+        return super().entry_seconds * (0.03 if self.space == "uniform" else 1.0)
 
     def most_points(self, domain: Domain) -> int:
         """See `ReducedSpace.most_points`."""

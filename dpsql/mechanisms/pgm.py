@@ -31,7 +31,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
@@ -48,8 +47,7 @@ from dpsql.fitting.target import targets_of
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, plan_total, register
 from dpsql.mechanisms.costs import BASE_BYTES, JAX_BYTES, JAX_SECONDS, base_seconds
 from dpsql.models.fitness import Fitness
-from dpsql.models.model import Codes
-from dpsql.models.weighted_rows import satisfying
+from dpsql.models.graph import GraphModel
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import GAUSSIAN, SELECTION
 from dpsql.privacy.pricing import Questions
@@ -383,28 +381,3 @@ class _Sizes:
             if inside or self._known[clique] <= limit:
                 found.append(clique)
         return found
-
-
-@dataclass(frozen=True)
-class GraphModel:
-    """A fitted graphical model as a `Model`.
-
-    Attributes:
-        tree: the fit.
-        total: the number of rows that it stands for.
-    """
-
-    tree: Tree
-    total: float
-
-    def project(self, clique: Clique) -> npt.NDArray[np.float32]:
-        """See `Model.project`."""
-        return self.tree.project(clique).astype(np.float32)
-
-    def sample(
-        self, rows: int, generator: np.random.Generator, progress: Progress, allowed: Sequence[Allowed] = ()
-    ) -> Codes:
-        """See `Model.sample`."""
-        progress.stage("drawing", max(1, rows))
-        codes = self.tree.draw(rows, generator, progress)
-        return satisfying(self, codes, self.tree.domain, allowed, generator)

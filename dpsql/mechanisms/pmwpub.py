@@ -108,7 +108,7 @@ class PMWPub(Mechanism):
     def footprint(self, domain: Domain, workload: Workload) -> int:
         """See `Mechanism.footprint`: of the most rows that a prior may have here, which is not known before."""
         largest = max(map(domain.size, workload.cliques), default=0)
-        return BASE_BYTES + 24 * largest * self._rounds(domain, workload) + _ROW_BYTES * len(domain) * _USUAL_SUPPORT
+        return BASE_BYTES + 24 * largest + _ROW_BYTES * len(domain) * _USUAL_SUPPORT
 
     def duration(self, domain: Domain, workload: Workload, rows: float) -> float:
         """See `Mechanism.duration`: of a prior of a usual size."""

@@ -73,7 +73,7 @@ class ReducedSpace(Mechanism):
     @property
     def entry_seconds(self) -> float:
         """About how long the linear program takes for each entry of its matrix."""
-        return 1.3e-4 if self.objective == "max" else 1e-3
+        return 5e-4 if self.objective == "max" else 2e-3
 
     @property
     @abstractmethod
