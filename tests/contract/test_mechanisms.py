@@ -436,6 +436,7 @@ def test_what_an_earlier_version_made_by_default_is_told_again_free(people, monk
     assert json.loads(fresh.entry.request)["options"]["start"] == "marginals"
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("name", NAMES)
 def test_what_memory_cannot_hold_is_refused_before_the_charge(people, monkeypatch, name):
     """On a machine of 200 MB, which not even Python and DuckDB fit in beside it."""
