@@ -42,6 +42,18 @@ class _Reported(Quiet):
         self.check()
         self._progress.advance(steps, note)
 
+    def rounds(self, name: str, count: int) -> None:
+        """See `Progress.rounds`; a caller's own progress may know of stages only."""
+        self.check()
+        if hasattr(self._progress, "rounds"):
+            self._progress.rounds(name, count)
+
+    def round_done(self) -> None:
+        """See `Progress.round_done`."""
+        self.check()
+        if hasattr(self._progress, "round_done"):
+            self._progress.round_done()
+
     def check(self) -> None:
         """See `Progress.check`."""
         super().check()

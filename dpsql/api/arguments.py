@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dpsql.errors import InvalidArgument
-from dpsql.mechanisms.base import checked, checked_names
+from dpsql.mechanisms.base import checked, checked_names, options
 from dpsql.udfs.bridge.declare import REQUIRED, TableFunction
 
 _KINDS: Final[dict[str, type[Any]]] = {"BOOLEAN": bool, "BIGINT": int, "DOUBLE": float, "VARCHAR": str}
@@ -32,6 +32,8 @@ def arguments_of(function: type[TableFunction], arguments: Mapping[str, Any]) ->
             kind = _KINDS.get(parameters[name].type)
             listed = parameters[name].type == "VARCHAR[]"
             given[name] = list(checked_names(name, value)) if listed else value
+            if kind is str and name in options() and isinstance(value, int | float) and not isinstance(value, bool):
+                value = str(value)  # a number of a mechanism's option that may be a word too
             given[name] = given[name] if kind is None else checked(name, value, kind)
     missing = [name for name, value in given.items() if value is REQUIRED]
     if missing:

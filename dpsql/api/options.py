@@ -16,6 +16,7 @@ class Options(TypedDict, total=False):
     conversion: str | None  # rap
     copies: int | None  # ide, pmwpub
     eta: float | None  # dualquery
+    faithful: bool | None  # barak, dualquery, fem, ide, lp, mwem, rap
     gamma: float | None  # barak, lp
     group_by: str | Sequence[str] | None  # ide
     group_marginals: int | None  # ide
@@ -35,6 +36,7 @@ class Options(TypedDict, total=False):
     queries: str | None  # mwem, projection
     queries_per_round: int | None  # rap
     reconstruct: str | None  # hdmm
+    records: int | None  # dualquery
     region: str | None  # ide
     relaxation: str | None  # projection, rap
     relaxed_rows: int | None  # direct, hdmm, projection, rap
@@ -45,6 +47,7 @@ class Options(TypedDict, total=False):
     seconds: float | None  # barak, dualquery, lp
     selection: str | None  # pgm
     space: str | None  # lp
+    start: str | None  # dualquery, fem, mwem, rap
     steps: int | None  # direct, hdmm, pgm, projection, rap
     subsample: bool | None  # dualquery
     support: int | None  # ide

@@ -23,7 +23,7 @@ def append_answers(books: Books, release: str, answers: Sequence[Answer]) -> Non
     """Write answers of the curator, durably, after those that are there."""
 
     def work() -> None:
-        last, _ = written(books, release)
+        last = _last(books, release)
         listed = ", ".join(f"${name}" for name in COLUMNS)
         insert = f"INSERT INTO dpsql.answer (release, {', '.join(COLUMNS)}) VALUES ($release, {listed})"  # noqa: S608
         for number, answer in enumerate(answers, start=last + 1):
@@ -50,12 +50,23 @@ def written(books: Books, release: str) -> tuple[int, Sequence[str]]:
     Raises:
         DpsqlError: it failed, was published, or belongs to what was reset; nothing may be added to it.
     """
+    last = _last(books, release)
+    sql = "SELECT string_agg(digest, ' ' ORDER BY number) FROM dpsql.answer WHERE release = $key"
+    ((digests,),) = books.run(sql, {"key": release})
+    return last, (digests or "").split()
+
+
+def _last(books: Books, release: str) -> int:
+    """Inside a transaction: the number of a release's last answer. All digests are read for a look at all only.
+
+    Raises:
+        DpsqlError: see `written`.
+    """
     release_is = {"key": release}
     if books.run("SELECT state FROM dpsql.release WHERE key = $key", release_is) != [("reserved",)]:
         raise DpsqlError("the account was reset, or the release ended, while it was made: ask again")
-    sql = "SELECT max(number), string_agg(digest, ' ' ORDER BY number) FROM dpsql.answer WHERE release = $key"
-    last, digests = books.run(sql, release_is)[0]
-    return last or 0, (digests or "").split()
+    ((last,),) = books.run("SELECT max(number) FROM dpsql.answer WHERE release = $key", release_is)
+    return last or 0
 
 
 def answers(books: Books, release: str) -> list[Answer]:

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dpsql.mechanisms.base import Mechanism, make, options_of
+from dpsql.mechanisms.defaults import make_for
 from dpsql.privacy.distributions import GAUSSIAN, LAPLACE
 
 AUTO: Final = "auto"
@@ -65,20 +66,21 @@ class Facts:
     order: int = SMALL_ORDER
 
 
-def choose(name: str, given: Mapping[str, Any], facts: Facts) -> tuple[Mechanism, str]:
+def choose(name: str, given: Mapping[str, Any], facts: Facts, *, former: bool = False) -> tuple[Mechanism, str]:
     """The mechanism of a request, and why, where the request leaves the choice to us.
 
     Args:
         name: of a mechanism, or `auto`.
         given: its options.
         facts: of the request.
+        former: take the options that an earlier version took by default; see `dpsql.mechanisms.defaults`.
 
     Raises:
         UnknownName: no such mechanism.
         InvalidArgument: an option that the mechanism has not, or a value out of range.
     """
     if name != AUTO:
-        return make(name, given), ""
+        return make_for(name, given, pure=facts.pure, former=former), ""
     if facts.pure:
         chosen, why = _of_pure(facts)
         return make(chosen, {"noise": LAPLACE.name, **given}), why

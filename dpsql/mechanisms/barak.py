@@ -12,10 +12,10 @@ Fourier coefficients of Boolean marginals; here the cells are measured, of any d
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final
 
 from dpsql.core.domain import Domain
 from dpsql.core.neighbours import Neighbours
@@ -52,6 +52,11 @@ class Barak(ReducedSpace):
     Raises:
         InvalidArgument: an option is out of its range.
     """
+
+    @classmethod
+    def published(cls) -> Mapping[str, Any]:
+        """See `Mechanism.published`."""
+        return {}
 
     @property
     def one_way_share(self) -> Fraction:

@@ -22,7 +22,7 @@ from dpsql.core.workload import Workload
 from dpsql.errors import InvalidArgument, UnknownName
 from dpsql.models.model import Model
 from dpsql.privacy.curator import Curator
-from dpsql.privacy.distributions import GAUSSIAN
+from dpsql.privacy.distributions import GAUSSIAN, LAPLACE
 from dpsql.privacy.pricing import Questions
 from dpsql.runtime.progress import Progress
 
@@ -95,6 +95,20 @@ class Mechanism(ABC):
     """Whether it makes use of what earlier releases measured; a release says then how many it used, as `reused`."""
     needs_prior: bool = False
     """Whether it cannot do without a prior."""
+
+    @classmethod
+    def recommended(cls, *, pure: bool) -> Mapping[str, Any]:
+        """What a request gets for options that it leaves out, where that is not the field's default; see `options_for`.
+
+        Args:
+            pure: whether the release is to promise pure ε.
+        """
+        return {}
+
+    @classmethod
+    def published(cls) -> Mapping[str, Any] | None:
+        """What `faithful := true` sets beside the fields' defaults; None where no published algorithm is meant."""
+        return None
 
     @abstractmethod
     def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
@@ -205,9 +219,18 @@ def name_of(mechanism: Mechanism) -> str:
     return next(name for name, cls in _registry.items() if cls is type(mechanism))
 
 
+FAITHFUL: Final = "faithful"
+"""The option that asks for the algorithm as it was published; see `dpsql.mechanisms.defaults`."""
+
+
+def usual_noise(*, pure: bool) -> str:
+    """The noise of a request that names none: what the promise of its account allows, and errs least."""
+    return (LAPLACE if pure else GAUSSIAN).name
+
+
 def options() -> dict[str, str]:
     """The options of all mechanisms: name to DuckDB type, text where some take a number and others a word."""
-    found: dict[str, str] = {}
+    found: dict[str, str] = {FAITHFUL: "BOOLEAN"}
     for mechanism in _registry.values():
         for name, kind in _options_of(mechanism).items():
             found[name] = kind if found.get(name, kind) == kind else "VARCHAR"
@@ -240,6 +263,17 @@ def _alternatives(hint: Any) -> tuple[Any, ...]:
     return (hint,) if get_origin(hint) is tuple else (hint, *get_args(hint))
 
 
+def find(name: str) -> type[Mechanism]:
+    """The mechanism of that name.
+
+    Raises:
+        UnknownName: no such mechanism.
+    """
+    if name not in _registry:
+        raise UnknownName(f"there is no mechanism {name!r}; there are {', '.join(sorted(_registry))}")
+    return _registry[name]
+
+
 def make(name: str, given: Mapping[str, Any]) -> Mechanism:
     """The mechanism of that name with these options.
 
@@ -247,9 +281,7 @@ def make(name: str, given: Mapping[str, Any]) -> Mechanism:
         UnknownName: no such mechanism.
         InvalidArgument: an option of another mechanism, or a value out of range.
     """
-    mechanism = _registry.get(name)
-    if mechanism is None:
-        raise UnknownName(f"there is no mechanism {name!r}; there are {', '.join(sorted(_registry))}")
+    mechanism = find(name)
     known = {field.name: field for field in fields(mechanism)}  # type: ignore[arg-type]
     for option in given:
         if option not in known:

@@ -35,6 +35,7 @@ from dpsql.mechanisms.base import (
     refuse_thresholds,
     register,
 )
+from dpsql.models.fitness import Fitness
 from dpsql.models.relaxed import RelaxedModel, fit_report
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import GAUSSIAN, Distribution, find_noise, noise_names
@@ -97,6 +98,10 @@ class Direct(Mechanism):
     def _refuse_thresholds(self, workload: Workload) -> None:
         refuse_thresholds(self.name, workload, "lp" if self._noise.pure else "projection")
 
+    def footprint(self, domain: Domain, workload: Workload) -> int:
+        """See `Mechanism.footprint`."""
+        return fitting_bytes(domain, self.relaxed_rows, sum(map(domain.size, workload.cliques)))
+
     def duration(self, domain: Domain, workload: Workload, rows: float) -> float | None:
         """See `Mechanism.duration`."""
         return fit_duration(domain, self.relaxed_rows, rows)
@@ -121,14 +126,15 @@ class Direct(Mechanism):
         total = best_total([*public_total(curator), *known])
         settings = Settings(rows=self.relaxed_rows, steps=self.steps)
         fit, prior_report = fit_consistent(held.known(curator.prior), known, workload, total, settings, seed, progress)
+        model = RelaxedModel(fit.model, workload.cliques)
         report = {
             "marginals": len(measured),
             "total": round(total),
             **reused(earlier),
             **prior_report,
-            **fit_report(fit),
+            **fit_report(fit, Fitness.of(model, measured)),
         }
-        return Outcome(held.model(RelaxedModel(fit.model, workload.cliques)), report)
+        return Outcome(held.model(model), report)
 
 
 def fit_duration(domain: Domain, relaxed_rows: int, rows: float) -> float:

@@ -22,14 +22,19 @@ With `subsample` a uniform sample of m = 2 ln(2|Q|/β)/α² rows, drawn without 
 for one row replaced. At a fixed η this buys no privacy, for ε is never below what n rows would have given, only less
 work. An account adds ρ, which sampling does not lower, so what is charged is the ρ of the run on m rows.
 
+With `start := 'marginals'` all 1-way marginals p are measured first, and each round finds `records` records, each of
+which maximises the mean of all queries drawn so far plus λ·(log p_v + Gumbel) for each of its values v, as in
+`dpsql.mechanisms.fem`. The payoff of a round is that of its records on average, so ρ is the same.
+
 Source: Gong 2021, Dual Query; Gaboardi et al. 2014 (arXiv:1402.1526).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Final
 
@@ -40,25 +45,49 @@ from dpsql.core.domain import Clique, Domain
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
 from dpsql.errors import InvalidArgument
-from dpsql.fitting.rows.best_records import Goal, best_record, check_search
-from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, plan_total, register
-from dpsql.mechanisms.cell_queries import RecordCounts, cells_of, check_cells, uniform_queries
+from dpsql.fitting.relaxed.settings import best_total, one_way_prior
+from dpsql.fitting.rows.best_records import Floats, Goal, best_record, check_search, perturbed_leaders
+from dpsql.fitting.target import targets_of
+from dpsql.mechanisms.base import (
+    LATER,
+    Mechanism,
+    Outcome,
+    PlannedMeasurement,
+    check_range,
+    check_word,
+    plan_total,
+    register,
+)
+from dpsql.mechanisms.cell_queries import (
+    RecordCounts,
+    cells_of,
+    check_cells,
+    game_seconds,
+    uniform_queries,
+    unsatisfied,
+)
+from dpsql.mechanisms.costs import BASE_BYTES, SCORED_BYTES, base_seconds
 from dpsql.mechanisms.query_game import MOST_ROUNDS, Parameters, amplified, compared, most_rounds, squares
+from dpsql.mechanisms.singles import STARTS, measure_singles, plan_singles
 from dpsql.models.weighted_rows import WeightedRows
 from dpsql.privacy.accounting import zcdp_epsilon
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import GAUSSIAN, SELECTION
+from dpsql.privacy.journal import SignedQuery
 from dpsql.privacy.pricing import Questions
 from dpsql.runtime.progress import Progress
 
 _TOTAL_SHARE: Final = Fraction(1, 100)
 _DRAWN: Final = "drawn cells"
 _MOST_DRAWS: Final = 100_000_000
+_USUAL_CHARGE: Final = Fraction(1, 100)  # about ε = 1 at a usual δ
 _FEWEST_ROUNDS: Final = 20
 _USUAL_ROUNDS: Final = 300
 _USUAL_SAMPLES: Final = 1000
 _SAMPLING_ERROR: Final = 0.05
 _MOST_SAMPLED: Final = 10_000_000
+_USUAL_RECORDS: Final = 200
+_LEAD: Final = 0.25  # the factor of the noise of leaders, of 0.05 to 16 the best on Adult at ε = 1
 _USUAL: Final = {"alpha": 0.2, "beta": 0.05}
 
 
@@ -75,7 +104,8 @@ class DualQuery(Mechanism):
     Privacy: ρ-zCDP for the table's neighbours, ρ the charge. In round t ≥ 2, `sample_cells` draws s times with factor t
     − 1 at ρ_t = (2η(t − 1)/n)²/8 each, together s·η²·T(T − 1)(2T − 1)/12n² ≤ ρ; round 1 and the records touch no
     private count. Sensitivity of the score (t − 1)·count − n·(records in the cell): t − 1, for both neighbours. Under
-    add_remove the number of rows is private: `total` takes ρ/100 first, and n is the noisy total in the score as in the
+    add_remove the number of rows is private: `total` takes ρ/100 first (start := 'marginals': then one `measure` of the
+    1-way marginals a third), and n is the noisy total in the score as in the
     rate η/n, which is a public number by then. With privacy units of at most c rows the sensitivity is c times that,
     and n/c stands for n wherever η, T and s follow from it. With `subsample` the same with m in place of n; standing
     alone such a release is (ln(1 + (m/n)(e^{ε_m} − 1)), (m/n)·δ_m)-DP for replace_one.
@@ -89,6 +119,8 @@ class DualQuery(Mechanism):
         subsample: play on a sample of the rows.
         sample_rows: m, of the sample; none to take it from alpha, or 0.05 where that is not given.
         search: of a record: 'milp' for the integer program, 'local' for the local search, 'auto' by the size.
+        start: 'uniform', as in the note, or 'marginals': all 1-way marginals are measured first.
+        records: found in each round; 1 in the note.
         seconds: the most that one integer program may take, which cannot be interrupted; its best record is used then.
 
     Raises:
@@ -107,9 +139,23 @@ class DualQuery(Mechanism):
     sample_rows: int | None = None
     search: str = "auto"
     seconds: float = 5.0
+    start: str = field(default="uniform", metadata=LATER)
+    records: int = field(default=1, metadata=LATER)
+
+    @classmethod
+    def recommended(cls, *, pure: bool) -> Mapping[str, Any]:
+        """See `Mechanism.recommended`."""
+        return {"start": "marginals", "records": _USUAL_RECORDS}
+
+    @classmethod
+    def published(cls) -> Mapping[str, Any]:
+        """See `Mechanism.published`: the fields' defaults are the note's algorithm."""
+        return {}
 
     def __post_init__(self) -> None:
         """Check the options."""
+        check_word("start", self.start, STARTS)
+        check_range("records", self.records, 1, 10_000)
         if self.rounds is not None:
             check_range("rounds", self.rounds, 2, MOST_ROUNDS)
         if self.eta is not None:
@@ -128,7 +174,8 @@ class DualQuery(Mechanism):
 
     def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
         """See `Mechanism.questions`."""
-        return Questions.of(SELECTION) if neighbours.total_is_public else Questions.of(GAUSSIAN, SELECTION)
+        counts = self.start == "marginals" or not neighbours.total_is_public
+        return Questions.of(GAUSSIAN, SELECTION) if counts else Questions.of(SELECTION)
 
     @property
     def draws_rows(self) -> bool:
@@ -156,11 +203,24 @@ class DualQuery(Mechanism):
     ) -> None:
         """See `Mechanism.check_public_rows`: an alpha or eta that costs more than ρ."""
         played = int(self.played_rows(domain, workload, max(1, rows)))
+        _, rho = plan_singles(self.start, domain, neighbours, rho)
         self.parameters(domain, workload, rho, played / neighbours.cell)
 
     def footprint(self, domain: Domain, workload: Workload) -> int:
         """See `Mechanism.footprint`: scores of all queries, their order, and the records' counts."""
-        return 60 * sum(domain.size(clique) for clique in workload.cliques)
+        rounds = self.rounds or _USUAL_ROUNDS
+        records = 8 * rounds * self.records * len(domain) + 32 * self.records * domain.width
+        return BASE_BYTES + (SCORED_BYTES + 4) * cells_of(domain, workload) + records
+
+    def duration(self, domain: Domain, workload: Workload, rows: float) -> float:
+        """See `Mechanism.duration`: of a usual charge, where the number of rounds follows from it."""
+        rounds, samples = self._rule(domain, workload, _USUAL_CHARGE, max(1.0, rows))
+        if self.alpha is not None:
+            found = self._for_alpha(domain, workload, max(1.0, rows), self.alpha)
+            rounds, samples = found.rounds, found.samples
+        records = self.records if self.start == "marginals" else 2
+        asked = rounds * samples / 2 if self.start == "marginals" else samples
+        return base_seconds(rows) + game_seconds(domain, workload, rounds, records, asked)
 
     def played_rows(self, domain: Domain, workload: Workload, rows: float) -> float:
         """How many of n = `rows` rows play: all, or m."""
@@ -244,6 +304,8 @@ class DualQuery(Mechanism):
     ) -> Sequence[PlannedMeasurement]:
         """See `Mechanism.plan`: which queries are drawn is found out in the run."""
         planned, rho = plan_total(rho, neighbours, _TOTAL_SHARE)
+        singles, rho = plan_singles(self.start, domain, neighbours, rho)
+        planned += singles
         rows = max(1.0, float(round(rows)))
         played = self.played_rows(domain, workload, rows)
         units = played / neighbours.cell  # one of them changes all frequencies by 1/units
@@ -265,20 +327,23 @@ class DualQuery(Mechanism):
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.run`."""
         domain = curator.domain
-        total = curator.total(rho * _TOTAL_SHARE)
-        rows = max(1, int(total.values[0]))
+        counted = curator.total(rho * _TOTAL_SHARE)
         if not curator.neighbours.total_is_public:
             rho -= rho * _TOTAL_SHARE
+        singles, rho = measure_singles(self.start, curator, rho)
+        rows = max(1, int(best_total(targets_of([counted, *singles]))))
+        shares = one_way_prior(domain, targets_of(singles), rows) if singles else None
         played = int(self.played_rows(domain, workload, rows))
         units = played / curator.neighbours.cell
         found, warning = self._affordable(domain, workload, rho, units)
-        records = self._play(curator, workload.cliques, found, played, seed, progress)
+        records, drawn = self._play(curator, workload.cliques, found, played, shares, seed, progress)
         report: dict[str, Any] = {
             "rounds": found.rounds,
             "samples": found.samples,
             "eta": found.eta(units),
             "records": len(np.unique(records, axis=0)),
             "total": rows,
+            "loss": round(unsatisfied(domain, records, drawn.elements()), 4),
         }
         if self.subsample:
             report["sample"] = played
@@ -295,28 +360,37 @@ class DualQuery(Mechanism):
         cliques: Sequence[Clique],
         found: Parameters,
         rows: int,
+        shares: Floats | None,
         seed: int,
         progress: Progress,
-    ) -> npt.NDArray[np.int64]:
-        """The records of all rounds, shape (rounds, attributes)."""
-        generator = np.random.default_rng(seed)
-        counts = RecordCounts(curator.domain, cliques)
+    ) -> tuple[npt.NDArray[np.int64], Counter[SignedQuery]]:
+        """The records of all rounds, shape (rounds · records, attributes), and what was drawn after the first one."""
+        domain, generator = curator.domain, np.random.default_rng(seed)
+        counts = RecordCounts(domain, cliques)
         sample = rows if self.subsample else None
-        records = []
+        records, asked, each = [], Counter[SignedQuery](), rows / self.records
+        progress.rounds("rounds", found.rounds)
         for played in range(found.rounds):
             if played:
                 cost = found.draw_cost(played)
                 drawn = curator.sample_cells(
-                    cliques, lambda clique: rows * counts.of(clique), played, found.samples, cost, sample
+                    cliques, lambda clique: each * counts.of(clique), played, found.samples, cost, sample
                 )
             else:
-                drawn = uniform_queries(curator.domain, cliques, found.samples, generator)
-            goal = Goal.of(curator.domain, [query for query, _ in drawn], [sign for _, sign in drawn])
-            progress.stage(f"round {played + 1} of {found.rounds}", 1)
-            records.append(best_record(goal, self.search, self.seconds, generator, progress))
-            counts.add(records[-1])
-            progress.advance(1)
-        return np.array(records, np.int64)
+                drawn = uniform_queries(domain, cliques, found.samples, generator)
+            asked.update(drawn if played else ())  # those of the first round tell nothing
+            if shares is None:
+                goal = Goal.of(domain, [query for query, _ in drawn], [sign for _, sign in drawn])
+                best = [best_record(goal, self.search, self.seconds, generator, progress) for _ in range(self.records)]
+                made = np.array(best, np.int64)
+            else:
+                weights = [sign * count / found.samples for (_, sign), count in asked.items()]
+                goal = Goal.of(domain, [query for query, _ in asked], weights)
+                made = perturbed_leaders(goal, self.records, _LEAD, generator, progress, shares)
+            records.append(made)
+            counts.add(made)
+            progress.round_done()
+        return np.concatenate(records), asked
 
 
 def _shown(value: float) -> str:

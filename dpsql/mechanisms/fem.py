@@ -14,14 +14,17 @@ is private too, so cell and sign are drawn together. Instead of an integer progr
 found at once by block coordinate ascent (`dpsql.fitting.rows.best_records`): privacy does not depend on how good they
 are.
 
+With `start := 'marginals'` all 1-way marginals p are measured first, and σ_v = λ·(log p_v + Gumbel) for the value v of
+an attribute. So D_0 is drawn from the product of p, and a query that was found raises the odds of what satisfies it.
+
 Source: Vietri, Tian, Bun, Steinke, Wu 2020, New Oracle-Efficient Algorithms for Private Synthetic Data Release, FEM
 (arXiv:2007.05453).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
 
@@ -32,12 +35,26 @@ from dpsql.core.domain import Clique, Domain
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.prior import project_rows
 from dpsql.core.workload import Workload
+from dpsql.fitting.relaxed.settings import best_total, one_way_prior
 from dpsql.fitting.rows.best_records import Goal, perturbed_leaders, random_records
-from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, plan_total, register
-from dpsql.mechanisms.cell_queries import check_cells
+from dpsql.fitting.target import targets_of
+from dpsql.mechanisms.base import (
+    LATER,
+    Mechanism,
+    Outcome,
+    PlannedMeasurement,
+    check_range,
+    check_word,
+    plan_total,
+    register,
+)
+from dpsql.mechanisms.cell_queries import cells_of, check_cells, game_seconds, unsatisfied
+from dpsql.mechanisms.costs import BASE_BYTES, SCORED_BYTES, base_seconds
+from dpsql.mechanisms.singles import STARTS, measure_singles, plan_singles
 from dpsql.models.weighted_rows import WeightedRows
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import GAUSSIAN, SELECTION
+from dpsql.privacy.journal import SignedQuery
 from dpsql.privacy.pricing import Questions
 from dpsql.runtime.progress import Progress
 
@@ -52,13 +69,16 @@ class FEM(Mechanism):
     Privacy: ρ-zCDP for the table's neighbours, ρ the charge: T times `sample_cells` of one cell and its sign with
     factor 1 at ρ/T; the records touch no private count. Sensitivity of the score sign·(count − n·q(D_{t−1})): 1, for
     both neighbours. Under add_remove the number of rows is private: `total` takes ρ/100 first, the noisy total is n in
-    the score, and the rest is shared.
+    the score, and the rest is shared. With start := 'marginals' one `measure` of the 1-way marginals takes a third of
+    it.
 
     Attributes:
         rounds: T, queries found; more tell more, each one less surely.
         samples: s, records of each round.
         noise: the mean of the perturbation of each value; 0 follows the leader itself. More noise wants more rounds:
-            the defaults did best on Adult at ε = 1, of 40 to 300 rounds and a noise of 0.1 to 4.
+            1 did best on Adult at ε = 1, of 40 to 300 rounds and a noise of 0.1 to 4; 2 to 4 after 1-way marginals,
+            where it is λ.
+        start: 'uniform', as in the paper, or 'marginals': all 1-way marginals are measured first.
 
     Raises:
         InvalidArgument: an option is out of its range.
@@ -68,16 +88,29 @@ class FEM(Mechanism):
     rounds: int = 300
     samples: int = 50
     noise: float = 1.0
+    start: str = field(default="uniform", metadata=LATER)
+
+    @classmethod
+    def recommended(cls, *, pure: bool) -> Mapping[str, Any]:
+        """See `Mechanism.recommended`."""
+        return {"start": "marginals", "rounds": 100, "samples": 500, "noise": 4.0}
+
+    @classmethod
+    def published(cls) -> Mapping[str, Any]:
+        """See `Mechanism.published`: the fields' defaults are the paper's algorithm."""
+        return {}
 
     def __post_init__(self) -> None:
         """Check the options."""
+        check_word("start", self.start, STARTS)
         check_range("rounds", self.rounds, 1, 10_000)
         check_range("samples", self.samples, 1, 10_000)
         check_range("noise", self.noise, 0, 1e6)
 
     def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
         """See `Mechanism.questions`."""
-        return Questions.of(SELECTION) if neighbours.total_is_public else Questions.of(GAUSSIAN, SELECTION)
+        counts = self.start == "marginals" or not neighbours.total_is_public
+        return Questions.of(GAUSSIAN, SELECTION) if counts else Questions.of(SELECTION)
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""
@@ -85,52 +118,73 @@ class FEM(Mechanism):
 
     def footprint(self, domain: Domain, workload: Workload) -> int:
         """See `Mechanism.footprint`: scores of all queries and their order; conjunctions times records, and σ."""
-        cells = sum(domain.size(clique) for clique in workload.cliques)
-        return 60 * cells + self.samples * (16 * self.rounds + 32 * domain.width)
+        records = self.samples * (16 * self.rounds + 32 * domain.width + 8 * len(domain) * self.rounds)
+        return BASE_BYTES + SCORED_BYTES * cells_of(domain, workload) + records
+
+    def duration(self, domain: Domain, workload: Workload, rows: float) -> float:
+        """See `Mechanism.duration`."""
+        work = game_seconds(domain, workload, self.rounds, self.samples, self.rounds / 2)
+        return base_seconds(rows) + work
 
     def plan(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
     ) -> Sequence[PlannedMeasurement]:
         """See `Mechanism.plan`: which cells is found out by selection."""
         planned, rho = plan_total(rho, neighbours, _TOTAL_SHARE)
+        singles, rho = plan_singles(self.start, domain, neighbours, rho)
         note = f"one cell and its sign drawn in each of {self.rounds} rounds"
-        return [*planned, PlannedMeasurement((), self.rounds, None, float(rho), note, open="drawn cells")]
+        drawn = PlannedMeasurement((), self.rounds, None, float(rho), note, open="drawn cells")
+        return [*planned, *singles, drawn]
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.run`."""
         domain = curator.domain
-        total = max(1, int(curator.total(rho * _TOTAL_SHARE).values[0]))
+        known = curator.total(rho * _TOTAL_SHARE)
         if not curator.neighbours.total_is_public:
             rho -= rho * _TOTAL_SHARE
-        records = self._play(curator, workload, rho / self.rounds, total, seed, progress)
+        singles, rho = measure_singles(self.start, curator, rho)
+        total = max(1, round(best_total(targets_of([known, *singles]))))
+        shares = one_way_prior(domain, targets_of(singles), total) if singles else None
+        records, drawn = self._play(curator, workload, rho / self.rounds, total, shares, seed, progress)
         codes, counts = np.unique(records, axis=0, return_counts=True)
         report: dict[str, Any] = {
             "rounds": self.rounds,
             "samples": self.samples,
             "records": len(codes),
             "total": total,
+            "loss": round(unsatisfied(domain, records, drawn), 4),
         }
         return Outcome(WeightedRows(domain, codes, counts / len(records), float(total)), report)
 
     def _play(
-        self, curator: Curator, workload: Workload, share: Fraction, total: int, seed: int, progress: Progress
-    ) -> npt.NDArray[np.int64]:
-        """The records of all rounds, shape (T·s, attributes)."""
+        self,
+        curator: Curator,
+        workload: Workload,
+        share: Fraction,
+        total: int,
+        shares: npt.NDArray[np.float64] | None,
+        seed: int,
+        progress: Progress,
+    ) -> tuple[npt.NDArray[np.int64], list[SignedQuery]]:
+        """The records of all rounds, shape (T·s, attributes), and the queries that were drawn."""
         domain, generator = curator.domain, np.random.default_rng(seed)
-        worst: list[tuple[Clique, int]] = []
-        signs: list[int] = []
-        records, found = random_records(Goal.of(domain, [], []), self.samples, generator), []
+        drawn: list[SignedQuery] = []
+        nothing = Goal.of(domain, [], [])
+        if shares is None:
+            records = random_records(nothing, self.samples, generator)
+        else:
+            records = perturbed_leaders(nothing, self.samples, self.noise, generator, progress, shares)
+        found = []
         each = np.full(self.samples, total / self.samples)  # rows that a record stands for
-        for number in range(self.rounds):
+        progress.rounds("rounds", self.rounds)
+        for _ in range(self.rounds):
 
             def answers(clique: Clique, shown: npt.NDArray[np.int64] = records) -> npt.NDArray[np.float64]:
                 return project_rows(shown, each, domain.names, domain, clique)
 
-            for query, sign in curator.sample_cells(workload.cliques, answers, 1, 1, share):
-                worst.append(query)
-                signs.append(sign)
-            progress.stage(f"round {number + 1} of {self.rounds}", 1)
-            records = perturbed_leaders(Goal.of(domain, worst, signs), self.samples, self.noise, generator, progress)
+            drawn += curator.sample_cells(workload.cliques, answers, 1, 1, share)
+            goal = Goal.of(domain, [query for query, _ in drawn], [sign for _, sign in drawn])
+            records = perturbed_leaders(goal, self.samples, self.noise, generator, progress, shares)
             found.append(records)
-            progress.advance(1)
-        return np.concatenate(found)
+            progress.round_done()
+        return np.concatenate(found), drawn

@@ -25,7 +25,7 @@ from dpsql.evidence.earlier_releases import combined, light, public_total, reuse
 from dpsql.evidence.occupied import occupied
 from dpsql.evidence.public_prior import fit_marginals_with_prior
 from dpsql.fitting.least_squares import best_strategy
-from dpsql.fitting.relaxed.settings import Settings, best_total
+from dpsql.fitting.relaxed.settings import Settings, best_total, fitting_bytes
 from dpsql.mechanisms.base import (
     Mechanism,
     Outcome,
@@ -36,6 +36,7 @@ from dpsql.mechanisms.base import (
     register,
 )
 from dpsql.mechanisms.direct import check_additions, check_fit, fit_consistent, fit_duration
+from dpsql.models.fitness import Fitness
 from dpsql.models.relaxed import RelaxedModel, fit_report
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import GAUSSIAN
@@ -94,6 +95,11 @@ class HDMM(Mechanism):
         else:
             _candidates(domain.inner, workload, self.max_cells)
 
+    def footprint(self, domain: Domain, workload: Workload) -> int:
+        """See `Mechanism.footprint`."""
+        shares = optimised_shares(domain.inner, workload, Fraction(1), self.max_cells)
+        return fitting_bytes(domain, self.relaxed_rows, sum(domain.size(clique) for clique, _ in shares))
+
     def duration(self, domain: Domain, workload: Workload, rows: float) -> float | None:
         """See `Mechanism.duration`."""
         return fit_duration(domain, self.relaxed_rows, rows)
@@ -126,13 +132,15 @@ class HDMM(Mechanism):
             fit, prior_report = fit_marginals_with_prior(
                 facts, workload, known, total, settings, self.max_cells, seed, progress
             )
+        least_squares = self.reconstruct == "least_squares"
+        against = Fitness.of(RelaxedModel(fit.model), measured) if least_squares else None
         targets = tuple(sorted({*(m.clique for m in measured), *workload.cliques}))
         report: dict[str, Any] = {
             "marginals": len(measured),
             "total": round(total),
             **reused(earlier),
             **prior_report,
-            **fit_report(fit),
+            **fit_report(fit, against),
         }
         return Outcome(held.model(RelaxedModel(fit.model, targets)), report)
 

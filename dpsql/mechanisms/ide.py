@@ -33,10 +33,10 @@ Source: Tao, Bater, Machanavajjhala 2021 (IDE), Algorithms 1 and 2.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -45,7 +45,16 @@ from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
 from dpsql.errors import InvalidArgument
 from dpsql.fitting.rows.iterative_estimation import TIES
-from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, checked_names, register
+from dpsql.mechanisms.base import (
+    Mechanism,
+    Outcome,
+    PlannedMeasurement,
+    check_range,
+    checked_names,
+    register,
+    usual_noise,
+)
+from dpsql.mechanisms.costs import BASE_BYTES, base_seconds
 from dpsql.mechanisms.ide_run import Run
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import LAPLACE, Distribution, find_noise, noise_names
@@ -53,6 +62,7 @@ from dpsql.privacy.pricing import Part, Questions
 from dpsql.runtime.progress import Progress
 
 TOTAL_SHARE: Final = Fraction(1, 20)
+_USUAL_SUPPORT: Final = 10_000
 
 
 @dataclass(frozen=True)
@@ -115,6 +125,16 @@ class IDE(Mechanism):
     copies: int = 10
     max_cells: int = 100_000
     support: int = 5_000_000
+
+    @classmethod
+    def recommended(cls, *, pure: bool) -> Mapping[str, Any]:
+        """See `Mechanism.recommended`."""
+        return {"noise": usual_noise(pure=pure)}
+
+    @classmethod
+    def published(cls) -> Mapping[str, Any]:
+        """See `Mechanism.published`."""
+        return {"group_prior": False}
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -191,6 +211,19 @@ class IDE(Mechanism):
             raise InvalidArgument(
                 f"group_by names {shared!r}, which is the region: groups are inside regions, leave it out of group_by"
             )
+
+    def footprint(self, domain: Domain, workload: Workload) -> int:
+        """See `Mechanism.footprint`: weights of groups times rows, of a prior of a usual size."""
+        groups = domain.size(self.keys_of(domain))
+        weights = min(self.support, groups * _USUAL_SUPPORT)
+        return BASE_BYTES + 40 * weights + 16 * len(domain) * min(self.support, _USUAL_SUPPORT)
+
+    def duration(self, domain: Domain, workload: Workload, rows: float) -> float:
+        """See `Mechanism.duration`: of a prior of a usual size, whose pairs are looked at, and each step of the fit."""
+        count = len(self.own_marginals(domain, workload)) or self.marginals or -(-len(domain) // 2)
+        steps, groups = self.iterations or 10 * count, domain.size(self.keys_of(domain))
+        pairs = 1e-7 * len(domain) ** 2 * _USUAL_SUPPORT if not self.own_marginals(domain, workload) else 0.0
+        return base_seconds(rows) + pairs + 3e-8 * steps * min(self.support, groups * _USUAL_SUPPORT)
 
     def plan(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float

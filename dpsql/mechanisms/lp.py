@@ -22,10 +22,10 @@ where earlier releases measured something, ã by least squares from all of it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -85,6 +85,11 @@ class LP(ReducedSpace):
     points: int | None = None
     space: str = "auto"
 
+    @classmethod
+    def published(cls) -> Mapping[str, Any]:
+        """See `Mechanism.published`."""
+        return {"space": "uniform", "bootstrap": True}
+
     def __post_init__(self) -> None:
         """Check the options."""
         super().__post_init__()
@@ -107,6 +112,11 @@ class LP(ReducedSpace):
     def one_way_share(self) -> Fraction:
         """See `ReducedSpace.one_way_share`."""
         return ONE_WAY_SHARE if self.space in ("auto", "measured") else Fraction(0)
+
+    @property
+    def entry_seconds(self) -> float:
+        """See `ReducedSpace.entry_seconds`: points of a uniform measure lie in hardly any cell that is not empty."""
+        return super().entry_seconds * (0.03 if self.space == "uniform" else 1.0)
 
     def most_points(self, domain: Domain) -> int:
         """See `ReducedSpace.most_points`."""

@@ -8,9 +8,12 @@ r"""MWEM: multiplicative weights and the exponential mechanism.
 
     without privacy  max error ≤ 2n·√(ln|D|/T);  with it  + 10·T·ln|Q|/ε  with probability 1 − 2T/|Q|
 
-The defaults are the lecture's algorithm. Stronger: `queries := 'marginals'` selects and measures whole marginals, which
+The fields' defaults, which `faithful := true` asks for, are the lecture's algorithm. A request gets what errs least
+(`recommended`): `start := 'marginals'` measures all 1-way marginals first, whose product is A_0, and then selects
+among the larger subsets of the workload's marginals, by a score from which the noise of measuring them is taken off;
+`queries := 'marginals'` selects and measures whole marginals, which
 cost no more than one of their cells; `noise := 'gaussian'` composes in zCDP (ρ/2T each step); `passes` uses all past
-measurements in each round; `output := 'last'` takes A_T.
+measurements in each round; `output := 'last'` takes A_T, of which no other iterate is kept.
 
 What earlier releases measured, with noise of at most a tenth of the rows, updates A as soon as it joins no further
 groups, several times: 1-way marginals make A_0, which is uniform without them, as in the lecture; what a round's own
@@ -24,12 +27,11 @@ Source: Machanavajjhala, lecture 13; Hardt, Ligett, McSherry 2012 (arXiv:1012.47
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Final
-
-import numpy as np
 
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.marginal import Measurement
@@ -37,11 +39,12 @@ from dpsql.core.neighbours import Neighbours
 from dpsql.core.threshold import Family, clique_of
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge
-from dpsql.evidence.earlier_releases import combined, consistent, precise, reused, usable
+from dpsql.evidence.earlier_releases import consistent, reused
 from dpsql.fitting.relaxed.settings import best_total
-from dpsql.fitting.rows.multiplicative_weights import Factored, absorb
-from dpsql.fitting.target import Target, targets_of
+from dpsql.fitting.rows.multiplicative_weights import Factored
+from dpsql.fitting.target import targets_of
 from dpsql.mechanisms.base import (
+    LATER,
     Mechanism,
     Outcome,
     PlannedMeasurement,
@@ -50,7 +53,18 @@ from dpsql.mechanisms.base import (
     check_word,
     refuse_thresholds,
     register,
+    usual_noise,
 )
+from dpsql.mechanisms.costs import (
+    BASE_BYTES,
+    QUESTION_SECONDS,
+    SCORED_BYTES,
+    SCORED_SECONDS,
+    TILTED_SECONDS,
+    base_seconds,
+)
+from dpsql.mechanisms.mwem_iterates import Iterates, Past
+from dpsql.mechanisms.mwem_steps import PureParts, Steps
 from dpsql.models.mixture import MixtureModel
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import LAPLACE, SELECTION, Distribution, find_noise, noise_names
@@ -58,81 +72,7 @@ from dpsql.privacy.pricing import Part, Questions
 from dpsql.runtime.progress import Progress
 
 _MOST_SCORED: Final = 100_000_000
-_MOST_REUSED: Final = 100  # marginals, each of which moves all of a group many times
-_PASSES: Final = 20  # over what earlier releases measured: one moves A too little for all that it tells
-_TOTAL_PART: Final = Fraction(1, 20)  # of ε, for the number of rows
-
-
-@dataclass(frozen=True)
-class Steps:
-    """The shares of a charge ρ: of the total, of one selection, of one measurement."""
-
-    total: Fraction
-    select: Fraction
-    measure: Fraction
-
-    @staticmethod
-    def of(rho: Fraction, rounds: int, neighbours: Neighbours, *, pure: bool) -> Steps:
-        """The split of a charge over T rounds.
-
-        Pure: ε₀ = ε/20 for the total where n is private, ε_i = (ε − ε₀)/2T for each step, and so ρ in the ratio
-        ε₀²/2 : T·ε_i²/8 : T·ε_i²/2. Else ρ/100 for the total, and equal shares.
-        """
-        private = not neighbours.total_is_public
-        if not pure:
-            total = rho / 100 if private else Fraction(0)
-            each = (rho - total) / (2 * rounds)
-            return Steps(total, each, each)
-        whole, step = _pure_cost(rounds, private=private)
-        unit = rho / whole
-        first = LAPLACE.rho(_TOTAL_PART) if private else Fraction(0)
-        return Steps(unit * first, unit * SELECTION.rho(step), unit * LAPLACE.rho(step))
-
-
-def _pure_cost(rounds: int, *, private: bool) -> tuple[Fraction, Fraction]:
-    """ρ of all questions at ε = 1, and ε_i of each step."""
-    first = _TOTAL_PART if private else Fraction(0)
-    step = (1 - first) / (2 * rounds)
-    return LAPLACE.rho(first) + rounds * (SELECTION.rho(step) + LAPLACE.rho(step)), step
-
-
-@dataclass(frozen=True)
-class _Past:
-    """What earlier releases measured, as far as this one uses it: all of it tells n, some tilts the distribution.
-
-    Attributes:
-        earlier: marginals, none where this release's measurements contradict them.
-    """
-
-    earlier: Sequence[Measurement] = ()
-
-    @staticmethod
-    def of(curator: Curator, total: Measurement, max_cells: int) -> _Past:
-        """What the number of rows does not contradict: the smallest marginals with the least noise."""
-        found = usable(curator.earlier, [total], curator.domain, max_cells)
-        found = precise(found, best_total(targets_of([total, *found])))
-        return _Past(sorted(found, key=lambda m: (len(m.clique), m.variance))[:_MOST_REUSED])
-
-    def inside(self, now: Factored) -> list[Measurement]:
-        """Those inside one group, so that they join no groups and take no candidate away."""
-        return [m for m in self.earlier if any(set(m.clique) <= set(names) for names, _ in now.factors)]
-
-    def entering(self, before: Factored, now: Factored) -> list[Target]:
-        """Those that are inside one group now, and were not before."""
-        known = {m.clique for m in self.inside(before)}
-        return targets_of(m for m in self.inside(now) if m.clique not in known)
-
-    def beside(self, now: Factored, measured: Sequence[Measurement]) -> list[Target]:
-        """All measurements, of single cells too."""
-        return targets_of([*self.inside(now), *measured])
-
-    def fitting(self, now: Factored, measured: Sequence[Measurement]) -> list[Target]:
-        """All measurements of whole marginals; with earlier ones each marginal once, the mean of all of it."""
-        older = self.inside(now)
-        if not older:
-            return targets_of(measured)
-        means = {m.clique: m for m in combined([], [*older, *measured])}
-        return [means[clique] for clique in dict.fromkeys(m.clique for m in [*older, *measured])]
+_STARTS: Final = ("uniform", "marginals")
 
 
 @register("mwem", when="pure ε and few queries")
@@ -144,17 +84,20 @@ class MWEM(Mechanism):
 
     Privacy: with Laplace noise ε-DP (pure), with Gaussian noise ρ-zCDP, for the table's neighbours, ε or ρ the charge:
     `total` with ε/20 or ρ/100 where the number of rows is private, then T times a selection and a measurement, each
-    with 1/2T of the rest. Sensitivity c of a cell and its score (1 without privacy units); of a whole marginal and its
-    L1 score c (add_remove) or 2 (replace_one), L2 √2.
+    with 1/2T of the rest. With start := 'marginals' one `measure` of the 1-way marginals comes before them, with a
+    third of the ε that the total leaves, or a quarter of the ρ. Sensitivity c of a cell and its score (1 without
+    privacy units); of a whole marginal and its L1 score c (add_remove) or 2 (replace_one), L2 √2.
 
     Attributes:
-        rounds: T, or 'auto': one for each column (marginals), four for each (cells). There may be more of them than
-            queries: one that was selected may be again, for its answer was noisy and later steps move it.
+        rounds: T, or 'auto': one for each column (marginals; two after 1-way marginals), four for each (cells). There
+            may be more of them than queries: one that was selected may be again, for its answer was noisy and later
+            steps move it.
         queries: 'cells', as in the lecture, or 'marginals'.
         noise: 'laplace' for pure ε, as in the lecture, or 'gaussian'.
         passes: over all past measurements in each round; 1 uses the newest one only.
         output: 'average' of the iterates, as in the lecture, or the 'last' one.
         max_cells: of a group of attributes that queries join.
+        start: 'uniform', as in the lecture, or 'marginals': all 1-way marginals are measured first.
 
     Raises:
         InvalidArgument: an option is out of its range.
@@ -167,9 +110,22 @@ class MWEM(Mechanism):
     passes: int = 1
     output: str = "average"
     max_cells: int = 2_000_000
+    start: str = field(default="uniform", metadata=LATER)
+
+    @classmethod
+    def recommended(cls, *, pure: bool) -> Mapping[str, Any]:
+        """See `Mechanism.recommended`."""
+        better = {"start": "marginals", "queries": "marginals", "passes": 20, "output": "last", "max_cells": 200_000}
+        return {**better, "noise": usual_noise(pure=pure)}
+
+    @classmethod
+    def published(cls) -> Mapping[str, Any]:
+        """See `Mechanism.published`: the fields' defaults are the lecture's."""
+        return {}
 
     def __post_init__(self) -> None:
         """Check the options."""
+        check_word("start", self.start, _STARTS)
         check_rounds(self.rounds)
         check_word("queries", self.queries, ("cells", "marginals"))
         check_word("noise", self.noise, noise_names())
@@ -185,17 +141,20 @@ class MWEM(Mechanism):
         """See `Mechanism.questions`: with noise that proves a pure ε they share ε, else ρ."""
         if not self._noise.pure:
             return Questions.of(self._noise, SELECTION)
-        rounds, private = self._rounds(domain), not neighbours.total_is_public
-        _, step = _pure_cost(rounds, private=private)
-        total = Part(self._noise, int(private), _TOTAL_PART)
-        return Questions.pure(total, Part(SELECTION, rounds, step), Part(self._noise, rounds, step))
+        rounds, private, singles = self._rounds(domain), not neighbours.total_is_public, len(self._singles(domain))
+        parts = PureParts.of(rounds, singles, private=private)
+        known = Part(self._noise, int(private), parts.total), Part(self._noise, singles, parts.single)
+        return Questions.pure(*known, Part(SELECTION, rounds, parts.step), Part(self._noise, rounds, parts.step))
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""
         refuse_thresholds(self.name, workload, "lp" if self._noise.pure else "projection")
-        small = [clique for clique in workload.cliques if domain.size(clique) <= self.max_cells]
+        if self.start == "marginals":
+            workload.check_subsets()
+        every = self._candidates(domain, workload)
+        small = [clique for clique in every if domain.size(clique) <= self.max_cells]
         if not small:
-            smallest = min(domain.size(clique) for clique in workload.cliques)
+            smallest = min(map(domain.size, every))
             raise DomainTooLarge(
                 f"the smallest marginal has {smallest:.3g} cells, mwem holds max_cells := {self.max_cells}: ask for "
                 "marginals of fewer columns"
@@ -204,19 +163,44 @@ class MWEM(Mechanism):
         if cells > _MOST_SCORED:
             raise DomainTooLarge(f"the workload has {cells:.3g} cells, too many for mwem to score: ask for fewer")
 
+    def footprint(self, domain: Domain, workload: Workload) -> int:
+        """See `Mechanism.footprint`: an update and its histogram, of every group; what is scored; what is measured."""
+        sizes = [size for size in map(domain.size, self._candidates(domain, workload)) if size <= self.max_cells]
+        scored = SCORED_BYTES * sum(sizes) if self.queries == "cells" else 30 * max(sizes, default=0)
+        kept = 16 * self._rounds(domain) * (max(sizes, default=0) if self.queries == "marginals" else 10)
+        return BASE_BYTES + scored + kept + 60 * min(self.max_cells, domain.size(domain.names))
+
+    def duration(self, domain: Domain, workload: Workload, rows: float) -> float:
+        """See `Mechanism.duration`: scores, and updates of the largest group that there may be."""
+        rounds, group = self._rounds(domain), min(self.max_cells, domain.size(domain.names))
+        sizes = [size for size in map(domain.size, self._candidates(domain, workload)) if size <= self.max_cells]
+        if self.queries == "cells" or self.start == "uniform":
+            scored = 1.0 * rounds * sum(sizes)
+            updates = rounds * self.passes * (rounds / 2 if self.passes > 1 else 1.0)
+        else:  # soon most candidates would join groups that are too large together; an update sees one group's answers
+            scored, updates = rounds * sum(sizes) / 10, rounds * self.passes * min(rounds, 12) / 2
+        again = updates if self.output == "average" else 0.0  # iterates are computed once more, and scores are not
+        group = min(group, 100_000) if self.start == "uniform" and self.queries == "cells" else group // 2
+        work = SCORED_SECONDS * scored + TILTED_SECONDS * group * (updates + again) + 1e-4 * (updates + again)
+        return base_seconds(rows) + QUESTION_SECONDS * rounds + work
+
     def plan(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
     ) -> Sequence[PlannedMeasurement]:
         """See `Mechanism.plan`."""
         rounds = self._rounds(domain)
-        steps = Steps.of(rho, rounds, neighbours, pure=self._noise.pure)
+        steps = self._steps(domain, neighbours, rho)
         whole = self.queries == "marginals"
         noise = self._noise
         one, planned = neighbours.cell**noise.norm, []
         if steps.total:
             planned.append(PlannedMeasurement((), 1, noise.stddev(steps.total, one), float(steps.total)))
+        for clique in self._singles(domain):
+            stddev = noise.stddev(steps.single, neighbours.marginal(noise.norm))
+            planned.append(PlannedMeasurement(clique, domain.size(clique), stddev, float(steps.single)))
         stddev = noise.stddev(steps.measure, neighbours.marginal(noise.norm) if whole else one)
-        cells = max(domain.size(clique) for clique in workload.cliques) if whole else 1
+        sizes = map(domain.size, self._candidates(domain, workload))
+        cells = max(size for size in sizes if size <= self.max_cells) if whole else 1
         what = "selected marginals, at most" if whole else "selected cells"
         note = f"{rounds} rounds, each selects one and measures it"
         spent = rounds * (steps.select + steps.measure)
@@ -225,55 +209,41 @@ class MWEM(Mechanism):
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.run`."""
         domain, rounds = curator.domain, self._rounds(curator.domain)
-        steps = Steps.of(rho, rounds, curator.neighbours, pure=self._noise.pure)
+        steps = self._steps(domain, curator.neighbours, rho)
         known = curator.total(steps.total, self._noise)
-        measured, past = list[Measurement](), _Past.of(curator, known, self.max_cells)
-        total = best_total(targets_of([known, *past.earlier]))
-        iterates = self._iterates(domain, measured, past, total, progress)
-        progress.stage("multiplicative weights", rounds)
+        singles = curator.measure([(c, steps.single) for c in self._singles(domain)], self._noise)
+        measured, past = list[Measurement](), Past.of(curator, known, self.max_cells)
+        if not consistent(singles, past.earlier):
+            past = Past()
+        course = self._course(domain, past, [known, *singles], singles)
+        now = course.first(progress)
+        progress.rounds("multiplicative weights", rounds)
         for _ in range(rounds):
-            now = iterates[-1]
-            candidates = [c for c in workload.cliques if domain.size(now.joined(c)) <= self.max_cells]
-            measured += self._ask(curator, now, candidates, total, steps)
-            if not past.earlier or consistent([known, *measured], curator.earlier):
-                iterates.append(self._update(now, measured, past, total, progress))
+            candidates = [c for c in self._candidates(domain, workload) if domain.size(now.joined(c)) <= self.max_cells]
+            measured += self._ask(curator, now, candidates, course.total, steps)
+            if not course.past.earlier or consistent([known, *singles, *measured], curator.earlier):
+                now = course.after(now, measured, progress)
             else:  # the table changed since: all again without what was measured before
-                past, total = _Past(), best_total(targets_of([known]))
-                iterates = self._iterates(domain, measured, past, total, progress)
-            progress.stage("multiplicative weights", rounds)
-            progress.advance(len(iterates) - 1)
-        parts = tuple(iterates[:-1]) if self.output == "average" else (iterates[-1],)
-        used = past.inside(iterates[-1]) if known.variance == 0 else past.earlier  # which n is from
+                course = self._course(domain, Past(), [known, *singles], singles)
+                now = course.last(measured, progress)
+            progress.round_done()
+        used = course.past.inside(now) if known.variance == 0 else course.past.earlier  # which n is from
         report: dict[str, Any] = {
             "rounds": rounds,
-            "total": round(total),
+            "total": round(course.total),
             "asked": sorted({"/".join(m.clique) for m in measured}),
-            "largest_group": max(table.size for _, table in iterates[-1].factors),
+            "largest_group": max(table.size for _, table in now.factors),
             **reused(used),
         }
-        return Outcome(MixtureModel(domain, parts, total), report)
+        parts = replace(course, measured=tuple(measured)) if self.output == "average" else (now,)
+        return Outcome(MixtureModel(domain, parts, course.total), report)
 
-    def _iterates(
-        self, domain: Domain, measured: Sequence[Measurement], past: _Past, total: float, progress: Progress
-    ) -> list[Factored]:
-        """A_0 and, from what each round measured, all that follow."""
-        first = Factored.uniform(domain)
-        found = [absorb(first, past.fitting(first, []), total, max(self.passes, _PASSES), progress)]
-        for count in range(1, len(measured) + 1):
-            found.append(self._update(found[-1], measured[:count], past, total, progress))
-        return found
-
-    def _update(
-        self, now: Factored, measured: Sequence[Measurement], past: _Past, total: float, progress: Progress
-    ) -> Factored:
-        """A_i from A_{i−1}: by what was measured before of the newest one's group, then by it, or by all."""
-        newest = measured[-1].clique
-        together = now.tilted(newest, np.zeros(now.domain.size(newest))) if past.earlier else now
-        together = absorb(together, past.entering(now, together), total, max(self.passes, _PASSES), progress)
-        if self.passes == 1:
-            return absorb(together, targets_of(measured[-1:]), total, 1, progress)
-        known = past.fitting if self.queries == "marginals" else past.beside
-        return absorb(together, known(together, measured), total, self.passes, progress)
+    def _course(
+        self, domain: Domain, past: Past, known: Sequence[Measurement], singles: Sequence[Measurement]
+    ) -> Iterates:
+        """The iterates that follow from what is known before the first round."""
+        total = best_total(targets_of([*known, *past.earlier]))
+        return Iterates(domain, past, total, self.passes, self.queries == "marginals", tuple(singles))
 
     def _ask(
         self, curator: Curator, now: Factored, candidates: Sequence[Clique], total: float, steps: Steps
@@ -283,14 +253,33 @@ class MWEM(Mechanism):
         def answers(family: Family) -> Any:
             return total * now.project(clique_of(family))
 
+        shares = steps.select, steps.measure
         if self.queries == "marginals":
-            chosen = curator.select_marginals(candidates, answers, 1, steps.select)
-            return curator.measure([(chosen[0], steps.measure)], self._noise)
-        cells = curator.select_cells(candidates, answers, 1, steps.select)
-        return curator.measure_cells(cells, steps.measure, self._noise)
+            penalties = None
+            if self.start == "marginals":
+                spread = self._noise.stddev(steps.measure, curator.neighbours.marginal(self._noise.norm))
+                penalties = [math.sqrt(2 / math.pi) * spread * curator.domain.size(clique) for clique in candidates]
+            return [curator.measure_selected_marginal(candidates, answers, shares, self._noise, penalties)]
+        return curator.measure_selected_cells(candidates, answers, 1, shares, self._noise)[1]
+
+    def _steps(self, domain: Domain, neighbours: Neighbours, rho: Fraction) -> Steps:
+        """The shares of a charge."""
+        return Steps.of(rho, self._rounds(domain), neighbours, len(self._singles(domain)), pure=self._noise.pure)
+
+    def _singles(self, domain: Domain) -> list[Clique]:
+        """The 1-way marginals that are measured first."""
+        return [(name,) for name in domain.names] if self.start == "marginals" else []
+
+    def _candidates(self, domain: Domain, workload: Workload) -> Sequence[Clique]:
+        """What rounds select from, or whose cells: after the 1-way marginals, all larger subsets of the workload."""
+        if self.start == "uniform" or self.queries == "cells":
+            return workload.cliques
+        return [clique for clique in workload.closure() if len(clique) > 1] or workload.cliques
 
     def _rounds(self, domain: Domain) -> int:
         """T. A rule over public facts: n is not known when the charge is made."""
         if isinstance(self.rounds, int):
             return self.rounds
-        return len(domain) * (1 if self.queries == "marginals" else 4)
+        if self.queries == "cells":
+            return 4 * len(domain)
+        return len(domain) * (2 if self.start == "marginals" else 1)

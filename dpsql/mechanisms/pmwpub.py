@@ -43,6 +43,7 @@ from dpsql.mechanisms.base import (
     refuse_thresholds,
     register,
 )
+from dpsql.mechanisms.costs import BASE_BYTES, SCORED_SECONDS, base_seconds
 from dpsql.models.weighted_rows import WeightedRows
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import GAUSSIAN, SELECTION
@@ -52,6 +53,9 @@ from dpsql.runtime.progress import Progress
 _FIRST: Final = Fraction(1, 5)  # of ρ, for the 1-way marginals
 _MIXTURES: Final = (0.0, 0.03, 0.1, 0.3, 1.0)
 _MOST_SCORED: Final = 100_000_000
+_USUAL_SUPPORT: Final = 10_000
+_ROW_BYTES: Final = 16
+_ROW_SECONDS: Final = 1e-7  # of an update
 _MOST_ROWS: Final = 1_000_000
 
 
@@ -101,6 +105,18 @@ class PMWPub(Mechanism):
                 f"rounds is {self.rounds}, the workload has {len(workload.cliques)} marginals, each is selected once"
             )
 
+    def footprint(self, domain: Domain, workload: Workload) -> int:
+        """See `Mechanism.footprint`: of the most rows that a prior may have here, which is not known before."""
+        largest = max(map(domain.size, workload.cliques), default=0)
+        return BASE_BYTES + 24 * largest + _ROW_BYTES * len(domain) * _USUAL_SUPPORT
+
+    def duration(self, domain: Domain, workload: Workload, rows: float) -> float:
+        """See `Mechanism.duration`: of a prior of a usual size."""
+        rounds = self._rounds(domain, workload)
+        scored = rounds * sum(map(domain.size, workload.cliques)) / 2
+        updates = rounds * self.passes * (len(domain) + rounds / 2)
+        return base_seconds(rows) + SCORED_SECONDS * scored + _ROW_SECONDS * _USUAL_SUPPORT * updates
+
     def plan(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
     ) -> Sequence[PlannedMeasurement]:
@@ -131,17 +147,16 @@ class PMWPub(Mechanism):
         mixture, now = _mixed(domain, codes, weights, measured, total)
         rounds, left = self._rounds(domain, workload), list(workload.cliques)
         noise = math.sqrt(2 / math.pi) * GAUSSIAN.stddev(step, curator.neighbours.marginal_l2_squared)
-        progress.stage("multiplicative weights", rounds)
-        for done in range(rounds):
+        progress.rounds("multiplicative weights", rounds)
+        for _ in range(rounds):
             penalties = [noise * domain.size(clique) for clique in left]
-            chosen = curator.select_marginals(left, partial(_counts, now, total), 1, step, penalties)[0]
-            left.remove(chosen)
-            fresh = curator.measure([(chosen, step)])
+            answers = partial(_counts, now, total)
+            fresh = [curator.measure_selected_marginal(left, answers, (step, step), penalties=penalties)]
+            left.remove(fresh[0].clique)
             measured += fresh
             known += targets_of(fresh)
             now = absorb(now, known, total, self.passes, progress)
-            progress.stage("multiplicative weights", rounds)
-            progress.advance(done + 1)
+            progress.round_done()
         report: dict[str, Any] = {
             "rounds": rounds,
             "total": round(total),

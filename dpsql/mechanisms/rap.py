@@ -11,13 +11,17 @@ answer yet.
 
 The subject of US patents 11,487,765 and 11,841,863.
 
-Source: Aydore et al. 2021, Algorithm 2 (arXiv:2103.06641). The defaults are the paper's, on a grid point.
+With `start := 'marginals'` all 1-way marginals are measured first. The first D′ is fitted to them, and every projection
+meets their cells, too.
+
+Source: Aydore et al. 2021, Algorithm 2 (arXiv:2103.06641). The fields' defaults, which `faithful := true` asks for, are
+the paper's, on a grid point.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Final
 
@@ -33,7 +37,9 @@ from dpsql.evidence.earlier_releases import combined, consistent, reused, usable
 from dpsql.fitting.relaxed.settings import Settings, best_total
 from dpsql.fitting.relaxed.table import Blocks, RelaxedTable
 from dpsql.fitting.target import targets_of
-from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, register
+from dpsql.mechanisms.base import LATER, Mechanism, Outcome, PlannedMeasurement, check_range, check_word, register
+from dpsql.mechanisms.costs import BASE_BYTES, JAX_BYTES, JAX_SECONDS, SCORED_BYTES, SCORED_SECONDS, base_seconds
+from dpsql.mechanisms.singles import STARTS, measure_singles, plan_singles
 from dpsql.models.relaxed import RelaxedModel
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import GAUSSIAN, SELECTION
@@ -57,7 +63,8 @@ class RAP(Mechanism):
     Privacy: ρ-zCDP for the table's neighbours (the paper's are replace_one), ρ the charge. For T > 1: T rounds of
     `select_cells` (K·ρ/2TK) and `measure_cells` (K·ρ/2TK); for T = 1: `measure_cells` (m·ρ/m). Cells of marginals and
     thresholds alike. Under add_remove the
-    number of rows is private: `total` takes ρ/100 first. Sensitivity of a cell and of its score: 1.
+    number of rows is private: `total` takes ρ/100 first. With start := 'marginals' one `measure` of the 1-way marginals
+    takes a third of the rest. Sensitivity of a cell and of its score: 1.
 
     Attributes:
         rounds: T.
@@ -68,6 +75,7 @@ class RAP(Mechanism):
         relaxation: 'sparsemax' as in the paper, or 'softmax'.
         learning_rate: of Adam; a hundred times that for the logarithms of softmax.
         steps: the most Adam steps of one projection.
+        start: 'uniform', a random D′ as in the paper, or 'marginals': all 1-way marginals are measured first.
 
     Raises:
         InvalidArgument: an option is out of its range, or neighbours are not the table's.
@@ -82,9 +90,22 @@ class RAP(Mechanism):
     relaxation: str = "sparsemax"
     learning_rate: float = 0.001
     steps: int = 5000
+    start: str = field(default="uniform", metadata=LATER)
+
+    @classmethod
+    def recommended(cls, *, pure: bool) -> Mapping[str, Any]:
+        """See `Mechanism.recommended`."""
+        fewer = {"rounds": 5, "queries_per_round": 100, "relaxed_rows": 512, "steps": 1000}
+        return {**fewer, "start": "marginals", "conversion": "tight"}
+
+    @classmethod
+    def published(cls) -> Mapping[str, Any]:
+        """See `Mechanism.published`: the fields' defaults are the paper's, on a grid point."""
+        return {}
 
     def __post_init__(self) -> None:
         """Check the options."""
+        check_word("start", self.start, STARTS)
         check_range("rounds", self.rounds, 1, 10_000)
         check_range("queries_per_round", self.queries_per_round, 1, 100_000)
         check_range("relaxed_rows", self.relaxed_rows, 1, 100_000)
@@ -114,12 +135,33 @@ class RAP(Mechanism):
             instead = "give rounds and queries_per_round, which select some, or say mechanism := 'projection'"
             check_single_cells(workload, domain, "rounds is 1", instead)
             return
-        asked, most = self.rounds * self.queries_per_round, min(cells, _MOST_QUERIES)
+        asked, most = self.rounds * self._per_round(domain, workload), min(cells, _MOST_QUERIES)
         if asked > most:
             raise InvalidArgument(
                 f"rap would measure {asked} cells, of {cells} at most {most} can be: give fewer rounds or "
                 "queries_per_round, or say mechanism := 'projection'"
             )
+
+    def footprint(self, domain: Domain, workload: Workload) -> int:
+        """See `Mechanism.footprint`: products and their slopes for each query and relaxed row; scores of all cells."""
+        order = max((len(clique_of(family)) for family in workload.families), default=1)
+        queries = 8 * (order + 3) * self._queries(domain, workload) * self.relaxed_rows
+        table = 40 * domain.width * self.relaxed_rows
+        return BASE_BYTES + JAX_BYTES + table + queries + SCORED_BYTES * _cells(domain, workload)
+
+    def duration(self, domain: Domain, workload: Workload, rows: float) -> float:
+        """See `Mechanism.duration`: scores, and all Adam steps that a projection may take."""
+        each = 1.5e-9 * domain.width + 5e-9 * self._queries(domain, workload)
+        scored = (5e-10 * self.relaxed_rows + SCORED_SECONDS) * _cells(domain, workload)
+        steps = self.rounds * (self.steps * self.relaxed_rows * each + scored)
+        return base_seconds(rows) + JAX_SECONDS + steps
+
+    def _queries(self, domain: Domain, workload: Workload) -> int:
+        """How many single answers a projection meets, in the end."""
+        singles = domain.width if self.start == "marginals" else 0
+        if self.rounds == 1:
+            return singles + _cells(domain, workload)
+        return singles + self.rounds * self._per_round(domain, workload)
 
     def plan(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
@@ -130,11 +172,13 @@ class RAP(Mechanism):
             share = rho / 100
             planned.append(PlannedMeasurement((), 1, GAUSSIAN.stddev(share, neighbours.cell**2), float(share)))
             rho -= share
+        singles, rho = plan_singles(self.start, domain, neighbours, rho)
+        planned += singles
         if self.rounds == 1:
             cells = _cells(domain, workload)
             each, count = rho / cells, cells
         else:
-            count = self.rounds * self.queries_per_round
+            count = self.rounds * self._per_round(domain, workload)
             each = rho / (2 * count)
         stddev = GAUSSIAN.stddev(each, neighbours.cell**2)
         return [*planned, PlannedMeasurement((), count, stddev, float(rho), open="selected cells")]
@@ -143,14 +187,15 @@ class RAP(Mechanism):
         """See `Mechanism.run`."""
         blocks = Blocks.of(curator.domain)
         counted = curator.total(rho / 100)
-        rho = curator.remaining
+        singles, rho = measure_singles(self.start, curator, curator.remaining)
+        known = [counted, *singles]
         if self.rounds == 1:
             queries = [(f, cell) for f in workload.families for cell in range(curator.domain.size(clique_of(f)))]
             measured = curator.measure_cells(queries, rho / len(queries))
-            model, earlier = self._start(curator, blocks, [counted, *measured], seed, progress)
-            model, steps = self._project(model, measured, len(queries), progress)
+            model, earlier = self._start(curator, blocks, singles, [*known, *measured], seed, progress)
+            model, steps = self._project(model, [*singles, *measured], len(queries), progress)
         else:
-            model, steps, measured, earlier = self._adapt(curator, workload, blocks, counted, rho, seed, progress)
+            model, steps, measured, earlier = self._adapt(curator, workload, blocks, known, rho, seed, progress)
         report: dict[str, Any] = {
             "cells": sum(len(m.values) for m in measured),
             "total": round(model.total),
@@ -159,14 +204,27 @@ class RAP(Mechanism):
         }
         return Outcome(RelaxedModel(model), report)
 
+    def _per_round(self, domain: Domain, workload: Workload) -> int:
+        """K; after 1-way marginals no more than there are cells, for nobody chose the number for this workload."""
+        if self.start == "uniform":
+            return self.queries_per_round
+        return min(self.queries_per_round, max(1, _cells(domain, workload) // self.rounds))
+
     def _start(
-        self, curator: Curator, blocks: Blocks, measured: Sequence[Measurement], seed: int, progress: Progress
+        self,
+        curator: Curator,
+        blocks: Blocks,
+        singles: Sequence[Measurement],
+        measured: Sequence[Measurement],
+        seed: int,
+        progress: Progress,
     ) -> tuple[RelaxedTable, list[Measurement]]:
-        """The first D′, random or fitted to what earlier releases measured, and what it was that they did.
+        """The first D′, random or fitted to whole marginals, and what earlier releases measured of these.
 
         Args:
             curator: which knows them.
             blocks: the attributes.
+            singles: the 1-way marginals that were measured first.
             measured: by this release: first n, then what else there is, which they must not contradict.
             seed: of the random one.
             progress: may raise `Interrupted`.
@@ -175,44 +233,58 @@ class RAP(Mechanism):
         from dpsql.fitting.relaxed.fit_marginals import fit_marginals
 
         earlier = usable(curator.earlier, measured, curator.domain, _MOST_REUSED, room=_MOST_REUSED)
-        total = max(1.0, best_total(targets_of([measured[0], *earlier])))
-        if not earlier:
+        total = max(1.0, best_total(targets_of([measured[0], *singles, *earlier])))
+        if not earlier and not singles:
             return RelaxedTable(blocks, random_start(blocks, self.relaxed_rows, seed), total), []
         settings = Settings(rows=self.relaxed_rows, relaxation=self.relaxation)
-        return fit_marginals(curator.domain, combined([], earlier), total, settings, seed, progress).model, earlier
+        return fit_marginals(curator.domain, combined(singles, earlier), total, settings, seed, progress).model, earlier
 
     def _adapt(
         self,
         curator: Curator,
         workload: Workload,
         blocks: Blocks,
-        counted: Measurement,
+        known: Sequence[Measurement],
         rho: Fraction,
         seed: int,
         progress: Progress,
     ) -> tuple[RelaxedTable, int, list[Measurement], list[Measurement]]:
-        count = self.rounds * self.queries_per_round
+        per_round = self._per_round(curator.domain, workload)
+        count = self.rounds * per_round
         share, taken = rho / (2 * count), 0
         measured: list[Measurement] = []
         asked: list[Query] = []
-        model, earlier = self._start(curator, blocks, [counted], seed, progress)
+        singles = known[1:]
+        model, earlier = self._start(curator, blocks, singles, known, seed, progress)
+        progress.rounds("rounds", self.rounds)
         for _ in range(self.rounds):
-            chosen = curator.select_cells(workload.families, model.counts, self.queries_per_round, share, asked)
+            chosen, fresh = curator.measure_selected_cells(
+                workload.families, model.counts, per_round, (share, share), exclude=asked
+            )
             asked += chosen
-            measured += curator.measure_cells(chosen, share)
+            measured += fresh
             if not consistent(measured, earlier):  # the table changed since
-                model, earlier = self._start(curator, blocks, [counted, *measured], seed, progress)
-            model, steps = self._project(model, measured, count, progress)
+                model, earlier = self._start(curator, blocks, singles, [*known, *measured], seed, progress)
+            model, steps = self._project(model, [*singles, *measured], count, progress)
             taken += steps
+            progress.round_done()
         return model, taken, measured, earlier
 
     def _project(
-        self, start: RelaxedTable, measured: Sequence[Measurement], capacity: int, progress: Progress
+        self, start: RelaxedTable, measured: Sequence[Measurement], count: int, progress: Progress
     ) -> tuple[RelaxedTable, int]:
-        """The relaxed table near another one that answers single cells, and the steps to it."""
+        """The relaxed table near another one that answers what was measured, and the steps to it.
+
+        Args:
+            start: the other one.
+            measured: whole marginals, and single cells.
+            count: the most single cells of any call.
+            progress: may raise `Interrupted`.
+        """
         from dpsql.fitting.relaxed.fit_cells import fit_cells  # loads JAX
 
-        queries = [(m.family, cell) for m in measured for cell in m.cells or ()]
+        queries = [(m.family, cell) for m in measured for cell in m.cells or range(len(m.values))]
+        capacity = count + sum(len(m.values) for m in measured if m.cells is None)
         targets = np.concatenate([m.values for m in measured]) / start.total
         rate = self.learning_rate * (1 if self.relaxation == "sparsemax" else _SOFTMAX_RATE)
         how = (capacity, rate, self.steps, 1e-7, progress, self.relaxation)

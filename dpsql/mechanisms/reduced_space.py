@@ -13,7 +13,7 @@ import itertools
 import math
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
@@ -28,7 +28,8 @@ from dpsql.evidence.occupied import occupied
 from dpsql.fitting.relaxed.settings import best_total
 from dpsql.fitting.rows.linear_program import OBJECTIVES, Codes, nearest_density, statistics
 from dpsql.fitting.target import Target
-from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, Remark, check_range, check_word
+from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, Remark, check_range, check_word, usual_noise
+from dpsql.mechanisms.costs import BASE_BYTES, base_seconds
 from dpsql.models.weighted_rows import WeightedRows
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import LAPLACE, Distribution, find_noise, noise_names
@@ -53,6 +54,11 @@ class ReducedSpace(Mechanism):
     gamma: float = 0.05
     bootstrap: bool = False
 
+    @classmethod
+    def recommended(cls, *, pure: bool) -> Mapping[str, Any]:
+        """See `Mechanism.recommended`."""
+        return {"noise": usual_noise(pure=pure)}
+
     def __post_init__(self) -> None:
         """Check the options."""
         check_word("noise", self.noise, noise_names())
@@ -63,6 +69,11 @@ class ReducedSpace(Mechanism):
     @property
     def _noise(self) -> Distribution:
         return find_noise(self.noise)
+
+    @property
+    def entry_seconds(self) -> float:
+        """About how long the linear program takes for each entry of its matrix."""
+        return 5e-4 if self.objective == "max" else 2e-3
 
     @property
     @abstractmethod
@@ -143,7 +154,13 @@ class ReducedSpace(Mechanism):
     def footprint(self, domain: Domain, workload: Workload) -> int:
         """See `Mechanism.footprint`."""
         cells = sum(domain.size(clique) for clique in workload.needed)
-        return 300_000_000 + 24 * cells + 400 * len(workload.needed) * self.most_points(domain)
+        return BASE_BYTES + 180 * cells + 400 * len(workload.needed) * self.most_points(domain)
+
+    def duration(self, domain: Domain, workload: Workload, rows: float) -> float:
+        """See `Mechanism.duration`: the linear program, which ends after `seconds`, and noise in every cell."""
+        cells, entries = sum(map(domain.size, workload.needed)), len(workload.needed) * self.most_points(domain)
+        solved = min(self.seconds, self.entry_seconds * entries)
+        return base_seconds(rows) + 2e-7 * cells + solved
 
     def plan(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float

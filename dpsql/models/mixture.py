@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,18 +21,25 @@ class MixtureModel:
 
     Attributes:
         domain: of the table.
-        parts: the histograms, each with the same weight.
+        parts: the histograms, each with the same weight; gone through once for each answer, and may be computed then.
         total: the number of rows that it stands for.
     """
 
     domain: Domain
-    parts: tuple[Factored, ...]
+    parts: Collection[Factored]
     total: float
 
     def project(self, clique: Clique) -> npt.NDArray[np.float32]:
         """See `Model.project`."""
-        whole = sum((part.project(clique) for part in self.parts), np.zeros(self.domain.size(clique)))
-        return np.asarray(whole / len(self.parts), np.float32)
+        return self.projections([clique])[clique]
+
+    def projections(self, cliques: Sequence[Clique]) -> Mapping[Clique, npt.NDArray[np.float32]]:
+        """See `dpsql.models.fitness.Several`: the parts are gone through once."""
+        sums = {clique: np.zeros(self.domain.size(clique)) for clique in cliques}
+        for part in self.parts:
+            for clique, whole in sums.items():
+                whole += part.project(clique)
+        return {clique: np.asarray(whole / len(self.parts), np.float32) for clique, whole in sums.items()}
 
     def sample(
         self, rows: int, generator: np.random.Generator, progress: Progress, allowed: Sequence[Allowed] = ()

@@ -13,6 +13,7 @@ from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Clique
 from dpsql.fitting.relaxed.settings import Fit
 from dpsql.fitting.relaxed.table import Codes, RelaxedTable
+from dpsql.models.fitness import Fitness
 from dpsql.runtime.progress import Progress
 
 
@@ -52,17 +53,25 @@ class RelaxedModel:
         return draw_rows(self.table, rows, generator, allowed)
 
 
-def fit_report(fit: Fit) -> dict[str, Any]:
-    """What a release says of a fit."""
+def fit_report(fit: Fit, against: Fitness | None = None) -> dict[str, Any]:
+    """What a release says of a fit.
+
+    Args:
+        fit: the fit.
+        against: what was measured, where the fit was to an estimate from it: an estimate's variances are smaller, and
+            it may be negative, so no table need be as near to it as its own noise.
+    """
+    residual = fit.residual if against is None or against.residual is None else against.residual
+    converged = fit.converged or (against is not None and against.is_explained)
     found: dict[str, Any] = {
-        "residual": round(fit.residual, 4),
-        "converged": fit.converged,
+        "residual": round(residual, 4),
+        "converged": converged,
         "pull": round(fit.pull, 3),
         "steps": fit.steps,
     }
-    if not fit.converged:
+    if not converged:
         found["warning"] = (
-            f"the fit did not converge: its residual is {fit.residual:.2f}, noise alone leaves about 1; ask for more "
+            f"the fit did not converge: its residual is {residual:.2f}, noise alone leaves about 1; ask for more "
             "relaxed_rows or steps"
         )
     return found

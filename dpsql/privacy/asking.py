@@ -6,7 +6,8 @@ and noise added, written to the journal, and only then returned. All noise is dr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import Final
 
@@ -92,6 +93,7 @@ class Asking:
         self._for_mechanism = for_mechanism
         self._counter, self._journal, self._progress, self._entropy = counter, journal, progress, entropy
         self._recorded = list(journal.recorded())
+        self._held: list[Answer] | None = None
         self._exact: dict[tuple[Family, int | None], Marginal] = {}
         self._samples: dict[int, Counter] = {}
 
@@ -174,8 +176,25 @@ class Asking:
         return replayed
 
     def _record(self, answers: Sequence[Answer]) -> None:
-        if answers:
+        if self._held is not None:
+            self._held += answers
+        elif answers:
             self._journal.append(answers)
+
+    @contextmanager
+    def _in_one_write(self) -> Iterator[None]:
+        """Answers inside are recorded together, at the end, because a durable write takes longer than many an answer.
+
+        Only the curator sees them before, so it is as if they had been asked at once. They are recorded too where the
+        last one fails: a second try must not draw again what the failure may depend on.
+        """
+        held: list[Answer] = []
+        self._held = held
+        try:
+            yield
+        finally:
+            self._held = None
+            self._record(held)
 
     def _marginal(self, family: Family, sample: int | None = None) -> Marginal:
         if (family, sample) not in self._exact:

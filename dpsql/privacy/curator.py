@@ -13,12 +13,10 @@ afresh what is missing spends what was charged for it.
 
 from __future__ import annotations
 
-from dpsql.privacy.cells import Cells
 from dpsql.privacy.discovery import Discoveries
 from dpsql.privacy.linear import LinearQueries
-from dpsql.privacy.marginals import Marginals
-from dpsql.privacy.selection import Selections
+from dpsql.privacy.rounds import Rounds
 
 
-class Curator(Marginals, Cells, Selections, LinearQueries, Discoveries):
+class Curator(Rounds, LinearQueries, Discoveries):
     """Answers every kind of question about one protected table, each in a file of its own, all by one `Asking`."""

@@ -17,16 +17,19 @@ from dpsql.core.domain import Domain
 from dpsql.core.threshold import identity_of
 from dpsql.core.workload import Workload
 from dpsql.engines.source import Source
-from dpsql.errors import InvalidArgument
+from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.mechanisms.auto import Facts, choose
 from dpsql.mechanisms.base import Mechanism, PlannedMeasurement, Remark, explicit_options, name_of
+from dpsql.mechanisms.defaults import has_defaults
 from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import Budget
 from dpsql.privacy.noise import check_scale
 from dpsql.privacy.pricing import Questions, declared, price
 from dpsql.release.planned import Planned, canonical_request, digest
 from dpsql.release.request import Request, asked_delta
+from dpsql.runtime.memory import in_words, machine_memory
 
+_DEFAULTS: Final = 2  # those of the version before were the first
 _MOST_QUESTIONS: Final = 10**6  # that share a charge equally, with noise that can still be drawn
 
 
@@ -93,8 +96,13 @@ class Plan(Planned[Request, TableFacts]):
         return self.mechanism.plan(self.domain, self.workload, neighbours, self.budget.rho, rows)
 
 
-def plan_table(request: Request, facts: TableFacts) -> Plan:
+def plan_table(request: Request, facts: TableFacts, *, former: bool = False) -> Plan:
     """What a request is charged for.
+
+    Args:
+        request: the request.
+        facts: what it names.
+        former: as an earlier version planned it, which had other defaults; see `dpsql.mechanisms.defaults`.
 
     Raises:
         InvalidArgument: ε, δ, the mechanism or an option of it is out of its range.
@@ -102,11 +110,13 @@ def plan_table(request: Request, facts: TableFacts) -> Plan:
     account, domain, workload = facts.account, facts.domain, facts.workload
     delta = asked_delta(account, request.epsilon, request.delta)
     order = max((len(clique) for clique in workload.cliques), default=0)
-    known = Facts(account.pure, request.epsilon, request.prior is not None, bool(workload.thresholds), order)
-    mechanism, choice = choose(request.mechanism, request.options, known)
+    known = Facts(
+        account.pure or delta == 0, request.epsilon, request.prior is not None, bool(workload.thresholds), order
+    )
+    mechanism, choice = choose(request.mechanism, request.options, known, former=former)
     questions = declared(mechanism.questions(domain, workload, account.neighbours))
     budget = price(questions, request.epsilon, delta)
-    canonical = _canonical(request, facts, budget, mechanism)
+    canonical = _canonical(request, facts, budget, mechanism, former=former)
     return Plan(request, facts, canonical, budget, mechanism, questions, choice)
 
 
@@ -133,6 +143,13 @@ def check_questions(plan: Plan) -> None:
         raise InvalidArgument(
             f"mechanism {name_of(mechanism)!r} draws a sample of the rows, which engine {plan.source.engine!r} of "
             f"{plan.source.name!r} cannot count; {plan.facts.cannot['among']}"
+        )
+    needed, limit = mechanism.footprint(plan.domain, plan.workload), machine_memory()
+    if needed > limit:
+        raise DomainTooLarge(
+            f"{plan.label} needs about {in_words(needed)} of memory for this request, {in_words(limit)} may be taken: "
+            "ask for fewer or smaller marginals, declare coarser domains with dp_domain, or lower the options that "
+            "make it larger, such as relaxed_rows, rounds or max_cells"
         )
 
 
@@ -169,7 +186,11 @@ def workload_digest(workload: Workload) -> str:
     return digest(json.dumps(asked, ensure_ascii=False))
 
 
-def _canonical(request: Request, facts: TableFacts, budget: Budget, mechanism: Mechanism) -> str:
+def _canonical(request: Request, facts: TableFacts, budget: Budget, mechanism: Mechanism, *, former: bool) -> str:
+    """The canonical request.
+
+    Of a mechanism whose defaults are others than they were it says so, so that none is taken for an earlier version's.
+    """
     return canonical_request(
         facts,
         {
@@ -184,6 +205,7 @@ def _canonical(request: Request, facts: TableFacts, budget: Budget, mechanism: M
             "prior": facts.prior,
             "reuse": bool(request.reuse and mechanism.uses_earlier),
             "release": request.release,
+            **({} if former or not has_defaults(type(mechanism)) else {"defaults": _DEFAULTS}),
         },
         facts.alone,
     )

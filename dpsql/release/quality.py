@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from dpsql.books.releases import Entry, rows_table
 from dpsql.books.store import Books
 from dpsql.core.domain import Attribute, Clique, Domain
 from dpsql.core.marginal import Measurement
+from dpsql.core.threshold import Family, threshold_counts
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.protocol import TableCounter
 from dpsql.engines.registry import engine_of
@@ -53,9 +56,10 @@ def judge_release(cursor: Cursor, books: Books, entry: Entry, check: Callable[[]
 
 
 def marginal_errors(cursor: Cursor, books: Books, entry: Entry) -> pd.DataFrame:
-    """The distance of a release's synthetic table from each of its noisy marginals.
+    """The distance of a release's synthetic table from each of its noisy marginals, and from its noisy single cells.
 
-    Columns: `columns`, `cells`, `stddev` (rows), `distance_l1` = Σ|synthetic − measured|/total and `noise_l1` =
+    Columns: `columns`, `kind` ('marginal'; 'cells', those of a marginal that were measured by themselves; 'at least t',
+    those of thresholds), `cells`, `stddev` (rows), `distance_l1` = Σ|synthetic − measured|/total and `noise_l1` =
     √(2/π)·σ·cells/total, what the noise alone is expected to make up. Synthetic counts are scaled to the total.
     """
     import pandas as pd
@@ -63,21 +67,40 @@ def marginal_errors(cursor: Cursor, books: Books, entry: Entry) -> pd.DataFrame:
     counter = _synthetic(cursor, books, entry)
     rows: list[dict[str, Any]] = []
     answers = measurements(books, entry)
-    total = Estimates(entry.domain, answers).total or 1.0
+    total = Estimates(entry.domain, answers).total or float(entry.report.get("total") or entry.rows or 1)
     scale = total / max(1, entry.rows or 1)
-    for measured in _whole_marginals(answers):
-        counts, values = _as_shown(entry.domain, measured, counter.marginal(measured.clique).dense() * scale)
-        rows.append(
-            {
-                "columns": list(measured.clique),
-                "cells": len(counts),
-                "stddev": measured.stddev,
-                "distance_l1": float(np.abs(counts - values).sum()) / total,
-                "noise_l1": math.sqrt(2 / math.pi) * measured.stddev * len(counts) / total,
-            }
-        )
+
+    def add(clique: Clique, kind: str, stddev: float, counts: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
+        distance = float(np.abs(counts - values).sum()) / total
+        noise = math.sqrt(2 / math.pi) * stddev * len(counts) / total
+        row = {"columns": list(clique), "kind": kind, "cells": len(counts), "stddev": stddev}
+        rows.append(row | {"distance_l1": distance, "noise_l1": noise})
+
+    for whole in _whole_marginals(answers):
+        counts = counter.marginal(whole.clique).dense() * scale
+        add(whole.clique, "marginal", whole.stddev, *_as_shown(entry.domain, whole, counts))
+    for one, counts in _single_cells(answers, counter, scale):
+        kind = "cells" if one.least is None else f"at least {one.least}"
+        add(one.clique, kind, one.stddev, counts, one.values)
     counter.close()
-    return pd.DataFrame(rows, columns=["columns", "cells", "stddev", "distance_l1", "noise_l1"])
+    return pd.DataFrame(rows, columns=["columns", "kind", "cells", "stddev", "distance_l1", "noise_l1"])
+
+
+def _single_cells(
+    answers: Sequence[Measurement], counter: TableCounter, scale: float
+) -> Iterator[tuple[Measurement, npt.NDArray[np.float64]]]:
+    """The cells that were measured by themselves, those of one family together, and the synthetic counts of each."""
+    found: dict[tuple[Family, Fraction], list[Measurement]] = {}
+    for one in answers:
+        if one.cells is not None:
+            found.setdefault((one.family, one.variance), []).append(one)
+    for parts in found.values():
+        cells = tuple(cell for part in parts for cell in part.cells or ())
+        first = replace(parts[0], cells=cells, values=np.concatenate([part.values for part in parts]))
+        counts = np.asarray(counter.marginal(first.clique).dense() * scale, np.float64)
+        if first.least is not None:
+            counts = threshold_counts(counts, first.shape, first.least)
+        yield first, counts[list(cells)]
 
 
 def marginal_answers(cursor: Cursor, books: Books, entry: Entry, names: Sequence[str]) -> pd.DataFrame:

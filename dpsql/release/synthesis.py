@@ -27,6 +27,7 @@ from dpsql.evaluation.constraints import find_allowed, refuse_impossible, settle
 from dpsql.evaluation.decode import released_columns
 from dpsql.evidence.earlier_releases import consistent
 from dpsql.evidence.occupied import Occupied, occupied
+from dpsql.models.fitness import Fitness
 from dpsql.models.model import Model
 from dpsql.owner.stand_ins import check_installed, stand_ins
 from dpsql.release.allowed import require_affordable
@@ -121,6 +122,11 @@ class Resolved(Plan):
         if held.outside:
             report["outside"] = {name: round(share, 4) for name, share in held.outside.items()}
         run.close()
+        fit = Fitness.of(outcome.model, measured)
+        if "residual" in report:  # of a fit that knows more than this release measured
+            report["loss"] = round(fit.cells * float(report["residual"]) / 2, 2)
+        else:
+            report |= fit.report
         if not np.isfinite(outcome.model.total):
             raise DpsqlError(
                 "the fit gave no finite total; the same call tries again from the stored measurements, free"
@@ -163,13 +169,7 @@ def resolve(cursor: Cursor, request: Request, *, to_charge: bool = True) -> Reso
     """
     check_rows(request.rows)
     check_name(request.release)
-    planned = plan_table(request, look_up_table(cursor, request))
-    books = Books(cursor, planned.source.catalog)
-    entry = find_release(books, planned.key)
-    ended = entry is not None and entry.state in ("published", "failed")
-    if entry is not None and ended and _declared_anew(entry.domain, planned.domain):
-        planned = with_domain(planned)  # it answers another request; one that is under way is completed first
-        entry = find_release(books, planned.key)
+    planned, books, entry = _found(cursor, request)
     if entry is not None and entry.state in ("reserved", "measured"):
         check_installed(entry.domain, is_paid=True)
     if entry is None:
@@ -183,6 +183,32 @@ def resolve(cursor: Cursor, request: Request, *, to_charge: bool = True) -> Reso
         books.check_writable()
         require_affordable(books, planned)
     return Resolved(**vars(planned), entry=entry)
+
+
+def _found(cursor: Cursor, request: Request) -> tuple[Plan, Books, Entry | None]:
+    """The plan of a request, the books, and its release if there is one, be it made with an earlier version's defaults.
+
+    Such a release is told again, or completed, as it was charged: the request meant it then.
+    """
+    facts = look_up_table(cursor, request)
+    planned = plan_table(request, facts)
+    books = Books(cursor, planned.source.catalog)
+    planned, entry = _with_release(books, planned)
+    if entry is None:
+        former, before = _with_release(books, plan_table(request, facts, former=True))
+        if before is not None:
+            return former, books, before
+    return planned, books, entry
+
+
+def _with_release(books: Books, planned: Plan) -> tuple[Plan, Entry | None]:
+    """A plan with the release of its key; with a key of its own where that is of domains that were declared anew."""
+    entry = find_release(books, planned.key)
+    ended = entry is not None and entry.state in ("published", "failed")
+    if entry is not None and ended and _declared_anew(entry.domain, planned.domain):
+        planned = with_domain(planned)  # it answers another request; one that is under way is completed first
+        entry = find_release(books, planned.key)
+    return planned, entry
 
 
 def _declared_anew(before: Domain, now: Domain) -> bool:

@@ -79,6 +79,16 @@ class _Task(Generic[Result]):
         self._check_left()
         self._progress.advance(steps, note)
 
+    def rounds(self, name: str, count: int) -> None:
+        """See `Progress.rounds`."""
+        self._check_left()
+        self._progress.rounds(name, count)
+
+    def round_done(self) -> None:
+        """See `Progress.round_done`."""
+        self._check_left()
+        self._progress.round_done()
+
     def check(self) -> None:
         """See `Progress.check`."""
         self._check_left()

@@ -41,10 +41,28 @@ class NotebookBar(Quiet):
         super().__init__(stop)
         self._bar: Any = None
         self._place: Any = None
-        self._shown, self._begun = False, 0.0
+        self._shown, self._begun, self._in_rounds = False, 0.0, False
+
+    def rounds(self, name: str, count: int) -> None:
+        """See `Progress.rounds`."""
+        self._in_rounds = False
+        self.stage(name, count)
+        self._in_rounds = True
+
+    def round_done(self) -> None:
+        """See `Progress.round_done`."""
+        if self._in_rounds and self._bar is not None:
+            self._in_rounds = False
+            self.advance(1)
+            self._in_rounds = self._bar.n < (self._bar.total or 0)
+        self.check()
 
     def stage(self, name: str, steps: int | None = None) -> None:
         """See `Progress.stage`."""
+        if self._in_rounds:
+            self._bar.set_postfix_str(name, refresh=False)
+            self.check()
+            return
         from tqdm.notebook import tqdm
 
         self._end()
@@ -55,7 +73,7 @@ class NotebookBar(Quiet):
 
     def advance(self, steps: int = 1, note: str = "") -> None:
         """See `Progress.advance`."""
-        if self._bar is not None:
+        if self._bar is not None and not self._in_rounds:
             if note:
                 self._bar.set_postfix_str(note, refresh=False)
             self._bar.update(steps)
@@ -65,6 +83,7 @@ class NotebookBar(Quiet):
 
     def close(self) -> None:
         """See `Progress.close`."""
+        self._in_rounds = False
         self._end()
         if self._place is not None:
             _to_cell()

@@ -178,6 +178,12 @@ class Progress(Protocol):
     def advance(self, steps: int = 1, note: str = "") -> None:
         """Some steps of the stage are done; raises `Interrupted` when the work should stop."""
 
+    def rounds(self, name: str, count: int) -> None:
+        """So many rounds begin, each of several stages, which are shown as parts of them until the last is done."""
+
+    def round_done(self) -> None:
+        """One round is done; raises `Interrupted` when the work should stop."""
+
     def check(self) -> None:
         """Raises `Interrupted` when the work should stop; any thread may ask."""
 
@@ -203,6 +209,14 @@ class Quiet:
         """See `Progress.advance`."""
         self.check()
 
+    def rounds(self, name: str, count: int) -> None:
+        """See `Progress.rounds`."""
+        self.check()
+
+    def round_done(self) -> None:
+        """See `Progress.round_done`."""
+        self.check()
+
     def check(self) -> None:
         """See `Progress.check`."""
         if self._stop():
@@ -213,14 +227,36 @@ class Quiet:
 
 
 class Bar(Quiet):
-    """Progress as a bar on standard error, one for each stage; it appears after half a second."""
+    """Progress as a bar on standard error, one for each stage; it appears after half a second.
+
+    While there are rounds the bar is theirs, with the time that is left, and names the stage inside the round.
+    """
 
     def __init__(self, stop: Stop = lambda: False) -> None:
         super().__init__(stop)
         self._bar: tqdm[Any] | None = None
+        self._in_rounds = False
+
+    def rounds(self, name: str, count: int) -> None:
+        """See `Progress.rounds`."""
+        self._in_rounds = False
+        self.stage(name, count)
+        self._in_rounds = True
+
+    def round_done(self) -> None:
+        """See `Progress.round_done`."""
+        if self._bar is not None and self._in_rounds:
+            self._bar.update(1)
+            if self._bar.n >= (self._bar.total or 0):
+                self._in_rounds = False
+        self.check()
 
     def stage(self, name: str, steps: int | None = None) -> None:
         """See `Progress.stage`."""
+        if self._in_rounds and self._bar is not None:
+            self._bar.set_postfix_str(name, refresh=False)
+            self.check()
+            return
         self.close()
         bar_format = None if steps else "{desc}: {elapsed}"
         self._bar = tqdm(total=steps, desc=f"dpsql {name}", leave=False, delay=0.5, bar_format=bar_format)
@@ -228,7 +264,7 @@ class Bar(Quiet):
 
     def advance(self, steps: int = 1, note: str = "") -> None:
         """See `Progress.advance`."""
-        if self._bar is not None:
+        if self._bar is not None and not self._in_rounds:
             if note:
                 self._bar.set_postfix_str(note, refresh=False)
             self._bar.update(steps)
@@ -236,6 +272,7 @@ class Bar(Quiet):
 
     def close(self) -> None:
         """See `Progress.close`."""
+        self._in_rounds = False
         if self._bar is not None:
             self._bar.close()
             self._bar = None

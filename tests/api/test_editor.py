@@ -11,6 +11,7 @@ from importlib.util import find_spec
 import pytest
 
 import dpsql
+from dpsql.api.comparing.compare import Compared
 from dpsql.api.options import Options
 from dpsql.api.relation import Relation
 from dpsql.report.card import Stated
@@ -38,7 +39,7 @@ def test_it_completes(owner, name):
     for parameter in list(signature.parameters.values())[1:]:
         assert parameter.annotation is not inspect.Parameter.empty, parameter
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
-            assert parameter.annotation in (f"Unpack[{Options.__name__}]", f"Unpack[{Stated.__name__}]")
+            assert parameter.annotation in {f"Unpack[{named.__name__}]" for named in (Options, Stated, Compared)}
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
             assert parameter.annotation not in ("Any", "object")
 

@@ -1,13 +1,14 @@
 """What every registered mechanism costs, word for word as it was at commit 37ab9f7: ρ, g, ε, δ, promise and key.
 
-A key that changes charges people again for what they have; a ρ that changes is another guarantee. To record anew, on
-purpose: `python -m tests.contract.test_budgets`.
+A key that changes charges people again for what they have; a ρ that changes is another guarantee. Where a request gets
+other options now than it got then, its release is still found by the plan that it had then, which is what is compared;
+what it costs now is recorded beside it. To record that anew, on purpose: `python -m tests.contract.test_budgets`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,17 @@ import pytest
 
 import dpsql
 from dpsql.mechanisms.base import registered
+from dpsql.mechanisms.defaults import has_defaults
 from dpsql.release.discovery import DiscoveryRequest, resolve_discovery
 from dpsql.release.guarantee import promise
+from dpsql.release.lookup import look_up_table
+from dpsql.release.plan import check_drawable, check_questions, plan_table
 from dpsql.release.query_answers import QueryRequest, resolve_query
 from dpsql.release.request import Request
 from dpsql.release.synthesis import resolve
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "budgets.json"
+NOW = RECORDED.with_name("budgets_now.json")
 TABLES = ("added", "replaced", "units")
 LOSSES = ((0.1, 1e-9), (7.5, 1e-3))
 OPTIONS: dict[str, list[dict[str, Any]]] = {
@@ -73,10 +78,13 @@ def tables() -> Iterator[dpsql.Database]:
         yield db
 
 
-def cases(name: str) -> list[tuple[str, str, float, float | None, str | None]]:
+Case = tuple[str, str, float, float | None, str | None]
+
+
+def cases(name: str, several: Sequence[dict[str, Any]] = ()) -> list[Case]:
     """A mechanism's options, on each table at one ε, and at each ε on one table; another workload on that one."""
-    found = []
-    for options in OPTIONS[name]:
+    found: list[Case] = []
+    for options in several or OPTIONS[name]:
         given = json.dumps(options, sort_keys=True)
         found += [(given, table, 1.0, None, None) for table in TABLES]
         found += [(given, TABLES[0], epsilon, delta, None) for epsilon, delta in LOSSES]
@@ -99,17 +107,44 @@ def told(resolved: Any) -> dict[str, Any]:
     }
 
 
-def of_tables(db: dpsql.Database, name: str) -> dict[str, Any]:
+def then_planned(cursor: Any, request: Request) -> Any:
+    """The plan that a request had, checked as it was."""
+    planned = plan_table(request, look_up_table(cursor, request), former=True)
+    check_questions(planned)
+    check_drawable(planned)
+    planned.account.check_kind(planned.budget)
+    return planned
+
+
+def now_planned(cursor: Any, request: Request) -> Any:
+    """The plan that it has."""
+    return resolve(cursor, request, to_charge=False)
+
+
+def of_now(db: dpsql.Database) -> dict[str, Any]:
+    """What requests cost whose defaults are others than they were, and with the published ones."""
+    found: dict[str, Any] = {}
+    for name, mechanism in sorted(registered().items()):
+        if has_defaults(mechanism):
+            needed = [dict(options) for options in OPTIONS[name][:1]]
+            needed += [{**options, "faithful": True} for options in needed]
+            found |= of_tables(db, name, now_planned, cases(name, needed))
+    return found
+
+
+def of_tables(
+    db: dpsql.Database, name: str, planned: Callable[[Any, Request], Any], asked: Sequence[Case]
+) -> dict[str, Any]:
     """What the synthetic tables of a mechanism cost; a refusal is kept as its text."""
     found: dict[str, Any] = {}
     with db.connection.cursor() as cursor:
-        for given, table, epsilon, delta, workload in cases(name):
+        for given, table, epsilon, delta, workload in asked:
             options = json.loads(given)
             prior = options.pop("prior", None)
             request = Request(table, epsilon, delta, workload, name, prior=prior, options=options)
             case = " ".join(map(str, (name, given, table, epsilon, delta, "pair" if workload else "all")))
             try:
-                found[case] = told(resolve(cursor, request, to_charge=False))
+                found[case] = told(planned(cursor, request))
             except dpsql.DpsqlError as refused:
                 found[case] = str(refused)
     return found
@@ -143,10 +178,26 @@ def test_the_budget_promise_and_key_of_a_table_are_what_they_were(tables, name):
     if name == "pgm":
         pytest.importorskip("mbi")
     then = known()
-    now = of_tables(tables, name)
+    now = of_tables(tables, name, then_planned, cases(name))
     assert {case for case in then if case.split()[0] == name} == set(now)
     for case, value in now.items():
         assert value == then[case], case
+
+
+@pytest.mark.medium
+def test_what_a_request_costs_by_its_defaults_is_recorded_too(tables):
+    now, recorded = of_now(tables), dict(json.loads(NOW.read_text()))
+    assert set(now) == set(recorded)
+    for case, value in now.items():
+        assert value == recorded[case], case
+
+
+def test_no_release_is_taken_for_one_with_other_defaults(tables):
+    """Nor one that was asked for as it was published, whose options may all be those of a request before."""
+    before = {value["key"] for value in known().values() if isinstance(value, dict)}
+    now = [value["key"] for value in json.loads(NOW.read_text()).values() if isinstance(value, dict)]
+    assert not before & set(now)
+    assert len(now) == len(set(now))
 
 
 @pytest.mark.medium
@@ -157,7 +208,5 @@ def test_the_budget_promise_and_key_of_a_query_are_what_they_were(tables):
 
 if __name__ == "__main__":
     with opened() as db:
-        told_now = of_others(db)
-        for each in OPTIONS:
-            told_now |= of_tables(db, each)
-    RECORDED.write_text(json.dumps(told_now, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+        told_now = of_now(db)
+    NOW.write_text(json.dumps(told_now, indent=1, sort_keys=True, ensure_ascii=False) + "\n")

@@ -25,9 +25,12 @@ from dpsql.core.prior import Prior
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, DpsqlError, InsufficientBudget, Interrupted
 from dpsql.mechanisms.base import explicit_options, make, registered
+from dpsql.mechanisms.defaults import has_defaults
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import find_kind
 from dpsql.privacy.pricing import price
+from dpsql.release.plan import plan_table
+from dpsql.release.synthesis import resolve
 from dpsql.runtime.progress import Quiet
 
 from ..conftest import seeded_entropy
@@ -358,6 +361,94 @@ def test_options_are_checked():
         make("projection", {"rounds": 3})
     with pytest.raises(DpsqlError, match="there is no mechanism"):
         make("nothing", {})
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("name", NAMES)
+def test_every_release_is_foreseen_and_judged(db, name):
+    """The plan knows bytes and seconds; the report a loss, and a residual against what was measured, as errors list it.
+
+    Of a request as most make it: what a mechanism measures by default is enough to judge it by.
+    """
+    db.sql("CREATE TABLE t AS SELECT i % 3 AS a, i % 4 AS b, i % 2 = 0 AS c, 1 AS same FROM range(2000) r(i)")
+    db.protect("t", epsilon=100.0, delta=1e-6)
+    for column, top in (("a", 2), ("b", 3), ("same", 4)):
+        db.domain("t", column, lower=0, upper=top)
+    how = {"mechanism": name, "workload": "all 2-way", **quick(name), **with_prior(db, name, "t")}
+    plan = db.plan("t", 2.0, assume_rows=2000, **how)
+    assert (plan.memory_mb > 100).all()
+    assert (plan.seconds > 0.1).all()
+    release = db.synthesize("t", 2.0, **how)
+    report, errors = release.entry.report, release.errors
+    assert report["loss"] >= 0
+    assert 0 <= report["residual"] < 100
+    assert len(errors) > 0
+    assert (errors.noise_l1 > 0).all()
+    assert release.verdict.text.startswith(("Shares of", "The "))
+    assert "did not converge" not in report.get("warning", "")
+
+
+def quick(name: str) -> dict[str, Any]:
+    """Options that keep a mechanism short, but for those that ask for other questions."""
+    steps = {"direct", "hdmm", "projection", "pgm"}
+    small = {"dualquery": {"rounds": 20}, "fem": {"rounds": 10}, "rap": {"rounds": 2, "steps": 200}}
+    return small.get(name, {"steps": 200} if name in steps else {})
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("name", [name for name, cls in sorted(registered().items()) if has_defaults(cls)])
+def test_the_published_algorithm_is_one_option_away(people, name):
+    """It is another release than the default, in a key of its own, and its options are the fields' and published ones."""
+    people.domain("people", "sex", values=["F", "M"], nulls=True)
+    how = {"mechanism": name, **with_prior(people, name, "people")}
+    with people.instance.cursor() as cursor:
+        usual, faithful = (
+            resolve(cursor, people.request("people", 1.0, **how, **more), to_charge=False)
+            for more in ({}, {"faithful": True})
+        )
+    published = registered()[name].published()
+    assert faithful.mechanism == make(name, {**published})
+    assert faithful.mechanism != usual.mechanism
+    assert faithful.key != usual.key
+    for option, value in registered()[name].recommended(pure=False).items():
+        assert getattr(usual.mechanism, option) == value
+    if registered()[name].recommended(pure=False).get("noise") == "gaussian":
+        assert faithful.budget.pure
+        assert not usual.budget.pure
+
+
+@pytest.mark.medium
+def test_what_an_earlier_version_made_by_default_is_told_again_free(people, monkeypatch):
+    """A request without options meant the fields' defaults then; what is left of it is completed as it was charged."""
+    people.domain("people", "sex", values=["F", "M"], nulls=True)
+    how = {"epsilon": 1.0, "mechanism": "mwem", "workload": "all 2-way"}
+    with monkeypatch.context() as before:
+        before.setattr("dpsql.release.synthesis.plan_table", lambda *given, **_: plan_table(*given, former=True))
+        then = people.synthesize("people", **how)
+    spent = people.budget()
+    again = people.synthesize("people", **how)
+    assert again.entry.key == then.entry.key
+    assert people.budget().equals(spent)
+    columns = len(then.entry.domain)
+    assert again.entry.report["rounds"] == 4 * columns
+    fresh = people.synthesize("people", **how, release="b")
+    assert fresh.entry.report["rounds"] == 2 * columns
+    assert json.loads(fresh.entry.request)["options"]["start"] == "marginals"
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("name", NAMES)
+def test_what_memory_cannot_hold_is_refused_before_the_charge(people, monkeypatch, name):
+    """On a machine of 200 MB, which not even Python and DuckDB fit in beside it."""
+    people.domain("people", "sex", values=["F", "M"], nulls=True)
+    monkeypatch.setattr("dpsql.release.plan.machine_memory", lambda: 200_000_000)
+    how = {"mechanism": name, "workload": "all 2-way", **with_prior(people, name, "people")}
+    for ask in (people.plan, people.synthesize):
+        with pytest.raises(
+            DomainTooLarge, match=r"needs about [\d.]+ [MG]B of memory for this request, 200.0 MB may be taken"
+        ):
+            ask("people", 1.0, **how)
+    assert people.budget().epsilon_spent.tolist() == [0.0]
 
 
 EVERY = (

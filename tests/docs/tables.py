@@ -22,7 +22,7 @@ import dpsql.mechanisms  # noqa: F401 - registers them
 from dpsql import errors
 from dpsql.core.column_types import ColumnType
 from dpsql.core.column_types import registered as types
-from dpsql.mechanisms.base import Mechanism, make, options_of
+from dpsql.mechanisms.base import Mechanism, make, options
 from dpsql.mechanisms.base import registered as mechanisms
 
 from .cli_reference import cli_page
@@ -75,8 +75,7 @@ def _own(function: type[TableFunction]) -> list[Parameter]:
     """The parameters that are not options of mechanisms, which have a place of their own."""
     if not any(p.name == "workload" for p in function.parameters):
         return list(function.parameters)
-    options = {option for name in mechanisms() for option in options_of(name)}
-    return [p for p in function.parameters if p.name not in options]
+    return [p for p in function.parameters if p.name not in options()]
 
 
 def _signature(function: type[TableFunction]) -> str:
@@ -130,10 +129,24 @@ def mechanism_options() -> str:
         meanings, made_up = documented_options(mechanism), make(name, {})
         lines = []
         for option in (one.name for one in fields(made_up)):
-            value = shown(getattr(made_up, option)) or "none"
+            value = _defaults(mechanism, option, getattr(made_up, option))
             lines.append(f"- `{option}` ({value}): {meanings[option]}\n")
         found.append(f"### {name}\n\n{sentence(mechanism)}.\n\n{''.join(lines) or 'It has no options.' + chr(10)}")
     return "\n".join(found)
+
+
+def _defaults(mechanism: type[Mechanism], option: str, field: Any) -> str:
+    """The default of an option; those of pure accounts and of `faithful := true` where they are others."""
+    usual = mechanism.recommended(pure=False).get(option, field)
+    pure = mechanism.recommended(pure=True).get(option, field)
+    published = mechanism.published()
+    found = [shown(usual) or "none"]
+    if pure != usual:
+        found.append(f"pure {shown(pure) or 'none'}")
+    faithful = usual if published is None else published.get(option, field)
+    if faithful != usual:
+        found.append(f"faithful {shown(faithful) or 'none'}")
+    return "; ".join(found)
 
 
 def documented_options(mechanism: type[Mechanism]) -> dict[str, str]:

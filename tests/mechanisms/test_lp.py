@@ -483,8 +483,8 @@ def test_bad_input_is_refused_before_the_charge(db, name, options, error, words)
 @pytest.mark.medium
 @pytest.mark.parametrize("name", ["lp", "barak"])
 def test_the_guarantee_is_pure(people, name):
+    people.synthesize("people", 0.5, mechanism=name, seconds=5, faithful=True)
     people.synthesize("people", 0.5, mechanism=name, seconds=5)
-    people.synthesize("people", 0.5, mechanism=name, seconds=5, noise="gaussian")
     guarantees = people.releases().guarantee.tolist()
     assert guarantees[0].startswith("0.5-DP, by Laplace noise")
     assert guarantees[1].startswith("(0.5, 1e-06)-DP, by")

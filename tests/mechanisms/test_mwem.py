@@ -299,7 +299,10 @@ def test_a_marginal_larger_than_a_group_is_refused():
 def test_rounds_from_sql_are_a_number_or_auto(people):
     for rounds in ("3", "'3'", "'auto'"):
         name = rounds.strip("'") + str(len(rounds))
-        call = f"dp_synthesize('people', epsilon := 0.5, mechanism := 'mwem', rounds := {rounds}, release := '{name}')"
+        call = (
+            "dp_synthesize('people', epsilon := 0.5, mechanism := 'mwem', faithful := true, "
+            f"rounds := {rounds}, release := '{name}')"
+        )
         assert people.sql(f"SELECT count(*) > 0 FROM {call}").fetchall() == [(True,)]
     charges = people.sql("SELECT delta FROM dp_ledger() WHERE kind = 'charge'").fetchall()
     assert charges == [(0.0,)] * 3
@@ -325,3 +328,23 @@ def test_large_steps_leave_a_distribution(exponents):
         assert np.isfinite(moved).all()
         assert moved.sum() == pytest.approx(1)
         assert (moved[model.project(domain.names) == 0] == 0).all()
+
+
+@pytest.mark.parametrize("options", [{}, {"passes": 3}, {"queries": "marginals", "start": "marginals", "passes": 4}])
+def test_the_average_is_of_all_iterates_though_none_is_kept(options):
+    """The model computes them once more: the same numbers, the mean of T distributions, each of them in turn."""
+    domain, rho = cube(4), Fraction(4)
+    mechanism = make("mwem", {"rounds": 6, **options})
+    table = np.random.default_rng(0).integers(0, 2, (500, 4))
+    asked = Curator(Rows(domain, table), domain, Neighbours.REPLACE_ONE, rho, Journal(), Quiet(), seeded_entropy("m"))
+    model = mechanism.run(asked, Workload((domain.names[:2], domain.names[1:3])), rho, 0, Quiet()).model
+    assert not isinstance(model.parts, tuple)
+    iterates = list(model.parts)
+    assert len(iterates) == len(model.parts) == 6
+    for clique in (domain.names[:2], domain.names[2:]):
+        mean = np.mean([one.project(clique) for one in iterates], axis=0)
+        np.testing.assert_allclose(model.project(clique), mean, rtol=1e-6)
+    assert len({one.project(domain.names[:2]).tobytes() for one in iterates}) > 3
+    rows = model.sample(600, np.random.default_rng(1), Quiet())
+    seen = np.bincount(rows[:, 0] * 2 + rows[:, 1], minlength=4) / 600
+    assert np.abs(seen - model.project(domain.names[:2])).max() < 0.03

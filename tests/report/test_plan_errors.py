@@ -39,7 +39,7 @@ def test_the_lines_are_the_plans(people):
 
 
 def test_a_mechanism_that_foretells_nothing_says_so(people):
-    lines = lines_of(people, 1.0, ", mechanism := 'mwem'")
+    lines = lines_of(people, 1.0, ", mechanism := 'mwem', faithful := true")
     assert lines[-1] == "No error of a whole marginal is foretold for this mechanism."
 
 
@@ -67,6 +67,9 @@ def test_a_plan_draws_itself(people, tmp_path):
 
 
 def test_a_plan_without_errors_of_marginals_is_not_drawn(people):
-    for plan in (people.plan("people", 1.0, mechanism="mwem"), people.plan("SELECT count(*) FROM people", 1.0)):
+    for plan in (
+        people.plan("people", 1.0, mechanism="mwem", faithful=True),
+        people.plan("SELECT count(*) FROM people", 1.0),
+    ):
         with pytest.raises(DpsqlError, match="plan_chart"):
             plan.plot()

@@ -146,16 +146,20 @@ def test_noise_that_hides_is_named_with_what_helps(db):
     [
         (
             "mwem",
-            {"rounds": 3},
+            {"rounds": 3, "faithful": True},
             r"^The \d+ single counts that mwem measured are off by about [\d.e+]+ percentage points",
         ),
         (
             "rap",
-            {"rounds": 1, "queries_per_round": 3, "relaxed_rows": 16, "steps": 50},
+            {"rounds": 1, "queries_per_round": 3, "relaxed_rows": 16, "steps": 50, "faithful": True},
             r"^The \d+ single counts that rap",
         ),
-        ("dualquery", {}, "^How good this table is cannot be judged from what was released, because dualquery"),
-        ("fem", {}, "^How good this table is cannot be judged from what was released, because fem"),
+        (
+            "dualquery",
+            {"faithful": True},
+            "^How good this table is cannot be judged from what was released, because dualquery",
+        ),
+        ("fem", {"faithful": True}, "^How good this table is cannot be judged from what was released, because fem"),
     ],
 )
 def test_mechanisms_without_whole_marginals_are_not_judged_by_them(db, mechanism, options, said):

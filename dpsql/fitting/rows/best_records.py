@@ -143,19 +143,35 @@ def local_record(goal: Goal, generator: np.random.Generator, progress: Progress,
 
 
 def perturbed_leaders(
-    goal: Goal, count: int, noise: float, generator: np.random.Generator, progress: Progress
+    goal: Goal,
+    count: int,
+    noise: float,
+    generator: np.random.Generator,
+    progress: Progress,
+    shares: Floats | None = None,
 ) -> Codes:
-    """Records that each maximise the goal plus exponential noise for each value, shape (count, attributes).
+    """Records that each maximise the goal plus noise for each value, shape (count, attributes).
+
+    The noise is exponential; or with `shares` p the logarithm of p plus a Gumbel variable, because the value of largest
+    log p + Gumbel is drawn with probabilities p: without a goal the records are drawn from the product of the shares.
 
     Args:
         goal: what they should satisfy.
         count: how many; each one has noise of its own.
-        noise: its mean; 0 for the leader itself, ties broken at random.
+        noise: the mean of the exponential noise, or the factor of the other; 0 for the leader itself, ties broken at
+            random.
         generator: of the noise, of starts and of ties.
         progress: is asked whether to stop.
+        shares: positive probabilities of each attribute's values, shape (one-hot width,).
     """
-    bias = noise * generator.standard_exponential((count, goal.offsets[-1]))
-    starts = satisfying(goal, random_records(goal, count, generator), generator)
+    size = (count, goal.offsets[-1])
+    if shares is None:
+        bias = noise * generator.standard_exponential(size)
+        starts = satisfying(goal, random_records(goal, count, generator), generator)
+    else:
+        bias = noise * (np.log(shares) + generator.gumbel(size=size))
+        parts = np.split(bias, goal.offsets[1:-1], axis=1)
+        starts = np.stack([part.argmax(axis=1) for part in parts], axis=1)
     records = _kicked(goal, climb(goal, starts, generator, progress, bias), generator, progress, bias)
     return climb(goal, _shared(goal, records, bias), generator, progress, bias)
 

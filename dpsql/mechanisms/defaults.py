@@ -1,0 +1,50 @@
+"""The options of a request that leaves some out: what works, what was published, or what an earlier version took.
+
+    recommended   the fields' defaults, changed by `Mechanism.recommended`: what errs least on the benchmarks
+    faithful      with `faithful := true`, changed by `Mechanism.published` instead: the algorithm of the source
+    former        the fields' defaults as they are: a request without options meant them before there were the others
+
+What is given is taken in every case. A request is looked for with the former defaults, too, under the key that it had
+then: who paid for it then is told the same again, free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dpsql.errors import InvalidArgument
+from dpsql.mechanisms.base import FAITHFUL, Mechanism, checked, find, make, registered
+
+
+def make_for(name: str, given: Mapping[str, Any], *, pure: bool, former: bool = False) -> Mechanism:
+    """The mechanism of a request.
+
+    Args:
+        name: of the mechanism.
+        given: the options of the request.
+        pure: whether the release is to promise pure ε.
+        former: take the former defaults for what is not given.
+
+    Raises:
+        UnknownName: no such mechanism.
+        InvalidArgument: an option of another mechanism, or a value out of range.
+    """
+    mechanism, given = find(name), dict(given)
+    faithful = checked(FAITHFUL, given.pop(FAITHFUL, False), bool)
+    usual: Mapping[str, Any] = {} if former else mechanism.recommended(pure=pure)
+    if faithful:
+        published = mechanism.published()
+        if published is None:
+            having = ", ".join(other for other, cls in sorted(registered().items()) if cls.published() is not None)
+            raise InvalidArgument(
+                f"faithful is true, but mechanism {name!r} follows no paper in other ways than by default: leave it "
+                f"out; those that do are {having}"
+            )
+        usual = published
+    return make(name, {**usual, **given})
+
+
+def has_defaults(mechanism: type[Mechanism]) -> bool:
+    """Whether requests for a mechanism get other options than its fields' defaults."""
+    return mechanism.published() is not None or any(mechanism.recommended(pure=pure) for pure in (False, True))

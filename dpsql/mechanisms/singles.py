@@ -1,0 +1,41 @@
+"""1-way marginals that a mechanism measures before its own questions, where `start` is 'marginals'; in equal shares.
+
+A third of ρ goes to them (after the number of rows), because whatever a mechanism answers, rows whose single columns
+are wrong answer it badly; and because what is measured whole can be judged (`dpsql.release.judgement`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Final
+
+from dpsql.core.domain import Domain
+from dpsql.core.marginal import Measurement
+from dpsql.core.neighbours import Neighbours
+from dpsql.mechanisms.base import PlannedMeasurement
+from dpsql.privacy.curator import Curator
+from dpsql.privacy.distributions import GAUSSIAN
+
+STARTS: Final = ("uniform", "marginals")
+_SHARE: Final = Fraction(1, 3)
+
+
+def plan_singles(
+    start: str, domain: Domain, neighbours: Neighbours, rho: Fraction
+) -> tuple[Sequence[PlannedMeasurement], Fraction]:
+    """The questions, and the ρ left; none where the start is uniform."""
+    if start != "marginals":
+        return [], rho
+    each = rho * _SHARE / len(domain)
+    stddev = GAUSSIAN.stddev(each, neighbours.marginal_l2_squared)
+    planned = [PlannedMeasurement((name,), domain.size((name,)), stddev, float(each)) for name in domain.names]
+    return planned, rho - each * len(domain)
+
+
+def measure_singles(start: str, curator: Curator, rho: Fraction) -> tuple[list[Measurement], Fraction]:
+    """The noisy marginals, and the ρ left; none where the start is uniform."""
+    if start != "marginals":
+        return [], rho
+    each = rho * _SHARE / len(curator.domain)
+    return curator.measure([((name,), each) for name in curator.domain.names]), rho - each * len(curator.domain)

@@ -1,0 +1,86 @@
+r"""How near a model is to what was measured: the same two numbers for every mechanism.
+
+    loss       ½·Σ (n·q(model) − y)²/σ²      over all noisy counts y of a release, single cells and thresholds too
+    residual   2·loss/(number of counts); about 1 where only noise is left, less where the model fits noise, too
+
+Both are computed from released values, so they cost no privacy. The number of rows is left out: it says nothing of a
+distribution.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.core.domain import Clique
+from dpsql.core.marginal import Measurement
+from dpsql.core.threshold import threshold_counts
+from dpsql.models.model import Model
+
+_ONLY_NOISE: Final = 1.1
+_SPREADS: Final = 3
+
+
+@runtime_checkable
+class Several(Protocol):
+    """A model that answers several marginals at once for the price of one."""
+
+    def projections(self, cliques: Sequence[Clique]) -> Mapping[Clique, npt.NDArray[np.float32]]:
+        """The marginals of some cliques in probabilities; see `Model.project`."""
+
+
+@dataclass(frozen=True)
+class Fitness:
+    """How near a model is to noisy counts.
+
+    Attributes:
+        loss: see the module.
+        cells: how many noisy counts there are.
+    """
+
+    loss: float
+    cells: int
+
+    @staticmethod
+    def of(model: Model, measured: Iterable[Measurement]) -> Fitness:
+        """Of a model and a release's noisy counts."""
+        noisy = [m for m in measured if m.variance > 0 and m.clique]
+        cliques = list(dict.fromkeys(m.clique for m in noisy))
+        known = model.projections(cliques) if isinstance(model, Several) else {}
+        loss, cells = 0.0, 0
+        clique: Clique = ()
+        found: npt.NDArray[np.float64] = np.ones(1)
+        for one in sorted(noisy, key=lambda m: m.clique):
+            if one.clique != clique:
+                clique = one.clique
+                found = np.asarray(known[clique] if clique in known else model.project(clique), np.float64)
+            answers = found
+            if one.least is not None:
+                answers = threshold_counts(answers, one.shape, one.least)
+            if one.cells is not None:
+                answers = answers[list(one.cells)]
+            loss += float(np.sum((model.total * answers - one.values) ** 2)) / (2 * float(one.variance))
+            cells += len(one.values)
+        return Fitness(loss, cells)
+
+    @property
+    def residual(self) -> float | None:
+        """See the module; None where nothing was measured."""
+        return 2 * self.loss / self.cells if self.cells else None
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether noise explains the residual."""
+        residual = self.residual
+        return residual is None or residual <= _ONLY_NOISE + _SPREADS * math.sqrt(2 / self.cells)
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """What a release says of it; nothing where nothing was measured."""
+        residual = self.residual
+        return {} if residual is None else {"loss": round(self.loss, 2), "residual": round(residual, 4)}

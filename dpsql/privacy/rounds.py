@@ -1,0 +1,88 @@
+"""Selections and the measurement of what was selected, as one question with two answers and one durable write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.core.domain import Clique
+from dpsql.core.marginal import Measurement
+from dpsql.core.threshold import Family
+from dpsql.privacy.cells import Cells
+from dpsql.privacy.distributions import GAUSSIAN, Distribution
+from dpsql.privacy.journal import Query
+from dpsql.privacy.marginals import Marginals
+from dpsql.privacy.selection import Selections
+
+Asked = TypeVar("Asked")
+
+
+class Rounds(Marginals, Cells, Selections):
+    """Selects and measures.
+
+    Privacy: that of the two questions, asked one after the other. Nobody sees the selection before both are recorded.
+    """
+
+    def measure_selected_cells(
+        self,
+        families: Sequence[Family],
+        answers: Callable[[Family], npt.NDArray[np.float64]],
+        count: int,
+        rho: tuple[Fraction, Fraction],
+        noise: Distribution | str = GAUSSIAN,
+        exclude: Sequence[Query] = (),
+    ) -> tuple[list[Query], list[Measurement]]:
+        """The cells that a model answers worst, and noisy counts of them; see `select_cells` and `measure_cells`.
+
+        Args:
+            families: see `select_cells`.
+            answers: see `select_cells`.
+            count: how many.
+            rho: of each selection, and of each measurement.
+            noise: of the measurements.
+            exclude: see `select_cells`.
+        """
+        select, measure = rho
+        with self._in_one_write():
+            chosen = self.select_cells(families, self._apart(answers), count, select, exclude)
+            measured = self.measure_cells(chosen, measure, noise)
+        return chosen, measured
+
+    def measure_selected_marginal(
+        self,
+        cliques: Sequence[Clique],
+        answers: Callable[[Clique], npt.NDArray[np.float64]],
+        rho: tuple[Fraction, Fraction],
+        noise: Distribution | str = GAUSSIAN,
+        penalties: Sequence[float] | None = None,
+    ) -> Measurement:
+        """The marginal that a model answers worst, with noise; see `select_marginals` and `measure`.
+
+        Args:
+            cliques: see `select_marginals`.
+            answers: see `select_marginals`.
+            rho: of the selection, and of the measurement.
+            noise: of the measurement.
+            penalties: see `select_marginals`.
+        """
+        select, measure = rho
+        with self._in_one_write():
+            chosen = self.select_marginals(cliques, self._apart(answers), 1, select, penalties)
+            (measured,) = self.measure([(chosen[0], measure)], noise)
+        return measured
+
+    def _apart(self, answers: Callable[[Asked], npt.NDArray[np.float64]]) -> Callable[[Asked], npt.NDArray[np.float64]]:
+        """The same answers; what a mechanism asks while it gives them is recorded before it sees it, as ever."""
+
+        def given(family: Asked) -> npt.NDArray[np.float64]:
+            held, self._held = self._held, None
+            try:
+                return answers(family)
+            finally:
+                self._held = held
+
+        return given
