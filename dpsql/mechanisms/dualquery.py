@@ -53,6 +53,7 @@ from dpsql.mechanisms.base import (
     Mechanism,
     Outcome,
     PlannedMeasurement,
+    Remark,
     check_range,
     check_word,
     plan_total,
@@ -67,10 +68,19 @@ from dpsql.mechanisms.cell_queries import (
     unsatisfied,
 )
 from dpsql.mechanisms.costs import BASE_BYTES, SCORED_BYTES, base_seconds
-from dpsql.mechanisms.query_game import MOST_ROUNDS, Parameters, amplified, compared, most_rounds, squares
+from dpsql.mechanisms.promises import log_records
+from dpsql.mechanisms.query_game import (
+    MOST_ROUNDS,
+    Parameters,
+    compared,
+    most_rounds,
+    promised,
+    sampled,
+    shown,
+    squares,
+)
 from dpsql.mechanisms.singles import STARTS, measure_singles, plan_singles
 from dpsql.models.weighted_rows import WeightedRows
-from dpsql.privacy.accounting import zcdp_epsilon
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import GAUSSIAN, SELECTION
 from dpsql.privacy.journal import SignedQuery
@@ -250,7 +260,7 @@ class DualQuery(Mechanism):
             fits = Parameters(found.rounds, samples, rho / least).eta(rows)
             raise InvalidArgument(
                 f"eta {self.eta:g} with {samples} samples costs more than rho = {float(rho):.4g} in "
-                f"{max(2, found.rounds)} rounds: give eta := {_shown(fits)} at most, or leave it out"
+                f"{max(2, found.rounds)} rounds: give eta := {shown(fits)} at most, or leave it out"
             )
         return found
 
@@ -281,7 +291,7 @@ class DualQuery(Mechanism):
         """What accuracy α asks for, save what is given; of a sample half of it, for the sample errs too."""
         alpha = alpha / 2 if self.subsample else alpha
         rounds = self.rounds or max(2, math.ceil(16 * math.log(2 * cells_of(domain, workload)) / alpha**2))
-        records = sum(math.log(attribute.size) for attribute in domain)  # ln|X|
+        records = log_records(domain)
         samples = self.samples or math.ceil(48 * (records + math.log(2 * rounds / self.beta)) / alpha**2)
         eta = alpha / 4 if self.eta is None else self.eta
         return Parameters(rounds, samples, Fraction(eta) ** 2 / (2 * Fraction(rows) ** 2))
@@ -301,7 +311,7 @@ class DualQuery(Mechanism):
 
     def plan(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
-    ) -> Sequence[PlannedMeasurement]:
+    ) -> Sequence[PlannedMeasurement | Remark]:
         """See `Mechanism.plan`: which queries are drawn is found out in the run."""
         planned, rho = plan_total(rho, neighbours, _TOTAL_SHARE)
         singles, rho = plan_singles(self.start, domain, neighbours, rho)
@@ -317,12 +327,9 @@ class DualQuery(Mechanism):
             return [*planned, PlannedMeasurement((), cells, None, 0.0, note, open=_DRAWN)]
         note = f"{found.rounds} rounds of {found.samples} draws, eta {found.eta(units):.4g}; {compared(found, units)}"
         if self.subsample:
-            note += f"; a sample of {played:g} rows of {rows:g}"
-            if neighbours.total_is_public:
-                delta = 1 / max(2.0, rows) ** 2
-                alone = amplified(lambda inner: zcdp_epsilon(found.cost, inner), played / rows, delta)
-                note += f", by which this release, standing alone, has epsilon {alone:.4g}"
-        return [*planned, PlannedMeasurement((), cells, None, float(found.cost), note, open=_DRAWN)]
+            note += sampled(found, played, rows, alone=neighbours.total_is_public)
+        asked = PlannedMeasurement((), cells, None, float(found.cost), note, open=_DRAWN)
+        return [*planned, asked, Remark("promise", promised(domain, 2 * cells, found, units, self.beta))]
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.run`."""
@@ -391,13 +398,3 @@ class DualQuery(Mechanism):
             counts.add(made)
             progress.round_done()
         return np.concatenate(records), asked
-
-
-def _shown(value: float) -> str:
-    """A number to four digits, rounded down.
-
-    >>> _shown(0.123456)
-    '0.1234'
-    """
-    digits = 3 - math.floor(math.log10(value))
-    return f"{math.floor(value * 10.0**digits) / 10.0**digits:.10g}"

@@ -48,6 +48,7 @@ from dpsql.mechanisms.base import (
     Mechanism,
     Outcome,
     PlannedMeasurement,
+    Remark,
     check_range,
     check_rounds,
     check_word,
@@ -65,6 +66,7 @@ from dpsql.mechanisms.costs import (
 )
 from dpsql.mechanisms.mwem_iterates import Iterates, Past
 from dpsql.mechanisms.mwem_steps import PureParts, Steps
+from dpsql.mechanisms.promises import log_records, mwem_bound
 from dpsql.models.mixture import MixtureModel
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import LAPLACE, SELECTION, Distribution, find_noise, noise_names
@@ -186,7 +188,7 @@ class MWEM(Mechanism):
 
     def plan(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
-    ) -> Sequence[PlannedMeasurement]:
+    ) -> Sequence[PlannedMeasurement | Remark]:
         """See `Mechanism.plan`."""
         rounds = self._rounds(domain)
         steps = self._steps(domain, neighbours, rho)
@@ -204,7 +206,23 @@ class MWEM(Mechanism):
         what = "selected marginals, at most" if whole else "selected cells"
         note = f"{rounds} rounds, each selects one and measures it"
         spent = rounds * (steps.select + steps.measure)
-        return [*planned, PlannedMeasurement((), cells, stddev, float(spent), note, open=what)]
+        asked = PlannedMeasurement((), cells, stddev, float(spent), note, open=what)
+        return [*planned, asked, *self._promise(domain, workload, neighbours, rho, rows)]
+
+    def _promise(
+        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
+    ) -> list[Remark]:
+        """Claim 3, of the lecture's own algorithm only."""
+        if self != MWEM(rounds=self.rounds, max_cells=self.max_cells):
+            return []
+        private = not neighbours.total_is_public
+        parts = PureParts.of(self._rounds(domain), 0, private=private)
+        epsilon = math.sqrt(rho / parts.cost) * float(1 - parts.total)
+        queries = sum(map(domain.size, workload.cliques))
+        units = max(1.0, rows / neighbours.cell)
+        proven = mwem_bound(log_records(domain), queries, self._rounds(domain), epsilon, units)
+        what = "all cells (if max_cells leaves out none" + (", for a public number of rows)" if private else ")")
+        return [Remark("promise", proven.words(what, "Claim 3"))]
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.run`."""

@@ -60,6 +60,7 @@ from dpsql.mechanisms.base import (
     Mechanism,
     Outcome,
     PlannedMeasurement,
+    Remark,
     check_range,
     check_word,
     plan_total,
@@ -273,7 +274,7 @@ class Projection(Mechanism):
 
     def plan(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
-    ) -> Sequence[PlannedMeasurement]:
+    ) -> Sequence[PlannedMeasurement | Remark]:
         """See `Mechanism.plan`."""
         if self.queries == "cells":
             return self._of_cells().plan(domain, workload, neighbours, rho, rows)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
+from dpsql.core.domain import Domain
+from dpsql.mechanisms.promises import dualquery_bound, log_records
 from dpsql.privacy.accounting import simple_epsilon, zcdp_epsilon
 
 MOST_ROUNDS: Final = 10_000
@@ -82,6 +84,21 @@ def original_epsilon(found: Parameters, rows: float, delta: float) -> float:
     return each * (math.sqrt(-2 * draws * math.log(delta)) + linear)
 
 
+def promised(domain: Domain, queries: int, found: Parameters, rows: float, beta: float) -> str:
+    """What is proven of the largest error, in words; |Q| counts negations."""
+    proven = dualquery_bound(log_records(domain), queries, found.rounds, found.samples, found.eta(rows), beta)
+    return proven.words("all cells (if each record found is the best of all records)", "Gaboardi et al. 2014")
+
+
+def sampled(found: Parameters, played: float, rows: float, *, alone: bool) -> str:
+    """What a sample of the rows means, in words; with `alone` for the ε of a release that nothing else comes beside."""
+    words = f"; a sample of {played:g} rows of {rows:g}"
+    if not alone:
+        return words
+    epsilon = amplified(lambda inner: zcdp_epsilon(found.cost, inner), played / rows, 1 / max(2.0, rows) ** 2)
+    return f"{words}, by which this release, standing alone, has epsilon {epsilon:.4g}"
+
+
 def amplified(epsilon: Callable[[float], float], share: float, delta: float) -> float:
     """ε at δ of a mechanism on a uniform sample without replacement, for one row replaced.
 
@@ -95,3 +112,13 @@ def amplified(epsilon: Callable[[float], float], share: float, delta: float) -> 
     """
     inner = epsilon(min(delta / share, 0.5))
     return inner + math.log(share + (1 - share) * math.exp(-inner))  # ln(1 + share·(e^inner − 1)), without overflow
+
+
+def shown(value: float) -> str:
+    """A number to four digits, rounded down.
+
+    >>> shown(0.123456)
+    '0.1234'
+    """
+    digits = 3 - math.floor(math.log10(value))
+    return f"{math.floor(value * 10.0**digits) / 10.0**digits:.10g}"

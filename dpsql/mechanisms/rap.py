@@ -37,8 +37,18 @@ from dpsql.evidence.earlier_releases import combined, consistent, reused, usable
 from dpsql.fitting.relaxed.settings import Settings, best_total
 from dpsql.fitting.relaxed.table import Blocks, RelaxedTable
 from dpsql.fitting.target import targets_of
-from dpsql.mechanisms.base import LATER, Mechanism, Outcome, PlannedMeasurement, check_range, check_word, register
+from dpsql.mechanisms.base import (
+    LATER,
+    Mechanism,
+    Outcome,
+    PlannedMeasurement,
+    Remark,
+    check_range,
+    check_word,
+    register,
+)
 from dpsql.mechanisms.costs import BASE_BYTES, JAX_BYTES, JAX_SECONDS, SCORED_BYTES, SCORED_SECONDS, base_seconds
+from dpsql.mechanisms.promises import log_records, rap_bound
 from dpsql.mechanisms.singles import STARTS, measure_singles, plan_singles
 from dpsql.models.relaxed import RelaxedModel
 from dpsql.privacy.curator import Curator
@@ -165,9 +175,9 @@ class RAP(Mechanism):
 
     def plan(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
-    ) -> Sequence[PlannedMeasurement]:
+    ) -> Sequence[PlannedMeasurement | Remark]:
         """See `Mechanism.plan`: which cells is found out by selection."""
-        planned = []
+        planned: list[PlannedMeasurement | Remark] = []
         if not neighbours.total_is_public:
             share = rho / 100
             planned.append(PlannedMeasurement((), 1, GAUSSIAN.stddev(share, neighbours.cell**2), float(share)))
@@ -181,7 +191,13 @@ class RAP(Mechanism):
             count = self.rounds * self._per_round(domain, workload)
             each = rho / (2 * count)
         stddev = GAUSSIAN.stddev(each, neighbours.cell**2)
-        return [*planned, PlannedMeasurement((), count, stddev, float(rho), open="selected cells")]
+        planned.append(PlannedMeasurement((), count, stddev, float(rho), open="selected cells"))
+        if self.rounds == 1 and not workload.thresholds:
+            noise, marginals = stddev / max(1.0, rows), len(workload.cliques)
+            proven = rap_bound(log_records(domain), count, marginals, noise, self.relaxed_rows)
+            what = "the root mean square error of all cells (if the projection is exact)"
+            planned.append(Remark("promise", proven.words(what, "Theorem 4.1")))
+        return planned
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.run`."""

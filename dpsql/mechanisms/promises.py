@@ -1,0 +1,132 @@
+r"""What is proven of the error of MWEM, DualQuery and RAP, with constants, as a fraction of n rows.
+
+MWEM (lecture, Claim 3), T rounds of ε in all, single queries, Laplace noise, the average of the iterates:
+
+    max_q |q(A) − q(D)| ≤ 2 √(ln|X|/T) + 10·T·ln|Q|/(ε·n)            with probability 1 − 2T/|Q|
+
+DualQuery (Gaboardi et al. 2014), T rounds of s draws at rate η, if every record that is searched is the best one:
+
+    max_q |q(x) − q(D)| ≤ η + ln|Q|/(η·T) + 2 √(3·ln(2|X|T/β)/s)     with probability 1 − β
+
+which is α for T = 16 ln|Q|/α², η = α/4, s = 48 ln(2|X|T/β)/α².
+
+RAP (Aydore et al. 2021, Theorem 4.1, which has no constants), T = 1: m cells of K marginals measured with Gaussian
+noise of standard deviation σ, if the projection onto n′ rows is exact:
+
+    √(mean_q (q(D′) − q(D))²) ≤ √((4σ √(2K·ln(2|X|/β)) + K/n′)/m)    with probability 1 − β
+
+Proof. Answers of a relaxed row are those of a product distribution over records, so they lie in the convex hull of the
+answers of the |X| records, on each of which exactly K cells are 1. Let w be the noise. ⟨w, q(x)⟩ is Gaussian with
+variance σ²K for a record x, hence |⟨w, q(·)⟩| ≤ M = σ√(2K·ln(2|X|/β)) on the whole hull with probability 1 − β. Some n′
+rows D″ of D have ‖q(D″) − q(D)‖² ≤ K/n′, the expected value of a sample. D′ is no farther from q(D) + w than D″, so
+‖q(D′) − q(D)‖² ≤ 2⟨w, q(D′) − q(D″)⟩ + ‖q(D″) − q(D)‖² ≤ 4M + K/n′.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from dpsql.core.domain import Domain
+
+
+def log_records(domain: Domain) -> float:
+    """ln|X| of a domain."""
+    return sum(math.log(attribute.size) for attribute in domain)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A proven bound of an error.
+
+    Attributes:
+        error: as a fraction of the rows.
+        probability: with which it holds, at least; nothing is proven where it is not positive.
+    """
+
+    error: float
+    probability: float
+
+    @property
+    def is_useful(self) -> bool:
+        """Whether it says more than that an error is at most 1."""
+        return self.error < 1 and self.probability > 0
+
+    def words(self, what: str, named: str) -> str:
+        """What it says.
+
+        Args:
+            what: of which error, such as "all cells".
+            named: whose theorem it is.
+
+        >>> Bound(0.25, 0.95).words("all cells", "Claim 3")
+        'Claim 3: all cells within 0.25 of the rows with probability 0.95'
+        >>> Bound(3.5, 0.95).words("all cells", "Claim 3")
+        'Claim 3 promises nothing here: its bound is 3.5 of the rows with probability 0.95'
+        """
+        if self.is_useful:
+            return f"{named}: {what} within {self.error:.3g} of the rows with probability {self.probability:.3g}"
+        return (
+            f"{named} promises nothing here: its bound is {self.error:.3g} of the rows with probability "
+            f"{max(0.0, self.probability):.3g}"
+        )
+
+
+def mwem_bound(log_records: float, queries: int, rounds: int, epsilon: float, rows: float) -> Bound:
+    """Claim 3 of the MWEM lecture; see the file.
+
+    Args:
+        log_records: ln|X|, X the set of all records.
+        queries: |Q|.
+        rounds: T.
+        epsilon: ε, pure, of all rounds together.
+        rows: n.
+
+    >>> round(mwem_bound(math.log(1000), 10_000, 10, 1.0, 1_000_000).error, 4)
+    1.6632
+    """
+    error = 2 * math.sqrt(log_records / rounds) + 10 * rounds * math.log(max(2, queries)) / (epsilon * rows)
+    return Bound(error, 1 - 2 * rounds / queries)
+
+
+def dualquery_bound(
+    log_records: float, queries: int, rounds: int, samples: int, eta: float, beta: float = 0.05
+) -> Bound:
+    """The accuracy of DualQuery; see the file.
+
+    Args:
+        log_records: ln|X|.
+        queries: |Q|, negations counted.
+        rounds: T.
+        samples: s.
+        eta: η.
+        beta: the probability that it does not hold.
+
+    >>> alpha, queries, records = 0.2, 2000, math.log(1e6)
+    >>> rounds = math.ceil(16 * math.log(queries) / alpha**2)
+    >>> samples = math.ceil(48 * (records + math.log(2 * rounds / 0.05)) / alpha**2)
+    >>> round(dualquery_bound(records, queries, rounds, samples, alpha / 4).error, 3)
+    0.2
+    """
+    chance = math.sqrt(3 * (log_records + math.log(2 * rounds / beta)) / samples)
+    return Bound(eta + math.log(queries) / (eta * rounds) + 2 * chance, 1 - beta)
+
+
+def rap_bound(
+    log_records: float, cells: int, marginals: int, noise: float, relaxed_rows: int, beta: float = 0.05
+) -> Bound:
+    """The root mean square error of RAP with T = 1; see the file.
+
+    Args:
+        log_records: ln|X|.
+        cells: m.
+        marginals: K.
+        noise: σ, of a cell, as a fraction of the rows.
+        relaxed_rows: n′.
+        beta: the probability that it does not hold.
+
+    >>> round(rap_bound(math.log(1000), 1000, 10, 0.001, 1000).error, 5)
+    0.00826
+    """
+    reach = noise * math.sqrt(2 * marginals * (log_records + math.log(2 / beta)))
+    return Bound(math.sqrt((4 * reach + marginals / relaxed_rows) / cells), 1 - beta)
