@@ -502,8 +502,9 @@ def test_refused_from_public_facts():
 
 def test_plan_compares_the_four_analyses():
     """ρ of the note is four times ours; the original composes all rounds as if they were the last."""
-    planned = DualQuery().plan(DOMAIN, PAIRS, Neighbours.ADD_REMOVE, Fraction(1, 70), 48842)
+    *planned, promise = DualQuery().plan(DOMAIN, PAIRS, Neighbours.ADD_REMOVE, Fraction(1, 70), 48842)
     assert sum(line.rho for line in planned) == pytest.approx(1 / 70)
+    assert promise.topic == "promise"
     found = DualQuery().parameters(DOMAIN, PAIRS, Fraction(99, 7000), 48842)
     delta, note = 1 / 48842**2, planned[-1].note
     original = original_epsilon(found, 48842, delta)
