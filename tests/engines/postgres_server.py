@@ -14,7 +14,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 PROGRAMS = Path("/usr/lib/postgresql")
@@ -73,6 +72,8 @@ class Server:
 
     def sql(self, *statements: str, database: str = "postgres", user: str = "postgres") -> list[tuple[Any, ...]]:
         """The rows of the last statement."""
+        import psycopg  # where only other engines are tested, it is not there
+
         with psycopg.connect(self.words(database, user), autocommit=True) as connection:
             for statement in statements:
                 cursor = connection.execute(statement.encode())
@@ -84,6 +85,8 @@ class Server:
 
     def fill(self, database: str, table: str, rows: Sequence[tuple[str | None, ...]]) -> None:
         """Add rows of texts, which Postgres reads as values of the columns' types."""
+        import psycopg
+
         with (
             psycopg.connect(self.words(database), autocommit=True) as connection,
             connection.cursor() as cursor,
