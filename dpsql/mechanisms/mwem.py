@@ -67,6 +67,7 @@ from dpsql.mechanisms.costs import (
 from dpsql.mechanisms.mwem_iterates import Iterates, Past
 from dpsql.mechanisms.mwem_steps import PureParts, Steps
 from dpsql.mechanisms.promises import log_records, mwem_bound
+from dpsql.mechanisms.singles import told_singles
 from dpsql.models.mixture import MixtureModel
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import LAPLACE, SELECTION, Distribution, find_noise, noise_names
@@ -261,7 +262,14 @@ class MWEM(Mechanism):
     ) -> Iterates:
         """The iterates that follow from what is known before the first round."""
         total = best_total(targets_of([*known, *past.earlier]))
-        return Iterates(domain, past, total, self.passes, self.queries == "marginals", tuple(singles))
+        return Iterates(
+            domain,
+            past,
+            total,
+            self.passes,
+            self.queries == "marginals",
+            tuple(told_singles(domain, singles, past.earlier)),
+        )
 
     def _ask(
         self, curator: Curator, now: Factored, candidates: Sequence[Clique], total: float, steps: Steps

@@ -79,7 +79,8 @@ class Iterates(Collection[Factored]):
         total: n, rows.
         passes: over all measurements in each round; 1 uses the newest one only.
         whole: whether whole marginals are measured, not cells.
-        singles: the 1-way marginals that were measured first; empty where A_0 is uniform.
+        singles: the 1-way marginals that were measured first, by all that is known of them, because an update goes
+            towards each answer as it is, whatever its noise; empty where A_0 is uniform.
         measured: what the rounds measured, oldest first.
     """
 
@@ -88,7 +89,7 @@ class Iterates(Collection[Factored]):
     total: float
     passes: int
     whole: bool
-    singles: Sequence[Measurement] = ()
+    singles: Sequence[Target] = ()
     measured: Sequence[Measurement] = field(default=())
 
     def __len__(self) -> int:
@@ -117,7 +118,7 @@ class Iterates(Collection[Factored]):
         now = Factored.uniform(self.domain)
         if not self.singles:
             return absorb(now, self.past.fitting(now, []), self.total, max(self.passes, _PASSES), progress)
-        known = {m.clique: m for m in combined(self.singles, [m for m in self.past.earlier if len(m.clique) == 1])}
+        known = {target.clique: target for target in self.singles}
         floor = 0.1 / max(self.total, 10.0)  # a cell of no weight would stay empty for good
         factors = []
         for names, table in now.factors:
@@ -132,8 +133,8 @@ class Iterates(Collection[Factored]):
         together = absorb(together, past.entering(now, together), self.total, max(self.passes, _PASSES), progress)
         if self.passes == 1:
             return absorb(together, targets_of(measured[-1:]), self.total, 1, progress)
-        known = (past.fitting if self.whole else past.beside)(together, [*self.singles, *measured])
+        known = [*self.singles, *(past.fitting if self.whole else past.beside)(together, measured)]
         if self.singles:  # the other groups have not moved since
             group = set(together.joined(newest))
-            known = [m for m in known if set(m.clique) <= group]
+            known = [target for target in known if set(target.clique) <= group]
         return absorb(together, known, self.total, self.passes, progress)

@@ -36,7 +36,7 @@ from dpsql.errors import InvalidArgument
 from dpsql.evidence.earlier_releases import combined, consistent, reused, usable
 from dpsql.fitting.relaxed.settings import Settings, best_total
 from dpsql.fitting.relaxed.table import Blocks, RelaxedTable
-from dpsql.fitting.target import targets_of
+from dpsql.fitting.target import Target, targets_of
 from dpsql.mechanisms.base import (
     LATER,
     Mechanism,
@@ -49,7 +49,7 @@ from dpsql.mechanisms.base import (
 )
 from dpsql.mechanisms.costs import BASE_BYTES, JAX_BYTES, JAX_SECONDS, SCORED_BYTES, SCORED_SECONDS, base_seconds
 from dpsql.mechanisms.promises import log_records, rap_bound
-from dpsql.mechanisms.singles import STARTS, measure_singles, plan_singles
+from dpsql.mechanisms.singles import STARTS, measure_singles, plan_singles, told_singles
 from dpsql.models.relaxed import RelaxedModel
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import GAUSSIAN, SELECTION
@@ -209,7 +209,8 @@ class RAP(Mechanism):
             queries = [(f, cell) for f in workload.families for cell in range(curator.domain.size(clique_of(f)))]
             measured = curator.measure_cells(queries, rho / len(queries))
             model, earlier = self._start(curator, blocks, singles, [*known, *measured], seed, progress)
-            model, steps = self._project(model, [*singles, *measured], len(queries), progress)
+            told = told_singles(curator.domain, singles, earlier)
+            model, steps = self._project(model, told, measured, len(queries), progress)
         else:
             model, steps, measured, earlier = self._adapt(curator, workload, blocks, known, rho, seed, progress)
         report: dict[str, Any] = {
@@ -281,27 +282,35 @@ class RAP(Mechanism):
             measured += fresh
             if not consistent(measured, earlier):  # the table changed since
                 model, earlier = self._start(curator, blocks, singles, [*known, *measured], seed, progress)
-            model, steps = self._project(model, [*singles, *measured], count, progress)
+            told = told_singles(curator.domain, singles, earlier)
+            model, steps = self._project(model, told, measured, count, progress)
             taken += steps
             progress.round_done()
         return model, taken, measured, earlier
 
     def _project(
-        self, start: RelaxedTable, measured: Sequence[Measurement], count: int, progress: Progress
+        self,
+        start: RelaxedTable,
+        singles: Sequence[Target],
+        measured: Sequence[Measurement],
+        count: int,
+        progress: Progress,
     ) -> tuple[RelaxedTable, int]:
         """The relaxed table near another one that answers what was measured, and the steps to it.
 
         Args:
             start: the other one.
-            measured: whole marginals, and single cells.
+            singles: 1-way marginals.
+            measured: single cells.
             count: the most single cells of any call.
             progress: may raise `Interrupted`.
         """
         from dpsql.fitting.relaxed.fit_cells import fit_cells  # loads JAX
 
-        queries = [(m.family, cell) for m in measured for cell in m.cells or range(len(m.values))]
-        capacity = count + sum(len(m.values) for m in measured if m.cells is None)
-        targets = np.concatenate([m.values for m in measured]) / start.total
+        queries: list[Query] = [(t.clique, cell) for t in singles for cell in range(len(t.values))]
+        capacity = count + len(queries)
+        queries += [(m.family, cell) for m in measured for cell in m.cells or ()]
+        targets = np.concatenate([one.values for one in (*singles, *measured)]) / start.total
         rate = self.learning_rate * (1 if self.relaxation == "sparsemax" else _SOFTMAX_RATE)
         how = (capacity, rate, self.steps, 1e-7, progress, self.relaxation)
         table, steps = fit_cells(start.blocks, start.probabilities, queries, targets, *how)

@@ -13,6 +13,8 @@ from typing import Final
 from dpsql.core.domain import Domain
 from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
+from dpsql.evidence.earlier_releases import light, sharpened
+from dpsql.fitting.target import Target
 from dpsql.mechanisms.base import PlannedMeasurement
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import GAUSSIAN
@@ -39,3 +41,8 @@ def measure_singles(start: str, curator: Curator, rho: Fraction) -> tuple[list[M
         return [], rho
     each = rho * _SHARE / len(curator.domain)
     return curator.measure([((name,), each) for name in curator.domain.names]), rho - each * len(curator.domain)
+
+
+def told_singles(domain: Domain, singles: Sequence[Measurement], earlier: Sequence[Measurement]) -> list[Target]:
+    """The 1-way marginals by all that is known of them: earlier releases may tell them with less noise."""
+    return sharpened(domain, singles, light(domain, singles, earlier)) if singles else []

@@ -266,10 +266,17 @@ def test_what_was_measured_well_before_makes_a_release_better(db, options):
 @pytest.mark.parametrize(
     "options",
     [
-        {"mechanism": "rap", "rounds": 2, "queries_per_round": 1, "relaxed_rows": 50},
-        {"mechanism": "rap", "rounds": 2, "queries_per_round": 1, "relaxed_rows": 50, "relaxation": "softmax"},
-        {"mechanism": "mwem", "rounds": 2, "passes": 20},
-        {"mechanism": "mwem", "rounds": 2},
+        {"mechanism": "rap", "start": "uniform", "rounds": 2, "queries_per_round": 1, "relaxed_rows": 50},
+        {
+            "mechanism": "rap",
+            "start": "uniform",
+            "rounds": 2,
+            "queries_per_round": 1,
+            "relaxed_rows": 50,
+            "relaxation": "softmax",
+        },
+        {"mechanism": "mwem", "start": "uniform", "rounds": 2, "passes": 20},
+        {"mechanism": "mwem", "start": "uniform", "rounds": 2},
     ],
 )
 def test_what_asks_for_little_starts_from_what_was_measured_before(db, options):
@@ -368,7 +375,7 @@ def test_gaps_that_laplace_noise_explains_are_no_contradiction():
 @pytest.mark.medium
 def test_nothing_is_said_to_be_reused_of_which_nothing_is(people):
     """All that was measured before is the number of rows, which `direct` does not take from elsewhere."""
-    people.synthesize("people", 0.5, mechanism="fem", rounds=2, samples=2)
+    people.synthesize("people", 0.5, mechanism="fem", rounds=2, samples=2, faithful=True)
     later = people.synthesize("people", 0.5, mechanism="direct", **FAST)
     assert later.entry.report["reused"] == 0
 
