@@ -310,7 +310,8 @@ class RAP(Mechanism):
         queries: list[Query] = [(t.clique, cell) for t in singles for cell in range(len(t.values))]
         capacity = count + len(queries)
         queries += [(m.family, cell) for m in measured for cell in m.cells or ()]
-        targets = np.concatenate([one.values for one in (*singles, *measured)]) / start.total
+        answers = [*(target.values for target in singles), *(one.values for one in measured)]
+        targets = np.concatenate(answers) / start.total
         rate = self.learning_rate * (1 if self.relaxation == "sparsemax" else _SOFTMAX_RATE)
         how = (capacity, rate, self.steps, 1e-7, progress, self.relaxation)
         table, steps = fit_cells(start.blocks, start.probabilities, queries, targets, *how)
