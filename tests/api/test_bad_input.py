@@ -23,7 +23,10 @@ SYNTHESIZE = {
     "epsilon NULL": ("dp_synthesize('people', epsilon := NULL)", "epsilon is NULL"),
     "epsilon text": ("dp_synthesize('people', epsilon := 'much')", "much"),
     "epsilon over budget": ("dp_synthesize('people', epsilon := 4)", "largest epsilon that fits is 3"),
-    "delta 0": ("dp_synthesize('people', epsilon := 1, delta := 0)", "delta is 0, which Gaussian noise cannot promise"),
+    "delta 0": (
+        "dp_synthesize('people', epsilon := 1, delta := 0, mechanism := 'projection')",
+        "delta is 0, which Gaussian noise cannot promise",
+    ),
     "delta 1": ("dp_synthesize('people', epsilon := 1, delta := 1)", "delta is 1"),
     "delta negative": ("dp_synthesize('people', epsilon := 1, delta := -1e-9)", "delta is -1e-09"),
     "delta NaN": ("dp_synthesize('people', epsilon := 1, delta := 'NaN'::DOUBLE)", "delta is nan"),
@@ -46,7 +49,8 @@ SYNTHESIZE = {
         "protected for 'add_remove'",
     ),
     "too many cells": (
-        "dp_synthesize('people', epsilon := 1, mechanism := 'rap', workload := 'all 1-way', queries_per_round := 9)",
+        "dp_synthesize('people', epsilon := 1, mechanism := 'rap', workload := 'all 1-way', queries_per_round := 9, "
+        "start := 'uniform')",
         "at most 19 can be",
     ),
     "rows negative": ("dp_synthesize('people', epsilon := 1, rows := -1)", "rows is -1"),

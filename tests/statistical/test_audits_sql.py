@@ -76,6 +76,7 @@ class Attacked:
             self._db, self._left = self._open(), EACH
         self._left -= 1
         options = {**FAST[self._name], **({"prior": "known"} if registered()[self._name].needs_prior else {})}
+        options |= {"noise": "laplace"} if self._name in PURE else {}
         given = "".join(f", {key} := {value!r}" for key, value in options.items())
         call = f"epsilon := {self._epsilon}, mechanism := '{self._name}', release := 'r{self._left}', reuse := false, rows := 12{given}"
         made = self._db.sql(f"SELECT a, b, c FROM dp_synthesize('t', workload := '{WORKLOAD}', {call})")
@@ -150,7 +151,7 @@ def marked(*names: str) -> list:
 
 
 PURE = {"barak", "ide", "lp", "mwem"}
-"""Mechanisms with Laplace noise by default."""
+"""Mechanisms that are asked for Laplace noise here."""
 ALL_TOLD = Hits(0, RUNS, RUNS)
 """What releases that tell everything would prove."""
 

@@ -38,7 +38,8 @@ def shown_as(cursor: duckdb.DuckDBPyConnection, name: str, columns: Columns) -> 
         try:
             yield
         finally:
-            cursor.unregister(name)
+            with suppress(duckdb.Error):  # an interrupt may have closed the connection before; the table went with it
+                cursor.unregister(name)
         return
     distinct, numbers = {}, dict(columns)
     for column, values in texts.items():
