@@ -140,10 +140,16 @@ def check_syntax(text: str, what: str = "query", error_of: type[DpsqlError] = In
 
 @lru_cache(maxsize=1)
 def plain_functions() -> frozenset[str]:
-    """The names, in lower case, of DuckDB's own functions that depend on their arguments alone."""
+    """The names, in lower case, of DuckDB's own functions that depend on their arguments alone.
+
+    Since DuckDB 2.0.1 those of zoned times say that they depend on a setting, the time zone, which is one for all
+    evaluations.
+    """
     sql = (
         "SELECT lower(function_name) FROM duckdb_functions() GROUP BY 1 "
-        "HAVING bool_and(internal AND function_type = 'scalar' AND stability = 'CONSISTENT')"
+        "HAVING bool_and(internal AND function_type = 'scalar' AND (stability = 'CONSISTENT' OR stability = "
+        "'CONSISTENT_WITHIN_QUERY' AND list_has_any(parameter_types, "
+        "['TIMESTAMP WITH TIME ZONE', 'TIMESTAMPTZ_NS', 'TIME WITH TIME ZONE'])))"
     )
     with empty_database() as empty:
         return frozenset(name for (name,) in empty.execute(sql).fetchall()) - _NOT_PLAIN

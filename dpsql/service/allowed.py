@@ -141,7 +141,8 @@ REFUSED: Final = frozenset(
     has_database_privilege has_foreign_data_wrapper_privilege has_function_privilege has_language_privilege
     has_schema_privilege has_sequence_privilege has_server_privilege has_table_privilege has_tablespace_privilege
     in_search_path inet_client_addr inet_client_port inet_server_addr inet_server_port json_deserialize_sql
-    json_serialize_plan json_serialize_sql list_resize lpad nextval obj_description parse_duckdb_log_message
+    json_serialize_plan json_serialize_sql list_resize lpad map_type_id_to_pg_oid nextval obj_description
+    parse_duckdb_log_message
     pg_collation_is_visible pg_conf_load_time pg_conversion_is_visible pg_function_is_visible pg_get_constraintdef
     pg_get_expr pg_get_viewdef pg_has_role pg_is_other_temp_schema pg_my_temp_schema pg_opclass_is_visible
     pg_operator_is_visible pg_opfamily_is_visible pg_postmaster_start_time pg_size_pretty pg_sleep
@@ -189,6 +190,7 @@ REFUSED_TABLE_FUNCTIONS: Final = frozenset(
     register_external_resource_type seq_scan show show_databases show_tables show_tables_expanded sniff_csv
     storage_info summary table_info test_all_types test_vector_types truncate_duckdb_logs user_agent verify_external
     verify_fetch_row verify_parallelism verify_serializer version which_secret
+    add_grammar_extension duckdb_live_query_metrics parquet_page_index remove_grammar_extension
     """.split()  # noqa: SIM905
 )
 """Table functions that read files, show the instance, or change it."""
