@@ -13,8 +13,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlglot import exp
-
 from dpsql.books import ledger
 from dpsql.books.accounts import find_account
 from dpsql.books.marking import mark_tables
@@ -22,6 +20,7 @@ from dpsql.books.migration import make_tables
 from dpsql.books.statements import SCHEMA
 from dpsql.books.store import Books, catalogs_with_books
 from dpsql.core.names import quote
+from dpsql.engines.duckdb.calls import literal
 from dpsql.engines.duckdb.stubs import alter_stub, create_stub
 from dpsql.engines.duckdb.types import data_type
 from dpsql.engines.external import Registered
@@ -142,17 +141,13 @@ def _write_sample(books: Books, registration: Registration, before: str, draw: D
     table = Source(source.catalog, SCHEMA, name, source.columns).table()
     listed = ", ".join(f"{quote(c.name)} {data_type(c.type).sql(dialect='duckdb')}" for c in source.columns)
     books.cursor.execute(f"CREATE TABLE {table.sql(dialect='duckdb')} ({listed})")
-    secret = f"(SELECT secret FROM {quote(books.catalog)}.dpsql.source WHERE source = {_text(source.key)})"  # noqa: S608
+    secret = f"(SELECT secret FROM {quote(books.catalog)}.dpsql.source WHERE source = {literal(source.key)})"  # noqa: S608
     draw(source, table.sql(dialect="duckdb"), secret)
     by = registration.found.identity
     sample = json.dumps({"table": name, "share": registration.share, "by": by[0] if by else None}, sort_keys=True)
     books.run(
         "UPDATE dpsql.source SET sample = $sample WHERE source = $source", {"sample": sample, "source": source.key}
     )
-
-
-def _text(text: str) -> str:
-    return exp.Literal.string(text).sql(dialect="duckdb")
 
 
 def record_pin(books: Books, source: str) -> None:

@@ -98,7 +98,7 @@ class Mechanism(ABC):
 
     @classmethod
     def recommended(cls, *, pure: bool) -> Mapping[str, Any]:
-        """What a request gets for options that it leaves out, where that is not the field's default; see `options_for`.
+        """What a request gets for options that it leaves out, where that is not the field's default.
 
         Args:
             pure: whether the release is to promise pure ε.

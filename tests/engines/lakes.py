@@ -21,10 +21,10 @@ import pytest
 import dpsql
 from dpsql.core.domain import Attribute, Domain
 from dpsql.engines.external import ExternalEngine
-from dpsql.engines.protocol import UnitBound
 from dpsql.engines.registry import external
 
 from .conformance import Rows
+from .held_in_duckdb import WithUnits, fill
 
 LONG = 3_000_000
 """Rows."""
@@ -34,7 +34,7 @@ _PARTS = 3
 _numbers = itertools.count()
 
 
-class InLake:
+class InLake(WithUnits):
     """Tables in a lake; the stubs, and the secrets of units, are in a database in memory."""
 
     engine: ClassVar[str] = "parquet"
@@ -45,7 +45,6 @@ class InLake:
     def __init__(self, db: dpsql.Database, folder: Path) -> None:
         self._db, self._folder, self._cursor = db, folder, db.connection.cursor()
         self._places: dict[str, Any] = {}
-        self._protected = False
 
     def open(self) -> ExternalEngine:
         return external(self._cursor, self.engine)
@@ -56,24 +55,14 @@ class InLake:
     def table(self, name: str, columns: Mapping[str, str], rows: Rows) -> None:
         listed = ", ".join(f'"{column}" {kind}' for column, kind in columns.items())
         self._db.sql(f'CREATE OR REPLACE TABLE raw."{name}" ({listed})')
-        self._fill(name, rows)
+        fill(self._db, name, rows, "raw")
         self._write(name, f'FROM raw."{name}"')
 
     def append(self, name: str, rows: Rows) -> None:
         self._db.sql(f'DELETE FROM raw."{name}"')
-        self._fill(name, rows)
+        fill(self._db, name, rows, "raw")
         self._add(name, self._db.sql(f'FROM raw."{name}"').arrow())
         self._db.source(f'"{name}"')
-
-    def _fill(self, name: str, rows: Rows) -> None:
-        kinds = self._db.sql(
-            "SELECT data_type FROM duckdb_columns() WHERE table_name = ? AND schema_name = 'raw'", [name]
-        ).fetchall()
-        values = ", ".join(f"CAST(r[{number + 1}] AS {kind})" for number, (kind,) in enumerate(kinds))
-        if rows:
-            texts = [list(row) for row in rows]
-            given = "SELECT unnest(CAST($1 AS VARCHAR[][])) AS r"
-            self._db.connection.execute(f'INSERT INTO raw."{name}" SELECT {values} FROM ({given})', [texts])
 
     def _write(self, name: str, query: str) -> None:
         """Write a table in parts and register it, in place of one of that name."""
@@ -119,14 +108,6 @@ class InLake:
 
     def _files(self, name: str) -> list[str]:
         return [str(path) for path in self._places[name].glob("*.parquet")]
-
-    def bound(self, column: str, kind: str, rows: int, *, other: bool = False) -> UnitBound:
-        if not self._protected:
-            for name in ("one_secret", "other_secret"):
-                self._db.sql(f"CREATE TABLE {name} (unit VARCHAR)")
-                self._db.protect(name, epsilon=1.0, delta=1e-6, privacy_unit="unit", max_rows=1)
-            self._protected = True
-        return UnitBound(column, kind, rows, "memory", "other_secret" if other else "one_secret")
 
     def left(self) -> int:
         held = "SELECT (SELECT count(*) FROM duckdb_tables() WHERE temporary), (SELECT count(*) FROM duckdb_views() "
@@ -181,7 +162,7 @@ class InIceberg(InLake):
 
     def append(self, name: str, rows: Rows) -> None:
         self._db.sql(f'DELETE FROM raw."{name}"')
-        self._fill(name, rows)
+        fill(self._db, name, rows, "raw")
         self._add(name, self._db.sql(f'FROM raw."{name}"').arrow())
         self._register(name)
 

@@ -15,10 +15,10 @@ import pytest
 
 from dpsql.core.domain import Attribute, Domain
 from dpsql.engines.external import ExternalEngine
-from dpsql.engines.protocol import UnitBound
 from dpsql.engines.registry import external
 
 from .conformance import Rows
+from .held_in_duckdb import WithUnits
 from .postgres_bank import Bank, bank
 
 LONG = 1_000_000
@@ -27,7 +27,7 @@ TYPES = {"TINYINT": "int2", "DOUBLE": "float8", "FLOAT": "float4", "VARCHAR": "t
 IDENTITY = "dpsql_id int8 GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
 
 
-class InPostgres:
+class InPostgres(WithUnits):
     """Tables of a database of Postgres; the stubs, and the secrets of units, are in a database of DuckDB."""
 
     marks: ClassVar[frozenset[str]] = frozenset({"NOT NULL"})
@@ -35,7 +35,6 @@ class InPostgres:
 
     def __init__(self, found: Bank) -> None:
         self._bank, self._db, self._cursor = found, found.db, found.db.connection.cursor()
-        self._protected = False
 
     def open(self) -> ExternalEngine:
         return external(self._cursor, "postgres")
@@ -96,14 +95,6 @@ class InPostgres:
             self._bank.sql(f"SELECT y FROM {name}")
         self._register(name)
         return Domain((Attribute("y", "INTEGER", "values", ("1",), nullable=True),))
-
-    def bound(self, column: str, kind: str, rows: int, *, other: bool = False) -> UnitBound:
-        if not self._protected:
-            for name in ("one_secret", "other_secret"):
-                self._db.sql(f"CREATE TABLE {name} (unit VARCHAR)")
-                self._db.protect(name, epsilon=1.0, delta=1e-6, privacy_unit="unit", max_rows=1)
-            self._protected = True
-        return UnitBound(column, kind, rows, "bank", "other_secret" if other else "one_secret")
 
     def left(self) -> int:
         """Locks of the table, which are given back with the snapshot."""

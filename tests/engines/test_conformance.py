@@ -22,12 +22,12 @@ from dpsql.core.domain import Attribute, Domain
 from dpsql.core.marginal import Marginal
 from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.engines.duckdb.engine import DuckDBEngine
-from dpsql.engines.protocol import UnitBound
 from dpsql.engines.registry import ENGINES
 from dpsql.engines.source import HOST, FoundView, Source
 from dpsql.errors import UnknownName
 
 from .conformance import CASES, PROPERTIES, Place, Rows, Table, known_cases, marginals_of
+from .held_in_duckdb import WithUnits, fill
 from .lakes import InDelta, InIceberg, InLake, lake_place
 from .postgres_place import postgres_place
 
@@ -36,7 +36,7 @@ LONG = 3_000_000
 """Rows."""
 
 
-class InDuckDB:
+class InDuckDB(WithUnits):
     """Tables of a DuckDB database; the secrets are those of two accounts that are opened there."""
 
     marks = frozenset({"NOT NULL", "GENERATED", "COLLATE"})
@@ -44,7 +44,6 @@ class InDuckDB:
 
     def __init__(self, db: dpsql.Database) -> None:
         self._db, self._cursor, self.engine = db, db.connection.cursor(), DuckDBEngine
-        self._protected = False
 
     def open(self) -> DuckDBEngine:
         return self.engine(self._cursor)
@@ -58,12 +57,7 @@ class InDuckDB:
         self.append(name, rows)
 
     def append(self, name: str, rows: Rows) -> None:
-        kinds = self._db.sql("SELECT data_type FROM duckdb_columns() WHERE table_name = ?", [name]).fetchall()
-        values = ", ".join(f"CAST(r[{number + 1}] AS {kind})" for number, (kind,) in enumerate(kinds))
-        if rows:
-            texts = [list(row) for row in rows]
-            given = "SELECT unnest(CAST($1 AS VARCHAR[][])) AS r"
-            self._db.connection.execute(f'INSERT INTO "{name}" SELECT {values} FROM ({given})', [texts])
+        fill(self._db, name, rows)
 
     def view(self, name: str, of: str) -> None:
         self._db.sql(f"CREATE VIEW {name} AS FROM {of}")
@@ -80,15 +74,6 @@ class InDuckDB:
         with pytest.raises(duckdb.Error, match=value):  # DuckDB's own words
             self._db.sql(f"SELECT y FROM {name}").fetchall()
         return Domain((Attribute("y", "VARCHAR", "values", ("1",), nullable=True),))
-
-    def bound(self, column: str, kind: str, rows: int, *, other: bool = False) -> UnitBound:
-        if not self._protected:
-            for name in ("one_secret", "other_secret"):
-                self._db.sql(f"CREATE TABLE {name} (unit VARCHAR)")
-                self._db.protect(name, epsilon=1.0, delta=1e-6, privacy_unit="unit", max_rows=1)
-            self._protected = True
-        catalog = self._db.sql("SELECT current_database()").fetchall()[0][0]
-        return UnitBound(column, kind, rows, catalog, "other_secret" if other else "one_secret")
 
     def left(self) -> int:
         return self._cursor.execute("SELECT count(*) FROM duckdb_tables() WHERE temporary").fetchall()[0][0]

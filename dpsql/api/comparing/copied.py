@@ -16,6 +16,7 @@ from dpsql.books.store import Books
 from dpsql.core.constraint import Constraint
 from dpsql.core.domain import attribute_from, fields_of
 from dpsql.core.names import quote
+from dpsql.engines.duckdb.calls import literal
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.registry import find_source
 from dpsql.engines.source import HOST, Column, Source
@@ -79,7 +80,7 @@ def copy(cursor: Cursor, source: Source, folder: Path, prior: str | None, search
     public = None if prior is None else find_source(cursor, prior, search_path)
     path = str(folder / "copied.duckdb")
     copied = [source] if public is None else [source, public]
-    cursor.execute(f"ATTACH '{path.replace(chr(39), chr(39) * 2)}' AS {_AT}")
+    cursor.execute(f"ATTACH {literal(path)} AS {_AT}")
     try:
         for one in copied:
             for statement in _made(one):
@@ -112,7 +113,7 @@ def restore(cursor: Cursor, copied: Copied, epsilon: float) -> Source:
     """
     for statement in copied.tables:
         cursor.execute(statement.format(at=f"{_MEMORY}."))
-    cursor.execute(f"ATTACH '{copied.path.replace(chr(39), chr(39) * 2)}' AS {_AT} (READ_ONLY)")
+    cursor.execute(f"ATTACH {literal(copied.path)} AS {_AT} (READ_ONLY)")
     for schema, name in filter(None, (copied.source, copied.prior)):
         table = f"{quote(schema)}.{quote(name)}"
         cursor.execute(f"INSERT INTO {_MEMORY}.{table} FROM {_AT}.{table}")

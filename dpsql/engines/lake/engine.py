@@ -5,6 +5,7 @@ DuckDB counts the files with the SQL by which it counts its own tables, so all q
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -50,7 +51,7 @@ class FilesCounter(DuckDBCounter):
             self._view = None
 
 
-class LakeEngine(NamedByHost):
+class LakeEngine(NamedByHost, ABC):
     """See `dpsql.engines.external.ExternalEngine`; counts on a connection of the host, which it does not close."""
 
     takes: ClassVar[frozenset[str]] = frozenset({"sample", "rows", "identity"})
@@ -60,9 +61,9 @@ class LakeEngine(NamedByHost):
         super().__init__(cursor)
         self._checked: Source | None = None
 
+    @abstractmethod
     def register(self, given: Mapping[str, Any]) -> Registered:
         """See `ExternalEngine.register`."""
-        raise NotImplementedError
 
     def check(self, source: Source) -> None:
         """See `Engine.check`."""

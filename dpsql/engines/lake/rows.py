@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import duckdb
-from sqlglot import exp
 
 from dpsql.core.names import fold, quote
+from dpsql.engines.duckdb.calls import literal
 from dpsql.engines.duckdb.types import data_type
 from dpsql.engines.source import Column, Source
 from dpsql.errors import DpsqlError
@@ -102,7 +102,7 @@ def _select(name: str, how: Reading, place: str) -> str:
     options = ["hive_partitioning := false"]
     if how.ids:
         fields = (
-            f"{how.ids[c.name]}: {{name: {_text(c.name)}, type: {_text(_kind(c))}, default_value: NULL}}"
+            f"{how.ids[c.name]}: {{name: {literal(c.name)}, type: {literal(_kind(c))}, default_value: NULL}}"
             for c in how.columns
             if c.name not in constants
         )
@@ -116,10 +116,6 @@ def _select(name: str, how: Reading, place: str) -> str:
 
 def _kind(column: Column) -> str:
     return data_type(column.type).sql(dialect="duckdb")
-
-
-def _text(text: str) -> str:
-    return exp.Literal.string(text).sql(dialect="duckdb")
 
 
 def _json_path(column: str) -> str:
