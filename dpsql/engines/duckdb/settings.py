@@ -34,6 +34,7 @@ SEALED: Final[Mapping[str, str]] = {
     "old_implicit_casting": "false",
     "disable_timestamptz_casts": "false",
     "legacy_disable_null_type": "false",
+    "parquet_can_have_nan": "true",  # older versions lack it, so `dpsql.engines.lake.rows` does without
     # what a text means
     "dialect_compatibility_mode": "'NONE'",
     "regex_match_operator_semantics": "'partial'",

@@ -96,7 +96,7 @@ def _select(name: str, how: Reading, place: str) -> str:
         nothing = [f"NULL::{_kind(column)} AS {quote(column.name)}" for column in how.columns]
         return f"SELECT {', '.join(nothing + [f'NULL::VARCHAR AS {quote(place)}'] * bool(place))} WHERE false"
     constants = set(how.constants)
-    shown = ", ".join(f"{'c' if c.name in constants else 'p'}.{quote(c.name)}" for c in how.columns)
+    shown = ", ".join(f"c.{quote(c.name)}" if c.name in constants else _read(c) for c in how.columns)
     if place:
         shown += f", concat(p.filename, ':', p.file_row_number) AS {quote(place)}"
     options = ["hive_partitioning := false"]
@@ -112,6 +112,17 @@ def _select(name: str, how: Reading, place: str) -> str:
     read = f"read_parquet(getvariable('{name}'), {', '.join(options)}) AS p"
     join = f" LEFT JOIN temp.main.{name}_constants AS c ON p.filename = c.path" if constants else ""
     return f"SELECT {shown} FROM {read}{join}"  # noqa: S608
+
+
+def _read(column: Column) -> str:
+    """A column of the files as the view shows it.
+
+    A number that can be NaN goes through TRY, which changes nothing but hides the file's statistics from DuckDB: other
+    writers leave NaN out of a row group's largest value, and DuckDB would take `x <= 5` as true for all rows because
+    the largest is 3. Then NaN would be in a bin, or not, by what the other rows are, and one row could move many.
+    """
+    read = f"p.{quote(column.name)}"
+    return f"TRY({read}) AS {quote(column.name)}" if column.type in ("FLOAT", "DOUBLE") else read
 
 
 def _kind(column: Column) -> str:
