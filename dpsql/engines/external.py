@@ -16,6 +16,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, ClassVar, Protocol
 
+from dpsql.core.domain import Attribute
 from dpsql.core.linear_query import LinearQuery
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.place import PinnedFile
@@ -79,6 +80,13 @@ class ExternalEngine(Engine, Protocol):
 
         Raises:
             InvalidArgument: says the call of `dp_source` that works.
+        """
+
+    def check_domain(self, source: Source, attribute: Attribute) -> None:
+        """Refuse a domain that it cannot count in, when it is declared; it may ask the engine, but for no row.
+
+        Raises:
+            InvalidArgument: says what works instead.
         """
 
     def check_sums(self, query: LinearQuery) -> None:

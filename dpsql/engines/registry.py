@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from importlib import import_module
 from types import MappingProxyType
 from typing import Final, cast
@@ -38,6 +39,8 @@ EXTERNAL: Final[Mapping[str, str]] = MappingProxyType(
         "delta": "dpsql.engines.lake.delta:DeltaEngine",
         "iceberg": "dpsql.engines.lake.iceberg:IcebergEngine",
         "postgres": "dpsql.engines.postgres.engine:PostgresEngine",
+        "snowflake": "dpsql.engines.warehouse.snowflake:SnowflakeEngine",
+        "bigquery": "dpsql.engines.warehouse.bigquery:BigQueryEngine",
         # one line an engine
     }
 )
@@ -93,6 +96,18 @@ def check_readable(source: Source, attribute: Attribute) -> None:
             f"read_as: engine {source.engine!r} of {source.name!r} cannot read the texts of {attribute.name!r} as "
             f"{attribute.type}; {cannot['read_as']}"
         )
+
+
+def check_domain(cursor: Cursor, source: Source, attribute: Attribute) -> None:
+    """Refuse a domain that the engine of a table cannot count in, when it is declared.
+
+    Raises:
+        InvalidArgument: says what works instead.
+    """
+    check_readable(source, attribute)
+    if source.engine != HOST and attribute.kind != "excluded":
+        with closing(external(cursor, source.engine)) as opened:
+            opened.check_domain(source, attribute)
 
 
 def check_sums(cursor: Cursor, source: Source, query: LinearQuery) -> None:

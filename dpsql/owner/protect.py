@@ -17,7 +17,7 @@ from dpsql.core.names import quote
 from dpsql.core.neighbours import Neighbours
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.declare import automatic, check_range, declare_members
-from dpsql.engines.registry import check_readable, check_unit
+from dpsql.engines.registry import check_domain, check_readable, check_unit
 from dpsql.engines.source import Column, Source
 from dpsql.errors import InvalidArgument, NotDeclared, NotProtected
 from dpsql.evaluation.constraints import check_tuples, find_allowed
@@ -181,7 +181,7 @@ def declaration(cursor: Cursor, source: Source, name: str, *, search_path: str =
     if not said.is_excluded:
         check_stored(source, column)
     found = said.attribute(cursor, column, search_path)
-    check_readable(source, found)
+    check_domain(cursor, source, found)
     return said.kept(found, facts.declared(books, source.key).get(column.name))
 
 

@@ -30,6 +30,7 @@ from .conformance import CASES, PROPERTIES, Place, Rows, Table, known_cases, mar
 from .held_in_duckdb import WithUnits, fill
 from .lakes import InDelta, InIceberg, InLake, lake_place
 from .postgres_place import postgres_place
+from .warehouse_place import warehouse_place
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "developers" / "engines.md"
 LONG = 3_000_000
@@ -94,6 +95,8 @@ PLACES: dict[str, Callable[[Path], AbstractContextManager[Place]]] = {
     "delta, 2 threads": partial(lake_place, kind=InDelta, threads=2),
     "iceberg, 2 threads": partial(lake_place, kind=InIceberg, threads=2),
     "postgres": postgres_place,
+    "snowflake, its SQL in DuckDB": partial(warehouse_place, name="snowflake"),
+    "bigquery, its SQL in DuckDB": partial(warehouse_place, name="bigquery"),
 }
 """For each engine, by its name first, where its tables can be."""
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from dpsql.engines.postgres.checked import cells_of, counts_of, number_of
-from dpsql.engines.postgres.failures import WrongCounts
+from dpsql.engines.checked import WrongCounts, cells_of, counts_of, number_of
 
 
 def found(cells, counts) -> dict[str, pa.ChunkedArray]:

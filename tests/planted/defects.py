@@ -130,7 +130,7 @@ DEFECTS = (
     Defect("Postgres: its own words leave", "dpsql/engines/postgres/session.py", "            raise failure_of(sqlstate, alive=self._is_alive(sqlstate)) from None\n", "            raise\n", ("tests/engines/test_postgres_faults.py",)),
     Defect("Postgres: a column is cast", "dpsql/engines/postgres/types.py", "    column = column_of(name)\n    return exp.Collate(", '    column = exp.cast(column_of(name), "TEXT")\n    return exp.Collate(', ("tests/engines/test_postgres_statements.py",)),
     Defect("Postgres: operators are those of the user", "dpsql/engines/postgres/session.py", '    "search_path": "pg_catalog",\n', "", ("tests/engines/test_postgres_statements.py",)),
-    Defect("Postgres: what comes back is believed", "dpsql/engines/postgres/checked.py", "    if (counts <= 0).any() or sum(counts.tolist()) != rows:\n", "    if False:\n", ("tests/engines/test_postgres_checked.py",)),
+    Defect("Postgres: what comes back is believed", "dpsql/engines/checked.py", "    if (counts <= 0).any() or sum(counts.tolist()) != rows:\n", "    if False:\n", ("tests/engines/test_postgres_checked.py",)),
     Defect("Postgres: a sum may overflow", "dpsql/engines/postgres/formulas.py", "    if number.least < _SMALLEST or", "    if", ("tests/engines/test_postgres_source.py",)),
     Defect("Postgres: another server is counted", "dpsql/engines/postgres/engine.py", "        raise OtherServer(named_in(said))\n", "        pass\n", ("tests/engines/test_postgres_faults.py",)),
 )  # fmt: skip

@@ -22,9 +22,9 @@ from sqlglot import exp
 from dpsql.core.domain import Attribute, Clique, Domain
 from dpsql.core.linear_query import Moment, Product
 from dpsql.core.marginal import Marginal
+from dpsql.engines.checked import cells_of, counts_of, number_of
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.postgres.catalog import Relation
-from dpsql.engines.postgres.checked import cells_of, counts_of, number_of
 from dpsql.engines.postgres.encode import encode
 from dpsql.engines.postgres.failures import NotInPostgres
 from dpsql.engines.postgres.formulas import sql_of_steps

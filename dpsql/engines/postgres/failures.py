@@ -52,13 +52,6 @@ class OtherServer(CountingRefused):
         )
 
 
-class WrongCounts(CountingRefused):
-    """What came back are no counts of the domain's cells."""
-
-    def __init__(self) -> None:
-        super().__init__("Postgres returned what cannot be counts of this table, so nothing is released")
-
-
 class CannotConnect(CountingRefused):
     """Postgres does not answer, or does not let the user in. Nothing was read."""
 

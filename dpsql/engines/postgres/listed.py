@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from sqlglot import exp
 
+from dpsql.engines.checked import WrongCounts
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.ticks import canonical
-from dpsql.engines.postgres.failures import WrongCounts
 from dpsql.engines.postgres.types import Native, column_of, value_of
 from dpsql.errors import InvalidArgument
 

@@ -7,9 +7,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.engines.postgres.failures import WrongCounts
+from dpsql.engines.protocol import CountingRefused
 
 Counts = npt.NDArray[np.int64]
+
+
+class WrongCounts(CountingRefused):
+    """What came back are no counts of the domain's cells."""
+
+    def __init__(self) -> None:
+        super().__init__("the engine returned what cannot be counts of this table, so nothing is released")
 
 
 def cells_of(found: dict[str, Any], size: int) -> tuple[Counts, Counts]:
@@ -48,7 +55,7 @@ def number_of(found: dict[str, Any]) -> int:
 
 
 def _whole_numbers(found: dict[str, Any], name: str) -> Counts:
-    """A column of whole numbers: of 64 bits, or a sum of those, which Postgres writes as text."""
+    """A column of whole numbers: of 64 bits, or decimals, or a sum that Postgres writes as text."""
     try:
         column = found[name]
         if str(column.type) == "int64" and not column.null_count:

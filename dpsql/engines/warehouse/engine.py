@@ -1,0 +1,246 @@
+"""`WarehouseEngine`: rows stay in a warehouse of the owner's, and counts of groups come back over ADBC.
+
+A warehouse is this class with a `Dialect`. The tests never asked Snowflake or BigQuery, because they have no account
+there: they compare the statements with texts, and run them in DuckDB. So each domain is tried on constants when it is
+declared (`probe`), and counts that cannot be are refused (`checked`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar, Final, NoReturn
+
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from dpsql.core.column_types import public_type
+from dpsql.core.domain import Attribute, Domain
+from dpsql.core.linear_query import LinearQuery
+from dpsql.core.names import fold, shorten
+from dpsql.engines.duckdb.cursors import Cursor
+from dpsql.engines.external import Registered
+from dpsql.engines.named_by_host import NamedByHost
+from dpsql.engines.protocol import CountingFailed, UnitBound
+from dpsql.engines.source import Column, Source
+from dpsql.engines.warehouse.counting import AMONG, PRESENCE, SUMS, WarehouseCounter
+from dpsql.engines.warehouse.dialect import Dialect
+from dpsql.engines.warehouse.encode import check_domain
+from dpsql.engines.warehouse.failures import NotInWarehouse, OtherAccount, TableChanged
+from dpsql.engines.warehouse.probe import check_codes
+from dpsql.engines.warehouse.session import Session, named_in, options_of
+from dpsql.engines.warehouse.statements import Relation
+from dpsql.engines.warehouse.types import NO_DOMAIN, Native
+from dpsql.errors import InvalidArgument, InvalidQuery, UnknownName
+
+READ_AS: Final = "make a column of numbers there, or declare values := […] in place of read_as"
+UNITS: Final = "protect it without privacy_unit, where one row is one person's, or copy the table into this database"
+_TABLES: Final = ("BASE TABLE", "TABLE")
+
+
+class WarehouseEngine(NamedByHost):
+    """See `dpsql.engines.external.ExternalEngine`; each counter has a connection to the warehouse of its own.
+
+    Attributes:
+        dialect: of the warehouse.
+    """
+
+    dialect: ClassVar[Dialect]
+    takes: ClassVar[frozenset[str]] = frozenset({"environment", "relation"})
+    cannot: ClassVar[Mapping[str, str]] = MappingProxyType({"presence": PRESENCE, "among": AMONG, "read_as": READ_AS})
+
+    def __init__(self, cursor: Cursor) -> None:
+        super().__init__(cursor)
+        self._sessions: list[Session] = []
+        self._changing = threading.Lock()
+
+    # --- registering --------------------------------------------------------------------------------------------------
+
+    def register(self, given: Mapping[str, Any]) -> Registered:
+        """See `ExternalEngine.register`."""
+        said = {key: given[key] for key in ("environment", "relation") if given.get(key)}
+        parts = self._parts(said.get("relation"))
+        session = self._connected(said)
+        try:
+            relation, columns = self._found(session, parts)
+            account = self._account(session)
+        finally:
+            self._end(session)
+        return Registered(
+            columns=columns,
+            address=f"{account}/{relation.text}",
+            relation=said,
+            pin={"account": account},
+            public=f"the rows that {self.dialect.label} has when a release counts them",
+        )
+
+    def check(self, source: Source) -> None:
+        """See `ExternalEngine.check`: the warehouse answers, and the table is as it was."""
+        session = self._connected(_said(source))
+        try:
+            self._same(session, source)
+        finally:
+            self._end(session)
+
+    def check_unit(self, source: Source, unit: str) -> NoReturn:
+        """See `ExternalEngine.check_unit`: there are none, because their secret would be in the warehouse's history."""
+        raise InvalidArgument(
+            f"privacy_unit is {unit!r}: rows of a privacy unit are not chosen in {self.dialect.label}; {UNITS}"
+        )
+
+    def check_domain(self, source: Source, attribute: Attribute) -> None:
+        """See `ExternalEngine.check_domain`: it can be written, and means the same there."""
+        super().check_domain(source, attribute)
+        session = self._connected(_said(source))
+        try:
+            relation = self._same(session, source)
+            check_domain(attribute, relation.natives[attribute.name], self.dialect.label)
+            check_codes(session, relation, attribute, self._cursor)
+        finally:
+            self._end(session)
+
+    def check_sums(self, query: LinearQuery) -> None:
+        """See `ExternalEngine.check_sums`."""
+        if query.moments:
+            raise InvalidQuery(f"sums and averages are not computed in {self.dialect.label}: {SUMS}")
+
+    def draw(self, source: Source, target: str, share: float, secret: str, by: str | None) -> NoReturn:
+        """Not here: no row leaves."""
+        raise NotInWarehouse(f"sample: no row of {source.name!r} leaves {self.dialect.label}")
+
+    # --- counting -----------------------------------------------------------------------------------------------------
+
+    def counter(
+        self,
+        source: Source,
+        domain: Domain,
+        bound: UnitBound | None = None,
+        *,
+        once: bool = False,
+        before: Callable[[], object] | None = None,
+    ) -> WarehouseCounter:
+        """See `Engine.counter`."""
+        if bound is not None:
+            self.check_unit(source, bound.column)
+        session = self._connected(_said(source))
+        try:
+            relation = self._same(session, source)
+            snapshot = str(session.told(self.dialect.now())[0][0])
+            return WarehouseCounter(session, relation, snapshot, domain, self._cursor, before)
+        except BaseException:
+            self._end(session)
+            raise
+
+    def codes(self, source: Source, domain: Domain, most: int) -> NoReturn:
+        """Not here: no row leaves."""
+        raise NotInWarehouse(
+            f"the rows of {source.name!r} do not leave {self.dialect.label}, so nothing is compared with them row by "
+            "row: copy the table into a database of yours, and evaluate there"
+        )
+
+    def interrupt(self) -> None:
+        """See `Engine.interrupt`."""
+        with self._changing:
+            sessions = list(self._sessions)
+        for session in sessions:
+            session.interrupt()
+
+    def close(self) -> None:
+        """See `Engine.close`."""
+        with self._changing:
+            sessions, self._sessions = self._sessions, []
+        for session in sessions:
+            session.close()
+
+    # --- the table ----------------------------------------------------------------------------------------------------
+
+    def _connected(self, said: Mapping[str, Any]) -> Session:
+        session = Session(self.dialect, options_of(said), named_in(said))
+        with self._changing:
+            self._sessions.append(session)
+        return session
+
+    def _end(self, session: Session) -> None:
+        session.close()
+        with self._changing:
+            self._sessions = [other for other in self._sessions if other is not session]
+
+    def _parts(self, text: str | None) -> tuple[str, str, str]:
+        """Database, schema and name of a relation."""
+        dialect = self.dialect
+        try:
+            table = exp.to_table(text or "", dialect=dialect.sqlglot)
+        except (SqlglotError, ValueError):
+            table = exp.Table()
+        parts = [table.args.get(part) for part in ("catalog", "db", "this")]
+        found = [dialect.stored(part) for part in parts if isinstance(part, exp.Identifier)]
+        if len(found) != len(parts):
+            raise InvalidArgument(
+                f"relation is {shorten(str(text))!r}: give relation := '{dialect.example}', all three parts of the name"
+            )
+        return (found[0], found[1], found[2])
+
+    def _account(self, session: Session) -> str:
+        return str(session.told(self.dialect.identity())[0][0])
+
+    def _found(self, session: Session, parts: tuple[str, str, str]) -> tuple[Relation, tuple[Column, ...]]:
+        """A table with its columns.
+
+        Raises:
+            UnknownName: there is none, or the user may not see it.
+            NotInWarehouse: it is a view, or two columns differ in case only.
+        """
+        label = self.dialect.label
+        try:
+            rows = session.told(self.dialect.columns(*parts))
+        except CountingFailed:
+            rows = []
+        if not rows:
+            raise UnknownName(
+                f"there is no table {'.'.join(parts)!r} in {label} that this user may see: give relation := "
+                f"'{self.dialect.example}'"
+            )
+        if rows[0][6] not in _TABLES:
+            raise NotInWarehouse(f"{'.'.join(parts)!r} is no table but a view or the like: name a table of {label}")
+        if len({fold(row[0]) for row in rows}) != len(rows):
+            raise NotInWarehouse("two columns of the table differ in case only, which DuckDB takes for one: rename one")
+        natives: dict[str, Native] = {}
+        for name, kind, _, digits, scale, collation, _ in rows:
+            known = self.dialect.native(str(kind), _whole(digits), _whole(scale))
+            natives[name] = NO_DOMAIN if collation else known
+        columns = tuple(Column(row[0], natives[row[0]].in_duckdb, nullable=row[2] != "NO") for row in rows)
+        return Relation(self.dialect, parts, natives), columns
+
+    def _same(self, session: Session, source: Source) -> Relation:
+        """The table of a source as it is now.
+
+        Raises:
+            OtherAccount: the options lead to another one.
+            TableChanged: a column is missing, or of another type; columns that were added do not matter.
+        """
+        assert source.place is not None
+        label, said = self.dialect.label, _said(source)
+        try:
+            relation, columns = self._found(session, self._parts(said["relation"]))
+        except (UnknownName, NotInWarehouse):
+            raise TableChanged(label) from None
+        if self._account(session) != source.place.pinned["account"]:
+            raise OtherAccount(label, named_in(said))
+        there = {column.name: column for column in columns}
+        for column in source.columns:
+            found = there.get(column.name)
+            if found is None or column.type not in (found.type, public_type(found.type)):
+                raise TableChanged(label)
+            if found.nullable and not column.nullable:
+                raise TableChanged(label)
+        return relation
+
+
+def _said(source: Source) -> Mapping[str, Any]:
+    assert source.place is not None
+    return source.place.relation
+
+
+def _whole(number: Any) -> int | None:
+    return None if number is None else int(number)

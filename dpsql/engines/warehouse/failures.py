@@ -1,0 +1,44 @@
+"""What is said where a warehouse fails: constant texts, because its own may quote a row."""
+
+from __future__ import annotations
+
+from dpsql.engines.protocol import CountingRefused
+from dpsql.errors import InvalidArgument
+
+
+class CannotConnect(CountingRefused):
+    """The warehouse does not answer, or does not let the user in. Nothing was read."""
+
+    def __init__(self, label: str, named: str) -> None:
+        super().__init__(
+            f"{label} cannot be reached with {named}: see that its options are right and that the user may log in, "
+            "then make the same call; what was charged before is kept"
+        )
+
+
+class TableChanged(CountingRefused):
+    """The table is not as it was, or may not be read any more."""
+
+    def __init__(self, label: str) -> None:
+        super().__init__(
+            f"the table in {label} is not as dp_source registered it, or its user may not read it any more: undo that, "
+            "or say dp_source again, then make the same call; what was charged before is kept"
+        )
+
+
+class OtherAccount(CountingRefused):
+    """The options that connect lead elsewhere than when the source was registered. Nothing was read."""
+
+    def __init__(self, label: str, named: str) -> None:
+        super().__init__(
+            f"{named} leads to another account of {label} than when dp_source registered the table: set it as it was, "
+            "then make the same call; what was charged before is kept"
+        )
+
+
+class OtherOrder(InvalidArgument):
+    """The warehouse gives some constant another code than DuckDB does."""
+
+
+class NotInWarehouse(InvalidArgument):
+    """What cannot be done with a table in a warehouse."""
