@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Protocol
 
 from dpsql.core.domain import Attribute
 from dpsql.core.linear_query import LinearQuery
+from dpsql.engines.costs import Rates
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.place import PinnedFile
 from dpsql.engines.protocol import Engine
@@ -55,10 +56,12 @@ class ExternalEngine(Engine, Protocol):
         takes: the arguments of `dp_source`, beside `engine`, that it understands; others are refused.
         cannot: of `presence` (count(DISTINCT unit) of a query), `among` (a mechanism's sample of rows) and `read_as`
             (texts that are read as numbers) those that it refuses, each with what works instead, as "say …".
+        rates: how fast it counts, for plans.
     """
 
     takes: ClassVar[frozenset[str]]
     cannot: ClassVar[Mapping[str, str]]
+    rates: ClassVar[Rates]
 
     def __init__(self, cursor: Cursor) -> None:
         """Open the engine beside a connection to the host, which it may use until it is closed."""

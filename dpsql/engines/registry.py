@@ -10,6 +10,7 @@ from typing import Final, cast
 
 from dpsql.core.domain import Attribute
 from dpsql.core.linear_query import LinearQuery
+from dpsql.engines.costs import Rates
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.engines.external import ExternalEngine
@@ -83,6 +84,11 @@ def external(cursor: Cursor, engine: str) -> ExternalEngine:
 def cannot_of(source: Source) -> Mapping[str, str]:
     """The counts that the engine of a table cannot make, each with what works instead; see `ExternalEngine.cannot`."""
     return {} if source.engine == HOST else engine_class(EXTERNAL[source.engine]).cannot
+
+
+def rates_of(source: Source) -> Rates | None:
+    """How fast the engine of a table counts; None of the host, which a plan's seconds are about anyway."""
+    return None if source.engine == HOST else engine_class(EXTERNAL[source.engine]).rates
 
 
 def check_readable(source: Source, attribute: Attribute) -> None:

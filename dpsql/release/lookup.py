@@ -20,7 +20,7 @@ from dpsql.engines.duckdb.declare import automatic, declare_bins
 from dpsql.engines.duckdb.declare_nulls import null_texts, with_nulls
 from dpsql.engines.duckdb.names import current_schema
 from dpsql.engines.duckdb.ticks import canonical
-from dpsql.engines.registry import cannot_of, find_parts, find_source
+from dpsql.engines.registry import cannot_of, find_parts, find_source, rates_of
 from dpsql.engines.source import Column, Source
 from dpsql.errors import InvalidArgument, InvalidQuery, InvalidWorkload
 from dpsql.evaluation.components import columns_of
@@ -64,7 +64,8 @@ def look_up_table(cursor: Cursor, request: Request) -> TableFacts:
     tables = Tables(cursor, request.search_path, source, request.by)
     workload = _workload_of(request, source, domain, tables).ordered()
     prior = _name_of_prior(cursor, request, source)
-    return TableFacts(source, account, domain, workload, prior, alone_for(books, request.by), cannot_of(source))
+    alone, cannot, rates = alone_for(books, request.by), cannot_of(source), rates_of(source)
+    return TableFacts(source, account, domain, workload, prior, alone, cannot, rates)
 
 
 def _name_of_prior(cursor: Cursor, request: Request, source: Source) -> tuple[str, ...] | None:

@@ -16,6 +16,7 @@ import dpsql.mechanisms  # noqa: F401 - registers them
 from dpsql.core.domain import Domain
 from dpsql.core.threshold import identity_of
 from dpsql.core.workload import Workload
+from dpsql.engines.costs import Rates
 from dpsql.engines.source import Source
 from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.mechanisms.auto import Facts, choose
@@ -45,6 +46,7 @@ class TableFacts:
         prior: the names that lead to the public table, without its database where that is the source's; None of none.
         alone: the user whose release it is alone; empty where it is the owner's, or users share releases.
         cannot: counts that the table's engine cannot make, each with what works instead.
+        rates: how fast that engine counts; None of a table of the database itself.
     """
 
     source: Source
@@ -54,6 +56,7 @@ class TableFacts:
     prior: tuple[str, ...] | None = None
     alone: str = ""
     cannot: Mapping[str, str] = field(default_factory=dict, compare=False)
+    rates: Rates | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
+from dpsql.engines.costs import Cost, foretell
 from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.evaluation.evaluated import Evaluated, Measured
 from dpsql.evaluation.histograms import spread_evenly
@@ -58,6 +59,7 @@ def preview(plan: Plan, rows: float) -> Preview:
     """
     planned = plan.questions_of(rows)
     remarks = [one for one in planned if isinstance(one, Remark)]
+    remarks += [Remark("counting", str(cost)) for cost in _counting(plan, planned, rows)]
     measurements = [one for one in planned if not isinstance(one, Remark)]
     costs = [measurement.rho for measurement in measurements]
     plain = all(type(cost) in (int, float) and 0 <= cost < math.inf for cost in costs)
@@ -67,6 +69,17 @@ def preview(plan: Plan, rows: float) -> Preview:
             f"{float(plan.budget.rho):.6g}: its plan(…) must say what its run(…) asks"
         )
     return Preview(plan, measurements, remarks, rows)
+
+
+def _counting(plan: Plan, planned: Sequence[PlannedMeasurement | Remark], rows: float) -> Iterator[Cost]:
+    """What counting would take where another engine has the rows: of a mechanism that chooses, of all it may choose."""
+    if plan.facts.rates is None:
+        return
+    questions = [one for one in planned if isinstance(one, PlannedMeasurement) and one.stddev is not None]
+    cliques = {one.clique: None for one in questions if one.clique and one.open is None}
+    if any(one.open is not None for one in questions):
+        cliques |= dict.fromkeys(plan.workload.needed)
+    yield foretell(plan.facts.rates, plan.domain, list(cliques), rows)
 
 
 def least_epsilon_of_table(plan: Plan, max_error: float, rows: float) -> float:

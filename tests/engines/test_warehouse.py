@@ -29,7 +29,7 @@ from dpsql.errors import DpsqlError, InvalidArgument, InvalidQuery
 
 from ..conftest import DATA
 from .conformance import CASES, attribute_of
-from .warehouse_place import VARIABLE, warehouse_place
+from .warehouse_place import VARIABLE, Cursor, warehouse_place
 
 WAREHOUSES = ("snowflake", "bigquery")
 NATIVES = {
@@ -185,6 +185,22 @@ def test_what_it_cannot_do_is_refused_before_the_charge(place):
     with pytest.raises(InvalidArgument, match="rows of a privacy unit are not chosen"):
         db.protect("units", epsilon=1.0, delta=1e-9, privacy_unit="who", max_rows=1)
     assert db.sql("SELECT count(*) FROM dp_ledger() WHERE kind = 'charge'").fetchall() == [(0,)]
+
+
+@pytest.mark.medium
+def test_a_plan_says_how_many_statements_will_be_run(place):
+    db = people(place)
+    db.domains("people", {"age": {"lower": 18, "upper": 87}, "sex": {"values": ["F"], "other": "?"}})
+    db.domain("people", "cost", lower=0, upper=40, bins=4)
+    request = "'people', epsilon := 1, mechanism := 'direct', workload := 'all 2-way'"
+    planned = f"SELECT note FROM dp_plan({request}, assume_rows := 1_000_000) WHERE marginal = ['(counting)']"
+    ((note,),) = db.sql(planned).fetchall()
+    (told,) = re.findall(r"would run about (\d+) statements: (?:[\d.]+ to )?[\d.]+ GB read", note)
+    Cursor.asked.clear()
+    db.sql(f"FROM dp_synthesize({request})").fetchall()
+    counting = [text for text in Cursor.asked if "COUNT(*)" in text]
+    assert len(counting) == int(told) - 4  # columns, account, clock, and before the charge the columns and the account
+    assert len(Cursor.asked) == pytest.approx(int(told), abs=2)
 
 
 @pytest.mark.medium

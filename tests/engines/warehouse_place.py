@@ -126,9 +126,12 @@ class Cursor(adbc_driver_manager.dbapi.Cursor):
     """Runs a warehouse's SQL in DuckDB."""
 
     read: ClassVar[str]
+    asked: ClassVar[list[str]] = []
+    """The statements that were run."""
 
     def execute(self, operation: Any, parameters: Any = None, **options: Any) -> Any:
         sql = operation if "information_schema" in operation else in_duckdb(operation, self.read)
+        self.asked.append(operation)
         with self._goes_on():
             super().execute(sql, parameters, **options)
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.domain import Domain
+from dpsql.engines.costs import Rates
 from dpsql.engines.duckdb.counting import DuckDBCounter, constant_errors
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.sampling import codes_of
@@ -56,6 +57,7 @@ class LakeEngine(NamedByHost, ABC):
 
     takes: ClassVar[frozenset[str]] = frozenset({"sample", "rows", "identity"})
     cannot: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    rates: ClassVar[Rates] = Rates("DuckDB", row=1e-7, marginal=1.3e-8)
 
     def __init__(self, cursor: Cursor) -> None:
         super().__init__(cursor)

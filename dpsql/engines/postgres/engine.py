@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final, NoReturn
 from dpsql.core.column_types import public_type
 from dpsql.core.domain import Domain
 from dpsql.core.linear_query import Choice, LinearQuery
+from dpsql.engines.costs import Rates
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.external import Registered
 from dpsql.engines.named_by_host import NamedByHost
@@ -37,6 +38,7 @@ class PostgresEngine(NamedByHost):
 
     takes: ClassVar[frozenset[str]] = frozenset({"environment", "secret", "relation", "identity"})
     cannot: ClassVar[Mapping[str, str]] = MappingProxyType({"presence": PRESENCE, "among": AMONG, "read_as": READ_AS})
+    rates: ClassVar[Rates] = Rates("Postgres", row=1.5e-6, marginal=2.4e-7, more=4, whole_rows=True)
 
     def __init__(self, cursor: Cursor) -> None:
         super().__init__(cursor)

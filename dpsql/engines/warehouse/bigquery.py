@@ -12,6 +12,7 @@ from typing import ClassVar, Final
 
 from sqlglot import exp
 
+from dpsql.engines.costs import Rates
 from dpsql.engines.warehouse import types
 from dpsql.engines.warehouse.dialect import Dialect
 from dpsql.engines.warehouse.engine import WarehouseEngine
@@ -110,3 +111,4 @@ class BigQueryEngine(WarehouseEngine):
     """See `WarehouseEngine`."""
 
     dialect: ClassVar[Dialect] = BigQuery()
+    rates: ClassVar[Rates] = Rates("BigQuery", row=None, marginal=None, more=5)

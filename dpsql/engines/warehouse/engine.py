@@ -19,6 +19,7 @@ from dpsql.core.column_types import public_type
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.linear_query import LinearQuery
 from dpsql.core.names import fold, shorten
+from dpsql.engines.costs import Rates
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.external import Registered
 from dpsql.engines.named_by_host import NamedByHost
@@ -49,6 +50,7 @@ class WarehouseEngine(NamedByHost):
     dialect: ClassVar[Dialect]
     takes: ClassVar[frozenset[str]] = frozenset({"environment", "relation"})
     cannot: ClassVar[Mapping[str, str]] = MappingProxyType({"presence": PRESENCE, "among": AMONG, "read_as": READ_AS})
+    rates: ClassVar[Rates]
 
     def __init__(self, cursor: Cursor) -> None:
         super().__init__(cursor)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final
 
 from sqlglot import exp
 
+from dpsql.engines.costs import Rates
 from dpsql.engines.warehouse import types
 from dpsql.engines.warehouse.dialect import Dialect
 from dpsql.engines.warehouse.engine import WarehouseEngine
@@ -115,3 +116,4 @@ class SnowflakeEngine(WarehouseEngine):
     """See `WarehouseEngine`."""
 
     dialect: ClassVar[Dialect] = Snowflake()
+    rates: ClassVar[Rates] = Rates("Snowflake", row=None, marginal=None, more=5)
