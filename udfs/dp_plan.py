@@ -117,7 +117,6 @@ class DpPlan(SqlFunction):
             resolved = resolve(cursor, request, to_charge=False)
         found = preview(resolved, assumed)
         after = resolved.account if resolved.entry is not None else resolved.account.after(resolved.budget)
-        memory = resolved.mechanism.footprint(resolved.domain, resolved.workload) / 1e6
         chosen = name_of(resolved.mechanism), resolved.choice or None
         seconds = resolved.mechanism.duration(resolved.domain, resolved.workload, found.rows)
         cost = (
@@ -125,7 +124,7 @@ class DpPlan(SqlFunction):
             resolved.budget.epsilon,
             resolved.budget.delta,
             allowed_after(cursor, resolved, after),
-            memory,
+            found.memory / 1e6,
             found.overall,
             seconds,
         )

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import os
 import random
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -98,11 +100,23 @@ def without_cuboid(counter: Any) -> None:
     counter._cuboid = False
 
 
+def ask_peer(found: Bank, python: str, rows: int, names: tuple[str, ...]) -> None:
+    """The same marginals by smartnoise-sql, with noise of its own."""
+    script = Path(__file__).with_name("smartnoise_sql.py")
+    call = [python, str(script), found.server.words(found.database), str(rows), json.dumps(cliques(names))]
+    with timed("smartnoise-sql on Postgres, CPU of the server alone"):
+        done = subprocess.run(call, check=True, capture_output=True, text=True)
+    cells, seconds, used = done.stdout.split()
+    print(f"| smartnoise-sql itself, {cells} cells kept | {float(seconds):.1f} | {float(used):.1f} |", flush=True)
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--times", type=int, default=20, help="how often each row of Adult is there")
-    times = parser.parse_args().times
+    parser.add_argument("--peer", help="the Python of an environment that has smartnoise-sql and psycopg2-binary")
+    arguments = parser.parse_args()
+    times = arguments.times
     with tempfile.TemporaryDirectory() as folder, bank(Path(folder)) as found:
         rows = load(found, times)
         print(f"{rows:,} rows, {MARGINALS} marginals\n\n| way | seconds | CPU seconds |\n| --- | --- | --- |")
@@ -112,6 +126,8 @@ def main() -> None:
             for clique in cliques(names):
                 listed = ", ".join(f'"{name}"' for name in clique)
                 connection.execute(f"SELECT {listed}, count(*) FROM adult GROUP BY {listed}").fetchall()
+        if arguments.peer:
+            ask_peer(found, arguments.peer, rows, names)
         with timed("dpsql on Postgres, no temporary table"):
             plain = counted(found, "remote", without_cuboid)
         with timed("dpsql on Postgres"):
