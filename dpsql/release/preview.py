@@ -23,7 +23,7 @@ from dpsql.release.statistics import assumed_sums, statistic
 from dpsql.runtime.process_settings import deep_recursion
 
 ROW_BYTES: Final = 32
-"""Of a value of a synthetic row while it is drawn, rounded and stored: fitted to a million rows of 15 and 100 columns."""
+"""Of a value of a synthetic row while it is drawn, rounded and stored: fitted to 15 and 100 columns of 10^6 rows."""
 LARGEST_EPSILON: Final = 1000.0
 """That is tried to find one that is enough."""
 

@@ -62,8 +62,8 @@ class SnowflakeHere(Snowflake):
         named = "TIMESTAMP_TZ" if type_name.endswith("ZONE") else names.get(type_name, type_name)
         return super().native(named, precision, scale)
 
-    def columns(self, database: str, schema: str, table: str) -> str:
-        return catalogue(schema, table)
+    def columns(self, parts: Sequence[str]) -> str:
+        return catalogue(*parts[1:])
 
     def identity(self) -> str:
         return "SELECT 'here' AS n"
@@ -102,7 +102,8 @@ def catalogue(schema: str, table: str) -> str:
     tables = f"table_schema = '{schema}' AND table_name = '{table}'"
     return (
         "SELECT column_name AS name, data_type AS kind, is_nullable AS nullable, numeric_precision AS digits, "
-        "numeric_scale AS scale, collation_name AS collation, (SELECT max(table_type) FROM "
+        "numeric_scale AS scale, collation_name AS collation, CASE WHEN is_generated = 'ALWAYS' THEN 'YES' ELSE 'NO' END "
+        "AS computed, (SELECT max(table_type) FROM "
         f"information_schema.tables WHERE {tables}) AS of_table FROM information_schema.columns WHERE {tables} "
         "ORDER BY ordinal_position"
     )

@@ -7,7 +7,7 @@ A table is counted as it was at one instant, by FOR SYSTEM_TIME AS OF. NaN is eq
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
 from sqlglot import exp
@@ -76,14 +76,16 @@ class BigQuery(Dialect):
             return exp.IsNan(this=column_of(name))
         return super().equals(name, text, native)
 
-    def columns(self, database: str, schema: str, table: str) -> str:
+    def columns(self, parts: Sequence[str]) -> str:
         """See `Dialect.columns`."""
+        database, schema, table = parts
         where = f"{_quoted(database)}.{_quoted(schema)}.INFORMATION_SCHEMA"
         name = exp.Literal.string(table).sql(dialect="bigquery")
         return (
             "SELECT c.column_name AS name, c.data_type AS kind, c.is_nullable AS nullable, "  # noqa: S608
             "CAST(NULL AS INT64) AS digits, CAST(NULL AS INT64) AS scale, "
             "IF(c.collation_name = 'NULL', NULL, c.collation_name) AS collation, "
+            "IF(c.is_generated = 'ALWAYS', 'YES', 'NO') AS computed, "
             f"(SELECT MAX(table_type) FROM {where}.TABLES WHERE table_name = {name}) AS of_table "
             f"FROM {where}.COLUMNS AS c WHERE c.table_name = {name} ORDER BY c.ordinal_position"
         )

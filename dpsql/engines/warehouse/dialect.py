@@ -25,6 +25,7 @@ class Dialect(ABC):
         sqlglot: the name of its SQL.
         driver: the module of its ADBC driver.
         example: a relation, as errors show it.
+        parts: how many parts the whole name of a table has.
         settings: statements that every connection begins with.
     """
 
@@ -33,6 +34,7 @@ class Dialect(ABC):
     sqlglot: ClassVar[str]
     driver: ClassVar[str]
     example: ClassVar[str]
+    parts: ClassVar[int] = 3
     settings: ClassVar[Sequence[str]] = ()
 
     @abstractmethod
@@ -54,16 +56,17 @@ class Dialect(ABC):
         """A constant of a type, from the text of the DuckDB value; it fails for no row, because none is in it."""
 
     @abstractmethod
-    def columns(self, database: str, schema: str, table: str) -> str:
+    def columns(self, parts: Sequence[str]) -> str:
         """A statement that tells the columns of a table, in order.
 
-        Its columns are name, kind, nullable ('YES' or 'NO'), digits, scale, collation (NULL or empty without one) and
-        of_table, which is 'BASE TABLE' unless it is something else than a table.
+        Its columns are name, kind, nullable ('YES' or 'NO'), digits, scale, collation (NULL or empty without one),
+        computed ('YES' of a column that an expression makes of others) and of_table, which is 'BASE TABLE' unless it is
+        something else than a table.
         """
 
     @abstractmethod
     def identity(self) -> str:
-        """A statement that tells in one text, `n`, which account is asked; no credential is in it."""
+        """A statement that tells in one text, `n`, which database is asked, of all that there are; no credential."""
 
     @abstractmethod
     def now(self) -> str:
@@ -72,6 +75,10 @@ class Dialect(ABC):
     @abstractmethod
     def at(self, table: exp.Table, snapshot: str) -> exp.Expr:
         """A table as it was at a snapshot."""
+
+    def column(self, name: str, native: Native) -> exp.Expr:
+        """A column to compare with constants: where a default could call two texts equal, with what forbids that."""
+        return column_of(name)
 
     def missing(self, name: str, texts: Sequence[str], native: Native) -> exp.Expr:
         """Whether a row has no value in a column: NULL, or one that the owner says stands for it."""
@@ -83,7 +90,7 @@ class Dialect(ABC):
 
     def equals(self, name: str, text: str, native: Native) -> exp.Expr:
         """Whether a value is the one that DuckDB writes so."""
-        return exp.EQ(this=column_of(name), expression=self.constant(text, native))
+        return exp.EQ(this=self.column(name, native), expression=self.constant(text, native))
 
     def stored(self, identifier: exp.Identifier) -> str:
         """A name as the catalogue has it."""

@@ -35,11 +35,6 @@ def check_domain(attribute: Attribute, native: Native, label: str) -> None:
         InvalidArgument: says what works instead.
     """
     name = attribute.name
-    if native.kind == types.UNKNOWN:
-        raise InvalidArgument(
-            f"{name!r} is of a type or collation whose values dpsql does not compare in {label}: leave the column out "
-            "with exclude := true, or make a column of plain texts, numbers or dates there"
-        )
     if native.kind == types.FLOAT and attribute.kind == "values":
         raise InvalidArgument(
             f"values of {name!r} are binary floats, which {label} does not tell apart as DuckDB does: declare lower, "
@@ -77,7 +72,7 @@ def _code(code: int | None) -> exp.Expr:
 def _within(attribute: Attribute, native: Native, dialect: Dialect) -> exp.Expr:
     """Whether a value is in one of the bins; NaN is not, whether it is above all numbers or equal to nothing."""
     lowest, highest = (dialect.constant(attribute.edges[place], native) for place in (0, -1))
-    column = column_of(attribute.name)
+    column = dialect.column(attribute.name, native)
     return exp.and_(exp.GTE(this=column, expression=lowest), exp.LTE(this=column.copy(), expression=highest))
 
 
@@ -98,7 +93,7 @@ def _bin(attribute: Attribute, native: Native, dialect: Dialect, low: int, high:
         return exp.Literal.number(low)
     middle = (low + high) // 2
     edge = dialect.constant(attribute.edges[middle], native)
-    below = exp.LT(this=column_of(attribute.name), expression=edge)
+    below = exp.LT(this=dialect.column(attribute.name, native), expression=edge)
     lower = exp.If(this=below, true=_bin(attribute, native, dialect, low, middle))
     return exp.Case(ifs=[lower], default=_bin(attribute, native, dialect, middle, high))
 
@@ -127,5 +122,6 @@ class _Searched:
             return exp.Case(ifs=ifs, default=self._outside.copy()) if ifs else self._outside.copy()
         middle = len(pairs) // 2
         edge = self._dialect.constant(pairs[middle][0], self._native)
-        lower = exp.If(this=exp.LT(this=column_of(self._name), expression=edge), true=self.among(pairs[:middle]))
+        column = self._dialect.column(self._name, self._native)
+        lower = exp.If(this=exp.LT(this=column, expression=edge), true=self.among(pairs[:middle]))
         return exp.Case(ifs=[lower], default=self.among(pairs[middle:]))

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, NoReturn
+from weakref import WeakSet
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -54,7 +55,7 @@ class WarehouseEngine(NamedByHost):
 
     def __init__(self, cursor: Cursor) -> None:
         super().__init__(cursor)
-        self._sessions: list[Session] = []
+        self._sessions: WeakSet[Session] = WeakSet()  # a counter closes its own
         self._changing = threading.Lock()
 
     # --- registering --------------------------------------------------------------------------------------------------
@@ -151,7 +152,8 @@ class WarehouseEngine(NamedByHost):
     def close(self) -> None:
         """See `Engine.close`."""
         with self._changing:
-            sessions, self._sessions = self._sessions, []
+            sessions = list(self._sessions)
+            self._sessions.clear()
         for session in sessions:
             session.close()
 
@@ -160,33 +162,34 @@ class WarehouseEngine(NamedByHost):
     def _connected(self, said: Mapping[str, Any]) -> Session:
         session = Session(self.dialect, options_of(said), named_in(said))
         with self._changing:
-            self._sessions.append(session)
+            self._sessions.add(session)
         return session
 
     def _end(self, session: Session) -> None:
         session.close()
         with self._changing:
-            self._sessions = [other for other in self._sessions if other is not session]
+            self._sessions.discard(session)
 
-    def _parts(self, text: str | None) -> tuple[str, str, str]:
-        """Database, schema and name of a relation."""
+    def _parts(self, text: str | None) -> tuple[str, ...]:
+        """The parts of a relation's whole name."""
         dialect = self.dialect
         try:
             table = exp.to_table(text or "", dialect=dialect.sqlglot)
         except (SqlglotError, ValueError):
             table = exp.Table()
         parts = [table.args.get(part) for part in ("catalog", "db", "this")]
-        found = [dialect.stored(part) for part in parts if isinstance(part, exp.Identifier)]
-        if len(found) != len(parts):
+        found = tuple(dialect.stored(part) for part in parts if isinstance(part, exp.Identifier))
+        if len(found) != dialect.parts:
+            said = "is missing" if text is None else f"is {shorten(text)!r}"
             raise InvalidArgument(
-                f"relation is {shorten(str(text))!r}: give relation := '{dialect.example}', all three parts of the name"
+                f"relation {said}: give relation := '{dialect.example}', all {dialect.parts} parts of the name"
             )
-        return (found[0], found[1], found[2])
+        return found
 
     def _account(self, session: Session) -> str:
         return str(session.told(self.dialect.identity())[0][0])
 
-    def _found(self, session: Session, parts: tuple[str, str, str]) -> tuple[Relation, tuple[Column, ...]]:
+    def _found(self, session: Session, parts: tuple[str, ...]) -> tuple[Relation, tuple[Column, ...]]:
         """A table with its columns.
 
         Raises:
@@ -195,7 +198,7 @@ class WarehouseEngine(NamedByHost):
         """
         label = self.dialect.label
         try:
-            rows = session.told(self.dialect.columns(*parts))
+            rows = session.told(self.dialect.columns(parts))
         except CountingFailed:
             rows = []
         if not rows:
@@ -203,14 +206,14 @@ class WarehouseEngine(NamedByHost):
                 f"there is no table {'.'.join(parts)!r} in {label} that this user may see: give relation := "
                 f"'{self.dialect.example}'"
             )
-        if rows[0][6] not in _TABLES:
+        if rows[0][7] not in _TABLES:
             raise NotInWarehouse(f"{'.'.join(parts)!r} is no table but a view or the like: name a table of {label}")
         if len({fold(row[0]) for row in rows}) != len(rows):
             raise NotInWarehouse("two columns of the table differ in case only, which DuckDB takes for one: rename one")
         natives: dict[str, Native] = {}
-        for name, kind, _, digits, scale, collation, _ in rows:
+        for name, kind, _, digits, scale, collation, computed, _ in rows:
             known = self.dialect.native(str(kind), _whole(digits), _whole(scale))
-            natives[name] = NO_DOMAIN if collation else known
+            natives[name] = NO_DOMAIN if collation or computed == "YES" else known  # an expression may fail on a value
         columns = tuple(Column(row[0], natives[row[0]].in_duckdb, nullable=row[2] != "NO") for row in rows)
         return Relation(self.dialect, parts, natives), columns
 

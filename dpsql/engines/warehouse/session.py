@@ -70,10 +70,10 @@ class Session:
         module = driver(f"{dialect.driver}.dbapi", dialect.name, dialect.name)
         self._dialect, self._error = dialect, manager.Error
         self._stopped, self._closed = False, False
-        arguments, keywords = dialect.connecting(options)
         try:
+            arguments, keywords = dialect.connecting(options)
             self._connection = module.connect(*arguments, **keywords)
-        except (self._error, TypeError, ValueError):
+        except (self._error, KeyError, TypeError, ValueError):
             raise CannotConnect(dialect.label, named) from None
         try:
             with self._connection.cursor() as cursor:
@@ -108,7 +108,7 @@ class Session:
         if self._closed:
             return
         self._closed = True
-        with suppress(self._error):
+        with suppress(self._error, RuntimeError):  # the latter where a statement is still open
             self._connection.close()
 
     def __del__(self) -> None:

@@ -69,13 +69,15 @@ class Snowflake(Dialect):
             return literal(text, native)
         return typed(f"{text}:00" if native.kind == types.INSTANT and text[-3] in "+-" else text, kind, "snowflake")
 
-    def columns(self, database: str, schema: str, table: str) -> str:
-        """See `Dialect.columns`."""
+    def columns(self, parts: Sequence[str]) -> str:
+        """See `Dialect.columns`; the catalogue does not tell which columns are computed."""
+        database, schema, table = parts
         where = f"{_quoted(database)}.INFORMATION_SCHEMA"
         names = f"table_schema = {_text(schema)} AND table_name = {_text(table)}"
         return (
             'SELECT c.column_name AS "name", c.data_type AS "kind", c.is_nullable AS "nullable", '  # noqa: S608
             'c.numeric_precision AS "digits", c.numeric_scale AS "scale", c.collation_name AS "collation", '
+            f"'NO' AS \"computed\", "
             f'(SELECT max(table_type) FROM {where}.TABLES WHERE {names}) AS "of_table" '
             f"FROM {where}.COLUMNS AS c WHERE {names} ORDER BY c.ordinal_position"
         )

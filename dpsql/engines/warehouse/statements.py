@@ -17,7 +17,7 @@ from sqlglot import exp
 from dpsql.core.domain import Clique, Domain
 from dpsql.engines.warehouse.dialect import Dialect
 from dpsql.engines.warehouse.encode import encode
-from dpsql.engines.warehouse.types import Native, column_of
+from dpsql.engines.warehouse.types import Native
 from dpsql.engines.warehouse.written import whole
 
 
@@ -27,12 +27,12 @@ class Relation:
 
     Attributes:
         dialect: of the warehouse.
-        parts: database, schema and name, as the catalogue has them.
+        parts: of its whole name, as the catalogue has them; the last is the table's own.
         natives: the types of its columns, by name.
     """
 
     dialect: Dialect
-    parts: tuple[str, str, str]
+    parts: tuple[str, ...]
     natives: Mapping[str, Native]
 
     @property
@@ -42,7 +42,8 @@ class Relation:
 
     def table(self) -> exp.Table:
         """It as an expression."""
-        database, schema, name = (exp.to_identifier(part, quoted=True) for part in self.parts)
+        above = [exp.to_identifier(part, quoted=True) for part in self.parts]
+        name, schema, database = above.pop(), above.pop(), above.pop() if above else None
         return exp.Table(this=name, db=schema, catalog=database)
 
     def at(self, snapshot: str) -> exp.Expr:
@@ -78,7 +79,7 @@ def grouped_cells(relation: Relation, rows: exp.Expr, domain: Domain, clique: Cl
 
 def listed_values(relation: Relation, snapshot: str, column: str) -> exp.Select:
     """The values of a column that two rows have or more, with how many have each."""
-    value, number = column_of(column), exp.Count(this=exp.Star())
+    value, number = relation.dialect.column(column, relation.natives[column]), exp.Count(this=exp.Star())
     there = exp.Not(this=exp.Is(this=value.copy(), expression=exp.null()))
     listed = exp.select(exp.alias_(value, "value", quoted=True), exp.alias_(number, "n", quoted=True))
     many = exp.GTE(this=number.copy(), expression=exp.Literal.number(2))

@@ -1,4 +1,4 @@
-SELECT c.column_name AS name, c.data_type AS kind, c.is_nullable AS nullable, CAST(NULL AS INT64) AS digits, CAST(NULL AS INT64) AS scale, IF(c.collation_name = 'NULL', NULL, c.collation_name) AS collation, (SELECT MAX(table_type) FROM `bank`.`s`.INFORMATION_SCHEMA.TABLES WHERE table_name = 'it\'s') AS of_table FROM `bank`.`s`.INFORMATION_SCHEMA.COLUMNS AS c WHERE c.table_name = 'it\'s' ORDER BY c.ordinal_position;
+SELECT c.column_name AS name, c.data_type AS kind, c.is_nullable AS nullable, CAST(NULL AS INT64) AS digits, CAST(NULL AS INT64) AS scale, IF(c.collation_name = 'NULL', NULL, c.collation_name) AS collation, IF(c.is_generated = 'ALWAYS', 'YES', 'NO') AS computed, (SELECT MAX(table_type) FROM `bank`.`s`.INFORMATION_SCHEMA.TABLES WHERE table_name = 'it\'s') AS of_table FROM `bank`.`s`.INFORMATION_SCHEMA.COLUMNS AS c WHERE c.table_name = 'it\'s' ORDER BY c.ordinal_position;
 
 SELECT '' AS n;
 

@@ -2,7 +2,7 @@ ALTER SESSION SET TIMEZONE = 'UTC', QUOTED_IDENTIFIERS_IGNORE_CASE = FALSE, QUER
 
 ALTER SESSION SET DATE_INPUT_FORMAT = 'AUTO', TIME_INPUT_FORMAT = 'AUTO', TIMESTAMP_INPUT_FORMAT = 'AUTO';
 
-SELECT c.column_name AS "name", c.data_type AS "kind", c.is_nullable AS "nullable", c.numeric_precision AS "digits", c.numeric_scale AS "scale", c.collation_name AS "collation", (SELECT max(table_type) FROM "bank".INFORMATION_SCHEMA.TABLES WHERE table_schema = 's' AND table_name = 'it\'s') AS "of_table" FROM "bank".INFORMATION_SCHEMA.COLUMNS AS c WHERE table_schema = 's' AND table_name = 'it\'s' ORDER BY c.ordinal_position;
+SELECT c.column_name AS "name", c.data_type AS "kind", c.is_nullable AS "nullable", c.numeric_precision AS "digits", c.numeric_scale AS "scale", c.collation_name AS "collation", 'NO' AS "computed", (SELECT max(table_type) FROM "bank".INFORMATION_SCHEMA.TABLES WHERE table_schema = 's' AND table_name = 'it\'s') AS "of_table" FROM "bank".INFORMATION_SCHEMA.COLUMNS AS c WHERE table_schema = 's' AND table_name = 'it\'s' ORDER BY c.ordinal_position;
 
 SELECT CURRENT_ORGANIZATION_NAME() || '.' || CURRENT_ACCOUNT_NAME() AS "n";
 
