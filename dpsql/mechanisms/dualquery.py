@@ -1,6 +1,7 @@
 r"""DualQuery: a game between a query player, who is private, and a data player, who is not.
 
-The queries are all cells of the workload's marginals and their negations; q(x) is 0 or 1, q(D) a fraction of n rows.
+The queries are all cells of the workload's marginals, its thresholds (`dpsql.core.threshold`), and their negations;
+q(x) is 0 or 1, q(D) a fraction of n rows.
 
     round 1      draw s queries uniformly
     round t ≥ 2  draw s queries with P(q) ∝ exp(η·Σ_{i<t} (q(D) − q(x_i)))
@@ -41,8 +42,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.core.domain import Clique, Domain
+from dpsql.core.domain import Domain
 from dpsql.core.neighbours import Neighbours
+from dpsql.core.threshold import Family
 from dpsql.core.workload import Workload
 from dpsql.errors import InvalidArgument
 from dpsql.fitting.relaxed.settings import best_total, one_way_prior
@@ -66,6 +68,7 @@ from dpsql.mechanisms.cell_queries import (
     game_seconds,
     uniform_queries,
     unsatisfied,
+    workload_words,
 )
 from dpsql.mechanisms.costs import BASE_BYTES, SCORED_BYTES, base_seconds
 from dpsql.mechanisms.promises import log_records
@@ -88,7 +91,6 @@ from dpsql.privacy.pricing import Questions
 from dpsql.runtime.progress import Progress
 
 _TOTAL_SHARE: Final = Fraction(1, 100)
-_DRAWN: Final = "drawn cells"
 _MOST_DRAWS: Final = 100_000_000
 _USUAL_CHARGE: Final = Fraction(1, 100)  # about ε = 1 at a usual δ
 _FEWEST_ROUNDS: Final = 20
@@ -319,17 +321,17 @@ class DualQuery(Mechanism):
         rows = max(1.0, float(round(rows)))
         played = self.played_rows(domain, workload, rows)
         units = played / neighbours.cell  # one of them changes all frequencies by 1/units
-        cells = cells_of(domain, workload)
+        cells, drawn = cells_of(domain, workload), f"drawn {workload_words(workload)}"
         try:
             found = self.parameters(domain, workload, rho, units)
         except InvalidArgument as refused:
             note = f"would cost more than there is for {played:g} rows: {refused}"
-            return [*planned, PlannedMeasurement((), cells, None, 0.0, note, open=_DRAWN)]
+            return [*planned, PlannedMeasurement((), cells, None, 0.0, note, open=drawn)]
         note = f"{found.rounds} rounds of {found.samples} draws, eta {found.eta(units):.4g}; {compared(found, units)}"
         if self.subsample:
             note += sampled(found, played, rows, alone=neighbours.total_is_public)
-        asked = PlannedMeasurement((), cells, None, float(found.cost), note, open=_DRAWN)
-        return [*planned, asked, Remark("promise", promised(domain, 2 * cells, found, units, self.beta))]
+        asked = PlannedMeasurement((), cells, None, float(found.cost), note, open=drawn)
+        return [*planned, asked, Remark("promise", promised(domain, workload, found, units, self.beta))]
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.run`."""
@@ -343,7 +345,7 @@ class DualQuery(Mechanism):
         played = int(self.played_rows(domain, workload, rows))
         units = played / curator.neighbours.cell
         found, warning = self._affordable(domain, workload, rho, units)
-        records, drawn = self._play(curator, workload.cliques, found, played, shares, seed, progress)
+        records, drawn = self._play(curator, workload.families, found, played, shares, seed, progress)
         report: dict[str, Any] = {
             "rounds": found.rounds,
             "samples": found.samples,
@@ -364,7 +366,7 @@ class DualQuery(Mechanism):
     def _play(
         self,
         curator: Curator,
-        cliques: Sequence[Clique],
+        families: Sequence[Family],
         found: Parameters,
         rows: int,
         shares: Floats | None,
@@ -373,7 +375,7 @@ class DualQuery(Mechanism):
     ) -> tuple[npt.NDArray[np.int64], Counter[SignedQuery]]:
         """The records of all rounds, shape (rounds · records, attributes), and what was drawn after the first one."""
         domain, generator = curator.domain, np.random.default_rng(seed)
-        counts = RecordCounts(domain, cliques)
+        counts = RecordCounts(domain, families)
         sample = rows if self.subsample else None
         records, asked, each = [], Counter[SignedQuery](), rows / self.records
         progress.rounds("rounds", found.rounds)
@@ -381,10 +383,10 @@ class DualQuery(Mechanism):
             if played:
                 cost = found.draw_cost(played)
                 drawn = curator.sample_cells(
-                    cliques, lambda clique: each * counts.of(clique), played, found.samples, cost, sample
+                    families, lambda family: each * counts.of(family), played, found.samples, cost, sample
                 )
             else:
-                drawn = uniform_queries(domain, cliques, found.samples, generator)
+                drawn = uniform_queries(domain, families, found.samples, generator)
             asked.update(drawn if played else ())  # those of the first round tell nothing
             if shares is None:
                 goal = Goal.of(domain, [query for query, _ in drawn], [sign for _, sign in drawn])

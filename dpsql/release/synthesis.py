@@ -122,7 +122,8 @@ class Resolved(Plan):
         if held.outside:
             report["outside"] = {name: round(share, 4) for name, share in held.outside.items()}
         run.close()
-        fit = Fitness.of(outcome.model, measured)
+        thresholds = () if self.workload.cliques else self.workload.thresholds
+        fit = Fitness.of(outcome.model, measured, thresholds)
         if "residual" in report:  # of a fit that knows more than this release measured
             report["loss"] = round(fit.cells * float(report["residual"]) / 2, 2)
         else:
