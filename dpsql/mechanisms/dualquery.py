@@ -71,7 +71,7 @@ from dpsql.mechanisms.cell_queries import (
     workload_words,
 )
 from dpsql.mechanisms.costs import BASE_BYTES, SCORED_BYTES, base_seconds
-from dpsql.mechanisms.promises import log_records
+from dpsql.mechanisms.promises import check_affords, check_part, log_records
 from dpsql.mechanisms.query_game import (
     MOST_ROUNDS,
     Parameters,
@@ -100,7 +100,6 @@ _SAMPLING_ERROR: Final = 0.05
 _MOST_SAMPLED: Final = 10_000_000
 _USUAL_RECORDS: Final = 200
 _LEAD: Final = 0.25  # the factor of the noise of leaders, of 0.05 to 16 the best on Adult at ε = 1
-_USUAL: Final = {"alpha": 0.2, "beta": 0.05}
 
 
 @register("dualquery", when="comparison with the paper; few cells, many rows")
@@ -126,7 +125,8 @@ class DualQuery(Mechanism):
         rounds: T, and as many different records at most; none to take it from alpha, eta or the rule.
         eta: η, how fast a badly answered query becomes likelier; none to spend all of ρ.
         samples: s, queries drawn in each round; none to take it from alpha or the rule.
-        alpha: the largest error wanted, of which T, η and s follow where they are not given; none for the rule.
+        alpha: the largest error wanted, of which T, η and s follow where they are not given; none for the rule. Where
+            the number of rows is public no more is charged than it takes.
         beta: how likely a larger error than alpha may be.
         subsample: play on a sample of the rows.
         sample_rows: m, of the sample; none to take it from alpha, or 0.05 where that is not given.
@@ -174,9 +174,8 @@ class DualQuery(Mechanism):
             check_range("eta", self.eta, 1e-9, 1e9)
         if self.samples is not None:
             check_range("samples", self.samples, 1, 1_000_000)
-        for name, value in (("alpha", self.alpha), ("beta", self.beta)):
-            if value is not None and not 0 < value < 1:
-                raise InvalidArgument(f"{name} is {value:g}: give a number between 0 and 1, such as {_USUAL[name]:g}")
+        check_part("alpha", self.alpha, 0.2)
+        check_part("beta", self.beta, 0.05)
         if self.sample_rows is not None:
             check_range("sample_rows", self.sample_rows, 1, _MOST_SAMPLED)
             if not self.subsample:
@@ -249,8 +248,9 @@ class DualQuery(Mechanism):
         """
         if self.alpha is not None:
             found = self._for_alpha(domain, workload, rows, self.alpha)
-            if found.cost > rho:
-                raise InvalidArgument(self._too_dear(domain, workload, rho, rows, found))
+            check_affords(
+                self.alpha, lambda a: float(self._for_alpha(domain, workload, rows, a).cost), "rho", float(rho)
+            )
             return found
         rounds, samples = self._rule(domain, workload, rho, rows)
         if self.eta is None:
@@ -298,18 +298,13 @@ class DualQuery(Mechanism):
         eta = alpha / 4 if self.eta is None else self.eta
         return Parameters(rounds, samples, Fraction(eta) ** 2 / (2 * Fraction(rows) ** 2))
 
-    def _too_dear(self, domain: Domain, workload: Workload, rho: Fraction, rows: float, asked: Parameters) -> str:
-        assert self.alpha is not None
-        dear = f"alpha {self.alpha:g} costs rho = {float(asked.cost):.4g}, of which there is {float(rho):.4g}"
-        low, high = self.alpha, 1.0
-        for _ in range(40):
-            middle = (low + high) / 2
-            fits = self._for_alpha(domain, workload, rows, middle).cost <= rho
-            low, high = (low, middle) if fits else (middle, high)
-        advice = math.ceil(high * 1000) / 1000
-        if advice < 1 and self._for_alpha(domain, workload, rows, advice).cost <= rho:
-            return f"{dear}: alpha := {advice:g} fits, or leave alpha out"
-        return f"{dear}, and no alpha below 1 fits: leave alpha out, or ask for a larger epsilon"
+    def enough(self, domain: Domain, workload: Workload, neighbours: Neighbours, rows: float) -> Fraction | None:
+        """See `NamesAccuracy.enough`: of the draws, and of what is measured before them."""
+        if self.alpha is None:
+            return None
+        units = self.played_rows(domain, workload, rows) / neighbours.cell
+        left = plan_singles(self.start, domain, neighbours, plan_total(Fraction(1), neighbours, _TOTAL_SHARE)[1])[1]
+        return self._for_alpha(domain, workload, units, self.alpha).cost / left
 
     def plan(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float

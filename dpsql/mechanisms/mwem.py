@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any, Final
 
@@ -41,7 +41,7 @@ from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.threshold import Family, Threshold, clique_of, family_counts
 from dpsql.core.workload import Workload
-from dpsql.errors import DomainTooLarge
+from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.evidence.earlier_releases import consistent, reused
 from dpsql.fitting.relaxed.settings import best_total
 from dpsql.fitting.rows.multiplicative_weights import Factored
@@ -69,7 +69,14 @@ from dpsql.mechanisms.costs import (
 )
 from dpsql.mechanisms.mwem_iterates import Iterates, Past
 from dpsql.mechanisms.mwem_steps import PureParts, Steps
-from dpsql.mechanisms.promises import log_records, mwem_bound
+from dpsql.mechanisms.promises import (
+    check_affords,
+    check_part,
+    log_records,
+    mwem_bound,
+    mwem_epsilon,
+    mwem_rounds,
+)
 from dpsql.mechanisms.singles import told_singles
 from dpsql.mechanisms.threshold_queries import candidates, expected_noise, weights
 from dpsql.models.mixture import MixtureModel
@@ -80,6 +87,8 @@ from dpsql.runtime.progress import Progress
 
 _MOST_SCORED: Final = 100_000_000
 _STARTS: Final = ("uniform", "marginals")
+_MOST_ROUNDS: Final = 10_000
+_LARGEST: Final = 1e9  # an ε that no request can have
 
 
 @register("mwem", when="pure ε and few queries")
@@ -106,6 +115,9 @@ class MWEM(Mechanism):
         output: 'average' of the iterates, as in the lecture, or the 'last' one.
         max_cells: of a group of attributes that queries join.
         start: 'uniform', as in the lecture, or 'marginals': all 1-way marginals are measured first.
+        alpha: the largest error wanted (a fraction), by Claim 3, with faithful := true: T follows from it, and where
+            the number of rows is public no more is charged than it takes. None for the error of ε.
+        beta: how likely a larger error than alpha may be.
 
     Raises:
         InvalidArgument: an option is out of its range.
@@ -119,6 +131,8 @@ class MWEM(Mechanism):
     output: str = "average"
     max_cells: int = 2_000_000
     start: str = field(default="uniform", metadata=LATER)
+    alpha: float | None = field(default=None, metadata=LATER)
+    beta: float = field(default=0.05, metadata=LATER)
 
     @classmethod
     def recommended(cls, *, pure: bool) -> Mapping[str, Any]:
@@ -140,6 +154,20 @@ class MWEM(Mechanism):
         check_word("output", self.output, ("average", "last"))
         check_range("passes", self.passes, 1, 10_000)
         check_range("max_cells", self.max_cells, 2, 50_000_000)
+        check_part("alpha", self.alpha, 0.5)
+        check_part("beta", self.beta, 0.05)
+        if self.alpha is not None and not self._is_lecture:
+            raise InvalidArgument(
+                f"alpha is {self.alpha:g}, which Claim 3 promises of the lecture's algorithm: say faithful := true, "
+                "with no further option but rounds and max_cells, or leave alpha out"
+            )
+
+    @property
+    def _is_lecture(self) -> bool:
+        """Whether it is the lecture's own algorithm, of which Claim 3 is."""
+        usual = {option.name: option.default for option in fields(self)}
+        free = ("rounds", "max_cells", "alpha", "beta")
+        return all(getattr(self, name) == value for name, value in usual.items() if name not in free)
 
     @property
     def _noise(self) -> Distribution:
@@ -158,6 +186,7 @@ class MWEM(Mechanism):
         """See `Mechanism.check`."""
         if self.start == "marginals":
             workload.check_subsets()
+        self._check_alpha(domain, workload)
         every = [domain.size(clique_of(family)) for family in self._candidates(domain, workload)]
         small = [size for size in every if size <= self.max_cells]
         if not small:
@@ -169,6 +198,22 @@ class MWEM(Mechanism):
         cells = sum(small)
         if cells > _MOST_SCORED:
             raise DomainTooLarge(f"the workload has {cells:.3g} cells, too many for mwem to score: ask for fewer")
+
+    def _check_alpha(self, domain: Domain, workload: Workload) -> None:
+        """Refuse an accuracy that Claim 3 proves nothing of, or that takes days."""
+        if self.alpha is None:
+            return
+        rounds, queries = self._rounds(domain), cells_of(domain, workload)
+        if rounds > _MOST_ROUNDS:
+            raise InvalidArgument(
+                f"alpha {self.alpha:g} asks for {rounds} rounds, of at most {_MOST_ROUNDS}: give a larger alpha"
+            )
+        if 2 * rounds > self.beta * queries:
+            raise InvalidArgument(
+                f"beta is {self.beta:g}, but with {queries} queries Claim 3 proves alpha {self.alpha:g} in {rounds} "
+                f"rounds but for a probability of {2 * rounds / queries:.3g}: give a larger alpha or beta, or ask for "
+                "more or larger marginals"
+            )
 
     def footprint(self, domain: Domain, workload: Workload) -> int:
         """See `Mechanism.footprint`: an update and its histogram, of every group; what is scored; what is measured."""
@@ -218,7 +263,7 @@ class MWEM(Mechanism):
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
     ) -> list[Remark]:
         """Claim 3, of the lecture's own algorithm only."""
-        if self != MWEM(rounds=self.rounds, max_cells=self.max_cells):
+        if not self._is_lecture:
             return []
         private = not neighbours.total_is_public
         parts = PureParts.of(self._rounds(domain), 0, private=private)
@@ -229,6 +274,28 @@ class MWEM(Mechanism):
         beside = ", for a public number of rows)" if private else ")"
         what = f"all {workload_words(workload)} (if max_cells leaves out none{beside}"
         return [Remark("promise", proven.words(what, "Claim 3"))]
+
+    def enough(self, domain: Domain, workload: Workload, neighbours: Neighbours, rows: float) -> Fraction | None:
+        """See `NamesAccuracy.enough`: ρ of the ε by which Claim 3 promises α."""
+        if self.alpha is None:
+            return None
+        parts = PureParts.of(self._rounds(domain), 0, private=not neighbours.total_is_public)
+        epsilon = self._least(domain, workload, rows / neighbours.cell, self.alpha) / (1 - parts.total)
+        return epsilon**2 * parts.cost
+
+    def _least(self, domain: Domain, workload: Workload, units: float, alpha: float) -> Fraction:
+        """ε by which Claim 3 promises an α."""
+        rounds = self.rounds if isinstance(self.rounds, int) else mwem_rounds(log_records(domain), alpha)
+        epsilon = mwem_epsilon(log_records(domain), cells_of(domain, workload), rounds, alpha, max(1.0, units))
+        return Fraction(min(epsilon, _LARGEST))
+
+    def check_public_rows(
+        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: int
+    ) -> None:
+        """See `Mechanism.check_public_rows`: an alpha that takes more than the ε of ρ."""
+        if self.alpha is not None:
+            paid = math.sqrt(rho / PureParts.of(self._rounds(domain), 0, private=False).cost)
+            check_affords(self.alpha, lambda alpha: float(self._least(domain, workload, rows, alpha)), "epsilon", paid)
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.run`."""
@@ -320,6 +387,8 @@ class MWEM(Mechanism):
         """T. A rule over public facts: n is not known when the charge is made."""
         if isinstance(self.rounds, int):
             return self.rounds
+        if self.alpha is not None:
+            return mwem_rounds(log_records(domain), self.alpha)
         if self.queries == "cells":
             return 4 * len(domain)
         return len(domain) * (2 if self.start == "marginals" else 1)

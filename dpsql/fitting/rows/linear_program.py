@@ -48,6 +48,7 @@ _NO_PLACES: Final = np.zeros(0, np.int64)
 _RELATIVE_GAP: Final = 1e-6
 _MOST_ROUNDS: Final = 200
 _ROWS_PER_POINT: Final = 2.0  # rows added at once
+_DENSE_PER_POINT: Final = 0.25  # of thresholds, whose rows are dense: more programs, each of which takes less time
 
 
 @dataclass(frozen=True)
@@ -205,7 +206,7 @@ def _least_maximum(facts: Statistics, deadline: float, progress: Progress) -> De
     best = np.full(points, 1 / points)
     error, bound, rounds = facts.error(best), 0.0, 0
     active = np.zeros(2 * len(facts.low), bool)
-    active[_worst(facts, best, 0.0, _most_rows(points))] = True
+    active[_worst(facts, best, 0.0, _most_rows(facts))] = True
     limits = np.concatenate([facts.low, -facts.high]) * points
     cost = np.append(np.zeros(points), 1.0)
     sum_to_one = csr_array(np.append(np.ones(points), 0.0)[None])
@@ -226,7 +227,7 @@ def _least_maximum(facts: Statistics, deadline: float, progress: Progress) -> De
         if reached < error:
             best, error = density, reached
         progress.advance(1, f"error {error:.2g}, at least {bound:.2g}")
-        fresh = _worst(facts, density, bound, _most_rows(points))
+        fresh = _worst(facts, density, bound, _most_rows(facts))
         if active[fresh].all():  # what is violated is within the solver's tolerance
             break
         active[fresh] = True
@@ -240,8 +241,9 @@ def _signed(facts: Statistics, chosen: npt.NDArray[np.int64]) -> csr_array:
     return csr_array(vstack(sides, format="csr"))
 
 
-def _most_rows(points: int) -> int:
-    return max(1, round(_ROWS_PER_POINT * points))
+def _most_rows(facts: Statistics) -> int:
+    each = _DENSE_PER_POINT if facts.thresholds else _ROWS_PER_POINT
+    return max(1, round(each * facts.points))
 
 
 def _worst(facts: Statistics, density: Floats, bound: float, most: int) -> npt.NDArray[np.int64]:
