@@ -113,9 +113,10 @@ def _entry(choice: Choice) -> list[Any]:
     if isinstance(choice, WholeMarginal):
         return [choice.clique, _WHOLE]
     if isinstance(choice, SignedQuery):
-        (clique, cell), sign = choice
-        return [clique, int(cell) if sign > 0 else -1 - int(cell)]
-    family, cell = choice
+        (family, cell), sign = choice
+        cell = cell if sign > 0 else -1 - cell
+    else:
+        family, cell = choice
     return [family.clique, int(cell), family.least] if isinstance(family, Threshold) else [family, int(cell)]
 
 
@@ -124,9 +125,10 @@ def _choice(question: Question, columns: Sequence[str], cell: int, least: int | 
     clique = tuple(columns)
     if isinstance(question, MarginalSelection) and cell == _WHOLE:
         return WholeMarginal(clique)
+    family = clique if least is None else Threshold(clique, least)
     if isinstance(question, SignedSelection):
-        return SignedQuery((clique, cell), 1) if cell >= 0 else SignedQuery((clique, -1 - cell), -1)
-    return (clique if least is None else Threshold(clique, least)), cell
+        return SignedQuery((family, cell), 1) if cell >= 0 else SignedQuery((family, -1 - cell), -1)
+    return family, cell
 
 
 def _least(question: Question) -> int | None:

@@ -26,6 +26,7 @@ class Target:
         variance: of each, as far as it is known; 0 for a public number.
         rho: what was paid for it (zCDP), by which a fit decides how far to trust dependences; 0 if nothing was.
         cells: None for a whole marginal, else the indices of the cells that there are answers to.
+        least: for cells of a family of thresholds, how many columns must match; None for cells of a marginal.
     """
 
     clique: Clique
@@ -34,12 +35,14 @@ class Target:
     variance: float
     rho: float = 0.0
     cells: tuple[int, ...] | None = None
+    least: int | None = None
 
     @staticmethod
     def of(measured: Measurement) -> Target:
         """A measurement as it is."""
         values, variance = measured.values.astype(np.float64), float(measured.variance)
-        return Target(measured.clique, measured.shape, values, variance, float(measured.rho), measured.cells)
+        rho = float(measured.rho)
+        return Target(measured.clique, measured.shape, values, variance, rho, measured.cells, measured.least)
 
     @property
     def stddev(self) -> float:

@@ -25,6 +25,7 @@ from dpsql.errors import DomainTooLarge
 from dpsql.fitting.rows.linear_program import Codes
 from dpsql.fitting.target import Target
 from dpsql.mechanisms.base import register
+from dpsql.mechanisms.cell_queries import workload_words
 from dpsql.mechanisms.lp import all_points, whole_promise
 from dpsql.mechanisms.reduced_space import ReducedSpace, functions
 
@@ -43,7 +44,7 @@ class Barak(ReducedSpace):
 
     Attributes:
         noise: 'laplace' for pure epsilon, 'gaussian' for (epsilon, delta).
-        objective: 'max', the largest error of a cell; or 'l1', the sum of errors, which is slower.
+        objective: 'max', the largest error of a cell or threshold; or 'l1', the sum of errors, which is slower.
         seconds: for the linear program; after them the best density found is taken. An interrupted solver ends by
             itself within them.
         gamma: γ of the accuracy that the plan states.
@@ -92,4 +93,4 @@ class Barak(ReducedSpace):
     def promise(self, domain: Domain, workload: Workload, neighbours: Neighbours, noise: float, rows: float) -> str:
         """See `ReducedSpace.promise`."""
         sampling = math.sqrt(math.log(functions(domain, workload) / self.gamma) / max(1.0, rows))
-        return whole_promise(noise, sampling, self.gamma)
+        return whole_promise(workload_words(workload), noise, sampling, self.gamma)

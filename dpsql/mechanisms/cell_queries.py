@@ -1,4 +1,7 @@
-"""All cells of a workload's marginals and their negations as queries: what `dualquery` and `fem` play with."""
+"""Cells of a workload's marginals, its thresholds, and their negations: the queries of `dualquery` and `fem`.
+
+A threshold is a query as a cell is: a row counts for it or does not. So scores of both have the same sensitivity.
+"""
 
 from __future__ import annotations
 
@@ -8,27 +11,28 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.core.domain import Clique, Domain
+from dpsql.core.domain import Domain
 from dpsql.core.prior import packed, project_rows
+from dpsql.core.threshold import Family, clique_of, family_counts
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge
-from dpsql.mechanisms.base import refuse_thresholds
 from dpsql.mechanisms.costs import QUESTION_SECONDS, SCORED_SECONDS
 from dpsql.privacy.journal import SignedQuery
 
+Floats = npt.NDArray[np.float64]
+
 _MOST_CELLS: Final = 20_000_000
 _RECORD_SECONDS: Final = 4e-7  # of a record and a value that it may take
+_ADDED_SECONDS: Final = 2e-9  # of a number that is added up for thresholds
 _CONJUNCTION_SECONDS: Final = 2e-7  # of a record and a conjunction
 
 
 def check_cells(name: str, domain: Domain, workload: Workload) -> None:
-    """Refuse a workload whose cells cannot all be kept, or that is not of marginals only.
+    """Refuse a workload whose cells and thresholds cannot all be kept.
 
     Raises:
-        DomainTooLarge: it has too many cells.
-        InvalidArgument: it has thresholds.
+        DomainTooLarge: it has too many.
     """
-    refuse_thresholds(name, workload)
     cells = cells_of(domain, workload)
     if cells > _MOST_CELLS:
         raise DomainTooLarge(
@@ -38,36 +42,48 @@ def check_cells(name: str, domain: Domain, workload: Workload) -> None:
 
 
 def cells_of(domain: Domain, workload: Workload) -> int:
-    """How many cells the marginals of a workload have together."""
-    return sum(domain.size(clique) for clique in workload.cliques)
+    """How many cells and thresholds the families of a workload have together."""
+    return sum(domain.size(clique_of(family)) for family in workload.families)
+
+
+def workload_words(workload: Workload) -> str:
+    """What the queries of a workload are, for a plan and a promise.
+
+    >>> workload_words(Workload((("a",),)))
+    'cells'
+    """
+    words = ["cells"] * bool(workload.cliques) + ["thresholds"] * bool(workload.thresholds)
+    return " and ".join(words)
 
 
 def game_seconds(domain: Domain, workload: Workload, rounds: int, records: int, asked: float) -> float:
     """About how long so many rounds take that score all cells and find so many records for so many conjunctions."""
-    scored = rounds * (SCORED_SECONDS * cells_of(domain, workload) + QUESTION_SECONDS)
+    added = sum(len(one.clique) * (one.least + 1) * domain.size(one.clique) for one in workload.thresholds)
+    scored = rounds * (SCORED_SECONDS * cells_of(domain, workload) + _ADDED_SECONDS * added + QUESTION_SECONDS)
     return scored + rounds * records * (_RECORD_SECONDS * domain.width + _CONJUNCTION_SECONDS * asked)
 
 
 def uniform_queries(
-    domain: Domain, cliques: Sequence[Clique], count: int, generator: np.random.Generator
+    domain: Domain, families: Sequence[Family], count: int, generator: np.random.Generator
 ) -> list[SignedQuery]:
-    """Cells, each with a sign, as `sample_cells` returns them when all are as likely."""
-    ends = np.cumsum([domain.size(clique) for clique in cliques])
+    """Cells or thresholds, each with a sign, as `sample_cells` returns them when all are as likely."""
+    sizes = [domain.size(clique_of(family)) for family in families]
+    ends = np.cumsum(sizes)
     cells = generator.integers(0, int(ends[-1]), count)
     places = np.searchsorted(ends, cells, side="right")
     signs = 1 - 2 * generator.integers(0, 2, count)
     return [
-        SignedQuery((cliques[place], int(cell - ends[place] + domain.size(cliques[place]))), int(sign))
+        SignedQuery((families[place], int(cell - ends[place] + sizes[place])), int(sign))
         for place, cell, sign in zip(places, cells, signs, strict=True)
     ]
 
 
 class RecordCounts:
-    """How many of the records so far lie in each cell: one dense array for each clique."""
+    """How many of the records so far each query counts: one dense array for each clique."""
 
-    def __init__(self, domain: Domain, cliques: Sequence[Clique]) -> None:
+    def __init__(self, domain: Domain, families: Sequence[Family]) -> None:
         self._domain = domain
-        self._counts = {clique: np.zeros(domain.size(clique), np.int32) for clique in cliques}
+        self._counts = {clique: np.zeros(domain.size(clique), np.int32) for clique in map(clique_of, families)}
 
     def add(self, records: npt.NDArray[np.int64]) -> None:
         """More records, shape (records, attributes), or one, shape (attributes,)."""
@@ -75,9 +91,16 @@ class RecordCounts:
         for clique, counts in self._counts.items():
             np.add.at(counts, packed(records, self._domain.names, self._domain, clique), 1)
 
-    def of(self, clique: Clique) -> npt.NDArray[np.float64]:
-        """The counts of a clique's cells, shape (cells,)."""
-        return self._counts[clique].astype(np.float64)
+    def of(self, family: Family) -> npt.NDArray[np.float64]:
+        """The counts of a family's queries, shape (cells,)."""
+        clique = clique_of(family)
+        return family_counts(self._counts[clique].astype(np.float64), self._domain.shape(clique), family)
+
+
+def answers_of_rows(domain: Domain, codes: npt.NDArray[np.int64], weights: Floats, family: Family) -> Floats:
+    """The answers of weighted records to the queries of a family, shape (cells,)."""
+    clique = clique_of(family)
+    return family_counts(project_rows(codes, weights, domain.names, domain, clique), domain.shape(clique), family)
 
 
 def unsatisfied(domain: Domain, records: npt.NDArray[np.int64], drawn: Iterable[SignedQuery]) -> float:
@@ -85,13 +108,13 @@ def unsatisfied(domain: Domain, records: npt.NDArray[np.int64], drawn: Iterable[
 
     Where the records answer as the table does, cells are drawn as often with a plus as with a minus: one half.
     """
-    total, count, known = 0.0, 0, dict[Clique, npt.NDArray[np.float64]]()
+    total, count, known = 0.0, 0, dict[Family, Floats]()
     each = np.full(len(records), 1 / len(records))
     for query, sign in drawn:
-        clique, cell = query
-        if clique not in known:
-            known[clique] = project_rows(records, each, domain.names, domain, clique)
-        share = float(known[clique][cell])
+        family, cell = query
+        if family not in known:
+            known[family] = answers_of_rows(domain, records, each, family)
+        share = float(known[family][cell])
         total += 1 - share if sign > 0 else share
         count += 1
     return total / count if count else 0.0

@@ -1,6 +1,7 @@
 r"""DualQuery: a game between a query player, who is private, and a data player, who is not.
 
-The queries are all cells of the workload's marginals and their negations; q(x) is 0 or 1, q(D) a fraction of n rows.
+The queries are all cells of the workload's marginals, its thresholds (`dpsql.core.threshold`), and their negations;
+q(x) is 0 or 1, q(D) a fraction of n rows.
 
     round 1      draw s queries uniformly
     round t ≥ 2  draw s queries with P(q) ∝ exp(η·Σ_{i<t} (q(D) − q(x_i)))
@@ -41,8 +42,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.core.domain import Clique, Domain
+from dpsql.core.domain import Domain
 from dpsql.core.neighbours import Neighbours
+from dpsql.core.threshold import Family
 from dpsql.core.workload import Workload
 from dpsql.errors import InvalidArgument
 from dpsql.fitting.relaxed.settings import best_total, one_way_prior
@@ -66,9 +68,10 @@ from dpsql.mechanisms.cell_queries import (
     game_seconds,
     uniform_queries,
     unsatisfied,
+    workload_words,
 )
 from dpsql.mechanisms.costs import BASE_BYTES, SCORED_BYTES, base_seconds
-from dpsql.mechanisms.promises import log_records
+from dpsql.mechanisms.promises import check_affords, check_part, log_records
 from dpsql.mechanisms.query_game import (
     MOST_ROUNDS,
     Parameters,
@@ -88,7 +91,6 @@ from dpsql.privacy.pricing import Questions
 from dpsql.runtime.progress import Progress
 
 _TOTAL_SHARE: Final = Fraction(1, 100)
-_DRAWN: Final = "drawn cells"
 _MOST_DRAWS: Final = 100_000_000
 _USUAL_CHARGE: Final = Fraction(1, 100)  # about ε = 1 at a usual δ
 _FEWEST_ROUNDS: Final = 20
@@ -98,7 +100,6 @@ _SAMPLING_ERROR: Final = 0.05
 _MOST_SAMPLED: Final = 10_000_000
 _USUAL_RECORDS: Final = 200
 _LEAD: Final = 0.25  # the factor of the noise of leaders, of 0.05 to 16 the best on Adult at ε = 1
-_USUAL: Final = {"alpha": 0.2, "beta": 0.05}
 
 
 @register("dualquery", when="comparison with the paper; few cells, many rows")
@@ -124,7 +125,8 @@ class DualQuery(Mechanism):
         rounds: T, and as many different records at most; none to take it from alpha, eta or the rule.
         eta: η, how fast a badly answered query becomes likelier; none to spend all of ρ.
         samples: s, queries drawn in each round; none to take it from alpha or the rule.
-        alpha: the largest error wanted, of which T, η and s follow where they are not given; none for the rule.
+        alpha: the largest error wanted, of which T, η and s follow where they are not given; none for the rule. Where
+            the number of rows is public no more is charged than it takes.
         beta: how likely a larger error than alpha may be.
         subsample: play on a sample of the rows.
         sample_rows: m, of the sample; none to take it from alpha, or 0.05 where that is not given.
@@ -172,9 +174,8 @@ class DualQuery(Mechanism):
             check_range("eta", self.eta, 1e-9, 1e9)
         if self.samples is not None:
             check_range("samples", self.samples, 1, 1_000_000)
-        for name, value in (("alpha", self.alpha), ("beta", self.beta)):
-            if value is not None and not 0 < value < 1:
-                raise InvalidArgument(f"{name} is {value:g}: give a number between 0 and 1, such as {_USUAL[name]:g}")
+        check_part("alpha", self.alpha, 0.2)
+        check_part("beta", self.beta, 0.05)
         if self.sample_rows is not None:
             check_range("sample_rows", self.sample_rows, 1, _MOST_SAMPLED)
             if not self.subsample:
@@ -247,8 +248,9 @@ class DualQuery(Mechanism):
         """
         if self.alpha is not None:
             found = self._for_alpha(domain, workload, rows, self.alpha)
-            if found.cost > rho:
-                raise InvalidArgument(self._too_dear(domain, workload, rho, rows, found))
+            check_affords(
+                self.alpha, lambda a: float(self._for_alpha(domain, workload, rows, a).cost), "rho", float(rho)
+            )
             return found
         rounds, samples = self._rule(domain, workload, rho, rows)
         if self.eta is None:
@@ -296,18 +298,13 @@ class DualQuery(Mechanism):
         eta = alpha / 4 if self.eta is None else self.eta
         return Parameters(rounds, samples, Fraction(eta) ** 2 / (2 * Fraction(rows) ** 2))
 
-    def _too_dear(self, domain: Domain, workload: Workload, rho: Fraction, rows: float, asked: Parameters) -> str:
-        assert self.alpha is not None
-        dear = f"alpha {self.alpha:g} costs rho = {float(asked.cost):.4g}, of which there is {float(rho):.4g}"
-        low, high = self.alpha, 1.0
-        for _ in range(40):
-            middle = (low + high) / 2
-            fits = self._for_alpha(domain, workload, rows, middle).cost <= rho
-            low, high = (low, middle) if fits else (middle, high)
-        advice = math.ceil(high * 1000) / 1000
-        if advice < 1 and self._for_alpha(domain, workload, rows, advice).cost <= rho:
-            return f"{dear}: alpha := {advice:g} fits, or leave alpha out"
-        return f"{dear}, and no alpha below 1 fits: leave alpha out, or ask for a larger epsilon"
+    def enough(self, domain: Domain, workload: Workload, neighbours: Neighbours, rows: float) -> Fraction | None:
+        """See `NamesAccuracy.enough`: of the draws, and of what is measured before them."""
+        if self.alpha is None:
+            return None
+        units = self.played_rows(domain, workload, rows) / neighbours.cell
+        left = plan_singles(self.start, domain, neighbours, plan_total(Fraction(1), neighbours, _TOTAL_SHARE)[1])[1]
+        return self._for_alpha(domain, workload, units, self.alpha).cost / left
 
     def plan(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
@@ -319,17 +316,17 @@ class DualQuery(Mechanism):
         rows = max(1.0, float(round(rows)))
         played = self.played_rows(domain, workload, rows)
         units = played / neighbours.cell  # one of them changes all frequencies by 1/units
-        cells = cells_of(domain, workload)
+        cells, drawn = cells_of(domain, workload), f"drawn {workload_words(workload)}"
         try:
             found = self.parameters(domain, workload, rho, units)
         except InvalidArgument as refused:
             note = f"would cost more than there is for {played:g} rows: {refused}"
-            return [*planned, PlannedMeasurement((), cells, None, 0.0, note, open=_DRAWN)]
+            return [*planned, PlannedMeasurement((), cells, None, 0.0, note, open=drawn)]
         note = f"{found.rounds} rounds of {found.samples} draws, eta {found.eta(units):.4g}; {compared(found, units)}"
         if self.subsample:
             note += sampled(found, played, rows, alone=neighbours.total_is_public)
-        asked = PlannedMeasurement((), cells, None, float(found.cost), note, open=_DRAWN)
-        return [*planned, asked, Remark("promise", promised(domain, 2 * cells, found, units, self.beta))]
+        asked = PlannedMeasurement((), cells, None, float(found.cost), note, open=drawn)
+        return [*planned, asked, Remark("promise", promised(domain, workload, found, units, self.beta))]
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.run`."""
@@ -343,7 +340,7 @@ class DualQuery(Mechanism):
         played = int(self.played_rows(domain, workload, rows))
         units = played / curator.neighbours.cell
         found, warning = self._affordable(domain, workload, rho, units)
-        records, drawn = self._play(curator, workload.cliques, found, played, shares, seed, progress)
+        records, drawn = self._play(curator, workload.families, found, played, shares, seed, progress)
         report: dict[str, Any] = {
             "rounds": found.rounds,
             "samples": found.samples,
@@ -364,7 +361,7 @@ class DualQuery(Mechanism):
     def _play(
         self,
         curator: Curator,
-        cliques: Sequence[Clique],
+        families: Sequence[Family],
         found: Parameters,
         rows: int,
         shares: Floats | None,
@@ -373,7 +370,7 @@ class DualQuery(Mechanism):
     ) -> tuple[npt.NDArray[np.int64], Counter[SignedQuery]]:
         """The records of all rounds, shape (rounds · records, attributes), and what was drawn after the first one."""
         domain, generator = curator.domain, np.random.default_rng(seed)
-        counts = RecordCounts(domain, cliques)
+        counts = RecordCounts(domain, families)
         sample = rows if self.subsample else None
         records, asked, each = [], Counter[SignedQuery](), rows / self.records
         progress.rounds("rounds", found.rounds)
@@ -381,10 +378,10 @@ class DualQuery(Mechanism):
             if played:
                 cost = found.draw_cost(played)
                 drawn = curator.sample_cells(
-                    cliques, lambda clique: each * counts.of(clique), played, found.samples, cost, sample
+                    families, lambda family: each * counts.of(family), played, found.samples, cost, sample
                 )
             else:
-                drawn = uniform_queries(domain, cliques, found.samples, generator)
+                drawn = uniform_queries(domain, families, found.samples, generator)
             asked.update(drawn if played else ())  # those of the first round tell nothing
             if shares is None:
                 goal = Goal.of(domain, [query for query, _ in drawn], [sign for _, sign in drawn])

@@ -1,6 +1,7 @@
 r"""FEM: follow the perturbed leader, the exponential mechanism as the adversary.
 
-The queries are all cells of the workload's marginals and their negations, as in `dpsql.mechanisms.dualquery`.
+The queries are all cells of the workload's marginals, its thresholds, and their negations, as in
+`dpsql.mechanisms.dualquery`.
 
     start     D_0 = s uniform records, which is what the perturbed leader is while there are no queries
     round t   q_t = a query with large q(D) − q(D_{t−1}), by the exponential mechanism, ρ/T
@@ -31,9 +32,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.core.domain import Clique, Domain
+from dpsql.core.domain import Domain
 from dpsql.core.neighbours import Neighbours
-from dpsql.core.prior import project_rows
+from dpsql.core.threshold import Family
 from dpsql.core.workload import Workload
 from dpsql.fitting.relaxed.settings import best_total, one_way_prior
 from dpsql.fitting.rows.best_records import Goal, perturbed_leaders, random_records
@@ -48,7 +49,14 @@ from dpsql.mechanisms.base import (
     plan_total,
     register,
 )
-from dpsql.mechanisms.cell_queries import cells_of, check_cells, game_seconds, unsatisfied
+from dpsql.mechanisms.cell_queries import (
+    answers_of_rows,
+    cells_of,
+    check_cells,
+    game_seconds,
+    unsatisfied,
+    workload_words,
+)
 from dpsql.mechanisms.costs import BASE_BYTES, SCORED_BYTES, base_seconds
 from dpsql.mechanisms.singles import STARTS, measure_singles, plan_singles
 from dpsql.models.weighted_rows import WeightedRows
@@ -67,10 +75,10 @@ class FEM(Mechanism):
     """Records that follow the perturbed leader, then the cell that they answer worst (Vietri et al. 2020).
 
     Privacy: ρ-zCDP for the table's neighbours, ρ the charge: T times `sample_cells` of one cell and its sign with
-    factor 1 at ρ/T; the records touch no private count. Sensitivity of the score sign·(count − n·q(D_{t−1})): 1, for
-    both neighbours. Under add_remove the number of rows is private: `total` takes ρ/100 first, the noisy total is n in
-    the score, and the rest is shared. With start := 'marginals' one `measure` of the 1-way marginals takes a third of
-    it.
+    factor 1 at ρ/T; the records touch no private count. Sensitivity of the score sign·(count − n·q(D_{t−1})), of a cell
+    or a threshold: 1, for both neighbours. Under
+    add_remove the number of rows is private: `total` takes ρ/100 first, the noisy total is n in the score, and the rest
+    is shared. With start := 'marginals' one `measure` of the 1-way marginals takes a third of it.
 
     Attributes:
         rounds: T, queries found; more tell more, each one less surely.
@@ -132,8 +140,10 @@ class FEM(Mechanism):
         """See `Mechanism.plan`: which cells is found out by selection."""
         planned, rho = plan_total(rho, neighbours, _TOTAL_SHARE)
         singles, rho = plan_singles(self.start, domain, neighbours, rho)
-        note = f"one cell and its sign drawn in each of {self.rounds} rounds"
-        drawn = PlannedMeasurement((), self.rounds, None, float(rho), note, open="drawn cells")
+        words = workload_words(workload)
+        one = {"cells": "one cell", "thresholds": "one threshold"}.get(words, "one cell or threshold")
+        note = f"{one} and its sign drawn in each of {self.rounds} rounds"
+        drawn = PlannedMeasurement((), self.rounds, None, float(rho), note, open=f"drawn {words}")
         return [*planned, *singles, drawn]
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
@@ -179,10 +189,10 @@ class FEM(Mechanism):
         progress.rounds("rounds", self.rounds)
         for _ in range(self.rounds):
 
-            def answers(clique: Clique, shown: npt.NDArray[np.int64] = records) -> npt.NDArray[np.float64]:
-                return project_rows(shown, each, domain.names, domain, clique)
+            def answers(family: Family, shown: npt.NDArray[np.int64] = records) -> npt.NDArray[np.float64]:
+                return answers_of_rows(domain, shown, each, family)
 
-            drawn += curator.sample_cells(workload.cliques, answers, 1, 1, share)
+            drawn += curator.sample_cells(workload.families, answers, 1, 1, share)
             goal = Goal.of(domain, [query for query, _ in drawn], [sign for _, sign in drawn])
             records = perturbed_leaders(goal, self.samples, self.noise, generator, progress, shares)
             found.append(records)

@@ -2,6 +2,7 @@ r"""LP: a density on a reduced space whose answers are as near as possible to no
 
     Ω* = {z_1 … z_m}    drawn from a known measure μ: uniform, a public prior, or a product of noisy 1-way marginals
     ã_f                 noisy fractions of all cells f of the workload's k marginals, Laplace of scale b = Δ₁/ε_f
+                        of thresholds f what noisy marginals tell of them (`dpsql.mechanisms.threshold_queries`)
     h*                  = argmin over densities h on Ω* of  max_f |Σ_i f(z_i)·h_i − ã_f|, a linear program
     Y                   rows drawn from h*
 
@@ -39,6 +40,7 @@ from dpsql.fitting.relaxed.settings import one_way_prior
 from dpsql.fitting.rows.linear_program import Codes
 from dpsql.fitting.target import Target
 from dpsql.mechanisms.base import check_range, check_word, register
+from dpsql.mechanisms.cell_queries import workload_words
 from dpsql.mechanisms.reduced_space import ReducedSpace, functions
 
 ONE_WAY_SHARE: Final = Fraction(1, 10)
@@ -59,8 +61,9 @@ class LP(ReducedSpace):
     the table's neighbours. Δ₁ = c, Δ₂² = c² (add_remove; c rows of a privacy unit, else 1) or 2 (replace_one) for each
     marginal. The questions, by their parts of ε (laplace: ρ·s²/Σs² for a part s) or of ρ (gaussian): `total`
     (add_remove only, 1/20), one `measure` of the 1-way marginals that Ω* is drawn from (spaces 'measured' and 'auto':
-    1/10 together) and of the workload's marginals (the rest, the same for each). The points are computed from their
-    answers and public data only.
+    1/10 together) and of the workload's marginals (the rest, the same for each). For thresholds these are the marginals
+    of their columns, or of all subsets of these, by which their answers have less noise; Δ is that of a marginal. The
+    points are computed from their answers and public data only.
 
     Attributes:
         points: m, drawn for the reduced space, repeated ones count once; none for 150/√δ, from 200 to 1,000, with δ the
@@ -70,8 +73,8 @@ class LP(ReducedSpace):
             product of noisy 1-way marginals; 'auto' is 'measured', with half of the points from the prior if one is
             given ('auto' measures in any case: the charge is fixed before a prior is looked at).
         noise: 'laplace' for pure epsilon as in the document, 'gaussian' for (epsilon, delta).
-        objective: 'max', the largest error of a cell, as in the document; or 'l1', the sum of errors, which is slower
-            (at most 400 points unless `points` says so).
+        objective: 'max', the largest error of a cell or threshold, as in the document; or 'l1', the sum of errors,
+            which is slower (at most 400 points unless `points` says so).
         seconds: for the linear program; after them the best density found is taken. An interrupted solver ends by
             itself within them.
         gamma: γ of the accuracy that the plan states.
@@ -165,7 +168,7 @@ class LP(ReducedSpace):
         sampling = math.sqrt(math.log(count / self.gamma) / max(1.0, rows))
         delta = max(noise, sampling)
         if points >= domain.size(domain.names):
-            return whole_promise(noise, sampling, self.gamma)
+            return whole_promise(workload_words(workload), noise, sampling, self.gamma)
         begun = f"Theorem 2.3 with |F| = {count}, gamma = {self.gamma:g}, m = {points}, delta = {delta:.3g}"
         if delta > 0.5:
             return f"{begun} promises nothing: delta must be at most 0.5, ask for fewer cells or more epsilon"
@@ -174,8 +177,9 @@ class LP(ReducedSpace):
             least = math.ceil(count / (delta**2 * self.gamma))
             return f"{begun} promises nothing: even for kappa = 1 it wants {least:.3g} points"
         return (
-            f"{begun}: all cells within 8 delta = {8 * delta:.3g} with probability {1 - 4 * self.gamma:g}, for rows "
-            f"drawn from a density whose Rényi condition number is at most {largest:.3g}{self._kappa(domain)}"
+            f"{begun}: all {workload_words(workload)} within 8 delta = {8 * delta:.3g} with probability "
+            f"{1 - 4 * self.gamma:g}, for rows drawn from a density whose Rényi condition number is at most "
+            f"{largest:.3g}{self._kappa(domain)}"
             f"{self._unproven(neighbours)}"
         )
 
@@ -199,10 +203,10 @@ class LP(ReducedSpace):
         return f". It is an indication only, for it supposes {', '.join(missing)}" if missing else ""
 
 
-def whole_promise(noise: float, sampling: float, gamma: float) -> str:
-    """For Ω* = Ω the table itself is a density that misses no noisy answer by more than the noise."""
+def whole_promise(words: str, noise: float, sampling: float, gamma: float) -> str:
+    """For Ω* = Ω the table itself is a density that misses no noisy answer by more than the noise; `words` of what."""
     return (
-        f"all cells within {2 * noise:.3g} before rows are drawn with probability {1 - gamma:g} (twice the largest "
+        f"all {words} within {2 * noise:.3g} before rows are drawn with probability {1 - gamma:g} (twice the largest "
         f"noise, for a public number of rows), and rows drawn independently add at most {sampling:.3g} with the same"
     )
 

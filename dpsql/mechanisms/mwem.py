@@ -6,14 +6,17 @@ r"""MWEM: multiplicative weights and the exponential mechanism.
                A_i(x) ∝ A_{i−1}(x)·exp(q_i(x)·(m_i − q_i(A_{i−1}))/2n)
     output     the average of A_0 … A_{T−1}
 
+Queries are cells, or thresholds (`dpsql.core.threshold`), which a row counts for or does not, as for a cell.
+
     without privacy  max error ≤ 2n·√(ln|D|/T);  with it  + 10·T·ln|Q|/ε  with probability 1 − 2T/|Q|
 
 The fields' defaults, which `faithful := true` asks for, are the lecture's algorithm. A request gets what errs least
 (`recommended`): `start := 'marginals'` measures all 1-way marginals first, whose product is A_0, and then selects
 among the larger subsets of the workload's marginals, by a score from which the noise of measuring them is taken off;
 `queries := 'marginals'` selects and measures whole marginals, which
-cost no more than one of their cells; `noise := 'gaussian'` composes in zCDP (ρ/2T each step); `passes` uses all past
-measurements in each round; `output := 'last'` takes A_T, of which no other iterate is kept.
+cost no more than one of their cells, for thresholds by the error of these; `noise := 'gaussian'` composes in zCDP
+(ρ/2T each step); `passes` uses all past measurements in each round; `output := 'last'` takes A_T, of which no other
+iterate is kept.
 
 What earlier releases measured, with noise of at most a tenth of the rows, updates A as soon as it joins no further
 groups, several times: 1-way marginals make A_0, which is uniform without them, as in the lecture; what a round's own
@@ -29,16 +32,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any, Final
 
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
-from dpsql.core.threshold import Family, clique_of
+from dpsql.core.threshold import Family, Threshold, clique_of, family_counts
 from dpsql.core.workload import Workload
-from dpsql.errors import DomainTooLarge
+from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.evidence.earlier_releases import consistent, reused
 from dpsql.fitting.relaxed.settings import best_total
 from dpsql.fitting.rows.multiplicative_weights import Factored
@@ -52,10 +55,10 @@ from dpsql.mechanisms.base import (
     check_range,
     check_rounds,
     check_word,
-    refuse_thresholds,
     register,
     usual_noise,
 )
+from dpsql.mechanisms.cell_queries import cells_of, workload_words
 from dpsql.mechanisms.costs import (
     BASE_BYTES,
     QUESTION_SECONDS,
@@ -66,8 +69,16 @@ from dpsql.mechanisms.costs import (
 )
 from dpsql.mechanisms.mwem_iterates import Iterates, Past
 from dpsql.mechanisms.mwem_steps import PureParts, Steps
-from dpsql.mechanisms.promises import log_records, mwem_bound
+from dpsql.mechanisms.promises import (
+    check_affords,
+    check_part,
+    log_records,
+    mwem_bound,
+    mwem_epsilon,
+    mwem_rounds,
+)
 from dpsql.mechanisms.singles import told_singles
+from dpsql.mechanisms.threshold_queries import candidates, expected_noise, weights
 from dpsql.models.mixture import MixtureModel
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import LAPLACE, SELECTION, Distribution, find_noise, noise_names
@@ -76,6 +87,8 @@ from dpsql.runtime.progress import Progress
 
 _MOST_SCORED: Final = 100_000_000
 _STARTS: Final = ("uniform", "marginals")
+_MOST_ROUNDS: Final = 10_000
+_LARGEST: Final = 1e9  # an ε that no request can have
 
 
 @register("mwem", when="pure ε and few queries")
@@ -89,7 +102,8 @@ class MWEM(Mechanism):
     `total` with ε/20 or ρ/100 where the number of rows is private, then T times a selection and a measurement, each
     with 1/2T of the rest. With start := 'marginals' one `measure` of the 1-way marginals comes before them, with a
     third of the ε that the total leaves, or a quarter of the ρ. Sensitivity c of a cell and its score (1 without
-    privacy units); of a whole marginal and its L1 score c (add_remove) or 2 (replace_one), L2 √2.
+    privacy units); of a whole marginal and its L1 score c (add_remove) or 2 (replace_one), L2 √2. A threshold and its
+    score have c, as a cell has; the L1 score of a family of them what `dpsql.core.threshold` says.
 
     Attributes:
         rounds: T, or 'auto': one for each column (marginals; two after 1-way marginals), four for each (cells). There
@@ -101,6 +115,9 @@ class MWEM(Mechanism):
         output: 'average' of the iterates, as in the lecture, or the 'last' one.
         max_cells: of a group of attributes that queries join.
         start: 'uniform', as in the lecture, or 'marginals': all 1-way marginals are measured first.
+        alpha: the largest error wanted (a fraction), by Claim 3, with faithful := true: T follows from it, and where
+            the number of rows is public no more is charged than it takes. None for the error of ε.
+        beta: how likely a larger error than alpha may be.
 
     Raises:
         InvalidArgument: an option is out of its range.
@@ -114,6 +131,8 @@ class MWEM(Mechanism):
     output: str = "average"
     max_cells: int = 2_000_000
     start: str = field(default="uniform", metadata=LATER)
+    alpha: float | None = field(default=None, metadata=LATER)
+    beta: float = field(default=0.05, metadata=LATER)
 
     @classmethod
     def recommended(cls, *, pure: bool) -> Mapping[str, Any]:
@@ -135,6 +154,20 @@ class MWEM(Mechanism):
         check_word("output", self.output, ("average", "last"))
         check_range("passes", self.passes, 1, 10_000)
         check_range("max_cells", self.max_cells, 2, 50_000_000)
+        check_part("alpha", self.alpha, 0.5)
+        check_part("beta", self.beta, 0.05)
+        if self.alpha is not None and not self._is_lecture:
+            raise InvalidArgument(
+                f"alpha is {self.alpha:g}, which Claim 3 promises of the lecture's algorithm: say faithful := true, "
+                "with no further option but rounds and max_cells, or leave alpha out"
+            )
+
+    @property
+    def _is_lecture(self) -> bool:
+        """Whether it is the lecture's own algorithm, of which Claim 3 is."""
+        usual = {option.name: option.default for option in fields(self)}
+        free = ("rounds", "max_cells", "alpha", "beta")
+        return all(getattr(self, name) == value for name, value in usual.items() if name not in free)
 
     @property
     def _noise(self) -> Distribution:
@@ -151,24 +184,40 @@ class MWEM(Mechanism):
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""
-        refuse_thresholds(self.name, workload, "lp" if self._noise.pure else "projection")
         if self.start == "marginals":
             workload.check_subsets()
-        every = self._candidates(domain, workload)
-        small = [clique for clique in every if domain.size(clique) <= self.max_cells]
+        self._check_alpha(domain, workload)
+        every = [domain.size(clique_of(family)) for family in self._candidates(domain, workload)]
+        small = [size for size in every if size <= self.max_cells]
         if not small:
-            smallest = min(map(domain.size, every))
+            smallest = min(every)
             raise DomainTooLarge(
                 f"the smallest marginal has {smallest:.3g} cells, mwem holds max_cells := {self.max_cells}: ask for "
                 "marginals of fewer columns"
             )
-        cells = sum(domain.size(clique) for clique in small)
+        cells = sum(small)
         if cells > _MOST_SCORED:
             raise DomainTooLarge(f"the workload has {cells:.3g} cells, too many for mwem to score: ask for fewer")
 
+    def _check_alpha(self, domain: Domain, workload: Workload) -> None:
+        """Refuse an accuracy that Claim 3 proves nothing of, or that takes days."""
+        if self.alpha is None:
+            return
+        rounds, queries = self._rounds(domain), cells_of(domain, workload)
+        if rounds > _MOST_ROUNDS:
+            raise InvalidArgument(
+                f"alpha {self.alpha:g} asks for {rounds} rounds, of at most {_MOST_ROUNDS}: give a larger alpha"
+            )
+        if 2 * rounds > self.beta * queries:
+            raise InvalidArgument(
+                f"beta is {self.beta:g}, but with {queries} queries Claim 3 proves alpha {self.alpha:g} in {rounds} "
+                f"rounds but for a probability of {2 * rounds / queries:.3g}: give a larger alpha or beta, or ask for "
+                "more or larger marginals"
+            )
+
     def footprint(self, domain: Domain, workload: Workload) -> int:
         """See `Mechanism.footprint`: an update and its histogram, of every group; what is scored; what is measured."""
-        sizes = [size for size in map(domain.size, self._candidates(domain, workload)) if size <= self.max_cells]
+        sizes = self._sizes(domain, workload)
         scored = SCORED_BYTES * sum(sizes) if self.queries == "cells" else 30 * max(sizes, default=0)
         kept = 16 * self._rounds(domain) * (max(sizes, default=0) if self.queries == "marginals" else 10)
         return BASE_BYTES + scored + kept + 60 * min(self.max_cells, domain.size(domain.names))
@@ -176,7 +225,7 @@ class MWEM(Mechanism):
     def duration(self, domain: Domain, workload: Workload, rows: float) -> float:
         """See `Mechanism.duration`: scores, and updates of the largest group that there may be."""
         rounds, group = self._rounds(domain), min(self.max_cells, domain.size(domain.names))
-        sizes = [size for size in map(domain.size, self._candidates(domain, workload)) if size <= self.max_cells]
+        sizes = self._sizes(domain, workload)
         if self.queries == "cells" or self.start == "uniform":
             scored = 1.0 * rounds * sum(sizes)
             updates = rounds * self.passes * (rounds / 2 if self.passes > 1 else 1.0)
@@ -202,10 +251,10 @@ class MWEM(Mechanism):
             stddev = noise.stddev(steps.single, neighbours.marginal(noise.norm))
             planned.append(PlannedMeasurement(clique, domain.size(clique), stddev, float(steps.single)))
         stddev = noise.stddev(steps.measure, neighbours.marginal(noise.norm) if whole else one)
-        sizes = map(domain.size, self._candidates(domain, workload))
-        cells = max(size for size in sizes if size <= self.max_cells) if whole else 1
-        what = "selected marginals, at most" if whole else "selected cells"
-        note = f"{rounds} rounds, each selects one and measures it"
+        cells = max(self._sizes(domain, workload)) if whole else 1
+        what = "selected marginals, at most" if whole else f"selected {workload_words(workload)}"
+        by = " by the error of its thresholds" if whole and workload.thresholds else ""
+        note = f"{rounds} rounds, each selects one{by} and measures it"
         spent = rounds * (steps.select + steps.measure)
         asked = PlannedMeasurement((), cells, stddev, float(spent), note, open=what)
         return [*planned, asked, *self._promise(domain, workload, neighbours, rho, rows)]
@@ -214,16 +263,39 @@ class MWEM(Mechanism):
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
     ) -> list[Remark]:
         """Claim 3, of the lecture's own algorithm only."""
-        if self != MWEM(rounds=self.rounds, max_cells=self.max_cells):
+        if not self._is_lecture:
             return []
         private = not neighbours.total_is_public
         parts = PureParts.of(self._rounds(domain), 0, private=private)
         epsilon = math.sqrt(rho / parts.cost) * float(1 - parts.total)
-        queries = sum(map(domain.size, workload.cliques))
+        queries = cells_of(domain, workload)
         units = max(1.0, rows / neighbours.cell)
         proven = mwem_bound(log_records(domain), queries, self._rounds(domain), epsilon, units)
-        what = "all cells (if max_cells leaves out none" + (", for a public number of rows)" if private else ")")
+        beside = ", for a public number of rows)" if private else ")"
+        what = f"all {workload_words(workload)} (if max_cells leaves out none{beside}"
         return [Remark("promise", proven.words(what, "Claim 3"))]
+
+    def enough(self, domain: Domain, workload: Workload, neighbours: Neighbours, rows: float) -> Fraction | None:
+        """See `NamesAccuracy.enough`: ρ of the ε by which Claim 3 promises α."""
+        if self.alpha is None:
+            return None
+        parts = PureParts.of(self._rounds(domain), 0, private=not neighbours.total_is_public)
+        epsilon = self._least(domain, workload, rows / neighbours.cell, self.alpha) / (1 - parts.total)
+        return epsilon**2 * parts.cost
+
+    def _least(self, domain: Domain, workload: Workload, units: float, alpha: float) -> Fraction:
+        """ε by which Claim 3 promises an α."""
+        rounds = self.rounds if isinstance(self.rounds, int) else mwem_rounds(log_records(domain), alpha)
+        epsilon = mwem_epsilon(log_records(domain), cells_of(domain, workload), rounds, alpha, max(1.0, units))
+        return Fraction(min(epsilon, _LARGEST))
+
+    def check_public_rows(
+        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: int
+    ) -> None:
+        """See `Mechanism.check_public_rows`: an alpha that takes more than the ε of ρ."""
+        if self.alpha is not None:
+            paid = math.sqrt(rho / PureParts.of(self._rounds(domain), 0, private=False).cost)
+            check_affords(self.alpha, lambda alpha: float(self._least(domain, workload, rows, alpha)), "epsilon", paid)
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.run`."""
@@ -238,8 +310,9 @@ class MWEM(Mechanism):
         now = course.first(progress)
         progress.rounds("multiplicative weights", rounds)
         for _ in range(rounds):
-            candidates = [c for c in self._candidates(domain, workload) if domain.size(now.joined(c)) <= self.max_cells]
-            measured += self._ask(curator, now, candidates, course.total, steps)
+            every = self._candidates(domain, workload)
+            held = [family for family in every if domain.size(now.joined(clique_of(family))) <= self.max_cells]
+            measured += self._ask(curator, now, held, course.total, steps)
             if not course.past.earlier or consistent([known, *singles, *measured], curator.earlier):
                 now = course.after(now, measured, progress)
             else:  # the table changed since: all again without what was measured before
@@ -250,7 +323,7 @@ class MWEM(Mechanism):
         report: dict[str, Any] = {
             "rounds": rounds,
             "total": round(course.total),
-            "asked": sorted({"/".join(m.clique) for m in measured}),
+            "asked": sorted({_named(m.family) for m in measured}),
             "largest_group": max(table.size for _, table in now.factors),
             **reused(used),
         }
@@ -272,20 +345,23 @@ class MWEM(Mechanism):
         )
 
     def _ask(
-        self, curator: Curator, now: Factored, candidates: Sequence[Clique], total: float, steps: Steps
+        self, curator: Curator, now: Factored, candidates: Sequence[Family], total: float, steps: Steps
     ) -> list[Measurement]:
         """Select the worst answered query, and measure it."""
+        domain = curator.domain
 
         def answers(family: Family) -> Any:
-            return total * now.project(clique_of(family))
+            clique = clique_of(family)
+            return family_counts(total * now.project(clique), domain.shape(clique), family)
 
         shares = steps.select, steps.measure
         if self.queries == "marginals":
             penalties = None
             if self.start == "marginals":
                 spread = self._noise.stddev(steps.measure, curator.neighbours.marginal(self._noise.norm))
-                penalties = [math.sqrt(2 / math.pi) * spread * curator.domain.size(clique) for clique in candidates]
-            return [curator.measure_selected_marginal(candidates, answers, shares, self._noise, penalties)]
+                penalties = [expected_noise(domain, family, spread) for family in candidates]
+            factors = weights(domain, candidates, curator.neighbours)
+            return [curator.measure_selected_marginal(candidates, answers, shares, self._noise, penalties, factors)]
         return curator.measure_selected_cells(candidates, answers, 1, shares, self._noise)[1]
 
     def _steps(self, domain: Domain, neighbours: Neighbours, rho: Fraction) -> Steps:
@@ -296,16 +372,29 @@ class MWEM(Mechanism):
         """The 1-way marginals that are measured first."""
         return [(name,) for name in domain.names] if self.start == "marginals" else []
 
-    def _candidates(self, domain: Domain, workload: Workload) -> Sequence[Clique]:
-        """What rounds select from, or whose cells: after the 1-way marginals, all larger subsets of the workload."""
+    def _candidates(self, domain: Domain, workload: Workload) -> Sequence[Family]:
+        """What rounds select from, or whose cells: after the 1-way marginals, all larger parts of the workload."""
         if self.start == "uniform" or self.queries == "cells":
-            return workload.cliques
-        return [clique for clique in workload.closure() if len(clique) > 1] or workload.cliques
+            return workload.families
+        return candidates(workload) or workload.families
+
+    def _sizes(self, domain: Domain, workload: Workload) -> list[int]:
+        """Cells of the candidates that a group holds."""
+        sizes = (domain.size(clique_of(family)) for family in self._candidates(domain, workload))
+        return [size for size in sizes if size <= self.max_cells]
 
     def _rounds(self, domain: Domain) -> int:
         """T. A rule over public facts: n is not known when the charge is made."""
         if isinstance(self.rounds, int):
             return self.rounds
+        if self.alpha is not None:
+            return mwem_rounds(log_records(domain), self.alpha)
         if self.queries == "cells":
             return 4 * len(domain)
         return len(domain) * (2 if self.start == "marginals" else 1)
+
+
+def _named(family: Family) -> str:
+    """What was asked, in a report."""
+    columns = "/".join(clique_of(family))
+    return f"at least {family.least} of {columns}" if isinstance(family, Threshold) else columns

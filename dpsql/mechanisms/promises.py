@@ -25,9 +25,15 @@ rows D″ of D have ‖q(D″) − q(D)‖² ≤ K/n′, the expected value of a
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol, runtime_checkable
 
 from dpsql.core.domain import Domain
+from dpsql.core.neighbours import Neighbours
+from dpsql.core.workload import Workload
+from dpsql.errors import InvalidArgument
 
 
 def log_records(domain: Domain) -> float:
@@ -70,6 +76,68 @@ class Bound:
             f"{named} promises nothing here: its bound is {self.error:.3g} of the rows with probability "
             f"{max(0.0, self.probability):.3g}"
         )
+
+
+@runtime_checkable
+class NamesAccuracy(Protocol):
+    """A mechanism that may be asked for an accuracy α in place of a number of rounds."""
+
+    alpha: float | None
+    beta: float
+
+    def enough(self, domain: Domain, workload: Workload, neighbours: Neighbours, rows: float) -> Fraction | None:
+        """The ρ that α takes with a table of so many rows; None where no α is given."""
+
+
+def check_affords(alpha: float, cost: Callable[[float], float], unit: str, paid: float) -> None:
+    """Refuse an accuracy that costs more than is paid; says which one fits.
+
+    Args:
+        alpha: the accuracy.
+        cost: of an α, which falls with it.
+        unit: of costs, a word.
+        paid: what there is.
+
+    Raises:
+        InvalidArgument: it costs more.
+    """
+    if cost(alpha) <= paid:
+        return
+    low, high = alpha, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (low, middle) if cost(middle) <= paid else (middle, high)
+    advice = math.ceil(high * 1000) / 1000
+    dear = f"alpha {alpha:g} costs {unit} = {cost(alpha):.4g}, of which there is {paid:.4g}"
+    if advice < 1 and cost(advice) <= paid:
+        raise InvalidArgument(f"{dear}: alpha := {advice:g} fits, or leave alpha out")
+    raise InvalidArgument(f"{dear}, and no alpha below 1 fits: leave alpha out, or ask for a larger epsilon")
+
+
+def check_part(name: str, value: float | None, usual: float) -> None:
+    """Refuse an α or β that is not between 0 and 1."""
+    if value is not None and not 0 < value < 1:
+        raise InvalidArgument(f"{name} is {value:g}: give a number between 0 and 1, such as {usual:g}")
+
+
+def mwem_rounds(log_records: float, alpha: float) -> int:
+    """T for an error of α by Claim 3, at which ε is least: d/dT of T/(α − 2√(ln|X|/T)) is 0 for T = 9 ln|X|/α².
+
+    >>> mwem_rounds(math.log(1000), 0.5)
+    249
+    """
+    return math.ceil(9 * log_records / alpha**2)
+
+
+def mwem_epsilon(log_records: float, queries: int, rounds: int, alpha: float, rows: float) -> float:
+    """ε by which `mwem_bound` is α; infinite where T is too small for any.
+
+    >>> epsilon = mwem_epsilon(math.log(1000), 10_000, 249, 0.5, 1_000_000)
+    >>> round(mwem_bound(math.log(1000), 10_000, 249, epsilon, 1_000_000).error, 6)
+    0.5
+    """
+    left = alpha - 2 * math.sqrt(log_records / rounds)
+    return 10 * rounds * math.log(max(2, queries)) / (rows * left) if left > 0 else math.inf
 
 
 def mwem_bound(log_records: float, queries: int, rounds: int, epsilon: float, rows: float) -> Bound:

@@ -9,6 +9,8 @@ from fractions import Fraction
 from typing import Final
 
 from dpsql.core.domain import Domain
+from dpsql.core.workload import Workload
+from dpsql.mechanisms.cell_queries import cells_of, workload_words
 from dpsql.mechanisms.promises import dualquery_bound, log_records
 from dpsql.privacy.accounting import simple_epsilon, zcdp_epsilon
 
@@ -84,10 +86,12 @@ def original_epsilon(found: Parameters, rows: float, delta: float) -> float:
     return each * (math.sqrt(-2 * draws * math.log(delta)) + linear)
 
 
-def promised(domain: Domain, queries: int, found: Parameters, rows: float, beta: float) -> str:
+def promised(domain: Domain, workload: Workload, found: Parameters, rows: float, beta: float) -> str:
     """What is proven of the largest error, in words; |Q| counts negations."""
-    proven = dualquery_bound(log_records(domain), queries, found.rounds, found.samples, found.eta(rows), beta)
-    return proven.words("all cells (if each record found is the best of all records)", "Gaboardi et al. 2014")
+    queries, eta = 2 * cells_of(domain, workload), found.eta(rows)
+    proven = dualquery_bound(log_records(domain), queries, found.rounds, found.samples, eta, beta)
+    what = f"all {workload_words(workload)} (if each record found is the best of all records)"
+    return proven.words(what, "Gaboardi et al. 2014")
 
 
 def sampled(found: Parameters, played: float, rows: float, *, alone: bool) -> str:

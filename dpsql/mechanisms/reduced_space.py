@@ -18,18 +18,24 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
+import numpy as np
+
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.prior import Prior
+from dpsql.core.threshold import Threshold, most_counted, threshold_counts
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge
 from dpsql.evidence.earlier_releases import combined, light, reused, sharpened, usable
 from dpsql.evidence.occupied import occupied
+from dpsql.fitting.least_squares import MOST_ADDED, additions, least_squares
 from dpsql.fitting.relaxed.settings import best_total
 from dpsql.fitting.rows.linear_program import OBJECTIVES, Codes, nearest_density, statistics
 from dpsql.fitting.target import Target
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, Remark, check_range, check_word, usual_noise
+from dpsql.mechanisms.cell_queries import cells_of, workload_words
 from dpsql.mechanisms.costs import BASE_BYTES, base_seconds
+from dpsql.mechanisms.threshold_queries import to_measure
 from dpsql.models.weighted_rows import WeightedRows
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import LAPLACE, Distribution, find_noise, noise_names
@@ -40,6 +46,7 @@ TOTAL_SHARE: Final = Fraction(1, 20)
 _MOST_CELLS: Final = 50_000_000
 _MOST_REUSED: Final = 3_000_000  # cells for one least-squares estimate
 _MOST_MEMBERSHIPS: Final = 5_000_000  # k·m, the entries of A
+_THRESHOLD_BYTES: Final = 200  # of a pair of points: rows that bind are dense, and several for each point
 _LONGEST_SECONDS: Final = 600
 
 
@@ -107,7 +114,7 @@ class ReducedSpace(Mechanism):
 
     def parts(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> list[tuple[Clique, Fraction]]:
         """Each question's part of ε (Laplace) or of ρ (Gaussian); they add up to 1. The empty clique is the total."""
-        cliques = workload.needed
+        cliques = self.measured_marginals(domain, workload)[0]
         asked: list[tuple[Clique, Fraction]] = []
         if not neighbours.total_is_public:
             asked.append(((), TOTAL_SHARE))
@@ -117,6 +124,10 @@ class ReducedSpace(Mechanism):
             asked += zip(singles, itertools.repeat(self.one_way_share / len(singles)))
         rest = 1 - sum((part for _, part in asked), Fraction(0))
         return [*asked, *zip(cliques, itertools.repeat(rest / len(cliques)))]
+
+    def measured_marginals(self, domain: Domain, workload: Workload) -> tuple[tuple[Clique, ...], float]:
+        """The marginals from which the answers follow, and how much noisier an answer is than a cell, at most."""
+        return to_measure(domain, workload, self._noise.norm)
 
     def shares(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction
@@ -138,12 +149,13 @@ class ReducedSpace(Mechanism):
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """Refuse what the noise or the linear program cannot hold; says what would."""
-        cells = sum(domain.size(clique) for clique in workload.needed)
+        cells = sum(map(domain.size, self.measured_marginals(domain, workload)[0]))
         if cells > _MOST_CELLS:
             raise DomainTooLarge(
                 f"the workload has {cells:.3g} cells, {self.name} measures every one of at most {_MOST_CELLS:.3g}: "
                 "ask for fewer or smaller marginals, or declare coarser domains with dp_domain"
             )
+        self._check_thresholds(domain, workload)
         entries = len(workload.needed) * self.most_points(domain)
         if entries > _MOST_MEMBERSHIPS:
             raise DomainTooLarge(
@@ -151,25 +163,47 @@ class ReducedSpace(Mechanism):
                 f"{entries:.3g} entries, of at most {_MOST_MEMBERSHIPS:.3g}: ask for fewer marginals or points"
             )
 
+    def _check_thresholds(self, domain: Domain, workload: Workload) -> None:
+        """Refuse thresholds whose rows the linear program cannot hold."""
+        if not workload.thresholds:
+            return
+        entries = self._threshold_entries(domain, workload)
+        if self.objective == "l1" and entries > _MOST_MEMBERSHIPS:
+            raise DomainTooLarge(
+                f"objective is 'l1', which makes a linear program of {entries:.3g} entries of the thresholds of "
+                f"{self.most_points(domain)} points, of at most {_MOST_MEMBERSHIPS:.3g}: say objective := 'max', or "
+                "ask for fewer thresholds or points"
+            )
+
+    def _threshold_entries(self, domain: Domain, workload: Workload) -> int:
+        """Of all queries' rows."""
+        counted = sum(most_counted(domain.shape(one.clique), one.least) for one in workload.thresholds)
+        return counted * self.most_points(domain)
+
     def footprint(self, domain: Domain, workload: Workload) -> int:
         """See `Mechanism.footprint`."""
-        cells = sum(domain.size(clique) for clique in workload.needed)
-        return BASE_BYTES + 180 * cells + 400 * len(workload.needed) * self.most_points(domain)
+        cells = sum(map(domain.size, self.measured_marginals(domain, workload)[0]))
+        points = self.most_points(domain)
+        program = 400 * len(workload.needed) * points + (_THRESHOLD_BYTES * points**2 if workload.thresholds else 0)
+        return BASE_BYTES + 180 * cells + program
 
     def duration(self, domain: Domain, workload: Workload, rows: float) -> float:
         """See `Mechanism.duration`: the linear program, which ends after `seconds`, and noise in every cell."""
-        cells, entries = sum(map(domain.size, workload.needed)), len(workload.needed) * self.most_points(domain)
-        solved = min(self.seconds, self.entry_seconds * entries)
+        measured = self.measured_marginals(domain, workload)[0]
+        cells, entries = sum(map(domain.size, measured)), len(workload.needed) * self.most_points(domain)
+        solved = self.seconds if workload.thresholds else min(self.seconds, self.entry_seconds * entries)
         return base_seconds(rows) + 2e-7 * cells + solved
 
     def plan(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
     ) -> Sequence[PlannedMeasurement | Remark]:
         """See `Mechanism.plan`; the last lines are what the theorems say."""
-        needed, planned = set(workload.needed), list[PlannedMeasurement]()
+        needed = set(self.measured_marginals(domain, workload)[0])
+        planned = list[PlannedMeasurement]()
         shares = self.shares(domain, workload, neighbours, rho)
         for clique, share in shares:
             note = "measured" if clique in needed else "for the points of the reduced space"
+            note += " for thresholds" if clique in needed and clique not in workload.cliques else ""
             stddev = self._stddev(neighbours, share)
             note = note if clique else "the number of rows"
             planned.append(PlannedMeasurement(clique, domain.size(clique), stddev, float(share), note))
@@ -192,7 +226,8 @@ class ReducedSpace(Mechanism):
         least = math.ceil(2 * count * math.log(count / self.gamma) / (epsilon * noise))
         return [
             f"Theorem 2.2 with |F| = {count}, gamma = {self.gamma:g}, epsilon = {epsilon:.4g}, delta = {noise:.3g}: to "
-            f"measure every cell by itself with that noise would want n >= {least} rows, there are about {rows:g}. "
+            f"measure all {workload_words(workload)} one by one with that noise would want n >= {least} rows, there "
+            f"are about {rows:g}. "
             "Whole marginals are measured, whose noise follows from epsilon: this release is epsilon-DP for every n"
         ]
 
@@ -203,9 +238,12 @@ class ReducedSpace(Mechanism):
     def largest_noise(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
     ) -> float:
-        """δ (fraction): what the noise of no cell exceeds with probability 1 − γ, for marginals of `rho` each."""
+        """δ (fraction): no cell or threshold has more noise with probability 1 − γ; `rho` of each marginal."""
+        failure = self.gamma / functions(domain, workload)
         stddev = self._stddev(neighbours, rho) / max(1.0, rows)
-        return stddev * self._noise.reach(self.gamma / functions(domain, workload))
+        if not workload.thresholds:
+            return stddev * self._noise.reach(failure)
+        return stddev * self.measured_marginals(domain, workload)[1] * reach_of_sums(self._noise, failure)
 
     @abstractmethod
     def promise(self, domain: Domain, workload: Workload, neighbours: Neighbours, noise: float, rows: float) -> str:
@@ -217,7 +255,8 @@ class ReducedSpace(Mechanism):
         self.refuse_without(curator.prior)
         shares = self.shares(domain, workload, neighbours, rho)
         total = curator.total(shares[0][1], self._noise)
-        measured = curator.measure([(clique, share) for clique, share in shares if clique], self._noise)
+        begun = curator.begun()  # by an earlier version, which measured other marginals for thresholds
+        measured = curator.measure(begun or [(clique, share) for clique, share in shares if clique], self._noise)
         held = occupied(domain, measured)
         asked, domain, measured = domain, held.domain, held.measurements(measured)
         room = _MOST_REUSED if sum(len(m.values) for m in measured) <= _MOST_REUSED else 0
@@ -230,7 +269,8 @@ class ReducedSpace(Mechanism):
         less = max(after.stddev / before.stddev for after, before in zip(targets, measured, strict=True))
         noise = less * self.largest_noise(asked, workload, neighbours, shares[-1][1], rows)
         points, origin = self.points_of(domain, targets, held.known(curator.prior).prior, rows, noise, seed)
-        answers = [target for target in targets if target.clique in set(workload.needed)]
+        answers = [target for target in targets if target.clique in set(workload.cliques)]
+        answers += threshold_answers(domain, workload.thresholds, combined(measured, earlier))
         facts = statistics(domain, points, answers, rows, merge=self.objective == "max")
         progress.stage("solving the linear program")
         found = nearest_density(facts, self.objective, self.seconds, progress)
@@ -265,5 +305,38 @@ def _squares(parts: Sequence[tuple[Clique, Fraction]]) -> Fraction:
 
 
 def functions(domain: Domain, workload: Workload) -> int:
-    """|F|: the cells of all marginals, and the constant 1."""
-    return 1 + sum(domain.size(clique) for clique in workload.needed)
+    """|F|: the cells of all marginals, the thresholds, and the constant 1."""
+    return 1 + cells_of(domain, workload)
+
+
+def threshold_answers(domain: Domain, families: Sequence[Threshold], known: Sequence[Target]) -> list[Target]:
+    """The answers of whole families from noisy marginals, as targets of a fit.
+
+    By least squares; where that adds up too many numbers, by the marginal of a family's own columns.
+    """
+    if not families:
+        return []
+    marginals = {target.clique: target.values for target in known}
+    if additions(domain, marginals) <= MOST_ADDED:
+        estimate = least_squares(domain, known)
+        marginals = {family.clique: estimate.answer(family.clique) for family in families}
+    found = []
+    for family in families:
+        shape = domain.shape(family.clique)
+        answers = threshold_counts(marginals[family.clique], shape, family.least)
+        found.append(Target(family.clique, shape, answers, 0.0, least=family.least))
+    return found
+
+
+def reach_of_sums(noise: Distribution, failure: float) -> float:
+    """So many standard deviations around 0 hold a weighted sum of independent noise, but for that probability.
+
+    Of Laplace noise by Chernoff's bound: Π 1/(1 − w_i²λ²/2) ≤ 1/(1 − λ²/2) where Σ w_i² = 1.
+
+    >>> round(reach_of_sums(LAPLACE, 0.01), 2) > round(LAPLACE.reach(0.01), 2)
+    True
+    """
+    if noise.is_normal:
+        return noise.reach(failure)
+    rates = np.linspace(0.01, 0.999, 500) * math.sqrt(2)
+    return float(np.min((math.log(2 / failure) - np.log1p(-(rates**2) / 2)) / rates))

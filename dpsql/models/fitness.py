@@ -1,6 +1,7 @@
 r"""How near a model is to what was measured: the same two numbers for every mechanism.
 
     loss       ½·Σ (n·q(model) − y)²/σ²      over all noisy counts y of a release, single cells and thresholds too
+               of a marginal that was measured for thresholds y are the answers to these, and σ² is m times a cell's
     residual   2·loss/(number of counts); about 1 where only noise is left, less where the model fits noise, too
 
 Both are computed from released values, so they cost no privacy. The number of rows is left out: it says nothing of a
@@ -19,7 +20,7 @@ import numpy.typing as npt
 
 from dpsql.core.domain import Clique
 from dpsql.core.marginal import Measurement
-from dpsql.core.threshold import threshold_counts
+from dpsql.core.threshold import Threshold, most_counted, threshold_counts
 from dpsql.models.model import Model
 
 _ONLY_NOISE: Final = 1.1
@@ -47,8 +48,14 @@ class Fitness:
     cells: int
 
     @staticmethod
-    def of(model: Model, measured: Iterable[Measurement]) -> Fitness:
-        """Of a model and a release's noisy counts."""
+    def of(model: Model, measured: Iterable[Measurement], thresholds: Sequence[Threshold] = ()) -> Fitness:
+        """Of a model and a release's noisy counts.
+
+        Args:
+            model: of the release.
+            measured: its noisy counts.
+            thresholds: families that it should answer, whose parts are judged in place of the cells that tell them.
+        """
         noisy = [m for m in measured if m.variance > 0 and m.clique]
         cliques = list(dict.fromkeys(m.clique for m in noisy))
         known = model.projections(cliques) if isinstance(model, Several) else {}
@@ -59,12 +66,16 @@ class Fitness:
             if one.clique != clique:
                 clique = one.clique
                 found = np.asarray(known[clique] if clique in known else model.project(clique), np.float64)
-            answers = found
+            answers, values, variance = found, one.values.astype(np.float64), float(one.variance)
             if one.least is not None:
                 answers = threshold_counts(answers, one.shape, one.least)
             if one.cells is not None:
                 answers = answers[list(one.cells)]
-            loss += float(np.sum((model.total * answers - one.values) ** 2)) / (2 * float(one.variance))
+            elif (least := _least_of(clique, thresholds)) is not None:
+                answers = threshold_counts(answers, one.shape, least)
+                values = threshold_counts(values, one.shape, least)
+                variance *= most_counted(one.shape, least)
+            loss += float(np.sum((model.total * answers - values) ** 2)) / (2 * variance)
             cells += len(one.values)
         return Fitness(loss, cells)
 
@@ -84,3 +95,9 @@ class Fitness:
         """What a release says of it; nothing where nothing was measured."""
         residual = self.residual
         return {} if residual is None else {"loss": round(self.loss, 2), "residual": round(residual, 4)}
+
+
+def _least_of(clique: Clique, thresholds: Sequence[Threshold]) -> int | None:
+    """The least t of the families that a marginal is a part (t, U) of, but for t = |U|; None where there is none."""
+    kept = [one.least for one in thresholds if one.least < len(clique) and set(clique) <= set(one.clique)]
+    return min(kept) if kept and len(clique) > 1 else None

@@ -212,7 +212,7 @@ class Asking:
     def _count(self, family: Family, sample: int | None) -> Marginal:
         if not isinstance(family, Threshold):
             return (self._counter if sample is None else self._sampled(sample)).marginal(family)
-        exact = self._marginal(family.clique).dense().astype(np.float64)  # whole numbers below 2⁵³, so exact
+        exact = self._marginal(family.clique, sample).dense().astype(np.float64)  # whole numbers below 2⁵³, so exact
         counts = np.rint(threshold_counts(exact, self.domain.shape(family.clique), family.least)).astype(np.int64)
         cells = np.flatnonzero(counts)
         return Marginal(family.clique, len(counts), cells, counts[cells])

@@ -17,14 +17,14 @@ Query = tuple[Family, int]
 
 
 class SignedQuery(NamedTuple):
-    """A cell of a marginal, or its negation.
+    """A cell of a marginal, a threshold, or its negation.
 
     Attributes:
-        query: the cell.
+        query: the cell or threshold.
         sign: 1, or −1 for the negation.
     """
 
-    query: tuple[Clique, int]
+    query: Query
     sign: int
 
 

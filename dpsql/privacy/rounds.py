@@ -9,7 +9,6 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.core.domain import Clique
 from dpsql.core.marginal import Measurement
 from dpsql.core.threshold import Family
 from dpsql.privacy.cells import Cells
@@ -54,11 +53,12 @@ class Rounds(Marginals, Cells, Selections):
 
     def measure_selected_marginal(
         self,
-        cliques: Sequence[Clique],
-        answers: Callable[[Clique], npt.NDArray[np.float64]],
+        cliques: Sequence[Family],
+        answers: Callable[[Family], npt.NDArray[np.float64]],
         rho: tuple[Fraction, Fraction],
         noise: Distribution | str = GAUSSIAN,
         penalties: Sequence[float] | None = None,
+        weights: Sequence[int] | None = None,
     ) -> Measurement:
         """The marginal that a model answers worst, with noise; see `select_marginals` and `measure`.
 
@@ -68,10 +68,11 @@ class Rounds(Marginals, Cells, Selections):
             rho: of the selection, and of the measurement.
             noise: of the measurement.
             penalties: see `select_marginals`.
+            weights: see `select_marginals`.
         """
         select, measure = rho
         with self._in_one_write():
-            chosen = self.select_marginals(cliques, self._apart(answers), 1, select, penalties)
+            chosen = self.select_marginals(cliques, self._apart(answers), 1, select, penalties, weights)
             (measured,) = self.measure([(chosen[0], measure)], noise)
         return measured
 

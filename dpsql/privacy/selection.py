@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.domain import Clique
-from dpsql.core.threshold import Family, clique_of
+from dpsql.core.threshold import Family, clique_of, most_moved
 from dpsql.errors import InvalidArgument
 from dpsql.privacy.asking import Asking
 from dpsql.privacy.distributions import SELECTION
-from dpsql.privacy.given import given_clique, given_family, given_share, given_whole
+from dpsql.privacy.given import given_family, given_share, given_whole
 from dpsql.privacy.journal import Answer, Choice, Query, SignedQuery, WholeMarginal
 from dpsql.privacy.noise import Integers
 from dpsql.privacy.questions import CellSelection, MarginalSelection, Question, SignedSelection
@@ -22,6 +22,9 @@ from dpsql.privacy.questions import CellSelection, MarginalSelection, Question, 
 _LARGEST_ANSWER: Final = 2.0**52
 _LARGEST_SCORE: Final = 2.0**61
 _LARGEST_WEIGHT: Final = 10**6  # of a score; times a count it stays a 64-bit number
+
+
+Asked = TypeVar("Asked", bound=Family)
 
 
 class Selections(Asking):
@@ -56,8 +59,8 @@ class Selections(Asking):
 
     def select_marginals(
         self,
-        cliques: Sequence[Clique],
-        answers: Callable[[Clique], npt.NDArray[np.float64]],
+        cliques: Sequence[Asked],
+        answers: Callable[[Asked], npt.NDArray[np.float64]],
         count: int,
         rho: Fraction,
         penalties: Sequence[float] | None = None,
@@ -65,60 +68,67 @@ class Selections(Asking):
     ) -> list[Clique]:
         """The marginals that a model answers worst: score w·(Σ|count − answer| − penalty), without replacement.
 
-        Answers and penalties are rounded to whole rows; see `select_cells`.
+        Of a family of thresholds the counts are those of its queries, and what is selected is its clique. Answers and
+        penalties are rounded to whole rows; see `select_cells`.
 
         Privacy: count·ρ-zCDP, and Gaussian DP of 11/7 of that g; an exponential mechanism of range 2λΔ each,
-        λ ≤ √(2ρ)/Δ, Δ = c·max w (add_remove) or 2·max w (replace_one); 2√(2ρ)-DP each too.
+        λ ≤ √(2ρ)/Δ, Δ = max w·Δ_f; 2√(2ρ)-DP each too. Δ_f of a marginal is c (add_remove) or 2 (replace_one). Of
+        thresholds it is c·m, m the queries that count a row (add_remove), or the most queries that count exactly one of
+        two rows (replace_one); see `dpsql.core.threshold`.
 
         Args:
-            cliques: the candidates.
-            answers: the model's answers to a clique (rows), shape (cells,).
+            cliques: the candidates, or families of thresholds.
+            answers: the model's answers to a clique or family (rows), shape (cells,).
             count: how many to select.
             rho: of each selection.
             penalties: taken from each score (rows), such as the noise that measuring would bring.
             weights: of the scores, positive; 1 by default.
         """
-        rho, count, cliques = given_share(rho), given_whole("count", count), tuple(map(given_clique, cliques))
+        rho, count, families = given_share(rho), given_whole("count", count), tuple(map(given_family, cliques))
+        model = cast(Callable[[Family], npt.NDArray[np.float64]], answers)
         factors = (
-            [1] * len(cliques) if weights is None else [given_whole("weight", w, _LARGEST_WEIGHT) for w in weights]
+            [1] * len(families) if weights is None else [given_whole("weight", w, _LARGEST_WEIGHT) for w in weights]
         )
-        dues = [0.0] * len(cliques) if penalties is None else np.nan_to_num(np.array(penalties, np.float64)).tolist()
-        if not len(cliques) == len(factors) == len(dues):
+        dues = [0.0] * len(families) if penalties is None else np.nan_to_num(np.array(penalties, np.float64)).tolist()
+        if not len(families) == len(factors) == len(dues):
             raise InvalidArgument(
-                f"{len(cliques)} marginals have {len(factors)} weights, {len(dues)} penalties: give one each"
+                f"{len(families)} marginals have {len(factors)} weights, {len(dues)} penalties: give one each"
             )
-        question = MarginalSelection(count, len(cliques), rho)
+        question = MarginalSelection(count, len(families), rho)
 
         def choose() -> list[WholeMarginal]:
-            if count > len(cliques):
-                raise InvalidArgument(f"{count} marginals cannot be selected from {len(cliques)}: ask for fewer")
-            self._progress.stage("selecting", len(cliques))
-            scores = np.empty(len(cliques), np.int64)
+            if count > len(families):
+                raise InvalidArgument(f"{count} marginals cannot be selected from {len(families)}: ask for fewer")
+            self._progress.stage("selecting", len(families))
+            scores = np.empty(len(families), np.int64)
             heaviest = max(factors)
-            for place, (clique, factor, due) in enumerate(zip(cliques, factors, dues, strict=True)):
-                most = min(_LARGEST_ANSWER, _LARGEST_SCORE / (self.domain.size(clique) * heaviest))  # of each cell
-                errors = self._whole_answers(clique, answers(clique), most)
-                exact = self._marginal(clique)
+            for place, (family, factor, due) in enumerate(zip(families, factors, dues, strict=True)):
+                clique = clique_of(family)
+                most = min(_LARGEST_ANSWER, _LARGEST_SCORE / (self.domain.size(clique) * heaviest))  # no sum overflows
+                errors = self._whole_answers(clique, model(family), most)
+                exact = self._marginal(family)
                 errors[exact.cells] -= exact.counts
                 penalty = round(min(max(due, 0.0), _LARGEST_SCORE / heaviest))
-                scores[place] = (int(np.abs(errors).sum()) - penalty) * factor
+                scores[place] = (int(np.minimum(np.abs(errors), int(most)).sum()) - penalty) * factor
                 self._progress.advance(1)
-            winners = self._winners(scores, rho, self.neighbours.marginal_l1 * heaviest, count)
-            return [WholeMarginal(cliques[winner]) for winner in winners]
+            winners = self._winners(scores, rho, self._most_moved(families, factors), count)
+            return [WholeMarginal(clique_of(families[winner])) for winner in winners]
 
         found = cast(list[WholeMarginal], self._selection(question, rho, count, choose))
         return [marginal.clique for marginal in found]
 
     def sample_cells(
         self,
-        cliques: Sequence[Clique],
-        answers: Callable[[Clique], npt.NDArray[np.float64]],
+        families: Sequence[Family],
+        answers: Callable[[Family], npt.NDArray[np.float64]],
         factor: int,
         count: int,
         rho: Fraction,
         sample: int | None = None,
     ) -> list[SignedQuery]:
         """Cells and signs drawn independently with P ∝ exp(λ·sign·(factor·count − answer)): DualQuery's query player.
+
+        Of a family of thresholds its queries stand in place of cells; a row counts for each of them once at most, too.
 
         Privacy: count·ρ-zCDP, and Gaussian DP of 11/7 of that g; each draw is an exponential mechanism of range 2λΔ, λ
         ≤ √(2ρ)/Δ, Δ = c·factor (c = 1 without privacy units). The same where only a sample of the rows is counted: the
@@ -127,8 +137,9 @@ class Selections(Asking):
         no part of this statement, for zCDP does not show it.
 
         Args:
-            cliques: whose cells, each with sign + or − (its negation), are the candidates.
-            answers: what is taken off factor·count for each cell of a clique (rows), shape (cells,); public.
+            families: the cliques, or families of thresholds, whose cells, each with sign + or − (its negation), are the
+                candidates.
+            answers: what is taken off factor·count for each cell of a family (rows), shape (cells,); public.
             factor: of the counts.
             count: how many draws, with replacement.
             rho: of each draw.
@@ -139,17 +150,17 @@ class Selections(Asking):
         """
         if sample is not None and self.neighbours.unit_rows is not None:
             raise InvalidArgument("a sample of rows is no sample of privacy units: leave subsample out")
-        rho, count, cliques = given_share(rho), given_whole("count", count), tuple(map(given_clique, cliques))
+        rho, count, families = given_share(rho), given_whole("count", count), tuple(map(given_family, families))
         factor = given_whole("factor", factor, _LARGEST_WEIGHT)
         sample = None if sample is None else given_whole("sample", sample)
-        question = SignedSelection(count, len(cliques), factor, rho, sample)
+        question = SignedSelection(count, len(families), factor, rho, sample)
 
         def draw() -> list[SignedQuery]:
-            self._progress.stage("sampling", len(cliques))
+            self._progress.stage("sampling", len(families))
             parts = []
-            for clique in cliques:
-                scores = -self._whole_answers(clique, answers(clique))
-                exact = self._marginal(clique, sample)
+            for family in families:
+                scores = -self._whole_answers(clique_of(family), answers(family))
+                exact = self._marginal(family, sample)
                 scores[exact.cells] += factor * exact.counts
                 parts.append(scores)
                 self._progress.advance(1)
@@ -161,7 +172,7 @@ class Selections(Asking):
                 cell, negated = drawn % len(scores), drawn >= len(scores)
                 number = int(np.searchsorted(starts, cell, side="right")) - 1
                 place = int(cell - starts[number])
-                chosen.append(SignedQuery((cliques[number], place), -1 if negated else 1))
+                chosen.append(SignedQuery((families[number], place), -1 if negated else 1))
             return chosen
 
         return cast(list[SignedQuery], self._selection(question, rho, count, draw))
@@ -175,6 +186,15 @@ class Selections(Asking):
         )
         assert answer.selection is not None
         return list(answer.selection)
+
+    def _most_moved(self, families: Sequence[Family], factors: Sequence[int]) -> int:
+        """Δ: the most that two neighbours differ in a score w·Σ|count − answer|; see `select_marginals`."""
+        distinct = dict[Family, int]()
+        for family, factor in zip(families, factors, strict=True):
+            distinct[family] = max(factor, distinct.get(family, 0))
+        shape = self.domain.shape
+        moved = {f: most_moved(shape(clique_of(f)), f, self.neighbours) for f in distinct}
+        return max(max(1, moved[family]) * factor for family, factor in distinct.items())
 
     def _select(
         self,

@@ -40,6 +40,7 @@ from dpsql.engines.duckdb.declare_points import cut
 from dpsql.engines.duckdb.ticks import edge_texts, tick
 from dpsql.engines.protocol import Engine
 from dpsql.errors import DpsqlError, InvalidArgument
+from dpsql.privacy.accounting import Budget
 from dpsql.privacy.curator import Curator
 from dpsql.release.discovery_plan import QUESTIONS, DiscoveryPlan, plan_discovery
 from dpsql.release.lookup import look_up_discovery
@@ -78,8 +79,13 @@ class Discovery(DiscoveryPlan):
     def public_rows(self, cursor: Cursor) -> None:
         """See `Work.public_rows`: none."""
 
-    def check_affordable(self, engine: Engine, books: Books) -> None:
-        """See `Work.check_affordable`: any discovery can be."""
+    def affordable(self, engine: Engine, books: Books) -> Budget:
+        """See `Work.affordable`: any discovery is."""
+        return self.budget
+
+    def charged(self, entry: Entry) -> Budget:
+        """See `Work.charged`."""
+        return self.budget
 
     def counted(self, entry: Entry) -> Domain:
         """See `Work.counted`: there is none yet."""

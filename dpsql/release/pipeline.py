@@ -116,8 +116,15 @@ class Work(Protocol):
     def public_rows(self, cursor: Cursor) -> Prior | None:
         """The public rows that it starts from, read before anything changes: what does not fit costs nothing."""
 
-    def check_affordable(self, engine: Engine, books: Books) -> None:
-        """Refuse what the table cannot pay for, as far as public facts tell; right before a charge."""
+    def affordable(self, engine: Engine, books: Books) -> Budget:
+        """What is charged: the budget, or less where that is enough; right before a charge.
+
+        Raises:
+            DpsqlError: the table cannot pay for it, as far as public facts tell.
+        """
+
+    def charged(self, entry: Entry) -> Budget:
+        """What was charged for a release: see `affordable`."""
 
     def counted(self, entry: Entry) -> Domain:
         """The domain in which rows are counted for a charged release.
@@ -207,8 +214,8 @@ def _charge(engine: Engine, books: Books, work: Work) -> Entry:
     """Charge a new release; nothing private was read for it so far."""
     marking.mark(books, work.source)
     engine.check(work.source)
-    work.check_affordable(engine, books)
-    words = promise(work.budget, work.account.neighbours, work.failure or 0.0)
+    budget = work.affordable(engine, books)
+    words = promise(budget, work.account.neighbours, work.failure or 0.0)
     asked = Charge(
         key=work.key,
         source=work.source.key,
@@ -217,7 +224,7 @@ def _charge(engine: Engine, books: Books, work: Work) -> Entry:
         domain=work.domain,
         mechanism=work.label,
         guarantee=words,
-        budget=work.budget,
+        budget=budget,
         failure=work.failure,
         under_way=_under_way(),
         by=work.by,
@@ -289,7 +296,7 @@ def _curator(
         progress,
         entropy,
         gdp=entry.gdp,
-        pure=work.budget.exact_epsilon if work.budget.pure else None,
+        pure=work.charged(entry).exact_epsilon if work.budget.pure else None,
         prior=prior,
         allowed=find_allowed(work.source, domain, constraints(books, entry.source)) if work.by_mechanism else (),
         earlier=measurements_for(books, entry) if work.by_mechanism and json.loads(entry.request).get("reuse") else (),

@@ -26,6 +26,7 @@ from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import Budget
 from dpsql.privacy.noise import check_scale
 from dpsql.privacy.pricing import Questions, declared, price
+from dpsql.release.least import Pricing, accuracy_remarks
 from dpsql.release.planned import Planned, canonical_request, digest
 from dpsql.release.request import Request, asked_delta
 from dpsql.runtime.memory import in_words, machine_memory
@@ -96,7 +97,13 @@ class Plan(Planned[Request, TableFacts]):
     def questions_of(self, rows: float) -> Sequence[PlannedMeasurement | Remark]:
         """The questions that the mechanism would ask of about so many rows, and what it says beside them."""
         neighbours = self.account.neighbours
-        return self.mechanism.plan(self.domain, self.workload, neighbours, self.budget.rho, rows)
+        said = self.mechanism.plan(self.domain, self.workload, neighbours, self.budget.rho, rows)
+        return [*said, *accuracy_remarks(self.mechanism, self.domain, self.workload, neighbours, self.pricing, rows)]
+
+    @property
+    def pricing(self) -> Pricing:
+        """What an ε costs with these questions."""
+        return Pricing(self.questions, self.budget)
 
 
 def plan_table(request: Request, facts: TableFacts, *, former: bool = False) -> Plan:

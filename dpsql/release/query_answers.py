@@ -35,6 +35,7 @@ from dpsql.evaluation.lookups import Loaded
 from dpsql.evaluation.result import Result
 from dpsql.evaluation.sandbox import one_empty_database
 from dpsql.language.query import Query
+from dpsql.privacy.accounting import Budget
 from dpsql.privacy.distributions import GAUSSIAN
 from dpsql.release.allowed import require_affordable
 from dpsql.release.answers_frame import all_groups, answers_frame, as_text
@@ -96,8 +97,13 @@ class ResolvedQuery(QueryPlan):
     def public_rows(self, cursor: Cursor) -> None:
         """See `Work.public_rows`: none."""
 
-    def check_affordable(self, engine: Engine, books: Books) -> None:
-        """See `Work.check_affordable`: any query can be."""
+    def affordable(self, engine: Engine, books: Books) -> Budget:
+        """See `Work.affordable`: any query is."""
+        return self.budget
+
+    def charged(self, entry: Entry) -> Budget:
+        """See `Work.charged`."""
+        return self.budget
 
     def counted(self, entry: Entry) -> Domain:
         """See `Work.counted`: of the columns that the query reads."""

@@ -30,8 +30,10 @@ from dpsql.evidence.occupied import Occupied, occupied
 from dpsql.models.fitness import Fitness
 from dpsql.models.model import Model
 from dpsql.owner.stand_ins import check_installed, stand_ins
+from dpsql.privacy.accounting import Budget
 from dpsql.release.allowed import require_affordable
 from dpsql.release.drawing import coded, rows_to_draw
+from dpsql.release.least import enough
 from dpsql.release.lookup import look_up_table
 from dpsql.release.pipeline import Run
 from dpsql.release.plan import Plan, check_drawable, check_not_drowned, check_questions, plan_table, with_domain
@@ -91,8 +93,8 @@ class Resolved(Plan):
         domain = self.domain if self.entry is None else self.entry.domain
         return load_prior(cursor, request.prior, request.search_path, self.source, domain, request.by)
 
-    def check_affordable(self, engine: Engine, books: Books) -> None:
-        """See `Work.check_affordable`: where the number of rows is public, which is the only thing read."""
+    def affordable(self, engine: Engine, books: Books) -> Budget:
+        """See `Work.affordable`: where the number of rows is public, which is the only thing read."""
         neighbours, source = self.account.neighbours, self.source
         if neighbours.total_is_public:
             counter = engine.counter(source, self.domain, accounts.bound(books, source.key), once=True)
@@ -100,6 +102,13 @@ class Resolved(Plan):
             counter.close()
             self.mechanism.check_public_rows(self.domain, self.workload, neighbours, self.budget.rho, rows)
             check_not_drowned(self, rows)
+            found = enough(self.mechanism, self.domain, self.workload, neighbours, self.pricing, rows)
+            return found or self.budget
+        return self.budget
+
+    def charged(self, entry: Entry) -> Budget:
+        """See `Work.charged`."""
+        return self.pricing.charged(entry.rho)
 
     def counted(self, entry: Entry) -> Domain:
         """See `Work.counted`: as it was when it was charged."""
@@ -122,7 +131,8 @@ class Resolved(Plan):
         if held.outside:
             report["outside"] = {name: round(share, 4) for name, share in held.outside.items()}
         run.close()
-        fit = Fitness.of(outcome.model, measured)
+        thresholds = () if self.workload.cliques else self.workload.thresholds
+        fit = Fitness.of(outcome.model, measured, thresholds)
         if "residual" in report:  # of a fit that knows more than this release measured
             report["loss"] = round(fit.cells * float(report["residual"]) / 2, 2)
         else:

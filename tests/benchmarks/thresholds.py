@@ -20,6 +20,11 @@ from dpsql.language.workloads import parse_workload
 LEAST = 1
 MECHANISMS = {
     "projection": {"mechanism": "projection"},
+    "mwem": {"mechanism": "mwem"},
+    "mwem, thresholds one by one": {"mechanism": "mwem", "queries": "cells"},
+    "dualquery": {"mechanism": "dualquery"},
+    "fem": {"mechanism": "fem"},
+    "lp": {"mechanism": "lp"},
     "rap, softmax": {"mechanism": "rap", "relaxation": "softmax"},
     "rap": {"mechanism": "rap"},
 }

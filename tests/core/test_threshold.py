@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 import dpsql
 from dpsql.core.domain import OUTSIDE, Attribute, Domain
-from dpsql.core.threshold import Threshold, threshold_counts
+from dpsql.core.neighbours import Neighbours
+from dpsql.core.threshold import Threshold, most_counted, most_moved, threshold_counts
 from dpsql.fitting.relaxed.fit_cells import _answers
 from dpsql.fitting.relaxed.table import Blocks, RelaxedTable
 
@@ -149,3 +150,42 @@ def test_the_polynomial_is_the_exact_count_on_one_hot_rows():
             recursion = _answers(padded, jnp.asarray(index), jnp.full(len(cells), t))
             np.testing.assert_allclose(np.asarray(recursion), counted, atol=1e-6)
             np.testing.assert_allclose(table.counts(Threshold(clique, t)) / len(rows), counted, atol=1e-5)
+
+
+def scores(rows: np.ndarray, sizes, least: int, answers: np.ndarray) -> float:
+    return float(np.abs(plain(rows, sizes, least) - answers).sum())
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.integers(0, 2**32 - 1), st.data())
+def test_no_row_moves_a_score_by_more(sizes, seed, data):
+    """Whatever the answers of a model are: a row, or c rows alike, added; a row replaced by any other."""
+    least = data.draw(st.integers(1, len(sizes)))
+    generator, family = np.random.default_rng(seed), Threshold(tuple(map(str, range(len(sizes)))), least)
+    rows = generator.integers(0, sizes, size=(5, len(sizes)))
+    answers = generator.integers(-3, 8, int(np.prod(sizes)))
+    one, other = generator.integers(0, sizes, size=(2, 1, len(sizes)))
+    base = scores(rows, sizes, least, answers)
+    for neighbours, again in ((Neighbours.ADD_REMOVE, 1), (Neighbours("add_remove", 3), 3)):
+        more = np.concatenate([rows, *[one] * again])
+        assert abs(scores(more, sizes, least, answers) - base) <= most_moved(tuple(sizes), family, neighbours)
+    first, second = (scores(np.concatenate([rows, row]), sizes, least, answers) for row in (one, other))
+    assert abs(first - second) <= most_moved(tuple(sizes), family, Neighbours.REPLACE_ONE)
+
+
+@pytest.mark.parametrize(("sizes", "least"), [((3, 3, 3), 1), ((2, 4), 1), ((3, 2, 3), 2), ((3, 3), 2)])
+def test_some_row_moves_a_score_by_as_much(sizes, least):
+    """Against answers of 0 and of one row's own: so a smaller sensitivity, such as a single cell's 1, would be wrong."""
+    family, cells = Threshold(("a", "b", "c")[: len(sizes)], least), np.ndindex(*sizes)
+    each = [plain(np.array([cell]), sizes, least) for cell in cells]
+    added = most_moved(sizes, family, Neighbours.ADD_REMOVE)
+    assert {int(counts.sum()) for counts in each} == {added} == {most_counted(sizes, least)}
+    replaced = max(int(np.abs(one - other).sum()) for one in each for other in each)
+    assert replaced == most_moved(sizes, family, Neighbours.REPLACE_ONE) > 1
+
+
+def test_rows_of_many_columns_have_a_bound():
+    """Of nine columns the exact number is not looked for: it is bounded by twice m, and by the cells."""
+    family = Threshold(tuple("abcdefghi"), 8)
+    assert most_moved((2,) * 9, family, Neighbours.REPLACE_ONE) == 2 * most_counted((2,) * 9, 8) == 20
+    assert most_moved((2,) * 9, Threshold(family.clique, 1), Neighbours.REPLACE_ONE) == 2**9

@@ -114,8 +114,8 @@ def test_refused_from_public_facts():
     wide = Domain(tuple(Attribute(f"c{i}", "INTEGER", "values", tuple("abcdefghij")) for i in range(8)))
     with pytest.raises(DomainTooLarge, match="fem scores each one: at most 20000000 fit"):
         FEM().check(wide, Workload((wide.names,)), Neighbours.ADD_REMOVE)
-    with pytest.raises(InvalidArgument, match="fem answers marginals"):
-        FEM().check(DOMAIN, Workload((), (Threshold(2, DOMAIN.names[:3]),)), Neighbours.ADD_REMOVE)
+    with pytest.raises(DomainTooLarge, match="fem scores each one: at most 20000000 fit"):
+        FEM().check(wide, Workload((), (Threshold(wide.names, 2),)), Neighbours.ADD_REMOVE)
 
 
 def test_plan_adds_up():

@@ -40,7 +40,9 @@ DEFECTS = (
     Defect("a unit has one value", "dpsql/core/neighbours.py", "        return 2 if self.total_is_public else self.cell\n\n    @property\n    def words", "        return 2 if self.total_is_public else 1\n\n    @property\n    def words", ("tests/privacy", "tests/engines/test_units.py", *QUESTIONS)),
     Defect("sums are as noisy as counts", "dpsql/privacy/linear.py", "noise.scale(rho, scale**noise.norm * change)", "noise.scale(rho, change)", NEIGHBOURS),
     Defect("Laplace noise by the L2 sensitivity", "dpsql/privacy/linear.py", "query.sensitivity(noise.norm, neighbours)", "query.sensitivity(2, neighbours)", NEIGHBOURS),
-    Defect("weights of scores are free", "dpsql/privacy/selection.py", "self.neighbours.marginal_l1 * heaviest, count)", "self.neighbours.marginal_l1, count)", (*NEIGHBOURS, "tests/privacy/test_choices.py", *QUESTIONS)),
+    Defect("weights of scores are free", "dpsql/privacy/selection.py", "self._most_moved(families, factors), count)", "self._most_moved(families, [1] * len(factors)), count)", (*NEIGHBOURS, "tests/privacy/test_choices.py", *QUESTIONS)),
+    Defect("a row changes one threshold of a family", "dpsql/core/threshold.py", "return neighbours.cell * most_counted(shape, family.least)", "return neighbours.cell", ("tests/core/test_threshold.py", "tests/privacy/test_choices.py")),
+    Defect("a row that is replaced is added to thresholds", "dpsql/core/threshold.py", "        return most_replaced(shape, family.least)\n    return neighbours", "        return most_counted(shape, family.least)\n    return neighbours", ("tests/core/test_threshold.py", "tests/privacy/test_choices.py")),
     Defect("the factor of draws is free", "dpsql/privacy/selection.py", "self._draws(signed, rho, factor * self.neighbours.cell, count)", "self._draws(signed, rho, self.neighbours.cell, count)", NEIGHBOURS),
     # noise
     Defect("half the variance", "dpsql/privacy/distributions.py", "return discrete_gaussian(scale, count, entropy)", "return discrete_gaussian(scale / 2, count, entropy)", QUESTIONS),

@@ -15,6 +15,7 @@ from scipy import stats
 
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.neighbours import Neighbours
+from dpsql.core.threshold import Threshold, clique_of, family_counts, most_moved
 from dpsql.errors import InsufficientBudget, InvalidArgument
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.noise import exponential_sample
@@ -79,20 +80,49 @@ def test_marginals_are_chosen_by_the_exponential_mechanism(neighbours):
     assert not fits(observed, softmax(scores, 0.5 * right))
 
 
+FAMILIES = [Threshold(("a", "b", "c"), 1), Threshold(("a", "b"), 1), ("b", "c")]
+
+
 @pytest.mark.medium
+@pytest.mark.parametrize("neighbours", RELATIONS)
+def test_families_of_thresholds_are_chosen_by_the_exponential_mechanism(neighbours):
+    """Δ is the largest w·Δ_f; that of a marginal, which is less, and twice it are noticed."""
+    weights, answers = [3, 4, 5], {3: 5.0, 2: 4.0}
+    shapes = [DOMAIN.shape(clique_of(family)) for family in FAMILIES]
+    moved = [w * most_moved(s, f, neighbours) for w, s, f in zip(weights, shapes, FAMILIES, strict=True)]
+    rho, scores = Fraction(max(moved) ** 2, 2_000), {}
+    for family, shape, weight in zip(FAMILIES, shapes, weights, strict=True):
+        exact = Rows(DOMAIN, TABLE).marginal(clique_of(family)).dense().astype(float)
+        gaps = np.abs(family_counts(exact, shape, family) - answers[len(shape)])
+        scores[clique_of(family)] = weight * float(gaps.sum())
+    observed: dict = {}
+    for _ in range(RUNS):
+        model = lambda family: np.full(2 ** len(clique_of(family)), answers[len(clique_of(family))])  # noqa: E731
+        (chosen,) = curator(neighbours, rho).select_marginals(FAMILIES, model, 1, rho, None, weights)
+        observed[chosen] = observed.get(chosen, 0) + 1
+    right = math.sqrt(2 * rho) / max(moved)
+    assert fits(observed, softmax(scores, right))
+    assert not fits(observed, softmax(scores, 2 * right))
+    assert not fits(observed, softmax(scores, 0.5 * right))
+    assert max(moved) > neighbours.marginal_l1 * max(weights) or neighbours.total_is_public
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("families", [CLIQUES, [Threshold(("a", "b"), 1), ("b", "c")]])
 @pytest.mark.parametrize("factor", [1, 3])
-def test_cells_are_sampled_by_the_exponential_mechanism(factor):
+def test_cells_are_sampled_by_the_exponential_mechanism(factor, families):
     """P ∝ exp(λ·sign·(factor·count − answer)) with λ = √(2ρ)/factor; each draw by itself."""
     rho, draws = Fraction(1, 20), 4
     scores = {}
-    for clique in CLIQUES:
-        for cell, count in enumerate(Rows(DOMAIN, TABLE).marginal(clique).dense()):
+    for family in families:
+        exact = Rows(DOMAIN, TABLE).marginal(clique_of(family)).dense().astype(float)
+        for cell, count in enumerate(family_counts(exact, (2, 2), family)):
             for sign in (1, -1):
-                scores[(clique, cell), sign] = sign * (factor * int(count) - 2)
+                scores[(family, cell), sign] = sign * (factor * int(count) - 2)
     observed: dict = {}
     for _ in range(RUNS // draws):
         asked = curator(Neighbours.ADD_REMOVE, draws * rho)
-        for drawn in asked.sample_cells(CLIQUES, uniform, factor, draws, rho):
+        for drawn in asked.sample_cells(families, uniform, factor, draws, rho):
             observed[drawn] = observed.get(drawn, 0) + 1
         assert asked.remaining == 0
     right = math.sqrt(2 * rho) / factor

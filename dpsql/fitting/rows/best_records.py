@@ -2,11 +2,13 @@ r"""One record that satisfies weighted conjunctions as well as can be: the data 
 
     maximise over records x:  Σ_j w_j·[x_i = y_ji for all i in S_j] + Σ_i b_i(x_i)
 
-A conjunction is one cell y_j of a clique S_j; a negation counts as weight −1 and a constant. For small sets of
-conjunctions an integer program: binary z_iv for "x_i = v" (one of them for each attribute i), and for each conjunction
-an indicator f_j with
+A conjunction is one cell y_j of a clique S_j; a negation counts as weight −1 and a constant. A threshold holds where at
+least t_j of its parts do, a conjunction where all of them do. For small sets of conjunctions an integer program: binary
+z_iv for "x_i = v" (one of them for each attribute i), and for each conjunction an indicator f_j with
 
     f_j ≤ z_iv  for each of its parts, where w_j > 0        f_j ≥ Σ z_iv − (|S_j| − 1), f_j ≥ 0, where w_j < 0
+
+and for a threshold a binary f_j with t_j·f_j ≤ Σ z_iv ≤ t_j − 1 + (|S_j| − t_j + 1)·f_j.
 
 For large ones a local search from many starts at once: each attribute in turn takes the value that is best given all
 others (block coordinate ascent), and a record that is stuck is made to satisfy a conjunction that it does not, and
@@ -27,7 +29,8 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from dpsql.core.domain import Clique, Domain
+from dpsql.core.domain import Domain
+from dpsql.core.threshold import Family, Threshold, clique_of
 from dpsql.errors import InvalidArgument
 from dpsql.runtime.progress import Progress
 
@@ -51,28 +54,34 @@ class Goal:
         asked: whether a conjunction asks for a value of an attribute, shape (conjunctions, attributes).
         wanted: which value it asks for where it asks for one; the same shape.
         weights: what a record that satisfies it gains, shape (conjunctions,).
+        slack: how many parts a record may miss and still satisfies it, |S_j| − t_j, shape (conjunctions,).
     """
 
     sizes: tuple[int, ...]
     asked: npt.NDArray[np.bool_]
     wanted: Codes
     weights: Floats
+    slack: npt.NDArray[np.int16]
 
     @staticmethod
-    def of(domain: Domain, cells: Sequence[tuple[Clique, int]], weights: Sequence[float]) -> Goal:
-        """The goal of some cells; a cell that is given more than once has its weights added up."""
-        merged: dict[tuple[Clique, int], float] = {}
+    def of(domain: Domain, cells: Sequence[tuple[Family, int]], weights: Sequence[float]) -> Goal:
+        """The goal of some cells or thresholds; one that is given more than once has its weights added up."""
+        merged: dict[tuple[Family, int], float] = {}
         for cell, weight in zip(cells, weights, strict=True):
             merged[cell] = merged.get(cell, 0.0) + weight
         kept = [cell for cell, weight in merged.items() if weight]
         asked = np.zeros((len(kept), len(domain)), bool)
         wanted = np.zeros(asked.shape, np.int64)
+        slack = np.zeros(len(kept), np.int16)
         place = {name: column for column, name in enumerate(domain.names)}
-        for row, (clique, number) in enumerate(kept):
+        for row, (family, number) in enumerate(kept):
+            clique = clique_of(family)
+            slack[row] = len(clique) - (family.least if isinstance(family, Threshold) else len(clique))
             columns = [place[name] for name in clique]
             asked[row, columns] = True
             wanted[row, columns] = np.unravel_index(number, domain.shape(clique))
-        return Goal(domain.shape(domain.names), asked, wanted, np.array([merged[cell] for cell in kept], np.float64))
+        gains = np.array([merged[cell] for cell in kept], np.float64)
+        return Goal(domain.shape(domain.names), asked, wanted, gains, slack)
 
     @cached_property
     def parts(self) -> list[tuple[Codes, sparse.csr_matrix]]:
@@ -98,7 +107,7 @@ class Goal:
 
     def values(self, records: Codes, bias: Floats | None = None) -> Floats:
         """What each record gains, shape (records,); `bias` as in `climb`."""
-        found = np.asarray(self.weights @ (self.missing(records) == 0), np.float64)
+        found = np.asarray(self.weights @ (self.missing(records) <= self.slack[:, None]), np.float64)
         if bias is not None:
             for attribute, offset in enumerate(self.offsets[:-1]):
                 found += bias[np.arange(len(records)), offset + records[:, attribute]]
@@ -224,12 +233,22 @@ def satisfying(goal: Goal, records: Codes, generator: np.random.Generator, most:
     for _ in range(len(goal.sizes) if most is None else most):
         drawn = np.searchsorted(cumulative, generator.random(len(records)), side="right")
         chosen = np.minimum(drawn, len(positive) - 1)
-        asked, wanted = goal.asked[chosen], goal.wanted[chosen]
+        asked, wanted = _enough(goal, chosen, generator), goal.wanted[chosen]
         agrees = ~(asked & fixed & (wanted != records)).any(axis=1)
         changed = asked & agrees[:, None]
         records = np.where(changed, wanted, records)
         fixed |= changed
     return records
+
+
+def _enough(goal: Goal, chosen: Codes, generator: np.random.Generator) -> npt.NDArray[np.bool_]:
+    """Parts that suffice for each of these conjunctions, shape (chosen, attributes): of a threshold t at random."""
+    asked = goal.asked[chosen]
+    if not goal.slack.any():
+        return asked
+    lots = np.where(asked, generator.random(asked.shape), 2.0)
+    enough = asked.sum(axis=1) - goal.slack[chosen]
+    return np.asarray(asked & (lots.argsort(axis=1).argsort(axis=1) < enough[:, None]), np.bool_)
 
 
 def _tie(goal: Goal) -> float:
@@ -283,7 +302,7 @@ def _move(
     rows, weights = goal.parts[attribute]
     asked = goal.wanted[rows, attribute, None]
     others = missing[rows] - (asked != records[:, attribute])
-    gains = np.asarray(weights @ (others == 0).astype(np.float64)).T
+    gains = np.asarray(weights @ (others == goal.slack[rows, None]).astype(np.float64)).T
     if bias is not None:
         gains = gains + bias[:, goal.offsets[attribute] : goal.offsets[attribute + 1]]
     records[:, attribute] = np.argmax(gains + tie * generator.random(gains.shape), axis=1)
@@ -302,7 +321,7 @@ def exact_record(goal: Goal, seconds: float, generator: np.random.Generator) -> 
     if count == 0:
         return record
     constraints = [_one_value_each(asked, goal.sizes, starts, count), *_indicators(goal, asked, starts)]
-    whole = np.concatenate([np.ones(starts[-1]), np.zeros(count)])  # f_j is 0 or 1 by itself
+    whole = np.concatenate([np.ones(starts[-1]), goal.slack > 0])  # of a conjunction f_j is 0 or 1 by itself
     objective = np.concatenate([np.zeros(starts[-1]), -goal.weights])
     found = milp(
         objective, integrality=whole, bounds=Bounds(0, 1), constraints=constraints, options={"time_limit": seconds}
@@ -336,7 +355,8 @@ def _indicators(goal: Goal, asked: Sequence[Codes], starts: Codes) -> list[Linea
         here = attribute == place
         variable[here] = starts[place] + np.searchsorted(values, goal.wanted[conjunction[here], place])
     width, count = int(starts[-1]), len(goal.weights)
-    positive = goal.weights[conjunction] > 0
+    exact = goal.slack[conjunction] == 0
+    positive, negated = exact & (goal.weights[conjunction] > 0), exact & (goal.weights[conjunction] < 0)
     found = []
     if positive.any():
         rows = np.arange(positive.sum())
@@ -344,12 +364,26 @@ def _indicators(goal: Goal, asked: Sequence[Codes], starts: Codes) -> list[Linea
         places = np.concatenate([width + conjunction[positive], variable[positive]])
         matrix = sparse.csr_matrix((entries, (np.tile(rows, 2), places)), shape=(len(rows), width + count))
         found.append(LinearConstraint(matrix, -np.inf, 0.0))
-    if not positive.all():
-        negative, rows = np.unique(conjunction[~positive], return_inverse=True)
+    if negated.any():
+        negative, rows = np.unique(conjunction[negated], return_inverse=True)
         entries = np.concatenate([np.ones(len(rows)), -np.ones(len(negative))])
-        places = np.concatenate([variable[~positive], width + negative])
+        places = np.concatenate([variable[negated], width + negative])
         lines = np.concatenate([rows, np.arange(len(negative))])
         matrix = sparse.csr_matrix((entries, (lines, places)), shape=(len(negative), width + count))
         lengths = goal.asked[negative].sum(axis=1)
         found.append(LinearConstraint(matrix, -np.inf, lengths - 1.0))
+    if not exact.all():
+        found.append(_threshold_indicators(goal, conjunction[~exact], variable[~exact], width))
     return found
+
+
+def _threshold_indicators(goal: Goal, conjunction: Codes, variable: Codes, width: int) -> LinearConstraint:
+    """t·f_j ≤ Σ z_iv and Σ z_iv − (|S_j| − t + 1)·f_j ≤ t − 1: f_j is 1 just where t parts hold."""
+    thresholds, rows = np.unique(conjunction, return_inverse=True)
+    parts, count = goal.asked[thresholds].sum(axis=1), len(thresholds)
+    least = parts - goal.slack[thresholds]
+    lines = np.concatenate([rows, np.arange(count), count + rows, count + np.arange(count)])
+    places = np.concatenate([variable, width + thresholds, variable, width + thresholds])
+    entries = np.concatenate([-np.ones(len(rows)), least, np.ones(len(rows)), least - parts - 1.0])
+    matrix = sparse.csr_matrix((entries, (lines, places)), shape=(2 * count, width + len(goal.weights)))
+    return LinearConstraint(matrix, -np.inf, np.concatenate([np.zeros(count), least - 1.0]))

@@ -8,7 +8,8 @@ marginals, ã_f their noisy fractions, A_fi = 1 where z_i lies in cell f. Two ki
     cells without a point of Ω*    the row says t ≥ |ã_f|, a constant c; what minimises the rest minimises max(c, rest)
     cells with the same points     of several rows only the smallest and the largest ã_f can bind
 
-so a k-marginal program has at most 2·k·m rows however large the marginals are. Of the many densities that are optimal
+so a k-marginal program has at most 2·k·m rows however large the marginals are. f may be thresholds too: each has a row
+of its own, written down when it is needed (`dpsql.fitting.rows.threshold_rows`). Of the many densities that are optimal
 where c is larger than the rest, the one found is nearest on the cells that Ω* can answer.
 
 Most rows do not bind. They are generated as they are needed: solve with the few worst, add those that the solution
@@ -34,6 +35,8 @@ from scipy.sparse import csr_array, hstack, vstack
 
 from dpsql.core.domain import Domain
 from dpsql.core.prior import packed
+from dpsql.core.threshold import Threshold
+from dpsql.fitting.rows.threshold_rows import ThresholdRows
 from dpsql.fitting.target import Target
 from dpsql.runtime.aside import aside
 from dpsql.runtime.progress import Progress
@@ -41,9 +44,11 @@ from dpsql.runtime.progress import Progress
 Codes = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 OBJECTIVES: Final = ("max", "l1")
+_NO_PLACES: Final = np.zeros(0, np.int64)
 _RELATIVE_GAP: Final = 1e-6
 _MOST_ROUNDS: Final = 200
 _ROWS_PER_POINT: Final = 2.0  # rows added at once
+_DENSE_PER_POINT: Final = 0.25  # of thresholds, whose rows are dense: more programs, each of which takes less time
 
 
 @dataclass(frozen=True)
@@ -52,11 +57,12 @@ class Statistics:
 
     Attributes:
         rows: A, one row for each set of points that fills a cell, shape (rows, m), entries 0 and 1.
-        low: the smallest ã of the cells of that set.
+        low: the smallest ã of the cells of that set; of the thresholds after them.
         high: the largest.
-        cells: how many cells have a point.
-        empty: the largest |ã| of the cells without one; 0 if there are none.
+        cells: how many cells and thresholds have a point.
+        empty: the largest |ã| of those without one; 0 if there are none.
         empty_cells: how many those are.
+        thresholds: the rows after those of cells, which are not written down.
     """
 
     rows: csr_array
@@ -65,10 +71,30 @@ class Statistics:
     cells: int
     empty: float
     empty_cells: int
+    thresholds: tuple[ThresholdRows, ...] = ()
+
+    @property
+    def points(self) -> int:
+        """How many points there are, m."""
+        return int(self.rows.shape[1])
+
+    def answers(self, density: Floats) -> Floats:
+        """A h, shape (rows,)."""
+        return np.concatenate([self.rows @ density, *(family.answers(density) for family in self.thresholds)])
+
+    def chosen(self, places: npt.NDArray[np.int64]) -> csr_array:
+        """Some rows of A in ascending order, shape (places, m)."""
+        first = int(self.rows.shape[0])
+        parts = [self.rows[places[places < first]]]
+        for family in self.thresholds:
+            here = places[(places >= first) & (places < first + len(family.kept))]
+            parts.append(family.chosen(here - first))
+            first += len(family.kept)
+        return csr_array(vstack(parts, format="csr"))
 
     def error(self, density: Floats) -> float:
-        """max_f |A h − ã| over the cells that have a point."""
-        answers = self.rows @ density
+        """max_f |A h − ã| over the cells and thresholds that have a point."""
+        answers = self.answers(density)
         return float(np.maximum(answers - self.low, self.high - answers).max(initial=0.0))
 
 
@@ -103,7 +129,7 @@ def statistics(
     Args:
         domain: of the table.
         points: Ω*, shape (m, attributes).
-        measured: whole marginals (rows).
+        measured: whole marginals, and the answers of whole families of thresholds (rows).
         total: the number of rows.
         merge: cells of the same points share a row, which `max` allows and `l1` does not.
     """
@@ -111,6 +137,8 @@ def statistics(
     marks = np.random.default_rng(0).integers(0, 2**63, len(points), dtype=np.uint64) * np.uint64(2) + np.uint64(1)
     answers, sums, members, owners = [], [], [], []
     found, empty, empty_cells = 0, 0.0, 0
+    families = [one for one in measured if one.least is not None]
+    measured = [one for one in measured if one.least is None]
     for measurement in measured:
         cells, place = np.unique(packed(points, domain.names, domain, measurement.clique), return_inverse=True)
         fractions = measurement.values / total
@@ -123,7 +151,7 @@ def statistics(
         members.append(np.arange(len(points)))
         owners.append(found + place)
         found += len(cells)
-    wanted, keys = np.concatenate(answers), np.concatenate(sums)
+    wanted, keys = np.concatenate([np.zeros(0), *answers]), np.concatenate([np.zeros(0, np.uint64), *sums])
     if merge:
         _, first, group = np.unique(keys, return_index=True, return_inverse=True)
     else:
@@ -132,10 +160,28 @@ def statistics(
     np.minimum.at(low, group, wanted)
     np.maximum.at(high, group, wanted)
     shape = (found, len(points))
-    everything = csr_array(
-        (np.ones(len(points) * len(measured)), (np.concatenate(owners), np.concatenate(members))), shape
-    )
-    return Statistics(everything[first], low, high, found, empty, empty_cells)
+    places = np.concatenate([_NO_PLACES, *owners]), np.concatenate([_NO_PLACES, *members])
+    everything = csr_array((np.ones(len(points) * len(measured)), places), shape)
+    facts = Statistics(everything[first], low, high, found, empty, empty_cells)
+    return facts if not families else _with_thresholds(facts, domain, points, families, total)
+
+
+def _with_thresholds(
+    facts: Statistics, domain: Domain, points: Codes, families: Sequence[Target], total: float
+) -> Statistics:
+    """The rows of families of thresholds after those of cells."""
+    rows, wanted, empty, empty_cells = [], [], facts.empty, facts.empty_cells
+    for family in families:
+        assert family.least is not None
+        rows.append(ThresholdRows.of(domain, points, Threshold(family.clique, family.least)))
+        fractions = family.values / total
+        wanted.append(fractions[rows[-1].kept])
+        fractions[rows[-1].kept] = 0.0
+        empty = max(empty, float(np.abs(fractions).max(initial=0.0)))
+        empty_cells += len(fractions) - len(wanted[-1])
+    low, high = (np.concatenate([ends, *wanted]) for ends in (facts.low, facts.high))
+    cells = facts.cells + sum(map(len, wanted))
+    return Statistics(facts.rows, low, high, cells, empty, empty_cells, tuple(rows))
 
 
 def nearest_density(facts: Statistics, objective: str, seconds: float, progress: Progress) -> Density:
@@ -156,18 +202,17 @@ def nearest_density(facts: Statistics, objective: str, seconds: float, progress:
 
 def _least_maximum(facts: Statistics, deadline: float, progress: Progress) -> Density:
     """By row generation; see the module. The program is scaled so that the mean of h is 1."""
-    points = facts.rows.shape[1]
+    points = facts.points
     best = np.full(points, 1 / points)
     error, bound, rounds = facts.error(best), 0.0, 0
     active = np.zeros(2 * len(facts.low), bool)
-    active[_worst(facts, best, 0.0, _most_rows(points))] = True
-    signed = vstack([facts.rows, -facts.rows], format="csr")
+    active[_worst(facts, best, 0.0, _most_rows(facts))] = True
     limits = np.concatenate([facts.low, -facts.high]) * points
     cost = np.append(np.zeros(points), 1.0)
     sum_to_one = csr_array(np.append(np.ones(points), 0.0)[None])
     while rounds < _MOST_ROUNDS and error - bound > _RELATIVE_GAP * error:
         chosen = np.flatnonzero(active)
-        bounded = hstack([signed[chosen], csr_array(np.full((len(chosen), 1), -1.0))], format="csr")
+        bounded = hstack([_signed(facts, chosen), csr_array(np.full((len(chosen), 1), -1.0))], format="csr")
         solved = _solve(
             {"c": cost, "A_ub": bounded, "b_ub": limits[chosen], "A_eq": sum_to_one, "b_eq": [float(points)]},
             deadline,
@@ -182,20 +227,28 @@ def _least_maximum(facts: Statistics, deadline: float, progress: Progress) -> De
         if reached < error:
             best, error = density, reached
         progress.advance(1, f"error {error:.2g}, at least {bound:.2g}")
-        fresh = _worst(facts, density, bound, _most_rows(points))
+        fresh = _worst(facts, density, bound, _most_rows(facts))
         if active[fresh].all():  # what is violated is within the solver's tolerance
             break
         active[fresh] = True
     return Density(best, error, min(bound, error), rounds)
 
 
-def _most_rows(points: int) -> int:
-    return max(1, round(_ROWS_PER_POINT * points))
+def _signed(facts: Statistics, chosen: npt.NDArray[np.int64]) -> csr_array:
+    """Rows of A and then of −A, by their places in both together, ascending."""
+    rows = len(facts.low)
+    sides = facts.chosen(chosen[chosen < rows]), -facts.chosen(chosen[chosen >= rows] - rows)
+    return csr_array(vstack(sides, format="csr"))
+
+
+def _most_rows(facts: Statistics) -> int:
+    each = _DENSE_PER_POINT if facts.thresholds else _ROWS_PER_POINT
+    return max(1, round(each * facts.points))
 
 
 def _worst(facts: Statistics, density: Floats, bound: float, most: int) -> npt.NDArray[np.int64]:
     """The rows that a density violates most, first those from above, then those from below."""
-    answers = facts.rows @ density
+    answers = facts.answers(density)
     excess = np.concatenate([answers - facts.low, facts.high - answers]) - bound
     if len(excess) > most:
         excess[np.argpartition(excess, -most)[:-most]] = -math.inf
@@ -204,11 +257,12 @@ def _worst(facts: Statistics, density: Floats, bound: float, most: int) -> npt.N
 
 def _least_sum(facts: Statistics, deadline: float, progress: Progress) -> Density:
     """The whole program at once, with the two sides of each error as variables: A h − u + v = ã."""
-    rows, points = facts.rows.shape
+    rows, points = len(facts.low), facts.points
+    written = facts.chosen(np.arange(rows))
     sides = csr_array((np.ones(rows), (np.arange(rows), np.arange(rows))), (rows, rows))
     equal = vstack(
         [
-            hstack([facts.rows, -sides, sides]),
+            hstack([written, -sides, sides]),
             csr_array(np.append(np.ones(points), np.zeros(2 * rows))[None]),
         ],
         format="csr",
@@ -217,7 +271,7 @@ def _least_sum(facts: Statistics, deadline: float, progress: Progress) -> Densit
     wanted = np.append(facts.low, 1.0) * points
     solved = _solve({"c": cost, "A_eq": equal, "b_eq": wanted}, deadline, progress)
     density = np.full(points, 1 / points) if solved is None else _density(solved[:points])
-    error = float(np.abs(facts.rows @ density - facts.low).sum())
+    error = float(np.abs(written @ density - facts.low).sum())
     bound = 0.0 if solved is None else min(error, float(cost @ solved) / points)
     return Density(density, error, bound, int(solved is not None))
 

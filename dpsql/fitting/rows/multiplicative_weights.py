@@ -3,6 +3,8 @@ r"""Multiplicative weights: distributions that move towards measured answers.
     A(x) ∝ A(x)·exp(q(x)·(m − q(A))/2n)          one query q with answer m, of n rows
     A(x) ∝ A(x)·exp((m − M_S(A))[cell of x]/2n)  a whole marginal M_S: all of its cells at once
 
+where q may be a threshold, too,
+
 over one of two representations:
 
     Factored   a product of histograms over disjoint groups of attributes; a query joins the groups that it touches, so
@@ -26,6 +28,7 @@ import numpy.typing as npt
 
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.prior import packed
+from dpsql.core.threshold import threshold_counts
 from dpsql.fitting.target import Target
 from dpsql.runtime.progress import Progress
 
@@ -139,7 +142,7 @@ def absorb(distribution: Self, measurements: Sequence[Target], total: float, pas
 
     Args:
         distribution: A_{i−1}.
-        measurements: of whole marginals or of cells, oldest first.
+        measurements: of whole marginals, or of cells or thresholds, oldest first.
         total: n, rows.
         passes: how often each one is used.
         progress: may raise `Interrupted`.
@@ -148,8 +151,12 @@ def absorb(distribution: Self, measurements: Sequence[Target], total: float, pas
         for measured in reversed(measurements):
             gap = np.zeros(distribution.domain.size(measured.clique))
             answers = total * distribution.project(measured.clique)
+            if measured.least is not None:
+                answers = threshold_counts(answers, measured.shape, measured.least)
             cells = slice(None) if measured.cells is None else np.array(measured.cells)
             gap[cells] = measured.values - answers[cells]
+            if measured.least is not None:
+                gap = threshold_counts(gap, measured.shape, measured.least)  # of all queries that count the cell
             distribution = distribution.tilted(measured.clique, gap / (2 * total))
             progress.advance(0)
     return distribution
