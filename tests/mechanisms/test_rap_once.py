@@ -48,15 +48,14 @@ def test_every_cell_has_the_noise_of_its_own_price(cube):
 
 
 @pytest.mark.medium
-def test_the_projection_takes_most_of_the_noise_away(cube):
-    """The fitted table is nearer to the truth than the cells that it was fitted to, and knows that a, b and c agree."""
-    release = cube.synthesize(
-        "cube", 5.0, mechanism="rap", workload=TRIPLE, rounds=1, queries="marginals", relaxed_rows=100, steps=300
-    )
-    frame = release.df()
-    assert 0.2 < (frame.a == frame.b).mean() < 0.7  # of independent columns 1/30
-    far = cube.synthesize("cube", 5.0, mechanism="rap", workload=TRIPLE, rounds=1, relaxed_rows=100, steps=300)
-    assert (far.df().a == far.df().b).mean() < 0.1  # of cells that pay for themselves noise is all there is
+def test_a_projection_of_less_noise_knows_more(cube):
+    """How often a and b are equal: half of the time; of independent columns, or of noise alone, 1 in 30."""
+    equal = {}
+    for queries in ("marginals", "cells"):
+        how = {"workload": TRIPLE, "rounds": 1, "queries": queries, "relaxed_rows": 100, "steps": 300, "reuse": False}
+        frame = cube.synthesize("cube", 8.0, mechanism="rap", **how).df()
+        equal[queries] = (frame.a == frame.b).mean()
+    assert equal["cells"] < 0.08 < 1.5 * 0.08 < equal["marginals"] < 0.6
 
 
 def test_the_plan_says_what_single_cells_cost(cube):
