@@ -44,6 +44,11 @@ def test_no_strategy_is_better():
         others += [np.abs(found + random.normal(0, spread * found.max(), len(found))) for _ in range(60)]
     others += [random.dirichlet(np.full(len(CANDIDATES), 0.3)) + 1e-6 for _ in range(120)]
     assert min(expected(other / other.sum()) for other in others) > least * (1 - 1e-3)
+    for one, other in itertools.permutations(range(len(found)), 2):  # nor does a small part of a share move
+        moved = found.copy()
+        moved[one] -= found[one] / 50
+        moved[other] += found[one] / 50
+        assert expected(moved) > least * (1 - 1e-5)
     assert expected(others[0] / others[0].sum()) > 1.02 * least  # answering the workload itself is a broken strategy
 
 
@@ -111,6 +116,7 @@ def test_mst_merges_rare_values(db):
     counts = merged.df().groupby("a").size().reindex(range(30), fill_value=0)
     assert all(abs(counts[value] - 1300) < 150 for value in range(3))
     assert counts[3:].sum() < 400
+    assert (counts[3:] > 0).sum() > 12
     plain = db.synthesize("t", 0.5, **how)
     assert "merged" not in plain.entry.report
     with pytest.raises(Exception, match="merge_rare is true, but selection is 'workload'"):
