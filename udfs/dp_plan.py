@@ -115,7 +115,8 @@ class DpPlan(SqlFunction):
         if most is not None:
             request = replace(request, epsilon=least_epsilon_of_table(resolved, most, assumed))
             resolved = resolve(cursor, request, to_charge=False)
-        found = preview(resolved, assumed)
+        prior = resolved.public_rows(cursor) if resolved.mechanism.needs_prior else None
+        found = preview(resolved, assumed, prior)
         after = resolved.account if resolved.entry is not None else resolved.account.after(resolved.budget)
         chosen = name_of(resolved.mechanism), resolved.choice or None
         seconds = resolved.mechanism.duration(resolved.domain, resolved.workload, found.rows)

@@ -126,16 +126,13 @@ def centred(table: Floats) -> Floats:
     return table
 
 
-def best_strategy(domain: Domain, workload: Sequence[Clique], candidates: Sequence[Clique]) -> Floats:
-    """The shares of ρ among the candidates that minimise the expected squared error of a workload's marginals.
+def terms(domain: Domain, workload: Sequence[Clique], candidates: Sequence[Clique]) -> tuple[Floats, sparse.csr_array]:
+    """v_U, and a_US, of the expected squared error Σ_U v_U/(Σ_S a_US/σ_S²) of a workload; see the module.
 
     Args:
         domain: the attributes.
-        workload: the marginals to answer, each a subset of some candidate.
-        candidates: the marginals that may be measured.
-
-    Returns:
-        Shares that add up to 1, shape (candidates,); zero where a marginal is not worth measuring.
+        workload: the marginals to answer.
+        candidates: S, the marginals that may be measured.
     """
     wanted = list(dict.fromkeys(part for clique in workload for part in subsets(clique)))
     place = {part: number for number, part in enumerate(wanted)}
@@ -151,7 +148,21 @@ def best_strategy(domain: Domain, workload: Sequence[Clique], candidates: Sequen
                 rows.append(place[part])
                 columns.append(number)
                 entries.append(domain.size(part) / domain.size(clique))
-    precision = sparse.csr_array((entries, (rows, columns)), shape=(len(wanted), len(candidates)))
+    return worth, sparse.csr_array((entries, (rows, columns)), shape=(len(wanted), len(candidates)))
+
+
+def best_strategy(domain: Domain, workload: Sequence[Clique], candidates: Sequence[Clique]) -> Floats:
+    """The shares of ρ among the candidates that minimise the expected squared error of a workload's marginals.
+
+    Args:
+        domain: the attributes.
+        workload: the marginals to answer, each a subset of some candidate.
+        candidates: the marginals that may be measured.
+
+    Returns:
+        Shares that add up to 1, shape (candidates,); zero where a marginal is not worth measuring.
+    """
+    worth, precision = terms(domain, workload, candidates)
     shares = np.full(len(candidates), 1 / len(candidates))
     for _ in range(_STEPS):
         gain = precision.T @ (worth / np.maximum(precision @ shares, 1e-300) ** 2)

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Final, TypeVar, get_args, get_origin, get_type
 
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.neighbours import Neighbours
+from dpsql.core.prior import Prior
 from dpsql.core.workload import Workload
 from dpsql.errors import InvalidArgument, UnknownName
 from dpsql.models.model import Model
@@ -166,6 +167,10 @@ class Mechanism(ABC):
     ) -> Sequence[PlannedMeasurement | Remark]:
         """What `run` would ask for a table of about `rows` rows; an adaptive mechanism names what it knows."""
 
+    def remarks_on(self, prior: Prior, domain: Domain, workload: Workload) -> Sequence[Remark]:
+        """What a plan says of a public prior, where one is needed."""
+        return ()
+
     @abstractmethod
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """Ask the curator, fit a model.
@@ -181,7 +186,6 @@ class Mechanism(ABC):
 
 LATER: Final = MappingProxyType({"later": True})
 """Metadata of an option younger than books that are in use: at its default no part of a key, so that theirs stay."""
-
 _registry: dict[str, type[Mechanism]] = {}
 Registered = TypeVar("Registered", bound=type[Mechanism])
 Checked = TypeVar("Checked")
@@ -229,7 +233,7 @@ def usual_noise(*, pure: bool) -> str:
 
 
 def options() -> dict[str, str]:
-    """The options of all mechanisms: name to DuckDB type, text where some take a number and others a word."""
+    """The options of all mechanisms: name to DuckDB type, text where some take numbers, others words."""
     found: dict[str, str] = {FAITHFUL: "BOOLEAN"}
     for mechanism in _registry.values():
         for name, kind in _options_of(mechanism).items():

@@ -46,5 +46,5 @@ def make_for(name: str, given: Mapping[str, Any], *, pure: bool, former: bool = 
 
 
 def has_defaults(mechanism: type[Mechanism]) -> bool:
-    """Whether requests for a mechanism get other options than its fields' defaults."""
-    return mechanism.published() is not None or any(mechanism.recommended(pure=pure) for pure in (False, True))
+    """Whether requests for a mechanism get other options than its fields' defaults, so that they mean something new."""
+    return any(mechanism.recommended(pure=pure) for pure in (False, True))

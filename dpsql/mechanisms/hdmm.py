@@ -2,31 +2,39 @@ r"""Select, measure, reconstruct: the strategy of marginals with the least expec
 
     select       shares ρ_S of the workload's subsets that minimise Σ_U v_U/p_U(ρ)   (`dpsql.fitting.least_squares`)
     measure      y_S = M_S(D) + N_Z(0, Δ²/2ρ_S + 1/8)
-    reconstruct  a relaxed table fitted to the y_S, or to their least-squares answers to the workload
+    reconstruct  a relaxed table fitted to the y_S, or to their least-squares answers to the workload; or the graphical
+                 model of largest entropy (HDMM + PGM), where its junction tree is small enough
+
+With Laplace noise the shares are of ε, ε_S, for pure ε (`dpsql.fitting.laplace_strategy`): y_S = M_S(D) + Lap(Δ₁/ε_S).
 
 The strategy depends on the workload and the domain only. It is best for answers that may be negative: it knows nothing
 of sparse tables, so `projection`'s rule, which does, is nearer on real ones.
 
-Source: McKenna, Miklau, Hay, Machanavajjhala 2018 (HDMM).
+Source: McKenna, Miklau, Hay, Machanavajjhala 2018 (HDMM); McKenna, Sheldon, Miklau 2019 (HDMM + PGM).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
 
 from dpsql.core.domain import Clique, Domain
+from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge
 from dpsql.evidence.earlier_releases import combined, light, public_total, reused, usable
-from dpsql.evidence.occupied import occupied
+from dpsql.evidence.occupied import Occupied, occupied
 from dpsql.evidence.public_prior import fit_marginals_with_prior
+from dpsql.fitting.graph.fit_graph import fit_graph
+from dpsql.fitting.laplace_strategy import best_laplace_strategy
 from dpsql.fitting.least_squares import best_strategy
 from dpsql.fitting.relaxed.settings import Settings, best_total, fitting_bytes
+from dpsql.fitting.target import targets_of
 from dpsql.mechanisms.base import (
+    LATER,
     Mechanism,
     Outcome,
     PlannedMeasurement,
@@ -36,13 +44,16 @@ from dpsql.mechanisms.base import (
     register,
 )
 from dpsql.mechanisms.direct import check_additions, check_fit, fit_consistent, fit_duration
+from dpsql.mechanisms.graph_fits import check_graph, graph_bytes, graph_report, graph_seconds, within_tree
 from dpsql.models.fitness import Fitness
+from dpsql.models.graph import GraphModel
 from dpsql.models.relaxed import RelaxedModel, fit_report
 from dpsql.privacy.curator import Curator
-from dpsql.privacy.distributions import GAUSSIAN
-from dpsql.privacy.pricing import Questions
+from dpsql.privacy.distributions import GAUSSIAN, Distribution, find_noise, noise_names
+from dpsql.privacy.pricing import Part, Questions
 from dpsql.runtime.progress import Progress
 
+_RECONSTRUCTIONS: Final = ("projection", "least_squares", "pgm")
 _DIGITS: Final = 10**6
 _MOST_CELLS: Final = 5_000_000
 _MOST_PAIRS: Final = 2_000_000
@@ -55,53 +66,87 @@ class HDMM(Mechanism):
 
     Privacy: ρ-zCDP and Gaussian DP of g = ρ for the table's neighbours, ρ the charge: one `measure` whose shares add up
     to ρ. Gaussian noise of σ² = Δ₂²/2ρ_S + 1/8, Δ₂² = c² (add_remove; c rows of a privacy unit, else 1) or 2
-    (replace_one).
+    (replace_one). noise := 'laplace' is ε-DP: the shares are ε_S, which add up to ε, of scale Δ₁/ε_S, Δ₁ = c or 2.
 
     Attributes:
-        reconstruct: 'projection' fits the measured marginals; 'least_squares' the workload's least-squares answers.
+        reconstruct: 'projection' fits the measured marginals; 'least_squares' the workload's least-squares answers;
+            'pgm' fits a graphical model (`pip install 'dpsql[pgm]'`) if its junction tree has at most model_mb.
         max_cells: larger marginals are no candidates.
         relaxed_rows: n′, rows of the relaxed table.
         steps: of the fit.
+        noise: 'gaussian', or 'laplace' for pure ε.
+        model_mb: of reconstruct := 'pgm': the largest junction tree, in megabytes at 8 bytes a cell.
 
     Raises:
         InvalidArgument: an option is out of its range.
     """
 
-    takes_prior = True
     uses_earlier = True
     reconstruct: str = "projection"
     max_cells: int = 1_000_000
     relaxed_rows: int = 512
     steps: int = 500
+    noise: str = field(default=GAUSSIAN.name, metadata=LATER)
+    model_mb: int = field(default=20, metadata=LATER)
 
     def __post_init__(self) -> None:
         """Check the options."""
-        check_word("reconstruct", self.reconstruct, ("projection", "least_squares"))
+        check_word("reconstruct", self.reconstruct, _RECONSTRUCTIONS)
+        check_word("noise", self.noise, noise_names())
+        check_range("model_mb", self.model_mb, 1, 100_000)
         check_range("max_cells", self.max_cells, 2, 10_000_000)
         check_range("relaxed_rows", self.relaxed_rows, 1, 100_000)
         check_range("steps", self.steps, 1, 100_000)
 
     def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
-        """See `Mechanism.questions`."""
-        return Questions.of(GAUSSIAN)
+        """See `Mechanism.questions`: noise that proves a pure ε shares ε, other noise ρ."""
+        if not self.distribution.pure:
+            return Questions.of(self.distribution)
+        refuse_thresholds(self.name, workload, "lp")  # there may be no marginals to share ε
+        parts = optimised_shares(domain.inner, workload, Fraction(1), self.max_cells, self.distribution)
+        return Questions.pure(*(Part(self.distribution, 1, share) for _, share in parts))
+
+    @property
+    def distribution(self) -> Distribution:
+        """The noise."""
+        return find_noise(self.noise)
+
+    @property
+    def takes_prior(self) -> bool:  # type: ignore[override]
+        """See `Mechanism.takes_prior`: a graphical model takes none."""
+        return self.reconstruct != "pgm"
+
+    def _shares(self, domain: Domain, workload: Workload, rho: Fraction) -> list[tuple[Clique, Fraction]]:
+        """The marginals, each with its ρ."""
+        if not self.distribution.pure:
+            return optimised_shares(domain.inner, workload, rho, self.max_cells)
+        parts = optimised_shares(domain.inner, workload, Fraction(1), self.max_cells, self.distribution)
+        whole = sum((share**2 for _, share in parts), Fraction(0))
+        return [(clique, rho * share**2 / whole) for clique, share in parts]
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""
-        refuse_thresholds(self.name, workload)
+        refuse_thresholds(self.name, workload, "lp" if self.distribution.pure else "projection")
         check_fit(domain, workload.cliques, self.relaxed_rows, self.name)
+        if self.reconstruct == "pgm":
+            check_graph(domain, [clique for clique, _ in self._shares(domain, workload, Fraction(1))], self.model_mb)
         if self.reconstruct == "least_squares":
-            shares = optimised_shares(domain.inner, workload, Fraction(1), self.max_cells)
+            shares = self._shares(domain, workload, Fraction(1))
             check_additions(domain, [clique for clique, _ in shares], self.name)
         else:
             _candidates(domain.inner, workload, self.max_cells)
 
     def footprint(self, domain: Domain, workload: Workload) -> int:
         """See `Mechanism.footprint`."""
-        shares = optimised_shares(domain.inner, workload, Fraction(1), self.max_cells)
-        return fitting_bytes(domain, self.relaxed_rows, sum(domain.size(clique) for clique, _ in shares))
+        cells = sum(domain.size(clique) for clique, _ in self._shares(domain, workload, Fraction(1)))
+        if self.reconstruct == "pgm":
+            return graph_bytes(self.model_mb) + 40 * cells
+        return fitting_bytes(domain, self.relaxed_rows, cells)
 
     def duration(self, domain: Domain, workload: Workload, rows: float) -> float | None:
         """See `Mechanism.duration`."""
+        if self.reconstruct == "pgm":
+            return graph_seconds(domain, self.model_mb, self.steps, rows)
         return fit_duration(domain, self.relaxed_rows, rows)
 
     def plan(
@@ -109,16 +154,19 @@ class HDMM(Mechanism):
     ) -> Sequence[PlannedMeasurement]:
         """See `Mechanism.plan`."""
         planned = []
-        for clique, share in optimised_shares(domain.inner, workload, rho, self.max_cells):
-            stddev = GAUSSIAN.stddev(share, neighbours.marginal_l2_squared)
+        noise = self.distribution
+        for clique, share in self._shares(domain, workload, rho):
+            stddev = noise.stddev(share, neighbours.marginal(noise.norm))
             planned.append(PlannedMeasurement(clique, domain.size(clique), stddev, float(share)))
         return planned
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.run`."""
-        measured = curator.measure(optimised_shares(curator.domain.inner, workload, rho, self.max_cells))
+        measured = curator.measure(self._shares(curator.domain, workload, rho), self.distribution)
         held = occupied(curator.domain, measured)
         domain, measured = held.domain, held.measurements(measured)
+        if self.reconstruct == "pgm":
+            return self._graph(curator, held, measured, progress)
         facts = held.known(curator.prior)
         earlier = usable(held.measurements(curator.earlier), measured, domain, self.max_cells, room=_MOST_CELLS)
         if self.reconstruct == "least_squares":
@@ -144,11 +192,22 @@ class HDMM(Mechanism):
         }
         return Outcome(held.model(RelaxedModel(fit.model, targets)), report)
 
+    def _graph(self, curator: Curator, held: Occupied, measured: Sequence[Measurement], progress: Progress) -> Outcome:
+        """HDMM + PGM."""
+        free = within_tree(held, measured, curator.earlier, self.max_cells)
+        total = best_total([*public_total(curator), *targets_of([*measured, *free])])
+        fit = fit_graph(held.domain, targets_of([*measured, *free]), total, self.steps, progress)
+        cells = sum(len(m.values) for m in measured)
+        report = {"marginals": len(measured), "total": round(total), **reused(free), **graph_report(fit, cells)}
+        return Outcome(held.model(GraphModel(fit.tree, total)), report)
+
 
 def optimised_shares(
-    domain: Domain, workload: Workload, rho: Fraction, max_cells: int
+    domain: Domain, workload: Workload, rho: Fraction, max_cells: int, noise: Distribution = GAUSSIAN
 ) -> list[tuple[Clique, Fraction]]:
     """The marginals worth measuring for a workload's squared error, with their shares; they add up to ρ.
+
+    With noise that proves a pure ε the shares are of ε, and `rho` is ε.
 
     The workload's marginals of more than `max_cells` cells are answered through their subsets; every 1-way marginal is
     measured a little, for rows need it.
@@ -158,7 +217,7 @@ def optimised_shares(
     """
     closure = _candidates(domain, workload, max_cells)
     wanted = [clique for clique in workload.needed if clique in set(closure)] or closure
-    found = best_strategy(domain, wanted, closure)
+    found = (best_laplace_strategy if noise.pure else best_strategy)(domain, wanted, closure)
     weights = {clique: round(_DIGITS * float(share)) for clique, share in zip(closure, found, strict=True)}
     for clique in closure:
         if len(clique) == 1:

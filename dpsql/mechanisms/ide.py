@@ -19,6 +19,11 @@ group_by there are regions only (ε_0 = ε/2); without a region the whole table 
 W_S are cliques of the graph of high mutual information of the prior, W_G nearly independent 1-way marginals
 (`dpsql.strategy.dependence`); how many is fixed by the request, for pure ε-DP is charged before the prior is read.
 
+The estimate is on the prior's rows; with `reach` on more (`dpsql.mechanisms.ide_support`). With `clear` a partial
+workload has only the cells that stand out of the noise; what no cell covers follows the prior (cases 3 and 4 of
+Definition 3.1). `method := 'exact'` solves the paper's two problems one after the other instead
+(`dpsql.fitting.rows.two_stages`).
+
 Departs from the paper: in Algorithm 1 the total gets ε/20 instead of ε/2; the ñ_g of a region are moved to add up to
 its ñ_r, by the threshold that is L1-nearest, for else the many empty groups would gain rows, and the ñ_r to n where
 that is public; a group starts from
@@ -34,7 +39,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
 
@@ -42,20 +47,25 @@ import numpy as np
 
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.neighbours import Neighbours
+from dpsql.core.prior import Prior
 from dpsql.core.workload import Workload
-from dpsql.errors import InvalidArgument
+from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.fitting.rows.iterative_estimation import TIES
 from dpsql.mechanisms.base import (
+    LATER,
     Mechanism,
     Outcome,
     PlannedMeasurement,
+    Remark,
     check_range,
+    check_word,
     checked_names,
     register,
     usual_noise,
 )
 from dpsql.mechanisms.costs import BASE_BYTES, base_seconds
 from dpsql.mechanisms.ide_run import Run
+from dpsql.mechanisms.ide_support import REACHES, remarks
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import LAPLACE, Distribution, find_noise, noise_names
 from dpsql.privacy.pricing import Part, Questions
@@ -63,6 +73,7 @@ from dpsql.runtime.progress import Progress
 
 TOTAL_SHARE: Final = Fraction(1, 20)
 _USUAL_SUPPORT: Final = 10_000
+METHODS: Final = ("iterations", "exact")
 
 
 @dataclass(frozen=True)
@@ -107,6 +118,11 @@ class IDE(Mechanism):
         copies: rows for each row of the prior where it lacks columns, which are filled uniformly.
         max_cells: of one measured marginal, with the region's and the groups' columns.
         support: the most weights, which is prior rows times groups; of a larger prior a part is drawn.
+        reach: the rows that may have weight: those of the 'prior'; also some in measured 'cells' that it does not reach
+            (copies of them in each); or all records of the 'domain', at most as many as support says.
+        clear: cells of fewer noisy rows than so many standard deviations follow the prior; none to meet all.
+        method: 'iterations', or 'exact' for the paper's two problems, one after the other, on at most 2,000 prior rows.
+        seconds: for the linear program of method := 'exact'; after them the prior's answers take its place.
 
     Raises:
         InvalidArgument: an option is out of its range, or asks for more marginals than there are.
@@ -125,6 +141,10 @@ class IDE(Mechanism):
     copies: int = 10
     max_cells: int = 100_000
     support: int = 5_000_000
+    reach: str = field(default="prior", metadata=LATER)
+    clear: float | None = field(default=None, metadata=LATER)
+    method: str = field(default="iterations", metadata=LATER)
+    seconds: float = field(default=60.0, metadata=LATER)
 
     @classmethod
     def recommended(cls, *, pure: bool) -> Mapping[str, Any]:
@@ -144,13 +164,31 @@ class IDE(Mechanism):
         check_range("copies", self.copies, 1, 1000)
         check_range("max_cells", self.max_cells, 2, 10_000_000)
         check_range("support", self.support, 1000, 100_000_000)
-        for name, words in (("noise", noise_names()), ("ties", TIES)):
-            if getattr(self, name) not in words:
-                raise InvalidArgument(f"{name} is {getattr(self, name)!r}: say one of {', '.join(map(repr, words))}")
+        known = {"noise": noise_names(), "ties": TIES, "reach": REACHES, "method": METHODS}
+        for name, words in known.items():
+            check_word(name, getattr(self, name), words)
+        if self.clear is not None:
+            check_range("clear", self.clear, 0, 100)
+        check_range("seconds", self.seconds, 0.1, 86_400)
+        self._check_together()
         if self.group_marginals is not None and self.group_by is None:
             raise InvalidArgument(f"group_marginals is {self.group_marginals}, but there are no groups: give group_by")
         if self.group_by is not None:
             object.__setattr__(self, "group_by", checked_names("group_by", self.group_by))
+
+    def _check_together(self) -> None:
+        """Refuse options that go with Algorithm 1, or with the other method, only."""
+        alone = {"reach": self.reach != "prior", "clear": self.clear is not None, "method": self.method == "exact"}
+        for name, is_given in alone.items():
+            if is_given and (self.region is not None or self.group_by is not None):
+                raise InvalidArgument(
+                    f"{name} is {getattr(self, name)!r}, which goes without region and group_by: leave it out"
+                )
+            if is_given and name != "method" and self.method == "exact":
+                raise InvalidArgument(
+                    f"{name} is {getattr(self, name)!r}, but method is 'exact', which meets all cells on the prior's "
+                    "rows: leave one of them out"
+                )
 
     @property
     def distribution(self) -> Distribution:
@@ -174,6 +212,12 @@ class IDE(Mechanism):
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """Refuse columns that there are not, and marginals that are too large, from public facts."""
         self._check_keys(domain)
+        size = domain.size(domain.names)
+        if self.reach == "domain" and size > self.support:
+            raise DomainTooLarge(
+                f"reach is 'domain', which has {size:.3g} records, more than support = {self.support}: say reach := "
+                "'cells', or raise support"
+            )
         regions, groups = self.region_of(domain), self.keys_of(domain)
         others = self.features_of(domain)
         if not others:
@@ -214,16 +258,29 @@ class IDE(Mechanism):
 
     def footprint(self, domain: Domain, workload: Workload) -> int:
         """See `Mechanism.footprint`: weights of groups times rows, of a prior of a usual size."""
-        groups = domain.size(self.keys_of(domain))
-        weights = min(self.support, groups * _USUAL_SUPPORT)
-        return BASE_BYTES + 40 * weights + 16 * len(domain) * min(self.support, _USUAL_SUPPORT)
+        marginals = 20 * self._steps_over(domain, workload) if self.reach != "prior" else 40
+        weights = self._weights(domain)
+        return BASE_BYTES + (24 + marginals) * weights + 16 * len(domain) * weights // domain.size(self.keys_of(domain))
 
     def duration(self, domain: Domain, workload: Workload, rows: float) -> float:
         """See `Mechanism.duration`: of a prior of a usual size, whose pairs are looked at, and each step of the fit."""
-        count = len(self.own_marginals(domain, workload)) or self.marginals or -(-len(domain) // 2)
-        steps, groups = self.iterations or 10 * count, domain.size(self.keys_of(domain))
+        steps = self.iterations or 10 * self._steps_over(domain, workload)
         pairs = 1e-7 * len(domain) ** 2 * _USUAL_SUPPORT if not self.own_marginals(domain, workload) else 0.0
-        return base_seconds(rows) + pairs + 3e-8 * steps * min(self.support, groups * _USUAL_SUPPORT)
+        solved = min(self.seconds, 10.0) if self.method == "exact" else 3e-8 * steps * self._weights(domain)
+        return base_seconds(rows) + pairs + solved
+
+    def _steps_over(self, domain: Domain, workload: Workload) -> int:
+        """How many marginals take turns."""
+        return len(self.own_marginals(domain, workload)) or self.marginals or -(-len(domain) // 2)
+
+    def _weights(self, domain: Domain) -> int:
+        """About how many weights there are."""
+        rows = {"prior": _USUAL_SUPPORT, "cells": 10 * _USUAL_SUPPORT, "domain": domain.size(domain.names)}[self.reach]
+        return int(min(self.support, domain.size(self.keys_of(domain)) * rows))
+
+    def remarks_on(self, prior: Prior, domain: Domain, workload: Workload) -> Sequence[Remark]:
+        """See `Mechanism.remarks_on`: which values it lacks, and how far an estimate can be from it."""
+        return remarks(prior, domain, workload, self.reach)
 
     def plan(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float

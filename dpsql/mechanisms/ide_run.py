@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -17,13 +17,16 @@ from dpsql.core.domain import Clique, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.core.prior import Prior, packed
 from dpsql.core.workload import Workload
-from dpsql.evidence.earlier_releases import precise, reused, usable
+from dpsql.evidence.earlier_releases import combined, precise, reused, usable
+from dpsql.evidence.prior_reach import reach_report
 from dpsql.fitting.relaxed.settings import best_total
 from dpsql.fitting.rows.iterative_estimation import Partial, estimate, nearest_by_threshold
-from dpsql.fitting.target import targets_of
+from dpsql.fitting.rows.two_stages import two_stages
+from dpsql.fitting.target import Target, targets_of
 from dpsql.mechanisms.base import Outcome
+from dpsql.mechanisms.ide_support import MEND, every_record, support_of, with_cells
 from dpsql.models.grouped_rows import GroupedRows
-from dpsql.models.weighted_rows import WeightedRows, systematic
+from dpsql.models.weighted_rows import WeightedRows
 from dpsql.privacy.curator import Curator
 from dpsql.runtime.progress import Progress
 from dpsql.strategy.dependence import Noise, dependent_cliques, independent_columns, mutual_information
@@ -37,6 +40,7 @@ _PASSES: Final = 10
 _FEWEST_ROWS: Final = 100
 _SMALLEST: Final = 1e-12
 _PRIOR_ROWS: Final = 10
+_MOST_EXACT: Final = 2_000
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,7 @@ class Run:
         codes: the support, of the features, shape (rows, features).
         prior: its weights; they add up to 1.
         size: public rows that it stands for.
+        summed: what was measured inside regions or groups, added up over these.
     """
 
     asked: IDE
@@ -67,6 +72,7 @@ class Run:
     codes: Codes
     prior: Floats
     size: float
+    summed: list[Target] = field(default_factory=list)
 
     @staticmethod
     def of(
@@ -82,7 +88,11 @@ class Run:
         domain = curator.domain
         keys, features = asked.keys_of(domain), asked.features_of(domain)
         rows = max(_FEWEST_ROWS, asked.support // domain.size(keys))
-        codes, weights = _support(prior, domain, features, asked.copies, rows, generator)
+        if asked.method == "exact":
+            rows = min(rows, _MOST_EXACT)
+        codes, weights = support_of(prior, domain, features, asked.copies, rows, generator)
+        if asked.reach == "domain":
+            codes, weights = every_record(domain, codes, weights)
         parts = asked.parts(domain, workload, curator.neighbours)
         shares = asked.shares(domain, workload, curator.neighbours, rho)
         counts = {part.name: part.count for part in parts}
@@ -103,13 +113,75 @@ class Run:
         measured = self._measure(chosen, "marginals")
         best = best_total(targets_of([total, *measured]))
         earlier = self._earlier([total, *measured], best)
-        known = _merged([*measured, *earlier])
-        noisy = [measurement.reshape(1, -1) / best for measurement in known.values()]
-        weights = self._estimate(self.prior[None, :], list(known), noisy)
-        model = WeightedRows(self.domain, self.codes, weights[0], best)
+        targets = combined(measured, earlier)
+        outcome = self.reaching(targets).moved(targets, best)
         report = self._report(best, own or chosen, "the workload" if own else "dependences of the prior")
-        fit = {"fit": "prior, reweighted", "distance": _kl(weights[0], self.prior)}
-        return Outcome(model, {**report, **reused(earlier), **fit})
+        return Outcome(outcome.model, {**report, **reused(earlier), **outcome.report})
+
+    def moved(self, targets: Sequence[Target], total: float) -> Outcome:
+        """The prior, moved towards what is known of the whole table, and what to report of how."""
+        weights, report = self._fitted(targets, total)
+        model = WeightedRows(self.domain, self.codes, weights, total)
+        report |= {"support": len(self.codes), **self._distances(weights, targets)}
+        return Outcome(model, report | self._reach(model.project, targets, total))
+
+    def reaching(self, targets: Sequence[Target]) -> Run:
+        """The run with rows in the measured cells, where it may have others than the prior's."""
+        if self.asked.reach != "cells":
+            return self
+        wanted = [(one.clique, np.where(self._clear(one), one.values, 0.0)) for one in targets]
+        copies = self.asked.copies
+        codes, weights = with_cells(self.domain, self.codes, self.prior, wanted, copies, self.generator)
+        return replace(self, codes=codes, prior=weights)
+
+    def _clear(self, one: Target) -> npt.NDArray[np.bool_]:
+        """The cells of the partial workload: all, or those that stand out of the noise."""
+        if self.asked.clear is None:
+            return np.ones(len(one.values), bool)
+        return np.asarray(one.values >= self.asked.clear * one.stddev)
+
+    def _fitted(self, targets: Sequence[Target], total: float) -> tuple[Floats, dict[str, Any]]:
+        """The weights, and what to report of how they were found."""
+        if self.asked.method == "exact":
+            found = two_stages(self.domain, self.codes, self.prior, targets, total, self.asked.seconds, self.progress)
+            told = {"fit": "prior, reweighted in two exact stages", "least_l1": round(found.least, 4)}
+            return found.weights, told | ({} if found.optimal else {"solved": False})
+        partials, noisy = [], []
+        for one in targets:
+            cells = packed(self.codes, self.features, self.domain, one.clique)
+            inside = self._clear(one)[cells]
+            partials.append(Partial.of(cells, None if inside.all() else inside))
+            noisy.append(one.values.reshape(1, -1) / total)
+        kept = [place for place, part in enumerate(partials) if len(part.reached)]
+        steps = self.asked.iterations or _PASSES * len(partials)
+        chosen = [partials[place] for place in kept], [noisy[place] for place in kept]
+        start, random, ties = self.prior[None, :], self.generator, self.asked.ties
+        weights = estimate(start, *chosen, steps, random, self.progress, ties)[0]
+        return weights, {"fit": "prior, reweighted"}
+
+    def _distances(self, weights: Floats, targets: Sequence[Target]) -> dict[str, float]:
+        """KL(q‖p), and the most of KL(W_S q‖W_S p) over the measured marginals.
+
+        By Theorem 3.1 no estimate with these answers is nearer to the prior than the second. Where rows beyond the
+        prior's have weight both are of the others, for they would be infinite.
+        """
+        inside = self.prior > 0
+        beyond = float(weights[~inside].sum())
+        q = np.where(inside, weights, 0.0) / max(1 - beyond, _SMALLEST)
+        least = 0.0
+        for one in targets:
+            cells, size = packed(self.codes, self.features, self.domain, one.clique), len(one.values)
+            least = max(least, _kl(*(np.bincount(cells, part, size).astype(np.float64) for part in (q, self.prior))))
+        found = {"distance": _kl(q, self.prior), "least_distance": least}
+        return found | ({"beyond": round(beyond, 4)} if beyond > 0 else {})
+
+    def _reach(
+        self, answers: Callable[[Clique], npt.NDArray[Any]], targets: Sequence[Target], total: float
+    ) -> dict[str, Any]:
+        """A warning where the rows do not reach what was measured."""
+        support = Domain(tuple(self.domain.by_name[name] for name in self.features))
+        mend = MEND if self.asked.reach == "prior" else "give a prior that has some, or more copies"
+        return reach_report(support, self.codes, answers, targets, total, mend)
 
     def _total(self) -> Measurement:
         return self.curator.total(self.shares.get("total", Fraction(1)), self.asked.distribution)
@@ -182,7 +254,9 @@ class Run:
         for clique, own, measurement in zip(inner, cliques, self._measure(cliques, part), strict=True):
             order = [own.index(name) for name in (*outer, *clique)]
             values = measurement.values.reshape(self.domain.shape(own)).transpose(order).astype(np.float64)
-            found.append(values.reshape(len(totals), -1) / totals[:, None])
+            values, shape = values.reshape(len(totals), -1), self.domain.shape(clique)
+            self.summed.append(Target(clique, shape, values.sum(axis=0), len(totals) * float(measurement.variance)))
+            found.append(values / totals[:, None])
         return found
 
     @cached_property
@@ -217,6 +291,7 @@ class Run:
         )
         report = self._report(total, chosen, "dependences of the prior")
         report |= {"fit": "prior, reweighted by region and group", "groups": len(kept)}
+        report |= self._reach(model.project, self.summed, total)
         if columns:
             report["group marginals"] = [list(clique) for clique in columns]
         return Outcome(model, report)
@@ -232,26 +307,6 @@ class Run:
         }
 
 
-def _support(
-    prior: Prior, domain: Domain, features: Clique, copies: int, most: int, generator: np.random.Generator
-) -> tuple[Codes, Floats]:
-    """The prior's distinct rows over some columns, those that it lacks filled in; at most `most`, and their weights."""
-    names = tuple(name for name in features if name in prior.names)
-    places = [prior.names.index(name) for name in names]
-    codes, weights = prior.codes, prior.weights
-    if names != prior.names:  # else they are distinct already
-        codes, back = np.unique(codes[:, places], axis=0, return_inverse=True)
-        weights = np.bincount(back.ravel(), weights, len(codes)).astype(np.float64)
-    smaller = Prior(names, codes, weights)
-    lacking = Domain(tuple(domain.by_name[name] for name in features))
-    filled, parents = smaller.completed(lacking, generator, copies)
-    filled_weights = weights[parents] / np.bincount(parents, minlength=len(codes))[parents]
-    if len(filled) > most:
-        kept, times = np.unique(systematic(filled_weights, most, generator), return_counts=True)
-        filled, filled_weights = filled[kept], times.astype(np.float64)
-    return filled, filled_weights / filled_weights.sum()
-
-
 def _all_codes(domain: Domain, clique: Clique) -> Codes:
     """The codes of every cell, shape (cells, columns)."""
     return np.stack(np.unravel_index(np.arange(domain.size(clique)), domain.shape(clique)), axis=1).astype(np.int64)
@@ -261,16 +316,6 @@ def _expected_noise(stddev: float, totals: Floats) -> Noise:
     """The L1 error that noise brings to a marginal of so many cells in parts of these totals, 1 at most in each."""
     unit, whole = math.sqrt(2 / math.pi) * stddev, max(1.0, float(totals.sum()))
     return lambda cells: float(np.minimum(totals, cells * unit).sum()) / whole
-
-
-def _merged(measurements: Sequence[Measurement]) -> dict[Clique, Floats]:
-    """One answer for each clique (rows): the mean, weighted by the inverse of the variances."""
-    found: dict[Clique, tuple[Floats, float]] = {}
-    for measurement in measurements:
-        precision = 1 / max(float(measurement.variance), _SMALLEST)
-        sums, weight = found.get(measurement.clique, (np.zeros(len(measurement.values)), 0.0))
-        found[measurement.clique] = (sums + precision * measurement.values, weight + precision)
-    return {clique: sums / weight for clique, (sums, weight) in found.items()}
 
 
 def _shared_out(counts: Floats, totals: Floats, inside: Codes) -> Floats:
@@ -291,4 +336,5 @@ def _shared_out(counts: Floats, totals: Floats, inside: Codes) -> Floats:
 def _kl(q: Floats, p: Floats) -> float:
     """KL(q‖p) in nats, rounded for the report."""
     some = q > 0
-    return round(float(np.sum(q[some] * np.log(q[some] / np.maximum(p[some], _SMALLEST)))), 4)
+    nats = float(np.sum(q[some] * np.log(q[some] / np.maximum(p[some], _SMALLEST))))
+    return round(max(0.0, nats), 4)

@@ -3,7 +3,7 @@ r"""Private-PGM: measured marginals, fitted by a graphical model of largest entr
     workload   the marginals and shares of `dpsql.strategy.allocation`, of those that keep the junction tree small
     mst        a third of ρ: all 1-way marginals; a third: K − 1 edges of a spanning tree, one after the other, by
                score ‖M_e(D) − M_e(independent model)‖₁ among the pairs that join two components (Kruskal);
-               a third: the pairs chosen
+               a third: the pairs chosen. The fit may merge rare values (`dpsql.evidence.rare_values`)
     aim        T = 16·K rounds of ρ_t = ρ/T at first; all 1-way marginals with 0.9·ρ_t each. Each round selects with
                0.1·ρ_t the marginal of the workload's closure of largest
                    w_r·(‖M_r(D) − M_r(model)‖₁ − √(2/π)·σ_t·cells_r),      w_r = Σ_s |r ∩ s| over the workload,
@@ -24,7 +24,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
 
@@ -36,18 +36,29 @@ from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InvalidArgument
-from dpsql.evidence.earlier_releases import reused, usable
+from dpsql.evidence.earlier_releases import reused
 from dpsql.evidence.occupied import Occupied, occupied
+from dpsql.evidence.rare_values import Merging
 from dpsql.fitting.graph.fit_graph import Fit, fit_graph
 from dpsql.fitting.graph.junction_tree import Tree
-from dpsql.fitting.graph.mbi_package import load_mbi, maximal, model_megabytes
+from dpsql.fitting.graph.mbi_package import maximal, model_megabytes
 from dpsql.fitting.relaxed.settings import best_total, one_way_prior
 from dpsql.fitting.relaxed.table import Blocks
 from dpsql.fitting.target import targets_of
-from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, check_range, check_word, plan_total, register
+from dpsql.mechanisms.base import (
+    LATER,
+    Mechanism,
+    Outcome,
+    PlannedMeasurement,
+    check_range,
+    check_word,
+    plan_total,
+    register,
+)
 from dpsql.mechanisms.costs import BASE_BYTES, JAX_BYTES, JAX_SECONDS, base_seconds
-from dpsql.models.fitness import Fitness
+from dpsql.mechanisms.graph_fits import check_installed, graph_report, within_tree
 from dpsql.models.graph import GraphModel
+from dpsql.models.model import Model
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import GAUSSIAN, SELECTION
 from dpsql.privacy.pricing import Questions
@@ -84,6 +95,8 @@ class PGM(Mechanism):
         model_mb: the largest junction tree, in megabytes at 8 bytes a cell; time grows with it.
         max_cells: larger marginals are not measured.
         steps: the most steps of the fit.
+        merge_rare: of selection 'mst', as in its paper: values of noisy counts below 3σ are one value of their column,
+            which is spread evenly over them.
 
     Raises:
         InvalidArgument: an option is out of its range.
@@ -94,6 +107,7 @@ class PGM(Mechanism):
     model_mb: int = 20
     max_cells: int = 60_000
     steps: int = 1000
+    merge_rare: bool = field(default=False, metadata=LATER)
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -101,6 +115,8 @@ class PGM(Mechanism):
         check_range("model_mb", self.model_mb, 1, 100_000)
         check_range("max_cells", self.max_cells, 2, 10_000_000)
         check_range("steps", self.steps, 1, 100_000)
+        if self.merge_rare and self.selection != "mst":
+            raise InvalidArgument(f"merge_rare is true, but selection is {self.selection!r}: it goes with 'mst' only")
 
     def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
         """See `Mechanism.questions`."""
@@ -109,10 +125,7 @@ class PGM(Mechanism):
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """Refuse what cannot be fitted; see `Mechanism.check`."""
         workload.check_subsets()
-        try:
-            load_mbi()
-        except ImportError as error:
-            raise InvalidArgument("mechanism 'pgm' needs the package mbi: pip install 'dpsql[pgm]'") from error
+        check_installed("mechanism 'pgm'")
         if len(domain) > _MOST_COLUMNS:
             raise DomainTooLarge(
                 f"the table has {len(domain)} columns, pgm takes at most {_MOST_COLUMNS}: give columns := …, or say "
@@ -179,33 +192,29 @@ class PGM(Mechanism):
         domain, cliques, cells = curator.domain, [m.clique for m in measured], sum(len(m.values) for m in measured)
         held = occupied(domain, measured) if start is None else Occupied.all_of(domain)  # a fit that goes on has all
         domain, measured = held.domain, held.measurements(measured)
-        largest, earlier = maximal(domain, cliques), held.measurements(curator.earlier)
-        free = [
-            m
-            for m in usable(earlier, [total, *measured], domain, self.max_cells)
-            if m.cells is None and any(set(m.clique) <= set(clique) for clique in largest)
-        ]
+        free = within_tree(held, [total, *measured], curator.earlier, self.max_cells)
         best = best_total(targets_of([total, *measured, *free]))
-        fit = fit_graph(domain, targets_of([*measured, *free]), best, self.steps, progress, start)
-        near = Fitness(fit.residual**2 * cells / 2, cells)
-        converged = fit.converged or near.is_explained  # it may take every step, and have long been near enough
+        known, merging = targets_of([*measured, *free]), None
+        if self.merge_rare:
+            merging = Merging.of(domain, known[: len(domain)])
+            known = [merging.target(one) for one in known]
+            fit = fit_graph(merging.domain, known, best, self.steps, progress, None, merging.precisions(known))
+        else:
+            fit = fit_graph(domain, known, best, self.steps, progress, start)
+        model: Model = GraphModel(fit.tree, best)
         report: dict[str, Any] = {
             "selection": self.selection,
             "marginals": len(measured),
             "cells": cells,
             "total": round(best),
             **reused(free),
-            "fit": "graphical model",
-            "model_mb": round(sum(node.belief.nbytes for node in fit.tree.nodes) / 2**20, 2),
-            "residual": round(fit.residual**2, 4),
-            "converged": converged,
-            "steps": fit.steps,
+            **graph_report(fit, cells if merging is None else sum(len(one.values) for one in known)),
         }
-        if not converged:
-            report["warning"] = f"the fit did not converge: its residual is {fit.residual**2:.2f}; ask for more steps"
+        if merging is not None:
+            report["merged"], model = merging.merged, merging.model(model)
         if self.selection != "workload":
             report["selected"] = [", ".join(clique) for clique in cliques[len(domain) :]]
-        return Outcome(held.model(GraphModel(fit.tree, best)), report)
+        return Outcome(held.model(model), report)
 
     # selection := 'workload'
 

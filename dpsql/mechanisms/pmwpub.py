@@ -9,14 +9,24 @@ r"""MWEM from a public table: multiplicative weights on the rows of a prior (PMW
 The second term of the score is the error that the noise of measuring S would bring. Only rows of the prior can come
 out: columns that it lacks are drawn at random and weighed like the others.
 
-Source: Liu, Vietri, Steinke, Ullman, Wu 2021 (PMW^Pub, arXiv:2102.08598); MWEM as in `dpsql.mechanisms.mwem`.
+As it was published (`faithful := true`):
+
+    A_0        the prior
+    round i    q_i = a single cell with large |q(D) − q(A_{i−1})|, by the exponential mechanism with ρ/2T
+               m_i = q_i(D) + noise with ρ/2T,    A_i(x) ∝ A_{i−1}(x)·exp(q_i(x)·(m_i − q_i(A_{i−1}))/2n)
+    output     the average of A_1 … A_T
+
+where n is public; where it is private a hundredth of ρ measures it first.
+
+Source: Liu, Vietri, Steinke, Ullman, Wu 2021 (PMW^Pub, arXiv:2102.08598), Algorithm 1 with α = 1/2; MWEM as in
+`dpsql.mechanisms.mwem`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from typing import Any, Final
@@ -31,15 +41,20 @@ from dpsql.core.prior import Prior
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.evidence.earlier_releases import public_total, reused, usable
+from dpsql.evidence.prior_reach import reach_report, reach_words
 from dpsql.fitting.relaxed.settings import best_total
 from dpsql.fitting.rows.multiplicative_weights import Codes, Weighted, absorb
-from dpsql.fitting.target import targets_of
+from dpsql.fitting.target import Target, targets_of
 from dpsql.mechanisms.base import (
+    LATER,
     Mechanism,
     Outcome,
     PlannedMeasurement,
+    Remark,
     check_range,
     check_rounds,
+    check_word,
+    plan_total,
     refuse_thresholds,
     register,
 )
@@ -50,6 +65,12 @@ from dpsql.privacy.distributions import GAUSSIAN, SELECTION
 from dpsql.privacy.pricing import Questions
 from dpsql.runtime.progress import Progress
 
+_MEND: Final = "give a prior that has some, or say mechanism := 'ide', reach := 'cells'"
+_QUERIES: Final = ("marginals", "cells")
+_OUTPUTS: Final = ("last", "average")
+_STARTS: Final = ("mixture", "prior")
+_CELL_ROUNDS: Final = 4  # for each column, as of `mwem`
+_TOTAL_SHARE: Final = Fraction(1, 100)
 _FIRST: Final = Fraction(1, 5)  # of ρ, for the 1-way marginals
 _MIXTURES: Final = (0.0, 0.03, 0.1, 0.3, 1.0)
 _MOST_SCORED: Final = 100_000_000
@@ -64,14 +85,18 @@ _MOST_ROWS: Final = 1_000_000
 class PMWPub(Mechanism):
     """Multiplicative weights on the rows of a public table (Liu et al. 2021).
 
-    Privacy: ρ-zCDP for the table's neighbours, ρ the charge: one `measure` of the 1-way marginals with ρ/5 in all, then
-    T times `select_marginals` and `measure` with equal shares of the rest. Sensitivity of a marginal's L1 score 1
-    (add_remove) or 2 (replace_one); L2 of a marginal 1 or √2. The prior is public.
+    Privacy: ρ-zCDP for the table's neighbours, ρ the charge: one `measure` of the 1-way marginals with ρ/5 in all (with
+    start := 'prior' `total` with ρ/100 instead, where the number of rows is private), then T times `select_marginals`
+    and `measure`, or `select_cells` and `measure_cells`, with equal shares of the rest. Sensitivity of a marginal's L1
+    score 1 (add_remove) or 2 (replace_one); L2 of a marginal 1 or √2; of a cell and its score 1. The prior is public.
 
     Attributes:
-        rounds: T, or 'auto': one for each column, no more than there are marginals.
-        passes: over all measurements in each round; more of them fit the noise too.
+        rounds: T, or 'auto': one for each column, no more than there are marginals; four for each column with cells.
+        passes: over all measurements in each round; more of them fit the noise too. Of cells 1 uses the newest only.
         copies: how many rows each row of the prior becomes, where it lacks columns.
+        queries: 'marginals', or single 'cells' as in the paper.
+        output: the 'last' distribution, or the 'average' of all rounds as in the paper.
+        start: 'mixture' of the prior and even weights, by noisy 1-way marginals; or the 'prior', as in the paper.
 
     Raises:
         InvalidArgument: an option is out of its range.
@@ -79,16 +104,30 @@ class PMWPub(Mechanism):
 
     takes_prior = True
     needs_prior = True
-    uses_earlier = True
     rounds: int | str = "auto"
     passes: int = 1
     copies: int = 20
+    queries: str = field(default="marginals", metadata=LATER)
+    output: str = field(default="last", metadata=LATER)
+    start: str = field(default="mixture", metadata=LATER)
+
+    @classmethod
+    def published(cls) -> Mapping[str, Any]:
+        """See `Mechanism.published`."""
+        return {"queries": "cells", "output": "average", "start": "prior"}
+
+    @property
+    def uses_earlier(self) -> bool:  # type: ignore[override]
+        """See `Mechanism.uses_earlier`: not where it starts from the prior as it is."""
+        return self.start == "mixture"
 
     def __post_init__(self) -> None:
         """Check the options."""
         check_rounds(self.rounds)
         check_range("passes", self.passes, 1, 10_000)
         check_range("copies", self.copies, 1, 1_000)
+        for name, words in (("queries", _QUERIES), ("output", _OUTPUTS), ("start", _STARTS)):
+            check_word(name, getattr(self, name), words)
 
     def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
         """See `Mechanism.questions`."""
@@ -100,7 +139,8 @@ class PMWPub(Mechanism):
         cells = sum(domain.size(clique) for clique in workload.cliques)
         if cells > _MOST_SCORED:
             raise DomainTooLarge(f"the workload has {cells:.3g} cells, too many for pmwpub to score: ask for fewer")
-        if isinstance(self.rounds, int) and self.rounds > len(workload.cliques):
+        by_marginal = self.queries == "marginals" and isinstance(self.rounds, int)
+        if by_marginal and self._rounds(domain, workload) > len(workload.cliques):
             raise InvalidArgument(
                 f"rounds is {self.rounds}, the workload has {len(workload.cliques)} marginals, each is selected once"
             )
@@ -113,68 +153,112 @@ class PMWPub(Mechanism):
     def duration(self, domain: Domain, workload: Workload, rows: float) -> float:
         """See `Mechanism.duration`: of a prior of a usual size."""
         rounds = self._rounds(domain, workload)
-        scored = rounds * sum(map(domain.size, workload.cliques)) / 2
-        updates = rounds * self.passes * (len(domain) + rounds / 2)
+        scored = rounds * sum(map(domain.size, workload.cliques)) / (2 if self.queries == "marginals" else 1)
+        each = 1 if self.queries == "cells" and self.passes == 1 else self.passes * (len(domain) + rounds / 2)
+        updates = rounds * each
         return base_seconds(rows) + SCORED_SECONDS * scored + _ROW_SECONDS * _USUAL_SUPPORT * updates
 
     def plan(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
-    ) -> Sequence[PlannedMeasurement]:
+    ) -> Sequence[PlannedMeasurement | Remark]:
         """See `Mechanism.plan`."""
-        first, step = self._shares(domain, workload, rho)
-        planned = []
-        for name in domain.names:
-            stddev = GAUSSIAN.stddev(first, neighbours.marginal_l2_squared)
-            planned.append(PlannedMeasurement((name,), domain.size((name,)), stddev, float(first)))
+        planned, rho, first, step = self._paid(domain, workload, neighbours, rho)
+        if self.start == "mixture":
+            for name in domain.names:
+                stddev = GAUSSIAN.stddev(first, neighbours.marginal_l2_squared)
+                planned.append(PlannedMeasurement((name,), domain.size((name,)), stddev, float(first)))
+        rounds = self._rounds(domain, workload)
+        note, spent = f"{rounds} rounds, each selects one and measures it", float(2 * rounds * step)
+        if self.queries == "cells":
+            stddev = GAUSSIAN.stddev(step, neighbours.cell**2)
+            return [*planned, PlannedMeasurement((), rounds, stddev, spent, note, open="selected cells")]
         cells = max(domain.size(clique) for clique in workload.cliques)
         stddev = GAUSSIAN.stddev(step, neighbours.marginal_l2_squared)
-        rounds = self._rounds(domain, workload)
-        note = f"{rounds} rounds, each selects one and measures it"
-        spent = float(2 * rounds * step)
         return [*planned, PlannedMeasurement((), cells, stddev, spent, note, open="selected marginals, at most")]
+
+    def remarks_on(self, prior: Prior, domain: Domain, workload: Workload) -> Sequence[Remark]:
+        """See `Mechanism.remarks_on`: which values it lacks."""
+        return [Remark("prior", words) for words in reach_words(prior, domain, workload.cliques, _MEND)]
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.run`."""
         domain, prior = curator.domain, curator.prior
         if prior is None:
             raise InvalidArgument("mechanism 'pmwpub' starts from a public table: give prior := 'its name'")
-        first, step = self._shares(domain, workload, rho)
+        _, rho, first, step = self._paid(domain, workload, curator.neighbours, rho)
         codes, weights = support_of(prior, domain, seed, self.copies)
-        measured = curator.measure([((name,), first) for name in domain.names])
-        earlier = usable(curator.earlier, measured, domain, _MOST_SCORED)
-        known = targets_of([*measured, *earlier])
-        total = best_total([*public_total(curator), *known])
-        mixture, now = _mixed(domain, codes, weights, measured, total)
-        rounds, left = self._rounds(domain, workload), list(workload.cliques)
-        noise = math.sqrt(2 / math.pi) * GAUSSIAN.stddev(step, curator.neighbours.marginal_l2_squared)
-        progress.rounds("multiplicative weights", rounds)
-        for _ in range(rounds):
-            penalties = [noise * domain.size(clique) for clique in left]
-            answers = partial(_counts, now, total)
-            fresh = [curator.measure_selected_marginal(left, answers, (step, step), penalties=penalties)]
-            left.remove(fresh[0].clique)
-            measured += fresh
-            known += targets_of(fresh)
-            now = absorb(now, known, total, self.passes, progress)
-            progress.round_done()
+        mixture, now, earlier = None, Weighted(domain, codes, weights), list[Measurement]()
+        if self.start == "prior":
+            measured: list[Measurement] = []
+            known, total = list[Target](), best_total(targets_of([curator.total(curator.remaining - rho)]))
+        else:
+            measured = curator.measure([((name,), first) for name in domain.names])
+            earlier = usable(curator.earlier, measured, domain, _MOST_SCORED)
+            known = targets_of([*measured, *earlier])
+            total = best_total([*public_total(curator), *known])
+            mixture, now = _mixed(domain, codes, weights, measured, total)
+        now, fresh = self._adapt(curator, workload, now, known, total, step, progress)
+        measured += fresh
+        model = WeightedRows(domain, now.codes, now.weights, total)
         report: dict[str, Any] = {
-            "rounds": rounds,
+            "rounds": self._rounds(domain, workload),
             "total": round(total),
             "support": len(codes),
-            "uniform_part": mixture,
-            "marginals": len(measured),
+            **({} if mixture is None else {"uniform_part": mixture}),
+            **({"marginals": len(measured)} if self.queries == "marginals" else {}),
             **reused(earlier),
+            **reach_report(domain, codes, model.project, targets_of(measured), total, _MEND),
         }
-        return Outcome(WeightedRows(domain, now.codes, now.weights, total), report)
+        return Outcome(model, report)
+
+    def _adapt(
+        self,
+        curator: Curator,
+        workload: Workload,
+        now: Weighted,
+        known: Sequence[Target],
+        total: float,
+        step: Fraction,
+        progress: Progress,
+    ) -> tuple[Weighted, list[Measurement]]:
+        """The last distribution, or the average of those of all rounds; and what was measured on the way."""
+        domain, left, told = curator.domain, list(workload.cliques), list(known)
+        noise = math.sqrt(2 / math.pi) * GAUSSIAN.stddev(step, curator.neighbours.marginal_l2_squared)
+        rounds, fresh, sums = self._rounds(domain, workload), list[Measurement](), np.zeros(len(now.weights))
+        progress.rounds("multiplicative weights", rounds)
+        for _ in range(rounds):
+            answers = partial(_counts, now, total)
+            if self.queries == "cells":
+                found = curator.measure_selected_cells(workload.cliques, answers, 1, (step, step))[1]
+            else:
+                penalties = [noise * domain.size(clique) for clique in left]
+                found = [curator.measure_selected_marginal(left, answers, (step, step), penalties=penalties)]
+                left.remove(found[0].clique)
+            fresh += found
+            told += targets_of(found)
+            newest = self.queries == "cells" and self.passes == 1
+            now = absorb(now, targets_of(found) if newest else told, total, self.passes, progress)
+            sums += now.weights
+            progress.round_done()
+        return (Weighted(domain, now.codes, sums / rounds) if self.output == "average" else now), fresh
 
     def _rounds(self, domain: Domain, workload: Workload) -> int:
         if isinstance(self.rounds, int):
             return self.rounds
-        return min(len(domain), len(workload.cliques))
+        return _CELL_ROUNDS * len(domain) if self.queries == "cells" else min(len(domain), len(workload.cliques))
 
-    def _shares(self, domain: Domain, workload: Workload, rho: Fraction) -> tuple[Fraction, Fraction]:
-        """ρ of each 1-way marginal, and of each selection and measurement."""
-        return _FIRST * rho / len(domain), (1 - _FIRST) * rho / (2 * self._rounds(domain, workload))
+    def _paid(
+        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction
+    ) -> tuple[list[PlannedMeasurement | Remark], Fraction, Fraction, Fraction]:
+        """The question for the number of rows, the ρ left; ρ of each 1-way marginal, and of each selection.
+
+        Of the mixture 1-way marginals tell the number of rows.
+        """
+        rounds, planned = self._rounds(domain, workload), list[PlannedMeasurement | Remark]()
+        if self.start == "mixture":
+            return planned, rho, _FIRST * rho / len(domain), (1 - _FIRST) * rho / (2 * rounds)
+        totals, left = plan_total(rho, neighbours, _TOTAL_SHARE)
+        return [*totals], left, Fraction(0), left / (2 * rounds)
 
 
 def support_of(prior: Prior, domain: Domain, seed: int, copies: int) -> tuple[Codes, npt.NDArray[np.float64]]:

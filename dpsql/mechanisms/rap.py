@@ -14,6 +14,9 @@ The subject of US patents 11,487,765 and 11,841,863.
 With `start := 'marginals'` all 1-way marginals are measured first. The first D′ is fitted to them, and every projection
 meets their cells, too.
 
+T = 1 lists its cells one by one, up to 20,000 of them. More, or whole marginals, are `dpsql.mechanisms.rap_once`. Where
+T or K is 'auto' it is chosen by `dpsql.mechanisms.rap_grid`.
+
 Source: Aydore et al. 2021, Algorithm 2 (arXiv:2103.06641). The fields' defaults, which `faithful := true` asks for, are
 the paper's, on a grid point.
 """
@@ -37,6 +40,7 @@ from dpsql.evidence.earlier_releases import combined, consistent, reused, usable
 from dpsql.fitting.relaxed.settings import Settings, best_total
 from dpsql.fitting.relaxed.table import Blocks, RelaxedTable
 from dpsql.fitting.target import Target, targets_of
+from dpsql.mechanisms import rap_once
 from dpsql.mechanisms.base import (
     LATER,
     Mechanism,
@@ -44,11 +48,13 @@ from dpsql.mechanisms.base import (
     PlannedMeasurement,
     Remark,
     check_range,
+    check_rounds,
     check_word,
     register,
 )
 from dpsql.mechanisms.costs import BASE_BYTES, JAX_BYTES, JAX_SECONDS, SCORED_BYTES, SCORED_SECONDS, base_seconds
 from dpsql.mechanisms.promises import log_records, rap_bound
+from dpsql.mechanisms.rap_grid import AUTO, grid_point
 from dpsql.mechanisms.singles import STARTS, measure_singles, plan_singles, told_singles
 from dpsql.models.relaxed import RelaxedModel
 from dpsql.privacy.curator import Curator
@@ -60,6 +66,8 @@ from dpsql.runtime.progress import Progress
 _MOST_QUERIES: Final = 20_000
 _SOFTMAX_RATE: Final = 100
 _MOST_REUSED: Final = 1_000_000  # cells
+_USUAL_RHO: Final = 0.015  # of ε = 1
+_USUAL_ROWS: Final = 50_000
 _CONVERSIONS: Final = ("tight", "simple")
 
 
@@ -71,29 +79,33 @@ class RAP(Mechanism):
     After earlier releases it is the paper's with `reuse := false`; else the first D′ is what they tell.
 
     Privacy: ρ-zCDP for the table's neighbours (the paper's are replace_one), ρ the charge. For T > 1: T rounds of
-    `select_cells` (K·ρ/2TK) and `measure_cells` (K·ρ/2TK); for T = 1: `measure_cells` (m·ρ/m). Cells of marginals and
-    thresholds alike. Under add_remove the
+    `select_cells` (K·ρ/2TK) and `measure_cells` (K·ρ/2TK); for T = 1: `measure_cells` (m·ρ/m), or `measure` of the
+    marginals (at most ρ) for more than 20,000 cells and with queries := 'marginals'. Cells of marginals and thresholds
+    alike. Under add_remove the
     number of rows is private: `total` takes ρ/100 first. With start := 'marginals' one `measure` of the 1-way marginals
     takes a third of the rest. Sensitivity of a cell and of its score: 1.
 
     Attributes:
-        rounds: T.
-        queries_per_round: K, cells selected in each round (T = 1 measures all).
+        rounds: T, or 'auto', from the paper's grid by ρ and the number of rows.
+        queries_per_round: K, cells selected in each round (T = 1 measures all); or 'auto', likewise.
         relaxed_rows: n′.
         conversion: from (ε, δ) to ρ: 'simple' is the paper's, 'tight' gives more ρ for the same ε.
         neighbours: none to take the table's; else it must be the table's, for the paper's guarantee is 'replace_one'.
         relaxation: 'sparsemax' as in the paper, or 'softmax'.
-        learning_rate: of Adam; a hundred times that for the logarithms of softmax.
+        learning_rate: of Adam; a hundred times that for the logarithms of softmax. Whole marginals: ten times that at
+            first, four hundred times for softmax, falling to 0.
         steps: the most Adam steps of one projection.
         start: 'uniform', a random D′ as in the paper, or 'marginals': all 1-way marginals are measured first.
+        queries: 'cells', each at a price of its own as in the paper; or, with rounds := 1, 'marginals', where all cells
+            of a marginal share one price, so that there is much less noise.
 
     Raises:
         InvalidArgument: an option is out of its range, or neighbours are not the table's.
     """
 
     uses_earlier = True
-    rounds: int = 10
-    queries_per_round: int = 10
+    rounds: int | str = 10
+    queries_per_round: int | str = 10
     relaxed_rows: int = 1000
     conversion: str = "simple"
     neighbours: str | None = None
@@ -101,6 +113,7 @@ class RAP(Mechanism):
     learning_rate: float = 0.001
     steps: int = 5000
     start: str = field(default="uniform", metadata=LATER)
+    queries: str = field(default="cells", metadata=LATER)
 
     @classmethod
     def recommended(cls, *, pure: bool) -> Mapping[str, Any]:
@@ -116,8 +129,14 @@ class RAP(Mechanism):
     def __post_init__(self) -> None:
         """Check the options."""
         check_word("start", self.start, STARTS)
-        check_range("rounds", self.rounds, 1, 10_000)
-        check_range("queries_per_round", self.queries_per_round, 1, 100_000)
+        check_word("queries", self.queries, rap_once.QUERIES)
+        check_rounds(self.rounds)
+        if isinstance(self.queries_per_round, str):
+            check_word("queries_per_round", self.queries_per_round, (AUTO, "a number"))
+        else:
+            check_range("queries_per_round", self.queries_per_round, 1, 100_000)
+        if self.queries == "marginals" and self.rounds != 1:
+            raise InvalidArgument(f"queries is 'marginals', but rounds is {self.rounds}: give rounds := 1")
         check_range("relaxed_rows", self.relaxed_rows, 1, 100_000)
         check_range("learning_rate", self.learning_rate, 1e-6, 1.0)
         check_range("steps", self.steps, 1, 1_000_000)
@@ -141,11 +160,15 @@ class RAP(Mechanism):
         cells = _cells(domain, workload)
         if cells > 100_000_000:
             raise InvalidArgument(f"the workload has {cells:.3g} cells, too many for rap to score: ask for fewer")
+        if self._is_whole(domain, workload):
+            rap_once.check_size(domain, workload)
+            return
         if self.rounds == 1:
             instead = "give rounds and queries_per_round, which select some, or say mechanism := 'projection'"
             check_single_cells(workload, domain, "rounds is 1", instead)
             return
-        asked, most = self.rounds * self._per_round(domain, workload), min(cells, _MOST_QUERIES)
+        rounds, per_round = self._grid(domain, workload, neighbours, _USUAL_RHO, _USUAL_ROWS)
+        asked, most = rounds * per_round, min(cells, _MOST_QUERIES)
         if asked > most:
             raise InvalidArgument(
                 f"rap would measure {asked} cells, of {cells} at most {most} can be: give fewer rounds or "
@@ -154,24 +177,47 @@ class RAP(Mechanism):
 
     def footprint(self, domain: Domain, workload: Workload) -> int:
         """See `Mechanism.footprint`: products and their slopes for each query and relaxed row; scores of all cells."""
+        if self._is_whole(domain, workload):
+            return rap_once.memory_of(domain, workload, self.relaxed_rows)
         order = max((len(clique_of(family)) for family in workload.families), default=1)
-        queries = 8 * (order + 3) * self._queries(domain, workload) * self.relaxed_rows
+        queries = 8 * (order + 3) * self._queries(domain, workload, _USUAL_ROWS) * self.relaxed_rows
         table = 40 * domain.width * self.relaxed_rows
         return BASE_BYTES + JAX_BYTES + table + queries + SCORED_BYTES * _cells(domain, workload)
 
     def duration(self, domain: Domain, workload: Workload, rows: float) -> float:
         """See `Mechanism.duration`: scores, and all Adam steps that a projection may take."""
-        each = 1.5e-9 * domain.width + 5e-9 * self._queries(domain, workload)
+        if self._is_whole(domain, workload):
+            return rap_once.seconds_of(domain, workload, self.relaxed_rows, self.steps, rows)
+        each = 1.5e-9 * domain.width + 5e-9 * self._queries(domain, workload, rows)
         scored = (5e-10 * self.relaxed_rows + SCORED_SECONDS) * _cells(domain, workload)
-        steps = self.rounds * (self.steps * self.relaxed_rows * each + scored)
+        rounds, _ = self._grid(domain, workload, Neighbours.REPLACE_ONE, _USUAL_RHO, rows)
+        steps = rounds * (self.steps * self.relaxed_rows * each + scored)
         return base_seconds(rows) + JAX_SECONDS + steps
 
-    def _queries(self, domain: Domain, workload: Workload) -> int:
+    def _is_whole(self, domain: Domain, workload: Workload) -> bool:
+        """Whether all cells are measured as whole marginals: T = 1, and asked for or too many for a list."""
+        if self.rounds != 1 or workload.thresholds:
+            return False
+        return self.queries == "marginals" or _cells(domain, workload) > _MOST_QUERIES
+
+    def _grid(
+        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction | float, rows: float
+    ) -> tuple[int, int]:
+        """T and K; after 1-way marginals K is no more than there are cells, for nobody chose it for this workload."""
+        cells = _cells(domain, workload)
+        most = min(cells, _MOST_QUERIES)
+        rounds, per_round = grid_point(self.rounds, self.queries_per_round, rho, rows, neighbours.cell, most)
+        if self.start != "uniform" or self.queries_per_round == AUTO:
+            per_round = min(per_round, max(1, cells // rounds))
+        return rounds, per_round
+
+    def _queries(self, domain: Domain, workload: Workload, rows: float) -> int:
         """How many single answers a projection meets, in the end."""
         singles = domain.width if self.start == "marginals" else 0
         if self.rounds == 1:
             return singles + _cells(domain, workload)
-        return singles + self.rounds * self._per_round(domain, workload)
+        rounds, per_round = self._grid(domain, workload, Neighbours.REPLACE_ONE, _USUAL_RHO, rows)
+        return singles + rounds * per_round
 
     def plan(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
@@ -184,17 +230,20 @@ class RAP(Mechanism):
             rho -= share
         singles, rho = plan_singles(self.start, domain, neighbours, rho)
         planned += singles
-        if self.rounds == 1:
-            cells = _cells(domain, workload)
-            each, count = rho / cells, cells
+        cells = _cells(domain, workload)
+        if self._is_whole(domain, workload):
+            stddev = rap_once.stddev_of(domain, workload, neighbours, rho, self.queries)
+            planned += rap_once.planned(domain, workload, rho, stddev)
+            planned += rap_once.remarks(domain, workload, neighbours, rho, rows, self.queries)
         else:
-            count = self.rounds * self._per_round(domain, workload)
-            each = rho / (2 * count)
-        stddev = GAUSSIAN.stddev(each, neighbours.cell**2)
-        planned.append(PlannedMeasurement((), count, stddev, float(rho), open="selected cells"))
+            rounds, per_round = (1, cells) if self.rounds == 1 else self._grid(domain, workload, neighbours, rho, rows)
+            count = rounds * per_round
+            stddev = GAUSSIAN.stddev(rho / count / (1 if self.rounds == 1 else 2), neighbours.cell**2)
+            note = "measured" if self.rounds == 1 else f"{rounds} rounds, each selects {per_round} and measures them"
+            planned.append(PlannedMeasurement((), count, stddev, float(rho), note, open="selected cells"))
         if self.rounds == 1 and not workload.thresholds:
             noise, marginals = stddev / max(1.0, rows), len(workload.cliques)
-            proven = rap_bound(log_records(domain), count, marginals, noise, self.relaxed_rows)
+            proven = rap_bound(log_records(domain), cells, marginals, noise, self.relaxed_rows)
             what = "the root mean square error of all cells (if the projection is exact)"
             planned.append(Remark("promise", proven.words(what, "Theorem 4.1")))
         return planned
@@ -205,6 +254,10 @@ class RAP(Mechanism):
         counted = curator.total(rho / 100)
         singles, rho = measure_singles(self.start, curator, curator.remaining)
         known = [counted, *singles]
+        if self._is_whole(curator.domain, workload):
+            share = rap_once.share_of(curator.domain, workload, curator.neighbours, rho, self.queries)
+            how = (self.relaxed_rows, self.steps, self.learning_rate, self.relaxation)
+            return rap_once.measure_and_fit(curator, workload, counted, singles, share, how, seed, progress)
         if self.rounds == 1:
             queries = [(f, cell) for f in workload.families for cell in range(curator.domain.size(clique_of(f)))]
             measured = curator.measure_cells(queries, rho / len(queries))
@@ -220,12 +273,6 @@ class RAP(Mechanism):
             **reused(earlier),
         }
         return Outcome(RelaxedModel(model), report)
-
-    def _per_round(self, domain: Domain, workload: Workload) -> int:
-        """K; after 1-way marginals no more than there are cells, for nobody chose the number for this workload."""
-        if self.start == "uniform":
-            return self.queries_per_round
-        return min(self.queries_per_round, max(1, _cells(domain, workload) // self.rounds))
 
     def _start(
         self,
@@ -266,15 +313,16 @@ class RAP(Mechanism):
         seed: int,
         progress: Progress,
     ) -> tuple[RelaxedTable, int, list[Measurement], list[Measurement]]:
-        per_round = self._per_round(curator.domain, workload)
-        count = self.rounds * per_round
+        rows = max(1.0, float(known[0].values[0]))
+        rounds, per_round = self._grid(curator.domain, workload, curator.neighbours, rho, rows)
+        count = rounds * per_round
         share, taken = rho / (2 * count), 0
         measured: list[Measurement] = []
         asked: list[Query] = []
         singles = known[1:]
         model, earlier = self._start(curator, blocks, singles, known, seed, progress)
-        progress.rounds("rounds", self.rounds)
-        for _ in range(self.rounds):
+        progress.rounds("rounds", rounds)
+        for _ in range(rounds):
             chosen, fresh = curator.measure_selected_cells(
                 workload.families, model.counts, per_round, (share, share), exclude=asked
             )

@@ -58,7 +58,7 @@ _LARGEST_EPSILON: Final = 1000.0
 _PROFILE_SLACK: Final = 1e-7  # far above the rounding error of the profile
 ASK_LAPLACE: Final = (
     "ask for Laplace noise alone, with dp_query(…, mechanism := 'laplace') or dp_synthesize(…, noise := 'laplace') of "
-    "direct, mwem, lp, barak or ide"
+    "direct, hdmm, mwem, lp, barak or ide"
 )
 """What can be asked for where δ is 0."""
 OTHER_PRICE: Final = Fraction(11, 7)

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from dpsql.engines.costs import Cost, foretell
+from dpsql.core.prior import Prior
 from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.evaluation.evaluated import Evaluated, Measured
 from dpsql.evaluation.histograms import spread_evenly
@@ -61,8 +62,13 @@ class Preview:
         return sum(known.values()) / len(known) if known else None
 
 
-def preview(plan: Plan, rows: float) -> Preview:
+def preview(plan: Plan, rows: float, prior: Prior | None = None) -> Preview:
     """What a plan would measure of about so many rows, with which noise.
+
+    Args:
+        plan: of the table.
+        rows: about how many it has.
+        prior: its public table, where the plan is to say something of it.
 
     Raises:
         DpsqlError: it is not what would be charged, because the mechanism's ρ are no numbers or more than the charge.
@@ -70,6 +76,7 @@ def preview(plan: Plan, rows: float) -> Preview:
     planned = plan.questions_of(rows)
     remarks = [one for one in planned if isinstance(one, Remark)]
     remarks += [Remark("counting", str(cost)) for cost in _counting(plan, planned, rows)]
+    remarks += () if prior is None else plan.mechanism.remarks_on(prior, plan.domain, plan.workload)
     measurements = [one for one in planned if not isinstance(one, Remark)]
     costs = [measurement.rho for measurement in measurements]
     plain = all(type(cost) in (int, float) and 0 <= cost < math.inf for cost in costs)

@@ -135,4 +135,15 @@ DEFECTS = (
     Defect("Postgres: what comes back is believed", "dpsql/engines/checked.py", "    if (counts <= 0).any() or sum(counts.tolist()) != rows:\n", "    if False:\n", ("tests/engines/test_postgres_checked.py",)),
     Defect("Postgres: a sum may overflow", "dpsql/engines/postgres/formulas.py", "    if number.least < _SMALLEST or", "    if", ("tests/engines/test_postgres_source.py",)),
     Defect("Postgres: another server is counted", "dpsql/engines/postgres/engine.py", "        raise OtherServer(named_in(said))\n", "        pass\n", ("tests/engines/test_postgres_faults.py",)),
+    # RAP in one round, priors that reach too short, HDMM and PGM
+    Defect("RAP: a cell of a marginal pays for all", "dpsql/mechanisms/rap_once.py", "rho / cells * neighbours", "rho / len(workload.cliques) * neighbours", ("tests/mechanisms/test_rap_once.py",)),
+    Defect("RAP: T and K look at nothing but epsilon", "dpsql/mechanisms/rap_grid.py", "_NOISE * rows]", "_NOISE * 100]", ("tests/mechanisms/test_rap_once.py",)),
+    Defect("a short prior is not said", "dpsql/evidence/prior_reach.py", "reached, count = inside[cells], len(cells)", "reached, count = np.ones(len(cells), bool), len(cells)", ("tests/mechanisms/test_prior_reach.py",)),
+    Defect("noise is said to be a short prior", "dpsql/evidence/prior_reach.py", "_DEVIATIONS: Final = 5.0", "_DEVIATIONS: Final = -5.0", ("tests/mechanisms/test_prior_reach.py",)),
+    Defect("IDE: nothing is beyond the prior", "dpsql/mechanisms/ide_run.py", 'if self.asked.reach != "cells":', "if True:", ("tests/mechanisms/test_prior_reach.py",)),
+    Defect("IDE: cells that do not stand out are met", "dpsql/mechanisms/ide_run.py", "Partial.of(cells, None if inside.all() else inside)", "Partial.of(cells)", ("tests/mechanisms/test_prior_reach.py",)),
+    Defect("the second stage leaves the prior", "dpsql/fitting/rows/two_stages.py", "_nearest(np.log(prior[left])", "_nearest(0 * np.log(prior[left])", ("tests/mechanisms/test_prior_reach.py",)),
+    Defect("PMW-Pub as published meets all answers again", "dpsql/mechanisms/pmwpub.py", "targets_of(found) if newest else told", "told", ("tests/mechanisms/test_pmwpub.py",)),
+    Defect("HDMM: Laplace noise is weighed as Gaussian", "dpsql/fitting/laplace_strategy.py", "logs = min(found, key=lambda entry: entry[0])[1]", "logs = np.log(gaussian**2 + 1e-9)", ("tests/mechanisms/test_hdmm.py",)),
+    Defect("MST: a merged value is the first of them", "dpsql/evidence/rare_values.py", "generator.integers(0, counts[codes])", "0 * codes", ("tests/mechanisms/test_hdmm.py",)),
 )  # fmt: skip

@@ -58,6 +58,7 @@ def fit_graph(
     steps: int,
     progress: Progress,
     start: Tree | None = None,
+    precisions: Sequence[Table] | None = None,
 ) -> Fit:
     """The model of largest entropy that is nearest to whole marginals.
 
@@ -68,21 +69,29 @@ def fit_graph(
         steps: the most steps of the descent.
         progress: notified of each step; may raise `Interrupted`, within a tenth of a second even while JAX compiles.
         start: a model of fewer cliques, from which to go on.
+        precisions: of each cell of each measurement, relative to 1/its variance, at most 1; None for all alike.
     """
     keep_programs()
     progress.stage("fitting", steps)
-    descent = _Descent(domain, measurements, total, start)
+    descent = _Descent(domain, measurements, total, start, precisions)
     return aside(progress, partial(descent.run, steps))
 
 
 class _Descent:
     """The fit."""
 
-    def __init__(self, domain: Domain, measurements: Sequence[Target], total: float, start: Tree | None) -> None:
+    def __init__(
+        self,
+        domain: Domain,
+        measurements: Sequence[Target],
+        total: float,
+        start: Tree | None,
+        precisions: Sequence[Table] | None,
+    ) -> None:
         self._taken = 0
         self._domain, self._mbi = domain, load_mbi()
         self._cliques = maximal(domain, [m.clique for m in measurements])
-        self._loss = _Loss(domain, self._cliques, measurements, total)
+        self._loss = _Loss(domain, self._cliques, measurements, total, precisions)
         self._theta = {clique: np.zeros(domain.shape(clique)) for clique in self._cliques}
         for clique, table in (start.potentials if start is not None else {}).items():
             home = next(c for c in self._cliques if set(clique) <= set(c))
@@ -150,18 +159,30 @@ class _Loss:
         largest: a bound of the weights (N/σ)² on one cell.
     """
 
-    def __init__(self, domain: Domain, cliques: Sequence[Clique], measurements: Sequence[Target], total: float) -> None:
-        self._parts: list[tuple[Clique, tuple[int, ...], Table, float]] = []
+    def __init__(
+        self,
+        domain: Domain,
+        cliques: Sequence[Clique],
+        measurements: Sequence[Target],
+        total: float,
+        precisions: Sequence[Table] | None = None,
+    ) -> None:
+        self._parts: list[tuple[Clique, tuple[int, ...], Table, Any]] = []
         self._cliques = cliques
         weights = dict.fromkeys(cliques, 0.0)
-        for measured in measurements:
+        for place, measured in enumerate(measurements):
             target, names = measured.values.reshape(measured.shape) / total, domain.clique(measured.clique)
             target = np.transpose(target, [measured.clique.index(name) for name in names])
             home = next(c for c in cliques if set(names) <= set(c))
             summed = tuple(k for k, name in enumerate(home) if name not in names)
             weight = total**2 / max(measured.variance, 1e-6)
-            self._parts.append((home, summed, np.expand_dims(target, summed), weight))
             weights[home] += weight
+            each: Any = weight
+            if precisions is not None:
+                own = precisions[place].reshape(measured.shape)
+                own = np.transpose(own, [measured.clique.index(name) for name in names])
+                each = weight * np.expand_dims(own, summed)
+            self._parts.append((home, summed, np.expand_dims(target, summed), each))
         self.cells = max(1, sum(target.size for _, _, target, _ in self._parts))
         self.largest = max(weights.values(), default=1.0) or 1.0
 
@@ -169,6 +190,6 @@ class _Loss:
         value, slope = 0.0, {clique: np.zeros_like(marginals[clique]) for clique in self._cliques}
         for home, summed, target, weight in self._parts:
             gap = marginals[home].sum(axis=summed, keepdims=True) - target
-            value += 0.5 * weight * float(np.vdot(gap, gap))
+            value += 0.5 * float(np.sum(weight * gap * gap))
             slope[home] += weight * gap
         return value, slope

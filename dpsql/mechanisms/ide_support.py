@@ -1,0 +1,143 @@
+"""The rows that IDE's weights are on: those of the prior, or more, where its rows do not reach what was measured.
+
+    prior    the prior's distinct rows; columns that it lacks are filled uniformly
+    cells    and, for each measured cell with a positive noisy count in which no row lies, some rows with the cell's
+             values: half of them have their other columns from a row of the prior, half each column by itself from the
+             noisy counts; their prior weight is 0 (case 2 of Definition 3.1)
+    domain   every record of the domain, where there are few enough; those that the prior lacks have weight 0
+
+In the paper a cell without prior mass is spread evenly over all of its records. `domain` does that; `cells` keeps what
+the prior knows of the other columns, and needs no list of all records.
+
+Source: Tao, Bater, Machanavajjhala 2021 (IDE), section 3.2 and Definition 3.1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.core.domain import Clique, Domain
+from dpsql.core.prior import Prior, packed
+from dpsql.core.workload import Workload
+from dpsql.evidence.prior_reach import reach_words
+from dpsql.mechanisms.base import Remark
+from dpsql.models.weighted_rows import systematic
+
+Codes = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+REACHES: Final = ("prior", "cells", "domain")
+MEND: Final = "give a prior that has some, or say reach := 'cells'"
+_MOST_NEW: Final = 200_000
+
+
+def remarks(prior: Prior, domain: Domain, workload: Workload, reach: str) -> list[Remark]:
+    """What a plan says of the prior: which values it lacks, and how far an estimate can be from it."""
+    mend = MEND if reach == "prior" else f"reach is {reach!r}, which makes such rows where counts ask for them"
+    said = [Remark("prior", words) for words in reach_words(prior, domain, workload.cliques, mend)]
+    if reach != "prior":
+        return said
+    most = math.log(prior.total / float(prior.weights.min()))
+    words = (
+        "Theorem 3.1: each step is the one of least relative entropy to the estimate before it; whatever is measured, "
+        f"KL(q‖prior) is at most {most:.3g} nats. The release says it as distance, beside the least_distance that the "
+        "measured answers need"
+    )
+    return [*said, Remark("promise", words)]
+
+
+def support_of(
+    prior: Prior, domain: Domain, features: Clique, copies: int, most: int, generator: np.random.Generator
+) -> tuple[Codes, Floats]:
+    """The prior's distinct rows over some columns, those that it lacks filled in; at most `most`, and their weights."""
+    names = tuple(name for name in features if name in prior.names)
+    places = [prior.names.index(name) for name in names]
+    codes, weights = prior.codes, prior.weights
+    if names != prior.names:  # else they are distinct already
+        codes, back = np.unique(codes[:, places], axis=0, return_inverse=True)
+        weights = np.bincount(back.ravel(), weights, len(codes)).astype(np.float64)
+    smaller = Prior(names, codes, weights)
+    lacking = Domain(tuple(domain.by_name[name] for name in features))
+    filled, parents = smaller.completed(lacking, generator, copies)
+    filled_weights = weights[parents] / np.bincount(parents, minlength=len(codes))[parents]
+    if len(filled) > most:
+        kept, times = np.unique(systematic(filled_weights, most, generator), return_counts=True)
+        filled, filled_weights = filled[kept], times.astype(np.float64)
+    return filled, filled_weights / filled_weights.sum()
+
+
+def every_record(domain: Domain, codes: Codes, weights: Floats) -> tuple[Codes, Floats]:
+    """All records of a domain, with the weights of the rows that there are, and 0 for the others."""
+    size = domain.size(domain.names)
+    records = np.stack(np.unravel_index(np.arange(size), domain.shape(domain.names)), axis=1).astype(np.int64)
+    return records, np.bincount(packed(codes, domain.names, domain, domain.names), weights, size).astype(np.float64)
+
+
+def with_cells(
+    domain: Domain,
+    codes: Codes,
+    weights: Floats,
+    measured: Sequence[tuple[Clique, Floats]],
+    copies: int,
+    generator: np.random.Generator,
+) -> tuple[Codes, Floats]:
+    """The rows, and further ones of weight 0 in cells with a positive count that none of them lies in.
+
+    Args:
+        domain: of the rows' columns.
+        codes: the rows, shape (rows, attributes).
+        weights: of the rows.
+        measured: cliques with their noisy counts; the cells of the largest counts come first.
+        copies: rows for each such cell.
+        generator: what their other columns are.
+    """
+    added, margins = [codes], _margins(domain, codes, weights, measured)
+    room = _MOST_NEW
+    for clique, values in measured:
+        empty = np.array(values, np.float64)
+        for rows in added:
+            empty[packed(rows, domain.names, domain, clique)] = 0.0
+        cells = np.flatnonzero(empty > 0)
+        cells = cells[np.argsort(-empty[cells], kind="stable")][: room // copies]
+        if not len(cells):
+            continue
+        fresh = codes[systematic(weights, len(cells) * copies, generator)].copy()
+        apart = np.flatnonzero(np.arange(len(fresh)) % 2)
+        for place, name in enumerate(domain.names):
+            fresh[apart, place] = generator.choice(domain.size((name,)), len(apart), p=margins[name])
+        for name, found in zip(clique, np.unravel_index(np.repeat(cells, copies), domain.shape(clique)), strict=True):
+            fresh[:, domain.names.index(name)] = found
+        added.append(fresh)
+        room -= len(fresh)
+    if len(added) == 1:
+        return codes, weights
+    distinct = np.unique(np.concatenate(added[1:]), axis=0)
+    known = np.isin(_keys(distinct), _keys(codes))
+    return np.concatenate([codes, distinct[~known]]), np.append(weights, np.zeros(int((~known).sum())))
+
+
+def _margins(
+    domain: Domain, codes: Codes, weights: Floats, measured: Sequence[tuple[Clique, Floats]]
+) -> dict[str, Floats]:
+    """How probable each value of each column is: by positive noisy counts, by the prior where there are none."""
+    found = {}
+    for name in domain.names:
+        sums = np.zeros(domain.size((name,)))
+        for clique, values in measured:
+            if name in clique:
+                axes = tuple(axis for axis, other in enumerate(clique) if other != name)
+                sums += np.maximum(values, 0.0).reshape(domain.shape(clique)).sum(axis=axes)
+        if not sums.any():
+            sums = np.bincount(codes[:, domain.names.index(name)], weights, len(sums)).astype(np.float64)
+        found[name] = sums / sums.sum()
+    return found
+
+
+def _keys(codes: Codes) -> npt.NDArray[np.void]:
+    """Rows as values that can be compared."""
+    held = np.ascontiguousarray(codes)
+    return held.view(np.dtype((np.void, held.dtype.itemsize * held.shape[1]))).ravel()

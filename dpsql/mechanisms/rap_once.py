@@ -1,0 +1,159 @@
+r"""RAP with T = 1 on whole marginals: every cell of a large workload, without a list of its cells.
+
+    cells       each of the m cells costs ρ/m, as in the paper:  σ² = Δ²/(2ρ/m), Δ the sensitivity of a cell
+    marginals   each of the K marginals costs ρ/K:               σ² = Δ₂²/(2ρ/K), Δ₂ that of a marginal
+
+The first is what the paper's theorem is about. All cells of a marginal together cost Δ₂²/Δ² times as much as one of
+them, so the noise of `cells` could be had for a small part of ρ: the curator asks for that part, and the rest of the
+charge stays unspent. The second spends the whole charge and has √(m/K) times less noise, up to Δ₂/Δ.
+
+The projection is that of `dpsql.fitting.relaxed.fit_marginals`: tiles of answers, of which one is in memory at a time.
+Without 1-way marginals nothing pulls at it, as in the paper; with them its rows are pulled towards their product.
+
+Source: Aydore et al. 2021, Algorithm 2 with T = 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, Final
+
+from dpsql.core.domain import Domain
+from dpsql.core.marginal import Measurement
+from dpsql.core.neighbours import Neighbours
+from dpsql.core.workload import Workload
+from dpsql.errors import DomainTooLarge
+from dpsql.evidence.earlier_releases import combined, reused, usable
+from dpsql.fitting.relaxed.settings import Settings, best_total, fitting_bytes
+from dpsql.fitting.target import targets_of
+from dpsql.mechanisms.base import Outcome, PlannedMeasurement, Remark
+from dpsql.mechanisms.costs import JAX_SECONDS, base_seconds
+from dpsql.models.relaxed import RelaxedModel, fit_report
+from dpsql.privacy.curator import Curator
+from dpsql.privacy.distributions import GAUSSIAN
+from dpsql.runtime.progress import Progress
+
+QUERIES: Final = ("cells", "marginals")
+_MOST_CELLS: Final = 10_000_000
+_CELL_SECONDS: Final = 0.7e-10  # of a step, for each relaxed row
+_CELL_BYTES: Final = 120  # beside what a fit of them takes: noise, the journal, sums of the relaxed table
+_VALUE_SECONDS: Final = 1.0e-9  # of a step, for each relaxed row and value of a column
+_SPARSEMAX_RATE: Final = 200  # of which `fit_marginals` takes a twentieth: ten times the rate, falling to 0
+_SOFTMAX_RATE: Final = 400
+_SPREAD: Final = 1.0  # of random rows, as wide as the paper's
+
+
+def share_of(domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, queries: str) -> Fraction:
+    """The ρ of each marginal: of the whole charge, or of as much noise as ρ/m for each cell would buy.
+
+    >>> from dpsql.core.domain import Attribute
+    >>> domain = Domain((Attribute("a", "BOOLEAN", "values", ("false", "true")),))
+    >>> pair, replace_one = Workload((("a",),)), Neighbours.REPLACE_ONE
+    >>> [str(share_of(domain, pair, replace_one, Fraction(1), queries)) for queries in QUERIES]
+    ['1', '1']
+    """
+    if queries == "marginals":
+        return rho / len(workload.cliques)
+    cells = sum(map(domain.size, workload.cliques))
+    return min(rho / cells * neighbours.marginal_l2_squared / neighbours.cell**2, rho / len(workload.cliques))
+
+
+def stddev_of(domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, queries: str) -> float:
+    """The noise of a cell (rows)."""
+    return GAUSSIAN.stddev(share_of(domain, workload, neighbours, rho, queries), neighbours.marginal_l2_squared)
+
+
+def planned(domain: Domain, workload: Workload, rho: Fraction, stddev: float) -> list[PlannedMeasurement]:
+    """Its questions, each with its part of the charge."""
+    each = float(rho) / len(workload.cliques)
+    return [PlannedMeasurement(clique, domain.size(clique), stddev, each) for clique in workload.cliques]
+
+
+def remarks(
+    domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float, queries: str
+) -> list[Remark]:
+    """What a request for single cells should know: how much less noise whole marginals have."""
+    if queries == "marginals":
+        return []
+    cells, whole = (stddev_of(domain, workload, neighbours, rho, each) / max(1.0, rows) for each in QUERIES)
+    words = (
+        f"each cell pays for itself, as in the paper, so its noise is {cells:.3g} of the rows; with queries := "
+        f"'marginals' it is {whole:.3g} at the same price"
+    )
+    return [Remark("noise", words)]
+
+
+def check_size(domain: Domain, workload: Workload) -> None:
+    """Refuse more cells than can be held.
+
+    Raises:
+        DomainTooLarge: there are.
+    """
+    cells = sum(map(domain.size, workload.cliques))
+    if cells > _MOST_CELLS:
+        raise DomainTooLarge(
+            f"rounds is 1, and the workload has {cells:.3g} cells, more than {_MOST_CELLS:.3g}: ask for fewer or "
+            "smaller marginals, give rounds and queries_per_round, which select some, or say mechanism := 'projection'"
+        )
+
+
+def memory_of(domain: Domain, workload: Workload, relaxed_rows: int) -> int:
+    """About how many bytes it takes."""
+    cells = sum(map(domain.size, workload.cliques))
+    return fitting_bytes(domain, relaxed_rows, cells) + _CELL_BYTES * cells
+
+
+def seconds_of(domain: Domain, workload: Workload, relaxed_rows: int, steps: int, rows: float) -> float:
+    """About how many seconds it takes on two cores: all steps that the projection may take."""
+    cells = sum(map(domain.size, workload.cliques))
+    each = _CELL_SECONDS * cells + _VALUE_SECONDS * domain.width
+    return base_seconds(rows) + JAX_SECONDS + steps * relaxed_rows * each
+
+
+def measure_and_fit(
+    curator: Curator,
+    workload: Workload,
+    counted: Measurement,
+    singles: Sequence[Measurement],
+    share: Fraction,
+    settings: tuple[int, int, float, str],
+    seed: int,
+    progress: Progress,
+) -> Outcome:
+    """Measure every cell of the workload, and project once.
+
+    Args:
+        curator: answers.
+        workload: of marginals.
+        counted: the number of rows.
+        singles: 1-way marginals that were measured first; none to start from random rows.
+        share: ρ of each marginal.
+        settings: n′, steps, rate, relaxation.
+        seed: of the random start.
+        progress: may raise `Interrupted`.
+    """
+    from dpsql.fitting.relaxed.fit_marginals import fit_marginals  # loads JAX
+
+    domain, (rows, steps, rate, relaxation) = curator.domain, settings
+    measured = curator.measure([(clique, share) for clique in workload.cliques])
+    earlier = usable(curator.earlier, [counted, *singles, *measured], domain, _MOST_CELLS, room=_MOST_CELLS)
+    earlier = [one for one in earlier if one.cells is None]
+    known = combined([*singles, *measured], earlier)
+    total = best_total([*targets_of([counted]), *known])
+    how = Settings(
+        rows=rows,
+        steps=steps,
+        rate=rate * (_SPARSEMAX_RATE if relaxation == "sparsemax" else _SOFTMAX_RATE),
+        spread=Settings.spread if singles else _SPREAD,
+        pull=None if singles else 0.0,
+        relaxation=relaxation,
+    )
+    fit = fit_marginals(domain, known, total, how, seed, progress)
+    report: dict[str, Any] = {
+        "cells": sum(len(m.values) for m in measured),
+        "total": round(total),
+        **reused(earlier),
+        **fit_report(fit),
+    }
+    return Outcome(RelaxedModel(fit.model), report)
