@@ -38,6 +38,8 @@ EXTERNAL: Final[Mapping[str, str]] = MappingProxyType(
         "delta": "dpsql.engines.lake.delta:DeltaEngine",
         "iceberg": "dpsql.engines.lake.iceberg:IcebergEngine",
         "postgres": "dpsql.engines.postgres.engine:PostgresEngine",
+        "spark": "dpsql.engines.spark.engine:SparkTaskEngine",
+        "spark_sql": "dpsql.engines.spark.engine:SparkSqlEngine",
         # one line an engine
     }
 )

@@ -30,6 +30,7 @@ from .conformance import CASES, PROPERTIES, Place, Rows, Table, known_cases, mar
 from .held_in_duckdb import WithUnits, fill
 from .lakes import InDelta, InIceberg, InLake, lake_place
 from .postgres_place import postgres_place
+from .spark_place import InSpark, InSparkSql, spark_place
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "developers" / "engines.md"
 LONG = 3_000_000
@@ -94,6 +95,8 @@ PLACES: dict[str, Callable[[Path], AbstractContextManager[Place]]] = {
     "delta, 2 threads": partial(lake_place, kind=InDelta, threads=2),
     "iceberg, 2 threads": partial(lake_place, kind=InIceberg, threads=2),
     "postgres": postgres_place,
+    "spark": partial(spark_place, kind=InSpark),
+    "spark_sql": partial(spark_place, kind=InSparkSql),
 }
 """For each engine, by its name first, where its tables can be."""
 
@@ -117,7 +120,7 @@ def test_counts_of_any_table_are_the_references(where, tmp_path):
     with PLACES[where](tmp_path) as place:
         names = st.lists(st.sampled_from(sorted(known_cases(place))), min_size=1, max_size=3, unique=True)
 
-        @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+        @settings(max_examples=3 if where.startswith("spark") else 25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
         @given(names, st.data())
         def right(names: list[str], data: st.DataObject) -> None:
             value = [st.sampled_from((None, *CASES[name].pool)) for name in names]
