@@ -1,6 +1,6 @@
 """About what it takes an engine to count: known from declared domains and an assumed number of rows alone.
 
-    statements  one a marginal, and some more
+    statements  one a marginal, or one for all, and some more
     bytes       rows · width of the columns, once where rows repeat, else for each marginal
     seconds     of one core: rows · s_row where rows repeat, else rows · Σ_marginals s_marginal, and a part a statement
 
@@ -32,6 +32,7 @@ class Rates:
         statement: each statement.
         more: statements beside those of marginals.
         whole_rows: whether it reads all columns of a row to see some.
+        together: whether one statement counts all marginals.
     """
 
     label: str
@@ -40,6 +41,7 @@ class Rates:
     statement: float = 0.01
     more: int = 2
     whole_rows: bool = False
+    together: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,13 +83,15 @@ def foretell(rates: Rates, domain: Domain, cliques: Sequence[Clique], rows: floa
     every = sum(width.values()) + _HEADER
     once = every if rates.whole_rows else every - _HEADER
     each = sum(every if rates.whole_rows else sum(width[name] for name in clique) for clique in cliques)
-    statements = len(cliques) + rates.more
+    statements = (1 if rates.together else len(cliques)) + rates.more
     beside = rates.statement * statements
     kept = rates.row is not None
     seconds = None
     if rates.marginal is not None:
         most = rates.marginal * rows * len(cliques) + beside
         seconds = (min(most, (rates.row or 0.0) * rows + beside) if kept else most, most)
+    if rates.together:
+        each = once
     least = min(once, each) if kept else each
     return Cost(rates.label, statements, (least * rows / 1e9, max(least, each) * rows / 1e9), seconds)
 

@@ -100,6 +100,7 @@ class Selections(Asking):
             if count > len(families):
                 raise InvalidArgument(f"{count} marginals cannot be selected from {len(families)}: ask for fewer")
             self._progress.stage("selecting", len(families))
+            self._expect(list(map(clique_of, families)))
             scores = np.empty(len(families), np.int64)
             heaviest = max(factors)
             for place, (family, factor, due) in enumerate(zip(families, factors, dues, strict=True)):
@@ -157,6 +158,8 @@ class Selections(Asking):
 
         def draw() -> list[SignedQuery]:
             self._progress.stage("sampling", len(families))
+            if sample is None:
+                self._expect(list(map(clique_of, families)))
             parts = []
             for family in families:
                 scores = -self._whole_answers(clique_of(family), answers(family))
@@ -205,6 +208,7 @@ class Selections(Asking):
         exclude: Sequence[Query],
     ) -> list[Query]:
         self._progress.stage("selecting", len(families))
+        self._expect([clique_of(family) for family in families])
         parts = []
         for family in families:
             scores = self._whole_answers(clique_of(family), answers(family))  # checked before a count is read

@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from dpsql.engines.costs import Cost, foretell
 from dpsql.core.prior import Prior
+from dpsql.engines.costs import Cost, foretell
 from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.evaluation.evaluated import Evaluated, Measured
 from dpsql.evaluation.histograms import spread_evenly

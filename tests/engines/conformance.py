@@ -20,6 +20,7 @@ import duckdb
 import numpy as np
 import pytest
 
+from dpsql.core.counter import CountsTogether
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.formula import COLUMN, Formula
 from dpsql.core.linear_query import Moment, Product
@@ -357,15 +358,11 @@ def refuses(place: Place, what: str, ask: Callable[[], object]) -> bool:
     return what in place.cannot
 
 
-def refuses_units(table: Table) -> bool:
-    """Whether an engine says that it does not choose rows of privacy units."""
-    bound = table.place.bound("unit", "VARCHAR", 2)
-    return refuses(table.place, "units", lambda: table.engine.counter(table.source, table.domain, bound))
-
-
 def marginals_of(table: Table) -> None:
     """Of all cliques, from codes that are kept; of columns also from the rows."""
     kept = table.engine.counter(table.source, table.domain)
+    if isinstance(kept, CountsTogether):
+        kept.expect(table.cliques())
     for clique in table.cliques():
         assert as_dict(kept.marginal(clique)) == counted(table.cells(clique)), clique
     kept.close()
@@ -394,7 +391,7 @@ def counts_add_up(place: Place) -> None:
 @covers("an empty table has counts of nothing")
 def empty_table(place: Place) -> None:
     table = Table(place, place.open(), ("truth", "weight"), [])
-    for bound in (None, place.bound("unit", "VARCHAR", 2))[: 1 if "units" in place.cannot else 2]:
+    for bound in bounds(place, 2):
         counter = table.engine.counter(table.source, table.domain, bound)
         assert as_dict(counter.marginal(("truth", "weight"))) == {}
         assert counter.marginal(()).counts.tolist() == [0]
@@ -402,10 +399,21 @@ def empty_table(place: Place) -> None:
         counter.close()
 
 
+def bounds(place: Place, rows: int) -> list[UnitBound | None]:
+    """None, and one of so many rows of a unit where the engine can choose them."""
+    return [None] if "units" in place.cannot else [None, place.bound("unit", "VARCHAR", rows)]
+
+
+def chooses(place: Place, table: Table) -> bool:
+    """Whether an engine can choose rows of units; if it cannot, it refuses to."""
+    bound = place.bound("unit", "VARCHAR", 2)
+    return not refuses(place, "units", lambda: table.engine.counter(table.source, table.domain, bound))
+
+
 @covers("units: of each unit at most so many rows count, none of those without a unit, and all where there is room")
 def units_are_bounded(place: Place) -> None:
     table = every_value(place)
-    if refuses_units(table):
+    if not chooses(place, table):
         return
     sizes = Bag(unit for unit in table.units() if unit is not None)
     for most in (1, 2, 3, 1000):
@@ -426,7 +434,7 @@ def units_are_bounded(place: Place) -> None:
 @covers("units: the same rows count each time and in each marginal; another secret chooses others")
 def one_choice(place: Place) -> None:
     table = every_value(place)
-    if refuses_units(table):
+    if not chooses(place, table):
         return
     found = []
     for other in (False, False, True):
@@ -442,7 +450,7 @@ def one_choice(place: Place) -> None:
 @covers("units: a unit that is added changes what is counted by its own rows, at most so many")
 def a_unit_more(place: Place) -> None:
     table = every_value(place)
-    if refuses_units(table):
+    if not chooses(place, table):
         return
     bound = place.bound("unit", "VARCHAR", 2)
     before = table.engine.counter(table.source, table.domain, bound, once=True).marginal(("truth", "ward"))
@@ -457,7 +465,7 @@ def a_unit_more(place: Place) -> None:
 def presence_is_right(place: Place) -> None:
     table = every_value(place)
     clique = ("truth", "ward")
-    if refuses_units(table):
+    if "units" in place.cannot and not chooses(place, table):
         return
     counter = table.engine.counter(table.source, table.domain, place.bound("unit", "VARCHAR", 1000))
     if refuses(place, "presence", lambda: counter.presence(clique)):
@@ -549,7 +557,7 @@ def values_of_two(place: Place) -> None:
     more = [("only here", "one"), *[("of one unit", "one")] * 3, ("of no unit", None), ("of no unit", None)]
     place.append("t", more)
     held = [(text, unit, number) for number, (text, unit) in enumerate([*table.rows, *more]) if text is not None]
-    for bound in (None, place.bound("unit", "VARCHAR", 1000))[: 1 if "units" in place.cannot else 2]:
+    for bound in bounds(place, 1000):
         pairs = {(text, number) for text, _, number in held}
         if bound is not None:
             pairs = {(text, unit) for text, unit, _ in held if unit is not None}

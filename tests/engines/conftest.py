@@ -1,8 +1,20 @@
 from __future__ import annotations
 
-from .postgres_server import remove
+from collections.abc import Sequence
+
+import pytest
+
+from . import postgres_server, spark_session
+
+
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Mark the tests that start a Spark."""
+    for item in items:
+        if "spark" in item.nodeid.partition("tests/engines")[2]:
+            item.add_marker(pytest.mark.spark)
 
 
 def pytest_sessionfinish() -> None:
-    """Stop the Postgres of this process, if a test has started one."""
-    remove()
+    """Stop the Postgres and the Spark of this process, if a test has started one."""
+    postgres_server.remove()
+    spark_session.remove()

@@ -30,6 +30,7 @@ from .conformance import CASES, PROPERTIES, Place, Rows, Table, known_cases, mar
 from .held_in_duckdb import WithUnits, fill
 from .lakes import InDelta, InIceberg, InLake, lake_place
 from .postgres_place import postgres_place
+from .spark_place import InSpark, InSparkSql, spark_place
 from .warehouse_place import warehouse_place
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "developers" / "engines.md"
@@ -97,12 +98,19 @@ PLACES: dict[str, Callable[[Path], AbstractContextManager[Place]]] = {
     "postgres": postgres_place,
     "snowflake, its SQL in DuckDB": partial(warehouse_place, name="snowflake"),
     "bigquery, its SQL in DuckDB": partial(warehouse_place, name="bigquery"),
+    "spark": partial(spark_place, kind=InSpark),
+    "spark_sql": partial(spark_place, kind=InSparkSql),
 }
 """For each engine, by its name first, where its tables can be."""
 
 
+ONCE = ("bigquery",)
+"""Those that CI runs with one version of DuckDB: the statements of the other warehouse are nearly theirs."""
+EACH = [pytest.param(where, marks=[pytest.mark.slow] * where.startswith(ONCE)) for where in PLACES]
+
+
 @pytest.mark.medium
-@pytest.mark.parametrize("where", PLACES)
+@pytest.mark.parametrize("where", EACH)
 @pytest.mark.parametrize("says", PROPERTIES)
 def test_an_engine_conforms(says, where, tmp_path):
     with PLACES[where](tmp_path) as place:
@@ -114,13 +122,17 @@ def test_every_engine_is_tested():
 
 
 @pytest.mark.medium
-@pytest.mark.parametrize("where", PLACES)
+@pytest.mark.parametrize("where", EACH)
 def test_counts_of_any_table_are_the_references(where, tmp_path):
     """Of any columns, values and order of rows."""
     with PLACES[where](tmp_path) as place:
         names = st.lists(st.sampled_from(sorted(known_cases(place))), min_size=1, max_size=3, unique=True)
 
-        @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+        @settings(
+            max_examples=3 if where.startswith("spark") else 25,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow],
+        )
         @given(names, st.data())
         def right(names: list[str], data: st.DataObject) -> None:
             value = [st.sampled_from((None, *CASES[name].pool)) for name in names]
