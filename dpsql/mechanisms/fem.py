@@ -13,7 +13,7 @@ That is the paper's order, shifted so that no query is paid for that no record h
 A query that the released records should satisfy more often comes with a plus, its negation with a minus; which of both
 is private too, so cell and sign are drawn together. Instead of an integer program for each record, all s of a round are
 found at once by block coordinate ascent (`dpsql.fitting.rows.best_records`): privacy does not depend on how good they
-are.
+are. `search := 'milp'` solves the paper's integer program for each of them, on small domains.
 
 With `start := 'marginals'` all 1-way marginals p are measured first, and σ_v = λ·(log p_v + Gumbel) for the value v of
 an attribute. So D_0 is drawn from the product of p, and a query that was found raises the odds of what satisfies it.
@@ -36,8 +36,10 @@ from dpsql.core.domain import Domain
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.threshold import Family
 from dpsql.core.workload import Workload
+from dpsql.errors import DomainTooLarge
 from dpsql.fitting.relaxed.settings import best_total, one_way_prior
 from dpsql.fitting.rows.best_records import Goal, perturbed_leaders, random_records
+from dpsql.fitting.rows.exact_leaders import exact_leaders
 from dpsql.fitting.target import targets_of
 from dpsql.mechanisms.base import (
     LATER,
@@ -67,6 +69,8 @@ from dpsql.privacy.pricing import Questions
 from dpsql.runtime.progress import Progress
 
 _TOTAL_SHARE: Final = Fraction(1, 100)
+_WIDEST: Final = 200  # the one-hot width of an integer program for each record
+_PROGRAM_SECONDS: Final = 1.8e-4  # of an integer program, for each query found so far, on average
 
 
 @register("fem", when="comparison with the paper")
@@ -87,6 +91,9 @@ class FEM(Mechanism):
             1 did best on Adult at ε = 1, of 40 to 300 rounds and a noise of 0.1 to 4; 2 to 4 after 1-way marginals,
             where it is λ.
         start: 'uniform', as in the paper, or 'marginals': all 1-way marginals are measured first.
+        search: of a record: 'local', block coordinate ascent of all at once, or 'milp', the paper's integer program for
+            each record, of columns with at most 200 values together. Ten times and more as slow.
+        seconds: the most that one integer program may take, which cannot be interrupted; its best record is used then.
 
     Raises:
         InvalidArgument: an option is out of its range.
@@ -97,6 +104,8 @@ class FEM(Mechanism):
     samples: int = 50
     noise: float = 1.0
     start: str = field(default="uniform", metadata=LATER)
+    search: str = field(default="local", metadata=LATER)
+    seconds: float = field(default=5.0, metadata=LATER)
 
     @classmethod
     def recommended(cls, *, pure: bool) -> Mapping[str, Any]:
@@ -114,6 +123,8 @@ class FEM(Mechanism):
         check_range("rounds", self.rounds, 1, 10_000)
         check_range("samples", self.samples, 1, 10_000)
         check_range("noise", self.noise, 0, 1e6)
+        check_word("search", self.search, ("local", "milp"))
+        check_range("seconds", self.seconds, 0.01, 3600)
 
     def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
         """See `Mechanism.questions`."""
@@ -123,6 +134,12 @@ class FEM(Mechanism):
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""
         check_cells(self.name, domain, workload)
+        if self.search == "milp" and domain.width > _WIDEST:
+            raise DomainTooLarge(
+                f"search is 'milp', which solves an integer program for each record, and the columns have "
+                f"{domain.width} values together, of at most {_WIDEST}: leave it out, ask for fewer columns, or "
+                "declare coarser domains"
+            )
 
     def footprint(self, domain: Domain, workload: Workload) -> int:
         """See `Mechanism.footprint`: scores of all queries and their order; conjunctions times records, and σ."""
@@ -132,7 +149,8 @@ class FEM(Mechanism):
     def duration(self, domain: Domain, workload: Workload, rows: float) -> float:
         """See `Mechanism.duration`."""
         work = game_seconds(domain, workload, self.rounds, self.samples, self.rounds / 2)
-        return base_seconds(rows) + work
+        programs = _PROGRAM_SECONDS * self.rounds**2 * self.samples if self.search == "milp" else 0.0
+        return base_seconds(rows) + work + programs
 
     def plan(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
@@ -166,6 +184,14 @@ class FEM(Mechanism):
         }
         return Outcome(WeightedRows(domain, codes, counts / len(records), float(total)), report)
 
+    def _leaders(
+        self, goal: Goal, generator: np.random.Generator, progress: Progress, shares: npt.NDArray[np.float64] | None
+    ) -> npt.NDArray[np.int64]:
+        """The s records that follow the perturbed leader, shape (s, attributes)."""
+        if self.search == "milp":
+            return exact_leaders(goal, self.samples, self.noise, self.seconds, generator, progress, shares)
+        return perturbed_leaders(goal, self.samples, self.noise, generator, progress, shares)
+
     def _play(
         self,
         curator: Curator,
@@ -183,7 +209,7 @@ class FEM(Mechanism):
         if shares is None:
             records = random_records(nothing, self.samples, generator)
         else:
-            records = perturbed_leaders(nothing, self.samples, self.noise, generator, progress, shares)
+            records = self._leaders(nothing, generator, progress, shares)
         found = []
         each = np.full(self.samples, total / self.samples)  # rows that a record stands for
         progress.rounds("rounds", self.rounds)
@@ -194,7 +220,7 @@ class FEM(Mechanism):
 
             drawn += curator.sample_cells(workload.families, answers, 1, 1, share)
             goal = Goal.of(domain, [query for query, _ in drawn], [sign for _, sign in drawn])
-            records = perturbed_leaders(goal, self.samples, self.noise, generator, progress, shares)
+            records = self._leaders(goal, generator, progress, shares)
             found.append(records)
             progress.round_done()
         return np.concatenate(found), drawn

@@ -93,6 +93,7 @@ PATHS = [
     Case("dualquery", workload=THRESHOLDS),
     Case("fem", {"noise": 0.0}, PAIRS),
     Case("fem", workload=THRESHOLDS),
+    Case("fem", {"search": "milp"}, PAIRS),
     Case("hdmm", {"reconstruct": "least_squares"}, PAIRS),
     Case("hdmm", {"noise": "laplace"}, PAIRS),
     Case("hdmm", {"reconstruct": "pgm"}, PAIRS),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from fractions import Fraction
 
+import duckdb
 import numpy as np
 import pytest
 
@@ -13,7 +14,8 @@ from dpsql.core.neighbours import Neighbours
 from dpsql.core.threshold import Threshold
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InvalidArgument
-from dpsql.fitting.rows.best_records import Goal, local_record, perturbed_leaders
+from dpsql.fitting.rows.best_records import Goal, exact_record, local_record, perturbations, perturbed_leaders
+from dpsql.fitting.rows.exact_leaders import exact_leaders
 from dpsql.mechanisms.fem import FEM
 from dpsql.privacy.accounting import zcdp_rho
 from dpsql.privacy.curator import Curator
@@ -21,6 +23,7 @@ from dpsql.runtime.progress import Quiet
 
 from ..conftest import seeded_entropy
 from ..counters import Journal, Rows
+from .test_dualquery import random_goal
 
 DOMAIN = Domain(tuple(Attribute(f"c{i}", "INTEGER", "values", ("0", "1", "2")) for i in range(4)))
 PAIRS = Workload(tuple(itertools.combinations(DOMAIN.names, 2)))
@@ -122,3 +125,36 @@ def test_plan_adds_up():
     planned = FEM(rounds=5).plan(DOMAIN, PAIRS, Neighbours.ADD_REMOVE, Fraction(1, 70), 1000)
     assert sum(line.rho for line in planned) == pytest.approx(1 / 70)
     assert "5 rounds" in planned[-1].note
+
+
+@pytest.mark.parametrize("thresholds", [False, True])
+def test_exact_leaders_are_the_best_of_all_records(thresholds):
+    """Of 30 goals with noise, found by enumeration; the local search is never above them, and without it is below."""
+    generator, below = np.random.default_rng(0), 0
+    for number in range(30):
+        goal = random_goal(generator, 4, 3, 12 * (number % 3), thresholds=thresholds)
+        state = generator.bit_generator.state
+        records = exact_leaders(goal, 2, 2.0, 60, generator, Quiet())
+        generator.bit_generator.state = state
+        bias = perturbations(goal, 2, 2.0, generator, None)
+        every = np.array(list(itertools.product(range(3), repeat=4)))
+        for own, record in zip(bias, records, strict=True):
+            best = goal.values(every, np.tile(own, (len(every), 1))).max()
+            assert goal.values(record[None], own[None])[0] == pytest.approx(best)
+            below += goal.values(exact_record(goal, 60, generator)[None], own[None])[0] < best - 1e-6
+    assert below > 10
+
+
+@pytest.mark.medium
+def test_the_integer_program_through_sql(people):
+    """Of few columns; of many it is refused before a charge, with what works."""
+    how = "mechanism := 'fem', search := 'milp', rounds := 5, samples := 5"
+    people.sql(f"FROM dp_synthesize('people', epsilon := 1.0, {how})").fetchall()
+    spent = people.budget().epsilon_spent.tolist()
+    people.sql("CREATE TABLE wide AS SELECT i % 300 AS a, i % 2 AS b FROM range(900) r(i)")
+    people.protect("wide", epsilon=3.0, delta=1e-6)
+    for name, top in (("a", 299), ("b", 1)):
+        people.domain("wide", name, lower=0, upper=top, bins=top + 1)
+    with pytest.raises(duckdb.Error, match="search is 'milp', which solves an integer program .*of at most 200"):
+        people.sql(f"FROM dp_synthesize('wide', epsilon := 1.0, {how})")
+    assert people.budget().epsilon_spent.tolist()[:1] == spent

@@ -159,7 +159,7 @@ def perturbed_leaders(
     progress: Progress,
     shares: Floats | None = None,
 ) -> Codes:
-    """Records that each maximise the goal plus noise for each value, shape (count, attributes).
+    """Records that each maximise the goal plus noise for each value, shape (count, attributes); by local search.
 
     The noise is exponential; or with `shares` p the logarithm of p plus a Gumbel variable, because the value of largest
     log p + Gumbel is drawn with probabilities p: without a goal the records are drawn from the product of the shares.
@@ -173,16 +173,23 @@ def perturbed_leaders(
         progress: is asked whether to stop.
         shares: positive probabilities of each attribute's values, shape (one-hot width,).
     """
-    size = (count, goal.offsets[-1])
+    bias = perturbations(goal, count, noise, generator, shares)
     if shares is None:
-        bias = noise * generator.standard_exponential(size)
         starts = satisfying(goal, random_records(goal, count, generator), generator)
     else:
-        bias = noise * (np.log(shares) + generator.gumbel(size=size))
         parts = np.split(bias, goal.offsets[1:-1], axis=1)
         starts = np.stack([part.argmax(axis=1) for part in parts], axis=1)
     records = _kicked(goal, climb(goal, starts, generator, progress, bias), generator, progress, bias)
     return climb(goal, _shared(goal, records, bias), generator, progress, bias)
+
+
+def perturbations(
+    goal: Goal, count: int, noise: float, generator: np.random.Generator, shares: Floats | None
+) -> Floats:
+    """What each record gains by each value, shape (count, one-hot width); see `perturbed_leaders`."""
+    size = (count, goal.offsets[-1])
+    lots = generator.standard_exponential(size) if shares is None else np.log(shares) + generator.gumbel(size=size)
+    return np.asarray(noise * lots)
 
 
 def _shared(goal: Goal, records: Codes, bias: Floats) -> Codes:
@@ -309,20 +316,24 @@ def _move(
     missing[rows] = others + (asked != records[:, attribute])
 
 
-def exact_record(goal: Goal, seconds: float, generator: np.random.Generator) -> Codes | None:
+def exact_record(
+    goal: Goal, seconds: float, generator: np.random.Generator, bias: Floats | None = None
+) -> Codes | None:
     """The record of the integer program, or the best that was found in time; None if none was.
 
-    Values that no conjunction asks for are all alike: where the program takes none of the others, one is drawn.
+    Values that no conjunction asks for are all alike: where the program takes none of the others, one is drawn. Not
+    with a `bias` of the record (see `perturbations`), shape (one-hot width,).
     """
     record: Codes = random_records(goal, 1, generator)[0]
     asked = [np.unique(goal.wanted[rows, attribute]) for attribute, (rows, _) in enumerate(goal.parts)]
+    asked = asked if bias is None else [np.arange(size) for size in goal.sizes]
     starts = np.concatenate([[0], np.cumsum([len(values) for values in asked])])
     count = len(goal.weights)
-    if count == 0:
+    if count == 0 and bias is None:
         return record
     constraints = [_one_value_each(asked, goal.sizes, starts, count), *_indicators(goal, asked, starts)]
     whole = np.concatenate([np.ones(starts[-1]), goal.slack > 0])  # of a conjunction f_j is 0 or 1 by itself
-    objective = np.concatenate([np.zeros(starts[-1]), -goal.weights])
+    objective = np.concatenate([np.zeros(starts[-1]) if bias is None else -bias, -goal.weights])
     found = milp(
         objective, integrality=whole, bounds=Bounds(0, 1), constraints=constraints, options={"time_limit": seconds}
     )
