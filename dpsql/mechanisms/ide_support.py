@@ -8,8 +8,8 @@
     domain   every record of the domain, where there are few enough; those that the prior lacks have weight 0
 
 In the paper a cell without prior mass is spread evenly over all of its records (case 2 of Definition 3.1). `domain`
-does that; `cells` keeps what the prior knows of the other columns, and needs no list of all records. Weight 0 would not do
-for its rows: one that shares a cell with a row of the prior would never get any.
+does that; `cells` keeps what the prior knows of the other columns, and needs no list of all records. Weight 0 would not
+do for its rows: one that shares a cell with a row of the prior would never get any.
 
 Source: Tao, Bater, Machanavajjhala 2021 (IDE), section 3.2 and Definition 3.1.
 """
