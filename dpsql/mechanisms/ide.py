@@ -73,6 +73,7 @@ from dpsql.runtime.progress import Progress
 
 TOTAL_SHARE: Final = Fraction(1, 20)
 _USUAL_SUPPORT: Final = 10_000
+_MOST_SUPPORT: Final = 100_000_000
 METHODS: Final = ("iterations", "exact")
 
 
@@ -163,7 +164,7 @@ class IDE(Mechanism):
                 check_range(name, getattr(self, name), 1, most)
         check_range("copies", self.copies, 1, 1000)
         check_range("max_cells", self.max_cells, 2, 10_000_000)
-        check_range("support", self.support, 1000, 100_000_000)
+        check_range("support", self.support, 1000, _MOST_SUPPORT)
         known = {"noise": noise_names(), "ties": TIES, "reach": REACHES, "method": METHODS}
         for name, words in known.items():
             check_word(name, getattr(self, name), words)
@@ -216,7 +217,7 @@ class IDE(Mechanism):
         if self.reach == "domain" and size > self.support:
             raise DomainTooLarge(
                 f"reach is 'domain', which has {size:.3g} records, more than support = {self.support}: say reach := "
-                "'cells', or raise support"
+                f"'cells'{', or raise support' if size <= _MOST_SUPPORT else ''}"
             )
         regions, groups = self.region_of(domain), self.keys_of(domain)
         others = self.features_of(domain)

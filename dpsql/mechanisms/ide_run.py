@@ -57,6 +57,7 @@ class Run:
         codes: the support, of the features, shape (rows, features).
         prior: its weights; they add up to 1.
         size: public rows that it stands for.
+        own: how many rows are the prior's, the first ones; 0 for all that have weight.
         summed: what was measured inside regions or groups, added up over these.
     """
 
@@ -72,6 +73,7 @@ class Run:
     codes: Codes
     prior: Floats
     size: float
+    own: int = 0
     summed: list[Target] = field(default_factory=list)
 
     @staticmethod
@@ -132,7 +134,7 @@ class Run:
         wanted = [(one.clique, np.where(self._clear(one), one.values, 0.0)) for one in targets]
         copies = self.asked.copies
         codes, weights = with_cells(self.domain, self.codes, self.prior, wanted, copies, self.generator)
-        return replace(self, codes=codes, prior=weights)
+        return replace(self, codes=codes, prior=weights, own=len(self.codes))
 
     def _clear(self, one: Target) -> npt.NDArray[np.bool_]:
         """The cells of the partial workload: all, or those that stand out of the noise."""
@@ -165,14 +167,15 @@ class Run:
         By Theorem 3.1 no estimate with these answers is nearer to the prior than the second. Where rows beyond the
         prior's have weight both are of the others, for they would be infinite.
         """
-        inside = self.prior > 0
+        inside = (self.prior > 0) & (np.arange(len(self.prior)) < (self.own or len(self.prior)))
         beyond = float(weights[~inside].sum())
         q = np.where(inside, weights, 0.0) / max(1 - beyond, _SMALLEST)
+        p = np.where(inside, self.prior, 0.0) / max(float(self.prior[inside].sum()), _SMALLEST)
         least = 0.0
         for one in targets:
             cells, size = packed(self.codes, self.features, self.domain, one.clique), len(one.values)
-            least = max(least, _kl(*(np.bincount(cells, part, size).astype(np.float64) for part in (q, self.prior))))
-        found = {"distance": _kl(q, self.prior), "least_distance": least}
+            least = max(least, _kl(*(np.bincount(cells, part, size).astype(np.float64) for part in (q, p))))
+        found = {"distance": _kl(q, p), "least_distance": least}
         return found | ({"beyond": round(beyond, 4)} if beyond > 0 else {})
 
     def _reach(

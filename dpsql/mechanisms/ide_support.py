@@ -3,11 +3,13 @@
     prior    the prior's distinct rows; columns that it lacks are filled uniformly
     cells    and, for each measured cell with a positive noisy count in which no row lies, some rows with the cell's
              values: half of them have their other columns from a row of the prior, half each column by itself from the
-             noisy counts; their prior weight is 0 (case 2 of Definition 3.1)
+             noisy counts; as many rows have no column fixed. Together they have as much prior weight as rows lie in
+             such cells, by these counts
     domain   every record of the domain, where there are few enough; those that the prior lacks have weight 0
 
-In the paper a cell without prior mass is spread evenly over all of its records. `domain` does that; `cells` keeps what
-the prior knows of the other columns, and needs no list of all records.
+In the paper a cell without prior mass is spread evenly over all of its records (case 2 of Definition 3.1). `domain`
+does that; `cells` keeps what the prior knows of the other columns, and needs no list of all records. Weight 0 would not
+do for its rows: one that shares a cell with a row of the prior would never get any.
 
 Source: Tao, Bater, Machanavajjhala 2021 (IDE), section 3.2 and Definition 3.1.
 """
@@ -15,7 +17,7 @@ Source: Tao, Bater, Machanavajjhala 2021 (IDE), section 3.2 and Definition 3.1.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -33,6 +35,8 @@ Floats = npt.NDArray[np.float64]
 REACHES: Final = ("prior", "cells", "domain")
 MEND: Final = "give a prior that has some, or say reach := 'cells'"
 _MOST_NEW: Final = 200_000
+_MOST_BEYOND: Final = 0.99
+_LEAST_BEYOND: Final = 1e-4
 
 
 def remarks(prior: Prior, domain: Domain, workload: Workload, reach: str) -> list[Remark]:
@@ -85,7 +89,7 @@ def with_cells(
     copies: int,
     generator: np.random.Generator,
 ) -> tuple[Codes, Floats]:
-    """The rows, and further ones of weight 0 in cells with a positive count that none of them lies in.
+    """The rows, and further ones in cells with a positive count that none of them lies in, with their weights.
 
     Args:
         domain: of the rows' columns.
@@ -96,9 +100,12 @@ def with_cells(
         generator: what their other columns are.
     """
     added, margins = [codes], _margins(domain, codes, weights, measured)
-    room = _MOST_NEW
+    room, beyond = _MOST_NEW, 0.0
     for clique, values in measured:
         empty = np.array(values, np.float64)
+        whole = max(1.0, float(empty.sum()))
+        empty[packed(codes, domain.names, domain, clique)] = 0.0
+        beyond = max(beyond, float(empty.sum()) / whole)
         for rows in added:
             empty[packed(rows, domain.names, domain, clique)] = 0.0
         cells = np.flatnonzero(empty > 0)
@@ -106,18 +113,19 @@ def with_cells(
         if not len(cells):
             continue
         fresh = codes[systematic(weights, len(cells) * copies, generator)].copy()
-        apart = np.flatnonzero(np.arange(len(fresh)) % 2)
-        for place, name in enumerate(domain.names):
-            fresh[apart, place] = generator.choice(domain.size((name,)), len(apart), p=margins[name])
+        fresh[1::2] = _drawn(domain, margins, len(fresh) // 2, generator)
         for name, found in zip(clique, np.unravel_index(np.repeat(cells, copies), domain.shape(clique)), strict=True):
             fresh[:, domain.names.index(name)] = found
         added.append(fresh)
         room -= len(fresh)
     if len(added) == 1:
         return codes, weights
+    added.append(_drawn(domain, margins, sum(map(len, added[1:])), generator))
     distinct = np.unique(np.concatenate(added[1:]), axis=0)
     known = np.isin(_keys(distinct), _keys(codes))
-    return np.concatenate([codes, distinct[~known]]), np.append(weights, np.zeros(int((~known).sum())))
+    fresh, share = distinct[~known], min(_MOST_BEYOND, max(_LEAST_BEYOND, beyond))
+    even = np.full(len(fresh), share / max(1, len(fresh)))
+    return np.concatenate([codes, fresh]), np.append((1 - share) * weights, even) if len(fresh) else weights
 
 
 def _margins(
@@ -135,6 +143,12 @@ def _margins(
             sums = np.bincount(codes[:, domain.names.index(name)], weights, len(sums)).astype(np.float64)
         found[name] = sums / sums.sum()
     return found
+
+
+def _drawn(domain: Domain, margins: Mapping[str, Floats], count: int, generator: np.random.Generator) -> Codes:
+    """Rows with each column by itself."""
+    columns = [generator.choice(domain.size((name,)), count, p=margins[name]) for name in domain.names]
+    return np.stack(columns, axis=1).astype(np.int64)
 
 
 def _keys(codes: Codes) -> npt.NDArray[np.void]:
