@@ -34,6 +34,7 @@ Codes = npt.NDArray[np.int64]
 
 
 _CELLS_AT_ONCE: Final = 16_384
+_CELLS_KEPT: Final = 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +145,21 @@ class RelaxedTable:
     total: float
 
     def project(self, clique: Clique) -> Floats:
-        """The answers to a marginal in probabilities, flat and row-major over the clique's codes, shape (cells,)."""
+        """The answers to a marginal in probabilities, flat and row-major over the clique's codes, shape (cells,).
+
+        They are kept, up to some number of cells, and must not be written to: a release asks for the same marginals to
+        shrink them, to round, and to tell how good it is.
+        """
+        known = self._kept.get(clique)
+        if known is not None:
+            return known
+        found = self._projected(clique)
+        found.flags.writeable = False
+        if len(found) + sum(map(len, self._kept.values())) <= _CELLS_KEPT:
+            self._kept[clique] = found
+        return found
+
+    def _projected(self, clique: Clique) -> Floats:
         if not clique:
             return np.ones(1, np.float32)
         known = {part: self.part(part) for part in self.blocks.parts(clique)}
@@ -168,6 +183,11 @@ class RelaxedTable:
             np.add.at(found, joint.cells(part, shape), self.probabilities[self.blocks.block(joint.names)])
             self._parts[part] = found
         return self._parts[part]
+
+    @cached_property
+    def _kept(self) -> dict[Clique, Floats]:
+        """Marginals that were asked for."""
+        return {}
 
     @cached_property
     def _parts(self) -> dict[Clique, Floats]:
