@@ -34,7 +34,7 @@ Codes = npt.NDArray[np.int64]
 
 
 _CELLS_AT_ONCE: Final = 16_384
-_CELLS_KEPT: Final = 4_000_000
+_FOR_ONE_THREAD: Final = 250_000  # multiplications
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,21 +145,7 @@ class RelaxedTable:
     total: float
 
     def project(self, clique: Clique) -> Floats:
-        """The answers to a marginal in probabilities, flat and row-major over the clique's codes, shape (cells,).
-
-        They are kept, up to some number of cells, and must not be written to: a release asks for the same marginals to
-        shrink them, to round, and to tell how good it is.
-        """
-        known = self._kept.get(clique)
-        if known is not None:
-            return known
-        found = self._projected(clique)
-        found.flags.writeable = False
-        if len(found) + sum(map(len, self._kept.values())) <= _CELLS_KEPT:
-            self._kept[clique] = found
-        return found
-
-    def _projected(self, clique: Clique) -> Floats:
+        """The answers to a marginal in probabilities, flat and row-major over the clique's codes, shape (cells,)."""
         if not clique:
             return np.ones(1, np.float32)
         known = {part: self.part(part) for part in self.blocks.parts(clique)}
@@ -171,7 +157,7 @@ class RelaxedTable:
         product = blocks[0] / np.float32(rows)
         for block in blocks[1:-1]:
             product = (product[:, None, :] * block[None, :, :]).reshape(-1, rows)
-        return in_order(np.asarray(product @ blocks[-1].T, np.float32), self.blocks, parts, clique)
+        return in_order(_product(product, blocks[-1]), self.blocks, parts, clique)
 
     def part(self, part: Clique) -> Floats:
         """The probabilities of the cells of one unit's attributes, in every relaxed row, shape (cells, n′)."""
@@ -183,11 +169,6 @@ class RelaxedTable:
             np.add.at(found, joint.cells(part, shape), self.probabilities[self.blocks.block(joint.names)])
             self._parts[part] = found
         return self._parts[part]
-
-    @cached_property
-    def _kept(self) -> dict[Clique, Floats]:
-        """Marginals that were asked for."""
-        return {}
 
     @cached_property
     def _parts(self) -> dict[Clique, Floats]:
@@ -228,6 +209,17 @@ class RelaxedTable:
         if isinstance(family, Threshold):
             return self.threshold(family.clique, family.least) * self.total
         return self.project(family).astype(np.float64) * self.total
+
+
+def _product(rows: Floats, columns: Floats) -> Floats:
+    """`rows @ columns.T`, in pieces that OpenBLAS gives to one thread: more threads spin for longer than they work."""
+    step = _FOR_ONE_THREAD // max(1, columns.size)
+    if step < 2:
+        return np.asarray(rows @ columns.T, np.float32)
+    found = np.empty((len(rows), len(columns)), np.float32)
+    for begin in range(0, len(rows), step):
+        np.matmul(rows[begin : begin + step], columns.T, out=found[begin : begin + step])
+    return found
 
 
 def in_order(values: npt.NDArray[Any], blocks: Blocks, parts: Sequence[Clique], clique: Clique) -> npt.NDArray[Any]:
