@@ -2,7 +2,7 @@ r"""Relaxed projection: measure whole marginals, project them with a relaxed tab
 
     total      with 1 % of ρ (free where n is public)
     marginals  of the workload's closure, each with its share of the rest (`dpsql.strategy.allocation`)
-    again      with 3/10 of that the pairs that stand out of the first noise (`dpsql.strategy.second_stage`)
+    again      with 3/10 of that the pairs that stand out of the first noise, pooled (`dpsql.strategy.second_stage`)
     denoised   1-way marginals (`dpsql.fitting.relaxed.denoising`)
     joined     columns of strong pairs where A > 0.001, and of constraints (`dpsql.fitting.relaxed.joints`)
     fit        one relaxed table to all of them (`dpsql.fitting.relaxed.fit_marginals`)
@@ -83,7 +83,10 @@ TOTAL_SHARE: Final = Fraction(1, 100)
 _FEWEST_CELLS: Final = 1000
 _OF_MARGINALS: Final = {"steps": 500, "relaxation": "softmax"}
 _OF_CELLS: Final = {"steps": 5000, "relaxation": "sparsemax"}  # the paper's
-REFINEMENTS: Final = ("smoothing", "denoising", "rounding", "allocation", "steps", "selection", "reference", "joints")
+REFINEMENTS: Final = (
+    *("smoothing", "denoising", "rounding", "allocation", "steps"),
+    *("selection", "reference", "joints", "pooling"),
+)
 _SECOND: Final = Fraction(3, 10)
 _SPENT: Final = Fraction(1, 1000)
 
@@ -112,7 +115,7 @@ class Projection(Mechanism):
         without: refinements to leave out, for research: 'smoothing' of ordered columns, 'denoising' of 1-way marginals,
             'rounding' towards shrunken marginals, 'allocation' for ordered columns, 'steps' and rows by the noise,
             'selection' of pairs for a second stage, a 'reference' that rows are pulled towards, 'joints' of strong
-            pairs.
+            pairs, 'pooling' of what pairs and triples tell of strong pairs.
 
     Raises:
         InvalidArgument: an option is out of its range.
@@ -259,8 +262,7 @@ class Projection(Mechanism):
     ) -> Allocation:
         """What would be measured for a table of about `rows` rows, with ρ in all.
 
-        It weighs marginals by their cells of declared values, because those outside are mostly empty and then left out
-        of the fit.
+        It weighs marginals by cells of declared values, because those outside are mostly empty and left out of fits.
         """
         domain = domain.inner
         limit = self._cells_limit(domain)
@@ -326,7 +328,7 @@ class Projection(Mechanism):
                 return Outcome(held.model(RelaxedModel(product, targets)), report)
             report["fit"] = "relaxed table, from the prior and earlier measurements where noise drowns this one"
         known = list(self._denoised(facts, known, best))
-        strong = strong_pairs(domain, known, best)
+        strong = strong_pairs(domain, known, best, pooled=self._has("pooling"))
         settings = self._settings(facts, allocation, strong, known, best)
         fit, prior_report = fit_marginals_with_prior(
             facts, workload, known, best, settings, self.max_cells, seed, progress
@@ -347,9 +349,9 @@ class Projection(Mechanism):
         first: dict[Clique, Measurement] = {}
         again = [m for m in curator.measure(begun or shares) if first.setdefault(m.clique, m) is not m]
         if curator.remaining > _SPENT * rho:
-            targets = targets_of(first.values())
-            total = best_total(targets)
-            strong = strong_pairs(curator.domain, denoised(curator.domain, targets, total), total)
+            total = best_total(targets := targets_of(first.values()))
+            known = denoised(curator.domain, targets, total)
+            strong = strong_pairs(curator.domain, known, total, pooled=self._has("pooling"))
             asked, pairs = [(m.clique, m.rho) for m in first.values()], [one.clique for one in strong]
             again += curator.measure(second_shares(curator.domain, asked, pairs, curator.remaining))
         return list(first.values()), again

@@ -3,6 +3,7 @@
     python tests/benchmarks/paired.py adult loans --epsilons 0.1 1 --seeds 1 2 3 >> now.jsonl
     PYTHONPATH=another-checkout python tests/benchmarks/paired.py adult loans --epsilons 0.1 1 --seeds 1 2 3 >> before.jsonl
     python tests/benchmarks/paired.py --compare before.jsonl now.jsonl
+    python tests/benchmarks/paired.py linked --without pooling >> without.jsonl          a refinement, beside without it
 
 Noise is drawn from a seed instead of the system, by clique, so two versions that measure alike see the same answers. That
 is no release: it is for research on public tables. Adult and Loans are those of `utility.py`, and so are the figures. 'adult64'
@@ -78,7 +79,7 @@ def opened(name: str):
     return db, table.rows, None, table
 
 
-def one(name: str, epsilon: float, seed: int) -> dict:
+def one(name: str, epsilon: float, seed: int, without: tuple[str, ...] | None = None) -> dict:
     """The figures of one fit."""
     import accuracy
     import cold
@@ -94,13 +95,15 @@ def one(name: str, epsilon: float, seed: int) -> dict:
         resolved = resolve(cursor, db.request("t", epsilon, **how))
         domain, rho = resolved.domain, resolved.budget.rho
     curator, begin = Seeded(domain, resolved.account.neighbours, codes, rho, seed), cold.cpu()
-    outcome = Projection().run(curator, resolved.workload, rho, seed, Quiet())
+    outcome = Projection(without=without).run(curator, resolved.workload, rho, seed, Quiet())
     middle = cold.cpu()
     drawn = round(outcome.model.total) if table is None else len(codes)
     rows = outcome.model.sample(drawn, np.random.default_rng(seed), Quiet())
     taken = {"fit_s": middle - begin, "rounding_s": cold.cpu() - middle}
     largest, l1, _ = accuracy.table_errors(domain, codes, rows, resolved.workload.cliques)
-    figures = {} if table is None else utility.measured(table, rows)
+    figures = (
+        {} if table is None else utility.measured(table, np.minimum(rows, [size - 1 for size in table.sizes.values()]))
+    )
     kept = {key: figures[key] for key in SHOWN if figures.get(key) is not None}
     return {"table": name, "epsilon": epsilon, "seed": seed, "max": largest, "l1": l1, **kept, **taken}
 
@@ -131,6 +134,7 @@ def main() -> None:
     parser.add_argument("tables", nargs="*")
     parser.add_argument("--epsilons", nargs="+", type=float, default=[1.0])
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
+    parser.add_argument("--without", nargs="+", help="refinements to leave out")
     parser.add_argument("--compare", nargs=2, type=Path, metavar=("BEFORE", "AFTER"))
     options = parser.parse_args()
     if options.compare:
@@ -139,7 +143,7 @@ def main() -> None:
     for table in options.tables:
         for epsilon in options.epsilons:
             for seed in options.seeds:
-                print(json.dumps(one(table, epsilon, seed)), flush=True)
+                print(json.dumps(one(table, epsilon, seed, options.without and tuple(options.without))), flush=True)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,10 @@ r"""Pairs of columns that depend on each other strongly, found in noisy counts.
     S_ab = Σ D_ab² − cells·σ² − |p_b|²·c_a·σ_a² − |p_a|²·c_b·σ_b²     the excess over the product of the columns (rows²)
     strong   S_ab > 3·σ²·√(2·cells)
 
-y are noisy pairs of deviation σ; p the 1-way marginals, of c values that were measured with σ_a and σ_b. So a pair is
-strong where it is three standard deviations above what noise leaves on average. It is seen as a whole long before one
-of its cells stands out of the noise. It looks at noisy counts only, so it costs no privacy.
+y are noisy pairs of deviation σ, by all marginals that tell of them (`dpsql.fitting.relaxed.pooled_pairs`); p the 1-way
+marginals, of c values that were measured with σ_a and σ_b. So a pair is strong where it is three standard deviations
+above what noise leaves on average. It is seen as a whole long before one of its cells stands out of the noise. It looks
+at noisy counts only, so it costs no privacy.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Final
 import numpy as np
 
 from dpsql.core.domain import Domain
+from dpsql.fitting.relaxed.pooled_pairs import pooled_pairs
 from dpsql.fitting.relaxed.settings import one_way_prior
 from dpsql.fitting.relaxed.table import Blocks
 from dpsql.fitting.target import Target
@@ -26,14 +28,19 @@ from dpsql.fitting.target import Target
 _DEVIATIONS: Final = 3.0
 
 
-def strong_pairs(domain: Domain, measured: Sequence[Target], total: float) -> list[Target]:
+def strong_pairs(domain: Domain, measured: Sequence[Target], total: float, *, pooled: bool = True) -> list[Target]:
     """The measured pairs that are strong, the strongest first.
 
     Args:
         domain: the columns.
         measured: noisy whole marginals; 1-way ones may be denoised.
         total: N, rows.
+        pooled: whether a pair is seen by the triples that hold it, too.
+
+    Returns:
+        The pairs with their counts, which are pooled where that is asked for.
     """
+    measured = pooled_pairs(measured) if pooled else measured
     prior, blocks = one_way_prior(domain, measured, total), Blocks.of(domain)
     noise = {one.clique[0]: len(one.values) * one.variance for one in measured if len(one.clique) == 1}
     found: list[tuple[float, Target]] = []

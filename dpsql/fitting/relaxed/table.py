@@ -34,6 +34,7 @@ Codes = npt.NDArray[np.int64]
 
 
 _CELLS_AT_ONCE: Final = 16_384
+_FOR_ONE_THREAD: Final = 250_000  # multiplications
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +157,7 @@ class RelaxedTable:
         product = blocks[0] / np.float32(rows)
         for block in blocks[1:-1]:
             product = (product[:, None, :] * block[None, :, :]).reshape(-1, rows)
-        return in_order(np.asarray(product @ blocks[-1].T, np.float32), self.blocks, parts, clique)
+        return in_order(_product(product, blocks[-1]), self.blocks, parts, clique)
 
     def part(self, part: Clique) -> Floats:
         """The probabilities of the cells of one unit's attributes, in every relaxed row, shape (cells, n′)."""
@@ -208,6 +209,17 @@ class RelaxedTable:
         if isinstance(family, Threshold):
             return self.threshold(family.clique, family.least) * self.total
         return self.project(family).astype(np.float64) * self.total
+
+
+def _product(rows: Floats, columns: Floats) -> Floats:
+    """`rows @ columns.T`, in pieces that OpenBLAS gives to one thread: more threads spin for longer than they work."""
+    step = _FOR_ONE_THREAD // max(1, columns.size)
+    if step < 2:
+        return np.asarray(rows @ columns.T, np.float32)
+    found = np.empty((len(rows), len(columns)), np.float32)
+    for begin in range(0, len(rows), step):
+        np.matmul(rows[begin : begin + step], columns.T, out=found[begin : begin + step])
+    return found
 
 
 def in_order(values: npt.NDArray[Any], blocks: Blocks, parts: Sequence[Clique], clique: Clique) -> npt.NDArray[Any]:

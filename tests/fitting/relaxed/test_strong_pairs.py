@@ -57,3 +57,31 @@ def test_the_information_of_a_forest_counts_no_cycle_twice():
     assert forest_information([]) == 0.0
     hidden = replace(pairs[0], variance=1e8)
     assert forest_information([hidden]) == 0.0
+
+
+def test_triples_tell_of_a_pair_that_its_own_noise_hides():
+    """Half of the rows have the same value in both columns beyond the product: lost in the pair's own noise."""
+    rows, shape, stddev = 9000.0, (6, 6, 2), 700.0
+    domain = Domain(
+        tuple(
+            Attribute(name, "INTEGER", "values", tuple(map(str, range(n))))
+            for name, n in zip("abc", shape, strict=True)
+        )
+    )
+    tied = np.full((6, 6), rows / 72) + np.eye(6) * rows / 12
+    ones = [Target((name,), (n,), np.full(n, rows / n), 1.0) for name, n in zip("abc", shape, strict=True)]
+    generator = np.random.default_rng(0)
+
+    def times(pair: np.ndarray, *, pooled: bool) -> int:
+        found = 0
+        for _ in range(40):
+            own = pair.ravel() + generator.normal(0, stddev, 36)
+            whole = np.repeat(pair.ravel(), 2) / 2 + generator.normal(0, stddev / 5, 72)
+            measured = [*ones, Target(("a", "b"), (6, 6), own, stddev**2)]
+            measured.append(Target(("a", "b", "c"), shape, whole, (stddev / 5) ** 2))
+            found += len(strong_pairs(domain, measured, rows, pooled=pooled))
+        return found
+
+    assert times(tied, pooled=True) >= 38
+    assert times(tied, pooled=False) <= 25
+    assert times(np.full((6, 6), rows / 36), pooled=True) <= 4  # false alarms
