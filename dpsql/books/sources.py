@@ -183,10 +183,9 @@ def _check_single(books: Books, registration: Registration) -> None:
         if not other.has("source"):
             continue
         rows = other.run(
-            "SELECT DISTINCT source FROM dpsql.source WHERE engine = $engine AND address = $address UNION "
+            "SELECT DISTINCT source FROM dpsql.source WHERE address = $address UNION "
             "SELECT DISTINCT source FROM dpsql.source_file WHERE path IN (SELECT unnest($paths::VARCHAR[]))",
             {
-                "engine": registration.engine,
                 "address": registration.found.address,
                 "paths": [file.path for file in registration.found.files],
             },

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -33,3 +33,11 @@ class Counter(Protocol):
 
     def among(self, places: npt.NDArray[np.int64]) -> Counter:
         """A counter of some of the rows only: those at these places, from 0 on, in an order that does not change."""
+
+
+@runtime_checkable
+class CountsTogether(Protocol):
+    """A counter that is quicker where it knows which marginals will be asked for next."""
+
+    def expect(self, cliques: Sequence[Clique]) -> None:
+        """Count these marginals together when one of them is asked for. Reads no row by itself."""

@@ -41,6 +41,8 @@ EXTERNAL: Final[Mapping[str, str]] = MappingProxyType(
         "postgres": "dpsql.engines.postgres.engine:PostgresEngine",
         "snowflake": "dpsql.engines.warehouse.snowflake:SnowflakeEngine",
         "bigquery": "dpsql.engines.warehouse.bigquery:BigQueryEngine",
+        "spark": "dpsql.engines.spark.engine:SparkTaskEngine",
+        "spark_sql": "dpsql.engines.spark.engine:SparkSqlEngine",
         # one line an engine
     }
 )

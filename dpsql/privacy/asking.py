@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 
 from dpsql.core.constraint import Allowed
-from dpsql.core.counter import Counter
-from dpsql.core.domain import Domain
+from dpsql.core.counter import Counter, CountsTogether
+from dpsql.core.domain import Clique, Domain
 from dpsql.core.marginal import Marginal, Measurement
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.prior import Prior
@@ -195,6 +195,11 @@ class Asking:
         finally:
             self._held = None
             self._record(held)
+
+    def _expect(self, cliques: Sequence[Clique]) -> None:
+        """Let the counter know which marginals are counted next, all of them charged for; reads nothing."""
+        if isinstance(self._counter, CountsTogether):
+            self._counter.expect([clique for clique in cliques if (clique, None) not in self._exact])
 
     def _marginal(self, family: Family, sample: int | None = None) -> Marginal:
         if (family, sample) not in self._exact:

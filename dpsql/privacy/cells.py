@@ -44,6 +44,7 @@ class Cells(Asking):
 
         def fresh(known: int) -> list[Answer]:
             missing = list(zip(questions, by_family.items(), strict=True))[known:]
+            self._expect([clique_of(family) for _, (family, _) in missing])
             return [
                 Answer(q, rho * len(cells), self._cells(family, cells, rho, distribution))
                 for q, (family, cells) in missing

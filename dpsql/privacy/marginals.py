@@ -58,6 +58,7 @@ class Marginals(Asking):
         def fresh(known: int) -> list[Answer]:
             made = []
             self._progress.stage("measuring", len(requests))
+            self._expect([clique for clique, _ in requests[known:]])
             for question, (clique, rho) in list(zip(questions, requests, strict=True))[known:]:
                 made.append(Answer(question, rho, self._measurement(clique, rho, distribution)))
                 self._progress.advance(1)

@@ -93,6 +93,7 @@ class Selections(Asking):
             if count > len(cliques):
                 raise InvalidArgument(f"{count} marginals cannot be selected from {len(cliques)}: ask for fewer")
             self._progress.stage("selecting", len(cliques))
+            self._expect(cliques)
             scores = np.empty(len(cliques), np.int64)
             heaviest = max(factors)
             for place, (clique, factor, due) in enumerate(zip(cliques, factors, dues, strict=True)):
@@ -146,6 +147,8 @@ class Selections(Asking):
 
         def draw() -> list[SignedQuery]:
             self._progress.stage("sampling", len(cliques))
+            if sample is None:
+                self._expect(cliques)
             parts = []
             for clique in cliques:
                 scores = -self._whole_answers(clique, answers(clique))
@@ -185,6 +188,7 @@ class Selections(Asking):
         exclude: Sequence[Query],
     ) -> list[Query]:
         self._progress.stage("selecting", len(families))
+        self._expect([clique_of(family) for family in families])
         parts = []
         for family in families:
             scores = self._whole_answers(clique_of(family), answers(family))  # checked before a count is read

@@ -31,6 +31,7 @@ from .held_in_duckdb import WithUnits, fill
 from .lakes import InDelta, InIceberg, InLake, lake_place
 from .postgres_place import postgres_place
 from .warehouse_place import warehouse_place
+from .spark_place import InSpark, InSparkSql, spark_place
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "developers" / "engines.md"
 LONG = 3_000_000
@@ -97,6 +98,8 @@ PLACES: dict[str, Callable[[Path], AbstractContextManager[Place]]] = {
     "postgres": postgres_place,
     "snowflake, its SQL in DuckDB": partial(warehouse_place, name="snowflake"),
     "bigquery, its SQL in DuckDB": partial(warehouse_place, name="bigquery"),
+    "spark": partial(spark_place, kind=InSpark),
+    "spark_sql": partial(spark_place, kind=InSparkSql),
 }
 """For each engine, by its name first, where its tables can be."""
 
@@ -120,7 +123,7 @@ def test_counts_of_any_table_are_the_references(where, tmp_path):
     with PLACES[where](tmp_path) as place:
         names = st.lists(st.sampled_from(sorted(known_cases(place))), min_size=1, max_size=3, unique=True)
 
-        @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+        @settings(max_examples=3 if where.startswith("spark") else 25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
         @given(names, st.data())
         def right(names: list[str], data: st.DataObject) -> None:
             value = [st.sampled_from((None, *CASES[name].pool)) for name in names]

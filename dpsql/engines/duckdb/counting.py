@@ -20,7 +20,7 @@ table with privacy units: the same, the source being the rows that count (see `d
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -34,11 +34,9 @@ from dpsql.core.column_types import column_type
 from dpsql.core.domain import Attribute, Clique, Domain
 from dpsql.core.linear_query import Moment, Product
 from dpsql.core.marginal import Marginal, Presence
-from dpsql.engines.duckdb.encode import encode
-from dpsql.engines.duckdb.reading import value
+from dpsql.engines.duckdb.codes import Codes, sum_of
 from dpsql.engines.duckdb.settings import check_owned
-from dpsql.engines.duckdb.steps import steps_of
-from dpsql.engines.duckdb.types import data_type, filled
+from dpsql.engines.duckdb.types import filled
 from dpsql.engines.duckdb.units import Bound, unused
 from dpsql.engines.protocol import CountingFailed
 from dpsql.engines.source import Source
@@ -50,7 +48,6 @@ _SAMPLE: Final = 100_000
 _WORTH_GROUPING: Final = 0.9  # distinct tuples among the rows of the sample; among all rows they are fewer
 _FIRST: Final = 2_048  # rows that tell whether it is worth grouping before encoding, for a single marginal
 _FEW: Final = 4  # of those, rows for each distinct one
-_SIZES: Final = ((2**8, "UTINYINT"), (2**16, "USMALLINT"), (2**31, "INTEGER"))
 
 
 def _group_key(attribute: Attribute) -> exp.Expr | None:
@@ -65,24 +62,6 @@ def _group_key(attribute: Attribute) -> exp.Expr | None:
 def _lists_its_values(attribute: Attribute) -> bool:
     """Whether a column should hold no values but those that have codes of their own."""
     return attribute.other is None and (attribute.kind == "values" or attribute.has_single_values)
-
-
-def _sum(column: str) -> exp.Expr:
-    return exp.cast(exp.Sum(this=exp.column(column)), "BIGINT", dialect="duckdb")
-
-
-def _read_columns(source: Source, domain: Domain) -> dict[str, exp.Column]:
-    """Where the numbers of each column of texts will be."""
-    texts = [attribute.name for attribute in domain if attribute.text]
-    return {name: exp.column(unused(source, f"dpsql_read_{n}")) for n, name in enumerate(texts)}
-
-
-def _with_read(rows: exp.Expr, domain: Domain, read: Mapping[str, exp.Column]) -> exp.Expr:
-    """Rows with the numbers of columns of texts beside them: in the search for a bin each would be read many times."""
-    if not read:
-        return rows
-    values = [exp.alias_(value(domain.by_name[name]), column.name) for name, column in read.items()]
-    return exp.select("*", *values).from_(rows).subquery("read")
 
 
 @contextmanager
@@ -115,12 +94,12 @@ class DuckDBCounter:
     ) -> None:
         self._once, self._bound, self._before = once, bound, before
         self._cursor, self._source, self._domain = cursor, source, domain
-        self._names = [f"c{place}" for place in range(len(domain))]
+        self._codes = Codes(source, domain)
+        self._names = self._codes.names
         self._rows_seen: int | None = None
         self._table: exp.Table | None = None
         self._weight: exp.Expr = exp.Count(this=exp.Star())
         self._samples: list[DuckDBCounter] = []
-        self._read = _read_columns(source, domain)
 
     def among(self, places: np.ndarray[tuple[int], np.dtype[np.int64]]) -> DuckDBCounter:
         """A counter of the rows at these places only, from 0 on, of the order in which the table is read."""
@@ -174,7 +153,7 @@ class DuckDBCounter:
         named = self._unused("dpsql_unit")
         unit = exp.alias_(self._bound.key(), named)
         codes = self._encoded(columns=(self._bound.column,)).select(unit).subquery("codes")
-        key, inside = self._key(clique)
+        key, inside = self._codes.key(clique)
         pairs = exp.select(exp.alias_(exp.column(named), "unit"), exp.alias_(key, "cell")).from_(codes).where(*inside)
         order = exp.Order(expressions=[exp.column("unit")])
         rank = exp.cast(exp.Window(this=exp.DenseRank(), order=order), "BIGINT", dialect="duckdb")
@@ -185,10 +164,10 @@ class DuckDBCounter:
     def sums(self, clique: Clique, moment: Moment | Product) -> Marginal:
         """The sum of a column's steps, or a product's, over the rows of each cell, in place of their number."""
         named = self._unused("dpsql_steps")
-        steps = exp.alias_(steps_of(self._domain, moment, self._read.get), named)
-        key, inside = self._key(clique)
+        steps = exp.alias_(self._codes.steps(moment), named)
+        key, inside = self._codes.key(clique)
         codes = self._encoded().select(steps).subquery("codes")
-        selected = exp.select(exp.alias_(key, "cell"), exp.alias_(_sum(named), "n")).from_(codes)
+        selected = exp.select(exp.alias_(key, "cell"), exp.alias_(sum_of(named), "n")).from_(codes)
         found = self._fetch(selected.where(*inside).group_by("cell"))
         return Marginal(clique, self._domain.size(clique), found["cell"], found["n"])
 
@@ -257,13 +236,7 @@ class DuckDBCounter:
 
     def _encoded(self, rows: exp.Expr | None = None, columns: Sequence[str] = ()) -> exp.Select:
         """The codes of every row, in the smallest type that holds them; `columns` can be selected beside them."""
-        codes = []
-        for name, attribute in zip(self._names, self._domain, strict=True):
-            kind = next(kind for size, kind in _SIZES if attribute.size <= size)
-            code = exp.Cast(this=encode(attribute, self._read.get(attribute.name)), to=data_type(kind))
-            codes.append(exp.Alias(this=code, alias=exp.to_identifier(name)))
-        found = _with_read(self._rows(columns) if rows is None else rows, self._domain, self._read)
-        return exp.Select(expressions=codes).from_(found, copy=False)
+        return self._codes.of(self._rows(columns) if rows is None else rows)
 
     def _tuples(self) -> exp.Table:
         """The table of codes, or of distinct codes with weights; made at the first use, of one state of the source."""
@@ -303,7 +276,7 @@ class DuckDBCounter:
         if self._repeat(query.copy()):
             grouped = self._create(self._grouped(query))
             self._drop()
-            self._table, self._weight = grouped, _sum("weight")
+            self._table, self._weight = grouped, sum_of("weight")
         elif self._table is None:
             self._table = self._create(query)
 
@@ -346,7 +319,7 @@ class DuckDBCounter:
         ]
         number = exp.alias_(exp.Count(this=exp.Star()), counted)
         rows = exp.select(*values, number).from_(self._rows()).group_by(*(key.copy() for key in self._keys))
-        return self._encoded(rows.subquery("rows")).select(exp.column(counted)), _sum(counted)
+        return self._encoded(rows.subquery("rows")).select(exp.column(counted)), sum_of(counted)
 
     def _repeat(self, query: exp.Select) -> bool:
         """Whether the first rows of a query have few distinct tuples; decides how to count, never what."""
@@ -371,10 +344,10 @@ class DuckDBCounter:
 
     def _packed(self, clique: Clique) -> exp.Select:
         """Each cell with its rows; −1 for those without a cell."""
-        key, _ = self._key(clique)
         codes, weight = self._counted()
-        cell = exp.Coalesce(this=key, expressions=[exp.Literal.number(-1)])
-        selected = exp.select(exp.alias_(cell, "cell"), exp.alias_(weight, "n")).from_(codes, copy=False)
+        selected = exp.select(exp.alias_(self._codes.cell(clique), "cell"), exp.alias_(weight, "n")).from_(
+            codes, copy=False
+        )
         return selected.group_by("cell", copy=False)
 
     def _counted(self) -> tuple[exp.Expr, exp.Expr]:
@@ -386,12 +359,3 @@ class DuckDBCounter:
         if self._keys is not None and self._first_rows_repeat():
             encoded, weight = self._encoded_groups()
         return encoded.subquery("codes", copy=False), weight
-
-    def _key(self, clique: Clique) -> tuple[exp.Expr, list[exp.Expr]]:
-        """A cell's index, of codes; and which rows have one."""
-        columns = [exp.column(self._names[self._domain.names.index(name)]) for name in clique]
-        codes = [exp.cast(column, "BIGINT", dialect="duckdb") for column in columns]
-        key: exp.Expr = codes[0] if codes else exp.cast(exp.Literal.number(0), "BIGINT", dialect="duckdb")
-        for code, size in zip(codes[1:], self._domain.shape(clique)[1:], strict=True):
-            key = exp.Add(this=exp.Mul(this=exp.paren(key), expression=exp.Literal.number(size)), expression=code)
-        return key, [exp.Not(this=exp.Is(this=column.copy(), expression=exp.null())) for column in columns]

@@ -24,12 +24,14 @@ that uses it.
 
 from __future__ import annotations
 
+import hmac
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from dpsql.core.column_types import column_type
 from dpsql.core.names import fold
+from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.types import filled
 from dpsql.engines.protocol import UnitBound
 from dpsql.engines.source import Source
@@ -47,6 +49,13 @@ def secret_of(catalog: str, source: str) -> exp.Expr:
     account = exp.table_("account", db="dpsql", catalog=catalog, quoted=True)
     of_source = exp.EQ(this=exp.column("source"), expression=exp.Literal.string(source))
     return exp.select("unit_secret").from_(account).where(of_source).subquery()
+
+
+def key_of(cursor: Cursor, bound: UnitBound, relation: str) -> bytes:
+    """What the choice of a relation's rows is drawn from elsewhere, so that the secret itself does not leave."""
+    sql = exp.select(secret_of(bound.catalog, bound.account)).sql(dialect="duckdb")
+    secret: str = cursor.execute(sql).fetchall()[0][0]
+    return hmac.digest(secret.encode(), relation.encode(), "sha256")
 
 
 @dataclass(frozen=True)
@@ -75,7 +84,7 @@ class Bound:
         known = exp.select(
             *(exp.column(name, quoted=True) for name in columns),
             exp.alias_(self.key(), unit),
-            exp.alias_(self._content(source), content),
+            exp.alias_(self.content(source), content),
         ).from_(source.table())
         known = known.where(exp.Not(this=exp.Is(this=self.key(), expression=exp.null())))
         alike = exp.Window(this=exp.RowNumber(), partition_by=[exp.column(unit), exp.column(content)])
@@ -87,7 +96,7 @@ class Bound:
         bounded.set("qualify", exp.Qualify(this=exp.LTE(this=number, expression=exp.Literal.number(self.rows))))
         return bounded
 
-    def _content(self, source: Source) -> exp.Expr:
+    def content(self, source: Source) -> exp.Expr:
         """A digest of all stored columns of a row, keyed by the secret; each text goes after its length."""
         parts: list[exp.Expr] = []
         for column in source.columns:

@@ -14,6 +14,7 @@ from dpsql.core.column_types import public_type
 from dpsql.core.domain import Domain
 from dpsql.core.linear_query import Choice, LinearQuery
 from dpsql.engines.duckdb.cursors import Cursor
+from dpsql.engines.duckdb.units import key_of
 from dpsql.engines.external import Registered
 from dpsql.engines.named_by_host import NamedByHost
 from dpsql.engines.postgres.catalog import Relation, find_relation
@@ -23,7 +24,7 @@ from dpsql.engines.postgres.failures import NotInPostgres, OtherServer, TableCha
 from dpsql.engines.postgres.formulas import check_steps
 from dpsql.engines.postgres.session import Session
 from dpsql.engines.postgres.types import UNKNOWN
-from dpsql.engines.postgres.units import Bound, key_of
+from dpsql.engines.postgres.units import Bound
 from dpsql.engines.postgres.words import named_in, words_of
 from dpsql.engines.protocol import UnitBound
 from dpsql.engines.source import Source

@@ -13,24 +13,13 @@ takes none away.
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from dpsql.core.names import fold
-from dpsql.engines.duckdb.cursors import Cursor
-from dpsql.engines.duckdb.units import secret_of
 from dpsql.engines.postgres.types import Native, column_of, value_of
-from dpsql.engines.protocol import UnitBound
-
-
-def key_of(cursor: Cursor, bound: UnitBound, relation: str) -> bytes:
-    """What the choice of a table's rows is drawn from."""
-    sql = exp.select(secret_of(bound.catalog, bound.account)).sql(dialect="duckdb")
-    secret: str = cursor.execute(sql).fetchall()[0][0]
-    return hmac.digest(secret.encode(), relation.encode(), "sha256")
 
 
 @dataclass(frozen=True)

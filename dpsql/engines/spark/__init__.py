@@ -1,0 +1,1 @@
+"""Spark: its rows stay in its tasks, and counts come back."""

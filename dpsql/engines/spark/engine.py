@@ -1,0 +1,289 @@
+"""Spark as an engine: rows stay in its tasks, and counts of cells come back.
+
+CALL dp_source('visits', engine := 'spark', relation := 'bank.visits');
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, ClassVar, Final, NoReturn
+
+from dpsql.core.column_types import public_type
+from dpsql.core.domain import Domain
+from dpsql.engines.duckdb.cursors import Cursor
+from dpsql.engines.duckdb.stubs import files_of as pinned_files
+from dpsql.engines.duckdb.units import Bound, key_of
+from dpsql.engines.external import Registered
+from dpsql.engines.named_by_host import NamedByHost
+from dpsql.engines.protocol import CountingFailed, UnitBound
+from dpsql.engines.source import Source
+from dpsql.engines.spark.counting import AMONG, PRESENCE, SparkCounter
+from dpsql.engines.spark.encode import READ_AS
+from dpsql.engines.spark.failures import NotInSpark, TableChanged
+from dpsql.engines.spark.in_sql import SqlCounter
+from dpsql.engines.spark.in_tasks import TaskCounter
+from dpsql.engines.spark.relation import (
+    Relation,
+    Snapshot,
+    SnapshotGone,
+    current,
+    files_of,
+    find_relation,
+    rows_of,
+)
+from dpsql.engines.spark.session import Session
+from dpsql.engines.spark.statements import key_of_tasks
+from dpsql.engines.spark.types import UNKNOWN
+from dpsql.engines.spark.workers import check_workers
+from dpsql.errors import InvalidArgument, UnknownName
+
+_SAID: Final = ("environment", "relation", "files")
+
+
+class SparkEngine(NamedByHost, ABC):
+    """See `dpsql.engines.external.ExternalEngine`; what both ways to count have in common."""
+
+    takes: ClassVar[frozenset[str]] = frozenset({"environment", "relation", "files", "snapshot"})
+    cannot: ClassVar[Mapping[str, str]] = MappingProxyType({"presence": PRESENCE, "among": AMONG})
+
+    def __init__(self, cursor: Cursor) -> None:
+        super().__init__(cursor)
+        self._sessions: list[Session] = []
+        self._counters: list[SparkCounter] = []
+        self._changing = threading.Lock()
+
+    # --- registering --------------------------------------------------------------------------------------------------
+
+    def register(self, given: Mapping[str, Any]) -> Registered:
+        """See `ExternalEngine.register`."""
+        session = self._started(given)
+        try:
+            self._check_way(session)
+            relation = find_relation(session, given)
+            snapshot = current(session, relation, given.get("snapshot"))
+        finally:
+            self._end(session)
+        said = {key: given[key] for key in _SAID if given.get(key)}
+        if relation.name:
+            said["relation"] = relation.name
+        words = "files of Spark" if snapshot.version is None else f"{relation.kind} snapshot {snapshot.version}"
+        pin = {"columns": [column.name for column in relation.columns], "snapshot": snapshot.version}
+        return Registered(relation.columns, relation.address, said, pin, files=snapshot.files, public=words)
+
+    def check(self, source: Source) -> None:
+        """See `ExternalEngine.check`: the session runs, and the rows are those that were pinned."""
+        session = self._started(_said(source))
+        try:
+            self._check_way(session)
+            self._rows(session, source)
+        finally:
+            self._end(session)
+
+    def draw(self, source: Source, target: str, share: float, secret: str, by: str | None) -> NoReturn:
+        """Not here: no row leaves."""
+        raise NotInSpark(f"sample: no row of {source.name!r} leaves Spark, so no sample of it can be kept here")
+
+    # --- counting -----------------------------------------------------------------------------------------------------
+
+    def counter(
+        self,
+        source: Source,
+        domain: Domain,
+        bound: UnitBound | None = None,
+        *,
+        once: bool = False,
+        before: Callable[[], object] | None = None,
+    ) -> SparkCounter:
+        """See `Engine.counter`."""
+        session = self._started(_said(source))
+        try:
+            relation, rows, still = self._rows(session, source)
+            counter = self._counter(session, source, relation, rows, domain, bound, still, before)
+        except BaseException:
+            self._end(session)
+            raise
+        with self._changing:
+            self._counters.append(counter)
+        return counter
+
+    def codes(self, source: Source, domain: Domain, most: int) -> NoReturn:
+        """Not here: no row leaves."""
+        raise NotInSpark(
+            f"the rows of {source.name!r} do not leave Spark, so nothing is compared with them row by row: copy the "
+            "table into a database of yours, and evaluate there"
+        )
+
+    def interrupt(self) -> None:
+        """See `Engine.interrupt`."""
+        with self._changing:
+            sessions = list(self._sessions)
+        for session in sessions:
+            session.interrupt()
+
+    def close(self) -> None:
+        """See `Engine.close`."""
+        with self._changing:
+            counters, self._counters, self._sessions = self._counters, [], []
+        for counter in counters:
+            counter.close()
+
+    @property
+    def working(self) -> int:
+        """How many counters are not closed."""
+        with self._changing:
+            return sum(session.is_open for session in self._sessions)
+
+    # --- what a way to count does -------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def check_unit(self, source: Source, unit: str) -> None:
+        """See `ExternalEngine.check_unit`."""
+
+    @abstractmethod
+    def _check_way(self, session: Session) -> None:
+        """Refuse a session in which rows cannot be counted this way."""
+
+    @abstractmethod
+    def _counter(
+        self,
+        session: Session,
+        source: Source,
+        relation: Relation,
+        rows: Any,
+        domain: Domain,
+        bound: UnitBound | None,
+        still: Callable[[], object],
+        before: Callable[[], object] | None,
+    ) -> SparkCounter:
+        """A counter of a DataFrame."""
+
+    # --- sessions and snapshots ---------------------------------------------------------------------------------------
+
+    def _started(self, given: Mapping[str, Any]) -> Session:
+        session = Session(given)
+        with self._changing:
+            self._sessions.append(session)
+        return session
+
+    def _end(self, session: Session) -> None:
+        session.close()
+        with self._changing:
+            self._sessions = [other for other in self._sessions if other is not session]
+
+    def _rows(self, session: Session, source: Source) -> tuple[Relation, Any, Callable[[], None]]:
+        """The relation, the rows that were pinned, and what raises if they are not those any more.
+
+        Raises:
+            SnapshotGone: they are not.
+            TableChanged: a column is missing, or of another type; columns that were added do not matter.
+        """
+        assert source.place is not None
+        relation = _found(session, source)
+        snapshot = Snapshot(source.place.pinned["snapshot"], tuple(pinned_files(self._cursor, source)))
+        try:
+            rows = rows_of(session, relation, snapshot)
+        except TableChanged:
+            raise SnapshotGone(source.name) from None
+
+        def still() -> None:
+            if snapshot.version is None and files_of(session, relation, rows) != snapshot.files:
+                raise SnapshotGone(source.name)
+
+        still()
+        return relation, rows, still
+
+
+class SparkTaskEngine(SparkEngine):
+    """`engine := 'spark'`: DuckDB counts inside the tasks."""
+
+    def check_unit(self, source: Source, unit: str) -> None:
+        """See `ExternalEngine.check_unit`."""
+        if source.column(unit).type == UNKNOWN:
+            raise InvalidArgument(
+                f"privacy_unit is {unit!r}: values of its type cannot be told apart in Spark, so name a column of "
+                "texts, numbers or dates that says whose row it is"
+            )
+
+    def _check_way(self, session: Session) -> None:
+        check_workers(session)
+
+    def _counter(
+        self,
+        session: Session,
+        source: Source,
+        relation: Relation,
+        rows: Any,
+        domain: Domain,
+        bound: UnitBound | None,
+        still: Callable[[], object],
+        before: Callable[[], object] | None,
+    ) -> TaskCounter:
+        known = replace(source, columns=tuple(column for column in source.columns if column.type != UNKNOWN))
+        if bound is None:
+            return TaskCounter(session, known, rows, domain, None, "", still, before)
+        chosen = Bound(bound.column, bound.type, bound.rows, key_of_tasks())
+        key = key_of(self._cursor, bound, relation.address).hex()
+        return TaskCounter(session, known, rows, domain, chosen, key, still, before)
+
+
+class SparkSqlEngine(SparkEngine):
+    """`engine := 'spark_sql'`: Spark's own SQL counts, where no Python may run in its tasks."""
+
+    cannot: ClassVar[Mapping[str, str]] = MappingProxyType({**SparkEngine.cannot, "read_as": READ_AS})
+
+    def check_unit(self, source: Source, unit: str) -> None:
+        """See `ExternalEngine.check_unit`: which rows count is drawn from a secret, and Spark logs its plans."""
+        raise InvalidArgument(
+            f"privacy_unit is {unit!r}: which rows of a unit count is drawn from a secret, which a statement of Spark "
+            f"would show in its plans and logs. Say CALL dp_source({source.name!r}, engine := 'spark', …), where the "
+            "tasks choose, or copy the table into this database"
+        )
+
+    def _check_way(self, session: Session) -> None:
+        """Every session has SQL."""
+
+    def _counter(
+        self,
+        session: Session,
+        source: Source,
+        relation: Relation,
+        rows: Any,
+        domain: Domain,
+        bound: UnitBound | None,
+        still: Callable[[], object],
+        before: Callable[[], object] | None,
+    ) -> SqlCounter:
+        if bound is not None:
+            self.check_unit(source, bound.column)
+        return SqlCounter(session, relation, rows, domain, still, before, self._cursor)
+
+
+def _said(source: Source) -> Mapping[str, Any]:
+    assert source.place is not None
+    return source.place.relation
+
+
+def _found(session: Session, source: Source) -> Relation:
+    """The relation of a source as it is now.
+
+    Raises:
+        TableChanged: it is not there, or a column is missing, or of another type.
+    """
+    try:
+        relation = find_relation(session, _said(source))
+    except (UnknownName, CountingFailed, NotInSpark) as error:
+        if isinstance(error, CountingFailed) and not isinstance(error, TableChanged):
+            raise
+        raise TableChanged from None
+    there = {column.name: column for column in relation.columns}
+    for column in source.columns:
+        found = there.get(column.name)
+        if found is None or column.type not in (found.type, public_type(found.type)):
+            raise TableChanged
+        if found.nullable and not column.nullable:
+            raise TableChanged
+    return relation

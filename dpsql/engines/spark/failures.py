@@ -1,0 +1,58 @@
+"""What is said where Spark fails: constant texts by what failed, because Spark's own may quote a row."""
+
+from __future__ import annotations
+
+from dpsql.engines.protocol import CountingRefused
+from dpsql.errors import InvalidArgument
+
+
+class SessionLost(CountingRefused):
+    """The session stopped."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the session of Spark stopped while it counted; what was charged is kept: start one that leads to the same "
+            "table, and the same call goes on"
+        )
+
+
+class CannotStart(CountingRefused):
+    """There is no session, and none can be started. Nothing was read."""
+
+    def __init__(self, named: str) -> None:
+        super().__init__(
+            f"no session of Spark with {named}: see that it runs and that pyspark connects to it, or start a "
+            "SparkSession in this process first; then make the same call. What was charged before is kept"
+        )
+
+
+class NoWorkers(CountingRefused):
+    """Tasks cannot run Python with DuckDB in it. Nothing was read."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the tasks of Spark cannot run DuckDB: install duckdb and pyarrow in the Python of its workers, and see "
+            "that PYSPARK_PYTHON names it; where no Python may run there, register the table with engine := "
+            "'spark_sql'. What was charged before is kept"
+        )
+
+
+class TableChanged(CountingRefused):
+    """The table is not as it was, or may not be read any more."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the table in Spark is not as dp_source registered it, or may not be read any more: undo that, or say "
+            "dp_source again, then make the same call; what was charged before is kept"
+        )
+
+
+class WrongCounts(CountingRefused):
+    """What came back are no counts of the domain's cells."""
+
+    def __init__(self) -> None:
+        super().__init__("Spark returned what cannot be counts of this table, so nothing is released")
+
+
+class NotInSpark(InvalidArgument):
+    """What cannot be done with a table in Spark."""

@@ -1,0 +1,163 @@
+"""Exact counts by DuckDB inside the tasks of Spark: one pass over the rows, and only cells with their counts leave it.
+
+    counts   =  SELECT m, cell, sum(n) FROM mapInArrow(rows, DuckDB counts all marginals m of a block) GROUP BY m, cell
+
+With privacy units the rows that count are chosen first. A task makes codes, the unit and a digest of each row's content
+under a key; Spark numbers the rows of each unit by their digests; the codes of the first c are kept until the counter is
+closed. The key goes to the tasks with their code, so that no statement, plan or log holds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from sqlglot import exp
+
+from dpsql.core.domain import Clique, Domain
+from dpsql.core.linear_query import Moment, Product
+from dpsql.engines.duckdb.codes import Codes
+from dpsql.engines.duckdb.units import Bound
+from dpsql.engines.source import Source
+from dpsql.engines.spark.checked import numbers_of
+from dpsql.engines.spark.counting import SparkCounter
+from dpsql.engines.spark.failures import WrongCounts
+from dpsql.engines.spark.session import Session
+from dpsql.engines.spark.statements import (
+    BLOCK,
+    COUNTED,
+    DIGEST,
+    LISTED,
+    STEPS,
+    UNIT,
+    VALUE,
+    choosing,
+    counting,
+    listing,
+    stored,
+    summing,
+    values,
+    with_steps,
+)
+from dpsql.engines.spark.tasks import Statements, in_task
+
+_PLACE: Final = "dpsql_place"
+
+
+class TaskCounter(SparkCounter):
+    """Counts in tasks; see `SparkCounter`.
+
+    Args:
+        session: see there.
+        source: the table; its columns are those that a choice of rows goes by.
+        rows: a DataFrame.
+        domain: see there.
+        bound: which rows count; None if all do.
+        key: what the choice is drawn from.
+        still: see there.
+        before: see there.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        source: Source,
+        rows: Any,
+        domain: Domain,
+        bound: Bound | None,
+        key: str,
+        still: Callable[[], object],
+        before: Callable[[], object] | None = None,
+    ) -> None:
+        super().__init__(session, domain, still, before)
+        self._source, self._rows, self._bound, self._key = source, rows, bound, key
+        self._chosen: Any = None
+
+    def values(self, column: str) -> tuple[list[str], npt.NDArray[np.int64]]:
+        """See `Counter.values`: of privacy units it is the number of those that have the value."""
+
+        def found() -> Any:
+            if self._bound is None:
+                counted = self._read([column]).mapInArrow(in_task(listing(column)), LISTED).groupBy(VALUE).sum("n")
+                counted = counted.withColumnRenamed("sum(n)", "n")
+            else:
+                kept = self._bounded(values(column), f"{VALUE} binary").where(f"{VALUE} IS NOT NULL")
+                counted = kept.select(VALUE, UNIT).distinct().groupBy(VALUE).count().withColumnRenamed("count", "n")
+            return counted.where("n >= 2").toArrow()
+
+        table = self._fetch(found)
+        (counts,) = numbers_of(table, ("n",))
+        try:
+            pairs = sorted(zip(table.column(VALUE).to_pylist(), counts.tolist(), strict=True))
+            texts = [value.decode() for value, _ in pairs]
+        except (AttributeError, TypeError, ValueError):
+            raise WrongCounts from None
+        return texts, np.array([count for _, count in pairs], np.int64)
+
+    def close(self) -> None:
+        """See `TableCounter.close`."""
+        if self._chosen is not None:
+            chosen, self._chosen = self._chosen, None
+            self._session.release(chosen)
+        super().close()
+
+    def _number(self) -> int:
+        return int((self._rows if self._bound is None else self._codes_of_chosen()).count())
+
+    def _marginals(self, domain: Domain, cliques: Sequence[Clique]) -> Any:
+        codes = Codes(self._source, domain)
+        if self._bound is None:
+            return self._summed(self._read(domain.names), counting(codes, cliques, codes.of(BLOCK)))
+        if {*domain} <= {*self._domain}:
+            whole = Codes(self._source, self._domain)
+            return self._summed(self._codes_of_chosen(), counting(whole, cliques, _coded(whole)))
+        kept = self._bounded(stored(codes), _schema(codes))
+        return self._summed(kept, counting(codes, cliques, _coded(codes)))
+
+    def _sums(self, domain: Domain, clique: Clique, moment: Moment | Product) -> Any:
+        codes = Codes(self._source, domain)
+        if self._bound is None:
+            rows = with_steps(codes, codes.of(BLOCK), moment)
+            return self._summed(self._read(domain.names), summing(codes, clique, rows))
+        written = with_steps(codes, stored(codes), moment)
+        kept = self._bounded(written, f"{_schema(codes)}, {STEPS} bigint")
+        return self._summed(kept, summing(codes, clique, _coded(codes, STEPS)))
+
+    def _read(self, columns: Sequence[str]) -> Any:
+        """Those columns of the rows."""
+        return self._rows.select(*(f"`{name.replace('`', '``')}`" for name in columns))
+
+    def _summed(self, rows: Any, statements: Statements) -> Any:
+        """What the tasks counted, added up."""
+        counted = rows.mapInArrow(in_task(statements), COUNTED).groupBy("m", "cell").sum("n")
+        return counted.withColumnRenamed("sum(n)", "n").toArrow()
+
+    def _codes_of_chosen(self) -> Any:
+        """The codes of the rows that count, kept until the counter is closed, and in the same numbers all along."""
+        if self._chosen is None:
+            codes = Codes(self._source, self._domain)
+            shown = stored(codes) if codes.names else exp.select().from_(BLOCK)
+            self._chosen = self._bounded(shown, _schema(codes)).drop(UNIT).persist()
+        return self._chosen
+
+    def _bounded(self, shown: exp.Select, schema: str) -> Any:
+        """What is shown of the rows that count, with their unit."""
+        assert self._bound is not None
+        known = [column.name for column in self._source.columns]
+        made = in_task(choosing(self._source, self._bound, shown), self._key)
+        columns = ", ".join([*([schema] if schema else []), f"{UNIT} binary", f"{DIGEST} string"])
+        marked = self._read(known).mapInArrow(made, columns)
+        place = f"row_number() OVER (PARTITION BY {UNIT} ORDER BY {DIGEST}) AS {_PLACE}"
+        return marked.selectExpr("*", place).where(f"{_PLACE} <= {self._bound.rows}").drop(DIGEST, _PLACE)
+
+
+def _schema(codes: Codes) -> str:
+    """The columns of codes, as Spark writes them."""
+    return ", ".join(f"{name} int" for name in codes.names)
+
+
+def _coded(codes: Codes, *more: str) -> exp.Select:
+    """Rows that are codes already."""
+    return exp.select(*codes.names, *more).from_(BLOCK)

@@ -1,0 +1,223 @@
+"""A relation of Spark at the snapshot that was pinned: a table of the session's catalogue, or Parquet files.
+
+    files             the list of them, each with its size and the time at which it was written
+    Delta, Iceberg    a version, read by  SELECT * FROM table VERSION AS OF n
+
+A table of another kind is refused, because nothing says which of its rows a release was about.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import unquote
+
+from dpsql.core.names import fold
+from dpsql.engines.place import PinnedFile
+from dpsql.engines.protocol import CountingFailed
+from dpsql.engines.source import Column
+from dpsql.engines.spark.failures import NotInSpark, TableChanged
+from dpsql.engines.spark.session import Session
+from dpsql.engines.spark.types import Native
+from dpsql.errors import DpsqlError, InvalidArgument, UnknownName
+
+_FILES: Final = ("parquet", "orc", "csv", "json", "avro")
+_CURRENT: Final = {
+    "delta": "SELECT version FROM (DESCRIBE HISTORY {table} LIMIT 1)",
+    "iceberg": "SELECT snapshot_id FROM {table}.refs WHERE name = 'main'",
+}
+"""For each kind of table that has versions, what asks for the current one."""
+_SPECIAL: Final = str.maketrans({one: f"\\{one}" for one in "\\*?[]{}"})
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A relation.
+
+    Attributes:
+        name: of the table, as Spark reads it; empty for files.
+        paths: of the files, as they were given; empty for a table.
+        kind: how the rows are stored.
+        address: where they are.
+        columns: with the types that they have in DuckDB.
+        natives: by column, the types in Spark.
+    """
+
+    name: str
+    paths: tuple[str, ...]
+    kind: str
+    address: str
+    columns: tuple[Column, ...]
+    natives: Mapping[str, Native]
+
+    @property
+    def has_versions(self) -> bool:
+        """Whether a snapshot is a version; else it is a list of files."""
+        return self.kind in _CURRENT
+
+
+def find_relation(session: Session, given: Mapping[str, Any]) -> Relation:
+    """The relation that the arguments of `dp_source` name.
+
+    Raises:
+        InvalidArgument: neither a table nor files are named, or both.
+        UnknownName: there is no such table.
+        NotInSpark: its rows have no snapshots, or it is a view.
+    """
+    name, paths = given.get("relation"), tuple(given.get("files") or ())
+    if bool(name) == bool(paths):
+        raise InvalidArgument(
+            "relation or files: give relation := 'catalog.schema.table', the table in Spark, or files := '…', paths "
+            "of Parquet files that Spark reads"
+        )
+    if paths:
+        columns, natives = _columns(session, lambda: _read(session, paths))
+        return Relation("", paths, "parquet", "\n".join(sorted(map(_path, paths))), columns, natives)
+    assert name
+    return _table(session, name)
+
+
+def _table(session: Session, text: str) -> Relation:
+    """A table of the session's catalogue."""
+    try:
+        found = session.run(lambda: session.spark.catalog.getTable(text))
+    except TableChanged:
+        raise UnknownName(
+            f"there is no table {text!r} in Spark: give relation := 'catalog.schema.table', as Spark spells it"
+        ) from None
+    if found.isTemporary or "VIEW" in (found.tableType or ""):
+        raise NotInSpark(f"{text!r} is a view: name the table that it reads, for the budget is the table's")
+    parts = [part for part in (found.catalog, *(found.namespace or ()), found.name) if part]
+    name = ".".join(f"`{part.replace('`', '``')}`" for part in parts)
+    described = session.run(lambda: session.spark.sql(f"DESCRIBE TABLE EXTENDED {name}").collect())
+    facts = {row[0]: row[1] for row in reversed(described)}  # the table's come after the columns, which may be alike
+    kind = (facts.get("Provider") or "").lower()
+    if kind not in (*_FILES, *_CURRENT):
+        raise NotInSpark(
+            f"{text!r} is stored as {kind or 'something unknown'!r}, and dpsql pins files ({', '.join(_FILES)}) or "
+            f"versions ({', '.join(_CURRENT)}): CREATE TABLE … USING parquet AS FROM {text}, and register that"
+        )
+    columns, natives = _columns(session, lambda: session.spark.table(name))
+    return Relation(name, (), kind, _path(facts.get("Location") or name), columns, natives)
+
+
+def _columns(session: Session, rows: Any) -> tuple[tuple[Column, ...], dict[str, Native]]:
+    fields = session.run(lambda: [(f.name, f.dataType.simpleString(), f.nullable) for f in rows().schema.fields])
+    names = [fold(name) for name, _, _ in fields]
+    if len(set(names)) != len(names):
+        raise NotInSpark("two columns differ in case only, which DuckDB takes for one: rename one")
+    natives = {name: Native(kind) for name, kind, _ in fields}
+    columns = (
+        Column(name, natives[name].in_duckdb, nullable, collated=natives[name].is_collated)
+        for name, _, nullable in fields
+    )
+    return tuple(columns), natives
+
+
+# --- snapshots --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Which rows of a relation count.
+
+    Attributes:
+        version: of a Delta or Iceberg table.
+        files: of another relation.
+    """
+
+    version: int | None = None
+    files: tuple[PinnedFile, ...] = ()
+
+
+class SnapshotGone(DpsqlError):
+    """The rows that were pinned are not there any more. The text names no file, because a name may hold a value."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__(
+            f"the rows of {source!r} in Spark are not those that were pinned: restore them, and the same call goes on; "
+            f"or the owner pins what is there now, CALL dp_source({source!r})"
+        )
+
+
+def current(session: Session, relation: Relation, version: int | None = None) -> Snapshot:
+    """The snapshot of now, or a version that is named.
+
+    Raises:
+        InvalidArgument: a version of a relation that has none, or there is no such one.
+    """
+    if not relation.has_versions:
+        if version is not None:
+            raise InvalidArgument(
+                f"snapshot is {version}, but a relation stored as {relation.kind!r} has no versions: leave snapshot out"
+            )
+        return Snapshot(files=files_of(session, relation, _now(session, relation)))
+    if version is None:
+        sql = _CURRENT[relation.kind].format(table=relation.name)
+        found = session.run(lambda: session.spark.sql(sql).collect())
+        if not found:
+            raise NotInSpark("the table has no snapshot yet: write rows to it first")
+        version = int(found[0][0])
+    snapshot = Snapshot(version)
+    try:
+        rows_of(session, relation, snapshot)
+    except CountingFailed:
+        raise InvalidArgument(f"snapshot is {version}: Spark has no such version of the table any more") from None
+    return snapshot
+
+
+def rows_of(session: Session, relation: Relation, snapshot: Snapshot) -> Any:
+    """The rows of a snapshot as a DataFrame; of files those that there are, which `files_of` tells.
+
+    Raises:
+        CountingFailed: Spark has them no more.
+    """
+    if snapshot.version is None:
+        return _now(session, relation)
+    sql = f"SELECT * FROM {relation.name} VERSION AS OF {snapshot.version}"  # noqa: S608
+    return session.run(lambda: session.spark.sql(sql))
+
+
+def files_of(session: Session, relation: Relation, rows: Any) -> tuple[PinnedFile, ...]:
+    """The files that a DataFrame reads, as they are now, in order of their paths."""
+
+    def listed() -> list[tuple[str, int, int]]:
+        paths = [unquote(path) for path in rows.inputFiles()]
+        if not paths:
+            return []
+        if session.is_here and all(_path(path).startswith("/") for path in paths):
+            return [(path, *_size_and_time(_path(path))) for path in paths]
+        found = session.spark.read.format("binaryFile").load([path.translate(_SPECIAL) for path in paths])
+        return [tuple(row) for row in found.selectExpr("path", "length", "unix_micros(modificationTime)").collect()]
+
+    return tuple(PinnedFile(_path(path), size, str(time)) for path, size, time in sorted(session.run(listed)))
+
+
+def _size_and_time(path: str) -> tuple[int, int]:
+    """As Spark has them, which counts milliseconds."""
+    found = os.stat(path)  # noqa: PTH116 - of thousands of files
+    return found.st_size, found.st_mtime_ns // 10**6 * 1000
+
+
+def _now(session: Session, relation: Relation) -> Any:
+    """The rows that there are now; the list of files is made anew."""
+
+    def listed() -> Any:
+        if relation.paths:
+            return _read(session, relation.paths)
+        session.spark.catalog.refreshTable(relation.name)
+        return session.spark.table(relation.name)
+
+    return session.run(listed)
+
+
+def _read(session: Session, paths: Sequence[str]) -> Any:
+    return session.spark.read.parquet(*paths)
+
+
+def _path(uri: str) -> str:
+    """A path of this machine as the engine of plain files has it, so that it is known to be the same; or a URI."""
+    local = uri.removeprefix("file:")
+    return "/" + local.lstrip("/") if local != uri else uri

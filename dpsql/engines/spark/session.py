@@ -1,0 +1,214 @@
+"""A session of Spark: one of this process, or one that the words of an environment variable lead to.
+
+    environment := 'BANK_SPARK'    with  BANK_SPARK=sc://host:15002  (Spark Connect)  or  spark://host:7077, local[4], …
+    nothing                        the session that runs in this process
+
+All that asks Spark goes through `Session.run`: it is tagged, so that it can be interrupted, and no text of Spark's leaves.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, Final, TypeVar
+
+from dpsql.engines.external import driver
+from dpsql.engines.protocol import CountingFailed
+from dpsql.engines.spark.failures import CannotStart, SessionLost, TableChanged
+from dpsql.errors import Interrupted, InvalidArgument
+
+_numbers: Final = itertools.count(1)
+_starting: Final = threading.Lock()
+_own: Final = threading.local()
+_REMOTE: Final = "sc://"
+_LOCAL: Final = "local"
+_OWN: Final = {"spark.log.level": "OFF", "spark.ui.showConsoleProgress": "false", "spark.ui.enabled": "false"}
+"""Of a session that dpsql starts: Spark's log would quote rows on the owner's screen."""
+
+T = TypeVar("T")
+
+
+def named_in(given: Mapping[str, Any]) -> str:
+    """Where the words are, as errors say it.
+
+    >>> named_in({"environment": "BANK_SPARK"})
+    "environment := 'BANK_SPARK'"
+    """
+    return f"environment := {given['environment']!r}" if given.get("environment") else "what runs in this process"
+
+
+class Session:
+    """A session of Spark and what runs in it for one counter.
+
+    Args:
+        given: the arguments of `dp_source`.
+
+    Raises:
+        InvalidArgument: there is no such variable, or neither a variable nor a session.
+        CannotStart: the session does not start.
+        DpsqlError: pyspark is not installed.
+    """
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        self._tag = f"dpsql-{os.getpid()}-{next(_numbers)}"
+        self._stopped, self._closed = False, False
+        words = _words_of(given)
+        with _quiet():
+            driver("pyspark.sql", "spark", "spark")
+            _silence()
+            try:
+                with _starting:
+                    found = _session(words)
+            except Exception:
+                raise CannotStart(named_in(given)) from None
+        if found is None:
+            raise InvalidArgument(
+                "no session of Spark runs in this process: start a SparkSession first, or give environment := '…', the "
+                "name of a variable that holds sc://host:port, spark://host:port or local[4]"
+            )
+        self.spark: Final = found
+        self.is_here: Final = not words.startswith(_REMOTE) and hasattr(found, "sparkContext")
+        """Whether the driver is on this machine, so that its files are those of this machine."""
+
+    def run(self, work: Callable[[], T]) -> T:
+        """What some work with the session returns.
+
+        Raises:
+            Interrupted: `interrupt` was called meanwhile.
+            CountingFailed: in place of an error of Spark.
+        """
+        self._stopped = False
+        with _quiet():
+            try:
+                self.spark.addTag(self._tag)
+                try:
+                    found = work()
+                finally:
+                    with suppress(Exception):
+                        self.spark.removeTag(self._tag)
+            except CountingFailed:
+                raise
+            except Exception as error:
+                if self._stopped:
+                    raise Interrupted from None
+                raise self._failure(error) from None
+        if self._stopped:
+            raise Interrupted
+        return found
+
+    def interrupt(self) -> None:
+        """End what runs, from any thread."""
+        self._stopped = True
+        with suppress(Exception), _quiet():
+            self.spark.interruptTag(self._tag)
+
+    def release(self, kept: Any) -> None:
+        """Give back a DataFrame that is kept."""
+        with suppress(Exception), _quiet():
+            kept.unpersist()
+
+    def drop(self, view: str) -> None:
+        """Drop a temporary view."""
+        with suppress(Exception), _quiet():
+            self.spark.catalog.dropTempView(view)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether `close` was not called."""
+        return not self._closed
+
+    def close(self) -> None:
+        """Give the session back; it goes on, because it is the owner's."""
+        self._closed = True
+
+    def _failure(self, error: Exception) -> CountingFailed:
+        """What is said of an error; its text is not looked at."""
+        from pyspark.errors import AnalysisException
+
+        try:
+            self.spark.sql("SELECT 1 AS one").collect()
+        except Exception:
+            return SessionLost()
+        return TableChanged() if isinstance(error, AnalysisException) else CountingFailed()
+
+
+def _words_of(given: Mapping[str, Any]) -> str:
+    """What leads to a session; empty for the one of this process."""
+    name = given.get("environment")
+    words = os.environ.get(name, "") if name else ""
+    if name and not words:
+        raise InvalidArgument(
+            f"environment is {name!r}: this process has no such variable. Set it to what leads to Spark, such as "
+            "sc://host:15002, before DuckDB starts"
+        )
+    return words
+
+
+def _session(words: str) -> Any:
+    """The session; None without words where none runs."""
+    from pyspark.sql import SparkSession
+
+    if words.startswith(_REMOTE):
+        from pyspark.sql.connect.session import SparkSession as RemoteSession
+
+        return RemoteSession.builder.remote(words).getOrCreate()
+    found = SparkSession.getActiveSession() or _running()
+    if found is not None or not words:
+        return found
+    builder = SparkSession.builder.master(words).appName("dpsql")
+    for key, value in _OWN.items():
+        builder = builder.config(key, value)
+    if words.startswith(_LOCAL):  # the workers are beside this process, so its Python has what they need
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    return builder.getOrCreate()
+
+
+def _running() -> Any:
+    """The session that another thread of this process started; None if there is none."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    if SparkContext._active_spark_context is not None:  # noqa: SLF001 - `getOrCreate` would start one
+        return SparkSession.builder.getOrCreate()
+    if "pyspark.sql.connect.session" in sys.modules:
+        from pyspark.sql.connect.session import SparkSession as RemoteSession
+
+        return RemoteSession.getActiveSession()
+    return None
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Inside, pyspark neither logs errors, which quote rows, nor warns of the version of pandas, which is not used."""
+    before, _own.works = getattr(_own, "works", False), True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            yield
+    finally:
+        _own.works = before
+
+
+class _NotOurs(logging.Filter):
+    """Lets through what is logged outside `_quiet`."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether to log it."""
+        return not getattr(_own, "works", False)
+
+
+_not_ours: Final = _NotOurs()
+
+
+def _silence() -> None:
+    """Keep errors of what dpsql asks out of pyspark's own log, which is the standard error of this process."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).addFilter(_not_ours)  # again, nothing

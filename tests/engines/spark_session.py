@@ -1,0 +1,92 @@
+"""A Spark of this process, made when a test first asks for it: local, one core, its tables in a temporary folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import warnings
+from functools import cache
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_numbers = count(1)
+SETTINGS = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.memory": "1g",
+    "spark.eventLog.enabled": "true",
+    "spark.log.level": "OFF",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",  # what a test asks is run once, and sooner than it is compiled
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.session.timeZone": "America/St_Johns",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+class Spark:
+    """A running session."""
+
+    def __init__(self) -> None:
+        from pyspark.sql import SparkSession
+
+        os.environ["PYSPARK_PYTHON"] = sys.executable  # else the workers' is the first on the path
+        self.folder = Path(tempfile.mkdtemp(prefix="dpsql-spark-"))
+        self.events = self.folder / "events"
+        self.events.mkdir()
+        builder = SparkSession.builder.master("local[1]").appName("tests")
+        folders = {"spark.sql.warehouse.dir": self.folder / "tables", "spark.eventLog.dir": self.events.as_uri()}
+        for key, value in (SETTINGS | folders).items():
+            builder = builder.config(key, str(value))
+        self.session: Any = builder.getOrCreate()
+
+    def sql(self, *statements: str) -> list[tuple[Any, ...]]:
+        """The rows of the last statement."""
+        for statement in statements:
+            found = self.session.sql(statement)
+        return [tuple(row) for row in found.collect()]
+
+    def schema(self) -> str:
+        """A new schema for a test's tables."""
+        name = f"bank_{next(_numbers)}"
+        self.sql(f"CREATE SCHEMA {name}")
+        return name
+
+    def log(self) -> str:
+        """What Spark wrote of its jobs so far, the one that is under way too."""
+        return "\n".join(path.read_text(errors="replace") for path in self.events.rglob("*") if path.is_file())
+
+    def remove(self) -> None:
+        self.session.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@cache
+def spark() -> Spark:
+    """The Spark of this process. Skips a test where there is no Java or no pyspark; in CI, fails it."""
+    for there, name, install in (
+        (find_spec("pyspark"), "pyspark", "pip install 'dpsql[spark]'"),
+        (shutil.which("java"), "Java", "apt-get install openjdk-17-jre-headless"),
+    ):
+        if not there:
+            missing = f"{name} is not installed: {install}"
+            pytest.fail(missing) if os.environ.get("DPSQL_CLIENTS") == "required" else pytest.skip(missing)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return Spark()
+
+
+def remove() -> None:
+    """Stop the Spark of this process, if there is one."""
+    if spark.cache_info().currsize:
+        spark().remove()
+        spark.cache_clear()
