@@ -198,8 +198,9 @@ class Asking:
 
     def _expect(self, cliques: Sequence[Clique]) -> None:
         """Let the counter know which marginals are counted next, all of them charged for; reads nothing."""
-        if isinstance(self._counter, CountsTogether):
-            self._counter.expect([clique for clique in cliques if (clique, None) not in self._exact])
+        wanted = [clique for clique in cliques if (clique, None) not in self._exact]
+        if wanted and isinstance(self._counter, CountsTogether):
+            self._counter.expect(wanted)
 
     def _marginal(self, family: Family, sample: int | None = None) -> Marginal:
         if (family, sample) not in self._exact:

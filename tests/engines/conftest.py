@@ -1,6 +1,17 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import pytest
+
 from . import postgres_server, spark_session
+
+
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Mark the tests that start a Spark."""
+    for item in items:
+        if "spark" in item.nodeid.partition("tests/engines")[2]:
+            item.add_marker(pytest.mark.spark)
 
 
 def pytest_sessionfinish() -> None:

@@ -21,6 +21,7 @@ SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.driver.memory": "1g",
+    "spark.eventLog.compress": "false",
     "spark.eventLog.enabled": "true",
     "spark.log.level": "OFF",
     "spark.sql.catalogImplementation": "in-memory",

@@ -123,7 +123,11 @@ def test_counts_of_any_table_are_the_references(where, tmp_path):
     with PLACES[where](tmp_path) as place:
         names = st.lists(st.sampled_from(sorted(known_cases(place))), min_size=1, max_size=3, unique=True)
 
-        @settings(max_examples=3 if where.startswith("spark") else 25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+        @settings(
+            max_examples=3 if where.startswith("spark") else 25,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow],
+        )
         @given(names, st.data())
         def right(names: list[str], data: st.DataObject) -> None:
             value = [st.sampled_from((None, *CASES[name].pool)) for name in names]

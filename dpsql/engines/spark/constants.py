@@ -1,4 +1,4 @@
-"""Constants of Spark's SQL: a text with a type, which Spark reads while it plans, before any row. A column is never cast."""
+"""Constants of Spark's SQL: a text with a type, which Spark reads while it plans, before any row."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What both ways to count in Spark have in common: which marginals one pass counts, and what is believed of it.
 
-A curator says which marginals it will ask for (`expect`). One pass over the rows then counts all of them, because reading
-the rows takes longer than counting them. What it found is kept until it is asked for.
+A curator says which marginals it will ask for (`expect`). One pass over the rows then counts all of them, because
+reading takes longer than counting. What it found is kept until it is asked for.
 """
 
 from __future__ import annotations

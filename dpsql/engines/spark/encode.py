@@ -1,6 +1,6 @@
 """Private values to codes, as SQL that Spark runs where no Python may run in its tasks.
 
-It runs on private rows, so nothing in it can fail because of a value: comparisons with typed constants only, in a search
+It runs on private rows, so nothing in it can fail because of a value: comparisons with typed constants, as a search
 tree. No column is cast. A row outside the domain gets the code of OTHER or of OUTSIDE; where the attribute has neither,
 NULL. Spark has NaN above all numbers, and equal to itself, as DuckDB has.
 """

@@ -244,7 +244,10 @@ class SparkSqlEngine(SparkEngine):
         )
 
     def _check_way(self, session: Session) -> None:
-        """Every session has SQL."""
+        """Constants are written with the escapes that Spark usually reads."""
+        setting = "spark.sql.parser.escapedStringLiterals"
+        if session.run(lambda: session.spark.conf.get(setting)) != "false":
+            raise NotInSpark(f"{setting} is set, so Spark would read constants otherwise: SET {setting} = false")
 
     def _counter(
         self,
@@ -275,7 +278,7 @@ def _found(session: Session, source: Source) -> Relation:
     """
     try:
         relation = find_relation(session, _said(source))
-    except (UnknownName, CountingFailed, NotInSpark) as error:
+    except (CountingFailed, InvalidArgument, UnknownName) as error:
         if isinstance(error, CountingFailed) and not isinstance(error, TableChanged):
             raise
         raise TableChanged from None

@@ -117,7 +117,8 @@ class SqlCounter(SparkCounter):
 
     def _asked(self, query: exp.Expr) -> Any:
         """What a statement returns."""
-        return self._session.spark.sql(query.sql(dialect="spark")).toArrow()
+        text = query.sql(dialect="spark").replace("${", "\\u0024{")  # which Spark would replace by a setting
+        return self._session.spark.sql(text).toArrow()
 
 
 def _cell(domain: Domain, clique: Clique) -> exp.Expr:

@@ -3,8 +3,8 @@
     counts   =  SELECT m, cell, sum(n) FROM mapInArrow(rows, DuckDB counts all marginals m of a block) GROUP BY m, cell
 
 With privacy units the rows that count are chosen first. A task makes codes, the unit and a digest of each row's content
-under a key; Spark numbers the rows of each unit by their digests; the codes of the first c are kept until the counter is
-closed. The key goes to the tasks with their code, so that no statement, plan or log holds it.
+under a key. Spark numbers the rows of each unit by their digests. The codes of the first c are kept until the counter
+is closed. The key goes to the tasks with their code, so that no statement, plan or log holds it.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class TaskCounter(SparkCounter):
 
         def found() -> Any:
             if self._bound is None:
-                counted = self._read([column]).mapInArrow(in_task(listing(column)), LISTED).groupBy(VALUE).sum("n")
+                counted = self._mapped([column], listing(column), LISTED).groupBy(VALUE).sum("n")
                 counted = counted.withColumnRenamed("sum(n)", "n")
             else:
                 kept = self._bounded(values(column), f"{VALUE} binary").where(f"{VALUE} IS NOT NULL")
@@ -109,30 +109,27 @@ class TaskCounter(SparkCounter):
     def _marginals(self, domain: Domain, cliques: Sequence[Clique]) -> Any:
         codes = Codes(self._source, domain)
         if self._bound is None:
-            return self._summed(self._read(domain.names), counting(codes, cliques, codes.of(BLOCK)))
+            return _summed(self._mapped(domain.names, counting(codes, cliques, codes.of(BLOCK)), COUNTED))
         if {*domain} <= {*self._domain}:
             whole = Codes(self._source, self._domain)
-            return self._summed(self._codes_of_chosen(), counting(whole, cliques, _coded(whole)))
+            return _counted(self._codes_of_chosen(), counting(whole, cliques, _coded(whole)))
         kept = self._bounded(stored(codes), _schema(codes))
-        return self._summed(kept, counting(codes, cliques, _coded(codes)))
+        return _counted(kept, counting(codes, cliques, _coded(codes)))
 
     def _sums(self, domain: Domain, clique: Clique, moment: Moment | Product) -> Any:
         codes = Codes(self._source, domain)
         if self._bound is None:
             rows = with_steps(codes, codes.of(BLOCK), moment)
-            return self._summed(self._read(domain.names), summing(codes, clique, rows))
+            return _summed(self._mapped(domain.names, summing(codes, clique, rows), COUNTED))
         written = with_steps(codes, stored(codes), moment)
         kept = self._bounded(written, f"{_schema(codes)}, {STEPS} bigint")
-        return self._summed(kept, summing(codes, clique, _coded(codes, STEPS)))
+        return _counted(kept, summing(codes, clique, _coded(codes, STEPS)))
 
-    def _read(self, columns: Sequence[str]) -> Any:
-        """Those columns of the rows."""
-        return self._rows.select(*(f"`{name.replace('`', '``')}`" for name in columns))
-
-    def _summed(self, rows: Any, statements: Statements) -> Any:
-        """What the tasks counted, added up."""
-        counted = rows.mapInArrow(in_task(statements), COUNTED).groupBy("m", "cell").sum("n")
-        return counted.withColumnRenamed("sum(n)", "n").toArrow()
+    def _mapped(self, columns: Sequence[str], statements: Statements, schema: str, key: str = "") -> Any:
+        """What tasks make of those columns of the rows."""
+        rows = self._rows.select(*(f"`{name.replace('`', '``')}`" for name in columns))
+        renamed = rows.toDF(*(f"x{place}" for place in range(len(columns))))
+        return renamed.mapInArrow(in_task(statements, key, columns), schema)
 
     def _codes_of_chosen(self) -> Any:
         """The codes of the rows that count, kept until the counter is closed, and in the same numbers all along."""
@@ -146,11 +143,20 @@ class TaskCounter(SparkCounter):
         """What is shown of the rows that count, with their unit."""
         assert self._bound is not None
         known = [column.name for column in self._source.columns]
-        made = in_task(choosing(self._source, self._bound, shown), self._key)
         columns = ", ".join([*([schema] if schema else []), f"{UNIT} binary", f"{DIGEST} string"])
-        marked = self._read(known).mapInArrow(made, columns)
+        marked = self._mapped(known, choosing(self._source, self._bound, shown), columns, self._key)
         place = f"row_number() OVER (PARTITION BY {UNIT} ORDER BY {DIGEST}) AS {_PLACE}"
         return marked.selectExpr("*", place).where(f"{_PLACE} <= {self._bound.rows}").drop(DIGEST, _PLACE)
+
+
+def _counted(rows: Any, statements: Statements) -> Any:
+    """What tasks count of rows that are codes already, added up."""
+    return _summed(rows.mapInArrow(in_task(statements), COUNTED))
+
+
+def _summed(counts: Any) -> Any:
+    """What the tasks counted, added up."""
+    return counts.groupBy("m", "cell").sum("n").withColumnRenamed("sum(n)", "n").toArrow()
 
 
 def _schema(codes: Codes) -> str:

@@ -73,7 +73,10 @@ def find_relation(session: Session, given: Mapping[str, Any]) -> Relation:
             "of Parquet files that Spark reads"
         )
     if paths:
-        columns, natives = _columns(session, lambda: _read(session, paths))
+        try:
+            columns, natives = _columns(session, lambda: _read(session, paths))
+        except TableChanged:
+            raise InvalidArgument(f"files is {list(paths)}: Spark finds no such Parquet files") from None
         return Relation("", paths, "parquet", "\n".join(sorted(map(_path, paths))), columns, natives)
     assert name
     return _table(session, name)
@@ -108,6 +111,8 @@ def _columns(session: Session, rows: Any) -> tuple[tuple[Column, ...], dict[str,
     names = [fold(name) for name, _, _ in fields]
     if len(set(names)) != len(names):
         raise NotInSpark("two columns differ in case only, which DuckDB takes for one: rename one")
+    if any("${" in name for name in names):
+        raise NotInSpark("the name of a column has ${, which Spark would replace by a setting: rename the column")
     natives = {name: Native(kind) for name, kind, _ in fields}
     columns = (
         Column(name, natives[name].in_duckdb, nullable, collated=natives[name].is_collated)

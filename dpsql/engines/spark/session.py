@@ -3,7 +3,7 @@
     environment := 'BANK_SPARK'    with  BANK_SPARK=sc://host:15002  (Spark Connect)  or  spark://host:7077, local[4], …
     nothing                        the session that runs in this process
 
-All that asks Spark goes through `Session.run`: it is tagged, so that it can be interrupted, and no text of Spark's leaves.
+All that asks Spark goes through `Session.run`: it is tagged, so that it can be stopped. No text of Spark leaves.
 """
 
 from __future__ import annotations
@@ -166,6 +166,7 @@ def _session(words: str) -> Any:
         builder = builder.config(key, value)
     if words.startswith(_LOCAL):  # the workers are beside this process, so its Python has what they need
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        builder = builder.config("spark.sql.shuffle.partitions", str(os.cpu_count() or 1))
     return builder.getOrCreate()
 
 

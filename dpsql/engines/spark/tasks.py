@@ -4,8 +4,8 @@
     after a few blocks          each statement of `pack`, which keeps what was found small
     at the end                  what `last` selects leaves the task
 
-The function is sent to the workers whole, because dpsql is not there: they need duckdb and pyarrow. What goes wrong in a
-task is said in constant words, because Spark logs what a task says.
+The function is sent to the workers whole, because dpsql is not there: they need duckdb and pyarrow. What goes wrong in
+a task is said in constant words, because Spark logs what a task says.
 """
 
 from __future__ import annotations
@@ -37,15 +37,16 @@ class Statements:
     shown: str = ""
 
 
-def in_task(statements: Statements, key: str = "") -> Task:
+def in_task(statements: Statements, key: str = "", names: Sequence[str] | None = None) -> Task:
     """The function for `DataFrame.mapInArrow`.
 
     Args:
         statements: to run.
         key: what a choice of rows is drawn from; the statements read it as the variable dpsql_key.
+        names: of the columns in the statements, where batches have others, because pyspark reads a dot in a name.
     """
     each, first, pack = tuple(statements.each), tuple(statements.first), tuple(statements.pack)
-    last, shown = statements.last, statements.shown
+    last, shown, called = statements.last, statements.shown, None if names is None else list(names)
     block_rows, block_bytes, blocks_between = 500_000, 2**27, 8
 
     def task(batches: Iterator[Any]) -> Iterator[Any]:
@@ -76,7 +77,7 @@ def in_task(statements: Statements, key: str = "") -> Task:
             for sql in first:
                 connection.execute(sql)
             for number, block in enumerate(blocks(), 1):
-                connection.register("block", block)
+                connection.register("block", block if called is None else block.rename_columns(called))
                 for sql in each:
                     connection.execute(sql)
                 if shown:

@@ -38,8 +38,8 @@ class Native:
     def in_duckdb(self) -> str:
         """The DuckDB type that holds its values, as text.
 
-        >>> Native("decimal(9,2)").in_duckdb, Native("string collate UTF8_LCASE").in_duckdb, Native("map<int,int>").in_duckdb
-        ('DECIMAL(9,2)', 'VARCHAR', 'BLOB')
+        >>> [Native(name).in_duckdb for name in ("decimal(9,2)", "string collate UTF8_LCASE", "map<int,int>")]
+        ['DECIMAL(9,2)', 'VARCHAR', 'BLOB']
         """
         digits = _DECIMAL.fullmatch(self.name)
         if digits:
