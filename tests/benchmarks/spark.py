@@ -139,7 +139,7 @@ def main() -> None:
             for engine in ("spark", "parquet"):
                 register(db, engine, folder)
                 with timed(f"dp_synthesize of all pairs at ε = 1, a million rows back, engine {engine!r}"):
-                    made = "dp_synthesize('remote', epsilon := 1.0, workload := 'all 2-way', rows := 1000000)"
+                    made = f"dp_synthesize('remote', epsilon := 1.0, workload := 'all 2-way', rows := 1000000, release := '{engine}')"
                     shown = db.sql(f"SELECT count(*), avg(age), mode(education) FROM {made}").fetchall()
                 print("\n", *shown, "\n", sep="\n")
         spark.stop()

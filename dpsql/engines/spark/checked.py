@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.engines.spark.failures import WrongCounts
+from dpsql.engines.checked import WrongCounts
 
 Counts = npt.NDArray[np.int64]
 Cells = tuple[Counts, Counts]

@@ -47,12 +47,5 @@ class TableChanged(CountingRefused):
         )
 
 
-class WrongCounts(CountingRefused):
-    """What came back are no counts of the domain's cells."""
-
-    def __init__(self) -> None:
-        super().__init__("Spark returned what cannot be counts of this table, so nothing is released")
-
-
 class NotInSpark(InvalidArgument):
     """What cannot be done with a table in Spark."""

@@ -20,13 +20,13 @@ from sqlglot import exp
 
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.linear_query import Moment, Product
+from dpsql.engines.checked import WrongCounts
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.ticks import canonical
 from dpsql.engines.spark.checked import WHOLE, numbers_of
 from dpsql.engines.spark.constants import whole
 from dpsql.engines.spark.counting import SparkCounter
 from dpsql.engines.spark.encode import column_of, encode
-from dpsql.engines.spark.failures import WrongCounts
 from dpsql.engines.spark.relation import Relation
 from dpsql.engines.spark.session import Session
 from dpsql.engines.spark.steps import steps_of

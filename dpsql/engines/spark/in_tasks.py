@@ -18,12 +18,12 @@ from sqlglot import exp
 
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.linear_query import Moment, Product
+from dpsql.engines.checked import WrongCounts
 from dpsql.engines.duckdb.codes import Codes
 from dpsql.engines.duckdb.units import Bound
 from dpsql.engines.source import Source
 from dpsql.engines.spark.checked import numbers_of
 from dpsql.engines.spark.counting import SparkCounter
-from dpsql.engines.spark.failures import WrongCounts
 from dpsql.engines.spark.session import Session
 from dpsql.engines.spark.statements import (
     BLOCK,
