@@ -10,13 +10,14 @@ class Options(TypedDict, total=False):
     """Keywords of `Database.synthesize` and `plan`, each of the mechanisms named with it; None for its default."""
 
     all_cells: int | None  # projection
-    alpha: float | None  # dualquery
-    beta: float | None  # dualquery
+    alpha: float | None  # dualquery, mwem
+    beta: float | None  # dualquery, mwem
     bootstrap: bool | None  # barak, lp
+    clear: float | None  # ide
     conversion: str | None  # rap
     copies: int | None  # ide, pmwpub
     eta: float | None  # dualquery
-    faithful: bool | None  # barak, dualquery, fem, ide, lp, mwem, rap
+    faithful: bool | None  # barak, dualquery, fem, ide, lp, mwem, pmwpub, rap
     gamma: float | None  # barak, lp
     group_by: str | Sequence[str] | None  # ide
     group_marginals: int | None  # ide
@@ -26,15 +27,18 @@ class Options(TypedDict, total=False):
     marginals: int | None  # ide
     max_cells: int | None  # hdmm, ide, mwem, pgm, projection
     memory: str | None  # projection
-    model_mb: int | None  # pgm
+    merge_rare: bool | None  # pgm
+    method: str | None  # ide
+    model_mb: int | None  # hdmm, pgm
     neighbours: str | None  # rap
-    noise: float | str | None  # barak, direct, fem, ide, lp, mwem
+    noise: float | str | None  # barak, direct, fem, hdmm, ide, lp, mwem
     objective: str | None  # barak, lp
-    output: str | None  # mwem
+    output: str | None  # mwem, pmwpub
     passes: int | None  # mwem, pmwpub
     points: int | None  # lp
-    queries: str | None  # mwem, projection
-    queries_per_round: int | None  # rap
+    queries: str | None  # mwem, pmwpub, projection, rap
+    queries_per_round: int | str | None  # rap
+    reach: str | None  # ide
     reconstruct: str | None  # hdmm
     records: int | None  # dualquery
     region: str | None  # ide
@@ -43,11 +47,11 @@ class Options(TypedDict, total=False):
     rounds: int | str | None  # dualquery, fem, mwem, pmwpub, rap
     sample_rows: int | None  # dualquery
     samples: int | None  # dualquery, fem
-    search: str | None  # dualquery
-    seconds: float | None  # barak, dualquery, lp
+    search: str | None  # dualquery, fem
+    seconds: float | None  # barak, dualquery, fem, ide, lp
     selection: str | None  # pgm
     space: str | None  # lp
-    start: str | None  # dualquery, fem, mwem, rap
+    start: str | None  # dualquery, fem, mwem, pmwpub, rap
     steps: int | None  # direct, hdmm, pgm, projection, rap
     subsample: bool | None  # dualquery
     support: int | None  # ide

@@ -158,8 +158,7 @@ class Selections(Asking):
 
         def draw() -> list[SignedQuery]:
             self._progress.stage("sampling", len(families))
-            if sample is None:
-                self._expect(list(map(clique_of, families)))
+            self._expect([] if sample is not None else list(map(clique_of, families)))
             parts = []
             for family in families:
                 scores = -self._whole_answers(clique_of(family), answers(family))

@@ -61,7 +61,6 @@ def test_cells_take_no_prior(people):
     ("options", "message"),
     [
         ("queries := 'cells'", r"queries is 'cells', and the workload has \d+ cells, .* say queries := 'marginals'"),
-        ("mechanism := 'rap', rounds := 1", r"rounds is 1, and the workload has \d+ cells, .* give rounds and"),
         (
             "mechanism := 'rap', rounds := 300, queries_per_round := 80",
             "would measure 24000 cells, .* give fewer rounds",
