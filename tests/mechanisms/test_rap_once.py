@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import duckdb
 import numpy as np
 import pytest
 
@@ -118,3 +119,15 @@ def test_rounds_follow_from_public_facts(cube):
     how = {"rounds": "auto", "queries_per_round": "auto", "workload": "all 2-way", "start": "uniform", **QUICK}
     more, fewer = (int(cube.plan("cube", 10.0, assume_rows=rows, **how).cells.max()) for rows in (4000, 400))
     assert fewer < more == much
+
+
+@pytest.mark.parametrize("call", ["dp_synthesize", "dp_plan"])
+def test_more_cells_than_can_be_held_are_refused_before_the_charge(db, call):
+    db.sql("CREATE TABLE wide AS SELECT i % 250 AS a, i % 240 AS b, i % 230 AS c FROM range(500) r(i)")
+    db.protect("wide", epsilon=3.0, delta=1e-6)
+    for name in "abc":
+        db.domain("wide", name, lower=0, upper=249, bins=250, nulls=False)
+    how = "epsilon := 1.0, workload := 'all 3-way', mechanism := 'rap', rounds := 1"
+    with pytest.raises(duckdb.Error, match=r"has 1\.\d+e\+07 cells, .* give rounds and queries_per_round"):
+        db.sql(f"FROM {call}('wide', {how})")
+    assert db.budget().epsilon_spent.tolist() == [0.0]
