@@ -23,6 +23,7 @@ class Options(TypedDict, total=False):
     group_marginals: int | None  # ide
     group_prior: bool | None  # ide
     iterations: int | None  # ide
+    kappa: float | None  # lp
     learning_rate: float | None  # rap
     marginals: int | None  # ide
     max_cells: int | None  # hdmm, ide, mwem, pgm, projection

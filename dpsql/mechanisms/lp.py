@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
 
@@ -39,7 +39,7 @@ from dpsql.errors import InvalidArgument
 from dpsql.fitting.relaxed.settings import one_way_prior
 from dpsql.fitting.rows.linear_program import Codes
 from dpsql.fitting.target import Target
-from dpsql.mechanisms.base import check_range, check_word, register
+from dpsql.mechanisms.base import LATER, check_range, check_word, register
 from dpsql.mechanisms.cell_queries import workload_words
 from dpsql.mechanisms.reduced_space import ReducedSpace, functions
 
@@ -79,6 +79,8 @@ class LP(ReducedSpace):
             itself within them.
         gamma: γ of the accuracy that the plan states.
         bootstrap: draw rows independently, as in the document, and not each point as often as its weight says.
+        kappa: K, a bound on κ that is known of the rows; the plan then says whether m is enough for it. None asks for
+            the largest K that m is enough for.
 
     Raises:
         InvalidArgument: an option is out of its range, or space 'prior' without a prior.
@@ -87,6 +89,7 @@ class LP(ReducedSpace):
     takes_prior = True
     points: int | None = None
     space: str = "auto"
+    kappa: float | None = field(default=None, metadata=LATER)
 
     @classmethod
     def published(cls) -> Mapping[str, Any]:
@@ -99,6 +102,8 @@ class LP(ReducedSpace):
         if self.points is not None:
             check_range("points", self.points, 1, _MOST_POINTS)
         check_word("space", self.space, SPACES)
+        if self.kappa is not None:
+            check_range("kappa", self.kappa, 1.0, math.inf)
         object.__setattr__(self, "needs_prior", self.space == "prior")  # refused before the charge
         object.__setattr__(self, "takes_prior", self.space in ("auto", "prior"))
 
@@ -172,15 +177,16 @@ class LP(ReducedSpace):
         begun = f"Theorem 2.3 with |F| = {count}, gamma = {self.gamma:g}, m = {points}, delta = {delta:.3g}"
         if delta > 0.5:
             return f"{begun} promises nothing: delta must be at most 0.5, ask for fewer cells or more epsilon"
-        largest = points * delta**2 * self.gamma / count
-        if largest < 1:
-            least = math.ceil(count / (delta**2 * self.gamma))
-            return f"{begun} promises nothing: even for kappa = 1 it wants {least:.3g} points"
+        largest, asked = points * delta**2 * self.gamma / count, 1.0 if self.kappa is None else self.kappa
+        if largest < asked:
+            least = math.ceil(asked * count / (delta**2 * self.gamma))
+            even = "even for kappa = 1" if self.kappa is None else f"for kappa = {asked:g}"
+            return f"{begun} promises nothing: {even} it wants {least:.3g} points"
+        known = f"{largest:.3g}{self._kappa(domain)}" if self.kappa is None else f"{asked:g}, as kappa says"
         return (
             f"{begun}: all {workload_words(workload)} within 8 delta = {8 * delta:.3g} with probability "
             f"{1 - 4 * self.gamma:g}, for rows drawn from a density whose Rényi condition number is at most "
-            f"{largest:.3g}{self._kappa(domain)}"
-            f"{self._unproven(neighbours)}"
+            f"{known}{self._unproven(neighbours)}"
         )
 
     def _kappa(self, domain: Domain) -> str:

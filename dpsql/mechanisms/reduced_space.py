@@ -19,6 +19,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.neighbours import Neighbours
@@ -285,6 +286,7 @@ class ReducedSpace(Mechanism):
             "error": round(found.error, 6),
             "least_error": round(found.bound, 6),
             "programs": found.rounds,
+            "kappa": round(condition_number(found.weights), 3),
             **reused(earlier),
         }
         if not found.optimal:
@@ -340,3 +342,12 @@ def reach_of_sums(noise: Distribution, failure: float) -> float:
         return noise.reach(failure)
     rates = np.linspace(0.01, 0.999, 500) * math.sqrt(2)
     return float(np.min((math.log(2 / failure) - np.log1p(-(rates**2) / 2)) / rates))
+
+
+def condition_number(weights: npt.NDArray[np.float64]) -> float:
+    """κ(h ‖ uniform on the m points) = m·Σh²: what the density found says of κ, from noisy answers; from 1 to m.
+
+    >>> condition_number(np.array([0.5, 0.5, 0.0, 0.0]))
+    2.0
+    """
+    return float(len(weights) * np.square(weights / weights.sum()).sum())

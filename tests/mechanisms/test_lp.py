@@ -323,6 +323,33 @@ def test_the_plan_states_the_theorem():
     assert LP().plan(small, WORKLOAD, Neighbours.ADD_REMOVE, Fraction(1), 200)[-1].note.startswith("all cells within")
 
 
+def test_a_kappa_that_is_known_is_enough_or_not():
+    """The plan says for how much, and how many points would do; the report says κ of the density that was found."""
+    domain, _, points, rows, epsilon, _, gamma = theorem()
+    workload = Workload((("c0", "c1"), ("c2",)))
+
+    def promise(kappa):
+        mechanism = LP(points=points, space="uniform", gamma=gamma, kappa=kappa)
+        rho = price(mechanism.questions(domain, workload, Neighbours.REPLACE_ONE), epsilon, 1e-6).rho
+        return mechanism.plan(domain, workload, Neighbours.REPLACE_ONE, rho, rows)[-1].note
+
+    assert "condition number is at most 1.05, as kappa says" in promise(1.05)
+    refused = promise(3.0)
+    assert "promises nothing: for kappa = 3 it wants" in refused
+    assert float(refused.split("it wants ")[1].split(" ")[0]) == pytest.approx(points * 3 / 1.0816, rel=0.01)
+    with pytest.raises(InvalidArgument, match=r"kappa is 0\.5: give 1 to inf"):
+        LP(kappa=0.5)
+
+
+@pytest.mark.medium
+def test_the_report_has_kappa_of_the_density(db):
+    db.sql("CREATE TABLE t AS SELECT i % 50 = 0 AS a, i % 2 = 0 AS b FROM range(2000) r(i)")
+    db.protect("t", epsilon=500.0, delta=1e-6)
+    report = db.synthesize("t", 200.0, mechanism="lp").entry.report
+    shares = np.array([0.02, 0.0, 0.48, 0.5])  # (a, b), (a, not b), (not a, b), (not a, not b)
+    assert report["kappa"] == pytest.approx(4 * (shares**2).sum(), abs=0.05)
+
+
 def test_the_plan_states_the_conditions():
     """Theorem 2.2's n for F one by one, κ's bound where there is one, and what 2.3 supposes that does not hold."""
     domain, _, points, rows, epsilon, delta, gamma = theorem()
