@@ -10,6 +10,7 @@ import pytest
 
 import dpsql
 
+from ..release.test_faults import kill_in
 from .test_settings import named, tried
 
 HOW_FILES_ARE_READ = {"parquet", "geoparquet", "cache", "file", "files", "binary"}
@@ -70,3 +71,33 @@ def test_no_setting_for_files_changes_a_count(tmp_path, monkeypatch):
             db.connection.execute(back)
             tested += 1
     assert tested > 2
+
+
+CALL = "FROM dp_synthesize('numbers', epsilon := 1.0, mechanism := 'direct')"
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [("dpsql.engines.lake.engine", "open_rows"), ("dpsql.release.synthesis", "coded")],
+    ids=["after the charge", "before the rows are stored"],
+)
+def test_a_release_of_files_goes_on_after_kill_9(tmp_path, module, name):
+    """It is charged once. A file that is gone meanwhile is said, costs nothing more, and the call goes on when it is back."""
+    path, file = tmp_path / "bank.duckdb", tmp_path / "numbers.parquet"
+    write_numbers(file, pa.float64())
+    with dpsql.connect(path) as db:
+        db.source("numbers", files=str(file))
+        db.protect("numbers", epsilon=1.5, delta=1e-9)
+        db.domain("numbers", "x", lower=0, upper=5, bins=5)
+    kill_in(module, name, path, CALL)
+    with dpsql.connect(path) as db:
+        spent = db.sql("SELECT epsilon_spent, releases FROM dp_budget()").fetchall()
+        assert spent == [(pytest.approx(1.0), 1)]
+        file.rename(tmp_path / "elsewhere")
+        with pytest.raises(duckdb.Error, match="restore|is gone|not there"):
+            db.sql(CALL).fetchall()
+        (tmp_path / "elsewhere").rename(file)
+        assert len(db.sql(CALL).fetchall()) == pytest.approx(3100, abs=60)
+        assert db.sql("SELECT epsilon_spent, releases FROM dp_budget()").fetchall() == spent
+        assert db.sql("SELECT state FROM dp_releases()").fetchall() == [("published",)]

@@ -5,7 +5,6 @@ CALL dp_source('adult', engine := 'postgres', environment := 'BANK_PG', relation
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, NoReturn
@@ -28,6 +27,7 @@ from dpsql.engines.postgres.types import UNKNOWN
 from dpsql.engines.postgres.units import Bound
 from dpsql.engines.postgres.words import named_in, words_of
 from dpsql.engines.protocol import UnitBound
+from dpsql.engines.sessions import Sessions
 from dpsql.engines.source import Source
 from dpsql.errors import InvalidArgument, UnknownName
 
@@ -43,8 +43,7 @@ class PostgresEngine(NamedByHost):
 
     def __init__(self, cursor: Cursor) -> None:
         super().__init__(cursor)
-        self._sessions: list[Session] = []
-        self._changing = threading.Lock()
+        self._sessions: Sessions[Session] = Sessions()
 
     # --- registering --------------------------------------------------------------------------------------------------
 
@@ -56,7 +55,7 @@ class PostgresEngine(NamedByHost):
         try:
             relation = find_relation(session, given["relation"])
         finally:
-            self._end(session)
+            self._sessions.end(session)
         identity = _identity_of(relation, given.get("identity"))
         said = {key: given[key] for key in ("environment", "secret") if given.get(key)}
         there = {"cluster": relation.cluster, "database": relation.database}
@@ -75,7 +74,7 @@ class PostgresEngine(NamedByHost):
         try:
             _found(session, source)
         finally:
-            self._end(session)
+            self._sessions.end(session)
 
     def check_unit(self, source: Source, unit: str) -> None:
         """See `ExternalEngine.check_unit`."""
@@ -123,7 +122,7 @@ class PostgresEngine(NamedByHost):
             chosen = None if bound is None else self._bound(bound, relation, source)
             return PostgresCounter(session, relation, domain, chosen, self._cursor, once=once, before=before)
         except BaseException:
-            self._end(session)
+            self._sessions.end(session)
             raise
 
     def codes(self, source: Source, domain: Domain, most: int) -> NoReturn:
@@ -135,28 +134,14 @@ class PostgresEngine(NamedByHost):
 
     def interrupt(self) -> None:
         """See `Engine.interrupt`."""
-        with self._changing:
-            sessions = list(self._sessions)
-        for session in sessions:
-            session.interrupt()
+        self._sessions.interrupt()
 
     def close(self) -> None:
         """See `Engine.close`."""
-        with self._changing:
-            sessions, self._sessions = self._sessions, []
-        for session in sessions:
-            session.close()
+        self._sessions.close()
 
     def _connected(self, given: Mapping[str, Any]) -> Session:
-        session = Session(words_of(self._cursor, given), named_in(given))
-        with self._changing:
-            self._sessions.append(session)
-        return session
-
-    def _end(self, session: Session) -> None:
-        session.close()
-        with self._changing:
-            self._sessions = [other for other in self._sessions if other is not session]
+        return self._sessions.opened(Session(words_of(self._cursor, given), named_in(given)))
 
     def _bound(self, bound: UnitBound, relation: Relation, source: Source) -> Bound:
         identity = () if source.place is None else source.place.identity

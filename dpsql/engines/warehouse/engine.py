@@ -7,11 +7,9 @@ declared (`probe`), and counts that cannot be are refused (`checked`).
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, NoReturn
-from weakref import WeakSet
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -25,6 +23,7 @@ from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.external import Registered
 from dpsql.engines.named_by_host import NamedByHost
 from dpsql.engines.protocol import CountingFailed, UnitBound
+from dpsql.engines.sessions import Sessions
 from dpsql.engines.source import Column, Source
 from dpsql.engines.warehouse.counting import AMONG, PRESENCE, SUMS, WarehouseCounter
 from dpsql.engines.warehouse.dialect import Dialect
@@ -55,8 +54,7 @@ class WarehouseEngine(NamedByHost):
 
     def __init__(self, cursor: Cursor) -> None:
         super().__init__(cursor)
-        self._sessions: WeakSet[Session] = WeakSet()  # a counter closes its own
-        self._changing = threading.Lock()
+        self._sessions: Sessions[Session] = Sessions()
 
     # --- registering --------------------------------------------------------------------------------------------------
 
@@ -69,7 +67,7 @@ class WarehouseEngine(NamedByHost):
             relation, columns = self._found(session, parts)
             account = self._account(session)
         finally:
-            self._end(session)
+            self._sessions.end(session)
         return Registered(
             columns=columns,
             address=f"{account}/{relation.text}",
@@ -84,7 +82,7 @@ class WarehouseEngine(NamedByHost):
         try:
             self._same(session, source)
         finally:
-            self._end(session)
+            self._sessions.end(session)
 
     def check_unit(self, source: Source, unit: str) -> NoReturn:
         """See `ExternalEngine.check_unit`: there are none, because their secret would be in the warehouse's history."""
@@ -101,7 +99,7 @@ class WarehouseEngine(NamedByHost):
             check_domain(attribute, relation.natives[attribute.name], self.dialect.label)
             check_codes(session, relation, attribute, self._cursor)
         finally:
-            self._end(session)
+            self._sessions.end(session)
 
     def check_sums(self, query: LinearQuery) -> None:
         """See `ExternalEngine.check_sums`."""
@@ -132,7 +130,7 @@ class WarehouseEngine(NamedByHost):
             snapshot = str(session.told(self.dialect.now())[0][0])
             return WarehouseCounter(session, relation, snapshot, domain, self._cursor, before)
         except BaseException:
-            self._end(session)
+            self._sessions.end(session)
             raise
 
     def codes(self, source: Source, domain: Domain, most: int) -> NoReturn:
@@ -144,31 +142,16 @@ class WarehouseEngine(NamedByHost):
 
     def interrupt(self) -> None:
         """See `Engine.interrupt`."""
-        with self._changing:
-            sessions = list(self._sessions)
-        for session in sessions:
-            session.interrupt()
+        self._sessions.interrupt()
 
     def close(self) -> None:
         """See `Engine.close`."""
-        with self._changing:
-            sessions = list(self._sessions)
-            self._sessions.clear()
-        for session in sessions:
-            session.close()
+        self._sessions.close()
 
     # --- the table ----------------------------------------------------------------------------------------------------
 
     def _connected(self, said: Mapping[str, Any]) -> Session:
-        session = Session(self.dialect, options_of(said), named_in(said))
-        with self._changing:
-            self._sessions.add(session)
-        return session
-
-    def _end(self, session: Session) -> None:
-        session.close()
-        with self._changing:
-            self._sessions.discard(session)
+        return self._sessions.opened(Session(self.dialect, options_of(said), named_in(said)))
 
     def _parts(self, text: str | None) -> tuple[str, ...]:
         """The parts of a relation's whole name."""
