@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, Final
 
 from dpsql.books import ledger, limits, origin, people, seen
@@ -246,6 +247,18 @@ def _record(books: Books, asked: Charge, entry: Entry, after: Sequence[Any]) -> 
         failure=asked.failure,
         by=asked.by or None,
     )
+
+
+def pure_charged(books: Books, entry: Entry) -> Fraction | None:
+    """The pure ε that a release was charged, as its event says; None of a charge that promised none.
+
+    The request may offer more than was charged, and its questions may share it otherwise by now.
+    """
+    found = books.run(
+        "SELECT content->>'$.pure' FROM dpsql.event WHERE number = $number AND (content->>'$.kind') = 'charge'",
+        {"number": entry.number},
+    )
+    return int(found[0][0]) * RHO_UNIT if found and found[0][0] is not None else None
 
 
 def _insert(books: Books, entry: Entry) -> None:

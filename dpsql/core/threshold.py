@@ -34,7 +34,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.core.domain import Clique
+from dpsql.core.domain import Clique, Domain
 from dpsql.core.neighbours import Neighbours
 
 _MOST_COMPARED: Final = 8
@@ -165,8 +165,22 @@ def _counting_one(shape: tuple[int, ...], apart: Sequence[bool], least: int) -> 
     return sum(count for (one, other), count in shared.items() if (one >= least) != (other >= least))
 
 
-def most_moved(shape: tuple[int, ...], family: Family, neighbours: Neighbours) -> int:
+def has_every_row(domain: Domain, clique: Clique) -> bool:
+    """Whether each row has a cell in a clique's marginal, whatever its values are: each column has OTHER or OUTSIDE."""
+    attributes = (domain.by_name[name] for name in clique)
+    return all(a.other_code is not None or a.outside_code is not None for a in attributes)
+
+
+def most_moved(shape: tuple[int, ...], family: Family, neighbours: Neighbours, *, every_row: bool = True) -> int:
     """Δ_f: the most that Σ |q_y(D) − a_y| over the queries of a family differs between neighbours, whatever the a_y.
+
+    A row without a cell is counted by no query, so a row that replaces it moves all the queries that count that row.
+
+    Args:
+        shape: of the clique.
+        family: the clique, or thresholds of it.
+        neighbours: which tables they are.
+        every_row: whether every row has a cell; see `has_every_row`.
 
     >>> most_moved((2, 2), Threshold(("a", "b"), 1), Neighbours("add_remove", 5))
     15
@@ -176,5 +190,12 @@ def most_moved(shape: tuple[int, ...], family: Family, neighbours: Neighbours) -
     if not isinstance(family, Threshold):
         return neighbours.marginal_l1
     if neighbours.total_is_public:
-        return most_replaced(shape, family.least)
+        found = most_replaced(shape, family.least)
+        return found if every_row else max(found, most_counted(shape, family.least))
     return neighbours.cell * most_counted(shape, family.least)
+
+
+def moved_of(domain: Domain, family: Family, neighbours: Neighbours) -> int:
+    """`most_moved` of a family over a domain."""
+    clique = clique_of(family)
+    return most_moved(domain.shape(clique), family, neighbours, every_row=has_every_row(domain, clique))

@@ -92,6 +92,13 @@ class ExternalEngine(Engine, Protocol):
             InvalidArgument: says what works instead.
         """
 
+    def check_listed(self, source: Source, column: str) -> None:
+        """Refuse to list the values of a column, for a domain that is to be discovered, before it is charged.
+
+        Raises:
+            InvalidArgument: says what works instead.
+        """
+
     def check_sums(self, query: LinearQuery) -> None:
         """Refuse a query with sums that it could fail to compute, because of a value of a row.
 

@@ -24,6 +24,9 @@ class NamedByHost:
     def check_domain(self, source: Source, attribute: Attribute) -> None:
         """See `ExternalEngine.check_domain`: all that `check_readable` lets through is counted."""
 
+    def check_listed(self, source: Source, column: str) -> None:
+        """See `ExternalEngine.check_listed`: the values of every column that has a domain can be listed."""
+
     def check_sums(self, query: LinearQuery) -> None:
         """See `ExternalEngine.check_sums`: none can fail."""
 

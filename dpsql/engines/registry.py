@@ -118,6 +118,17 @@ def check_domain(cursor: Cursor, source: Source, attribute: Attribute) -> None:
             opened.check_domain(source, attribute)
 
 
+def check_listed(cursor: Cursor, source: Source, column: str) -> None:
+    """Refuse to list the values of a column that the engine of a table cannot tell apart.
+
+    Raises:
+        InvalidArgument: says what works instead.
+    """
+    if source.engine != HOST:
+        with closing(external(cursor, source.engine)) as opened:
+            opened.check_listed(source, column)
+
+
 def check_sums(cursor: Cursor, source: Source, query: LinearQuery) -> None:
     """Refuse sums that the engine of a table could fail to compute, because of a value of a row.
 

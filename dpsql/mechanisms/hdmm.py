@@ -15,6 +15,7 @@ Source: McKenna, Miklau, Hay, Machanavajjhala 2018 (HDMM); McKenna, Sheldon, Mik
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -55,6 +56,7 @@ from dpsql.runtime.progress import Progress
 
 _RECONSTRUCTIONS: Final = ("projection", "least_squares", "pgm")
 _DIGITS: Final = 10**6
+_ROUNDED: Final = 1e-9
 _MOST_CELLS: Final = 5_000_000
 _MOST_PAIRS: Final = 2_000_000
 
@@ -162,7 +164,7 @@ class HDMM(Mechanism):
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.run`."""
-        measured = curator.measure(self._shares(curator.domain, workload, rho), self.distribution)
+        measured = curator.measure(self._asked(curator, workload, rho), self.distribution)
         held = occupied(curator.domain, measured)
         domain, measured = held.domain, held.measurements(measured)
         if self.reconstruct == "pgm":
@@ -191,6 +193,22 @@ class HDMM(Mechanism):
             **fit_report(fit, against),
         }
         return Outcome(held.model(RelaxedModel(fit.model, targets)), report)
+
+    def _asked(self, curator: Curator, workload: Workload, rho: Fraction) -> list[tuple[Clique, Fraction]]:
+        """The marginals to measure with their ρ: those of the run that was killed, or within what is left of a pure ε.
+
+        The best shares under Laplace noise come from a descent whose last digits another processor may find otherwise,
+        so a run that goes on there must neither ask something else nor more than was charged.
+        """
+        begun = curator.begun()
+        if begun:
+            return begun
+        shares, left = self._shares(curator.domain, workload, rho), curator.remaining_pure
+        needed = sum(math.sqrt(2 * share) for _, share in shares)
+        if left is None or needed <= float(left) * (1 + _ROUNDED):
+            return shares
+        smaller = Fraction((float(left) / needed) ** 2 * (1 - _ROUNDED))
+        return [(clique, share * smaller) for clique, share in shares]
 
     def _graph(self, curator: Curator, held: Occupied, measured: Sequence[Measurement], progress: Progress) -> Outcome:
         """HDMM + PGM."""

@@ -19,7 +19,7 @@ from typing import Final
 
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.neighbours import Neighbours
-from dpsql.core.threshold import Family, Threshold, clique_of, match_counts, most_counted, most_moved
+from dpsql.core.threshold import Family, Threshold, clique_of, match_counts, most_counted, moved_of
 from dpsql.core.workload import Workload
 
 _MOST_COLUMNS: Final = 8
@@ -54,7 +54,7 @@ def weights(domain: Domain, families: Sequence[Family], neighbours: Neighbours) 
     """Of the L1 scores of families, so that one row moves all of them alike; None where there are marginals only."""
     if not any(isinstance(family, Threshold) for family in families):
         return None
-    each = [max(1, most_moved(domain.shape(clique_of(family)), family, neighbours)) for family in families]
+    each = [max(1, moved_of(domain, family, neighbours)) for family in families]
     largest = max(each)
     scale = min(_FINENESS * largest, 10**6)
     return [max(1, scale // one) for one in each]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.domain import Clique
-from dpsql.core.threshold import Family, clique_of, most_moved
+from dpsql.core.threshold import Family, clique_of, moved_of
 from dpsql.errors import InvalidArgument
 from dpsql.privacy.asking import Asking
 from dpsql.privacy.distributions import SELECTION
@@ -194,8 +194,7 @@ class Selections(Asking):
         distinct = dict[Family, int]()
         for family, factor in zip(families, factors, strict=True):
             distinct[family] = max(factor, distinct.get(family, 0))
-        shape = self.domain.shape
-        moved = {f: most_moved(shape(clique_of(f)), f, self.neighbours) for f in distinct}
+        moved = {family: moved_of(self.domain, family, self.neighbours) for family in distinct}
         return max(max(1, moved[family]) * factor for family, factor in distinct.items())
 
     def _select(

@@ -83,10 +83,6 @@ class Discovery(DiscoveryPlan):
         """See `Work.affordable`: any discovery is."""
         return self.budget
 
-    def charged(self, entry: Entry) -> Budget:
-        """See `Work.charged`."""
-        return self.budget
-
     def counted(self, entry: Entry) -> Domain:
         """See `Work.counted`: there is none yet."""
         return Domain(())

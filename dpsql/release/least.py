@@ -49,16 +49,6 @@ class Pricing:
         found = self.at(math.ceil(round(high * 10.0**digits, 4)) / 10.0**digits)
         return found if rho <= found.rho < self.asked.rho else self.asked
 
-    def charged(self, rho: Fraction) -> Budget:
-        """The budget that a release was charged, by its ρ: the request's, or that of a smaller ε of three digits."""
-        if not self.asked.pure or rho >= self.asked.rho * (1 - _ROUNDED):
-            return self.asked
-        return self.at(float(f"{self.asked.epsilon * math.sqrt(rho / self.asked.rho):.3g}"))
-
-
-_ROUNDED = Fraction(1, 10**9)
-"""Books keep ρ in whole units."""
-
 
 def enough(
     mechanism: Mechanism, domain: Domain, workload: Workload, neighbours: Neighbours, pricing: Pricing, rows: float

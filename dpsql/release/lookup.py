@@ -20,7 +20,7 @@ from dpsql.engines.duckdb.declare import automatic, declare_bins
 from dpsql.engines.duckdb.declare_nulls import null_texts, with_nulls
 from dpsql.engines.duckdb.names import current_schema
 from dpsql.engines.duckdb.ticks import canonical
-from dpsql.engines.registry import cannot_of, find_parts, find_source, rates_of
+from dpsql.engines.registry import cannot_of, check_domain, check_listed, find_parts, find_source, rates_of
 from dpsql.engines.source import Column, Source
 from dpsql.errors import InvalidArgument, InvalidQuery, InvalidWorkload
 from dpsql.evaluation.components import columns_of
@@ -197,11 +197,13 @@ def look_up_discovery(cursor: Cursor, request: DiscoveryRequest) -> DiscoveryFac
     other = None if request.other is None else canonical(cursor, [request.other], read.type, "other")[0]
     if whole is None:
         _check_listed(account, column, request)
+        check_listed(cursor, source, column.name)
     else:
         if request.heavy is not None and column.name == account.unit_column:
             raise InvalidArgument(f"column {column.name!r} is the privacy unit, of which no value may be known")
         whole = replace(whole, text=request.read_as is not None, suffix=suffix)
         whole = with_nulls(cursor, whole, nulls_as) if nulls_as else whole
+        check_domain(cursor, source, whole)
     return DiscoveryFacts(source, account, column, whole, nullable, other, nulls_as)
 
 

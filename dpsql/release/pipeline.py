@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from dpsql.books import accounts, charging, journal, marking, stopped
-from dpsql.books.charging import Charge
+from dpsql.books.charging import Charge, pure_charged
 from dpsql.books.facts import constraints
 from dpsql.books.hollow import is_hollow, withdraw
 from dpsql.books.limits import payer_of
@@ -122,9 +122,6 @@ class Work(Protocol):
         Raises:
             DpsqlError: the table cannot pay for it, as far as public facts tell.
         """
-
-    def charged(self, entry: Entry) -> Budget:
-        """What was charged for a release: see `affordable`."""
 
     def counted(self, entry: Entry) -> Domain:
         """The domain in which rows are counted for a charged release.
@@ -296,7 +293,7 @@ def _curator(
         progress,
         entropy,
         gdp=entry.gdp,
-        pure=work.charged(entry).exact_epsilon if work.budget.pure else None,
+        pure=pure_charged(books, entry) or work.budget.exact_epsilon if work.budget.pure else None,
         prior=prior,
         allowed=find_allowed(work.source, domain, constraints(books, entry.source)) if work.by_mechanism else (),
         earlier=measurements_for(books, entry) if work.by_mechanism and json.loads(entry.request).get("reuse") else (),

@@ -101,10 +101,6 @@ class ResolvedQuery(QueryPlan):
         """See `Work.affordable`: any query is."""
         return self.budget
 
-    def charged(self, entry: Entry) -> Budget:
-        """See `Work.charged`."""
-        return self.budget
-
     def counted(self, entry: Entry) -> Domain:
         """See `Work.counted`: of the columns that the query reads."""
         if entry.domain != self.domain:

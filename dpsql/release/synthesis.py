@@ -106,10 +106,6 @@ class Resolved(Plan):
             return found or self.budget
         return self.budget
 
-    def charged(self, entry: Entry) -> Budget:
-        """See `Work.charged`."""
-        return self.pricing.charged(entry.rho)
-
     def counted(self, entry: Entry) -> Domain:
         """See `Work.counted`: as it was when it was charged."""
         return entry.domain

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import dpsql
 from dpsql.core.domain import OUTSIDE, Attribute, Domain
 from dpsql.core.neighbours import Neighbours
-from dpsql.core.threshold import Threshold, most_counted, most_moved, threshold_counts
+from dpsql.core.threshold import Threshold, has_every_row, most_counted, most_moved, threshold_counts
 from dpsql.fitting.relaxed.fit_cells import _answers
 from dpsql.fitting.relaxed.table import Blocks, RelaxedTable
 
@@ -189,3 +189,17 @@ def test_rows_of_many_columns_have_a_bound():
     family = Threshold(tuple("abcdefghi"), 8)
     assert most_moved((2,) * 9, family, Neighbours.REPLACE_ONE) == 2 * most_counted((2,) * 9, 8) == 20
     assert most_moved((2,) * 9, Threshold(family.clique, 1), Neighbours.REPLACE_ONE) == 2**9
+
+
+@pytest.mark.parametrize(("sizes", "least"), [((2, 2, 2), 1), ((2, 2, 2, 2), 1), ((3, 3), 2)])
+def test_a_row_without_a_cell_takes_the_place_of_one_that_has_one(sizes, least):
+    """It is counted by nothing, so all that counts the other one moves; columns with OTHER or OUTSIDE have no such row."""
+    family = Threshold(("a", "b", "c", "d")[: len(sizes)], least)
+    each = [plain(np.array([cell]), sizes, least) for cell in np.ndindex(*sizes)]
+    pairs = [*each, np.zeros_like(each[0])]
+    replaced = max(int(np.abs(one - other).sum()) for one in pairs for other in pairs)
+    assert replaced == most_moved(sizes, family, Neighbours.REPLACE_ONE, every_row=False)
+    kinds = {False: ("1", "2"), True: ("1", "2", "3")}
+    for other in (False, True):
+        columns = [Attribute(n, "INTEGER", "values", kinds[other], other="3" if other else None) for n in family.clique]
+        assert has_every_row(Domain(tuple(columns)), family.clique) is other

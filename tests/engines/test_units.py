@@ -248,7 +248,7 @@ def test_one_choice_wherever_rows_are_stored(tmp_path, silent, move):
 
 
 def by_row_number(bound, source):
-    """A broken twin of `Bound._content`: where a row is stored, and not what it holds."""
+    """A broken twin of `Bound.content`: where a row is stored, and not what it holds."""
     number = exp.cast(exp.column("rowid"), "VARCHAR", dialect="duckdb")
     return exp.func("md5", exp.DPipe(this=bound.secret.copy(), expression=number), dialect="duckdb")
 
@@ -258,7 +258,7 @@ def by_row_number(bound, source):
 def test_one_choice_after_rows_moved_in_the_file(tmp_path, silent, monkeypatch, broken):
     """DELETE and CHECKPOINT give rows other numbers. The marginals of the next release stay; by rowid they do not."""
     if broken:
-        monkeypatch.setattr(Bound, "_content", by_row_number)
+        monkeypatch.setattr(Bound, "content", by_row_number)
     path, found = tmp_path / "bank.duckdb", []
     call = "dp_synthesize('t', epsilon := 1, mechanism := 'direct', workload := 'all 2-way', release := '{0}')"
 

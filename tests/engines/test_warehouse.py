@@ -199,7 +199,7 @@ def test_a_plan_says_how_many_statements_will_be_run(place):
     Cursor.asked.clear()
     db.sql(f"FROM dp_synthesize({request})").fetchall()
     counting = [text for text in Cursor.asked if "COUNT(*)" in text]
-    assert len(counting) == int(told) - 4  # columns, account, clock, and before the charge the columns and the account
+    assert len(counting) == int(told) - 6  # columns, account and clock, before the charge and after
     assert len(Cursor.asked) == pytest.approx(int(told), abs=2)
 
 

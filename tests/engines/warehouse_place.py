@@ -116,6 +116,8 @@ def in_duckdb(sql: str, read: str) -> str:
         if isinstance(node, exp.Table):
             node.set("when", None)
             node.set("version", None)
+        if isinstance(node, exp.Collate) and isinstance(node.expression, exp.Literal):
+            return node.this
         if isinstance(node, exp.DataType) and node.is_type("decimal", "bignumeric") and not node.expressions:
             return exp.DataType.build("DECIMAL(38, 9)", dialect="duckdb")
         return node
@@ -150,28 +152,26 @@ class Cursor(adbc_driver_manager.dbapi.Cursor):
             raise
 
 
-def driver_of(main: adbc_driver_manager.dbapi.Connection, read: str) -> ModuleType:
+def driver_of(
+    main: adbc_driver_manager.dbapi.Connection, read: str, made: WeakSet[adbc_driver_manager.dbapi.Connection]
+) -> ModuleType:
     """An ADBC driver that takes a warehouse's SQL to one DuckDB, whatever it is told to connect with."""
     reading = type("Cursor", (Cursor,), {"read": read})
 
     class Connection(adbc_driver_manager.dbapi.Connection):
         def cursor(self, **options: Any) -> Cursor:
-            made: Cursor = reading(self, **options)
-            return made
+            cursor: Cursor = reading(self, **options)
+            return cursor
 
     def connect(**options: Any) -> Connection:
         found = main.adbc_clone()  # begins a transaction, which stands in for the snapshot
         found.__class__ = Connection
-        OPEN.add(found)
+        made.add(found)
         return found
 
     module = ModuleType("driver")
     module.connect = connect
     return module
-
-
-OPEN: WeakSet[adbc_driver_manager.dbapi.Connection] = WeakSet()
-"""Connections that were made."""
 
 
 class InWarehouse(WithUnits):
@@ -184,6 +184,8 @@ class InWarehouse(WithUnits):
 
     def __init__(self, db: dpsql.Database, name: str, main: adbc_driver_manager.dbapi.Connection) -> None:
         self._db, self._name, self._main, self._cursor = db, name, main, db.connection.cursor()
+        self.made: WeakSet[adbc_driver_manager.dbapi.Connection] = WeakSet()
+        """Connections of the engine."""
 
     def sql(self, *statements: str, fetch: bool = False) -> None:
         """Statements in the warehouse, in DuckDB's words."""
@@ -247,7 +249,7 @@ class InWarehouse(WithUnits):
 
     def left(self) -> int:
         """Transactions that hold the snapshot of a counter."""
-        return len([one for one in OPEN if not one._closed])
+        return len([one for one in self.made if not one._closed])
 
 
 DIALECTS: Mapping[str, tuple[type[Dialect], type[ExternalEngine]]] = {
@@ -262,9 +264,10 @@ def warehouse_place(folder: Path, *, name: str) -> Iterator[InWarehouse]:
     main = adbc_driver_duckdb.dbapi.connect(str(folder / "warehouse.duckdb"), autocommit=True)
     with pytest.MonkeyPatch.context() as patch, dpsql.connect() as db, main:
         patch.setattr(engine, "dialect", dialect())
-        package, module = ModuleType(dialect.driver), driver_of(main, name)
+        place = InWarehouse(db, name, main)
+        package, module = ModuleType(dialect.driver), driver_of(main, name, place.made)
         package.dbapi = module
         patch.setitem(sys.modules, dialect.driver, package)
         patch.setitem(sys.modules, f"{dialect.driver}.dbapi", module)
         patch.setenv(VARIABLE, "{}")
-        yield InWarehouse(db, name, main)
+        yield place

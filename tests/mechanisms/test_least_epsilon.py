@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from fractions import Fraction
 
 import duckdb
 import pytest
@@ -109,8 +108,7 @@ def test_mwem_takes_the_least_epsilon_of_all_numbers_of_rounds(alpha, rows):
 
 
 @pytest.mark.parametrize("neighbours", [Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE])
-def test_what_a_release_was_charged_is_told_by_its_rho(neighbours):
-    """A run that goes on has the ε that was charged, to the last bit, and not the larger one of its request."""
+def test_the_least_epsilon_pays_and_less_does_not(neighbours):
     domain, workload = small()
     mechanism = make("mwem", {"alpha": 0.9})
     questions = mechanism.questions(domain, workload, neighbours)
@@ -119,9 +117,6 @@ def test_what_a_release_was_charged_is_told_by_its_rho(neighbours):
     least = pricing.least(asked)
     assert asked <= least.rho < pricing.asked.rho
     assert pricing.at(least.epsilon * 0.99).rho < asked
-    floored = Fraction(math.floor(least.rho * 2**60), 2**60)
-    assert pricing.charged(floored) == least
-    assert pricing.charged(pricing.asked.rho) == pricing.asked
     assert pricing.least(pricing.asked.rho * 2) is None
 
 

@@ -15,7 +15,7 @@ from dpsql.books.answers import _choice, _entry
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
-from dpsql.core.threshold import Threshold, most_moved, threshold_counts
+from dpsql.core.threshold import Threshold, moved_of, threshold_counts
 from dpsql.core.workload import Workload
 from dpsql.fitting.relaxed.table import simplex_projection
 from dpsql.fitting.rows import threshold_rows
@@ -238,7 +238,7 @@ def test_selection_is_by_the_error_of_thresholds(neighbours):
         shape = DOMAIN.shape(clique)
         model = np.einsum(",".join(clique) + "->" + "".join(clique), *(product[name] for name in clique)).ravel()
         gap = np.abs(threshold_counts(exact.marginal(clique).dense() - len(rows) * model, shape, 1)).sum()
-        scores["/".join(clique)] = gap / most_moved(shape, family, neighbours)
+        scores["/".join(clique)] = gap / moved_of(DOMAIN, family, neighbours)
     assert outcome.report["asked"] == [max(scores, key=scores.__getitem__)]
 
 

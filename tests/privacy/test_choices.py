@@ -15,7 +15,7 @@ from scipy import stats
 
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.neighbours import Neighbours
-from dpsql.core.threshold import Threshold, clique_of, family_counts, most_moved
+from dpsql.core.threshold import Threshold, clique_of, family_counts, moved_of
 from dpsql.errors import InsufficientBudget, InvalidArgument
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.noise import exponential_sample
@@ -89,7 +89,7 @@ def test_families_of_thresholds_are_chosen_by_the_exponential_mechanism(neighbou
     """Δ is the largest w·Δ_f; that of a marginal, which is less, and twice it are noticed."""
     weights, answers = [3, 4, 5], {3: 5.0, 2: 4.0}
     shapes = [DOMAIN.shape(clique_of(family)) for family in FAMILIES]
-    moved = [w * most_moved(s, f, neighbours) for w, s, f in zip(weights, shapes, FAMILIES, strict=True)]
+    moved = [w * moved_of(DOMAIN, f, neighbours) for w, f in zip(weights, FAMILIES, strict=True)]
     rho, scores = Fraction(max(moved) ** 2, 2_000), {}
     for family, shape, weight in zip(FAMILIES, shapes, weights, strict=True):
         exact = Rows(DOMAIN, TABLE).marginal(clique_of(family)).dense().astype(float)

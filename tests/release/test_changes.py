@@ -379,3 +379,18 @@ def test_an_account_that_is_opened_anew_while_a_request_runs_is_not_charged_for_
     with pytest.raises(dpsql.DpsqlError, match="opened anew"):
         calls[kind]()
     assert db.budget().releases.tolist() == [0]
+
+
+@pytest.mark.medium
+def test_a_resumed_pure_release_has_the_epsilon_that_was_charged(db, monkeypatch):
+    """Though a domain was declared anew, by which its questions would share ε otherwise."""
+    db.sql("CREATE TABLE t AS SELECT i % 4 AS a, i % 3 AS b, i % 5 AS c FROM range(400) r(i)")
+    db.protect("t", epsilon=2.0, delta=0.0)
+    for name, top in (("a", 3), ("b", 2), ("c", 4)):
+        db.domain("t", name, lower=0, upper=top)
+    how = {"mechanism": "hdmm", "noise": "laplace", "workload": "all 2-way"}
+    charge_only(db, monkeypatch, **how)
+    spent = db.budget().epsilon_spent.tolist()
+    db.domain("t", "a", lower=0, upper=1)
+    assert len(db.synthesize("t", 0.5, **OPTIONS, **how).df()) > 0
+    assert db.budget().epsilon_spent.tolist() == spent == [0.5]

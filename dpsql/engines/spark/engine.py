@@ -9,11 +9,12 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, NoReturn
 
 from dpsql.core.column_types import public_type
-from dpsql.core.domain import Domain
+from dpsql.core.domain import Attribute, Domain
 from dpsql.engines.costs import Rates
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.stubs import files_of as pinned_files
@@ -44,6 +45,10 @@ from dpsql.errors import InvalidArgument, UnknownName
 
 _SAID: Final = ("environment", "relation", "files")
 
+_TIMES: Final = ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
+_USUAL: Final = {"spark.sql.parser.escapedStringLiterals": "false", "spark.sql.groupByOrdinal": "true"}
+"""Settings that change what a statement of dpsql means."""
+
 
 class SparkEngine(NamedByHost, ABC):
     """See `dpsql.engines.external.ExternalEngine`; what both ways to count have in common."""
@@ -73,7 +78,11 @@ class SparkEngine(NamedByHost, ABC):
         if relation.name:
             said["relation"] = relation.name
         words = "files of Spark" if snapshot.version is None else f"{relation.kind} snapshot {snapshot.version}"
-        pin = {"columns": [column.name for column in relation.columns], "snapshot": snapshot.version}
+        pin = {
+            "columns": [column.name for column in relation.columns],
+            "snapshot": snapshot.version,
+            "address": relation.address,
+        }
         return Registered(relation.columns, relation.address, said, pin, files=snapshot.files, public=words)
 
     def check(self, source: Source) -> None:
@@ -246,11 +255,18 @@ class SparkSqlEngine(SparkEngine):
             "tasks choose, or copy the table into this database"
         )
 
+    def check_domain(self, source: Source, attribute: Attribute) -> None:
+        """See `ExternalEngine.check_domain`: Spark has no infinite date, so a statement with one would not be read."""
+        super().check_domain(source, attribute)
+        texts = (*attribute.values, *attribute.edges, *attribute.nulls_as)
+        if source.column(attribute.name).type in _TIMES and any("infinity" in text for text in texts):
+            raise InvalidArgument(f"{attribute.name!r}: Spark has no infinite dates: leave them out of the domain")
+
     def _check_way(self, session: Session) -> None:
-        """Constants are written with the escapes that Spark usually reads."""
-        setting = "spark.sql.parser.escapedStringLiterals"
-        if session.run(lambda: session.spark.conf.get(setting)) != "false":
-            raise NotInSpark(f"{setting} is set, so Spark would read constants otherwise: SET {setting} = false")
+        """Statements are written as Spark reads them unless it is told otherwise."""
+        for setting, usual in _USUAL.items():
+            if session.run(partial(session.spark.conf.get, setting)) != usual:
+                raise NotInSpark(f"{setting} changes how Spark reads statements: SET {setting} = {usual}")
 
     def _counter(
         self,
@@ -285,6 +301,9 @@ def _found(session: Session, source: Source) -> Relation:
         if isinstance(error, CountingFailed) and not isinstance(error, TableChanged):
             raise
         raise TableChanged from None
+    assert source.place is not None
+    if relation.address != source.place.pinned.get("address", relation.address):  # another table of that name
+        raise TableChanged
     there = {column.name: column for column in relation.columns}
     for column in source.columns:
         found = there.get(column.name)

@@ -30,6 +30,7 @@ from dpsql.engines.spark.encode import column_of, encode
 from dpsql.engines.spark.relation import Relation
 from dpsql.engines.spark.session import Session
 from dpsql.engines.spark.steps import steps_of
+from dpsql.engines.spark.types import Native
 from dpsql.errors import InvalidArgument
 
 _numbers: Final = itertools.count(1)
@@ -78,14 +79,23 @@ class SqlCounter(SparkCounter):
         (numbers,) = numbers_of(table, ("n",))
         best: dict[str, int] = {}
         try:
-            texts = [written.decode() for written in table.column("value").to_pylist()]
-            known = texts if native.is_text else canonical(self._host, texts, native.in_duckdb, "a value")
-        except (AttributeError, InvalidArgument, TypeError, ValueError):
+            pairs = list(zip(table.column("value").to_pylist(), numbers.tolist(), strict=True))
+        except (KeyError, TypeError, ValueError):
             raise WrongCounts from None
-        for written, number in zip(known, numbers.tolist(), strict=True):
-            best[written] = max(best.get(written, 0), number)
+        for value, number in pairs:
+            written = self._written(value, native)
+            if written is not None:
+                best[written] = max(best.get(written, 0), number)
         ordered = sorted(best, key=str.encode)
         return ordered, np.array([best[text] for text in ordered], np.int64)
+
+    def _written(self, value: bytes, native: Native) -> str | None:
+        """A value as DuckDB writes it; None of one that DuckDB does not have, which is left out."""
+        try:
+            text = value.decode()
+            return text if native.is_text else canonical(self._host, [text], native.in_duckdb, "a value")[0]
+        except (InvalidArgument, UnicodeDecodeError):
+            return None
 
     def close(self) -> None:
         """See `TableCounter.close`."""

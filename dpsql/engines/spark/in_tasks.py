@@ -91,10 +91,10 @@ class TaskCounter(SparkCounter):
         (counts,) = numbers_of(table, ("n",))
         try:
             pairs = sorted(zip(table.column(VALUE).to_pylist(), counts.tolist(), strict=True))
-            texts = [value.decode() for value, _ in pairs]
-        except (AttributeError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError):
             raise WrongCounts from None
-        return texts, np.array([count for _, count in pairs], np.int64)
+        pairs = [(value, count) for value, count in pairs if _is_text(value)]
+        return [value.decode() for value, _ in pairs], np.array([count for _, count in pairs], np.int64)
 
     def close(self) -> None:
         """See `TableCounter.close`."""
@@ -167,3 +167,12 @@ def _schema(codes: Codes) -> str:
 def _coded(codes: Codes, *more: str) -> exp.Select:
     """Rows that are codes already."""
     return exp.select(*codes.names, *more).from_(BLOCK)
+
+
+def _is_text(value: bytes) -> bool:
+    """Whether bytes are a text; Spark has others too, which DuckDB does not, so they are left out."""
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

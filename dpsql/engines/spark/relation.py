@@ -25,10 +25,11 @@ from dpsql.errors import DpsqlError, InvalidArgument, UnknownName
 
 _FILES: Final = ("parquet", "orc", "csv", "json", "avro")
 _CURRENT: Final = {
-    "delta": "SELECT version FROM (DESCRIBE HISTORY {table} LIMIT 1)",
+    "delta": "DESCRIBE HISTORY {table} LIMIT 1",  # whose first column is the version
     "iceberg": "SELECT snapshot_id FROM {table}.refs WHERE name = 'main'",
 }
 """For each kind of table that has versions, what asks for the current one."""
+_DETAILS: Final = "# Detailed Table Information"
 _SPECIAL: Final = str.maketrans({one: f"\\{one}" for one in "\\*?[]{}"})
 
 
@@ -95,7 +96,7 @@ def _table(session: Session, text: str) -> Relation:
     parts = [part for part in (found.catalog, *(found.namespace or ()), found.name) if part]
     name = ".".join(f"`{part.replace('`', '``')}`" for part in parts)
     described = session.run(lambda: session.spark.sql(f"DESCRIBE TABLE EXTENDED {name}").collect())
-    facts = {row[0]: row[1] for row in reversed(described)}  # the table's come after the columns, which may be alike
+    facts = _facts([(row[0], row[1]) for row in described])
     kind = (facts.get("Provider") or "").lower()
     if kind not in (*_FILES, *_CURRENT):
         raise NotInSpark(
@@ -103,7 +104,22 @@ def _table(session: Session, text: str) -> Relation:
             f"versions ({', '.join(_CURRENT)}): CREATE TABLE … USING parquet AS FROM {text}, and register that"
         )
     columns, natives = _columns(session, lambda: session.spark.table(name))
-    return Relation(name, (), kind, _path(facts.get("Location") or name), columns, natives)
+    address = _path(facts.get("Location") or name)
+    if kind == "delta":  # another table in its place has versions of the same numbers
+        (detail,) = session.run(lambda: session.spark.sql(f"DESCRIBE DETAIL {name}").collect())
+        address = f"{address}#{detail['id']}"
+    return Relation(name, (), kind, address, columns, natives)
+
+
+def _facts(described: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """What is told of a table itself, after its columns, which may have the same names.
+
+    >>> _facts([("Location", "string"), ("# Detailed Table Information", ""), ("Location", "file:/x")])
+    {'Location': 'file:/x'}
+    """
+    names = [name for name, _ in described]
+    start = names.index(_DETAILS) + 1 if _DETAILS in names else len(names)
+    return dict(described[start:])
 
 
 def _columns(session: Session, rows: Any) -> tuple[tuple[Column, ...], dict[str, Native]]:

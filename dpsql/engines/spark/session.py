@@ -26,6 +26,7 @@ from dpsql.errors import Interrupted, InvalidArgument
 _numbers: Final = itertools.count(1)
 _starting: Final = threading.Lock()
 _own: Final = threading.local()
+_remote: Final[dict[str, Any]] = {}
 _REMOTE: Final = "sc://"
 _LOCAL: Final = "local"
 _OWN: Final = {"spark.log.level": "OFF", "spark.ui.showConsoleProgress": "false", "spark.ui.enabled": "false"}
@@ -65,6 +66,8 @@ class Session:
             try:
                 with _starting:
                     found = _session(words)
+            except InvalidArgument:
+                raise
             except Exception:
                 raise CannotStart(named_in(given)) from None
         if found is None:
@@ -155,10 +158,13 @@ def _session(words: str) -> Any:
     from pyspark.sql import SparkSession
 
     if words.startswith(_REMOTE):
-        from pyspark.sql.connect.session import SparkSession as RemoteSession
-
-        return RemoteSession.builder.remote(words).getOrCreate()
+        return _remote_session(words)
     found = SparkSession.getActiveSession() or _running()
+    if found is not None and words and _master_of(found) != words:
+        raise InvalidArgument(
+            "another session of Spark runs in this process, and a process has one: stop it, or leave environment out "
+            "to count in that one"
+        )
     if found is not None or not words:
         return found
     builder = SparkSession.builder.master(words).appName("dpsql")
@@ -168,6 +174,21 @@ def _session(words: str) -> Any:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = builder.config("spark.sql.shuffle.partitions", str(os.cpu_count() or 1))
     return builder.getOrCreate()
+
+
+def _remote_session(words: str) -> Any:
+    """The session of Spark Connect that some words lead to; `getOrCreate` would return that of other words, too."""
+    from pyspark.sql.connect.session import SparkSession as RemoteSession
+
+    known = _remote.get(words)
+    if known is None or known.is_stopped:
+        known = _remote[words] = RemoteSession.builder.remote(words).create()
+    return known
+
+
+def _master_of(session: Any) -> str | None:
+    """What a session of this process was started with; None of a remote one."""
+    return str(session.sparkContext.master) if hasattr(session, "sparkContext") else None
 
 
 def _running() -> Any:

@@ -87,7 +87,8 @@ class BigQuery(Dialect):
             "IF(c.collation_name = 'NULL', NULL, c.collation_name) AS collation, "
             "IF(c.is_generated = 'ALWAYS', 'YES', 'NO') AS computed, "
             f"(SELECT MAX(table_type) FROM {where}.TABLES WHERE table_name = {name}) AS of_table "
-            f"FROM {where}.COLUMNS AS c WHERE c.table_name = {name} ORDER BY c.ordinal_position"
+            f"FROM {where}.COLUMNS AS c WHERE c.table_name = {name} AND c.ordinal_position IS NOT NULL "
+            "ORDER BY c.ordinal_position"
         )
 
     def identity(self) -> str:
@@ -95,8 +96,8 @@ class BigQuery(Dialect):
         return "SELECT '' AS n"
 
     def now(self) -> str:
-        """See `Dialect.now`."""
-        return "SELECT CAST(CURRENT_TIMESTAMP() AS STRING) AS n"
+        """See `Dialect.now`: a second ago, so that no write of now comes later."""
+        return "SELECT CAST(TIMESTAMP_SUB(CURRENT_TIMESTAMP(), INTERVAL 1 SECOND) AS STRING) AS n"
 
     def at(self, table: exp.Table, snapshot: str) -> exp.Expr:
         """See `Dialect.at`."""
@@ -113,4 +114,4 @@ class BigQueryEngine(WarehouseEngine):
     """See `WarehouseEngine`."""
 
     dialect: ClassVar[Dialect] = BigQuery()
-    rates: ClassVar[Rates] = Rates("BigQuery", row=None, marginal=None, more=5)
+    rates: ClassVar[Rates] = Rates("BigQuery", row=None, marginal=None, more=8)

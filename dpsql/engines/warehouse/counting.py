@@ -63,15 +63,24 @@ class WarehouseCounter:
         found = self._fetch(listed_values(self._relation, self._snapshot, column))
         kind = self._relation.natives[column].in_duckdb
         try:
-            values, counts = found["value"].to_pylist(), list(map(int, found["n"].to_pylist()))
-            texts = values if kind == "VARCHAR" else canonical(self._host, list(map(str, values)), kind, "a value")
-        except (InvalidArgument, KeyError, TypeError, ValueError):
+            pairs = list(zip(found["value"], map(int, found["n"].to_pylist()), strict=True))
+        except (KeyError, TypeError, ValueError):
             raise WrongCounts from None
         best: dict[str, int] = {}
-        for text, number in zip(texts, counts, strict=True):
-            best[text] = max(best.get(text, 0), number)  # a row more adds at most 1 to the larger one
+        for value, number in pairs:
+            text = self._written(value, kind)
+            if text is not None:
+                best[text] = max(best.get(text, 0), number)  # a row more adds at most 1 to the larger one
         ordered = sorted(best, key=str.encode)
         return ordered, np.array([best[text] for text in ordered], np.int64)
+
+    def _written(self, value: Any, kind: str) -> str | None:
+        """A value of Arrow as DuckDB writes it; None of one that DuckDB does not have, which is left out."""
+        try:
+            text = str(value.as_py())
+            return text if kind == "VARCHAR" else canonical(self._host, [text], kind, "a value")[0]
+        except (InvalidArgument, OverflowError, ValueError):
+            return None
 
     def presence(self, clique: Clique) -> NoReturn:
         """Not here: it would move a number for each unit."""

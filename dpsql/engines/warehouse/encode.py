@@ -25,16 +25,17 @@ from dpsql.errors import InvalidArgument
 
 MOST: Final = 5_000
 """Leaves of a search tree: a statement has at most a million letters in some warehouses."""
+_MOST_LETTERS: Final = 200_000  # of one column, of which a marginal has several
 _FEW: Final = 4  # values that are compared one after the other
 
 
-def check_domain(attribute: Attribute, native: Native, label: str) -> None:
+def check_domain(attribute: Attribute, native: Native, dialect: Dialect) -> None:
     """Refuse a domain that cannot be written, when it is declared.
 
     Raises:
         InvalidArgument: says what works instead.
     """
-    name = attribute.name
+    name, label = attribute.name, dialect.label
     if native.kind == types.FLOAT and attribute.kind == "values":
         raise InvalidArgument(
             f"values of {name!r} are binary floats, which {label} does not tell apart as DuckDB does: declare lower, "
@@ -45,6 +46,12 @@ def check_domain(attribute: Attribute, native: Native, label: str) -> None:
         raise InvalidArgument(
             f"{name!r} has {leaves} values or bins, at most {MOST} can be written in a statement of {label}: declare "
             "fewer bins, or coarser values"
+        )
+    letters = len(encode(attribute, native, dialect).sql(dialect=dialect.sqlglot))
+    if letters > _MOST_LETTERS:
+        raise InvalidArgument(
+            f"the values or bins of {name!r} take {letters:,} letters of a statement of {label}, at most "
+            f"{_MOST_LETTERS:,} are allowed: declare fewer, or shorter ones"
         )
 
 

@@ -28,10 +28,10 @@ from dpsql.engines.source import Column, Source
 from dpsql.engines.warehouse.counting import AMONG, PRESENCE, SUMS, WarehouseCounter
 from dpsql.engines.warehouse.dialect import Dialect
 from dpsql.engines.warehouse.encode import check_domain
-from dpsql.engines.warehouse.failures import NotInWarehouse, OtherAccount, TableChanged
+from dpsql.engines.warehouse.failures import CannotCount, NotInWarehouse, OtherAccount, TableChanged
 from dpsql.engines.warehouse.probe import check_codes
 from dpsql.engines.warehouse.session import Session, named_in, options_of
-from dpsql.engines.warehouse.statements import Relation
+from dpsql.engines.warehouse.statements import Relation, counted_rows
 from dpsql.engines.warehouse.types import NO_DOMAIN, Native
 from dpsql.errors import InvalidArgument, InvalidQuery, UnknownName
 
@@ -66,6 +66,7 @@ class WarehouseEngine(NamedByHost):
         try:
             relation, columns = self._found(session, parts)
             account = self._account(session)
+            self._try(session, relation)
         finally:
             self._sessions.end(session)
         return Registered(
@@ -80,7 +81,7 @@ class WarehouseEngine(NamedByHost):
         """See `ExternalEngine.check`: the warehouse answers, and the table is as it was."""
         session = self._connected(_said(source))
         try:
-            self._same(session, source)
+            self._try(session, self._same(session, source))
         finally:
             self._sessions.end(session)
 
@@ -96,10 +97,18 @@ class WarehouseEngine(NamedByHost):
         session = self._connected(_said(source))
         try:
             relation = self._same(session, source)
-            check_domain(attribute, relation.natives[attribute.name], self.dialect.label)
+            check_domain(attribute, relation.natives[attribute.name], self.dialect)
             check_codes(session, relation, attribute, self._cursor)
         finally:
             self._sessions.end(session)
+
+    def check_listed(self, source: Source, column: str) -> None:
+        """See `ExternalEngine.check_listed`: not of floats, because equal ones may be written in two ways."""
+        if source.column(column).type == "DOUBLE":
+            raise InvalidArgument(
+                f"{column!r} holds binary floats, which {self.dialect.label} does not tell apart as DuckDB does: give "
+                "lower, upper and bins in place of discover"
+            )
 
     def check_sums(self, query: LinearQuery) -> None:
         """See `ExternalEngine.check_sums`."""
@@ -199,6 +208,18 @@ class WarehouseEngine(NamedByHost):
             natives[name] = NO_DOMAIN if collation or computed == "YES" else known  # an expression may fail on a value
         columns = tuple(Column(row[0], natives[row[0]].in_duckdb, nullable=row[2] != "NO") for row in rows)
         return Relation(self.dialect, parts, natives), columns
+
+    def _try(self, session: Session, relation: Relation) -> None:
+        """Count no row of a snapshot, as a release would count all: what the warehouse refuses then costs nothing.
+
+        Raises:
+            CannotCount: it does.
+        """
+        snapshot = str(session.told(self.dialect.now())[0][0])
+        try:
+            session.count(counted_rows(relation, snapshot).where(exp.false()))
+        except CountingFailed:
+            raise CannotCount(self.dialect.label) from None
 
     def _same(self, session: Session, source: Source) -> Relation:
         """The table of a source as it is now.

@@ -16,6 +16,17 @@ class CannotConnect(CountingRefused):
         )
 
 
+class CannotCount(CountingRefused):
+    """The warehouse does not count a snapshot of the table. No row was read."""
+
+    def __init__(self, label: str) -> None:
+        super().__init__(
+            f"{label} does not count this table as it was a second ago: the user may not SELECT it; it keeps no "
+            "history (Snowflake: DATA_RETENTION_TIME_IN_DAYS), or was made just now; it wants a filter on its "
+            "partitions, or has row access policies (BigQuery). Mend that, or copy its rows to a table there without"
+        )
+
+
 class TableChanged(CountingRefused):
     """The table is not as it was, or may not be read any more."""
 

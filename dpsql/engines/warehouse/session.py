@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from pyarrow.lib import ArrowException
 from sqlglot import exp
 
 from dpsql.engines.external import driver
@@ -70,6 +71,7 @@ class Session:
         module = driver(f"{dialect.driver}.dbapi", dialect.name, dialect.name)
         self._dialect, self._error = dialect, manager.Error
         self._stopped, self._closed = False, False
+        self._running: Any = None
         try:
             arguments, keywords = dialect.connecting(options)
             self._connection = module.connect(*arguments, **keywords)
@@ -99,9 +101,10 @@ class Session:
     def interrupt(self) -> None:
         """End the statement that runs, from any thread."""
         self._stopped = True
-        if not self._closed:
-            with suppress(self._error):
-                self._connection.adbc_cancel()
+        running = self._running
+        if running is not None:
+            with suppress(self._error, RuntimeError):  # the latter where it has just ended
+                running.adbc_cancel()
 
     def close(self) -> None:
         """End the connection; again, nothing."""
@@ -120,10 +123,15 @@ class Session:
         self._stopped = False
         try:
             with self._connection.cursor() as cursor:  # one for each, because an error may leave one useless
+                self._running = cursor
                 cursor.execute(sql)
                 table = cursor.fetch_arrow_table()
-        except self._error:
+        except (self._error, ArrowException):
             if self._stopped:
                 raise Interrupted from None
             raise CountingFailed from None
+        finally:
+            self._running = None
+        if self._stopped:  # some drivers end nothing
+            raise Interrupted
         return dict(zip(table.column_names, table.columns, strict=True))

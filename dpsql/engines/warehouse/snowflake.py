@@ -16,7 +16,7 @@ from dpsql.engines.costs import Rates
 from dpsql.engines.warehouse import types
 from dpsql.engines.warehouse.dialect import Dialect
 from dpsql.engines.warehouse.engine import WarehouseEngine
-from dpsql.engines.warehouse.types import NO_DOMAIN, Native, decimal
+from dpsql.engines.warehouse.types import NO_DOMAIN, Native, column_of, decimal
 from dpsql.engines.warehouse.written import is_plain_time, literal, typed
 
 _KINDS: Final[Mapping[str, Native]] = {
@@ -69,6 +69,13 @@ class Snowflake(Dialect):
             return literal(text, native)
         return typed(f"{text}:00" if native.kind == types.INSTANT and text[-3] in "+-" else text, kind, "snowflake")
 
+    def column(self, name: str, native: Native) -> exp.Expr:
+        """See `Dialect.column`: the catalogue does not tell which columns have a collation, so none decides."""
+        column = column_of(name)
+        if native.kind != types.TEXT:
+            return column
+        return exp.Collate(this=column, expression=exp.Literal.string("utf8"))
+
     def columns(self, parts: Sequence[str]) -> str:
         """See `Dialect.columns`; the catalogue does not tell which columns are computed."""
         database, schema, table = parts
@@ -87,8 +94,9 @@ class Snowflake(Dialect):
         return "SELECT CURRENT_ORGANIZATION_NAME() || '.' || CURRENT_ACCOUNT_NAME() AS \"n\""
 
     def now(self) -> str:
-        """See `Dialect.now`."""
-        return "SELECT TO_CHAR(CURRENT_TIMESTAMP(), 'YYYY-MM-DD HH24:MI:SS.FF6 TZH:TZM') AS \"n\""
+        """See `Dialect.now`: a second ago, because AT knows milliseconds, and a warehouse's clocks differ a little."""
+        second_ago = "DATEADD(second, -1, CURRENT_TIMESTAMP())"
+        return f"SELECT TO_CHAR({second_ago}, 'YYYY-MM-DD HH24:MI:SS.FF3 TZH:TZM') AS \"n\""
 
     def at(self, table: exp.Table, snapshot: str) -> exp.Expr:
         """See `Dialect.at`."""
@@ -118,4 +126,4 @@ class SnowflakeEngine(WarehouseEngine):
     """See `WarehouseEngine`."""
 
     dialect: ClassVar[Dialect] = Snowflake()
-    rates: ClassVar[Rates] = Rates("Snowflake", row=None, marginal=None, more=5)
+    rates: ClassVar[Rates] = Rates("Snowflake", row=None, marginal=None, more=8)

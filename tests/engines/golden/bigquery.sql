@@ -1,8 +1,8 @@
-SELECT c.column_name AS name, c.data_type AS kind, c.is_nullable AS nullable, CAST(NULL AS INT64) AS digits, CAST(NULL AS INT64) AS scale, IF(c.collation_name = 'NULL', NULL, c.collation_name) AS collation, IF(c.is_generated = 'ALWAYS', 'YES', 'NO') AS computed, (SELECT MAX(table_type) FROM `bank`.`s`.INFORMATION_SCHEMA.TABLES WHERE table_name = 'it\'s') AS of_table FROM `bank`.`s`.INFORMATION_SCHEMA.COLUMNS AS c WHERE c.table_name = 'it\'s' ORDER BY c.ordinal_position;
+SELECT c.column_name AS name, c.data_type AS kind, c.is_nullable AS nullable, CAST(NULL AS INT64) AS digits, CAST(NULL AS INT64) AS scale, IF(c.collation_name = 'NULL', NULL, c.collation_name) AS collation, IF(c.is_generated = 'ALWAYS', 'YES', 'NO') AS computed, (SELECT MAX(table_type) FROM `bank`.`s`.INFORMATION_SCHEMA.TABLES WHERE table_name = 'it\'s') AS of_table FROM `bank`.`s`.INFORMATION_SCHEMA.COLUMNS AS c WHERE c.table_name = 'it\'s' AND c.ordinal_position IS NOT NULL ORDER BY c.ordinal_position;
 
 SELECT '' AS n;
 
-SELECT CAST(CURRENT_TIMESTAMP() AS STRING) AS n;
+SELECT CAST(TIMESTAMP_SUB(CURRENT_TIMESTAMP(), INTERVAL 1 SECOND) AS STRING) AS n;
 
 SELECT COUNT(*) AS `n` FROM `bank`.`s`.`it"s` FOR SYSTEM_TIME AS OF CAST('2026-01-01 00:00:00+00:00' AS TIMESTAMP);
 
