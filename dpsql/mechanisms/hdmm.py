@@ -200,7 +200,9 @@ class HDMM(Mechanism):
         The best shares under Laplace noise come from a descent whose last digits another processor may find otherwise,
         so a run that goes on there must neither ask something else nor more than was charged.
         """
-        begun = curator.begun()
+        begun = [
+            (clique, share) for clique, share in curator.begun() if share
+        ]  # a public total is free, and comes later
         if begun:
             return begun
         shares, left = self._shares(curator.domain, workload, rho), curator.remaining_pure

@@ -15,6 +15,7 @@ from dpsql.core.workload import Workload
 from dpsql.errors import InvalidArgument
 from dpsql.mechanisms.base import make
 from dpsql.mechanisms.promises import mwem_bound, mwem_epsilon, mwem_rounds
+from dpsql.privacy.curator import Curator
 from dpsql.privacy.pricing import price
 from dpsql.release.least import Pricing
 
@@ -141,3 +142,28 @@ def test_refused_from_public_facts():
         make("mwem", {"alpha": 0.9, "beta": 0.001}).check(domain, workload, Neighbours.REPLACE_ONE)
     with pytest.raises(InvalidArgument, match="alpha 0.08 asks for .* rounds, of at most 10000"):
         make("mwem", {"alpha": 0.08}).check(domain, workload, Neighbours.REPLACE_ONE)
+
+
+@pytest.mark.medium
+def test_a_run_that_goes_on_has_the_epsilon_that_was_charged(monkeypatch):
+    """Not the larger one of its request: the curator of the second run is given what the ledger says."""
+    seen = []
+
+    class Watched(Curator):
+        def __init__(self, *parts, **named):
+            super().__init__(*parts, **named)
+            seen.append(self.remaining_pure)
+            if len(seen) == 1:
+                raise ZeroDivisionError
+
+    monkeypatch.setattr("dpsql.release.pipeline.Curator", Watched)
+    with table("replace_one") as db:
+        request = call("mwem", "dp_synthesize", ", rows := 5000")
+        with pytest.raises((ZeroDivisionError, duckdb.Error)):
+            db.sql(f"FROM {request}").fetchall()
+        db.domain("t", "c", lower=0, upper=3, nulls=False)  # by which the questions would share it otherwise
+        db.sql(f"FROM {request}").fetchall()
+        charged = db.sql("SELECT epsilon FROM dp_ledger() WHERE kind = 'charge'").fetchall()
+    assert len(charged) == 1
+    assert [float(one) for one in seen] == pytest.approx([charged[0][0]] * 2, rel=1e-9)
+    assert charged[0][0] < 1

@@ -42,7 +42,9 @@ DEFECTS = (
     Defect("Laplace noise by the L2 sensitivity", "dpsql/privacy/linear.py", "query.sensitivity(noise.norm, neighbours)", "query.sensitivity(2, neighbours)", NEIGHBOURS),
     Defect("weights of scores are free", "dpsql/privacy/selection.py", "self._most_moved(families, factors), count)", "self._most_moved(families, [1] * len(factors)), count)", (*NEIGHBOURS, "tests/privacy/test_choices.py", *QUESTIONS)),
     Defect("a row changes one threshold of a family", "dpsql/core/threshold.py", "return neighbours.cell * most_counted(shape, family.least)", "return neighbours.cell", ("tests/core/test_threshold.py", "tests/privacy/test_choices.py")),
-    Defect("a row that is replaced is added to thresholds", "dpsql/core/threshold.py", "        return most_replaced(shape, family.least)\n    return neighbours", "        return most_counted(shape, family.least)\n    return neighbours", ("tests/core/test_threshold.py", "tests/privacy/test_choices.py")),
+    Defect("every row has a cell in thresholds", "dpsql/core/threshold.py", "return found if every_row else max(found, most_counted(shape, family.least))", "return found", ("tests/core/test_threshold.py",)),
+    Defect("a run that goes on has the epsilon of its request", "dpsql/release/pipeline.py", "pure_charged(books, entry) or work.budget.exact_epsilon", "work.budget.exact_epsilon", ("tests/mechanisms/test_least_epsilon.py", "tests/release/test_changes.py")),
+    Defect("a row that is replaced is added to thresholds", "dpsql/core/threshold.py", "        found = most_replaced(shape, family.least)\n", "        found = most_counted(shape, family.least)\n", ("tests/core/test_threshold.py", "tests/privacy/test_choices.py")),
     Defect("the factor of draws is free", "dpsql/privacy/selection.py", "self._draws(signed, rho, factor * self.neighbours.cell, count)", "self._draws(signed, rho, self.neighbours.cell, count)", NEIGHBOURS),
     # noise
     Defect("half the variance", "dpsql/privacy/distributions.py", "return discrete_gaussian(scale, count, entropy)", "return discrete_gaussian(scale / 2, count, entropy)", QUESTIONS),
