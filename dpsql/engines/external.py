@@ -16,6 +16,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, ClassVar, Protocol
 
+from dpsql.core.column_types import public_type
 from dpsql.core.domain import Attribute
 from dpsql.core.linear_query import LinearQuery
 from dpsql.engines.costs import Rates
@@ -116,6 +117,17 @@ class ExternalEngine(Engine, Protocol):
             secret: SQL that reads what the choice is keyed by, so that no text of SQL holds it.
             by: the column whose values are in the sample as a whole; None for rows.
         """
+
+
+def has_columns(source: Source, found: Sequence[Column]) -> bool:
+    """Whether a relation has the columns of a stub still, in their types; those that were added do not matter."""
+    there = {column.name: column for column in found}
+    return all(
+        column.name in there
+        and column.type in (there[column.name].type, public_type(there[column.name].type))
+        and column.nullable >= there[column.name].nullable
+        for column in source.columns
+    )
 
 
 def driver(module: str, engine: str, extra: str) -> ModuleType:

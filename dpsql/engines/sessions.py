@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from typing import Generic, Protocol, TypeVar
 from weakref import WeakSet
 
@@ -41,14 +42,15 @@ class Sessions(Generic[SessionT]):
 
     def interrupt(self) -> None:
         """End what runs in all of them."""
-        for session in self._listed():
+        for session in self:
             session.interrupt()
 
     def close(self) -> None:
         """Close all of them."""
-        for session in self._listed():
+        for session in self:
             self.end(session)
 
-    def _listed(self) -> list[SessionT]:
+    def __iter__(self) -> Iterator[SessionT]:
+        """Those of now."""
         with self._changing:
-            return list(self._open)
+            return iter(list(self._open))

@@ -120,7 +120,7 @@ class InSpark(WithUnits):
         """Counters that work, views that they made, and what is kept for them."""
         kept = self._spark.session.sparkContext._jsc.getPersistentRDDs().size()
         views = [view for _, view, _ in self._spark.sql("SHOW VIEWS") if view.startswith("dpsql_")]
-        return sum(engine.working for engine in self._engines) + kept + len(views)
+        return sum(session.is_open for engine in self._engines for session in engine._sessions) + kept + len(views)
 
 
 class InSparkSql(InSpark):

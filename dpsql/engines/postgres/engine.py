@@ -9,13 +9,12 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, NoReturn
 
-from dpsql.core.column_types import public_type
 from dpsql.core.domain import Domain
 from dpsql.core.linear_query import Choice, LinearQuery
 from dpsql.engines.costs import Rates
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.units import key_of
-from dpsql.engines.external import Registered
+from dpsql.engines.external import Registered, has_columns
 from dpsql.engines.named_by_host import NamedByHost
 from dpsql.engines.postgres.catalog import Relation, find_relation
 from dpsql.engines.postgres.counting import AMONG, PRESENCE, PostgresCounter, make_cuboid
@@ -190,11 +189,6 @@ def _found(session: Session, source: Source) -> Relation:
         raise TableChanged from None
     if (relation.cluster, relation.database) != (pinned["cluster"], pinned["database"]):
         raise OtherServer(named_in(said))
-    there = {column.name: column for column in relation.columns}
-    for column in source.columns:
-        found = there.get(column.name)
-        if found is None or column.type not in (found.type, public_type(found.type)):
-            raise TableChanged
-        if found.nullable and not column.nullable:
-            raise TableChanged
+    if not has_columns(source, relation.columns):
+        raise TableChanged
     return relation

@@ -13,15 +13,15 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, NoReturn
 
-from dpsql.core.column_types import public_type
 from dpsql.core.domain import Attribute, Domain
 from dpsql.engines.costs import Rates
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.stubs import files_of as pinned_files
 from dpsql.engines.duckdb.units import Bound, key_of
-from dpsql.engines.external import Registered
+from dpsql.engines.external import Registered, has_columns
 from dpsql.engines.named_by_host import NamedByHost
 from dpsql.engines.protocol import CountingFailed, UnitBound
+from dpsql.engines.sessions import Sessions
 from dpsql.engines.source import Source
 from dpsql.engines.spark.counting import AMONG, PRESENCE, SparkCounter
 from dpsql.engines.spark.encode import READ_AS
@@ -59,7 +59,7 @@ class SparkEngine(NamedByHost, ABC):
 
     def __init__(self, cursor: Cursor) -> None:
         super().__init__(cursor)
-        self._sessions: list[Session] = []
+        self._sessions: Sessions[Session] = Sessions()
         self._counters: list[SparkCounter] = []
         self._changing = threading.Lock()
 
@@ -73,7 +73,7 @@ class SparkEngine(NamedByHost, ABC):
             relation = find_relation(session, given)
             snapshot = current(session, relation, given.get("snapshot"))
         finally:
-            self._end(session)
+            self._sessions.end(session)
         said = {key: given[key] for key in _SAID if given.get(key)}
         if relation.name:
             said["relation"] = relation.name
@@ -92,7 +92,7 @@ class SparkEngine(NamedByHost, ABC):
             self._check_way(session)
             self._rows(session, source)
         finally:
-            self._end(session)
+            self._sessions.end(session)
 
     def draw(self, source: Source, target: str, share: float, secret: str, by: str | None) -> NoReturn:
         """Not here: no row leaves."""
@@ -115,7 +115,7 @@ class SparkEngine(NamedByHost, ABC):
             relation, rows, still = self._rows(session, source)
             counter = self._counter(session, source, relation, rows, domain, bound, still, before)
         except BaseException:
-            self._end(session)
+            self._sessions.end(session)
             raise
         with self._changing:
             self._counters.append(counter)
@@ -130,23 +130,15 @@ class SparkEngine(NamedByHost, ABC):
 
     def interrupt(self) -> None:
         """See `Engine.interrupt`."""
-        with self._changing:
-            sessions = list(self._sessions)
-        for session in sessions:
-            session.interrupt()
+        self._sessions.interrupt()
 
     def close(self) -> None:
         """See `Engine.close`."""
         with self._changing:
-            counters, self._counters, self._sessions = self._counters, [], []
+            counters, self._counters = self._counters, []
         for counter in counters:
             counter.close()
-
-    @property
-    def working(self) -> int:
-        """How many counters are not closed."""
-        with self._changing:
-            return sum(session.is_open for session in self._sessions)
+        self._sessions.close()
 
     # --- what a way to count does -------------------------------------------------------------------------------------
 
@@ -175,15 +167,7 @@ class SparkEngine(NamedByHost, ABC):
     # --- sessions and snapshots ---------------------------------------------------------------------------------------
 
     def _started(self, given: Mapping[str, Any]) -> Session:
-        session = Session(given)
-        with self._changing:
-            self._sessions.append(session)
-        return session
-
-    def _end(self, session: Session) -> None:
-        session.close()
-        with self._changing:
-            self._sessions = [other for other in self._sessions if other is not session]
+        return self._sessions.opened(Session(given))
 
     def _rows(self, session: Session, source: Source) -> tuple[Relation, Any, Callable[[], None]]:
         """The relation, the rows that were pinned, and what raises if they are not those any more.
@@ -304,11 +288,6 @@ def _found(session: Session, source: Source) -> Relation:
     assert source.place is not None
     if relation.address != source.place.pinned.get("address", relation.address):  # another table of that name
         raise TableChanged
-    there = {column.name: column for column in relation.columns}
-    for column in source.columns:
-        found = there.get(column.name)
-        if found is None or column.type not in (found.type, public_type(found.type)):
-            raise TableChanged
-        if found.nullable and not column.nullable:
-            raise TableChanged
+    if not has_columns(source, relation.columns):
+        raise TableChanged
     return relation

@@ -14,13 +14,12 @@ from typing import Any, ClassVar, Final, NoReturn
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from dpsql.core.column_types import public_type
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.linear_query import LinearQuery
 from dpsql.core.names import fold, shorten
 from dpsql.engines.costs import Rates
 from dpsql.engines.duckdb.cursors import Cursor
-from dpsql.engines.external import Registered
+from dpsql.engines.external import Registered, has_columns
 from dpsql.engines.named_by_host import NamedByHost
 from dpsql.engines.protocol import CountingFailed, UnitBound
 from dpsql.engines.sessions import Sessions
@@ -236,13 +235,8 @@ class WarehouseEngine(NamedByHost):
             raise TableChanged(label) from None
         if self._account(session) != source.place.pinned["account"]:
             raise OtherAccount(label, named_in(said))
-        there = {column.name: column for column in columns}
-        for column in source.columns:
-            found = there.get(column.name)
-            if found is None or column.type not in (found.type, public_type(found.type)):
-                raise TableChanged(label)
-            if found.nullable and not column.nullable:
-                raise TableChanged(label)
+        if not has_columns(source, columns):
+            raise TableChanged(label)
         return relation
 
 
