@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -63,3 +64,19 @@ def _whole_numbers(found: dict[str, Any], name: str) -> Counts:
         return np.array([int(value) for value in column.to_pylist()], np.int64)
     except (KeyError, TypeError, ValueError, OverflowError):
         raise WrongCounts from None
+
+
+def listed_once(pairs: Iterable[tuple[str | None, int]]) -> tuple[list[str], Counts]:
+    """Values with how many units have each, in the order of their bytes; None is left out.
+
+    Two that are written alike are one value, with the larger number: a unit more adds at most 1 to it.
+
+    >>> listed_once([("b", 2), ("a", 3), (None, 9), ("b", 5)])
+    (['a', 'b'], array([3, 5]))
+    """
+    best: dict[str, int] = {}
+    for text, number in pairs:
+        if text is not None:
+            best[text] = max(best.get(text, 0), number)
+    ordered = sorted(best, key=str.encode)
+    return ordered, np.array([best[text] for text in ordered], np.int64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
@@ -57,6 +57,24 @@ def _is_of(cursor: duckdb.DuckDBPyConnection, value: Any, type_name: str) -> boo
 
 def _written(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def canonical_each(cursor: duckdb.DuckDBPyConnection, texts: Sequence[str | None], type_name: str) -> list[str | None]:
+    """Texts as DuckDB writes the values of a type; None of those that are no value of it, and of None."""
+    given = [text for text in texts if text is not None]
+    try:
+        known: Iterable[str | None] = iter(canonical(cursor, given, type_name, "a value") if given else [])
+    except InvalidArgument:
+        known = (_canonical_or_none(cursor, text, type_name) for text in given)
+    found = iter(known)
+    return [None if text is None else next(found) for text in texts]
+
+
+def _canonical_or_none(cursor: duckdb.DuckDBPyConnection, text: str, type_name: str) -> str | None:
+    try:
+        return canonical(cursor, [text], type_name, "a value")[0]
+    except InvalidArgument:
+        return None
 
 
 def tick(cursor: duckdb.DuckDBPyConnection, value: Any, type_name: str, argument: str) -> int | float:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from sqlglot import exp
 
-from dpsql.engines.checked import WrongCounts
+from dpsql.engines.checked import WrongCounts, listed_once
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.ticks import canonical
 from dpsql.engines.postgres.types import Native, column_of, value_of
@@ -47,11 +47,8 @@ def listed_values(
         pairs = list(zip(found["value"].to_pylist(), map(int, found["n"].to_pylist()), strict=True))
     except (KeyError, TypeError, ValueError):
         raise WrongCounts from None
-    best: dict[str, int] = {}
-    for written, number in zip(_written([text for text, _ in pairs], native, host), pairs, strict=True):
-        best[written] = max(best.get(written, 0), number[1])
-    ordered = sorted(best, key=str.encode)
-    return ordered, np.array([best[text] for text in ordered], np.int64)
+    written = _written([text for text, _ in pairs], native, host)
+    return listed_once(zip(written, (number for _, number in pairs), strict=True))
 
 
 def _written(texts: list[str], native: Native, host: Cursor) -> list[str]:

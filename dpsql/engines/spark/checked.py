@@ -62,3 +62,11 @@ def marginals_of(table: Any, sizes: Mapping[int, int], rows: int, *, are_counts:
             raise WrongCounts
         found[number] = cells[cells >= 0], counts[cells >= 0]
     return found
+
+
+def decoded(value: bytes) -> str | None:
+    """A text from its bytes; None of bytes that are none, which Spark has and DuckDB has not, so they are left out."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return None

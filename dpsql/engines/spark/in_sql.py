@@ -20,18 +20,16 @@ from sqlglot import exp
 
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.linear_query import Moment, Product
-from dpsql.engines.checked import WrongCounts
+from dpsql.engines.checked import WrongCounts, listed_once
 from dpsql.engines.duckdb.cursors import Cursor
-from dpsql.engines.duckdb.ticks import canonical
-from dpsql.engines.spark.checked import WHOLE, numbers_of
+from dpsql.engines.duckdb.ticks import canonical_each
+from dpsql.engines.spark.checked import WHOLE, decoded, numbers_of
 from dpsql.engines.spark.constants import whole
 from dpsql.engines.spark.counting import SparkCounter
 from dpsql.engines.spark.encode import column_of, encode
 from dpsql.engines.spark.relation import Relation
 from dpsql.engines.spark.session import Session
 from dpsql.engines.spark.steps import steps_of
-from dpsql.engines.spark.types import Native
-from dpsql.errors import InvalidArgument
 
 _numbers: Final = itertools.count(1)
 
@@ -77,25 +75,13 @@ class SqlCounter(SparkCounter):
         many = exp.GTE(this=counted.copy(), expression=exp.Literal.number(2))
         table = self._fetch(lambda: self._asked(query.group_by(exp.Literal.number(1)).having(many)))
         (numbers,) = numbers_of(table, ("n",))
-        best: dict[str, int] = {}
         try:
-            pairs = list(zip(table.column("value").to_pylist(), numbers.tolist(), strict=True))
+            values = table.column("value").to_pylist()
         except (KeyError, TypeError, ValueError):
             raise WrongCounts from None
-        for value, number in pairs:
-            written = self._written(value, native)
-            if written is not None:
-                best[written] = max(best.get(written, 0), number)
-        ordered = sorted(best, key=str.encode)
-        return ordered, np.array([best[text] for text in ordered], np.int64)
-
-    def _written(self, value: bytes, native: Native) -> str | None:
-        """A value as DuckDB writes it; None of one that DuckDB does not have, which is left out."""
-        try:
-            text = value.decode()
-            return text if native.is_text else canonical(self._host, [text], native.in_duckdb, "a value")[0]
-        except (InvalidArgument, UnicodeDecodeError):
-            return None
+        texts = [decoded(value) for value in values]
+        known = texts if native.is_text else canonical_each(self._host, texts, native.in_duckdb)
+        return listed_once(zip(known, numbers.tolist(), strict=True))
 
     def close(self) -> None:
         """See `TableCounter.close`."""

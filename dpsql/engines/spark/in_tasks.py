@@ -18,11 +18,11 @@ from sqlglot import exp
 
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.linear_query import Moment, Product
-from dpsql.engines.checked import WrongCounts
+from dpsql.engines.checked import WrongCounts, listed_once
 from dpsql.engines.duckdb.codes import Codes
 from dpsql.engines.duckdb.units import Bound
 from dpsql.engines.source import Source
-from dpsql.engines.spark.checked import numbers_of
+from dpsql.engines.spark.checked import decoded, numbers_of
 from dpsql.engines.spark.counting import SparkCounter
 from dpsql.engines.spark.session import Session
 from dpsql.engines.spark.statements import (
@@ -90,11 +90,10 @@ class TaskCounter(SparkCounter):
         table = self._fetch(found)
         (counts,) = numbers_of(table, ("n",))
         try:
-            pairs = sorted(zip(table.column(VALUE).to_pylist(), counts.tolist(), strict=True))
+            found_values = table.column(VALUE).to_pylist()
         except (KeyError, TypeError, ValueError):
             raise WrongCounts from None
-        pairs = [(value, count) for value, count in pairs if _is_text(value)]
-        return [value.decode() for value, _ in pairs], np.array([count for _, count in pairs], np.int64)
+        return listed_once(zip(map(decoded, found_values), counts.tolist(), strict=True))
 
     def close(self) -> None:
         """See `TableCounter.close`."""
@@ -167,12 +166,3 @@ def _schema(codes: Codes) -> str:
 def _coded(codes: Codes, *more: str) -> exp.Select:
     """Rows that are codes already."""
     return exp.select(*codes.names, *more).from_(BLOCK)
-
-
-def _is_text(value: bytes) -> bool:
-    """Whether bytes are a text; Spark has others too, which DuckDB does not, so they are left out."""
-    try:
-        value.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -12,13 +12,12 @@ from sqlglot import exp
 from dpsql.core.domain import Attribute, Clique, Domain
 from dpsql.core.linear_query import Moment, Product
 from dpsql.core.marginal import Marginal
-from dpsql.engines.checked import WrongCounts, cells_of, counts_of, number_of
+from dpsql.engines.checked import WrongCounts, cells_of, counts_of, listed_once, number_of
 from dpsql.engines.duckdb.cursors import Cursor
-from dpsql.engines.duckdb.ticks import canonical
+from dpsql.engines.duckdb.ticks import canonical_each
 from dpsql.engines.warehouse.failures import NotInWarehouse
 from dpsql.engines.warehouse.session import Session
 from dpsql.engines.warehouse.statements import Relation, counted_cells, counted_rows, listed_values
-from dpsql.errors import InvalidArgument
 
 PRESENCE = "count rows with count(*), or copy the table into this database"
 AMONG = "leave out the option that draws a sample, or copy the table into this database"
@@ -63,24 +62,12 @@ class WarehouseCounter:
         found = self._fetch(listed_values(self._relation, self._snapshot, column))
         kind = self._relation.natives[column].in_duckdb
         try:
-            pairs = list(zip(found["value"], map(int, found["n"].to_pylist()), strict=True))
+            values, numbers = found["value"], list(map(int, found["n"].to_pylist()))
         except (KeyError, TypeError, ValueError):
             raise WrongCounts from None
-        best: dict[str, int] = {}
-        for value, number in pairs:
-            text = self._written(value, kind)
-            if text is not None:
-                best[text] = max(best.get(text, 0), number)  # a row more adds at most 1 to the larger one
-        ordered = sorted(best, key=str.encode)
-        return ordered, np.array([best[text] for text in ordered], np.int64)
-
-    def _written(self, value: Any, kind: str) -> str | None:
-        """A value of Arrow as DuckDB writes it; None of one that DuckDB does not have, which is left out."""
-        try:
-            text = str(value.as_py())
-            return text if kind == "VARCHAR" else canonical(self._host, [text], kind, "a value")[0]
-        except (InvalidArgument, OverflowError, ValueError):
-            return None
+        texts = [_text_of(value) for value in values]
+        known = texts if kind == "VARCHAR" else canonical_each(self._host, texts, kind)
+        return listed_once(zip(known, numbers, strict=True))
 
     def presence(self, clique: Clique) -> NoReturn:
         """Not here: it would move a number for each unit."""
@@ -121,3 +108,11 @@ class WarehouseCounter:
             before, self._before = self._before, None
             before()
         return self._session.count(query)
+
+
+def _text_of(value: Any) -> str | None:
+    """A value of Arrow as Python writes it; None of one that Python does not have, such as one after the year 9999."""
+    try:
+        return str(value.as_py())
+    except (OverflowError, ValueError):
+        return None

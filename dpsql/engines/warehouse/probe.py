@@ -19,7 +19,7 @@ from dpsql.core.domain import Attribute
 from dpsql.engines.checked import WrongCounts
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.encode import encode as encode_in_duckdb
-from dpsql.engines.duckdb.ticks import canonical
+from dpsql.engines.duckdb.ticks import canonical, canonical_each
 from dpsql.engines.duckdb.types import constant_of
 from dpsql.engines.warehouse import types
 from dpsql.engines.warehouse.encode import encode
@@ -95,13 +95,8 @@ def _same(host: Cursor, value: Any, text: str | None, attribute: Attribute) -> b
 
 def _readable(host: Cursor, texts: Sequence[str], attribute: Attribute) -> list[str]:
     """Those that are values of the type, as DuckDB writes them, each once."""
-    kept: dict[str, None] = {}
-    for text in texts[:_MOST]:
-        try:
-            kept |= dict.fromkeys(canonical(host, [text], attribute.type, "a value"))
-        except InvalidArgument:
-            continue  # a neighbour beyond the ends of the type
-    return list(kept)
+    known = canonical_each(host, texts[:_MOST], attribute.type)  # a neighbour may be beyond the ends of the type
+    return list(dict.fromkeys(text for text in known if text is not None))
 
 
 def _tried(attribute: Attribute, native: Native) -> Iterator[str]:
