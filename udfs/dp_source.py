@@ -41,7 +41,7 @@ class DpSource(SqlFunction):
         Parameter("snapshot", "BIGINT", default=None, help="the version of a Delta table, or the id of an Iceberg one"),
         Parameter("catalog", "VARCHAR", default=None, help="Iceberg: a name of pyiceberg's configuration"),
         Parameter("secret", "VARCHAR", default=None, help="the name of a DuckDB secret to connect with"),
-        Parameter("environment", "VARCHAR", default=None, help="the variable that has the address to connect to"),
+        Parameter("environment", "VARCHAR", default=None, help="the variable that says how to connect"),
         Parameter("identity", "ANY", default=None, help="the columns that tell rows apart; the one to sample by"),
         Parameter("sample", "BIGINT", default=None, help="keep about so many rows here, drawn once by a secret"),
         Parameter("rows", "BIGINT", default=None, help="about how many rows there are, a public number; for a sample"),
