@@ -21,6 +21,7 @@ import pandas as pd
 
 import dpsql
 from dpsql.core.domain import Attribute, Domain
+from dpsql.errors import InvalidArgument
 from dpsql.fitting.rows.iterative_estimation import Partial, estimate, update
 from dpsql.fitting.rows.multiplicative_weights import Factored
 from dpsql.fitting.rows.two_stages import two_stages
@@ -181,7 +182,7 @@ def dualquery_accuracy() -> Iterator[Checked]:
     try:
         _, answers = largest(db, "all 2-way", 900.0, "dualquery", alpha=0.6, subsample=True)
         said = f"largest error {answers.largest:.3f}"
-    except dpsql.InvalidArgument as refused:
+    except InvalidArgument as refused:
         said = str(refused).split(",")[0] + " at ε = 900"
     yield Checked(
         "DualQuery note, Claim 2",

@@ -124,8 +124,7 @@ class Comparison:
         if name == "groups_error":
             axes.set_ylim(0, 2.05)  # 2 is the worst
         else:
-            axes.set_yscale("log")
-            axes.yaxis.set_major_formatter("{x:g}")
+            _logarithmic(axes)
         ticks = sorted({run[by] for run in self.runs})
         axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         axes.minorticks_off()
@@ -142,6 +141,16 @@ class Comparison:
             words = [f"ε = {run[name]:g}" if name == "epsilon" else run[name] for name in apart]
             lines.setdefault(", ".join(filter(None, [run["mechanism"], *words])), []).append(run)
         return lines
+
+
+def _logarithmic(axes: Any) -> None:
+    """A logarithmic axis that has several numbers even where all errors are within one power of ten."""
+    from matplotlib.ticker import LogLocator, StrMethodFormatter
+
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
 
 
 def _points(

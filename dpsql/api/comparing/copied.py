@@ -134,7 +134,7 @@ def restore(cursor: Cursor, copied: Copied, epsilon: float) -> Source:
     cursor.execute(f"ATTACH {literal(copied.path)} AS {_AT} (READ_ONLY)")
     for schema, name in filter(None, (copied.source, copied.prior)):
         table = f"{quote(schema)}.{quote(name)}"
-        public = copied.prior_rows is not None and (schema, name) == copied.prior
+        public = copied.prior_rows is not None and [schema, name] == list(copied.prior or ())  # lists, from JSON
         fewer = f" ORDER BY hash(rowid), rowid LIMIT {copied.prior_rows:d}" if public else ""
         cursor.execute(f"INSERT INTO {_MEMORY}.{table} FROM {_AT}.{table}{fewer}")
     cursor.execute(f"DETACH {_AT}")
