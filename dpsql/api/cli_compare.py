@@ -36,8 +36,11 @@ def add_commands(commands: Any) -> None:
     compare.add_argument("--prior", help="a public table of the database to lean on")
     compare.add_argument("--target", metavar="COLUMN", help="that models foretell; needs dpsql[evaluate]")
     compare.add_argument("--groups", metavar="A,B", help="how alike the rows are within each group of these columns")
+    compare.add_argument(
+        "--vary", metavar="OPTION=A,B", help="an option of all mechanisms, rows, or prior_rows: rounds=5,10,25"
+    )
     compare.add_argument("--seconds", type=float, default=600.0, help="after which a run is ended; default: 600")
-    compare.add_argument("--output", required=True, metavar="FOLDER", help="for runs.jsonl, comparison.csv and .svg")
+    compare.add_argument("--output", required=True, metavar="FOLDER", help="for the runs and pictures")
     compare.set_defaults(run=_run)
 
 
@@ -54,7 +57,8 @@ def _run(options: argparse.Namespace) -> None:
             prior=options.prior,
             target=options.target,
             groups=options.groups.split(",") if options.groups else (),
+            vary=options.vary,
             seconds=options.seconds,
         )
     print(found)
-    print(f"\n{Path(options.output)}: runs.jsonl, comparison.csv, comparison.svg, PRIVATE: do not publish them")
+    print(f"\n{Path(options.output)}: runs.jsonl, comparison.csv, .svg, .png, PRIVATE: do not publish them")

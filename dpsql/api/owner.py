@@ -242,7 +242,8 @@ class Owner(Declaring):
             mechanisms: each a name, or `name:option=value,option=value`; `all` stands for every name.
             folder: where every run is written when it has ended; the same call goes on from there. By default nowhere.
             **settings: `epsilons` (0.1, 1, 10), `runs` of each (3), `workloads` (the default one), `columns` (all),
-                `prior`, `target`, `groups`, and `seconds`, after which a run is ended (600).
+                `prior`, `target`, `groups`, `vary`, an option and its values such as `rounds=5,10`, and `seconds`,
+                after which a run is ended (600).
 
         Returns:
             The figures, which print with a warning as a table of medians; `.df` has every run, `.plot()` draws them.

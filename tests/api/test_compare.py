@@ -15,6 +15,7 @@ import pytest
 import dpsql
 from dpsql.api.cli import main
 from dpsql.api.comparing.compare import Settings
+from dpsql.api.comparing.comparison import Comparison
 from dpsql.api.comparing.copied import copy, restore
 from dpsql.books import facts
 from dpsql.books.store import Books
@@ -79,7 +80,7 @@ def test_nothing_is_charged_and_it_goes_on_where_it_was(bank, tmp_path, capsys):
     rows = [line.split()[:2] for line in shown.splitlines() if line.startswith("direct ")]
     assert rows == [["direct", "0.5"], ["direct", "0.5"], ["direct", "8"]]
     assert all(stat.S_IMODE(file.stat().st_mode) == 0o600 for file in folder.iterdir())
-    assert len(list(folder.iterdir())) == 4
+    assert len(list(folder.iterdir())) == 5
     with dpsql.connect(bank) as db:
         assert books_of(db) == before
         assert db.sql("SELECT epsilon_spent FROM dp_budget()").fetchall() == [(0.0,)]
@@ -102,6 +103,54 @@ def test_a_public_table_to_lean_on(people):
     people.sql("CREATE TABLE known AS FROM people")
     (run,) = people.compare("people", "pmwpub", prior="known", **ONE).runs
     assert run["workload_largest"] < 0.2
+
+
+@pytest.mark.medium
+def test_fewer_public_rows_are_a_worse_prior(people):
+    """One row can be right about one kind of people only; the others of `known` are as the table."""
+    people.sql("CREATE TABLE known AS FROM people")
+    most = people.sql("SELECT count(*) FROM known").fetchall()[0][0]
+    found = people.compare("people", "pmwpub", prior="known", vary=f"prior_rows=1,{most}", **ONE)
+    few, all_of_them = found.df.workload_largest
+    assert (few > 0.3, all_of_them < 0.2) == (True, True)
+    with pytest.raises(InvalidArgument, match=rf"vary has prior_rows {most + 1}, but 'known' has {most:,} rows"):
+        people.compare("people", "pmwpub", prior="known", vary=f"prior_rows={most + 1}", **ONE)
+
+
+@pytest.mark.medium
+def test_an_option_is_varied(people, tmp_path):
+    """It stands on the axis and in the table, its cost is drawn, too, and more of its values go into the same folder."""
+    folder = tmp_path / "found"
+    people.compare("people", "direct", vary="rows=20", folder=folder, **ONE)
+    found = people.compare("people", "direct", vary="rows=20,5000", folder=folder, **ONE)
+    assert found.df[["option", "value"]].to_numpy().tolist() == [["rows", 20.0], ["rows", 5000.0]]
+    few, many = found.df.workload_largest
+    assert few > many
+    assert len((folder / "runs.jsonl").read_text().splitlines()) == 2
+    assert str(found).splitlines()[3].split()[:3] == ["mechanism", "epsilon", "rows"]
+    titles = [axes.get_title() for axes in found.plot().axes]
+    assert titles == ["largest error of an answer", "mean L1 of the marginals", "CPU seconds of a release"]
+    assert {axes.get_xlabel() for axes in found.plot().axes} == {"rows"}
+    with pytest.raises(InvalidArgument, match="another vary"):
+        people.compare("people", "direct", vary="steps=20", folder=folder, **ONE)
+
+
+@pytest.mark.medium
+def test_laplace_noise_at_a_large_epsilon(people):
+    """It costs an account of (ε, δ) far more than its ε, so the copy's account must be larger than twice that."""
+    (run,) = people.compare("people", "direct:noise=laplace", **{**ONE, "epsilons": [10.0]}).runs
+    assert "error" not in run
+
+
+def test_an_axis_within_a_power_of_ten_has_numbers():
+    runs = [
+        {"mechanism": "m", "workload": "w", "epsilon": e, "run": 1, "marginals": 1, "workload_largest": error}
+        for e, error in ((1.0, 0.032), (10.0, 0.019))
+    ]
+    drawn = Comparison("t", tuple(runs)).plot()
+    drawn.canvas.draw()
+    low, high = drawn.axes[0].get_ylim()
+    assert len([tick for tick in drawn.axes[0].get_yticks() if low <= tick <= high]) >= 1
 
 
 @pytest.mark.medium
@@ -136,6 +185,11 @@ def test_ctrl_c_ends_it_and_its_process(bank, tmp_path):
         (["direct"], {"seconds": 0.0}, "seconds is 0"),
         (["direct"], {"workloads": ["SELECT nothing"]}, "nothing"),
         (["direct"], {"groups": ["nobody"]}, "nobody"),
+        (["direct"], {"vary": "steps"}, "write an option and its values as rounds=5,10,25"),
+        (["direct"], {"vary": "noise=gaussian"}, "its values are positive numbers"),
+        (["direct"], {"vary": "steps=0"}, "its values are positive numbers"),
+        (["direct:steps=5"], {"vary": "steps=5,6"}, "vary has steps, which 'direct:steps=5' has, too"),
+        (["direct"], {"vary": "prior_rows=5"}, "vary has prior_rows, but there is no prior"),
     ],
 )
 def test_what_cannot_be_run_is_refused_before_any_run(people, tmp_path, mechanisms, settings, words):

@@ -3,7 +3,7 @@
 folder/settings.json      what is compared; another comparison is refused there
 folder/runs.jsonl         a line a run, written when it has ended
 folder/comparison.csv     the same as a table, at the end
-folder/comparison.svg     the picture, at the end
+folder/comparison.svg     the picture, at the end; .png is the same
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from dpsql.api.comparing.comparison import Comparison
-from dpsql.api.comparing.copied import Copied, copy
+from dpsql.api.comparing.copied import Copied, copy, count_prior
+from dpsql.api.comparing.varied import PRIOR_ROWS, Varied, varied_of
 from dpsql.books.store import Books
 from dpsql.core.names import shorten
 from dpsql.errors import DpsqlError, InvalidArgument
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
 
 ALL: Final = "all"
 _POLL: Final = 0.1
-_FILES: Final = ("settings.json", "runs.jsonl", "comparison.csv", "comparison.svg")
+_DOTS: Final = 120
+"""Of the picture, an inch."""
 
 
 class Compared(TypedDict, total=False):
@@ -50,6 +52,7 @@ class Compared(TypedDict, total=False):
     prior: str | None
     target: str | None
     groups: Sequence[str]
+    vary: str | None
     seconds: float
 
 
@@ -66,6 +69,7 @@ class Settings:
         prior: a public table to lean on; None for none.
         target: a column that models foretell.
         groups: columns, within whose values the rows are compared.
+        vary: an option and its values, such as `rounds=5,10,25`, which every mechanism gets in turn; None for none.
         seconds: after which a run is ended.
     """
 
@@ -77,6 +81,7 @@ class Settings:
     prior: str | None = None
     target: str | None = None
     groups: Sequence[str] = ()
+    vary: str | None = None
     seconds: float = 600.0
 
     def check(self) -> None:
@@ -95,14 +100,23 @@ class Settings:
             raise InvalidArgument(f"runs is {self.runs}: give 1 or more")
         if not self.seconds > 0:
             raise InvalidArgument(f"seconds is {self.seconds:g}: give a positive number, after which a run is ended")
+        name = self.varied.name
         for spec in self.listed:
-            arguments_of(spec)
+            if name in arguments_of(spec):
+                raise InvalidArgument(f"vary has {name}, which {shorten(spec)!r} has, too: say it once")
+        if name == PRIOR_ROWS and self.prior is None:
+            raise InvalidArgument(f"vary has {PRIOR_ROWS}, but there is no prior: name the public table")
 
     @property
     def listed(self) -> list[str]:
         """The mechanisms, `all` written out."""
         found = [tuple(sorted(registered())) if spec == ALL else (spec,) for spec in self.mechanisms]
         return list(dict.fromkeys(itertools.chain.from_iterable(found)))
+
+    @property
+    def varied(self) -> Varied:
+        """The option that is varied, and its values."""
+        return varied_of(self.vary)
 
 
 def arguments_of(spec: str) -> dict[str, Any]:
@@ -145,6 +159,7 @@ def compare(
     """
     settings.check()
     marginals = _marginals(cursor, source, settings)
+    _check_prior_rows(cursor, settings, search_path)
     kept = _Kept(folder, _described(source, settings))
     runs = list(_runs(settings))
     progress.stage("compare", len(runs))
@@ -159,8 +174,10 @@ def compare(
     comparison = Comparison(source.key, tuple(kept.found[run.key] for run in runs))
     if folder is not None:
         _write(folder / "comparison.csv", comparison.df.to_csv(index=False))
-        (folder / "comparison.svg").touch(0o600)
-        comparison.plot().savefig(folder / "comparison.svg")
+        drawn = comparison.plot()
+        for name in ("comparison.svg", "comparison.png"):
+            (folder / name).touch(0o600)
+            drawn.savefig(folder / name, dpi=_DOTS)
     return comparison
 
 
@@ -170,22 +187,31 @@ class _Run:
     epsilon: float
     workload: str | None
     number: int
+    option: str = ""
+    value: float | None = None
 
     @property
     def named(self) -> dict[str, Any]:
         named = {"mechanism": self.mechanism, "workload": self.workload or "", "epsilon": self.epsilon}
-        return {**named, "run": self.number}
+        varied = {"option": self.option, "value": self.value} if self.option else {}
+        return {**named, **varied, "run": self.number}
 
     @property
     def key(self) -> tuple[Any, ...]:
-        return tuple(self.named.values())
+        return _key(self.named)
+
+
+def _key(told: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What tells a run from the others."""
+    return tuple(told.get(name) for name in ("mechanism", "workload", "epsilon", "option", "value", "run"))
 
 
 def _runs(settings: Settings) -> Iterator[_Run]:
     """All runs; the first of every mechanism before the second of any, so that something can be seen early."""
     for number in range(1, settings.runs + 1):
-        for workload, epsilon, mechanism in itertools.product(settings.workloads, settings.epsilons, settings.listed):
-            yield _Run(mechanism, epsilon, workload, number)
+        made = itertools.product(settings.varied.values, settings.workloads, settings.epsilons, settings.listed)
+        for value, workload, epsilon, mechanism in made:
+            yield _Run(mechanism, epsilon, workload, number, settings.varied.name, value)
 
 
 def _marginals(cursor: Cursor, source: Source, settings: Settings) -> dict[str | None, int]:
@@ -198,8 +224,25 @@ def _marginals(cursor: Cursor, source: Source, settings: Settings) -> dict[str |
     return {text: len(parse_workload(text, source.parts, domain)) for text in settings.workloads}
 
 
+def _check_prior_rows(cursor: Cursor, settings: Settings, search_path: str) -> None:
+    """Refuse more public rows than there are: their place in the picture would be wrong."""
+    if settings.prior is not None and settings.varied.name == PRIOR_ROWS:
+        most = max(filter(None, settings.varied.values))
+        there = count_prior(cursor, settings.prior, search_path)
+        if most > there:
+            raise InvalidArgument(
+                f"vary has {PRIOR_ROWS} {most:g}, but {settings.prior!r} has {there:,} rows: give at most that"
+            )
+
+
 def _job(copied: Copied, settings: Settings, run: _Run) -> str:
     asked: dict[str, Any] = arguments_of(run.mechanism)
+    if run.value is not None and run.option == PRIOR_ROWS:
+        copied = dataclasses.replace(copied, prior_rows=int(run.value))
+    elif run.value is not None:
+        asked[run.option] = f"{run.value:.17g}"
+    if "rows" in asked:
+        asked["rows"] = int(asked["rows"])
     asked |= {"workload": run.workload, "columns": None if settings.columns is None else list(settings.columns)}
     measured = {"target": settings.target, "groups": list(settings.groups), "workload": run.workload or "all 2-way"}
     described = {"copied": dataclasses.asdict(copied), "epsilon": run.epsilon, "asked": asked, "measured": measured}
@@ -234,8 +277,14 @@ def _made(job: str, seconds: float, progress: Progress) -> dict[str, Any]:
 def _described(source: Source, settings: Settings) -> dict[str, Any]:
     """What must be the same for runs to stand beside each other."""
     same = ("columns", "prior", "target", "groups")
+    varied = {"vary": settings.varied.name or None}
     private = f"Private: figures computed from the real rows of {source.key!r}. Do not publish them."
-    return {"warning": private, "table": source.key, **{name: _plain(getattr(settings, name)) for name in same}}
+    return {
+        "warning": private,
+        "table": source.key,
+        **{name: _plain(getattr(settings, name)) for name in same},
+        **varied,
+    }
 
 
 def _plain(value: Any) -> Any:
@@ -246,7 +295,7 @@ class _Kept:
     """The runs that have ended, in memory and in the folder.
 
     Attributes:
-        found: what each told, by mechanism, workload, ε and number.
+        found: what each told, by mechanism, workload, ε, the varied option and number.
     """
 
     def __init__(self, folder: Path | None, described: Mapping[str, Any]) -> None:
@@ -269,7 +318,7 @@ class _Kept:
                 file.write(json.dumps(told, ensure_ascii=False) + "\n")
 
     def _keep(self, told: dict[str, Any]) -> None:
-        self.found[told["mechanism"], told["workload"], told["epsilon"], told["run"]] = told
+        self.found[_key(told)] = told
 
 
 def _prepare(folder: Path, described: Mapping[str, Any]) -> None:

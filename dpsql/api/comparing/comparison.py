@@ -29,7 +29,10 @@ _DRAWN: Final = (
     ("workload_largest", "largest error of an answer"),
     ("workload_l1", "mean L1 of the marginals"),
     ("groups_error", "mean L1 within groups"),
+    ("cpu_seconds", "CPU seconds of a release"),
 )
+_COSTS: Final = ("cpu_seconds",)
+"""Drawn only against an option, because that is chosen with an eye on what it costs."""
 _COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c564b")
 _MARKS: Final = ("o", "s", "^", "D", "v", "P", "X")
 
@@ -74,7 +77,10 @@ class Comparison:
     __repr__ = __str__
 
     def plot(self) -> Figure:
-        """A picture: errors against ε, or against the number of marginals where there is one ε; bars are all runs.
+        """A picture: errors against ε; bars are all runs.
+
+        Where an option was varied it stands on the axis instead, with the CPU seconds beside the errors; the number of
+        marginals does where there are several workloads and one ε.
 
         Raises:
             DpsqlError: matplotlib is not installed.
@@ -83,9 +89,10 @@ class Comparison:
             from dpsql.report.charts import figure
         except ImportError:
             raise DpsqlError("plot() needs matplotlib, which is not installed: pip install matplotlib") from None
-        shown = [(name, words) for name, words in _DRAWN if any(run.get(name) is not None for run in self.runs)]
-        drawn = figure(0.6 + 4.2 * max(1, len(shown)), 3.6)
         by, words = self._against()
+        found = [one for one in _DRAWN if any(run.get(one[0]) is not None for run in self.runs)]
+        shown = [one for one in found if by == "value" or one[0] not in _COSTS]
+        drawn = figure(0.6 + 4.2 * max(1, len(shown)), 3.6)
         for axes, (name, title) in zip(np.atleast_1d(drawn.subplots(1, max(1, len(shown)))), shown, strict=False):
             self._draw(axes, name, by)
             axes.set_title(title, fontsize=10)
@@ -97,19 +104,18 @@ class Comparison:
 
     def _against(self) -> tuple[str, str]:
         """What the horizontal axis has, and its name."""
+        varied = next((run["option"] for run in self.runs if "option" in run), None)
+        if varied is not None:
+            return "value", varied
         one = len({run["epsilon"] for run in self.runs}) == 1
         several = len({run["marginals"] for run in self.runs}) > 1
         return ("marginals", "marginals asked for") if one and several else ("epsilon", "ε")
 
     def _draw(self, axes: Any, name: str, by: str) -> None:
-        lines = dict.fromkeys((run["mechanism"], "" if by == "marginals" else run["workload"]) for run in self.runs)
-        several = len({workload for _, workload in lines}) > 1
-        for number, (mechanism, workload) in enumerate(lines):
-            of_line = [run for run in self.runs if run["mechanism"] == mechanism and workload in ("", run["workload"])]
-            places, middle, reach = _points(of_line, name, by)
+        for number, (label, runs) in enumerate(self._lines(by).items()):
+            places, middle, reach = _points(runs, name, by)
             if places:
                 style = {"color": _COLOURS[number % len(_COLOURS)], "marker": _MARKS[number % len(_MARKS)]}
-                label = f"{mechanism}, {workload}" if several and workload else mechanism
                 axes.errorbar(places, middle, reach, label=label, markersize=4, linewidth=1.2, capsize=2, **style)
         if name == "workload_largest":
             places, middle, _ = _points(self.runs, "workload_zeros", by)
@@ -118,14 +124,33 @@ class Comparison:
         if name == "groups_error":
             axes.set_ylim(0, 2.05)  # 2 is the worst
         else:
-            axes.set_yscale("log")
-            axes.yaxis.set_major_formatter("{x:g}")
+            _logarithmic(axes)
         ticks = sorted({run[by] for run in self.runs})
         axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         axes.minorticks_off()
         axes.grid(color="#d5dae0", linewidth=0.6)
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
+
+    def _lines(self, by: str) -> dict[str, list[Mapping[str, Any]]]:
+        """The runs of each line, by its label: what the axis does not have tells them apart, if there are several."""
+        apart = [name for name in ("workload", "epsilon") if by != name and (by, name) != ("marginals", "workload")]
+        apart = [name for name in apart if len({run[name] for run in self.runs}) > 1]
+        lines: dict[str, list[Mapping[str, Any]]] = {}
+        for run in self.runs:
+            words = [f"ε = {run[name]:g}" if name == "epsilon" else run[name] for name in apart]
+            lines.setdefault(", ".join(filter(None, [run["mechanism"], *words])), []).append(run)
+        return lines
+
+
+def _logarithmic(axes: Any) -> None:
+    """A logarithmic axis that has several numbers even where all errors are within one power of ten."""
+    from matplotlib.ticker import LogLocator, StrMethodFormatter
+
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
 
 
 def _points(
@@ -143,17 +168,23 @@ def _points(
 def _table(runs: Sequence[Mapping[str, Any]]) -> list[str]:
     """Medians, a line for each mechanism and ε; why there are none where no run ended well."""
     shown = [one for one in _SHOWN if any(run.get(one[0]) is not None for run in runs)]
-    rows = [["mechanism", "epsilon", *(head for _, head, _ in shown)]]
-    for epsilon, mechanism in dict.fromkeys((run["epsilon"], run["mechanism"]) for run in runs):
-        mine = [run for run in runs if run["epsilon"] == epsilon and run["mechanism"] == mechanism]
-        done = [run for run in mine if "error" not in run]
-        row = [mechanism, f"{epsilon:g}"]
+    option = next((run["option"] for run in runs if "option" in run), None)
+    rows = [["mechanism", "epsilon", *filter(None, [option]), *(head for _, head, _ in shown)]]
+    for same in dict.fromkeys(map(_same, runs)):
+        done = [run for run in runs if _same(run) == same and "error" not in run]
+        epsilon, value, mechanism = same
+        row = [mechanism, f"{epsilon:g}", *([] if option is None else [f"{value:g}"])]
         for name, _, form in shown:
             values = [run[name] for run in done if run.get(name) is not None]
             row.append(form.format(np.median(values)) if values else "-")
         rows.append(row)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [_line(row, widths) for row in rows] + _failures(runs)
+
+
+def _same(run: Mapping[str, Any]) -> tuple[float, float | None, str]:
+    """What the runs of one line of the table have in common."""
+    return run["epsilon"], run.get("value"), run["mechanism"]
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:

@@ -42,6 +42,7 @@ class Copied:
         unit, unit_rows: the privacy unit's column, and how many rows of one unit count; None for rows.
         attributes: the declared domains, as the books have them.
         constraints: predicates, and the columns of each.
+        prior_rows: so many rows of the public table only, from a fixed order by chance; None for all.
     """
 
     path: str
@@ -54,6 +55,7 @@ class Copied:
     unit_rows: int | None
     attributes: tuple[Mapping[str, Any], ...]
     constraints: tuple[tuple[str, tuple[str, ...]], ...]
+    prior_rows: int | None = None
 
 
 def copy(cursor: Cursor, source: Source, folder: Path, prior: str | None, search_path: str = "") -> Copied:
@@ -103,6 +105,22 @@ def copy(cursor: Cursor, source: Source, folder: Path, prior: str | None, search
     )
 
 
+def count_prior(cursor: Cursor, prior: str, search_path: str) -> int:
+    """How many rows a public table has.
+
+    Args:
+        cursor: of the owner.
+        prior: its name.
+        search_path: where it is looked up.
+
+    Raises:
+        UnknownName: there is no such table.
+    """
+    public = find_source(cursor, prior, search_path)
+    found = cursor.execute(f"SELECT count(*) FROM {_whole(public)}").fetchone()  # noqa: S608
+    return int(found[0]) if found else 0
+
+
 def restore(cursor: Cursor, copied: Copied, epsilon: float) -> Source:
     """Make the tables anew in an empty database in memory, and protect the one.
 
@@ -116,7 +134,9 @@ def restore(cursor: Cursor, copied: Copied, epsilon: float) -> Source:
     cursor.execute(f"ATTACH {literal(copied.path)} AS {_AT} (READ_ONLY)")
     for schema, name in filter(None, (copied.source, copied.prior)):
         table = f"{quote(schema)}.{quote(name)}"
-        cursor.execute(f"INSERT INTO {_MEMORY}.{table} FROM {_AT}.{table}")
+        public = copied.prior_rows is not None and [schema, name] == list(copied.prior or ())  # lists, from JSON
+        fewer = f" ORDER BY hash(rowid), rowid LIMIT {copied.prior_rows:d}" if public else ""
+        cursor.execute(f"INSERT INTO {_MEMORY}.{table} FROM {_AT}.{table}{fewer}")
     cursor.execute(f"DETACH {_AT}")
     source = find_source(cursor, ".".join([_MEMORY, *map(quote, copied.source)]))
     protect(cursor, source, epsilon, copied.delta, copied.neighbours, copied.unit, copied.unit_rows)

@@ -20,8 +20,8 @@ from dpsql.core.names import quote
 from dpsql.errors import DpsqlError
 from dpsql.owner.evaluate import evaluate
 
-_ROOM: Final = 2.0
-"""By how much the account of the copy is larger than what the release costs."""
+_ACCOUNT: Final = 1000.0
+"""ε of the copy's account, the most there is: Laplace noise takes far more of an (ε, δ) account than its own ε."""
 _MEGABYTE: Final = 1024 if sys.platform == "linux" else 1024**2
 """Of what the system counts memory in."""
 
@@ -57,7 +57,7 @@ def figures(
     """
     with connect() as db:
         with db.instance.cursor() as cursor:
-            source = restore(cursor, copied, _ROOM * epsilon)
+            source = restore(cursor, copied, _ACCOUNT)
         table = ".".join(map(quote, copied.source))
         if copied.prior is not None:
             asked = {**asked, "prior": ".".join(map(quote, copied.prior))}
