@@ -21,7 +21,7 @@ from dpsql.core.domain import Clique, Domain
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge
-from dpsql.evidence.earlier_releases import combined, light, public_total, reused, usable
+from dpsql.evidence.earlier_releases import agreeing, combined, light, public_total, reused, usable
 from dpsql.evidence.occupied import Known, occupied
 from dpsql.evidence.public_prior import fit_with_prior
 from dpsql.fitting.least_squares import MOST_ADDED, Estimate, additions, least_squares
@@ -164,7 +164,7 @@ class Direct(Mechanism):
         total_known = [] if workload.cliques else [curator.total(shares.total or rho, self._noise)]
         measured = curator.measure([(clique, shares.each) for clique in workload.cliques], self._noise)
         linear = curator.measure_linear_families(workload.linear, shares.linear, self._noise) if workload.linear else []
-        held = occupied(curator.domain, measured)
+        held = occupied(curator.domain, measured or agreeing(total_known, curator.earlier))
         measured, linear = held.measurements(measured), held.measurements(linear)
         earlier = usable(held.measurements(curator.earlier), measured, held.domain, _MOST_CELLS, room=_MOST_CELLS)
         earlier = light(held.domain, measured, earlier)

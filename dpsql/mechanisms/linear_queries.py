@@ -9,18 +9,22 @@ relative to its largest weight W, as a cell has, whatever p is.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
 from dpsql.core.domain import Domain
 from dpsql.core.linear_family import LinearFamily, joint_change, moved_of_linear
+from dpsql.core.marginal import Measurement
 from dpsql.core.names import shorten
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
 from dpsql.mechanisms.base import PlannedMeasurement, Remark
+from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import Distribution
 from dpsql.privacy.linear_families import family_stddevs
 
+_MOST_LINEAR: Final = Fraction(9, 10)
 _CELL_SECONDS: Final = 6e-10  # of a cell, a relaxed row and a step
 
 
@@ -31,6 +35,38 @@ def linear_part(
     if not families:
         return Fraction(0)
     return joint_change(domain, families, noise.norm, neighbours) / neighbours.marginal(noise.norm)
+
+
+def linear_of_all(domain: Domain, workload: Workload, neighbours: Neighbours, noise: Distribution) -> Fraction:
+    """The part of a budget that linear queries get beside marginals and their subsets, whose number is not theirs.
+
+    At most nine tenths, so that the 1-way marginals are known, which say what the queries leave open.
+    """
+    share = linear_part(domain, workload.linear, neighbours, noise)
+    return min(_MOST_LINEAR, share / (share + len(workload.families))) if share else share
+
+
+def beside_linear(workload: Workload) -> Workload:
+    """The marginals that are measured beside linear queries: those of the workload, and their columns' own."""
+    singles = ((name,) for family in workload.linear for name in family.clique)
+    cliques = workload.cliques if not workload.linear else tuple(dict.fromkeys((*workload.cliques, *singles)))
+    return replace(workload, cliques=cliques, linear=())
+
+
+def planned_beside(
+    domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, noise: Distribution
+) -> tuple[list[PlannedMeasurement], Fraction, Workload]:
+    """The questions for linear queries, for a plan; the ρ that they leave, and the marginals that get it."""
+    share = rho * linear_of_all(domain, workload, neighbours, noise)
+    return planned_linear(domain, workload.linear, share, neighbours, noise), rho - share, beside_linear(workload)
+
+
+def measured_beside(curator: Curator, workload: Workload, noise: Distribution) -> tuple[list[Measurement], Workload]:
+    """The answers of linear queries, and the marginals that get what is left of the charge."""
+    if not workload.linear:
+        return [], workload
+    share = curator.remaining * linear_of_all(curator.domain, workload, curator.neighbours, noise)
+    return curator.measure_linear_families(workload.linear, share, noise), beside_linear(workload)
 
 
 def linear_cells(workload: Workload) -> int:

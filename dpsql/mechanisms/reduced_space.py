@@ -29,7 +29,7 @@ from dpsql.core.prior import Prior
 from dpsql.core.threshold import most_counted
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge
-from dpsql.evidence.earlier_releases import combined, light, reused, sharpened, usable
+from dpsql.evidence.earlier_releases import agreeing, combined, light, reused, sharpened, usable
 from dpsql.evidence.occupied import occupied
 from dpsql.fitting.relaxed.settings import best_total
 from dpsql.fitting.rows.linear_program import OBJECTIVES, Codes, nearest_density, statistics
@@ -304,7 +304,7 @@ class ReducedSpace(Mechanism):
         begun = curator.begun()  # by an earlier version, which measured other marginals for thresholds
         measured = curator.measure(begun or [(clique, share) for clique, share in shares if clique], self._noise)
         linear = self._linear(curator, workload, rho)
-        held = occupied(domain, measured)
+        held = occupied(domain, measured or agreeing([total], curator.earlier))
         asked, domain, measured = domain, held.domain, held.measurements(measured)
         room = _MOST_REUSED if sum(len(m.values) for m in measured) <= _MOST_REUSED else 0
         earlier = usable(
