@@ -60,6 +60,7 @@ class LinearFamily:
         step: s.
         text: the sum as it was written, for people; no part of what it is.
         scale: W of a family of more cells, of which these are a part.
+        labels: of the groups, for people; none where they are too many.
 
     >>> half = LinearFamily(("a",), np.array([2, 1]), np.array([0, 0]), 1, Fraction(1, 2), "sum(1 or 0.5)")
     >>> half.answers(np.array([10.0, 4.0])).tolist(), half.largest  # 10 rows of weight 1 and 4 of weight 1/2, in halves
@@ -73,10 +74,11 @@ class LinearFamily:
     step: Fraction
     text: str = field(default="")
     scale: int = field(default=1)
+    labels: tuple[str, ...] = field(default=())
 
     def of_cells(self, weights: Integers, groups: Integers) -> LinearFamily:
         """The same queries of a domain in which some cells hold no row; their scale stays."""
-        return LinearFamily(self.clique, weights, groups, self.count, self.step, self.text, self.largest)
+        return LinearFamily(self.clique, weights, groups, self.count, self.step, self.text, self.largest, self.labels)
 
     @cached_property
     def digest(self) -> str:
@@ -127,7 +129,7 @@ class LinearFamily:
             return neighbours.cell * self.largest
         low, high = self._ends(with_none=not every_row)
         apart = np.sort(np.maximum(np.abs(low), np.abs(high)))[-2:]
-        return max(1, int((high - low).max()), int(apart.sum()) if self.count > 1 else 0)
+        return max(1, int((high - low).max()), int(apart.sum()) if len(low) > 1 else 0)
 
     def moved_single(self, neighbours: Neighbours, *, every_row: bool) -> int:
         """The most that one of the queries differs between neighbours, in steps."""
@@ -137,12 +139,11 @@ class LinearFamily:
         return max(1, int((high - low).max()))
 
     def _ends(self, *, with_none: bool) -> tuple[Integers, Integers]:
-        """The least and the largest weight in each group; with 0 where a row may be in none."""
+        """The least and the largest weight in each group that has a cell; with 0 where a row may be in none."""
         low, high = np.full(self.count, np.iinfo(np.int64).max), np.full(self.count, np.iinfo(np.int64).min)
         np.minimum.at(low, self.groups, self.weights)
         np.maximum.at(high, self.groups, self.weights)
-        empty = low > high
-        low[empty] = high[empty] = 0
+        low, high = low[low <= high], high[low <= high]
         return (np.minimum(low, 0), np.maximum(high, 0)) if with_none else (low, high)
 
 

@@ -39,6 +39,7 @@ from dpsql.language.query import Aggregate, Query
 _MOST_CELLS: Final = 1_000_000
 _MOST_POINTS: Final = 2_000_000
 _MOST_GROUPS: Final = 100_000
+_MOST_LABELS: Final = 100
 _VALUES: Final = (64, 16, 8, 4, 2, 1)
 """Of a bin that are tried at most, as many as there is room for."""
 
@@ -101,9 +102,12 @@ def _family(
     means = values.means(_weights(answers, steps, len(filters), text))
     numbers = iter(values.constant(np.asarray(answers[f"k{n}"], np.int64), tree) for n, tree in enumerate(others))
     of_keys = [values.codes(name) if name is not None else next(numbers) for name in plain]
-    groups, count = _groups(of_keys, means)
+    groups, firsts = _groups(of_keys, means)
     weights, step = _whole(means, text)
-    return LinearFamily(clique, weights, groups, count, step, text)
+    texts = iter(answers[f"v{n}"] for n in range(len(others)))
+    known = [values.labels(name) if name is not None else values.texts(next(texts)) for name in plain]
+    labels = [", ".join(key[cell] for key in known) for cell in firsts] if len(firsts) <= _MOST_LABELS else []
+    return LinearFamily(clique, weights, groups, len(firsts), step, text, labels=tuple(labels))
 
 
 def _weights(answers: dict[str, Any], steps: dict[str, Fraction | None], filters: int, text: str) -> Floats:
@@ -117,21 +121,21 @@ def _weights(answers: dict[str, Any], steps: dict[str, Fraction | None], filters
     return np.asarray(found, np.float64)
 
 
-def _groups(keys: Sequence[Integers], means: Floats) -> tuple[Integers, int]:
-    """The number of each cell's group, and how many groups there are that have a weight."""
+def _groups(keys: Sequence[Integers], means: Floats) -> tuple[Integers, Integers]:
+    """The number of each cell's group, and a cell of each group that has a weight."""
     groups = np.zeros(len(means), np.int64)
     kept = np.flatnonzero(means)
     if not keys or not len(kept):
-        return groups, 1
-    _, inverse = np.unique(np.stack(keys)[:, kept], axis=1, return_inverse=True)
+        return groups, kept[:1] if len(kept) else np.zeros(1, np.int64)
+    _, firsts, inverse = np.unique(np.stack(keys)[:, kept], axis=1, return_index=True, return_inverse=True)
     groups[kept] = inverse.ravel()
-    count = int(groups.max()) + 1
+    count = len(firsts)
     if count > _MOST_GROUPS:
         raise DomainTooLarge(
             f"query: the declared domain has {count} groups, more than {_MOST_GROUPS}: group by fewer or coarser "
             "columns"
         )
-    return groups, count
+    return groups, kept[firsts]
 
 
 def _whole(means: Floats, text: str) -> tuple[Integers, Fraction]:
@@ -210,6 +214,19 @@ class _Values:
         if attribute.outside_code is not None and attribute.null_code is not None:
             found = np.where(found == attribute.outside_code, attribute.null_code, found)
         return np.asarray(found, np.int64)
+
+    def labels(self, name: str) -> list[str]:
+        """The label of each cell in a column, as synthetic rows tell them apart."""
+        attribute = self.attributes[self.names.index(name)]
+        known = attribute.labels()
+        return [f"{name} = {known[code]}" for code in self.codes(name)]
+
+    def texts(self, values: Any) -> list[str]:
+        """The text of a key in each cell."""
+        found: npt.NDArray[Any] = np.ma.filled(np.ma.asarray(values, object), "NULL")
+        first = np.zeros(math.prod(self._shape), np.int64)
+        first[self.cells[::-1]] = np.arange(len(self.cells))[::-1]
+        return [str(text) for text in found[first]]
 
     def constant(self, values: Integers, tree: exp.Expr) -> Integers:
         """The value of each cell.

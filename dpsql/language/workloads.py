@@ -255,6 +255,8 @@ def _asked(statement: exp.Expr, source: Sequence[str], domain: Domain, catalog: 
             if weight != 1:
                 _refuse(statement, "a sum has no /*+ weight */, for its own weights say how much rows count")
             return [(family, 1.0) for family in weigh(query)]
+    except DomainTooLarge as error:
+        raise DomainTooLarge(str(error).replace("query:", "workload:", 1)) from None
     except InvalidQuery as error:
         raise InvalidWorkload(str(error).replace("query:", "workload:", 1).replace(INSTEAD, EXPECTED)) from None
     if query.of_units:

@@ -177,13 +177,10 @@ class Projection(Mechanism):
 
     @property
     def takes_prior(self) -> bool:  # type: ignore[override]
-        """See `Mechanism.takes_prior`: a fit to marginals does."""
+        """See `Mechanism.takes_prior`: a fit to marginals does. It takes linear queries, too."""
         return self.queries == "marginals"
 
-    @property
-    def takes_linear(self) -> bool:  # type: ignore[override]
-        """See `Mechanism.takes_linear`: a fit to marginals does."""
-        return self.queries == "marginals"
+    takes_linear = takes_prior
 
     def check_prior(self, *, given: bool) -> None:
         """See `Mechanism.check_prior`."""
@@ -234,8 +231,8 @@ class Projection(Mechanism):
 
     def duration(self, domain: Domain, workload: Workload, rows: float) -> float | None:
         """See `Mechanism.duration`."""
-        seconds = fitting_seconds(domain, self.relaxed_rows, rows)
-        return seconds + linear_seconds(workload, self.relaxed_rows, self._steps)
+        further = linear_seconds(workload, self.relaxed_rows, self._steps)
+        return fitting_seconds(domain, self.relaxed_rows, rows) + further
 
     def _most_cells(self, domain: Domain, workload: Workload) -> int:
         """The most cells that may be measured for a workload."""
@@ -287,8 +284,7 @@ class Projection(Mechanism):
         if self.queries == "cells":
             return self._of_cells().plan(domain, workload, neighbours, rho, rows)
         planned, rho = plan_total(rho, neighbours, TOTAL_SHARE)
-        further, rho, workload = planned_beside(domain, workload, neighbours, rho, GAUSSIAN)
-        planned += further
+        linear, rho, workload = planned_beside(domain, workload, neighbours, rho, GAUSSIAN)
         found = self.allocation(domain, workload, neighbours, rho, rows)
         pairs = [clique for clique, _ in found.shares if len(clique) == 2]
         foretold = predicted_errors(domain.inner, found, neighbours, [*workload.needed, *pairs], rows)
@@ -304,7 +300,7 @@ class Projection(Mechanism):
             planned.append(PlannedMeasurement((), cells, None, cost, note, open="strong pairs"))
         for clique, reason in found.left_out:
             planned.append(PlannedMeasurement(clique, domain.size(clique), None, 0.0, reason, foretold.get(clique)))
-        return planned
+        return [*planned, *linear]
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.run`."""

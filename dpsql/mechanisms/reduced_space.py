@@ -117,10 +117,7 @@ class ReducedSpace(Mechanism):
         """
 
     def parts(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> list[tuple[Clique, Fraction]]:
-        """Each question's part of ε (Laplace) or of ρ (Gaussian); they add up to 1. The empty clique is the total.
-
-        With `linear_share` they do, where there are linear queries.
-        """
+        """The part of ε (Laplace) or of ρ (Gaussian) of each question; with `linear_share` they add up to 1."""
         cliques = self.measured_marginals(domain, workload)[0]
         before = self._before(domain, workload, neighbours)
         return [*before, *zip(cliques, itertools.repeat(self._each(domain, workload, neighbours)))]
@@ -148,16 +145,15 @@ class ReducedSpace(Mechanism):
         share = linear_part(domain, workload.linear, neighbours, self._noise)
         return share * self._each(domain, workload, neighbours) if share else share
 
+    def squares(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Fraction:
+        """Q of all parts."""
+        return _squares(self.parts(domain, workload, neighbours)) + self.linear_share(domain, workload, neighbours) ** 2
+
     def _rho_of(
         self, part: Fraction, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction
     ) -> Fraction:
         """The ρ of a part."""
-        return rho * part**2 / self._squares(domain, workload, neighbours) if self._noise.pure else rho * part
-
-    def _squares(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Fraction:
-        """Q of all parts."""
-        known = _squares(self.parts(domain, workload, neighbours))
-        return known + self.linear_share(domain, workload, neighbours) ** 2
+        return rho * part**2 / self.squares(domain, workload, neighbours) if self._noise.pure else rho * part
 
     def _cell_rho(self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction) -> Fraction:
         """The ρ of a marginal, whose cells have as much noise as linear queries by their largest weight."""
@@ -267,7 +263,7 @@ class ReducedSpace(Mechanism):
         if self._noise is not LAPLACE:
             return []
         count = functions(domain, workload)
-        squares = self._squares(domain, workload, neighbours)
+        squares = self.squares(domain, workload, neighbours)
         epsilon = math.sqrt(2 * rho / squares)
         least = math.ceil(2 * count * math.log(count / self.gamma) / (epsilon * noise))
         return [

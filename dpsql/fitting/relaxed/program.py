@@ -118,32 +118,13 @@ class TileProgram:
             thinned: the part of them that are, the first ones; below 1, so that the loss is that of all tiles.
             progress: notified of each chunk.
         """
-        by_tile = NamedSharding(self._mesh, _places((CLIQUES,)))
-        by_row = NamedSharding(self._mesh, _places((None, _ROWS)))
-        real = self._kind
-        tiles = {
-            level: tuple(
-                jax.device_put(array, by_tile)
-                for array in (t.index, t.offset, t.size, t.weight.astype(real), t.target.astype(real), t.count)
-            )
-            for level, t in layout.items()
-        }
+        by_row, real = NamedSharding(self._mesh, _places((None, _ROWS))), self._kind
         theta = theta.astype(real)
         state = tuple(jax.device_put(array, by_row) for array in (theta, 0 * theta, 0 * theta))
         scalars = (real(pull), real(self._first_rate(rate)))
         pulled_to = jax.device_put(log_prior.astype(real), by_row)
-        linear = (
-            {
-                level: tuple(
-                    jax.device_put(array.astype(real) if array.dtype.kind == "f" else array, by_tile)
-                    for array in arrays
-                )
-                for level, arrays in functionals.tiles.items()
-            },
-            functionals.target.astype(real),
-            functionals.weight.astype(real),
-        )
-        constants = (tiles, linear, pulled_to, sums.astype(real), smooth.astype(real), *scalars)
+        placed = self._placed(layout, functionals)
+        constants = (*placed, pulled_to, sums.astype(real), smooth.astype(real), *scalars)
         progress.stage("fitting", steps)
         done, chunk, loss = 0, 1, real(0)
         while done < steps:
@@ -158,6 +139,19 @@ class TileProgram:
             if done > 1:  # the first chunk includes the compilation
                 chunk = max(1, min(2 * chunk, int(chunk * _CHUNK_SECONDS / max(seconds, 1e-6))))
         return np.asarray(state[0]), np.asarray(self._finish(state[0])), float(loss)
+
+    def _placed(self, layout: dict[int, Tiles], functionals: Functionals) -> tuple[Any, Any]:
+        """The measured cells and the linear queries, on the devices."""
+        by_tile, real = NamedSharding(self._mesh, _places((CLIQUES,))), self._kind
+
+        def put(arrays: Sequence[npt.NDArray[Any]]) -> tuple[Any, ...]:
+            return tuple(
+                jax.device_put(array.astype(real) if array.dtype.kind == "f" else array, by_tile) for array in arrays
+            )
+
+        tiles = {level: put((t.index, t.offset, t.size, t.weight, t.target, t.count)) for level, t in layout.items()}
+        linear = {level: put(arrays) for level, arrays in functionals.tiles.items()}
+        return tiles, (linear, functionals.target.astype(real), functionals.weight.astype(real))
 
     def _first_rate(self, rate: float) -> float:
         return rate if self._relaxation == "softmax" else rate * _SPARSEMAX_RATE
