@@ -45,7 +45,7 @@ ASKED = (
 WORKLOAD = "; ".join(ASKED)
 OPTIONS = {
     "mwem": {"mechanism": "mwem", "rounds": 12},
-    "mwem, faithful": {"mechanism": "mwem", "faithful": True, "rounds": 60, "max_cells": 1000},
+    "mwem, faithful": {"mechanism": "mwem", "faithful": True, "rounds": 150, "max_cells": 1000},
     "lp": {"mechanism": "lp"},
     "direct": {"mechanism": "direct", "relaxed_rows": 128, "steps": 300},
     "direct, laplace": {"mechanism": "direct", "relaxed_rows": 128, "steps": 300, "noise": "laplace"},
@@ -62,7 +62,7 @@ def db():
             FROM range(6000) r(i)
         """)
         opened.protect("people", epsilon=1000.0, delta=1e-6)
-        opened.domain("people", "age", lower=0, upper=59, edges=[20])
+        opened.domain("people", "age", lower=0, upper=59, bins=60)
         opened.domain("people", "sex", values=["F", "M"])
         yield opened
 
@@ -92,7 +92,7 @@ def test_much_budget_gives_the_answers(db, name):
               FROM range(60) t(a), (VALUES ('F'), ('M')) u(s), (VALUES (true), (false)) v(k), range(25) w(i)""")
     truth, scale = answers(db, "people"), np.array([1, 2, 2, 59]) * 6000
     assert (np.abs(answers(db, "even") - truth) / scale).max() > 0.1
-    assert (np.abs(answers(db, "made") - truth) / scale).max() < (0.05 if "mwem" in name else 0.03)
+    assert (np.abs(answers(db, "made") - truth) / scale).max() < (0.08 if "faithful" in name else 0.03)
     said = " ".join([*plan["note"].astype(str), *map(str, plan["marginal"])])
     assert "linear query" in said
     assert "one row added or removed" in said
@@ -122,7 +122,7 @@ def people():
     with dpsql.connect() as opened:
         opened.sql("CREATE TABLE people (age INTEGER, sex VARCHAR, sick BOOLEAN NOT NULL)")
         opened.protect("people", epsilon=1.0, delta=1e-6)
-        opened.domain("people", "age", lower=0, upper=59, edges=[20])
+        opened.domain("people", "age", edges=[0, 20, 60])
         opened.domain("people", "sex", values=["F", "M"])
         source = opened._source(opened.connection, "people")
         domain = domain_of(Books(opened.connection, source.catalog), source).inner
@@ -166,7 +166,7 @@ def test_others_refuse_in_plan_and_call(db, mechanism):
             )
     with pytest.raises(InvalidArgument, match="linear"):
         db.sql("FROM dp_plan('people', epsilon := 1.0, queries := 'cells', workload := $w)", {"w": ASKED[0]})
-    assert db.sql("SELECT spent_epsilon FROM dp_budget()").fetchall()[0][0] == 0
+    assert db.sql("SELECT epsilon_spent FROM dp_budget()").fetchall()[0][0] == 0
 
 
 def test_auto_takes_what_answers_them(db):
@@ -183,10 +183,10 @@ def test_what_sums_meant_before_stays_free(db, monkeypatch):
     with monkeypatch.context() as before:
         before.setattr(lookup, "_weighing", lambda *_: None)
         first = db.synthesize("people", 1.0, workload=ASKED[2], mechanism="lp", points=50)
-    spent = db.sql("SELECT spent_epsilon FROM dp_budget()").fetchall()
+    spent = db.sql("SELECT epsilon_spent FROM dp_budget()").fetchall()
     again = db.synthesize("people", 1.0, workload=ASKED[2], mechanism="lp", points=50)
     assert again.entry.key == first.entry.key
-    assert db.sql("SELECT spent_epsilon FROM dp_budget()").fetchall() == spent
+    assert db.sql("SELECT epsilon_spent FROM dp_budget()").fetchall() == spent
     assert db.synthesize("people", 1.0, workload=ASKED[2], mechanism="lp", points=51).entry.key != first.entry.key
 
 
@@ -205,6 +205,7 @@ def curator(rho, *, neighbours=Neighbours.ADD_REMOVE, journal=None):
     )
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 def test_the_noise_is_that_of_the_joint_change(noise):
     """Σ over 4,000 draws: the deviation of each family is its largest weight times that of a query of sensitivity Δ."""
