@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.books.questions import question_from
+from dpsql.core.linear_family import Asked, columns_of
 from dpsql.core.marginal import Measurement
 from dpsql.core.threshold import Threshold
-from dpsql.privacy.journal import Answer, Choice, SignedQuery, WholeMarginal
+from dpsql.privacy.journal import Answer, Choice, ChosenLinear, SignedQuery, WholeMarginal
 from dpsql.privacy.questions import CellsQuestion, ForeignQuestion, MarginalSelection, Question, SignedSelection
 
 COLUMNS: Final = (
@@ -108,21 +109,28 @@ _WHOLE: Final = -1
 def _entry(choice: Choice) -> list[Any]:
     """What was chosen as JSON: a cell with its number, of thresholds with the least number of matches too.
 
-    The negation of cell c has the number −1 − c, a whole marginal −1.
+    The negation of cell c has the number −1 − c, a whole marginal −1. Linear queries have their digest in third place.
     """
+    if isinstance(choice, ChosenLinear):
+        return [choice.clique, _WHOLE if choice.group is None else int(choice.group), choice.digest]
     if isinstance(choice, WholeMarginal):
         return [choice.clique, _WHOLE]
+    family: Asked
     if isinstance(choice, SignedQuery):
         (family, cell), sign = choice
         cell = cell if sign > 0 else -1 - cell
     else:
         family, cell = choice
-    return [family.clique, int(cell), family.least] if isinstance(family, Threshold) else [family, int(cell)]
+    if isinstance(family, Threshold):
+        return [family.clique, int(cell), family.least]
+    return [columns_of(family), int(cell)]
 
 
-def _choice(question: Question, columns: Sequence[str], cell: int, least: int | None = None) -> Choice:
+def _choice(question: Question, columns: Sequence[str], cell: int, least: int | str | None = None) -> Choice:
     """What was chosen, from its JSON; the question tells what the number of a cell means."""
     clique = tuple(columns)
+    if isinstance(least, str):
+        return ChosenLinear(clique, least, None if cell == _WHOLE else cell)
     if isinstance(question, MarginalSelection) and cell == _WHOLE:
         return WholeMarginal(clique)
     family = clique if least is None else Threshold(clique, least)

@@ -18,6 +18,7 @@ from dpsql.privacy.questions import (
     CellSelection,
     CellsQuestion,
     ForeignQuestion,
+    LinearQuestion,
     MarginalQuestion,
     MarginalSelection,
     Question,
@@ -28,7 +29,7 @@ from dpsql.privacy.questions import (
 _CELLS: Final = re.compile(r"(?P<count>\d+) of (?P<families>\d+)")
 _MARGINALS: Final = re.compile(r"(?P<count>\d+) of (?P<cliques>\d+)")
 _SIGNED: Final = re.compile(_MARGINALS.pattern + r" with factor (?P<factor>\d+)(?: among (?P<sample>\d+) rows)?")
-_NOT_OF_CELLS: Final = ("query", "bins")
+_NOT_OF_CELLS: Final = ("query", "bins", "linear")
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,11 @@ def _aggregate(w: _Written) -> Question:
     return AggregateQuestion(w.clique, int(number), digest, w.rho)
 
 
+def _linear(w: _Written) -> Question:
+    family, _, detail = w.detail.partition(": ")
+    return LinearQuestion(w.clique, family, detail, w.rho)
+
+
 def _values(w: _Written) -> Question:
     failure, _, least = w.detail.removeprefix("but for ").removesuffix(" units").partition(" of ")
     return ValuesQuestion(w.column, float(failure), w.rho, int(least) if least else None)
@@ -96,6 +102,7 @@ _READERS: Final[Mapping[str, Callable[[_Written], Question]]] = {
     "select marginals": lambda w: MarginalSelection(**w.numbers(_MARGINALS), rho=w.rho),
     "sample": lambda w: SignedSelection(**w.numbers(_SIGNED), rho=w.rho),
     "query": _aggregate,
+    "linear": _linear,
     "bins": lambda w: BinsQuestion(w.column, w.detail, w.rho),
     "values": _values,
 }

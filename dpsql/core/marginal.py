@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.domain import Clique
+from dpsql.core.linear_family import LinearFamily
 from dpsql.core.threshold import Family, Threshold
 
 Counts = npt.NDArray[np.int64]
@@ -69,6 +70,7 @@ class Measurement:
         rho: what it cost (zCDP), exact.
         cells: None for a whole marginal, else the indices of the cells that were measured.
         least: for cells of a family of thresholds, how many columns must match; None for cells of a marginal.
+        linear: the linear queries whose answers `values` are, in steps; then `cells` are numbers of groups.
     """
 
     clique: Clique
@@ -79,6 +81,7 @@ class Measurement:
     rho: Fraction
     cells: tuple[int, ...] | None = None
     least: int | None = None
+    linear: LinearFamily | None = None
 
     @property
     def family(self) -> Family:

@@ -1,4 +1,4 @@
-"""A workload: the marginals and families of thresholds that a synthetic table should answer well."""
+"""A workload: the marginals, thresholds and linear queries that a synthetic table should answer well."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dpsql.core.domain import Clique
+from dpsql.core.linear_family import LinearFamily
 from dpsql.core.threshold import Family, Threshold, clique_of, identity_of
 from dpsql.errors import DomainTooLarge
 
@@ -16,17 +17,19 @@ _MOST_SUBSETS: Final = 2_000_000
 
 @dataclass(frozen=True)
 class Workload:
-    """Marginals and thresholds to answer.
+    """Marginals, thresholds and linear queries to answer.
 
     Attributes:
         cliques: of the marginals, without repetition, in the order given.
         thresholds: families of thresholds, likewise.
         weights: of those that count more or less than 1.
+        linear: families of linear queries, likewise.
     """
 
     cliques: tuple[Clique, ...]
     thresholds: tuple[Threshold, ...] = ()
     weights: tuple[tuple[Family, float], ...] = ()
+    linear: tuple[LinearFamily, ...] = ()
 
     def weight(self, clique: Clique) -> float:
         """The largest weight of what a marginal is a part of.
@@ -40,7 +43,7 @@ class Workload:
 
     @property
     def needed(self) -> tuple[Clique, ...]:
-        """The cliques whose marginals give all answers."""
+        """The cliques whose marginals give all answers but those of linear queries."""
         return tuple(dict.fromkeys((*self.cliques, *(threshold.clique for threshold in self.thresholds))))
 
     @property
@@ -82,7 +85,8 @@ class Workload:
         """The same workload in one order, whatever order it was written in: equal requests then ask equal questions."""
         thresholds = sorted(self.thresholds, key=lambda threshold: (threshold.clique, threshold.least))
         weights = sorted(self.weights, key=lambda part: identity_of(part[0]))
-        return Workload(tuple(sorted(self.cliques)), tuple(thresholds), tuple(weights))
+        linear = sorted(self.linear, key=lambda family: (family.clique, family.digest))
+        return Workload(tuple(sorted(self.cliques)), tuple(thresholds), tuple(weights), tuple(linear))
 
     def __len__(self) -> int:
-        return len(self.cliques) + len(self.thresholds)
+        return len(self.cliques) + len(self.thresholds) + len(self.linear)

@@ -102,6 +102,11 @@ def consistent(measured: Sequence[Measurement], earlier: Sequence[Measurement]) 
     return all(_chance(now, other) >= _FALSE_ALARM / len(pairs) for now, other in pairs)
 
 
+def agreeing(measured: Sequence[Measurement], earlier: Sequence[Measurement]) -> Sequence[Measurement]:
+    """What earlier releases measured, as long as it differs from what was measured now by noise only; else nothing."""
+    return earlier if consistent(measured, earlier) else ()
+
+
 def _chance(now: Measurement, other: Measurement) -> float:
     """At most this is the chance of gaps as wide as those between a measurement and an earlier whole marginal."""
     gaps = now.values - (other.values if now.cells is None else other.values[list(now.cells)])

@@ -84,10 +84,14 @@ class Occupied:
         return np.ix_(*(self.codes[name] for name in clique))
 
     def measurements(self, measured: Iterable[Measurement]) -> list[Measurement]:
-        """Whole marginals without the cells that are left out; others as they are."""
+        """Whole marginals and linear queries without the cells that are left out; others as they are."""
         return [m if m.cells is not None or not m.clique or self.is_all else self._part(m) for m in measured]
 
     def _part(self, measured: Measurement) -> Measurement:
+        if (family := measured.linear) is not None:
+            kept, shape = self.places(family.clique), self.full.shape(family.clique)
+            weights, groups = (array.reshape(shape)[kept].ravel() for array in (family.weights, family.groups))
+            return replace(measured, linear=family.of_cells(weights, groups))
         values = measured.values.reshape(measured.shape)[self.places(measured.clique)]
         return replace(measured, shape=values.shape, values=values.ravel())
 

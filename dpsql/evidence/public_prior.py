@@ -145,12 +145,16 @@ def fit_marginals_with_prior(
     max_cells: int,
     seed: int,
     progress: Progress,
+    linear: Sequence[Target] = (),
 ) -> tuple[Fit, dict[str, Any]]:
-    """A relaxed table nearest to marginals as they were measured, and to a prior: see `fit_with_prior`."""
+    """A relaxed table nearest to marginals as they were measured, to linear queries and to a prior.
+
+    See `fit_with_prior`.
+    """
     from dpsql.fitting.relaxed.fit_marginals import fit_marginals  # loads JAX
 
     def fitted(marginals: Sequence[Target]) -> Fit:
-        return fit_marginals(facts.domain, marginals, total, settings, seed, progress)
+        return fit_marginals(facts.domain, [*marginals, *linear], total, settings, seed, progress)
 
     cliques = () if facts.prior is None else workload.closure()
     return fit_with_prior(

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.domain import Clique
+from dpsql.core.linear_family import LinearFamily
 from dpsql.core.marginal import Measurement
 
 
@@ -27,6 +28,7 @@ class Target:
         rho: what was paid for it (zCDP), by which a fit decides how far to trust dependences; 0 if nothing was.
         cells: None for a whole marginal, else the indices of the cells that there are answers to.
         least: for cells of a family of thresholds, how many columns must match; None for cells of a marginal.
+        linear: the linear queries that there are answers to, in steps; then `cells` are numbers of groups.
     """
 
     clique: Clique
@@ -36,13 +38,16 @@ class Target:
     rho: float = 0.0
     cells: tuple[int, ...] | None = None
     least: int | None = None
+    linear: LinearFamily | None = None
 
     @staticmethod
     def of(measured: Measurement) -> Target:
         """A measurement as it is."""
         values, variance = measured.values.astype(np.float64), float(measured.variance)
         rho = float(measured.rho)
-        return Target(measured.clique, measured.shape, values, variance, rho, measured.cells, measured.least)
+        return Target(
+            measured.clique, measured.shape, values, variance, rho, measured.cells, measured.least, measured.linear
+        )
 
     @property
     def stddev(self) -> float:

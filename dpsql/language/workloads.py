@@ -1,4 +1,4 @@
-"""Workloads: the marginals and thresholds that a synthetic table should answer well.
+"""Workloads: the marginals, thresholds and linear queries that a synthetic table should answer well.
 
     parse_workload("SELECT sex, race, count(*) FROM adult GROUP BY sex, race", "adult", domain)
 
@@ -6,8 +6,10 @@ A workload is given as SQL, several statements separated by semicolons, or by sh
 seed 0`. A statement is any query of `dpsql.language.analysis`: it stands for the joint distribution of all columns that
 it reads, one for each grouping set, for all that it asks are sums over the cells of those marginals. `SELECT count(*)
 FROM source GROUP BY at_least(2, a, b, c)` is a family of thresholds: for all values at once, how many rows match 2 or
-more of the 3. `SELECT /*+ weight 3 */ …` counts three times as much as others. SQL is parsed by sqlglot and never run:
-what cannot be answered is refused with its place in the text.
+more of the 3. A statement whose aggregates are sums alone, such as `SELECT sex, sum(CASE WHEN age > 50 THEN 1 ELSE 0.5
+END) FROM source GROUP BY sex`, is a family of linear queries, one for each group. `SELECT /*+ weight 3 */ …` counts
+three times as much as others. SQL is parsed by sqlglot and never run: what cannot be answered is refused with its place
+in the text.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
@@ -25,12 +27,14 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from dpsql.core.domain import Clique, Domain
+from dpsql.core.linear_family import LinearFamily
 from dpsql.core.names import ends_with, shorten
 from dpsql.core.threshold import Threshold
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InvalidQuery, InvalidWorkload, UnknownName
 from dpsql.language.analysis import analyse
 from dpsql.language.expressions import columns_read
+from dpsql.language.query import Query
 from dpsql.language.refusal import INSTEAD
 from dpsql.language.scope import Catalog, Scope
 from dpsql.language.syntax import first_line
@@ -42,9 +46,21 @@ _MOST_CLIQUES: Final = 20_000
 _MOST_CELLS: Final = 200_000_000  # of a default workload
 _LONGEST: Final = 1_000_000  # characters
 _MOST_SHORTHANDS: Final = 20
+_MOST_LINEAR: Final = 1000
+_MOST_WEIGHTS: Final = 20_000_000
+
+Weigh = Callable[[Query], Sequence[LinearFamily]]
+"""What the sums of a statement are on the declared domain."""
+Parts = list[tuple[Clique | Threshold | LinearFamily, float]]
 
 
-def parse_workload(text: str | None, source: Sequence[str], domain: Domain, catalog: Catalog | None = None) -> Workload:
+def parse_workload(
+    text: str | None,
+    source: Sequence[str],
+    domain: Domain,
+    catalog: Catalog | None = None,
+    weigh: Weigh | None = None,
+) -> Workload:
     """Parse a workload over one source.
 
     Args:
@@ -52,6 +68,7 @@ def parse_workload(text: str | None, source: Sequence[str], domain: Domain, cata
         source: the parts of the source's name, the table's own last, against which FROM is checked.
         domain: of the source.
         catalog: what names in FROM mean, for views of the source; without, only the source's own name is known.
+        weigh: makes linear queries of a statement of sums; without, it stands for the marginal of what it reads.
 
     Raises:
         InvalidWorkload: not a set of marginals of the source; says where and why.
@@ -62,16 +79,31 @@ def parse_workload(text: str | None, source: Sequence[str], domain: Domain, cata
         workload = default_workload(domain)
     else:
         weights: dict[Clique | Threshold, float] = {}
-        for part, weight in _parse(text, source, domain, catalog):
-            weights[part] = max(weight, weights.get(part, 0.0))
+        linear: dict[LinearFamily, None] = {}
+        for part, weight in _parse(text, source, domain, catalog, weigh):
+            if isinstance(part, LinearFamily):
+                linear[part] = None
+            else:
+                weights[part] = max(weight, weights.get(part, 0.0))
         thresholds = tuple(part for part in weights if isinstance(part, Threshold))
         cliques = tuple(part for part in weights if not isinstance(part, Threshold))
         told = tuple((part, weight) for part, weight in weights.items() if weight != 1)
-        workload = Workload(cliques, thresholds, told)
+        workload = Workload(cliques, thresholds, told, tuple(linear))
+        _check_linear(workload)
         if len(workload) > _MOST_CLIQUES:
             raise DomainTooLarge(f"the workload has {len(workload)} parts, more than {_MOST_CLIQUES}: ask for fewer")
     domain.check_countable(max(workload.needed, key=domain.size, default=()))
     return workload
+
+
+def _check_linear(workload: Workload) -> None:
+    """Refuse linear queries that are too many, or whose cells are."""
+    cells = sum(len(family.weights) for family in workload.linear)
+    if len(workload.linear) > _MOST_LINEAR or cells > _MOST_WEIGHTS:
+        raise DomainTooLarge(
+            f"the workload has {len(workload.linear)} families of linear queries, whose columns have {cells:.3g} cells "
+            f"together, more than {_MOST_LINEAR} and {_MOST_WEIGHTS:.3g}: ask for fewer sums, or of fewer columns each"
+        )
 
 
 def default_workload(domain: Domain) -> Workload:
@@ -85,9 +117,7 @@ def default_workload(domain: Domain) -> Workload:
     return Workload(cliques)
 
 
-def _parse(
-    text: str, source: Sequence[str], domain: Domain, catalog: Catalog | None
-) -> list[tuple[Clique | Threshold, float]]:
+def _parse(text: str, source: Sequence[str], domain: Domain, catalog: Catalog | None, weigh: Weigh | None) -> Parts:
     if len(text) > _LONGEST:
         raise InvalidWorkload(f"the workload has {len(text)} characters, more than {_LONGEST}: split it")
     if is_shorthand(text):
@@ -105,7 +135,7 @@ def _parse(
         part
         for statement in statements
         if statement is not None
-        for part in _cliques(statement, source, domain, catalog or _OneTable(tuple(source), domain))
+        for part in _asked(statement, source, domain, catalog or _OneTable(tuple(source), domain), weigh)
     ]
 
 
@@ -209,10 +239,11 @@ class _Only:
         return found
 
 
-def _cliques(
-    statement: exp.Expr, source: Sequence[str], domain: Domain, catalog: Catalog
-) -> list[tuple[Clique | Threshold, float]]:
-    """What one statement asks for, with its weight: the joint distribution of all columns that it reads, set by set."""
+def _asked(statement: exp.Expr, source: Sequence[str], domain: Domain, catalog: Catalog, weigh: Weigh | None) -> Parts:
+    """What one statement asks for, with its weight: the joint distribution of all columns that it reads, set by set.
+
+    Of sums alone it is the linear queries that they are.
+    """
     weight = _weight(statement)
     group = statement.args.get("group") if isinstance(statement, exp.Select) else None
     if isinstance(statement, exp.Select) and _asks_thresholds(statement, group):
@@ -220,6 +251,12 @@ def _cliques(
     try:
         with deep_recursion():
             query = analyse(statement, _Only(catalog, tuple(source)))
+        if weigh is not None and all(aggregate.kind == "sum" for aggregate in query.aggregates):
+            if weight != 1:
+                _refuse(statement, "a sum has no /*+ weight */, for its own weights say how much rows count")
+            return [(family, 1.0) for family in weigh(query)]
+    except DomainTooLarge as error:
+        raise DomainTooLarge(str(error).replace("query:", "workload:", 1)) from None
     except InvalidQuery as error:
         raise InvalidWorkload(str(error).replace("query:", "workload:", 1).replace(INSTEAD, EXPECTED)) from None
     if query.of_units:

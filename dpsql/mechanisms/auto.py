@@ -57,6 +57,7 @@ class Facts:
         prior: whether it names one.
         thresholds: whether its workload has families of thresholds.
         order: the most columns of one of the workload's marginals.
+        linear: whether its workload has linear queries, which ide does not answer.
     """
 
     pure: bool = False
@@ -64,6 +65,7 @@ class Facts:
     prior: bool = False
     thresholds: bool = False
     order: int = SMALL_ORDER
+    linear: bool = False
 
 
 def choose(name: str, given: Mapping[str, Any], facts: Facts, *, former: bool = False) -> tuple[Mechanism, str]:
@@ -92,7 +94,7 @@ def choose(name: str, given: Mapping[str, Any], facts: Facts, *, former: bool = 
 
 def _why_ide(facts: Facts, given: Mapping[str, Any]) -> str:
     """Why ide may be better than projection; empty where it may not."""
-    if not facts.prior or facts.thresholds:
+    if not facts.prior or facts.thresholds or facts.linear:
         return ""
     if {"region", "group_by"} & set(given):
         return _WHY_GROUPS
@@ -101,7 +103,7 @@ def _why_ide(facts: Facts, given: Mapping[str, Any]) -> str:
 
 def _of_pure(facts: Facts) -> tuple[str, str]:
     """Which mechanism of those with Laplace noise, and why."""
-    if facts.prior:
+    if facts.prior and not facts.linear:
         return "ide", _WHY_PURE_PRIOR
     if facts.thresholds:
         return "lp", _WHY_PURE_THRESHOLDS

@@ -96,6 +96,8 @@ class Mechanism(ABC):
     """Whether it makes use of what earlier releases measured; a release says then how many it used, as `reused`."""
     needs_prior: bool = False
     """Whether it cannot do without a prior."""
+    takes_linear: bool = False
+    """Whether it answers linear queries, which a plan refuses else."""
 
     @classmethod
     def recommended(cls, *, pure: bool) -> Mapping[str, Any]:
@@ -383,12 +385,6 @@ def check_word(name: str, value: str, known: Sequence[str]) -> None:
     """Refuse an option that is none of the known words."""
     if value not in known:
         raise InvalidArgument(f"{name} is {value!r}: say one of {', '.join(map(repr, known))}")
-
-
-def refuse_thresholds(name: str, workload: Workload, instead: str = "projection") -> None:
-    """Refuse a workload with families of thresholds, for a mechanism that answers marginals only."""
-    if workload.thresholds:
-        raise InvalidArgument(f"{name} answers marginals, not at_least(…): say mechanism := '{instead}'")
 
 
 def plan_total(rho: Fraction, neighbours: Neighbours, share: Fraction) -> tuple[list[PlannedMeasurement], Fraction]:

@@ -42,8 +42,9 @@ def check_cells(name: str, domain: Domain, workload: Workload) -> None:
 
 
 def cells_of(domain: Domain, workload: Workload) -> int:
-    """How many cells and thresholds the families of a workload have together."""
-    return sum(domain.size(clique_of(family)) for family in workload.families)
+    """How many cells, thresholds and linear queries a workload has."""
+    known = sum(domain.size(clique_of(family)) for family in workload.families)
+    return known + sum(family.count for family in workload.linear)
 
 
 def workload_words(workload: Workload) -> str:
@@ -53,7 +54,8 @@ def workload_words(workload: Workload) -> str:
     'cells'
     """
     words = ["cells"] * bool(workload.cliques) + ["thresholds"] * bool(workload.thresholds)
-    return " and ".join(words)
+    words += ["linear queries (by their largest weight)"] * bool(workload.linear)
+    return " and ".join(words) if len(words) < 3 else f"{', '.join(words[:2])} and {words[2]}"
 
 
 def game_seconds(domain: Domain, workload: Workload, rounds: int, records: int, asked: float) -> float:

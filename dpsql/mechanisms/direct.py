@@ -1,9 +1,10 @@
 r"""Direct answers: noise on every marginal of the workload, made consistent and non-negative.
 
     y_S = M_S(D) + noise, each of the k marginals with ρ/k (Gaussian) or ε/k (Laplace)
+    y_q = q(D) + noise, the linear queries at once, with noise that is to their largest weight what a cell's is to 1
     consistent: the least-squares estimate from all of them (`dpsql.fitting.least_squares`), with a public prior as
                 far as it is near (`dpsql.evidence.public_prior`)
-    non-negative: a relaxed table fitted to it, from which the rows are drawn
+    non-negative: a relaxed table fitted to it, and to the y_q, from which the rows are drawn
 
 What to compare the others with: no marginal is chosen, no budget goes to smaller ones. The noisy answers themselves are
 in `dp_measurements`; the consistent ones are what the fit gets.
@@ -20,21 +21,22 @@ from dpsql.core.domain import Clique, Domain
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge
-from dpsql.evidence.earlier_releases import combined, light, public_total, reused, usable
+from dpsql.evidence.earlier_releases import agreeing, combined, light, public_total, reused, usable
 from dpsql.evidence.occupied import Known, occupied
 from dpsql.evidence.public_prior import fit_with_prior
 from dpsql.fitting.least_squares import MOST_ADDED, Estimate, additions, least_squares
 from dpsql.fitting.relaxed.settings import Fit, Settings, best_total, fitting_bytes, fitting_seconds
-from dpsql.fitting.target import Target
+from dpsql.fitting.target import Target, targets_of
 from dpsql.mechanisms.base import (
     Mechanism,
     Outcome,
     PlannedMeasurement,
     check_range,
     check_word,
-    refuse_thresholds,
     register,
 )
+from dpsql.mechanisms.linear_queries import linear_cells, linear_part, linear_seconds, planned_linear
+from dpsql.mechanisms.threshold_queries import refuse_thresholds
 from dpsql.models.fitness import Fitness
 from dpsql.models.relaxed import RelaxedModel, fit_report
 from dpsql.privacy.curator import Curator
@@ -43,8 +45,24 @@ from dpsql.privacy.pricing import Part, Questions
 from dpsql.runtime.memory import in_words, machine_memory
 from dpsql.runtime.progress import Progress
 
+_TOTAL_PART: Final = Fraction(1, 20)  # where there are linear queries alone, which do not tell the number of rows
 _MOST_CELLS: Final = 5_000_000
 _CLOSER: Final = 3.7  # times longer a fit to all answers takes than the projection's, on Adult
+
+
+@dataclass(frozen=True)
+class Shares:
+    """What the questions get.
+
+    Attributes:
+        total: the number of rows, where no marginal tells it.
+        each: of the marginals.
+        linear: all linear queries together.
+    """
+
+    total: Fraction
+    each: Fraction
+    linear: Fraction
 
 
 @register("direct", when="few or small marginals of the same weight; the smallest error of single cells")
@@ -54,7 +72,8 @@ class Direct(Mechanism):
 
     Privacy: with Gaussian noise ρ-zCDP and Gaussian DP of g = ρ, with Laplace noise ε-DP (pure, ε²/2k-zCDP), for the
     table's neighbours: one `measure` of the k marginals with equal shares. Sensitivity of a marginal: L1 c, 1 without
-    privacy units (add_remove) or 2 (replace_one), L2 1 or √2.
+    privacy units (add_remove) or 2 (replace_one), L2 1 or √2. Linear queries are one `measure_linear_families`, whose
+    sensitivity `dpsql.core.linear_family` says; they take Δ^p shares of a marginal. Without marginals one `total`.
 
     Attributes:
         noise: 'gaussian', or 'laplace' for pure ε.
@@ -67,6 +86,7 @@ class Direct(Mechanism):
 
     takes_prior = True
     uses_earlier = True
+    takes_linear = True
     noise: str = GAUSSIAN.name
     relaxed_rows: int = 512
     steps: int = 500
@@ -86,13 +106,31 @@ class Direct(Mechanism):
         if not self._noise.pure:
             return Questions.of(self._noise)
         self._refuse_thresholds(workload)  # there may be no marginals to share ε
-        return Questions.pure(Part(self._noise, len(workload.cliques), Fraction(1, len(workload.cliques))))
+        parts = self._parts(domain, workload, neighbours)
+        of_linear = Part(self._noise, int(parts.linear > 0), parts.linear)
+        total = Part(self._noise, int(parts.total > 0), parts.total)
+        return Questions.pure(total, Part(self._noise, len(workload.cliques), parts.each), of_linear)
+
+    def _parts(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Shares:
+        """Of ε or of ρ, with which the noise is what equal shares of marginals have."""
+        linear = linear_part(domain, workload.linear, neighbours, self._noise)
+        total = Fraction(0) if workload.cliques or neighbours.total_is_public else _TOTAL_PART
+        each = (1 - total) / (len(workload.cliques) + linear)
+        return Shares(total, each, each * linear)
+
+    def _shares(self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction) -> Shares:
+        """Of a charge ρ."""
+        parts = self._parts(domain, workload, neighbours)
+        if not self._noise.pure:
+            return Shares(rho * parts.total, rho * parts.each, rho * parts.linear)
+        squares = parts.total**2 + len(workload.cliques) * parts.each**2 + parts.linear**2
+        return Shares(*(rho * part**2 / squares for part in (parts.total, parts.each, parts.linear)))
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""
         self._refuse_thresholds(workload)
         workload.check_subsets()
-        check_fit(domain, workload.cliques, self.relaxed_rows, self.name)
+        check_fit(domain, workload.cliques, self.relaxed_rows, self.name, linear_cells(workload))
         check_additions(domain, workload.cliques, self.name)
 
     def _refuse_thresholds(self, workload: Workload) -> None:
@@ -100,39 +138,49 @@ class Direct(Mechanism):
 
     def footprint(self, domain: Domain, workload: Workload) -> int:
         """See `Mechanism.footprint`."""
-        return fitting_bytes(domain, self.relaxed_rows, sum(map(domain.size, workload.cliques)))
+        cells = sum(map(domain.size, workload.cliques)) + linear_cells(workload)
+        return fitting_bytes(domain, self.relaxed_rows, cells)
 
     def duration(self, domain: Domain, workload: Workload, rows: float) -> float | None:
         """See `Mechanism.duration`."""
-        return fit_duration(domain, self.relaxed_rows, rows)
+        return fit_duration(domain, self.relaxed_rows, rows) + linear_seconds(workload, self.relaxed_rows, self.steps)
 
     def plan(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
     ) -> Sequence[PlannedMeasurement]:
         """See `Mechanism.plan`."""
-        share = rho / len(workload.cliques)
-        stddev = self._noise.stddev(share, neighbours.marginal(self._noise.norm))
-        return [PlannedMeasurement(c, domain.size(c), stddev, float(share)) for c in workload.cliques]
+        shares, noise = self._shares(domain, workload, neighbours, rho), self._noise
+        planned = []
+        if shares.total:
+            stddev = noise.stddev(shares.total, neighbours.cell**noise.norm)
+            planned.append(PlannedMeasurement((), 1, stddev, float(shares.total), "the number of rows"))
+        stddev = noise.stddev(shares.each, neighbours.marginal(noise.norm))
+        planned += [PlannedMeasurement(c, domain.size(c), stddev, float(shares.each)) for c in workload.cliques]
+        return [*planned, *planned_linear(domain, workload.linear, shares.linear, neighbours, noise)]
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.run`."""
-        share = rho / len(workload.cliques)
-        measured = curator.measure([(clique, share) for clique in workload.cliques], self._noise)
-        held = occupied(curator.domain, measured)
-        measured = held.measurements(measured)
+        shares = self._shares(curator.domain, workload, curator.neighbours, rho)
+        total_known = [] if workload.cliques else [curator.total(shares.total or rho, self._noise)]
+        measured = curator.measure([(clique, shares.each) for clique in workload.cliques], self._noise)
+        linear = curator.measure_linear_families(workload.linear, shares.linear, self._noise) if workload.linear else []
+        held = occupied(curator.domain, measured or agreeing(total_known, curator.earlier))
+        measured, linear = held.measurements(measured), held.measurements(linear)
         earlier = usable(held.measurements(curator.earlier), measured, held.domain, _MOST_CELLS, room=_MOST_CELLS)
         earlier = light(held.domain, measured, earlier)
         known = combined(measured, earlier)
-        total = best_total([*public_total(curator), *known])
+        total = best_total([*public_total(curator), *targets_of(total_known), *known])
         settings = Settings(rows=self.relaxed_rows, steps=self.steps)
-        fit, prior_report = fit_consistent(held.known(curator.prior), known, workload, total, settings, seed, progress)
-        model = RelaxedModel(fit.model, workload.cliques)
+        fit, prior_report = fit_consistent(
+            held.known(curator.prior), known, workload, total, settings, seed, progress, targets_of(linear)
+        )
+        model = RelaxedModel(fit.model, (*workload.cliques, *dict.fromkeys(m.clique for m in linear)))
         report = {
             "marginals": len(measured),
             "total": round(total),
             **reused(earlier),
             **prior_report,
-            **fit_report(fit, Fitness.of(model, measured)),
+            **fit_report(fit, Fitness.of(model, [*measured, *linear])),
         }
         return Outcome(held.model(model), report)
 
@@ -142,13 +190,13 @@ def fit_duration(domain: Domain, relaxed_rows: int, rows: float) -> float:
     return _CLOSER * fitting_seconds(domain, relaxed_rows, rows)
 
 
-def check_fit(domain: Domain, cliques: Sequence[Clique], relaxed_rows: int, name: str) -> None:
-    """Refuse marginals that are too large to be measured and fitted whole.
+def check_fit(domain: Domain, cliques: Sequence[Clique], relaxed_rows: int, name: str, further: int = 0) -> None:
+    """Refuse marginals that are too large to be measured and fitted whole, beside so many further cells.
 
     Raises:
         DomainTooLarge: too many cells, or more memory than the machine has.
     """
-    cells = sum(domain.size(clique) for clique in cliques)
+    cells = sum(domain.size(clique) for clique in cliques) + further
     if cells > _MOST_CELLS:
         raise DomainTooLarge(
             f"{name} measures every marginal whole, {cells:.3g} cells, more than {_MOST_CELLS:.3g}: ask for smaller "
@@ -183,10 +231,11 @@ def fit_consistent(
     settings: Settings,
     seed: int,
     progress: Progress,
+    linear: Sequence[Target] = (),
 ) -> tuple[Fit, dict[str, Any]]:
     """A relaxed table near the least-squares estimate from measurements, and a prior where there is one.
 
-    It is fitted to the estimate's 1-way marginals and the workload's, by their variances.
+    It is fitted to the estimate's 1-way marginals and the workload's, by their variances, and to linear queries.
 
     Returns:
         The fit, and what to report of the prior.
@@ -194,11 +243,13 @@ def fit_consistent(
     from dpsql.fitting.relaxed.fit_marginals import fit_marginals  # loads JAX
 
     domain, cliques = facts.domain, workload.closure()
+    if linear:  # of columns that no marginal tells of earlier releases may have told
+        cliques = tuple(dict.fromkeys((*cliques, *((name,) for one in linear for name in one.clique))))
     wanted = [clique for clique in cliques if len(clique) == 1 or clique in workload.cliques]
 
     def last(marginals: Sequence[Target]) -> Fit:
         kept = [measured for measured in marginals if measured.clique in set(wanted)]
-        return fit_marginals(domain, kept, total, settings, seed, progress)
+        return fit_marginals(domain, [*kept, *linear], total, settings, seed, progress)
 
     def fit(marginals: Sequence[Target]) -> Fit:
         return last(_targets(domain, least_squares(domain, marginals), wanted))

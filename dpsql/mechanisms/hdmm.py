@@ -41,11 +41,11 @@ from dpsql.mechanisms.base import (
     PlannedMeasurement,
     check_range,
     check_word,
-    refuse_thresholds,
     register,
 )
 from dpsql.mechanisms.direct import check_additions, check_fit, fit_consistent, fit_duration
 from dpsql.mechanisms.graph_fits import check_graph, graph_bytes, graph_report, graph_seconds, within_tree
+from dpsql.mechanisms.threshold_queries import refuse_thresholds
 from dpsql.models.fitness import Fitness
 from dpsql.models.graph import GraphModel
 from dpsql.models.relaxed import RelaxedModel, fit_report

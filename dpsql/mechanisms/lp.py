@@ -3,6 +3,7 @@ r"""LP: a density on a reduced space whose answers are as near as possible to no
     Ω* = {z_1 … z_m}    drawn from a known measure μ: uniform, a public prior, or a product of noisy 1-way marginals
     ã_f                 noisy fractions of all cells f of the workload's k marginals, Laplace of scale b = Δ₁/ε_f
                         of thresholds f what noisy marginals tell of them (`dpsql.mechanisms.threshold_queries`)
+                        of linear queries f, divided by their largest weight, noisy answers of their own
     h*                  = argmin over densities h on Ω* of  max_f |Σ_i f(z_i)·h_i − ã_f|, a linear program
     Y                   rows drawn from h*
 
@@ -62,7 +63,8 @@ class LP(ReducedSpace):
     marginal. The questions, by their parts of ε (laplace: ρ·s²/Σs² for a part s) or of ρ (gaussian): `total`
     (add_remove only, 1/20), one `measure` of the 1-way marginals that Ω* is drawn from (spaces 'measured' and 'auto':
     1/10 together) and of the workload's marginals (the rest, the same for each). For thresholds these are the marginals
-    of their columns, or of all subsets of these, by which their answers have less noise; Δ is that of a marginal. The
+    of their columns, or of all subsets of these, by which their answers have less noise; Δ is that of a marginal. All
+    linear queries are one `measure_linear_families`, Δ is what `dpsql.core.linear_family` says. The
     points are computed from their answers and public data only.
 
     Attributes:
@@ -87,6 +89,7 @@ class LP(ReducedSpace):
     """
 
     takes_prior = True
+    takes_linear = True
     points: int | None = None
     space: str = "auto"
     kappa: float | None = field(default=None, metadata=LATER)

@@ -6,7 +6,8 @@ r"""MWEM: multiplicative weights and the exponential mechanism.
                A_i(x) ∝ A_{i−1}(x)·exp(q_i(x)·(m_i − q_i(A_{i−1}))/2n)
     output     the average of A_0 … A_{T−1}
 
-Queries are cells, or thresholds (`dpsql.core.threshold`), which a row counts for or does not, as for a cell.
+Queries are cells, or thresholds (`dpsql.core.threshold`), which a row counts for or does not, as for a cell; or linear
+queries (`dpsql.core.linear_family`), divided by their largest weight.
 
     without privacy  max error ≤ 2n·√(ln|D|/T);  with it  + 10·T·ln|Q|/ε  with probability 1 − 2T/|Q|
 
@@ -37,14 +38,13 @@ from fractions import Fraction
 from typing import Any, Final
 
 from dpsql.core.domain import Clique, Domain
+from dpsql.core.linear_family import Asked, columns_of
 from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
-from dpsql.core.threshold import Family, Threshold, clique_of, family_counts
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.evidence.earlier_releases import consistent, reused
 from dpsql.fitting.relaxed.settings import best_total
-from dpsql.fitting.rows.multiplicative_weights import Factored
 from dpsql.fitting.target import targets_of
 from dpsql.mechanisms.base import (
     LATER,
@@ -67,6 +67,8 @@ from dpsql.mechanisms.costs import (
     TILTED_SECONDS,
     base_seconds,
 )
+from dpsql.mechanisms.linear_queries import sensitivity_remarks
+from dpsql.mechanisms.mwem_asking import ask, asked_of, named
 from dpsql.mechanisms.mwem_iterates import Iterates, Past
 from dpsql.mechanisms.mwem_steps import PureParts, Steps
 from dpsql.mechanisms.promises import (
@@ -78,7 +80,6 @@ from dpsql.mechanisms.promises import (
     mwem_rounds,
 )
 from dpsql.mechanisms.singles import told_singles
-from dpsql.mechanisms.threshold_queries import candidates, expected_noise, weights
 from dpsql.models.mixture import MixtureModel
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import LAPLACE, SELECTION, Distribution, find_noise, noise_names
@@ -103,7 +104,8 @@ class MWEM(Mechanism):
     with 1/2T of the rest. With start := 'marginals' one `measure` of the 1-way marginals comes before them, with a
     third of the ε that the total leaves, or a quarter of the ρ. Sensitivity c of a cell and its score (1 without
     privacy units); of a whole marginal and its L1 score c (add_remove) or 2 (replace_one), L2 √2. A threshold and its
-    score have c, as a cell has; the L1 score of a family of them what `dpsql.core.threshold` says.
+    score have c, as a cell has; the L1 score of a family of them what `dpsql.core.threshold` says. Linear queries have
+    what `dpsql.core.linear_family` says, c times the largest weight where rows are added or removed.
 
     Attributes:
         rounds: T, or 'auto': one for each column (marginals; two after 1-way marginals), four for each (cells). There
@@ -124,6 +126,7 @@ class MWEM(Mechanism):
     """
 
     uses_earlier = True
+    takes_linear = True
     rounds: int | str = "auto"
     queries: str = "cells"
     noise: str = LAPLACE.name
@@ -187,7 +190,7 @@ class MWEM(Mechanism):
         if self.start == "marginals":
             workload.check_subsets()
         self._check_alpha(domain, workload)
-        every = [domain.size(clique_of(family)) for family in self._candidates(domain, workload)]
+        every = [domain.size(columns_of(family)) for family in self._candidates(workload)]
         small = [size for size in every if size <= self.max_cells]
         if not small:
             smallest = min(every)
@@ -257,7 +260,8 @@ class MWEM(Mechanism):
         note = f"{rounds} rounds, each selects one{by} and measures it"
         spent = rounds * (steps.select + steps.measure)
         asked = PlannedMeasurement((), cells, stddev, float(spent), note, open=what)
-        return [*planned, asked, *self._promise(domain, workload, neighbours, rho, rows)]
+        linear = sensitivity_remarks(domain, workload.linear, neighbours, noise, steps.measure, whole=whole)
+        return [*planned, asked, *linear, *self._promise(domain, workload, neighbours, rho, rows)]
 
     def _promise(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
@@ -310,10 +314,21 @@ class MWEM(Mechanism):
         now = course.first(progress)
         progress.rounds("multiplicative weights", rounds)
         for _ in range(rounds):
-            every = self._candidates(domain, workload)
-            held = [family for family in every if domain.size(now.joined(clique_of(family))) <= self.max_cells]
-            measured += self._ask(curator, now, held, course.total, steps)
-            if not course.past.earlier or consistent([known, *singles, *measured], curator.earlier):
+            every = self._candidates(workload)
+            held = [family for family in every if domain.size(now.joined(columns_of(family))) <= self.max_cells]
+            measured += ask(
+                curator,
+                now,
+                held,
+                course.total,
+                steps,
+                self._noise,
+                whole=self.queries == "marginals",
+                penalised=self.start == "marginals",
+            )
+            if not course.past.earlier or consistent(
+                [known, *singles, *(m for m in measured if m.linear is None)], curator.earlier
+            ):
                 now = course.after(now, measured, progress)
             else:  # the table changed since: all again without what was measured before
                 course = self._course(domain, Past(), [known, *singles], singles)
@@ -323,7 +338,7 @@ class MWEM(Mechanism):
         report: dict[str, Any] = {
             "rounds": rounds,
             "total": round(course.total),
-            "asked": sorted({_named(m.family) for m in measured}),
+            "asked": sorted({named(m) for m in measured}),
             "largest_group": max(table.size for _, table in now.factors),
             **reused(used),
         }
@@ -344,26 +359,6 @@ class MWEM(Mechanism):
             tuple(told_singles(domain, singles, past.earlier)),
         )
 
-    def _ask(
-        self, curator: Curator, now: Factored, candidates: Sequence[Family], total: float, steps: Steps
-    ) -> list[Measurement]:
-        """Select the worst answered query, and measure it."""
-        domain = curator.domain
-
-        def answers(family: Family) -> Any:
-            clique = clique_of(family)
-            return family_counts(total * now.project(clique), domain.shape(clique), family)
-
-        shares = steps.select, steps.measure
-        if self.queries == "marginals":
-            penalties = None
-            if self.start == "marginals":
-                spread = self._noise.stddev(steps.measure, curator.neighbours.marginal(self._noise.norm))
-                penalties = [expected_noise(domain, family, spread) for family in candidates]
-            factors = weights(domain, candidates, curator.neighbours)
-            return [curator.measure_selected_marginal(candidates, answers, shares, self._noise, penalties, factors)]
-        return curator.measure_selected_cells(candidates, answers, 1, shares, self._noise)[1]
-
     def _steps(self, domain: Domain, neighbours: Neighbours, rho: Fraction) -> Steps:
         """The shares of a charge."""
         return Steps.of(rho, self._rounds(domain), neighbours, len(self._singles(domain)), pure=self._noise.pure)
@@ -372,15 +367,13 @@ class MWEM(Mechanism):
         """The 1-way marginals that are measured first."""
         return [(name,) for name in domain.names] if self.start == "marginals" else []
 
-    def _candidates(self, domain: Domain, workload: Workload) -> Sequence[Family]:
+    def _candidates(self, workload: Workload) -> Sequence[Asked]:
         """What rounds select from, or whose cells: after the 1-way marginals, all larger parts of the workload."""
-        if self.start == "uniform" or self.queries == "cells":
-            return workload.families
-        return candidates(workload) or workload.families
+        return asked_of(workload, larger=self.start == "marginals" and self.queries == "marginals")
 
     def _sizes(self, domain: Domain, workload: Workload) -> list[int]:
         """Cells of the candidates that a group holds."""
-        sizes = (domain.size(clique_of(family)) for family in self._candidates(domain, workload))
+        sizes = (domain.size(columns_of(family)) for family in self._candidates(workload))
         return [size for size in sizes if size <= self.max_cells]
 
     def _rounds(self, domain: Domain) -> int:
@@ -392,9 +385,3 @@ class MWEM(Mechanism):
         if self.queries == "cells":
             return 4 * len(domain)
         return len(domain) * (2 if self.start == "marginals" else 1)
-
-
-def _named(family: Family) -> str:
-    """What was asked, in a report."""
-    columns = "/".join(clique_of(family))
-    return f"at least {family.least} of {columns}" if isinstance(family, Threshold) else columns

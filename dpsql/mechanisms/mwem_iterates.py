@@ -61,12 +61,17 @@ class Past:
         return targets_of([*self.inside(now), *measured])
 
     def fitting(self, now: Factored, measured: Sequence[Measurement]) -> list[Target]:
-        """All measurements of whole marginals; with earlier ones each marginal once, the mean of all of it."""
+        """All measurements of whole marginals; with earlier ones each marginal once, the mean of all of it.
+
+        Linear queries are as they were measured.
+        """
         older = self.inside(now)
         if not older:
             return targets_of(measured)
-        means = {m.clique: m for m in combined([], [*older, *measured])}
-        return [means[clique] for clique in dict.fromkeys(m.clique for m in [*older, *measured])]
+        whole = [m for m in measured if m.linear is None]
+        means = {m.clique: m for m in combined([], [*older, *whole])}
+        known = [means[clique] for clique in dict.fromkeys(m.clique for m in [*older, *whole])]
+        return [*known, *targets_of(m for m in measured if m.linear is not None)]
 
 
 @dataclass(frozen=True)

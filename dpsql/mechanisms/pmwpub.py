@@ -55,10 +55,10 @@ from dpsql.mechanisms.base import (
     check_rounds,
     check_word,
     plan_total,
-    refuse_thresholds,
     register,
 )
 from dpsql.mechanisms.costs import BASE_BYTES, SCORED_SECONDS, base_seconds
+from dpsql.mechanisms.threshold_queries import refuse_thresholds
 from dpsql.models.weighted_rows import WeightedRows
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import GAUSSIAN, SELECTION

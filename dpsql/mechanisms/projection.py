@@ -3,6 +3,7 @@ r"""Relaxed projection: measure whole marginals, project them with a relaxed tab
     total      with 1 % of ρ (free where n is public)
     marginals  of the workload's closure, each with its share of the rest (`dpsql.strategy.allocation`)
     again      with 3/10 of that the pairs that stand out of the first noise, pooled (`dpsql.strategy.second_stage`)
+    linear     queries, all at once, before the marginals (`dpsql.mechanisms.linear_queries`)
     denoised   1-way marginals (`dpsql.fitting.relaxed.denoising`)
     joined     columns of strong pairs where A > 0.001, and of constraints (`dpsql.fitting.relaxed.joints`)
     fit        one relaxed table to all of them (`dpsql.fitting.relaxed.fit_marginals`)
@@ -30,8 +31,6 @@ from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any, Final, cast
 
-import numpy as np
-
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
@@ -48,12 +47,11 @@ from dpsql.fitting.relaxed.settings import (
     best_total,
     fitting_bytes,
     fitting_seconds,
-    one_way_prior,
+    product_table,
 )
 from dpsql.fitting.relaxed.shrinkage import shrunken
 from dpsql.fitting.relaxed.smoothness import smooth_columns
 from dpsql.fitting.relaxed.strong_pairs import strong_pairs
-from dpsql.fitting.relaxed.table import Blocks, RelaxedTable
 from dpsql.fitting.target import Target, targets_of
 from dpsql.mechanisms.base import (
     LATER,
@@ -67,6 +65,7 @@ from dpsql.mechanisms.base import (
     register,
 )
 from dpsql.mechanisms.hdmm import optimised_shares
+from dpsql.mechanisms.linear_queries import linear_cells, linear_seconds, measured_beside, planned_beside
 from dpsql.mechanisms.rap import RAP, check_single_cells
 from dpsql.models.relaxed import RelaxedModel, fit_report
 from dpsql.privacy.curator import Curator
@@ -76,7 +75,7 @@ from dpsql.runtime.memory import in_words, machine_memory, parse_size
 from dpsql.runtime.progress import Progress
 from dpsql.strategy.allocation import Allocation, allocate, noise, predicted_errors
 from dpsql.strategy.effort import EXACT, HIDDEN, NOISY, by_noise
-from dpsql.strategy.reliability import pair_words, planned_words
+from dpsql.strategy.reliability import pair_words, planned_words, strong_words
 from dpsql.strategy.second_stage import second_shares
 
 TOTAL_SHARE: Final = Fraction(1, 100)
@@ -97,7 +96,8 @@ class Projection(Mechanism):
     """Measure whole marginals of the workload and its subsets, strong pairs twice, fit a relaxed table to all of them.
 
     Privacy: ρ-zCDP and Gaussian DP of g = ρ for the table's neighbours, ρ the charge: `total(ρ/100)` and one `measure`,
-    or two, whose shares add up to the rest; the second depends on noisy answers to the first only. Gaussian noise of
+    or two, whose shares add up to the rest; the second depends on noisy answers to the first only. Linear queries are
+    one `measure_linear_families` before them (`dpsql.core.linear_family` says Δ). Gaussian noise of
     σ² = Δ₂²/2ρ_r + 1/8 for each marginal, Δ₂² = c² (add_remove; c rows of a privacy unit, else 1) or 2 (replace_one).
 
     Attributes:
@@ -177,8 +177,10 @@ class Projection(Mechanism):
 
     @property
     def takes_prior(self) -> bool:  # type: ignore[override]
-        """See `Mechanism.takes_prior`: a fit to marginals does."""
+        """See `Mechanism.takes_prior`: a fit to marginals does. It takes linear queries, too."""
         return self.queries == "marginals"
+
+    takes_linear = takes_prior
 
     def check_prior(self, *, given: bool) -> None:
         """See `Mechanism.check_prior`."""
@@ -204,7 +206,7 @@ class Projection(Mechanism):
         workload.check_subsets()
         limit = machine_memory() if self.memory is None else parse_size(self.memory)
         fewest = min(self.all_cells, _FEWEST_CELLS) if self.memory else self._most_cells(domain, workload)
-        needed = fitting_bytes(domain, self.relaxed_rows, fewest)
+        needed = fitting_bytes(domain, self.relaxed_rows, fewest + linear_cells(workload))
         if needed <= limit:
             return
         advice = "memory := " + repr(in_words(1.05 * needed))
@@ -225,11 +227,12 @@ class Projection(Mechanism):
         cells = self._most_cells(domain, workload)
         if self.memory is not None:
             cells = min(cells, self._cells_limit(domain))
-        return fitting_bytes(domain, self.relaxed_rows, cells)
+        return fitting_bytes(domain, self.relaxed_rows, cells + linear_cells(workload))
 
     def duration(self, domain: Domain, workload: Workload, rows: float) -> float | None:
         """See `Mechanism.duration`."""
-        return fitting_seconds(domain, self.relaxed_rows, rows)
+        further = linear_seconds(workload, self.relaxed_rows, self._steps)
+        return fitting_seconds(domain, self.relaxed_rows, rows) + further
 
     def _most_cells(self, domain: Domain, workload: Workload) -> int:
         """The most cells that may be measured for a workload."""
@@ -281,6 +284,7 @@ class Projection(Mechanism):
         if self.queries == "cells":
             return self._of_cells().plan(domain, workload, neighbours, rho, rows)
         planned, rho = plan_total(rho, neighbours, TOTAL_SHARE)
+        linear, rho, workload = planned_beside(domain, workload, neighbours, rho, GAUSSIAN)
         found = self.allocation(domain, workload, neighbours, rho, rows)
         pairs = [clique for clique, _ in found.shares if len(clique) == 2]
         foretold = predicted_errors(domain.inner, found, neighbours, [*workload.needed, *pairs], rows)
@@ -296,7 +300,7 @@ class Projection(Mechanism):
             planned.append(PlannedMeasurement((), cells, None, cost, note, open="strong pairs"))
         for clique, reason in found.left_out:
             planned.append(PlannedMeasurement(clique, domain.size(clique), None, 0.0, reason, foretold.get(clique)))
-        return planned
+        return [*planned, *linear]
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.run`."""
@@ -304,11 +308,13 @@ class Projection(Mechanism):
             return self._of_cells().run(curator, workload, rho, seed, progress)
         total = curator.total(rho * TOTAL_SHARE)
         rough = max(1.0, float(total.values[0]))
+        linear, workload = measured_beside(curator, workload, GAUSSIAN)
         allocation = self.allocation(curator.domain, workload, curator.neighbours, curator.remaining, rough)
         measured, again = self._measured(curator, allocation, rho)
         agreeing = curator.earlier if consistent(measured, curator.earlier) else ()
         held = occupied(curator.domain, [*measured, *again, *agreeing])
         domain, measured, facts = held.domain, held.measurements(measured), held.known(curator.prior, curator.allowed)
+        linear = held.measurements(linear)
         room = self._cells_limit(domain)
         earlier = usable(held.measurements(curator.earlier), [total, *measured], domain, self.max_cells, room)
         known = combined(measured, [*held.measurements(again), *earlier])
@@ -320,8 +326,8 @@ class Projection(Mechanism):
             **reused(earlier),
             "fit": "relaxed table",
         }
-        targets = tuple(sorted({*(m.clique for m in measured), *workload.needed}))
-        if allocation.drowned:
+        targets = tuple(sorted({*(m.clique for m in (*measured, *linear)), *workload.needed}))
+        if allocation.drowned and not linear:
             report["fit"] = "product of the 1-way marginals: noise would drown every dependence"
             if not earlier and facts.prior is None:
                 product = product_table(domain, self._denoised(facts, targets_of(measured), best), best)
@@ -331,9 +337,9 @@ class Projection(Mechanism):
         strong = strong_pairs(domain, known, best, pooled=self._has("pooling"))
         settings = self._settings(facts, allocation, strong, known, best)
         fit, prior_report = fit_marginals_with_prior(
-            facts, workload, known, best, settings, self.max_cells, seed, progress
+            facts, workload, known, best, settings, self.max_cells, seed, progress, targets_of(linear)
         )
-        report |= {**prior_report, **fit_report(fit), **self._strong_words(settings, strong, again)}
+        report |= {**prior_report, **fit_report(fit), **strong_words(settings, strong, again)}
         report |= pair_words(fit.model, known)
         nearer = facts.prior is None and self._has("rounding") and allocation.one_way_error < HIDDEN
         model = RelaxedModel(fit.model, targets, shrunken(fit.model, known) if nearer else {})
@@ -355,14 +361,6 @@ class Projection(Mechanism):
             asked, pairs = [(m.clique, m.rho) for m in first.values()], [one.clique for one in strong]
             again += curator.measure(second_shares(curator.domain, asked, pairs, curator.remaining))
         return list(first.values()), again
-
-    @staticmethod
-    def _strong_words(settings: Settings, strong: Sequence[Target], again: Sequence[Measurement]) -> dict[str, Any]:
-        """What the report says of pairs: which depend on each other beyond the noise, which columns were joined."""
-        found: dict[str, Any] = {"strong_pairs": [", ".join(one.clique) for one in strong]}
-        if settings.joints:
-            found["joined"] = [", ".join(joint.names) for joint in settings.joints]
-        return found | ({"measured_again": len(again)} if again else {})
 
     def _second(self, allocation: Allocation) -> Fraction:
         """The second stage's part of what marginals cost."""
@@ -392,9 +390,3 @@ class Projection(Mechanism):
             joints=joints_of(facts.domain, seen, known, total, facts.allowed) if alone else (),
         )
         return by_noise(settings, error, strong) if alone and self._has("steps") else settings
-
-
-def product_table(domain: Domain, measured: Sequence[Target], total: float) -> RelaxedTable:
-    """The relaxed table of one row: independent columns with the measured 1-way marginals."""
-    prior = one_way_prior(domain, measured, total).astype(np.float32)
-    return RelaxedTable(Blocks.of(domain), prior[:, None], total)

@@ -33,7 +33,7 @@ import numpy as np
 from dpsql.core.domain import Domain
 from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
-from dpsql.core.threshold import clique_of
+from dpsql.core.threshold import Family, clique_of
 from dpsql.core.workload import Workload
 from dpsql.errors import InvalidArgument
 from dpsql.evidence.earlier_releases import combined, consistent, reused, usable
@@ -355,7 +355,7 @@ class RAP(Mechanism):
         """
         from dpsql.fitting.relaxed.fit_cells import fit_cells  # loads JAX
 
-        queries: list[Query] = [(t.clique, cell) for t in singles for cell in range(len(t.values))]
+        queries: list[tuple[Family, int]] = [(t.clique, cell) for t in singles for cell in range(len(t.values))]
         capacity = count + len(queries)
         queries += [(m.family, cell) for m in measured for cell in m.cells or ()]
         answers = [*(target.values for target in singles), *(one.values for one in measured)]

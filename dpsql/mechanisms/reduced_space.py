@@ -1,5 +1,6 @@
 """What `lp` and `barak` share: noisy marginals, a space of points, a linear program over densities on it.
 
+Linear queries are measured at once, with the part that gives them a cell's noise (`dpsql.mechanisms.linear_queries`).
 The questions share ε so that its parts add up to ε exactly. With s_j the part of question j, Σs_j = 1:
 
     ρ = Σ_j (s_j·ε)²/2 = Q·ε²/2,  Q = Σs_j²,   and question j asks for ρ·s_j²/Q
@@ -22,20 +23,22 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.domain import Clique, Domain
+from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.prior import Prior
-from dpsql.core.threshold import Threshold, most_counted, threshold_counts
+from dpsql.core.threshold import most_counted
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge
-from dpsql.evidence.earlier_releases import combined, light, reused, sharpened, usable
+from dpsql.evidence.earlier_releases import agreeing, combined, light, reused, sharpened, usable
 from dpsql.evidence.occupied import occupied
-from dpsql.fitting.least_squares import MOST_ADDED, additions, least_squares
 from dpsql.fitting.relaxed.settings import best_total
 from dpsql.fitting.rows.linear_program import OBJECTIVES, Codes, nearest_density, statistics
-from dpsql.fitting.target import Target
+from dpsql.fitting.target import Target, targets_of
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, Remark, check_range, check_word, usual_noise
 from dpsql.mechanisms.cell_queries import cells_of, workload_words
 from dpsql.mechanisms.costs import BASE_BYTES, base_seconds
+from dpsql.mechanisms.linear_queries import linear_part, planned_linear
+from dpsql.mechanisms.threshold_answers import reach_of_sums, threshold_answers
 from dpsql.mechanisms.threshold_queries import to_measure
 from dpsql.models.weighted_rows import WeightedRows
 from dpsql.privacy.curator import Curator
@@ -114,17 +117,47 @@ class ReducedSpace(Mechanism):
         """
 
     def parts(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> list[tuple[Clique, Fraction]]:
-        """Each question's part of ε (Laplace) or of ρ (Gaussian); they add up to 1. The empty clique is the total."""
+        """The part of ε (Laplace) or of ρ (Gaussian) of each question; with `linear_share` they add up to 1."""
+        cliques = self.measured_marginals(domain, workload)[0]
+        before = self._before(domain, workload, neighbours)
+        return [*before, *zip(cliques, itertools.repeat(self._each(domain, workload, neighbours)))]
+
+    def _before(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> list[tuple[Clique, Fraction]]:
+        """The parts of the total, and of the 1-way marginals that the points are drawn from."""
         cliques = self.measured_marginals(domain, workload)[0]
         asked: list[tuple[Clique, Fraction]] = []
         if not neighbours.total_is_public:
             asked.append(((), TOTAL_SHARE))
-        used = {name for clique in cliques for name in clique}
+        used = {name for clique in (*cliques, *(one.clique for one in workload.linear)) for name in clique}
         singles = [(name,) for name in domain.names if name in used and (name,) not in cliques]
         if singles and self.one_way_share:
             asked += zip(singles, itertools.repeat(self.one_way_share / len(singles)))
-        rest = 1 - sum((part for _, part in asked), Fraction(0))
-        return [*asked, *zip(cliques, itertools.repeat(rest / len(cliques)))]
+        return asked
+
+    def _each(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Fraction:
+        """The part of a marginal, if there are some; linear queries have as much noise as with it."""
+        rest = 1 - sum((part for _, part in self._before(domain, workload, neighbours)), Fraction(0))
+        marginals = len(self.measured_marginals(domain, workload)[0])
+        return rest / (marginals + linear_part(domain, workload.linear, neighbours, self._noise))
+
+    def linear_share(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Fraction:
+        """The part of all linear queries together."""
+        share = linear_part(domain, workload.linear, neighbours, self._noise)
+        return share * self._each(domain, workload, neighbours) if share else share
+
+    def squares(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Fraction:
+        """Q of all parts."""
+        return _squares(self.parts(domain, workload, neighbours)) + self.linear_share(domain, workload, neighbours) ** 2
+
+    def _rho_of(
+        self, part: Fraction, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction
+    ) -> Fraction:
+        """The ρ of a part."""
+        return rho * part**2 / self.squares(domain, workload, neighbours) if self._noise.pure else rho * part
+
+    def _cell_rho(self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction) -> Fraction:
+        """The ρ of a marginal, whose cells have as much noise as linear queries by their largest weight."""
+        return self._rho_of(self._each(domain, workload, neighbours), domain, workload, neighbours, rho)
 
     def measured_marginals(self, domain: Domain, workload: Workload) -> tuple[tuple[Clique, ...], float]:
         """The marginals from which the answers follow, and how much noisier an answer is than a cell, at most."""
@@ -133,12 +166,10 @@ class ReducedSpace(Mechanism):
     def shares(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction
     ) -> list[tuple[Clique, Fraction]]:
-        """Each question's ρ; they add up to `rho`."""
+        """The ρ of the total and of each marginal; with that of linear queries they add up to `rho`."""
         parts = self.parts(domain, workload, neighbours)
-        if not self._noise.pure:
-            return [(clique, rho * part) for clique, part in parts]
-        squares = _squares(parts)
-        each = {part: rho * part**2 / squares for part in {part for _, part in parts}}
+        known = {part for _, part in parts}
+        each = {part: self._rho_of(part, domain, workload, neighbours, rho) for part in known}
         return [(clique, each[part]) for clique, part in parts]
 
     def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
@@ -146,6 +177,9 @@ class ReducedSpace(Mechanism):
         if not self._noise.pure:
             return Questions.of(self._noise)
         counted = Counter(part for _, part in self.parts(domain, workload, neighbours))  # most parts are equal
+        linear = self.linear_share(domain, workload, neighbours)
+        if linear:
+            counted[linear] += 1
         return Questions.pure(*(Part(self._noise, count, part) for part, count in counted.items()))
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
@@ -157,10 +191,11 @@ class ReducedSpace(Mechanism):
                 "ask for fewer or smaller marginals, or declare coarser domains with dp_domain"
             )
         self._check_thresholds(domain, workload)
-        entries = len(workload.needed) * self.most_points(domain)
+        asked = len(workload.needed) + _linear_rows(workload)
+        entries = asked * self.most_points(domain)
         if entries > _MOST_MEMBERSHIPS:
             raise DomainTooLarge(
-                f"{len(workload.needed)} marginals of {self.most_points(domain)} points make a linear program of "
+                f"{asked} marginals and linear queries of {self.most_points(domain)} points make a linear program of "
                 f"{entries:.3g} entries, of at most {_MOST_MEMBERSHIPS:.3g}: ask for fewer marginals or points"
             )
 
@@ -185,13 +220,16 @@ class ReducedSpace(Mechanism):
         """See `Mechanism.footprint`."""
         cells = sum(map(domain.size, self.measured_marginals(domain, workload)[0]))
         points = self.most_points(domain)
-        program = 400 * len(workload.needed) * points + (_THRESHOLD_BYTES * points**2 if workload.thresholds else 0)
+        asked = len(workload.needed) + _linear_rows(workload)
+        program = 400 * asked * points + 24 * sum(len(one.weights) for one in workload.linear)
+        program += _THRESHOLD_BYTES * points**2 if workload.thresholds else 0
         return BASE_BYTES + 180 * cells + program
 
     def duration(self, domain: Domain, workload: Workload, rows: float) -> float:
         """See `Mechanism.duration`: the linear program, which ends after `seconds`, and noise in every cell."""
         measured = self.measured_marginals(domain, workload)[0]
-        cells, entries = sum(map(domain.size, measured)), len(workload.needed) * self.most_points(domain)
+        asked = len(workload.needed) + _linear_rows(workload)
+        cells, entries = sum(map(domain.size, measured)), asked * self.most_points(domain)
         solved = self.seconds if workload.thresholds else min(self.seconds, self.entry_seconds * entries)
         return base_seconds(rows) + 2e-7 * cells + solved
 
@@ -208,7 +246,10 @@ class ReducedSpace(Mechanism):
             stddev = self._stddev(neighbours, share)
             note = note if clique else "the number of rows"
             planned.append(PlannedMeasurement(clique, domain.size(clique), stddev, float(share), note))
-        noise = self.largest_noise(domain, workload, neighbours, shares[-1][1], rows)
+        share = self._rho_of(self.linear_share(domain, workload, neighbours), domain, workload, neighbours, rho)
+        planned += planned_linear(domain, workload.linear, share, neighbours, self._noise)
+        each = self._cell_rho(domain, workload, neighbours, rho)
+        noise = self.largest_noise(domain, workload, neighbours, each, rows)
         notes = [
             *self.privacy_theorem(domain, workload, neighbours, rho, noise, rows),
             self.promise(domain, workload, neighbours, noise, rows),
@@ -222,7 +263,7 @@ class ReducedSpace(Mechanism):
         if self._noise is not LAPLACE:
             return []
         count = functions(domain, workload)
-        squares = _squares(self.parts(domain, workload, neighbours))
+        squares = self.squares(domain, workload, neighbours)
         epsilon = math.sqrt(2 * rho / squares)
         least = math.ceil(2 * count * math.log(count / self.gamma) / (epsilon * noise))
         return [
@@ -258,7 +299,8 @@ class ReducedSpace(Mechanism):
         total = curator.total(shares[0][1], self._noise)
         begun = curator.begun()  # by an earlier version, which measured other marginals for thresholds
         measured = curator.measure(begun or [(clique, share) for clique, share in shares if clique], self._noise)
-        held = occupied(domain, measured)
+        linear = self._linear(curator, workload, rho)
+        held = occupied(domain, measured or agreeing([total], curator.earlier))
         asked, domain, measured = domain, held.domain, held.measurements(measured)
         room = _MOST_REUSED if sum(len(m.values) for m in measured) <= _MOST_REUSED else 0
         earlier = usable(
@@ -267,16 +309,20 @@ class ReducedSpace(Mechanism):
         earlier = light(domain, measured, earlier)
         rows = best_total([Target.of(total), *combined(measured, earlier)])
         targets = sharpened(domain, measured, earlier)
-        less = max(after.stddev / before.stddev for after, before in zip(targets, measured, strict=True))
-        noise = less * self.largest_noise(asked, workload, neighbours, shares[-1][1], rows)
+        ratios = [after.stddev / before.stddev for after, before in zip(targets, measured, strict=True)]
+        less = 1.0 if linear else max(ratios)
+        each = self._cell_rho(asked, workload, neighbours, rho)
+        noise = less * self.largest_noise(asked, workload, neighbours, each, rows)
         points, origin = self.points_of(domain, targets, held.known(curator.prior).prior, rows, noise, seed)
         answers = [target for target in targets if target.clique in set(workload.cliques)]
         answers += threshold_answers(domain, workload.thresholds, combined(measured, earlier))
+        marginals = len(answers)
+        answers += targets_of(held.measurements(linear))
         facts = statistics(domain, points, answers, rows, merge=self.objective == "max")
         progress.stage("solving the linear program")
         found = nearest_density(facts, self.objective, self.seconds, progress)
         report: dict[str, Any] = {
-            "marginals": len(answers),
+            "marginals": marginals,
             "total": round(rows),
             "points": len(points),
             "space": origin,
@@ -297,6 +343,14 @@ class ReducedSpace(Mechanism):
             )
         return Outcome(held.model(WeightedRows(domain, points, found.weights, rows, self.bootstrap)), report)
 
+    def _linear(self, curator: Curator, workload: Workload, rho: Fraction) -> list[Measurement]:
+        """The linear queries, measured."""
+        if not workload.linear:
+            return []
+        domain, neighbours = curator.domain, curator.neighbours
+        share = self._rho_of(self.linear_share(domain, workload, neighbours), domain, workload, neighbours, rho)
+        return curator.measure_linear_families(workload.linear, share, self._noise)
+
     def refuse_without(self, prior: Prior | None) -> None:
         """Refuse a request whose space needs a prior that is not there, before any question."""
 
@@ -306,42 +360,13 @@ def _squares(parts: Sequence[tuple[Clique, Fraction]]) -> Fraction:
     return sum((count * part**2 for part, count in Counter(part for _, part in parts).items()), Fraction(0))
 
 
+def _linear_rows(workload: Workload) -> int:
+    return sum(family.count for family in workload.linear)
+
+
 def functions(domain: Domain, workload: Workload) -> int:
-    """|F|: the cells of all marginals, the thresholds, and the constant 1."""
+    """|F|: the cells of all marginals, the thresholds, the linear queries, and the constant 1."""
     return 1 + cells_of(domain, workload)
-
-
-def threshold_answers(domain: Domain, families: Sequence[Threshold], known: Sequence[Target]) -> list[Target]:
-    """The answers of whole families from noisy marginals, as targets of a fit.
-
-    By least squares; where that adds up too many numbers, by the marginal of a family's own columns.
-    """
-    if not families:
-        return []
-    marginals = {target.clique: target.values for target in known}
-    if additions(domain, marginals) <= MOST_ADDED:
-        estimate = least_squares(domain, known)
-        marginals = {family.clique: estimate.answer(family.clique) for family in families}
-    found = []
-    for family in families:
-        shape = domain.shape(family.clique)
-        answers = threshold_counts(marginals[family.clique], shape, family.least)
-        found.append(Target(family.clique, shape, answers, 0.0, least=family.least))
-    return found
-
-
-def reach_of_sums(noise: Distribution, failure: float) -> float:
-    """So many standard deviations around 0 hold a weighted sum of independent noise, but for that probability.
-
-    Of Laplace noise by Chernoff's bound: Π 1/(1 − w_i²λ²/2) ≤ 1/(1 − λ²/2) where Σ w_i² = 1.
-
-    >>> round(reach_of_sums(LAPLACE, 0.01), 2) > round(LAPLACE.reach(0.01), 2)
-    True
-    """
-    if noise.is_normal:
-        return noise.reach(failure)
-    rates = np.linspace(0.01, 0.999, 500) * math.sqrt(2)
-    return float(np.min((math.log(2 / failure) - np.log1p(-(rates**2) / 2)) / rates))
 
 
 def condition_number(weights: npt.NDArray[np.float64]) -> float:

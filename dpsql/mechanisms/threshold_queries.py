@@ -18,14 +18,22 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from dpsql.core.domain import Clique, Domain
+from dpsql.core.linear_family import Asked, moved_by
 from dpsql.core.neighbours import Neighbours
-from dpsql.core.threshold import Family, Threshold, clique_of, match_counts, most_counted, moved_of
+from dpsql.core.threshold import Family, Threshold, clique_of, match_counts, most_counted
 from dpsql.core.workload import Workload
+from dpsql.errors import InvalidArgument
 
 _MOST_COLUMNS: Final = 8
 """Of a family whose subsets are looked at; there are 2^k."""
 _FINENESS: Final = 100
 """Of weights, which are whole numbers: they are this far from the exact ones, as a part of 1, at most."""
+
+
+def refuse_thresholds(name: str, workload: Workload, instead: str = "projection") -> None:
+    """Refuse a workload with families of thresholds, for a mechanism that answers marginals only."""
+    if workload.thresholds:
+        raise InvalidArgument(f"{name} answers marginals, not at_least(…): say mechanism := '{instead}'")
 
 
 def parts_of(family: Threshold) -> list[Family]:
@@ -50,11 +58,11 @@ def candidates(workload: Workload) -> list[Family]:
     return list(dict.fromkeys(found))
 
 
-def weights(domain: Domain, families: Sequence[Family], neighbours: Neighbours) -> list[int] | None:
+def weights(domain: Domain, families: Sequence[Asked], neighbours: Neighbours) -> list[int] | None:
     """Of the L1 scores of families, so that one row moves all of them alike; None where there are marginals only."""
-    if not any(isinstance(family, Threshold) for family in families):
+    if all(isinstance(family, tuple) for family in families):
         return None
-    each = [max(1, moved_of(domain, family, neighbours)) for family in families]
+    each = [max(1, moved_by(domain, family, neighbours)) for family in families]
     largest = max(each)
     scale = min(_FINENESS * largest, 10**6)
     return [max(1, scale // one) for one in each]

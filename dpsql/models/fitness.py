@@ -1,6 +1,7 @@
 r"""How near a model is to what was measured: the same two numbers for every mechanism.
 
-    loss       ½·Σ (n·q(model) − y)²/σ²      over all noisy counts y of a release, single cells and thresholds too
+    loss       ½·Σ (n·q(model) − y)²/σ²      over all noisy counts y of a release: single cells, thresholds and
+               linear queries, too
                of a marginal that was measured for thresholds y are the answers to these, and σ² is m times a cell's
     residual   2·loss/(number of counts); about 1 where only noise is left, less where the model fits noise, too
 
@@ -67,11 +68,13 @@ class Fitness:
                 clique = one.clique
                 found = np.asarray(known[clique] if clique in known else model.project(clique), np.float64)
             answers, values, variance = found, one.values.astype(np.float64), float(one.variance)
+            if one.linear is not None:
+                answers = one.linear.answers(found)
             if one.least is not None:
                 answers = threshold_counts(answers, one.shape, one.least)
             if one.cells is not None:
                 answers = answers[list(one.cells)]
-            elif (least := _least_of(clique, thresholds)) is not None:
+            elif one.linear is None and (least := _least_of(clique, thresholds)) is not None:
                 answers = threshold_counts(answers, one.shape, least)
                 values = threshold_counts(values, one.shape, least)
                 variance *= most_counted(one.shape, least)

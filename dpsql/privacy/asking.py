@@ -16,10 +16,11 @@ import numpy as np
 from dpsql.core.constraint import Allowed
 from dpsql.core.counter import Counter, CountsTogether
 from dpsql.core.domain import Clique, Domain
+from dpsql.core.linear_family import Asked, LinearFamily
 from dpsql.core.marginal import Marginal, Measurement
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.prior import Prior
-from dpsql.core.threshold import Family, Threshold, threshold_counts
+from dpsql.core.threshold import Threshold, threshold_counts
 from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.privacy.accounting import OTHER_PRICE, selection_rate
 from dpsql.privacy.distributions import Distribution, Kind
@@ -94,7 +95,7 @@ class Asking:
         self._counter, self._journal, self._progress, self._entropy = counter, journal, progress, entropy
         self._recorded = list(journal.recorded())
         self._held: list[Answer] | None = None
-        self._exact: dict[tuple[Family, int | None], Marginal] = {}
+        self._exact: dict[tuple[Asked, int | None], Marginal] = {}
         self._samples: dict[int, Counter] = {}
 
     @property
@@ -202,7 +203,7 @@ class Asking:
         if wanted and isinstance(self._counter, CountsTogether):
             self._counter.expect(wanted)
 
-    def _marginal(self, family: Family, sample: int | None = None) -> Marginal:
+    def _marginal(self, family: Asked, sample: int | None = None) -> Marginal:
         if (family, sample) not in self._exact:
             self._exact[family, sample] = self._count(family, sample)
         return self._exact[family, sample]
@@ -215,7 +216,12 @@ class Asking:
             self._samples[rows] = self._counter if drawn is None else self._counter.among(drawn)
         return self._samples[rows]
 
-    def _count(self, family: Family, sample: int | None) -> Marginal:
+    def _count(self, family: Asked, sample: int | None) -> Marginal:
+        if isinstance(family, LinearFamily):
+            whole = self._marginal(family.clique, sample)
+            answers = family.exact(whole.cells, whole.counts)
+            groups = np.flatnonzero(answers)
+            return Marginal(family.clique, family.count, groups, answers[groups])
         if not isinstance(family, Threshold):
             return (self._counter if sample is None else self._sampled(sample)).marginal(family)
         exact = self._marginal(family.clique, sample).dense().astype(np.float64)  # whole numbers below 2⁵³, so exact

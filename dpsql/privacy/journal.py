@@ -8,12 +8,13 @@ from fractions import Fraction
 from typing import NamedTuple, Protocol
 
 from dpsql.core.domain import Clique
+from dpsql.core.linear_family import Asked
 from dpsql.core.marginal import Measurement
 from dpsql.core.threshold import Family
 from dpsql.privacy.questions import Question
 
-Query = tuple[Family, int]
-"""One cell of a clique's marginal, or of a family of thresholds, by its row-major index."""
+Query = tuple[Asked, int]
+"""One cell of a clique's marginal, or of a family of thresholds, by its row-major index; or a linear query's group."""
 
 
 class SignedQuery(NamedTuple):
@@ -24,7 +25,7 @@ class SignedQuery(NamedTuple):
         sign: 1, or −1 for the negation.
     """
 
-    query: Query
+    query: tuple[Family, int]
     sign: int
 
 
@@ -35,7 +36,22 @@ class WholeMarginal:
     clique: Clique
 
 
-Choice = Query | SignedQuery | WholeMarginal
+@dataclass(frozen=True)
+class ChosenLinear:
+    """A family of linear queries that was chosen, or one of its groups.
+
+    Attributes:
+        clique: the family's columns.
+        digest: of the family.
+        group: None for all of them.
+    """
+
+    clique: Clique
+    digest: str
+    group: int | None = None
+
+
+Choice = Query | SignedQuery | WholeMarginal | ChosenLinear
 
 
 @dataclass(frozen=True)

@@ -141,6 +141,35 @@ class AggregateQuestion(Question):
 
 
 @dataclass(frozen=True)
+class LinearQuestion(Question):
+    """The answers of one family of linear queries, or of some of its groups.
+
+    Attributes:
+        clique: the family's columns.
+        family: its digest.
+        detail: whose noise it has, in how many groups, and with how many other families at once.
+        rho: its share.
+    """
+
+    of_cells = False
+    clique: Clique
+    family: str
+    detail: str
+    rho: Fraction
+
+    @property
+    def text(self) -> str:
+        """See `Question.text`."""
+        return _text("linear", self.clique, self.rho, f"{self.family}: {self.detail}")
+
+    @property
+    def groups(self) -> tuple[int, ...] | None:
+        """The groups that were asked for; None for all."""
+        _, found, groups = self.detail.partition(" in groups ")
+        return tuple(map(int, groups.split(","))) if found else None
+
+
+@dataclass(frozen=True)
 class BinsQuestion(Question):
     """The rows of a column in bins that need not be its domain; `digest` is of the bins."""
 

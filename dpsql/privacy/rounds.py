@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.core.linear_family import Asked, LinearFamily
 from dpsql.core.marginal import Measurement
-from dpsql.core.threshold import Family
 from dpsql.privacy.cells import Cells
 from dpsql.privacy.distributions import GAUSSIAN, Distribution
 from dpsql.privacy.journal import Query
+from dpsql.privacy.linear_families import LinearFamilies
 from dpsql.privacy.marginals import Marginals
-from dpsql.privacy.selection import Selections
+from dpsql.privacy.selection import Answers, Selections
 
-Asked = TypeVar("Asked")
+Given = TypeVar("Given", bound=Asked)
 
 
-class Rounds(Marginals, Cells, Selections):
+class Rounds(Marginals, LinearFamilies, Cells, Selections):
     """Selects and measures.
 
     Privacy: that of the two questions, asked one after the other. Nobody sees the selection before both are recorded.
@@ -28,13 +29,13 @@ class Rounds(Marginals, Cells, Selections):
 
     def measure_selected_cells(
         self,
-        families: Sequence[Family],
-        answers: Callable[[Family], npt.NDArray[np.float64]],
+        families: Sequence[Given],
+        answers: Callable[[Given], npt.NDArray[np.float64]],
         count: int,
         rho: tuple[Fraction, Fraction],
         noise: Distribution | str = GAUSSIAN,
         exclude: Sequence[Query] = (),
-    ) -> tuple[list[Query], list[Measurement]]:
+    ) -> tuple[list[tuple[Given, int]], list[Measurement]]:
         """The cells that a model answers worst, and noisy counts of them; see `select_cells` and `measure_cells`.
 
         Args:
@@ -53,14 +54,17 @@ class Rounds(Marginals, Cells, Selections):
 
     def measure_selected_marginal(
         self,
-        cliques: Sequence[Family],
-        answers: Callable[[Family], npt.NDArray[np.float64]],
+        cliques: Sequence[Given],
+        answers: Callable[[Given], npt.NDArray[np.float64]],
         rho: tuple[Fraction, Fraction],
         noise: Distribution | str = GAUSSIAN,
         penalties: Sequence[float] | None = None,
         weights: Sequence[int] | None = None,
     ) -> Measurement:
         """The marginal that a model answers worst, with noise; see `select_marginals` and `measure`.
+
+        Where linear queries are candidates, too, their family may be the one; see `measure_linear_families`. Its score
+        is its error in steps, and its sensitivity `LinearFamily.moved`.
 
         Args:
             cliques: see `select_marginals`.
@@ -72,14 +76,17 @@ class Rounds(Marginals, Cells, Selections):
         """
         select, measure = rho
         with self._in_one_write():
-            chosen = self.select_marginals(cliques, self._apart(answers), 1, select, penalties, weights)
-            (measured,) = self.measure([(chosen[0], measure)], noise)
+            (chosen,) = self._families(cliques, cast(Answers, self._apart(answers)), 1, select, penalties, weights)
+            if isinstance(chosen, LinearFamily):
+                (measured,) = self.measure_linear_families([chosen], measure, noise)
+            else:
+                (measured,) = self.measure([(chosen, measure)], noise)
         return measured
 
-    def _apart(self, answers: Callable[[Asked], npt.NDArray[np.float64]]) -> Callable[[Asked], npt.NDArray[np.float64]]:
+    def _apart(self, answers: Callable[[Given], npt.NDArray[np.float64]]) -> Callable[[Given], npt.NDArray[np.float64]]:
         """The same answers; what a mechanism asks while it gives them is recorded before it sees it, as ever."""
 
-        def given(family: Asked) -> npt.NDArray[np.float64]:
+        def given(family: Given) -> npt.NDArray[np.float64]:
             held, self._held = self._held, None
             try:
                 return answers(family)

@@ -10,21 +10,25 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.domain import Clique
-from dpsql.core.threshold import Family, clique_of, moved_of
-from dpsql.errors import InvalidArgument
+from dpsql.core.linear_family import Asked, LinearFamily, columns_of, moved_by, moved_of_linear, number_of
+from dpsql.core.threshold import Family, clique_of
+from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.privacy.asking import Asking
 from dpsql.privacy.distributions import SELECTION
-from dpsql.privacy.given import given_family, given_share, given_whole
-from dpsql.privacy.journal import Answer, Choice, Query, SignedQuery, WholeMarginal
+from dpsql.privacy.given import given_asked, given_family, given_share, given_whole
+from dpsql.privacy.journal import Answer, Choice, ChosenLinear, Query, SignedQuery, WholeMarginal
 from dpsql.privacy.noise import Integers
 from dpsql.privacy.questions import CellSelection, MarginalSelection, Question, SignedSelection
 
 _LARGEST_ANSWER: Final = 2.0**52
 _LARGEST_SCORE: Final = 2.0**61
 _LARGEST_WEIGHT: Final = 10**6  # of a score; times a count it stays a 64-bit number
+_ONE: Final = 1 << 20  # of a count's score beside linear queries
 
 
-Asked = TypeVar("Asked", bound=Family)
+Named = TypeVar("Named", bound=Family)
+Candidate = TypeVar("Candidate", bound=Asked)
+Answers = Callable[[Asked], npt.NDArray[np.float64]]
 
 
 class Selections(Asking):
@@ -32,35 +36,41 @@ class Selections(Asking):
 
     def select_cells(
         self,
-        families: Sequence[Family],
-        answers: Callable[[Family], npt.NDArray[np.float64]],
+        families: Sequence[Candidate],
+        answers: Callable[[Candidate], npt.NDArray[np.float64]],
         count: int,
         rho: Fraction,
         exclude: Sequence[Query] = (),
-    ) -> list[Query]:
+    ) -> list[tuple[Candidate, int]]:
         """The cells that a model answers worst: score |count − answer|, noisy maximum, without replacement.
 
-        Answers are rounded to whole rows, so that scores are integers and no rounding touches the sensitivity.
+        Answers are rounded to whole rows, or to steps of linear queries, so that scores are integers and no rounding
+        touches the sensitivity. Beside linear queries all scores are multiplied by whole numbers that make them alike:
+        2²⁰ for a count, 2²⁰/W rounded down for the error in steps where the largest weight is W.
 
         Privacy: count·ρ-zCDP, and Gaussian DP of 11/7 of that g; an exponential mechanism of range 2λΔ each,
-        λ ≤ √(2ρ)/Δ, Δ = c (1 without privacy units).
+        λ ≤ √(2ρ)/Δ, Δ = c (1 without privacy units); beside linear queries the largest of factor·Δ_q, with Δ_q = c of a
+        count and `LinearFamily.moved_single` of a linear query.
 
         Args:
-            families: the cliques, or families of thresholds, whose cells are the candidates.
-            answers: the model's answers to a family (rows), shape (cells,).
+            families: the cliques, families of thresholds or linear queries whose cells or groups are the candidates.
+            answers: the model's answers to a family (rows or steps), shape (cells,).
             count: how many to select.
             rho: of each selection.
             exclude: cells that are no candidates.
         """
-        rho, count, families = given_share(rho), given_whole("count", count), tuple(map(given_family, families))
-        question = CellSelection(count, len(families), rho)
-        found = self._selection(question, rho, count, lambda: self._select(families, answers, count, rho, exclude))
-        return cast(list[Query], found)
+        rho, count = given_share(rho), given_whole("count", count)
+        asked, given = tuple(given_asked(self.domain, family) for family in families), cast(Answers, answers)
+        question = CellSelection(count, len(asked), rho)
+        found = self._selection(question, rho, count, lambda: self._select(asked, given, count, rho, exclude))
+        by_digest = _by_digest(asked)
+        chosen = [(by_digest(one), one.group) if isinstance(one, ChosenLinear) else one for one in found]
+        return cast(list[tuple[Candidate, int]], chosen)
 
     def select_marginals(
         self,
-        cliques: Sequence[Asked],
-        answers: Callable[[Asked], npt.NDArray[np.float64]],
+        cliques: Sequence[Named],
+        answers: Callable[[Named], npt.NDArray[np.float64]],
         count: int,
         rho: Fraction,
         penalties: Sequence[float] | None = None,
@@ -84,8 +94,24 @@ class Selections(Asking):
             penalties: taken from each score (rows), such as the noise that measuring would bring.
             weights: of the scores, positive; 1 by default.
         """
-        rho, count, families = given_share(rho), given_whole("count", count), tuple(map(given_family, cliques))
-        model = cast(Callable[[Family], npt.NDArray[np.float64]], answers)
+        found = self._families(cliques, cast(Answers, answers), count, rho, penalties, weights)
+        return cast(list[Clique], found)
+
+    def _families(
+        self,
+        asked: Sequence[Asked],
+        answers: Answers,
+        count: int,
+        rho: Fraction,
+        penalties: Sequence[float] | None,
+        weights: Sequence[int] | None,
+    ) -> list[Clique | LinearFamily]:
+        """See `select_marginals`: the cliques that are selected, or families of linear queries.
+
+        Of those the score is w·(Σ|answer − model's| − penalty) in steps, and Δ_f is `LinearFamily.moved`.
+        """
+        rho, count = given_share(rho), given_whole("count", count)
+        families = tuple(given_asked(self.domain, family) for family in asked)
         factors = (
             [1] * len(families) if weights is None else [given_whole("weight", w, _LARGEST_WEIGHT) for w in weights]
         )
@@ -96,27 +122,28 @@ class Selections(Asking):
             )
         question = MarginalSelection(count, len(families), rho)
 
-        def choose() -> list[WholeMarginal]:
+        def choose() -> list[Choice]:
             if count > len(families):
                 raise InvalidArgument(f"{count} marginals cannot be selected from {len(families)}: ask for fewer")
             self._progress.stage("selecting", len(families))
-            self._expect(list(map(clique_of, families)))
+            self._expect(list(map(columns_of, families)))
             scores = np.empty(len(families), np.int64)
             heaviest = max(factors)
             for place, (family, factor, due) in enumerate(zip(families, factors, dues, strict=True)):
-                clique = clique_of(family)
-                most = min(_LARGEST_ANSWER, _LARGEST_SCORE / (self.domain.size(clique) * heaviest))  # no sum overflows
-                errors = self._whole_answers(clique, model(family), most)
+                size = number_of(self.domain, family)
+                most = min(_LARGEST_ANSWER, _LARGEST_SCORE / (size * heaviest))  # no sum overflows
+                errors = self._whole_answers(size, answers(family), most)
                 exact = self._marginal(family)
                 errors[exact.cells] -= exact.counts
                 penalty = round(min(max(due, 0.0), _LARGEST_SCORE / heaviest))
                 scores[place] = (int(np.minimum(np.abs(errors), int(most)).sum()) - penalty) * factor
                 self._progress.advance(1)
             winners = self._winners(scores, rho, self._most_moved(families, factors), count)
-            return [WholeMarginal(clique_of(families[winner])) for winner in winners]
+            return [_chosen(families[winner]) for winner in winners]
 
-        found = cast(list[WholeMarginal], self._selection(question, rho, count, choose))
-        return [marginal.clique for marginal in found]
+        by_digest = _by_digest(families)
+        found = self._selection(question, rho, count, choose)
+        return [by_digest(one) if isinstance(one, ChosenLinear) else cast(WholeMarginal, one).clique for one in found]
 
     def sample_cells(
         self,
@@ -161,7 +188,7 @@ class Selections(Asking):
             self._expect([] if sample is not None else list(map(clique_of, families)))
             parts = []
             for family in families:
-                scores = -self._whole_answers(clique_of(family), answers(family))
+                scores = -self._whole_answers(self.domain.size(clique_of(family)), answers(family))
                 exact = self._marginal(family, sample)
                 scores[exact.cells] += factor * exact.counts
                 parts.append(scores)
@@ -189,30 +216,32 @@ class Selections(Asking):
         assert answer.selection is not None
         return list(answer.selection)
 
-    def _most_moved(self, families: Sequence[Family], factors: Sequence[int]) -> int:
+    def _most_moved(self, families: Sequence[Asked], factors: Sequence[int]) -> int:
         """Δ: the most that two neighbours differ in a score w·Σ|count − answer|; see `select_marginals`."""
-        distinct = dict[Family, int]()
+        distinct = dict[Asked, int]()
         for family, factor in zip(families, factors, strict=True):
             distinct[family] = max(factor, distinct.get(family, 0))
-        moved = {family: moved_of(self.domain, family, self.neighbours) for family in distinct}
+        moved = {family: moved_by(self.domain, family, self.neighbours) for family in distinct}
         return max(max(1, moved[family]) * factor for family, factor in distinct.items())
 
     def _select(
         self,
-        families: Sequence[Family],
-        answers: Callable[[Family], npt.NDArray[np.float64]],
+        families: Sequence[Asked],
+        answers: Answers,
         count: int,
         rho: Fraction,
         exclude: Sequence[Query],
-    ) -> list[Query]:
+    ) -> list[Choice]:
         self._progress.stage("selecting", len(families))
-        self._expect([clique_of(family) for family in families])
+        self._expect([columns_of(family) for family in families])
+        factors, moved = self._alike(families)
         parts = []
-        for family in families:
-            scores = self._whole_answers(clique_of(family), answers(family))  # checked before a count is read
+        for family, factor in zip(families, factors, strict=True):
+            size = number_of(self.domain, family)
+            scores = self._whole_answers(size, answers(family))  # checked before a count is read
             exact = self._marginal(family)
             scores[exact.cells] -= exact.counts
-            parts.append(np.abs(scores))
+            parts.append(factor * np.minimum(np.abs(scores), int(_LARGEST_SCORE / factor)))
             self._progress.advance(1)
         starts = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
         place = {family: int(start) for family, start in zip(families, starts[:-1], strict=True)}
@@ -223,21 +252,51 @@ class Selections(Asking):
         candidates = np.flatnonzero(allowed)
         if count > len(candidates):
             raise InvalidArgument(f"{count} cells cannot be selected from {len(candidates)}: ask for fewer")
-        winners = self._winners(np.concatenate(parts)[candidates], rho, self.neighbours.cell, count)
+        winners = self._winners(np.concatenate(parts)[candidates], rho, moved, count)
         chosen = []
         for winner in candidates[winners]:
             number = int(np.searchsorted(starts, winner, side="right")) - 1
-            chosen.append((families[number], int(winner - starts[number])))
+            chosen.append(_chosen(families[number], int(winner - starts[number])))
         return chosen
 
-    def _whole_answers(
-        self, clique: Clique, answers: npt.NDArray[np.float64], most: float = _LARGEST_ANSWER
-    ) -> Integers:
+    def _alike(self, families: Sequence[Asked]) -> tuple[list[int], int]:
+        """What scores of single queries are multiplied by, and Δ of all of them then; see `select_cells`."""
+        cell = self.neighbours.cell
+        if not any(isinstance(family, LinearFamily) for family in families):
+            return [1] * len(families), cell
+        factors, most = [], cell * _ONE
+        for family in families:
+            factors.append(max(1, _ONE // family.largest) if isinstance(family, LinearFamily) else _ONE)
+            if isinstance(family, LinearFamily):
+                most = max(most, factors[-1] * moved_of_linear(self.domain, family, self.neighbours, single=True))
+        return factors, most
+
+    def _whole_answers(self, size: int, answers: npt.NDArray[np.float64], most: float = _LARGEST_ANSWER) -> Integers:
         """A model's answers as whole rows, so bounded that no score can overflow, whatever the model says."""
         given = np.array(answers, np.float64)  # an array of our own, whatever kind the mechanism's is
-        if given.shape != (self.domain.size(clique),):
-            raise InvalidArgument(
-                f"the model has {given.shape} answers to a marginal of {self.domain.size(clique)} cells"
-            )
+        if given.shape != (size,):
+            raise InvalidArgument(f"the model has {given.shape} answers to a marginal of {size} cells")
         finite = np.nan_to_num(given, nan=0.0, posinf=most, neginf=-most)
         return np.rint(np.clip(finite, -most, most)).astype(np.int64)
+
+
+def _chosen(family: Asked, cell: int | None = None) -> Choice:
+    """What was chosen, as journals have it: a family as a whole, or one of its cells or groups."""
+    if isinstance(family, LinearFamily):
+        return ChosenLinear(family.clique, family.digest, cell)
+    return WholeMarginal(clique_of(family)) if cell is None else (family, cell)
+
+
+def _by_digest(families: Sequence[Asked]) -> Callable[[ChosenLinear], LinearFamily]:
+    """Finds the linear queries that were chosen among the candidates; a recorded choice may be of others."""
+    known = {family.digest: family for family in families if isinstance(family, LinearFamily)}
+
+    def find(chosen: ChosenLinear) -> LinearFamily:
+        if chosen.digest not in known:
+            raise DpsqlError(
+                "this release was begun with other linear queries and cannot be completed: give the release another "
+                "name, which is charged anew"
+            )
+        return known[chosen.digest]
+
+    return find

@@ -5,6 +5,9 @@ Nothing is decided here but what can be refused early: an ε that no plan takes 
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -14,6 +17,7 @@ from dpsql.books.seen import alone_for, find_seen, find_table
 from dpsql.books.store import Books
 from dpsql.core.column_types import column_type, kind_of, lists_members, public_type
 from dpsql.core.domain import Attribute, Domain
+from dpsql.core.linear_family import LinearFamily
 from dpsql.core.workload import Workload
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.declare import automatic, declare_bins
@@ -25,13 +29,14 @@ from dpsql.engines.source import Column, Source
 from dpsql.errors import InvalidArgument, InvalidQuery, InvalidWorkload
 from dpsql.evaluation.components import columns_of
 from dpsql.evaluation.lookups import Loaded
-from dpsql.evaluation.sandbox import check_syntax
+from dpsql.evaluation.sandbox import check_syntax, one_empty_database
+from dpsql.evaluation.weighing import weigh
 from dpsql.language.analysis import parse_query
 from dpsql.language.expressions import columns_read
 from dpsql.language.query import Query
 from dpsql.language.refusal import refuse
 from dpsql.language.size_bounds import check_sizes
-from dpsql.language.workloads import EXPECTED, is_shorthand, parse_workload
+from dpsql.language.workloads import EXPECTED, Weigh, is_shorthand, parse_workload
 from dpsql.owner.declaration import read_column
 from dpsql.owner.protect import account_of, as_released, check_stored, domain_of
 from dpsql.privacy.account import Account
@@ -43,6 +48,7 @@ from dpsql.release.request import DiscoveryRequest, QueryRequest, Request, asked
 
 _USUAL_BINS: Final = 20
 _MOST_BINS: Final = 1000
+_KEPT_WEIGHTS: Final = 5_000_000
 
 
 # --- a synthetic table ------------------------------------------------------------------------------------------------
@@ -62,10 +68,11 @@ def look_up_table(cursor: Cursor, request: Request) -> TableFacts:
     check_rows_fit(request.rows, domain)
     source = as_released(source, domain)
     tables = Tables(cursor, request.search_path, source, request.by)
-    workload = _workload_of(request, source, domain, tables).ordered()
+    workload = _workload_of(request, source, domain, tables, _weighing(cursor, source, domain)).ordered()
+    before = _workload_of(request, source, domain, tables).ordered() if workload.linear else None
     prior = _name_of_prior(cursor, request, source)
     alone, cannot, rates = alone_for(books, request.by), cannot_of(source), rates_of(source)
-    return TableFacts(source, account, domain, workload, prior, alone, cannot, rates)
+    return TableFacts(source, account, domain, workload, prior, alone, cannot, rates, before)
 
 
 def _name_of_prior(cursor: Cursor, request: Request, source: Source) -> tuple[str, ...] | None:
@@ -79,18 +86,45 @@ def _name_of_prior(cursor: Cursor, request: Request, source: Source) -> tuple[st
     return (catalog, schema, request.prior)[catalog == source.catalog :]
 
 
-def _workload_of(request: Request, source: Source, domain: Domain, tables: Tables) -> Workload:
+def _workload_of(
+    request: Request, source: Source, domain: Domain, tables: Tables, weigh: Weigh | None = None
+) -> Workload:
     """What a request's workload asks for; what DuckDB cannot parse either is refused in DuckDB's words, as a query is.
 
     Raises:
         InvalidWorkload: see `parse_workload`.
     """
     try:
-        return parse_workload(request.workload, source.parts, domain, tables)
+        return parse_workload(request.workload, source.parts, domain, tables, weigh)
     except InvalidWorkload:
         if request.workload and not is_shorthand(request.workload):
             check_syntax(request.workload, "workload", InvalidWorkload, EXPECTED)
         raise
+
+
+_weighed: OrderedDict[tuple[Source, Domain, str], Sequence[LinearFamily]] = OrderedDict()
+_weighing_one: Final = threading.Lock()
+
+
+def _weighing(cursor: Cursor, source: Source, domain: Domain) -> Weigh:
+    """Makes linear queries of sums; those of the last statements are kept, for they depend on nothing else."""
+
+    def weighed(query: Query) -> Sequence[LinearFamily]:
+        check_sizes(query.trees)
+        loaded = [load(cursor, dimension) for dimension in query.scope.dimensions]
+        key = (source, domain, repr((query.fingerprint, [one.digest for one in loaded])))
+        with _weighing_one:
+            found = _weighed.get(key)
+        if found is None:
+            with one_empty_database():
+                found = weigh(source, domain, query, loaded)
+            with _weighing_one:
+                _weighed[key] = found
+                while sum(len(f.weights) for kept in _weighed.values() for f in kept) > _KEPT_WEIGHTS:
+                    _weighed.popitem(last=False)
+        return found
+
+    return weighed
 
 
 # --- a query ----------------------------------------------------------------------------------------------------------

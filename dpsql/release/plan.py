@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import dpsql.mechanisms  # noqa: F401 - registers them
 from dpsql.core.domain import Domain
+from dpsql.core.names import shorten
 from dpsql.core.threshold import identity_of
 from dpsql.core.workload import Workload
 from dpsql.engines.costs import Rates
@@ -48,6 +49,8 @@ class TableFacts:
         alone: the user whose release it is alone; empty where it is the owner's, or users share releases.
         cannot: counts that the table's engine cannot make, each with what works instead.
         rates: how fast that engine counts; None of a table of the database itself.
+        before: what the workload meant to an earlier version, to which sums stood for the marginals of what they read;
+            None where that is the same.
     """
 
     source: Source
@@ -58,6 +61,7 @@ class TableFacts:
     alone: str = ""
     cannot: Mapping[str, str] = field(default_factory=dict, compare=False)
     rates: Rates | None = field(default=None, compare=False)
+    before: Workload | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -120,10 +124,15 @@ def plan_table(request: Request, facts: TableFacts, *, former: bool = False) -> 
     account, domain, workload = facts.account, facts.domain, facts.workload
     delta = asked_delta(account, request.epsilon, request.delta)
     order = max((len(clique) for clique in workload.cliques), default=0)
-    known = Facts(
-        account.pure or delta == 0, request.epsilon, request.prior is not None, bool(workload.thresholds), order
-    )
+    pure, prior = account.pure or delta == 0, request.prior is not None
+    known = Facts(pure, request.epsilon, prior, bool(workload.thresholds), order, bool(workload.linear))
     mechanism, choice = choose(request.mechanism, request.options, known, former=former)
+    if workload.linear and not mechanism.takes_linear:
+        instead = "direct" if pure else "projection"
+        raise InvalidArgument(
+            f"{name_of(mechanism)} answers no linear queries, such as {shorten(workload.linear[0].text)}: say "
+            f"mechanism := '{instead}', or count(*) in place of the sum, which asks for the marginal of its columns"
+        )
     questions = declared(mechanism.questions(domain, workload, account.neighbours))
     budget = price(questions, request.epsilon, delta)
     canonical = _canonical(request, facts, budget, mechanism, former=former)
@@ -193,6 +202,7 @@ def workload_digest(workload: Workload) -> str:
     asked: list[Any] = sorted(workload.cliques)
     asked += sorted([threshold.least, *threshold.clique] for threshold in workload.thresholds)
     asked += [[identity_of(part), weight] for part, weight in workload.weights]
+    asked += [["linear", family.digest] for family in workload.linear]
     return digest(json.dumps(asked, ensure_ascii=False))
 
 

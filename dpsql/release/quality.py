@@ -34,9 +34,9 @@ if TYPE_CHECKING:  # it takes a quarter of a second to load, so the functions th
 
 
 def measurements(books: Books, entry: Entry) -> list[Measurement]:
-    """The noisy counts of a release."""
+    """The noisy counts of a release, of cells and thresholds."""
     answers = journal.answers(books, entry.key)
-    return [answer.measurement for answer in answers if answer.measurement is not None]
+    return [a.measurement for a in answers if a.measurement is not None and a.question.of_cells]
 
 
 def judge_release(cursor: Cursor, books: Books, entry: Entry, check: Callable[[], None] | None = None) -> Judgement:
@@ -60,7 +60,9 @@ def marginal_errors(cursor: Cursor, books: Books, entry: Entry) -> pd.DataFrame:
 
     Columns: `columns`, `kind` ('marginal'; 'cells', those of a marginal that were measured by themselves; 'at least t',
     those of thresholds), `cells`, `stddev` (rows), `distance_l1` = Σ|synthetic − measured|/total and `noise_l1` =
-    √(2/π)·σ·cells/total, what the noise alone is expected to make up. Synthetic counts are scaled to the total.
+    √(2/π)·σ·cells/total, what the noise alone is expected to make up. Synthetic counts are scaled to the total. Of
+    kind 'linear query' `stddev` is in the sum's unit, the other two are divided by the largest weight, and the answers
+    are those of the model that the rows were drawn from.
     """
     import pandas as pd
 
@@ -83,6 +85,8 @@ def marginal_errors(cursor: Cursor, books: Books, entry: Entry) -> pd.DataFrame:
         kind = "cells" if one.least is None else f"at least {one.least}"
         add(one.clique, kind, one.stddev, counts, one.values)
     counter.close()
+    known = ("columns", "cells", "stddev", "distance_l1", "noise_l1")
+    rows += [{"kind": "linear query", **{name: one[name] for name in known}} for one in entry.report.get("linear", ())]
     return pd.DataFrame(rows, columns=["columns", "kind", "cells", "stddev", "distance_l1", "noise_l1"])
 
 

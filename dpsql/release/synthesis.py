@@ -8,7 +8,7 @@ make      the mechanism asks the curator and fits a model; its rows are a table 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -34,6 +34,7 @@ from dpsql.privacy.accounting import Budget
 from dpsql.release.allowed import require_affordable
 from dpsql.release.drawing import coded, rows_to_draw
 from dpsql.release.least import enough
+from dpsql.release.linear import linear_report, measured_linear
 from dpsql.release.lookup import look_up_table
 from dpsql.release.pipeline import Run
 from dpsql.release.plan import Plan, check_drawable, check_not_drowned, check_questions, plan_table, with_domain
@@ -116,7 +117,8 @@ class Resolved(Plan):
         seed = int(entry.key[:15], 16)
         outcome = self.mechanism.run(curator, self.workload, entry.rho, seed, run.progress)
         answers = journal.answers(run.books, entry.key)
-        measured = [answer.measurement for answer in answers if answer.measurement is not None]
+        measured = [a.measurement for a in answers if a.measurement is not None and a.question.of_cells]
+        linear = measured_linear(self.workload, answers)
         agreeing = curator.earlier if consistent(measured, curator.earlier) else ()  # else the table has changed since
         report = dict(outcome.report)
         if curator.earlier:
@@ -128,11 +130,12 @@ class Resolved(Plan):
             report["outside"] = {name: round(share, 4) for name, share in held.outside.items()}
         run.close()
         thresholds = () if self.workload.cliques else self.workload.thresholds
-        fit = Fitness.of(outcome.model, measured, thresholds)
+        fit = Fitness.of(outcome.model, [*measured, *linear], thresholds)
         if "residual" in report:  # of a fit that knows more than this release measured
             report["loss"] = round(fit.cells * float(report["residual"]) / 2, 2)
         else:
             report |= fit.report
+        report |= linear_report(outcome.model, linear)
         if not np.isfinite(outcome.model.total):
             raise DpsqlError(
                 "the fit gave no finite total; the same call tries again from the stored measurements, free"
@@ -197,13 +200,18 @@ def _found(cursor: Cursor, request: Request) -> tuple[Plan, Books, Entry | None]
     Such a release is told again, or completed, as it was charged: the request meant it then.
     """
     facts = look_up_table(cursor, request)
-    planned = plan_table(request, facts)
-    books = Books(cursor, planned.source.catalog)
-    planned, entry = _with_release(books, planned)
+    books = Books(cursor, facts.source.catalog)
+    if facts.before is not None:
+        meant = replace(facts, workload=facts.before, before=None)
+        for is_former in (False, True):
+            before, entry = _with_release(books, plan_table(request, meant, former=is_former))
+            if entry is not None:
+                return before, books, entry
+    planned, entry = _with_release(books, plan_table(request, facts))
     if entry is None:
-        former, before = _with_release(books, plan_table(request, facts, former=True))
-        if before is not None:
-            return former, books, before
+        former, before_now = _with_release(books, plan_table(request, facts, former=True))
+        if before_now is not None:
+            return former, books, before_now
     return planned, books, entry
 
 

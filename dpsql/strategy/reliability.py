@@ -21,6 +21,8 @@ from typing import Any, Final
 import numpy as np
 
 from dpsql.core.domain import Clique
+from dpsql.core.marginal import Measurement
+from dpsql.fitting.relaxed.settings import Settings
 from dpsql.fitting.relaxed.table import RelaxedTable
 from dpsql.fitting.target import Target
 
@@ -74,3 +76,11 @@ def planned_words(clique: Clique, error: float | None) -> str:
     if len(clique) != 2 or error is None:
         return "measured"
     return f"measured; likely {'a' if error <= RELIABLE else 'not a'} reliable pair"
+
+
+def strong_words(settings: Settings, strong: Sequence[Target], again: Sequence[Measurement]) -> dict[str, Any]:
+    """What the report says of pairs: which depend on each other beyond the noise, which columns were joined."""
+    found: dict[str, Any] = {"strong_pairs": [", ".join(one.clique) for one in strong]}
+    if settings.joints:
+        found["joined"] = [", ".join(joint.names) for joint in settings.joints]
+    return found | ({"measured_again": len(again)} if again else {})

@@ -26,6 +26,8 @@ import pytest
 import dpsql
 from dpsql.books import journal, publication
 from dpsql.books.store import Books
+from dpsql.core.domain import Clique
+from dpsql.core.linear_family import LinearFamily
 from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.threshold import Threshold
@@ -47,6 +49,16 @@ UNRELATED = np.random.default_rng(2).integers(2, 5, size=(23, 3))
 PAIRS = Workload((("c0", "c1"), ("c1", "c2")))
 ONE = Workload((("c0", "c1"),))
 THRESHOLDS = Workload((("c0", "c1"),), (Threshold(("c0", "c1", "c2"), 2),))
+
+
+def linear(clique: Clique, groups: int) -> LinearFamily:
+    """Some weights of a clique's cells, in so many groups."""
+    cells = np.arange(DOMAIN.size(clique))
+    return LinearFamily(clique, cells % 5 - 2, cells % groups, groups, Fraction(1, 2))
+
+
+SUMS = Workload((), (), (), (linear(("c0", "c1"), 1), linear(("c1", "c2"), 3)))
+BESIDE = Workload((("c0", "c1"),), (), (), SUMS.linear)
 
 
 @dataclass(frozen=True)
@@ -75,6 +87,7 @@ class Case:
     def __str__(self) -> str:
         words = [self.name, *(f"{key}={value}" for key, value in self.options.items())]
         words += ["pairs"] * (self.workload is PAIRS) + ["thresholds"] * (self.workload is THRESHOLDS)
+        words += ["sums"] * (self.workload is SUMS) + ["sums beside"] * (self.workload is BESIDE)
         words += ["prior"] * self.prior + ["earlier"] * self.earlier
         return "-".join([*words, *([str(self.neighbours), str(self.neighbours.cell)] * (not self.options))])
 
@@ -140,6 +153,18 @@ PATHS = [
     Case("rap", {"neighbours": "replace_one"}, neighbours=Neighbours.REPLACE_ONE),
     Case("rap", workload=THRESHOLDS),
     Case("rap", workload=PAIRS, earlier=True),
+    *(
+        Case(name, options, workload=workload, earlier=workload is BESIDE, neighbours=kind)
+        for name, options in (
+            ("mwem", {"queries": "marginals", "start": "marginals", "passes": 3}),
+            ("mwem", {"queries": "cells"}),
+            ("lp", {"noise": "laplace"}),
+            ("lp", {"noise": "gaussian", "objective": "l1"}),
+            ("direct", {"noise": "laplace"}),
+            ("projection", {}),
+        )
+        for workload, kind in ((SUMS, Neighbours.ADD_REMOVE), (BESIDE, Neighbours.REPLACE_ONE))
+    ),
 ]
 """Every word and switch that an option takes, and what a mechanism does with a prior and earlier measurements."""
 CASES = [

@@ -2,6 +2,7 @@ r"""Relaxed projection: fit a relaxed table to noisy marginals.
 
     minimise  Σ_r (N²/σ_r²)·½‖M_r(P) − y_r/N‖²  +  Λ · mean over rows of Σ_a KL(P_a ‖ p1_a)
 
+and, where linear queries were measured, N²·½Σ(q(P) − y/N)²/σ² of these (`functionals`),
 over P = softmax(θ) per attribute, by Adam with a cosine schedule (`program`). y_r are the measured
 marginals (counts) of variance σ_r², N the total, p1 the measured 1-way marginals. The second term pulls towards the
 maximum-entropy solution, the product of the 1-way marginals, with the strength (from experiments on Adult, Loans and a
@@ -34,6 +35,7 @@ from dpsql.core.domain import Domain
 from dpsql.errors import DpsqlError
 from dpsql.fitting.compilation import keep_programs
 from dpsql.fitting.loading import jax
+from dpsql.fitting.relaxed.functionals import Functionals, relative_precision
 from dpsql.fitting.relaxed.program import CLIQUES, device_grid, program_of
 from dpsql.fitting.relaxed.settings import Fit, Settings, one_way_prior
 from dpsql.fitting.relaxed.shrinkage import shrunken
@@ -63,11 +65,11 @@ def pull_rule(measurements: Sequence[Target], total: float, attributes: int) -> 
 def fit_marginals(
     domain: Domain, measurements: Sequence[Target], total: float, settings: Settings, seed: int, progress: Progress
 ) -> Fit:
-    """Fit a relaxed table to whole marginals.
+    """Fit a relaxed table to whole marginals, and to linear queries.
 
     Args:
         domain: the attributes.
-        measurements: whole marginals; 1-way ones start the rows and pull them.
+        measurements: whole marginals and answers of linear queries; 1-way marginals start the rows and pull them.
         total: N, rows.
         settings: how.
         seed: of the starting noise; it touches no private data.
@@ -87,16 +89,17 @@ def _fit(
     domain: Domain, measurements: Sequence[Target], total: float, settings: Settings, seed: int, progress: Progress
 ) -> Fit:
     used = [m for m in measurements if m.clique and m.cells is None and m.variance > 0]
+    linear, used = [m for m in used if m.linear is not None], [m for m in used if m.linear is None]
     blocks = Blocks.of(domain, settings.joints)
     prior = one_way_prior(domain, used, total)
     prior = blocks.by_unit(_each(blocks, prior, [one.prior for one in blocks.joints]))
     kappa = _each(blocks, np.array(settings.smooth), [one.kappa for one in blocks.joints]) if settings.smooth else ()
     smooth = smoothness(prior, blocks.by_unit(kappa) if settings.smooth else ())
-    by_rule = settings.strength * pull_rule(used, total, len(domain)) if used else 1.0
+    by_rule = settings.strength * pull_rule([*used, *linear], total, len(domain)) if used or linear else 1.0
     pull = by_rule if settings.pull is None else settings.pull
     precise = jax.default_matmul_precision("highest")  # GPUs would multiply float32 with 10 bits
     with precise, jax.enable_x64(settings.kind == "float64"):
-        fitting = _Fitting(blocks, used, total, settings, prior, smooth, progress)
+        fitting = _Fitting(blocks, used, linear, total, settings, prior, smooth, progress)
         fitting.start(seed)
         if settings.reference and any(len(m.clique) == 2 for m in used):
             fitting.prepare(pull * _REFERENCE_PULL)
@@ -117,6 +120,7 @@ class _Fitting:
         self,
         blocks: Blocks,
         used: Sequence[Target],
+        linear: Sequence[Target],
         total: float,
         settings: Settings,
         prior: npt.NDArray[np.float64],
@@ -124,12 +128,17 @@ class _Fitting:
         progress: Progress,
     ) -> None:
         self._blocks, self._used, self._total, self._settings, self._progress = blocks, used, total, settings, progress
-        self._scale = 1 / max(1.0, max((total**2 / m.variance for m in used), default=1.0))
+        precisions = [*(total**2 / m.variance for m in used), *(relative_precision(m, total) for m in linear)]
+        self._scale = 1 / max(1.0, max(precisions, default=1.0))
         mesh = device_grid(settings.rows)
         self._shards = mesh.shape[CLIQUES]
-        self._views = Views.of(blocks, used)
+        self._views = Views.of(blocks, [*used, *linear])
         self._layout = layout_of(self._views.blocks, [*map(self._views.target, used)], total, self._scale, self._shards)
-        bucket = tuple(sorted((level, tiles.target.shape[:2]) for level, tiles in self._layout.items()))
+        self._functionals = Functionals.of(self._views, linear, total, self._scale, self._shards)
+        self._heard = self._functionals
+        bucket = self._functionals.bucket + tuple(
+            sorted((level, tiles.target.shape[:2]) for level, tiles in self._layout.items())
+        )
         self._program = program_of(blocks.unit_sizes, settings.rows, bucket, settings.relaxation, settings.kind, mesh)
         self._prior, self._smooth = prior, smooth
         self._pulled_to = np.repeat(np.log(prior)[:, None], settings.rows, axis=1)
@@ -153,12 +162,15 @@ class _Fitting:
         targets = [*map(views.target, targets)]
         layout = layout_of(views.blocks, targets, self._total, self._scale, self._shards, self._layout)
         steps = min(_REFERENCE_STEPS, self._settings.steps)
+        self._heard = self._functionals.silent
         table, _ = self._advance(layout, pull, steps, self._settings.rate, self._settings.thinned)
+        self._heard = self._functionals
         self._pulled_to = np.log(np.maximum(table, _LEAST))
 
     def fit(self, pull: float) -> Fit:
         """Fit all, with a weaker pull while it is too strong, and polish where that is asked for."""
-        settings, cells = self._settings, sum(len(m.values) for m in self._used)
+        settings = self._settings
+        cells = sum(len(m.values) for m in self._used) + len(self._functionals.target)
         most = _ONLY_NOISE + 3 * math.sqrt(2 / max(cells, 1))
         again = (max(1, settings.steps // 2), settings.rate, settings.thinned)
         plan = [(settings.steps, settings.rate, settings.thinned), *[again] * (_ATTEMPTS - 1)]
@@ -180,6 +192,7 @@ class _Fitting:
         self._state, table, loss = self._program.run(
             self._state,
             layout,
+            self._heard,
             self._pulled_to,
             self._views.sums,
             self._smooth,

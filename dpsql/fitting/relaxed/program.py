@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from dpsql.fitting.compilation import MOST_PROGRAMS, own_program
 from dpsql.fitting.loading import Mesh, NamedSharding, PartitionSpec, jax, jnp
+from dpsql.fitting.relaxed.functionals import Functionals
 from dpsql.fitting.relaxed.tiles import Tiles
 from dpsql.runtime.progress import Progress
 
@@ -79,7 +80,7 @@ class TileProgram:
     def _spread(self, steps: Any) -> Any:
         """The same steps, each device with its relaxed rows and its tiles."""
         state, tiles, whole = map(_places, ((None, _ROWS), (CLIQUES,), ()))
-        constants = (tiles, state, whole, whole, whole, whole)
+        constants = (tiles, (tiles, whole, whole), state, whole, whole, whole, whole)
         return jax.shard_map(
             steps,
             mesh=self._mesh,
@@ -92,6 +93,7 @@ class TileProgram:
         self,
         theta: npt.NDArray[np.float64],
         layout: dict[int, Tiles],
+        functionals: Functionals,
         log_prior: npt.NDArray[np.float64],
         sums: npt.NDArray[np.float32],
         smooth: npt.NDArray[np.float64],
@@ -106,6 +108,7 @@ class TileProgram:
         Args:
             theta: where to begin; log P, or P with SparseMax.
             layout: the measured cells.
+            functionals: the linear queries.
             log_prior: of what each row is pulled to, shape (T, n′).
             sums: which of the first rows of P each further row adds up, 0 or 1 (`dpsql.fitting.relaxed.views`).
             smooth: κ·min(p1_v, p1_{v+1}) of each value and the next one, 0 for the last of a column, shape (T,).
@@ -115,21 +118,13 @@ class TileProgram:
             thinned: the part of them that are, the first ones; below 1, so that the loss is that of all tiles.
             progress: notified of each chunk.
         """
-        by_tile = NamedSharding(self._mesh, _places((CLIQUES,)))
-        by_row = NamedSharding(self._mesh, _places((None, _ROWS)))
-        real = self._kind
-        tiles = {
-            level: tuple(
-                jax.device_put(array, by_tile)
-                for array in (t.index, t.offset, t.size, t.weight.astype(real), t.target.astype(real), t.count)
-            )
-            for level, t in layout.items()
-        }
+        by_row, real = NamedSharding(self._mesh, _places((None, _ROWS))), self._kind
         theta = theta.astype(real)
         state = tuple(jax.device_put(array, by_row) for array in (theta, 0 * theta, 0 * theta))
         scalars = (real(pull), real(self._first_rate(rate)))
         pulled_to = jax.device_put(log_prior.astype(real), by_row)
-        constants = (tiles, pulled_to, sums.astype(real), smooth.astype(real), *scalars)
+        placed = self._placed(layout, functionals)
+        constants = (*placed, pulled_to, sums.astype(real), smooth.astype(real), *scalars)
         progress.stage("fitting", steps)
         done, chunk, loss = 0, 1, real(0)
         while done < steps:
@@ -144,6 +139,19 @@ class TileProgram:
             if done > 1:  # the first chunk includes the compilation
                 chunk = max(1, min(2 * chunk, int(chunk * _CHUNK_SECONDS / max(seconds, 1e-6))))
         return np.asarray(state[0]), np.asarray(self._finish(state[0])), float(loss)
+
+    def _placed(self, layout: dict[int, Tiles], functionals: Functionals) -> tuple[Any, Any]:
+        """The measured cells and the linear queries, on the devices."""
+        by_tile, real = NamedSharding(self._mesh, _places((CLIQUES,))), self._kind
+
+        def put(arrays: Sequence[npt.NDArray[Any]]) -> tuple[Any, ...]:
+            return tuple(
+                jax.device_put(array.astype(real) if array.dtype.kind == "f" else array, by_tile) for array in arrays
+            )
+
+        tiles = {level: put((t.index, t.offset, t.size, t.weight, t.target, t.count)) for level, t in layout.items()}
+        linear = {level: put(arrays) for level, arrays in functionals.tiles.items()}
+        return tiles, (linear, functionals.target.astype(real), functionals.weight.astype(real))
 
     def _first_rate(self, rate: float) -> float:
         return rate if self._relaxation == "softmax" else rate * _SPARSEMAX_RATE
@@ -195,13 +203,13 @@ class TileProgram:
     def _steps(
         self, state: Any, constants: Any, done: jax.Array, count: jax.Array, steps: jax.Array, thinned: jax.Array
     ) -> Any:
-        tiles, log_prior, sums, smooth, pull, rate = constants
+        tiles, linear, log_prior, sums, smooth, pull, rate = constants
 
         def step(i: jax.Array, carry: Any) -> Any:
             theta, first, second, _ = carry
             p = self._table(theta)
             every = jnp.where(done + i < thinned, _THINNED_BY, 1).astype(jnp.int32)
-            loss, gradient = self._data_gradient(p, tiles, sums, every, (done + i) % every)
+            loss, gradient = self._data_gradient(p, tiles, linear, sums, every, (done + i) % every)
             gradient = self._pulled(theta, p, gradient, log_prior, smooth, pull / self.rows)
             t = (done + i + 1).astype(p.dtype)
             first = _BETA1 * first + (1 - _BETA1) * gradient
@@ -214,9 +222,12 @@ class TileProgram:
         return tuple(state), loss
 
     def _data_gradient(
-        self, p: jax.Array, tiles: Any, sums: jax.Array, every: jax.Array, first: jax.Array
+        self, p: jax.Array, tiles: Any, linear: Any, sums: jax.Array, every: jax.Array, first: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        """Loss Σ w·½(M − y)² and its gradient with respect to P, by every so many-th tile from the `first` on."""
+        """Loss Σ w·½(M − y)² and its gradient with respect to P, by every so many-th tile from the `first` on.
+
+        Linear queries, if there are some, come whole.
+        """
         ones = jnp.ones((1, p.shape[1]), p.dtype)
         views = sums @ p[: sums.shape[1]]
         padded = jnp.concatenate([p, views, ones, jnp.zeros((self._padding, p.shape[1]), p.dtype)])
@@ -228,8 +239,12 @@ class TileProgram:
             body = partial(self._tile, padded, level, stacked, apart, begin)
             carry = jax.lax.fori_loop(0, (count[0] - begin + apart - 1) // apart, body, carry)
         loss, gradient = carry
+        of_linear = jnp.zeros((), p.dtype)
+        if linear[0]:
+            of_linear, gradient = self._functional_gradient(padded, linear, gradient)
         if self._shared:
             loss, gradient = _sum_over(CLIQUES, (loss, gradient))
+        loss += of_linear
         of_views = sums.T @ gradient[self.width : self.width + sums.shape[0]]
         return loss, gradient[: self.width].at[: sums.shape[1]].add(of_views)
 
@@ -242,24 +257,68 @@ class TileProgram:
         weight = weight * apart.astype(p.dtype)
         loss, gradient = carry
         inside = jnp.arange(level) < size
-        first = jnp.int32(0)
-        c = jax.lax.dynamic_slice(p, (offset, first), (level, p.shape[1])) * inside[:, None]
-        gathered = [p[index[:, j]] for j in range(index.shape[1])]
-        u = _product(gathered, weight.shape[0], p)
+        c, gathered, u = self._factors(p, level, index, offset, size)
         answers = u @ c.T
         if self._shared:
             answers = _sum_over(_ROWS, answers)
         residual = answers / self.rows - target
         d = weight[:, None] * residual * inside[None, :]
         loss += 0.5 * jnp.vdot(d, residual)
-        d /= self.rows
-        block = jax.lax.dynamic_slice(gradient, (offset, first), (level, p.shape[1])) + d.T @ u
-        gradient = jax.lax.dynamic_update_slice(gradient, block, (offset, first))
-        back = d @ c
-        for j in range(index.shape[1]):
-            others = [g for k, g in enumerate(gathered) if k != j]
-            gradient = gradient.at[index[:, j]].add(back * _product(others, weight.shape[0], p))
-        return loss, gradient
+        return loss, _moved_back(gradient, d / self.rows, c, gathered, u, index, offset, level)
+
+    def _factors(
+        self, p: jax.Array, level: int, index: jax.Array, offset: jax.Array, size: jax.Array
+    ) -> tuple[jax.Array, list[jax.Array], jax.Array]:
+        """P_c of a tile, the rows of P of the other attributes, and their product U."""
+        inside = jnp.arange(level) < size
+        c = jax.lax.dynamic_slice(p, (offset, jnp.int32(0)), (level, p.shape[1])) * inside[:, None]
+        gathered = [p[index[:, j]] for j in range(index.shape[1])]
+        return c, gathered, _product(gathered, index.shape[0], p)
+
+    def _functional_gradient(self, p: jax.Array, linear: Any, gradient: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The loss of linear queries, and the gradient with theirs: see `dpsql.fitting.relaxed.functionals`."""
+        by_level, target, weight = linear
+
+        def answered(level: int, stacked: Any, i: jax.Array, known: jax.Array) -> jax.Array:
+            index, offset, size, phi, group = (jax.lax.dynamic_index_in_dim(a, i, keepdims=False) for a in stacked)
+            c, _, u = self._factors(p, level, index, offset, size)
+            return known.at[group].add(phi * (u @ c.T))
+
+        def moved(level: int, stacked: Any, pushed: jax.Array, i: jax.Array, moving: jax.Array) -> jax.Array:
+            index, offset, size, phi, group = (jax.lax.dynamic_index_in_dim(a, i, keepdims=False) for a in stacked)
+            c, gathered, u = self._factors(p, level, index, offset, size)
+            return _moved_back(moving, phi * pushed[group] / self.rows, c, gathered, u, index, offset, level)
+
+        known = jnp.zeros_like(target)
+        for level, (*stacked, count) in sorted(by_level.items()):
+            known = jax.lax.fori_loop(0, count[0], partial(answered, level, stacked), known)
+        if self._shared:
+            known = _sum_over(CLIQUES, _sum_over(_ROWS, known))
+        gap = known / self.rows - target
+        for level, (*stacked, count) in sorted(by_level.items()):
+            gradient = jax.lax.fori_loop(0, count[0], partial(moved, level, stacked, weight * gap), gradient)
+        return 0.5 * jnp.vdot(weight * gap, gap), gradient
+
+
+def _moved_back(
+    gradient: jax.Array,
+    d: jax.Array,
+    c: jax.Array,
+    gathered: Sequence[jax.Array],
+    u: jax.Array,
+    index: jax.Array,
+    offset: jax.Array,
+    level: int,
+) -> jax.Array:
+    """The gradient with that of a tile whose answers have the gradient d."""
+    first, p = jnp.int32(0), gradient
+    block = jax.lax.dynamic_slice(gradient, (offset, first), (level, p.shape[1])) + d.T @ u
+    gradient = jax.lax.dynamic_update_slice(gradient, block, (offset, first))
+    back = d @ c
+    for j in range(index.shape[1]):
+        others = [g for k, g in enumerate(gathered) if k != j]
+        gradient = gradient.at[index[:, j]].add(back * _product(others, index.shape[0], p))
+    return gradient
 
 
 def _product(factors: Sequence[jax.Array], rows: int, p: jax.Array) -> jax.Array:

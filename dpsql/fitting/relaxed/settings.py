@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.domain import Domain
-from dpsql.fitting.relaxed.table import Joint, RelaxedTable, simplex_projection
+from dpsql.fitting.relaxed.table import Blocks, Joint, RelaxedTable, simplex_projection
 from dpsql.fitting.target import Target
 
 TILE_ROWS: Final = 64
@@ -127,3 +127,9 @@ def fitting_bytes(domain: Domain, rows: int, cells: int) -> int:
 def fitting_seconds(domain: Domain, relaxed_rows: int, rows: float) -> float:
     """About how long counting, fitting and drawing take on two cores: fitted to `tests/benchmarks/growth.py`."""
     return 5 + len(domain) * (0.45 + 0.0009 * relaxed_rows) + 1e-5 * rows
+
+
+def product_table(domain: Domain, measured: Sequence[Target], total: float) -> RelaxedTable:
+    """The relaxed table of one row: independent columns with the measured 1-way marginals."""
+    prior = one_way_prior(domain, measured, total).astype(np.float32)
+    return RelaxedTable(Blocks.of(domain), prior[:, None], total)

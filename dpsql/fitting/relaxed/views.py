@@ -56,6 +56,10 @@ class Views:
         sizes.append(rows - begin)
         return Views(Blocks(tuple(names), tuple(sizes)), sums, blocks)
 
+    def shape(self, clique: Clique) -> tuple[int, ...]:
+        """Sizes of a clique's attributes."""
+        return self._of.shape(clique)
+
     def target(self, one: Target) -> Target:
         """A marginal over the units and views."""
         of = self._of

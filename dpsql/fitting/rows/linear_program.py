@@ -9,7 +9,8 @@ marginals, ã_f their noisy fractions, A_fi = 1 where z_i lies in cell f. Two ki
     cells with the same points     of several rows only the smallest and the largest ã_f can bind
 
 so a k-marginal program has at most 2·k·m rows however large the marginals are. f may be thresholds too: each has a row
-of its own, written down when it is needed (`dpsql.fitting.rows.threshold_rows`). Of the many densities that are optimal
+of its own, written down when it is needed (`dpsql.fitting.rows.threshold_rows`); or linear queries, whose rows hold
+weights. Of the many densities that are optimal
 where c is larger than the rest, the one found is nearest on the cells that Ω* can answer.
 
 Most rows do not bind. They are generated as they are needed: solve with the few worst, add those that the solution
@@ -56,7 +57,8 @@ class Statistics:
     """The rows of the program: what the points can answer, and what was measured.
 
     Attributes:
-        rows: A, one row for each set of points that fills a cell, shape (rows, m), entries 0 and 1.
+        rows: A, one row for each set of points that fills a cell, shape (rows, m), entries 0 and 1; then one for each
+            linear query, entries from −1 to 1.
         low: the smallest ã of the cells of that set; of the thresholds after them.
         high: the largest.
         cells: how many cells and thresholds have a point.
@@ -129,7 +131,7 @@ def statistics(
     Args:
         domain: of the table.
         points: Ω*, shape (m, attributes).
-        measured: whole marginals, and the answers of whole families of thresholds (rows).
+        measured: whole marginals, and the answers of whole families of thresholds (rows) or linear queries (steps).
         total: the number of rows.
         merge: cells of the same points share a row, which `max` allows and `l1` does not.
     """
@@ -138,7 +140,8 @@ def statistics(
     answers, sums, members, owners = [], [], [], []
     found, empty, empty_cells = 0, 0.0, 0
     families = [one for one in measured if one.least is not None]
-    measured = [one for one in measured if one.least is None]
+    linear = [one for one in measured if one.linear is not None]
+    measured = [one for one in measured if one.least is None and one.linear is None]
     for measurement in measured:
         cells, place = np.unique(packed(points, domain.names, domain, measurement.clique), return_inverse=True)
         fractions = measurement.values / total
@@ -163,7 +166,31 @@ def statistics(
     places = np.concatenate([_NO_PLACES, *owners]), np.concatenate([_NO_PLACES, *members])
     everything = csr_array((np.ones(len(points) * len(measured)), places), shape)
     facts = Statistics(everything[first], low, high, found, empty, empty_cells)
+    facts = facts if not linear else _with_linear(facts, domain, points, linear, total)
     return facts if not families else _with_thresholds(facts, domain, points, families, total)
+
+
+def _with_linear(
+    facts: Statistics, domain: Domain, points: Codes, families: Sequence[Target], total: float
+) -> Statistics:
+    """The rows of linear queries after those of cells, each divided by its family's largest weight."""
+    rows, wanted, empty, empty_cells = [facts.rows], [], facts.empty, facts.empty_cells
+    for one in families:
+        family = one.linear
+        assert family is not None
+        cells = packed(points, domain.names, domain, family.clique)
+        entries = family.weights[cells] / family.largest, (family.groups[cells], np.arange(len(points)))
+        written = csr_array(entries, (family.count, len(points)))
+        written.eliminate_zeros()
+        fractions = one.values / (total * family.largest)
+        has_point = np.diff(written.indptr) > 0
+        rows.append(written[np.flatnonzero(has_point)])
+        wanted.append(fractions[has_point])
+        empty = max(empty, float(np.abs(fractions[~has_point]).max(initial=0.0)))
+        empty_cells += int((~has_point).sum())
+    low, high = (np.concatenate([ends, *wanted]) for ends in (facts.low, facts.high))
+    together = csr_array(vstack(rows, format="csr"))
+    return Statistics(together, low, high, facts.cells + sum(map(len, wanted)), empty, empty_cells)
 
 
 def _with_thresholds(

@@ -3,7 +3,7 @@ r"""Multiplicative weights: distributions that move towards measured answers.
     A(x) ∝ A(x)·exp(q(x)·(m − q(A))/2n)          one query q with answer m, of n rows
     A(x) ∝ A(x)·exp((m − M_S(A))[cell of x]/2n)  a whole marginal M_S: all of its cells at once
 
-where q may be a threshold, too,
+where q may be a threshold, too, or a linear query, divided by its largest weight,
 
 over one of two representations:
 
@@ -142,21 +142,31 @@ def absorb(distribution: Self, measurements: Sequence[Target], total: float, pas
 
     Args:
         distribution: A_{i−1}.
-        measurements: of whole marginals, or of cells or thresholds, oldest first.
+        measurements: of whole marginals, of cells, thresholds or linear queries, oldest first.
         total: n, rows.
         passes: how often each one is used.
         progress: may raise `Interrupted`.
     """
     for _ in range(passes):
         for measured in reversed(measurements):
-            gap = np.zeros(distribution.domain.size(measured.clique))
             answers = total * distribution.project(measured.clique)
-            if measured.least is not None:
-                answers = threshold_counts(answers, measured.shape, measured.least)
-            cells = slice(None) if measured.cells is None else np.array(measured.cells)
-            gap[cells] = measured.values - answers[cells]
-            if measured.least is not None:
-                gap = threshold_counts(gap, measured.shape, measured.least)  # of all queries that count the cell
-            distribution = distribution.tilted(measured.clique, gap / (2 * total))
+            distribution = distribution.tilted(measured.clique, _gap(measured, answers) / (2 * total))
             progress.advance(0)
     return distribution
+
+
+def _gap(measured: Target, answers: Floats) -> Floats:
+    """Σ_q q(x)·(m_q − q(A)) in each cell, the queries with values from −1 to 1; `answers` is the marginal (rows)."""
+    linear, cells = measured.linear, slice(None) if measured.cells is None else np.array(measured.cells)
+    if linear is not None:
+        known = linear.answers(answers)
+        gap = np.zeros(linear.count)
+        gap[cells] = measured.values - known[cells]
+        return linear.spread(gap / linear.largest**2)
+    gap = np.zeros(len(answers))
+    if measured.least is not None:
+        answers = threshold_counts(answers, measured.shape, measured.least)
+    gap[cells] = measured.values - answers[cells]
+    if measured.least is not None:
+        gap = threshold_counts(gap, measured.shape, measured.least)  # of all queries that count the cell
+    return gap

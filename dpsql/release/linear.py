@@ -1,0 +1,86 @@
+"""The linear queries of a release: what was measured of them, and how near its model is. Of released values only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.core.marginal import Measurement
+from dpsql.core.workload import Workload
+from dpsql.models.model import Model
+from dpsql.privacy.journal import Answer
+from dpsql.privacy.questions import LinearQuestion
+
+Floats = npt.NDArray[np.float64]
+_MOST_LISTED: Final = 100
+_MOST_ANSWERS: Final = 20
+
+
+def measured_linear(workload: Workload, answers: Sequence[Answer]) -> list[Measurement]:
+    """The answers to linear queries, with what they are of, which the books know by its digest."""
+    known = {family.digest: family for family in workload.linear}
+    found = []
+    for answer in answers:
+        if answer.measurement is None or not isinstance(answer.question, LinearQuestion):
+            continue
+        family, groups = known.get(answer.question.family), answer.question.groups
+        if family is not None:
+            found.append(replace(answer.measurement, shape=(family.count,), cells=groups, linear=family))
+    return found
+
+
+def linear_report(model: Model, measured: Sequence[Measurement]) -> Mapping[str, Any]:
+    """What a release says of linear queries: how many, their errors, and those of each family by itself.
+
+    Errors are distances of the model's answers from the noisy ones, as a fraction of the rows times the largest weight.
+
+    Args:
+        model: of the release.
+        measured: its answers to linear queries.
+    """
+    gaps, noise, listed = [], [], []
+    for one in measured:
+        family = one.linear
+        assert family is not None
+        answers = model.total * family.answers(np.asarray(model.project(family.clique), np.float64))
+        kept = answers if one.cells is None else answers[list(one.cells)]
+        scale = max(1.0, model.total) * family.largest
+        gaps.append(np.abs(kept - one.values) / scale)
+        noise.append(np.full(len(kept), one.stddev / scale))
+        listed.append(_of_family(one, kept, gaps[-1], one.stddev / scale))
+    if not gaps:
+        return {}
+    every = np.concatenate(gaps)
+    return {
+        "linear_queries": len(every),
+        "linear_error": round(float(every.mean()), 6),
+        "linear_largest_error": round(float(every.max()), 6),
+        "linear_noise": round(float(np.concatenate(noise).mean()), 6),
+        "linear": listed[:_MOST_LISTED],
+    }
+
+
+def _of_family(one: Measurement, model: Floats, gaps: Floats, noise: float) -> dict[str, Any]:
+    """The answers of a family in the sum's unit: noisy ones, and the model's."""
+    family = one.linear
+    assert family is not None
+    step = float(family.step)
+    groups = range(family.count) if one.cells is None else one.cells
+    found: dict[str, Any] = {
+        "query": family.text,
+        "columns": list(family.clique),
+        "cells": len(gaps),
+        "stddev": one.stddev * step,
+        "distance_l1": round(float(gaps.sum()), 6),
+        "noise_l1": round(math.sqrt(2 / math.pi) * noise * len(gaps), 6),
+    }
+    if len(gaps) <= _MOST_ANSWERS:
+        found["measured"] = [float(value) * step for value in one.values]
+        found["model"] = [round(float(value) * step, 3) for value in model]
+        found["groups"] = [family.labels[group] for group in groups] if family.labels else list(groups)
+    return found
