@@ -20,6 +20,7 @@ from typing import Any, Final, TypeVar
 
 from dpsql.engines.external import driver
 from dpsql.engines.protocol import CountingFailed
+from dpsql.engines.spark.client import add_tag, interrupt_tag, loggers, remove_tag
 from dpsql.engines.spark.failures import CannotStart, SessionLost, TableChanged
 from dpsql.errors import Interrupted, InvalidArgument
 
@@ -89,12 +90,12 @@ class Session:
         self._stopped = False
         with _quiet():
             try:
-                self.spark.addTag(self._tag)
+                add_tag(self.spark, self._tag)
                 try:
                     found = work()
                 finally:
                     with suppress(Exception):
-                        self.spark.removeTag(self._tag)
+                        remove_tag(self.spark, self._tag)
             except CountingFailed:
                 raise
             except Exception as error:
@@ -109,7 +110,7 @@ class Session:
         """End what runs, from any thread."""
         self._stopped = True
         with suppress(Exception), _quiet():
-            self.spark.interruptTag(self._tag)
+            interrupt_tag(self.spark, self._tag)
 
     def release(self, kept: Any) -> None:
         """Give back a DataFrame that is kept."""
@@ -230,7 +231,5 @@ _not_ours: Final = _NotOurs()
 
 def _silence() -> None:
     """Keep errors of what dpsql asks out of pyspark's own log, which is the standard error of this process."""
-    from pyspark.logger import PySparkLogger
-
-    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        PySparkLogger.getLogger(name).addFilter(_not_ours)  # again, nothing
+    for logger in loggers():
+        logger.addFilter(_not_ours)  # again, nothing
