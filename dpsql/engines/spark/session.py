@@ -30,8 +30,15 @@ _own: Final = threading.local()
 _remote: Final[dict[str, Any]] = {}
 _REMOTE: Final = "sc://"
 _LOCAL: Final = "local"
-_OWN: Final = {"spark.log.level": "OFF", "spark.ui.showConsoleProgress": "false", "spark.ui.enabled": "false"}
-"""Of a session that dpsql starts: Spark's log would quote rows on the owner's screen."""
+_OWN: Final = {
+    "spark.log.level": "OFF",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.ui.enabled": "false",
+    "spark.sql.avro.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+}
+"""Of a session that dpsql starts: Spark's log would quote rows on the owner's screen. Old dates as Spark 4 has them."""
 
 T = TypeVar("T")
 
