@@ -1,7 +1,7 @@
 """What pyspark 3.5 and 4 call by different names.
 
 an Arrow table of a DataFrame      toArrow of 4; in 3.5 the steps that its toPandas begins with
-tags, by which jobs are stopped    of the session in 4 and over Spark Connect; in 3.5 else of the context
+tags, by which jobs are stopped    of the session in 4; in 3.5 of its context
 a log of its own                   4 only
 """
 

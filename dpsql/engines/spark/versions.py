@@ -3,6 +3,8 @@
 rows        SELECT * FROM table VERSION AS OF n
 Delta       the current version is the first of DESCRIBE HISTORY; DESCRIBE DETAIL has the table's id
 Iceberg     the current snapshot is that of the branch main in table.refs; the table's id is in its metadata
+
+A version that expired, or was vacuumed away, is not there any more; what is pinned by it is refused before the charge.
 """
 
 from __future__ import annotations
