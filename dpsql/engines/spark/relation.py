@@ -97,7 +97,7 @@ def _table(session: Session, text: str) -> Relation:
     if kind not in (*_FILES, *VERSIONED):
         raise NotInSpark(
             f"{text!r} is stored as {kind or 'something unknown'!r}, and dpsql pins files ({', '.join(_FILES)}) or "
-            f"versions ({', '.join(VERSIONED)}): write its rows with CREATE TABLE … USING parquet AS …, and register that"
+            f"versions ({', '.join(VERSIONED)}): CREATE TABLE … USING parquet AS …, and register that"
         )
     address = _path(facts.get("Location") or name)
     if kind == DELTA:  # another table in its place has versions of the same numbers
