@@ -145,6 +145,7 @@ class InSparkIceberg(InSpark):
         there = self._places[name] = f"{self._lake}.t{next(_numbers)}"
         kinds = ", ".join(f"`{column}` {_in_spark(kind)}" for column, kind in plain.items())
         self._spark.sql(f"CREATE TABLE {there} ({kinds}) USING iceberg")
+        self._spark.sql(f"INSERT INTO {there} SELECT * FROM {there}")  # a snapshot without rows, for one without any
         self._add(name, rows)
         self._register(name)
 

@@ -209,7 +209,11 @@ def _running() -> Any:
     if "pyspark.sql.connect.session" in sys.modules:
         from pyspark.sql.connect.session import SparkSession as RemoteSession
 
-        return RemoteSession.getActiveSession()
+        # calls of SQL run in threads of DuckDB, in which no session is active
+        found = RemoteSession.getActiveSession() or RemoteSession._default_session  # noqa: SLF001
+        return (
+            None if any(found is known for known in _remote.values()) else found
+        )  # of a variable, not of this process
     return None
 
 
