@@ -181,6 +181,19 @@ def test_the_table_has_one_budget_with_and_without_spark(visits):
         visits.db.source("again", engine="iceberg", relation=metadata)
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_a_table_that_is_cached(visits, way):
+    """Spark would count the cached rows, whatever snapshot is pinned."""
+    visits.source("visits", way, snapshot=snapshots(visits)[0])
+    declare(visits.db)
+    visits.sql("CACHE TABLE {s}.visits")
+    with pytest.raises(duckdb.Error, match="is cached.*UNCACHE TABLE"):
+        visits.db.sql(QUERY)
+    assert spent(visits.db) == 0
+    visits.sql("UNCACHE TABLE {s}.visits")
+    assert counted(visits.db) == [100] * 3
+
+
 def test_a_table_without_rows(tmp_path):
     with lot(tmp_path) as found:
         found.schema = f"lake.{found.schema}"

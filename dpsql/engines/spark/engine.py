@@ -43,6 +43,7 @@ from dpsql.engines.spark.relation import (
 from dpsql.engines.spark.session import Session
 from dpsql.engines.spark.statements import key_of_tasks
 from dpsql.engines.spark.types import UNKNOWN
+from dpsql.engines.spark.versions import check_not_cached
 from dpsql.engines.spark.workers import check_workers
 from dpsql.errors import InvalidArgument, UnknownName
 
@@ -197,6 +198,8 @@ class SparkEngine(NamedByHost, ABC):
         def still() -> None:
             if snapshot.version is None and files_of(session, relation, rows) != snapshot.files:
                 raise SnapshotGone(source.name)
+            if relation.has_versions:
+                check_not_cached(session, relation.name)
 
         still()
         return relation, rows, still

@@ -50,10 +50,13 @@ def rows_at(session: Session, name: str, version: int) -> Any:
     """The rows of a version as a DataFrame, with the columns that the table had then.
 
     Raises:
+        NotInSpark: the session keeps rows of the table.
         TableChanged: Spark has it no more.
         SessionLost: the session stopped.
     """
-    sql = f"SELECT * FROM {name} VERSION AS OF {version}"  # noqa: S608
+    # the condition sets plans of two versions apart, because Spark takes them for one where it keeps what it computed
+    sql = f"SELECT * FROM {name} VERSION AS OF {version} WHERE {version} = {version}"  # noqa: S608
+    check_not_cached(session, name)
     try:
         refresh(session, name)
         return session.run(lambda: session.spark.sql(sql))
@@ -61,6 +64,16 @@ def rows_at(session: Session, name: str, version: int) -> Any:
         raise
     except CountingFailed:  # for a snapshot that expired Iceberg has another error than for a table that is gone
         raise TableChanged from None
+
+
+def check_not_cached(session: Session, name: str) -> None:
+    """Refuse a table that the session caches, because Spark would read the cached rows, whatever the version is.
+
+    Raises:
+        NotInSpark: says how to end it.
+    """
+    if session.run(lambda: session.spark.catalog.isCached(name)):
+        raise NotInSpark(f"{name} is cached, so Spark would not read the pinned snapshot: UNCACHE TABLE {name}")
 
 
 def identity(session: Session, kind: str, name: str, location: str) -> str:
