@@ -2,6 +2,7 @@
 
     python -m tests.benchmarks.spark --times 20
     python -m tests.benchmarks.spark --times 1024 --only whole
+    python -m tests.benchmarks.spark --times 20 --iceberg          with pyspark 3.5, see tests/engines/spark_lake.py
 
 CPU seconds are those of this process, of Spark's virtual machine and of the workers of its tasks.
 """
@@ -27,6 +28,7 @@ from dpsql.books.store import Books
 from dpsql.engines.registry import engine_of, find_source
 from dpsql.owner.protect import domain_of
 from tests.conftest import DATA, declare_from_data
+from tests.engines.spark_session import CATALOG, ICEBERG, iceberg_jar
 
 MARGINALS = 64
 WAYS = {
@@ -49,10 +51,13 @@ def load(db: dpsql.Database, folder: Path, times: int) -> int:
     return int(db.sql(f"SELECT count(*) FROM '{folder}/adult/*.parquet'").fetchall()[0][0])
 
 
-def register(db: dpsql.Database, engine: str, folder: Path) -> None:
-    """The files as a table of an engine, with the domains of Adult."""
+def register(db: dpsql.Database, engine: str, folder: Path, table: str = "") -> None:
+    """The files, or a table of Spark with the same rows, as a table of an engine, with the domains of Adult."""
     db.sql("DROP TABLE IF EXISTS remote")
-    db.source("remote", engine=engine, files=f"{folder}/adult/*.parquet")
+    if table and engine != "parquet":
+        db.source("remote", engine=engine, relation=table)
+    else:
+        db.source("remote", engine=engine, files=f"{folder}/adult/*.parquet")
     db.protect("remote", epsilon=3.0, delta=1e-9)
     kinds = db.sql("SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = 'adult'").fetchall()
     for name, kind in kinds:
@@ -97,8 +102,8 @@ def cliques(names: tuple[str, ...]) -> list[tuple[str, ...]]:
     return random.Random(0).sample(list(itertools.combinations(sorted(names), 3)), MARGINALS)
 
 
-def session(folder: Path) -> Any:
-    """A Spark of this machine, with two cores."""
+def session(folder: Path, *, iceberg: bool) -> Any:
+    """A Spark of this machine, with two cores, and with a catalogue of Iceberg's if it is asked for."""
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -113,10 +118,28 @@ def session(folder: Path) -> Any:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
+    if iceberg:
+        settings |= ICEBERG | {"spark.jars": iceberg_jar() or "", f"{CATALOG}.warehouse": str(folder / "lake")}
     builder = SparkSession.builder.master("local[2]")
     for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def in_iceberg(spark: Any, folder: Path) -> str:
+    """The rows of the files in a partitioned table of Iceberg, and others that are deleted merge-on-read."""
+    table, files = "lake.bank.adult", f"parquet.`{folder}/adult`"
+    for statement in (
+        f"CREATE TABLE {table} USING iceberg PARTITIONED BY (sex) TBLPROPERTIES ('write.delete.mode' = 'merge-on-read') "
+        f"AS SELECT * FROM {files}",
+        f"INSERT INTO {table} SELECT * FROM {files} WHERE age < 30",
+        f"DELETE FROM {table} WHERE age < 30 AND education != 'Masters'",
+        f"INSERT INTO {table} SELECT * FROM {files} WHERE age < 30 AND education != 'Masters'",
+        f"DELETE FROM {table} WHERE age < 30 AND education = 'Masters'",
+        f"INSERT INTO {table} SELECT * FROM {files} WHERE age < 30 AND education = 'Masters'",
+    ):
+        spark.sql(statement)
+    return table
 
 
 def main() -> None:
@@ -124,6 +147,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--times", type=int, default=20, help="how often each row of Adult is there")
     parser.add_argument("--only", choices=["marginals", "whole"], help="the marginals, or the table end to end")
+    parser.add_argument("--iceberg", action="store_true", help="a table of Iceberg in place of the files")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, dpsql.connect(Path(name) / "bank.duckdb") as db:
         folder = Path(name)
@@ -132,12 +156,13 @@ def main() -> None:
             f"{rows:,} rows, {MARGINALS} marginals\n\n| way | seconds | CPU seconds |\n| --- | --- | --- |", flush=True
         )
         with timed("Spark starts"):
-            spark = session(folder)
+            spark = session(folder, iceberg=given.iceberg)
+        table = in_iceberg(spark, folder) if given.iceberg else ""
         if given.only != "whole":
-            marginals(db, spark, folder)
+            marginals(db, spark, folder, table)
         if given.only != "marginals":
             for engine in ("spark", "parquet"):
-                register(db, engine, folder)
+                register(db, engine, folder, table)
                 with timed(f"dp_synthesize of all pairs at ε = 1, a million rows back, engine {engine!r}"):
                     made = f"dp_synthesize('remote', epsilon := 1.0, workload := 'all 2-way', rows := 1000000, release := '{engine}')"
                     shown = db.sql(f"SELECT count(*), avg(age), mode(education) FROM {made}").fetchall()
@@ -145,16 +170,17 @@ def main() -> None:
         spark.stop()
 
 
-def marginals(db: dpsql.Database, spark: Any, folder: Path) -> None:
+def marginals(db: dpsql.Database, spark: Any, folder: Path, table: str) -> None:
     """All ways to count them, which agree."""
-    spark.read.parquet(f"{folder}/adult").createOrReplaceTempView("adult")
+    rows = spark.table(table) if table else spark.read.parquet(f"{folder}/adult")
+    rows.createOrReplaceTempView("adult")
     with timed("Spark, plain GROUP BYs of the values, one after the other"):
         for clique in cliques(tuple(db.sql("FROM adult LIMIT 0").columns)):
             listed = ", ".join(f"`{column}`" for column in clique)
-            spark.sql(f"SELECT {listed}, count(*) FROM adult GROUP BY {listed}").toArrow()
+            spark.sql(f"SELECT {listed}, count(*) FROM adult GROUP BY {listed}").toPandas()
     found = []
     for engine, way in WAYS.items():
-        register(db, engine, folder)
+        register(db, engine, folder, table)
         with timed(way):
             found.append(counted(db))
     assert found[0] == found[1] == found[2]

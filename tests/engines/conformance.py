@@ -224,6 +224,11 @@ class Table:
         found = {column.name: column.type for column in self.source.columns}
         self.domain = Domain(tuple(attribute_of(name, found[name]) for name in self.names))
 
+    def append(self, rows: Rows) -> None:
+        """Add rows, which the table has when it is found anew, because a source names the snapshot that counts."""
+        self.place.append("t", rows)
+        self.source = self.engine.find("t")
+
     def codes(self) -> list[tuple[int | None, ...]]:
         """Of each row."""
         return [tuple(code_of(a, text) for a, text in zip(self.domain, row, strict=False)) for row in self.rows]
@@ -454,7 +459,7 @@ def a_unit_more(place: Place) -> None:
         return
     bound = place.bound("unit", "VARCHAR", 2)
     before = table.engine.counter(table.source, table.domain, bound, once=True).marginal(("truth", "ward"))
-    place.append("t", [(*table.rows[n][:-1], "somebody else") for n in (1, 2, 5, 7)])
+    table.append([(*table.rows[n][:-1], "somebody else") for n in (1, 2, 5, 7)])
     after = table.engine.counter(table.source, table.domain, bound, once=True).marginal(("truth", "ward"))
     change = after.dense() - before.dense()
     assert (change >= 0).all()
@@ -555,7 +560,7 @@ def bins_of_any_kind(place: Place) -> None:
 def values_of_two(place: Place) -> None:
     table = every_value(place, ("ward",))
     more = [("only here", "one"), *[("of one unit", "one")] * 3, ("of no unit", None), ("of no unit", None)]
-    place.append("t", more)
+    table.append(more)
     held = [(text, unit, number) for number, (text, unit) in enumerate([*table.rows, *more]) if text is not None]
     for bound in bounds(place, 1000):
         pairs = {(text, number) for text, _, number in held}
@@ -600,7 +605,7 @@ def codes_of_rows(place: Place) -> None:
     assert total == len(table.rows)
     assert sorted(whole.tolist()) == sorted([-1 if code is None else code for code in row] for row in expected)
     nothing = (None,) * len(table.rows[0])
-    place.append("t", [nothing] * 3000)
+    table.append([nothing] * 3000)
     some, total = table.engine.codes(table.source, table.domain, 1000)
     again, _ = table.engine.codes(table.source, table.domain, 1000)
     assert total == len(table.rows) + 3000

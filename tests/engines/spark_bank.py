@@ -9,7 +9,7 @@ from typing import Any
 
 import dpsql
 
-from .spark_session import Spark, spark
+from .spark_session import Spark, has_collations, spark
 
 WAYS = ("spark", "spark_sql")
 
@@ -22,7 +22,9 @@ class Lot:
 
     def sql(self, *statements: str) -> list[tuple[Any, ...]]:
         """The rows of the last statement in Spark; {s} is the schema."""
-        return self.spark.sql(*(statement.replace("{s}", self.schema) for statement in statements))
+        there = (statement.replace("{s}", self.schema) for statement in statements)
+        collated = " COLLATE UTF8_LCASE"
+        return self.spark.sql(*(text if has_collations() else text.replace(collated, "") for text in there))
 
     def source(self, name: str, engine: str = "spark", relation: str = "", **how: Any) -> None:
         """Register a table."""

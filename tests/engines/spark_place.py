@@ -20,11 +20,11 @@ from dpsql.engines.spark.engine import SparkEngine
 
 from .conformance import Rows
 from .held_in_duckdb import WithUnits, fill
-from .spark_session import Spark, spark
+from .spark_session import Spark, has_collations, spark
 
 LONG = 300_000
 """Rows."""
-TYPES = {"VARCHAR": "STRING", "VARCHAR COLLATE NOCASE": "STRING COLLATE UTF8_LCASE", "TIMESTAMP": "TIMESTAMP_NTZ"}
+TYPES = {"VARCHAR": "STRING", "TIMESTAMP": "TIMESTAMP_NTZ"}
 _numbers = itertools.count()
 
 
@@ -54,9 +54,7 @@ class InSpark(WithUnits):
         plain = {column: kind.partition(" GENERATED")[0].removesuffix(" NOT NULL") for column, kind in columns.items()}
         listed = ", ".join(f'"{column}" {kind.removesuffix(" COLLATE NOCASE")}' for column, kind in plain.items())
         self._db.sql(f'CREATE OR REPLACE TABLE raw."{name}" ({listed})')
-        kinds = (
-            (column, TYPES.get(kind, "STRING" if kind.startswith("ENUM") else kind)) for column, kind in plain.items()
-        )
+        kinds = ((column, _in_spark(kind)) for column, kind in plain.items())
         there = self._places[name] = f"{self._schema}.t{next(_numbers)}"
         self._spark.sql(
             f"CREATE TABLE {there} ({', '.join(f'`{column}` {kind}' for column, kind in kinds)}) USING parquet",
@@ -128,6 +126,59 @@ class InSparkSql(InSpark):
 
     engine = "spark_sql"
     cannot: ClassVar[frozenset[str]] = InSpark.cannot | {"read_as", "units"}
+
+
+class InSparkIceberg(InSpark):
+    """Iceberg tables of a catalogue of the session."""
+
+    def __init__(self, db: dpsql.Database, there: Spark) -> None:
+        super().__init__(db, there)
+        self._lake = f"lake.{self._schema}"
+
+    def stored(self, kind: str) -> str:
+        return "INTEGER" if kind in ("TINYINT", "SMALLINT") else super().stored(kind)
+
+    def table(self, name: str, columns: Mapping[str, str], rows: Rows) -> None:
+        plain = {column: kind.partition(" GENERATED")[0].removesuffix(" NOT NULL") for column, kind in columns.items()}
+        listed = ", ".join(f'"{column}" {kind.removesuffix(" COLLATE NOCASE")}' for column, kind in plain.items())
+        self._db.sql(f'CREATE OR REPLACE TABLE raw."{name}" ({listed})')
+        there = self._places[name] = f"{self._lake}.t{next(_numbers)}"
+        kinds = ", ".join(f"`{column}` {_in_spark(kind)}" for column, kind in plain.items())
+        self._spark.sql(f"CREATE TABLE {there} ({kinds}) USING iceberg")
+        self._spark.sql(f"INSERT INTO {there} SELECT * FROM {there}")  # a snapshot without rows, for one without any
+        self._add(name, rows)
+        self._register(name)
+
+    def _add(self, name: str, rows: Rows) -> None:
+        if not rows:
+            return
+        self._db.sql(f'DELETE FROM raw."{name}"')
+        fill(self._db, name, rows, "raw")
+        path = self._spark.folder / f"added {next(_numbers)}.parquet"
+        found = self._db.sql(f'FROM raw."{name}"').arrow()
+        pq.write_table(pa.table({n: _plain(found[n]) for n in found.column_names}), path)
+        self._spark.sql(f"INSERT INTO {self._places[name]} SELECT * FROM parquet.`{path}`")
+
+    def long(self, name: str) -> Domain:
+        self._places[name] = f"{self._lake}.{name}"
+        rows = f"SELECT id % 1000 AS x, id % 777 AS y FROM range({LONG})"
+        self._spark.sql(f"CREATE TABLE {self._places[name]} USING iceberg AS {rows}")
+        self._register(name)
+        return Domain(tuple(Attribute(n, "BIGINT", "bins", (), (0, 500, 1000), ("0", "500", "999")) for n in "xy"))
+
+
+class InSparkIcebergSql(InSparkIceberg):
+    """The same, counted by Spark's own SQL."""
+
+    engine = "spark_sql"
+    cannot: ClassVar[frozenset[str]] = InSparkSql.cannot
+
+
+def _in_spark(kind: str) -> str:
+    """A type of DuckDB in Spark."""
+    if kind.endswith(" COLLATE NOCASE"):
+        return "STRING COLLATE UTF8_LCASE" if has_collations() else "STRING"
+    return TYPES.get(kind, "STRING" if kind.startswith("ENUM") else kind)
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:

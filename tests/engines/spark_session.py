@@ -28,10 +28,37 @@ SETTINGS = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",  # what a test asks is run once, and sooner than it is compiled
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.session.timeZone": "America/St_Johns",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",  # as Spark 4 has them; 3.5 would refuse
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
     "spark.sql.shuffle.partitions": "1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+
+
+CATALOG = "spark.sql.catalog.lake"
+ICEBERG = {
+    CATALOG: "org.apache.iceberg.spark.SparkCatalog",
+    f"{CATALOG}.type": "hadoop",
+    "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+}
+
+
+def iceberg_jar() -> str | None:
+    """Iceberg for Spark 3.5, where it is: DPSQL_ICEBERG_JAR names it, or a package holds it; None if it is not."""
+    if not find_spec("pyspark") or has_collations():
+        return None
+    package = find_spec("snowpark_connect_deps_iceberg")
+    places = [] if package is None else list(package.submodule_search_locations or ())
+    found = [str(path) for place in places for path in Path(place).rglob("iceberg-spark-runtime-3.5_2.12-*.jar")]
+    return os.environ.get("DPSQL_ICEBERG_JAR") or next(iter(found), None)
+
+
+def has_collations() -> bool:
+    """Whether texts can be compared in another way than by their bytes, which Spark 3.5 cannot."""
+    import pyspark
+
+    return int(pyspark.__version__.partition(".")[0]) >= 4
 
 
 class Spark:
@@ -46,7 +73,9 @@ class Spark:
         self.events.mkdir()
         builder = SparkSession.builder.master("local[1]").appName("tests")
         folders = {"spark.sql.warehouse.dir": self.folder / "tables", "spark.eventLog.dir": self.events.as_uri()}
-        for key, value in (SETTINGS | folders).items():
+        jar = iceberg_jar()
+        lake = {} if jar is None else ICEBERG | {"spark.jars": jar, f"{CATALOG}.warehouse": self.folder / "lake"}
+        for key, value in (SETTINGS | folders | lake).items():
             builder = builder.config(key, str(value))
         self.session: Any = builder.getOrCreate()
 

@@ -30,7 +30,8 @@ from .conformance import CASES, PROPERTIES, Place, Rows, Table, known_cases, mar
 from .held_in_duckdb import WithUnits, fill
 from .lakes import InDelta, InIceberg, InLake, lake_place
 from .postgres_place import postgres_place
-from .spark_place import InSpark, InSparkSql, spark_place
+from .spark_place import InSpark, InSparkIceberg, InSparkIcebergSql, InSparkSql, spark_place
+from .spark_session import iceberg_jar
 from .warehouse_place import warehouse_place
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "developers" / "engines.md"
@@ -102,6 +103,11 @@ PLACES: dict[str, Callable[[Path], AbstractContextManager[Place]]] = {
     "spark_sql": partial(spark_place, kind=InSparkSql),
 }
 """For each engine, by its name first, where its tables can be."""
+if iceberg_jar():
+    PLACES |= {
+        "spark, Iceberg": partial(spark_place, kind=InSparkIceberg),
+        "spark_sql, Iceberg": partial(spark_place, kind=InSparkIcebergSql),
+    }
 
 
 ONCE = ("bigquery",)

@@ -100,7 +100,10 @@ def test_all_count_alike(both):
 def test_values_are_listed_as_duckdb_writes_them(both, way):
     found: Lot = both[way]
     found.sql("CREATE OR REPLACE TEMP VIEW twice AS SELECT * FROM {s}.t UNION ALL SELECT * FROM {s}.t")
-    found.sql(f"DROP TABLE IF EXISTS {{s}}.{way}_twice", f"CREATE TABLE {{s}}.{way}_twice USING parquet AS FROM twice")
+    found.sql(
+        f"DROP TABLE IF EXISTS {{s}}.{way}_twice",
+        f"CREATE TABLE {{s}}.{way}_twice USING parquet AS SELECT * FROM twice",
+    )
     found.source("twice", way, f"{way}_twice")
     cursor = found.db.connection.cursor()
     source = find_source(cursor, "twice")

@@ -23,6 +23,7 @@ from dpsql.engines.named_by_host import NamedByHost
 from dpsql.engines.protocol import CountingFailed, UnitBound
 from dpsql.engines.sessions import Sessions
 from dpsql.engines.source import Source
+from dpsql.engines.spark.calendar import check_calendar
 from dpsql.engines.spark.counting import AMONG, PRESENCE, SparkCounter
 from dpsql.engines.spark.encode import READ_AS
 from dpsql.engines.spark.failures import NotInSpark, TableChanged
@@ -35,11 +36,14 @@ from dpsql.engines.spark.relation import (
     current,
     files_of,
     find_relation,
+    identity_of,
     rows_of,
+    seen_in,
 )
 from dpsql.engines.spark.session import Session
 from dpsql.engines.spark.statements import key_of_tasks
 from dpsql.engines.spark.types import UNKNOWN
+from dpsql.engines.spark.versions import check_not_cached
 from dpsql.engines.spark.workers import check_workers
 from dpsql.errors import InvalidArgument, UnknownName
 
@@ -72,6 +76,9 @@ class SparkEngine(NamedByHost, ABC):
             self._check_way(session)
             relation = find_relation(session, given)
             snapshot = current(session, relation, given.get("snapshot"))
+            relation = seen_in(session, relation, rows_of(session, relation, snapshot))
+            check_calendar(session, relation.kind, relation.natives.values())
+            address = identity_of(session, relation)
         finally:
             self._sessions.end(session)
         said = {key: given[key] for key in _SAID if given.get(key)}
@@ -83,7 +90,7 @@ class SparkEngine(NamedByHost, ABC):
             "snapshot": snapshot.version,
             "address": relation.address,
         }
-        return Registered(relation.columns, relation.address, said, pin, files=snapshot.files, public=words)
+        return Registered(relation.columns, address, said, pin, files=snapshot.files, public=words)
 
     def check(self, source: Source) -> None:
         """See `ExternalEngine.check`: the session runs, and the rows are those that were pinned."""
@@ -183,10 +190,16 @@ class SparkEngine(NamedByHost, ABC):
             rows = rows_of(session, relation, snapshot)
         except TableChanged:
             raise SnapshotGone(source.name) from None
+        relation = seen_in(session, relation, rows)
+        if not has_columns(source, relation.columns):
+            raise TableChanged
+        check_calendar(session, relation.kind, relation.natives.values())
 
         def still() -> None:
             if snapshot.version is None and files_of(session, relation, rows) != snapshot.files:
                 raise SnapshotGone(source.name)
+            if relation.has_versions:
+                check_not_cached(session, relation.name)
 
         still()
         return relation, rows, still
@@ -277,7 +290,7 @@ def _found(session: Session, source: Source) -> Relation:
     """The relation of a source as it is now.
 
     Raises:
-        TableChanged: it is not there, or a column is missing, or of another type.
+        TableChanged: it is not there, or it is another one.
     """
     try:
         relation = find_relation(session, _said(source))
@@ -287,7 +300,5 @@ def _found(session: Session, source: Source) -> Relation:
         raise TableChanged from None
     assert source.place is not None
     if relation.address != source.place.pinned.get("address", relation.address):  # another table of that name
-        raise TableChanged
-    if not has_columns(source, relation.columns):
         raise TableChanged
     return relation

@@ -24,6 +24,7 @@ from dpsql.engines.checked import WrongCounts, listed_once
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.ticks import canonical_each
 from dpsql.engines.spark.checked import WHOLE, decoded, numbers_of
+from dpsql.engines.spark.client import arrow_of
 from dpsql.engines.spark.constants import whole
 from dpsql.engines.spark.counting import SparkCounter
 from dpsql.engines.spark.encode import column_of, encode
@@ -114,7 +115,7 @@ class SqlCounter(SparkCounter):
     def _asked(self, query: exp.Expr) -> Any:
         """What a statement returns."""
         text = query.sql(dialect="spark").replace("${", "\\u0024{")  # which Spark would replace by a setting
-        return self._session.spark.sql(text).toArrow()
+        return arrow_of(self._session.spark.sql(text))
 
 
 def _cell(domain: Domain, clique: Clique) -> exp.Expr:

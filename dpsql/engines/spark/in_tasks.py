@@ -23,6 +23,7 @@ from dpsql.engines.duckdb.codes import Codes
 from dpsql.engines.duckdb.units import Bound
 from dpsql.engines.source import Source
 from dpsql.engines.spark.checked import decoded, numbers_of
+from dpsql.engines.spark.client import arrow_of
 from dpsql.engines.spark.counting import SparkCounter
 from dpsql.engines.spark.session import Session
 from dpsql.engines.spark.statements import (
@@ -85,7 +86,7 @@ class TaskCounter(SparkCounter):
             else:
                 kept = self._bounded(values(column), f"{VALUE} binary").where(f"{VALUE} IS NOT NULL")
                 counted = kept.select(VALUE, UNIT).distinct().groupBy(VALUE).count().withColumnRenamed("count", "n")
-            return counted.where("n >= 2").toArrow()
+            return arrow_of(counted.where("n >= 2"))
 
         table = self._fetch(found)
         (counts,) = numbers_of(table, ("n",))
@@ -155,7 +156,7 @@ def _counted(rows: Any, statements: Statements) -> Any:
 
 def _summed(counts: Any) -> Any:
     """What the tasks counted, added up."""
-    return counts.groupBy("m", "cell").sum("n").withColumnRenamed("sum(n)", "n").toArrow()
+    return arrow_of(counts.groupBy("m", "cell").sum("n").withColumnRenamed("sum(n)", "n"))
 
 
 def _schema(codes: Codes) -> str:

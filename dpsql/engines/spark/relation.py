@@ -1,7 +1,7 @@
 """A relation of Spark at the snapshot that was pinned: a table of the session's catalogue, or Parquet files.
 
     files             the list of them, each with its size and the time at which it was written
-    Delta, Iceberg    a version, read by  SELECT * FROM table VERSION AS OF n
+    Delta, Iceberg    a version; its columns are those that the table had then
 
 A table of another kind is refused, because nothing says which of its rows a release was about.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -21,14 +21,10 @@ from dpsql.engines.source import Column
 from dpsql.engines.spark.failures import NotInSpark, TableChanged
 from dpsql.engines.spark.session import Session
 from dpsql.engines.spark.types import Native
+from dpsql.engines.spark.versions import DELTA, ICEBERG, VERSIONED, identity, latest, rows_at
 from dpsql.errors import DpsqlError, InvalidArgument, UnknownName
 
 _FILES: Final = ("parquet", "orc", "csv", "json", "avro")
-_CURRENT: Final = {
-    "delta": "DESCRIBE HISTORY {table} LIMIT 1",  # whose first column is the version
-    "iceberg": "SELECT snapshot_id FROM {table}.refs WHERE name = 'main'",
-}
-"""For each kind of table that has versions, what asks for the current one."""
 _DETAILS: Final = "# Detailed Table Information"
 _SPECIAL: Final = str.maketrans({one: f"\\{one}" for one in "\\*?[]{}"})
 
@@ -42,7 +38,7 @@ class Relation:
         paths: of the files, as they were given; empty for a table.
         kind: how the rows are stored.
         address: where they are.
-        columns: with the types that they have in DuckDB.
+        columns: with the types that they have in DuckDB; of a table with versions none before `seen_in`.
         natives: by column, the types in Spark.
     """
 
@@ -50,13 +46,13 @@ class Relation:
     paths: tuple[str, ...]
     kind: str
     address: str
-    columns: tuple[Column, ...]
-    natives: Mapping[str, Native]
+    columns: tuple[Column, ...] = ()
+    natives: Mapping[str, Native] = field(default_factory=dict)
 
     @property
     def has_versions(self) -> bool:
         """Whether a snapshot is a version; else it is a list of files."""
-        return self.kind in _CURRENT
+        return self.kind in VERSIONED
 
 
 def find_relation(session: Session, given: Mapping[str, Any]) -> Relation:
@@ -98,17 +94,32 @@ def _table(session: Session, text: str) -> Relation:
     described = session.run(lambda: session.spark.sql(f"DESCRIBE TABLE EXTENDED {name}").collect())
     facts = _facts([(row[0], row[1]) for row in described])
     kind = (facts.get("Provider") or "").lower()
-    if kind not in (*_FILES, *_CURRENT):
+    if kind not in (*_FILES, *VERSIONED):
         raise NotInSpark(
             f"{text!r} is stored as {kind or 'something unknown'!r}, and dpsql pins files ({', '.join(_FILES)}) or "
-            f"versions ({', '.join(_CURRENT)}): CREATE TABLE … USING parquet AS FROM {text}, and register that"
+            f"versions ({', '.join(VERSIONED)}): CREATE TABLE … USING parquet AS …, and register that"
         )
-    columns, natives = _columns(session, lambda: session.spark.table(name))
     address = _path(facts.get("Location") or name)
-    if kind == "delta":  # another table in its place has versions of the same numbers
-        (detail,) = session.run(lambda: session.spark.sql(f"DESCRIBE DETAIL {name}").collect())
-        address = f"{address}#{detail['id']}"
-    return Relation(name, (), kind, address, columns, natives)
+    if kind == DELTA:  # another table in its place has versions of the same numbers
+        address = f"{address}#{identity(session, kind, name, address)}"
+    if kind in VERSIONED:
+        return Relation(name, (), kind, address)
+    return Relation(name, (), kind, address, *_columns(session, lambda: session.spark.table(name)))
+
+
+def seen_in(session: Session, relation: Relation, rows: Any) -> Relation:
+    """A relation with the columns of the rows that were pinned, which the table may have changed since."""
+    if not relation.has_versions:
+        return relation
+    columns, natives = _columns(session, lambda: rows)
+    return replace(relation, columns=columns, natives=natives)
+
+
+def identity_of(session: Session, relation: Relation) -> str:
+    """What tells a relation from all others, whatever engine registers it."""
+    if not relation.has_versions:
+        return relation.address
+    return identity(session, relation.kind, relation.name, relation.address)
 
 
 def _facts(described: Sequence[tuple[str, str]]) -> dict[str, str]:
@@ -175,12 +186,9 @@ def current(session: Session, relation: Relation, version: int | None = None) ->
                 f"snapshot is {version}, but a relation stored as {relation.kind!r} has no versions: leave snapshot out"
             )
         return Snapshot(files=files_of(session, relation, _now(session, relation)))
-    if version is None:
-        sql = _CURRENT[relation.kind].format(table=relation.name)
-        found = session.run(lambda: session.spark.sql(sql).collect())
-        if not found:
-            raise NotInSpark("the table has no snapshot yet: write rows to it first")
-        version = int(found[0][0])
+    if version is None or relation.kind == ICEBERG:  # a part of a table has no current version, and is refused
+        now = latest(session, relation.kind, relation.name)
+        version = now if version is None else version
     snapshot = Snapshot(version)
     try:
         rows_of(session, relation, snapshot)
@@ -197,8 +205,7 @@ def rows_of(session: Session, relation: Relation, snapshot: Snapshot) -> Any:
     """
     if snapshot.version is None:
         return _now(session, relation)
-    sql = f"SELECT * FROM {relation.name} VERSION AS OF {snapshot.version}"  # noqa: S608
-    return session.run(lambda: session.spark.sql(sql))
+    return rows_at(session, relation.name, snapshot.version)
 
 
 def files_of(session: Session, relation: Relation, rows: Any) -> tuple[PinnedFile, ...]:

@@ -20,6 +20,7 @@ from typing import Any, Final, TypeVar
 
 from dpsql.engines.external import driver
 from dpsql.engines.protocol import CountingFailed
+from dpsql.engines.spark.client import add_tag, interrupt_tag, loggers, remove_tag
 from dpsql.engines.spark.failures import CannotStart, SessionLost, TableChanged
 from dpsql.errors import Interrupted, InvalidArgument
 
@@ -29,8 +30,15 @@ _own: Final = threading.local()
 _remote: Final[dict[str, Any]] = {}
 _REMOTE: Final = "sc://"
 _LOCAL: Final = "local"
-_OWN: Final = {"spark.log.level": "OFF", "spark.ui.showConsoleProgress": "false", "spark.ui.enabled": "false"}
-"""Of a session that dpsql starts: Spark's log would quote rows on the owner's screen."""
+_OWN: Final = {
+    "spark.log.level": "OFF",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.ui.enabled": "false",
+    "spark.sql.avro.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+}
+"""Of a session that dpsql starts: Spark's log would quote rows on the owner's screen. Old dates as Spark 4 has them."""
 
 T = TypeVar("T")
 
@@ -89,12 +97,12 @@ class Session:
         self._stopped = False
         with _quiet():
             try:
-                self.spark.addTag(self._tag)
+                add_tag(self.spark, self._tag)
                 try:
                     found = work()
                 finally:
                     with suppress(Exception):
-                        self.spark.removeTag(self._tag)
+                        remove_tag(self.spark, self._tag)
             except CountingFailed:
                 raise
             except Exception as error:
@@ -109,7 +117,7 @@ class Session:
         """End what runs, from any thread."""
         self._stopped = True
         with suppress(Exception), _quiet():
-            self.spark.interruptTag(self._tag)
+            interrupt_tag(self.spark, self._tag)
 
     def release(self, kept: Any) -> None:
         """Give back a DataFrame that is kept."""
@@ -201,7 +209,11 @@ def _running() -> Any:
     if "pyspark.sql.connect.session" in sys.modules:
         from pyspark.sql.connect.session import SparkSession as RemoteSession
 
-        return RemoteSession.getActiveSession()
+        # calls of SQL run in threads of DuckDB, in which no session is active
+        found = RemoteSession.getActiveSession() or RemoteSession._default_session  # noqa: SLF001
+        return (
+            None if any(found is known for known in _remote.values()) else found
+        )  # of a variable, not of this process
     return None
 
 
@@ -230,7 +242,5 @@ _not_ours: Final = _NotOurs()
 
 def _silence() -> None:
     """Keep errors of what dpsql asks out of pyspark's own log, which is the standard error of this process."""
-    from pyspark.logger import PySparkLogger
-
-    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        PySparkLogger.getLogger(name).addFilter(_not_ours)  # again, nothing
+    for logger in loggers():
+        logger.addFilter(_not_ours)  # again, nothing
