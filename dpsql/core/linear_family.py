@@ -89,7 +89,7 @@ class LinearFamily:
         return found.hexdigest()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, LinearFamily) and self.digest == other.digest
+        return isinstance(other, LinearFamily) and (self.digest, self.largest) == (other.digest, other.largest)
 
     def __hash__(self) -> int:
         return hash(self.digest)
@@ -153,7 +153,9 @@ def moved_of_linear(domain: Domain, family: LinearFamily, neighbours: Neighbours
     return family.moved_single(neighbours, every_row=every) if single else family.moved(neighbours, every_row=every)
 
 
-def joint_change(domain: Domain, families: Sequence[LinearFamily], power: int, neighbours: Neighbours) -> Fraction:
+def joint_change(
+    domain: Domain, families: Sequence[LinearFamily], power: int, neighbours: Neighbours, *, anew: bool = False
+) -> Fraction:
     """Δ^power: the most that Σ_f Σ_g |change/W_f|^power can be between neighbours, or little more; see the module.
 
     Args:
@@ -161,10 +163,12 @@ def joint_change(domain: Domain, families: Sequence[LinearFamily], power: int, n
         families: whose answers are asked for together.
         power: 1 or 2.
         neighbours: which tables they are.
+        anew: whether it is computed although it is known, because whoever knows it may have been told by others.
     """
     sizes = tuple((name, domain.size((name,))) for name in domain.names)
     every = all(has_every_row(domain, family.clique) for family in families)
-    return _joint_change(sizes, tuple(families), power, neighbours, every)
+    compute = _joint_change.__wrapped__ if anew else _joint_change
+    return compute(sizes, tuple(families), power, neighbours, every)
 
 
 @lru_cache(maxsize=256)

@@ -40,6 +40,7 @@ _MOST_CELLS: Final = 1_000_000
 _MOST_POINTS: Final = 2_000_000
 _MOST_GROUPS: Final = 100_000
 _MOST_LABELS: Final = 100
+_LEAST_UNIT: Final = 1e-100
 _VALUES: Final = (64, 16, 8, 4, 2, 1)
 """Of a bin that are tried at most, as many as there is room for."""
 
@@ -117,7 +118,10 @@ def _weights(answers: dict[str, Any], steps: dict[str, Fraction | None], filters
     for number in range(filters):
         found = found * np.asarray(answers[f"f{number}"]).astype(np.float64)
     if not np.isfinite(found).all():
-        raise InvalidQuery(f"query: {shorten(text)} is not finite for some values of the declared domain")
+        raise InvalidQuery(
+            f"query: {shorten(text)} is not finite for some values of the declared domain: leave them out with CASE or "
+            "WHERE"
+        )
     return np.asarray(found, np.float64)
 
 
@@ -143,6 +147,11 @@ def _whole(means: Floats, text: str) -> tuple[Integers, Fraction]:
     largest = float(np.abs(means).max(initial=0.0))
     if largest == 0:
         raise InvalidQuery(f"query: {shorten(text)} is 0 on the whole declared domain: there is nothing to ask")
+    if not _LEAST_UNIT <= largest <= 1 / _LEAST_UNIT:
+        raise InvalidQuery(
+            f"query: {shorten(text)} has weights of up to {largest:.3g}, in which no answer can be told: ask in "
+            "another unit, with weights nearer to 1"
+        )
     exponent = math.ceil(math.log2(largest)) - (LARGEST_WEIGHT.bit_length() - 1)
     weights = np.rint(np.ldexp(means, -exponent)).astype(np.int64)
     while not (weights & 1).any():

@@ -6,8 +6,8 @@ r"""Direct answers: noise on every marginal of the workload, made consistent and
                 far as it is near (`dpsql.evidence.public_prior`)
     non-negative: a relaxed table fitted to it, and to the y_q, from which the rows are drawn
 
-What to compare the others with: no marginal is chosen, no budget goes to smaller ones. The noisy answers themselves are
-in `dp_measurements`; the consistent ones are what the fit gets.
+What to compare the others with: no marginal is chosen, no budget goes to smaller ones. The noisy marginals are in
+`dp_measurements`, and the y_q in the report; the consistent ones are what the fit gets.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class LinearFamilies(Asking):
                 return []
             self._progress.stage("measuring", len(families))
             self._expect([family.clique for family in families])
-            scales = family_scales(self.domain, families, rho, self.neighbours, distribution)
+            scales = family_scales(self.domain, families, rho, self.neighbours, distribution, anew=True)
             made = []
             for question, family, scale in zip(questions, families, scales, strict=True):
                 exact = self._marginal(family.clique)
@@ -70,10 +70,16 @@ class LinearFamilies(Asking):
 
 
 def family_scales(
-    domain: Domain, families: Sequence[LinearFamily], rho: Fraction, neighbours: Neighbours, noise: Distribution
+    domain: Domain,
+    families: Sequence[LinearFamily],
+    rho: Fraction,
+    neighbours: Neighbours,
+    noise: Distribution,
+    *,
+    anew: bool = False,
 ) -> list[Fraction]:
     """The parameter of each family's noise, of which all together cost ρ; see `measure_linear_families`."""
-    change = joint_change(domain, families, noise.norm, neighbours)
+    change = joint_change(domain, families, noise.norm, neighbours, anew=anew)
     return [noise.scale(rho, family.largest**noise.norm * change) for family in families]
 
 

@@ -128,14 +128,13 @@ class Selections(Asking):
             self._progress.stage("selecting", len(families))
             self._expect(list(map(columns_of, families)))
             scores = np.empty(len(families), np.int64)
-            heaviest = max(factors)
             for place, (family, factor, due) in enumerate(zip(families, factors, dues, strict=True)):
                 size = number_of(self.domain, family)
-                most = min(_LARGEST_ANSWER, _LARGEST_SCORE / (size * heaviest))  # no sum overflows
+                most = min(_LARGEST_ANSWER, _LARGEST_SCORE / (size * factor))  # no sum overflows
                 errors = self._whole_answers(size, answers(family), most)
                 exact = self._marginal(family)
                 errors[exact.cells] -= exact.counts
-                penalty = round(min(max(due, 0.0), _LARGEST_SCORE / heaviest))
+                penalty = round(min(max(due, 0.0), _LARGEST_SCORE / factor))
                 scores[place] = (int(np.minimum(np.abs(errors), int(most)).sum()) - penalty) * factor
                 self._progress.advance(1)
             winners = self._winners(scores, rho, self._most_moved(families, factors), count)

@@ -201,18 +201,16 @@ def _found(cursor: Cursor, request: Request) -> tuple[Plan, Books, Entry | None]
     """
     facts = look_up_table(cursor, request)
     books = Books(cursor, facts.source.catalog)
-    if facts.before is not None:
-        meant = replace(facts, workload=facts.before, before=None)
+    meanings = [facts] if facts.before is None else [facts, replace(facts, workload=facts.before, before=None)]
+    now = None
+    for meant in meanings:
         for is_former in (False, True):
-            before, entry = _with_release(books, plan_table(request, meant, former=is_former))
+            planned, entry = _with_release(books, plan_table(request, meant, former=is_former))
             if entry is not None:
-                return before, books, entry
-    planned, entry = _with_release(books, plan_table(request, facts))
-    if entry is None:
-        former, before_now = _with_release(books, plan_table(request, facts, former=True))
-        if before_now is not None:
-            return former, books, before_now
-    return planned, books, entry
+                return planned, books, entry
+            now = now or planned
+    assert now is not None
+    return now, books, None
 
 
 def _with_release(books: Books, planned: Plan) -> tuple[Plan, Entry | None]:

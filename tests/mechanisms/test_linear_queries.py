@@ -15,7 +15,7 @@ from dpsql.books.answers import _choice, _entry
 from dpsql.books.questions import question_from
 from dpsql.books.store import Books
 from dpsql.core.domain import Attribute, Domain
-from dpsql.core.linear_family import LinearFamily
+from dpsql.core.linear_family import LinearFamily, _joint_change, joint_change
 from dpsql.core.neighbours import Neighbours
 from dpsql.errors import DomainTooLarge, DpsqlError, InvalidArgument, InvalidWorkload
 from dpsql.fitting.relaxed.fit_marginals import fit_marginals
@@ -237,6 +237,41 @@ def test_a_mechanism_is_not_believed():
     ):
         with pytest.raises(InvalidArgument, match="linear queries"):
             curator(Fraction(1)).measure_linear_families([wrong], Fraction(1))
+    forged = LinearFamily(("b",), TWO.weights, TWO.groups, 2, Fraction(1), scale=10**9)
+    for known in (forged, TWO):  # whatever a mechanism computed before
+        joint_change(DOMAIN, [known], 2, Neighbours.ADD_REMOVE)
+        (measured,) = curator(Fraction(1)).measure_linear_families([known], Fraction(1))
+        assert float(measured.variance) == pytest.approx(5**2 / 2 + 1 / 8, rel=1e-5)
+
+
+class Lying(LinearFamily):
+    """Says that it is TWO, and that its largest weight is another."""
+
+    digest = TWO.digest
+    largest = 5
+
+    def __eq__(self, other):
+        return True
+
+    __hash__ = LinearFamily.__hash__
+
+
+def test_no_mechanism_says_how_much_a_row_changes():
+    """What was kept of a family that lies is not what the noise follows from; Δ² of it would be 1/25."""
+    _joint_change.cache_clear()
+    small = Lying(("b",), np.array([1, 0, 0]), TWO.groups, 2, Fraction(1))
+    assert joint_change(DOMAIN, [small], 2, Neighbours.ADD_REMOVE) < Fraction(1, 20)
+    assert joint_change(DOMAIN, [TWO], 2, Neighbours.ADD_REMOVE) < Fraction(1, 20), "the lie is kept for plans"
+    (measured,) = curator(Fraction(1)).measure_linear_families([TWO], Fraction(1))
+    assert float(measured.variance) == pytest.approx(5**2 / 2 + 1 / 8, rel=1e-5)
+
+
+@pytest.mark.parametrize("weight", ["1e308", "1e-320"])
+def test_weights_far_from_1_are_refused_before_a_charge(db, weight):
+    workload = f"SELECT sum(CASE WHEN sick THEN {weight} END) FROM people"
+    with pytest.raises(DpsqlError, match="ask in another unit, with weights nearer to 1"):
+        db.synthesize("people", 1.0, workload=workload, mechanism="direct")
+    assert db.sql("SELECT epsilon_spent FROM dp_budget()").fetchall()[0] == (0.0,)
 
 
 def test_a_journal_answers_again_and_refuses_others():

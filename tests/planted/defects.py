@@ -40,6 +40,8 @@ DEFECTS = (
     Defect("a unit has one value", "dpsql/core/neighbours.py", "        return 2 if self.total_is_public else self.cell\n\n    @property\n    def words", "        return 2 if self.total_is_public else 1\n\n    @property\n    def words", ("tests/privacy", "tests/engines/test_units.py", *QUESTIONS)),
     Defect("sums are as noisy as counts", "dpsql/privacy/linear.py", "noise.scale(rho, scale**noise.norm * change)", "noise.scale(rho, change)", NEIGHBOURS),
     Defect("Laplace noise by the L2 sensitivity", "dpsql/privacy/linear.py", "query.sensitivity(noise.norm, neighbours)", "query.sensitivity(2, neighbours)", NEIGHBOURS),
+    Defect("linear queries are as noisy as counts", "dpsql/privacy/linear_families.py", "family.largest**noise.norm * change", "change", ("tests/mechanisms/test_linear_queries.py",)),
+    Defect("a mechanism says how much a row changes", "dpsql/privacy/linear_families.py", "distribution, anew=True)", "distribution)", ("tests/mechanisms/test_linear_queries.py",)),
     Defect("weights of scores are free", "dpsql/privacy/selection.py", "self._most_moved(families, factors), count)", "self._most_moved(families, [1] * len(factors)), count)", (*NEIGHBOURS, "tests/privacy/test_choices.py", *QUESTIONS)),
     Defect("a row changes one threshold of a family", "dpsql/core/threshold.py", "return neighbours.cell * most_counted(shape, family.least)", "return neighbours.cell", ("tests/core/test_threshold.py", "tests/privacy/test_choices.py")),
     Defect("every row has a cell in thresholds", "dpsql/core/threshold.py", "return found if every_row else max(found, most_counted(shape, family.least))", "return found", ("tests/core/test_threshold.py",)),
