@@ -119,7 +119,7 @@ class DpPlan(SqlFunction):
         found = preview(resolved, assumed, prior)
         after = resolved.account if resolved.entry is not None else resolved.account.after(resolved.budget)
         chosen = name_of(resolved.mechanism), resolved.choice or None
-        seconds = resolved.mechanism.duration(resolved.domain, resolved.workload, found.rows)
+        seconds = resolved.mechanism.duration(resolved.domain, resolved.workload, found.rows, resolved.budget.rho)
         cost = (
             *chosen,
             resolved.budget.epsilon,

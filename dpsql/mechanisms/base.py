@@ -159,8 +159,8 @@ class Mechanism(ABC):
         """About how many bytes the work takes at most, from public facts; 0 if it is not known."""
         return 0
 
-    def duration(self, domain: Domain, workload: Workload, rows: float) -> float | None:
-        """About how long a release takes on two cores, for so many rows; None if it is not known."""
+    def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float | None:
+        """About how long a release takes on two cores, for so many rows and a charge of ρ; None if it is not known."""
         return None
 
     @abstractmethod

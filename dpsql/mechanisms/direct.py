@@ -141,7 +141,7 @@ class Direct(Mechanism):
         cells = sum(map(domain.size, workload.cliques)) + linear_cells(workload)
         return fitting_bytes(domain, self.relaxed_rows, cells)
 
-    def duration(self, domain: Domain, workload: Workload, rows: float) -> float | None:
+    def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float | None:
         """See `Mechanism.duration`."""
         return fit_duration(domain, self.relaxed_rows, rows) + linear_seconds(workload, self.relaxed_rows, self.steps)
 

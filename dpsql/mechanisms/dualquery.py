@@ -92,7 +92,6 @@ from dpsql.runtime.progress import Progress
 
 _TOTAL_SHARE: Final = Fraction(1, 100)
 _MOST_DRAWS: Final = 100_000_000
-_USUAL_CHARGE: Final = Fraction(1, 100)  # about ε = 1 at a usual δ
 _FEWEST_ROUNDS: Final = 20
 _USUAL_ROUNDS: Final = 300
 _USUAL_SAMPLES: Final = 1000
@@ -223,9 +222,9 @@ class DualQuery(Mechanism):
         records = 8 * rounds * self.records * len(domain) + 32 * self.records * domain.width
         return BASE_BYTES + (SCORED_BYTES + 4) * cells_of(domain, workload) + records
 
-    def duration(self, domain: Domain, workload: Workload, rows: float) -> float:
-        """See `Mechanism.duration`: of a usual charge, where the number of rounds follows from it."""
-        rounds, samples = self._rule(domain, workload, _USUAL_CHARGE, max(1.0, rows))
+    def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float:
+        """See `Mechanism.duration`: rounds and draws follow from the charge."""
+        rounds, samples = self._rule(domain, workload, rho, max(1.0, rows))
         if self.alpha is not None:
             found = self._for_alpha(domain, workload, max(1.0, rows), self.alpha)
             rounds, samples = found.rounds, found.samples

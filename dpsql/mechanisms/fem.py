@@ -146,7 +146,7 @@ class FEM(Mechanism):
         records = self.samples * (16 * self.rounds + 32 * domain.width + 8 * len(domain) * self.rounds)
         return BASE_BYTES + SCORED_BYTES * cells_of(domain, workload) + records
 
-    def duration(self, domain: Domain, workload: Workload, rows: float) -> float:
+    def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float:
         """See `Mechanism.duration`."""
         work = game_seconds(domain, workload, self.rounds, self.samples, self.rounds / 2)
         programs = _PROGRAM_SECONDS * self.rounds**2 * self.samples if self.search == "milp" else 0.0

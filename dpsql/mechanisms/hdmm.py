@@ -145,7 +145,7 @@ class HDMM(Mechanism):
             return graph_bytes(self.model_mb) + 40 * cells
         return fitting_bytes(domain, self.relaxed_rows, cells)
 
-    def duration(self, domain: Domain, workload: Workload, rows: float) -> float | None:
+    def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float | None:
         """See `Mechanism.duration`."""
         if self.reconstruct == "pgm":
             return graph_seconds(domain, self.model_mb, self.steps, rows)

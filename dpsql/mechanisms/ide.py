@@ -263,7 +263,7 @@ class IDE(Mechanism):
         weights = self._weights(domain)
         return BASE_BYTES + (24 + marginals) * weights + 16 * len(domain) * weights // domain.size(self.keys_of(domain))
 
-    def duration(self, domain: Domain, workload: Workload, rows: float) -> float:
+    def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float:
         """See `Mechanism.duration`: of a prior of a usual size, whose pairs are looked at, and each step of the fit."""
         steps = self.iterations or 10 * self._steps_over(domain, workload)
         pairs = 1e-7 * len(domain) ** 2 * _USUAL_SUPPORT if not self.own_marginals(domain, workload) else 0.0

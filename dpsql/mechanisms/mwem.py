@@ -225,7 +225,7 @@ class MWEM(Mechanism):
         kept = 16 * self._rounds(domain) * (max(sizes, default=0) if self.queries == "marginals" else 10)
         return BASE_BYTES + scored + kept + 60 * min(self.max_cells, domain.size(domain.names))
 
-    def duration(self, domain: Domain, workload: Workload, rows: float) -> float:
+    def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float:
         """See `Mechanism.duration`: scores, and updates of the largest group that there may be."""
         rounds, group = self._rounds(domain), min(self.max_cells, domain.size(domain.names))
         sizes = self._sizes(domain, workload)

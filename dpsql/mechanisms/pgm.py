@@ -144,7 +144,7 @@ class PGM(Mechanism):
         scored = 24 * sum(map(domain.size, self._candidates(domain, workload))) if self.selection == "aim" else 0
         return BASE_BYTES + JAX_BYTES + min(model, 900_000_000 * self.model_mb // 20) + scored
 
-    def duration(self, domain: Domain, workload: Workload, rows: float) -> float:
+    def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float:
         """See `Mechanism.duration`: of the largest tree that may be; rounds of 'aim' fit again and again."""
         each = {"mst": 0.4, "workload": 3.0, "aim": 6.0}[self.selection]
         size = 1.0 if self.selection == "mst" else max(1.0, self.model_mb / 20)

@@ -150,7 +150,7 @@ class PMWPub(Mechanism):
         largest = max(map(domain.size, workload.cliques), default=0)
         return BASE_BYTES + 24 * largest + _ROW_BYTES * len(domain) * _USUAL_SUPPORT
 
-    def duration(self, domain: Domain, workload: Workload, rows: float) -> float:
+    def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float:
         """See `Mechanism.duration`: of a prior of a usual size."""
         rounds = self._rounds(domain, workload)
         scored = rounds * sum(map(domain.size, workload.cliques)) / (2 if self.queries == "marginals" else 1)

@@ -229,7 +229,7 @@ class Projection(Mechanism):
             cells = min(cells, self._cells_limit(domain))
         return fitting_bytes(domain, self.relaxed_rows, cells + linear_cells(workload))
 
-    def duration(self, domain: Domain, workload: Workload, rows: float) -> float | None:
+    def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float | None:
         """See `Mechanism.duration`."""
         further = linear_seconds(workload, self.relaxed_rows, self._steps)
         return fitting_seconds(domain, self.relaxed_rows, rows) + further

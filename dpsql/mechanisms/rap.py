@@ -184,7 +184,7 @@ class RAP(Mechanism):
         table = 40 * domain.width * self.relaxed_rows
         return BASE_BYTES + JAX_BYTES + table + queries + SCORED_BYTES * _cells(domain, workload)
 
-    def duration(self, domain: Domain, workload: Workload, rows: float) -> float:
+    def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float:
         """See `Mechanism.duration`: scores, and all Adam steps that a projection may take."""
         if self._is_whole(domain, workload):
             return rap_once.seconds_of(domain, workload, self.relaxed_rows, self.steps, rows)

@@ -225,7 +225,7 @@ class ReducedSpace(Mechanism):
         program += _THRESHOLD_BYTES * points**2 if workload.thresholds else 0
         return BASE_BYTES + 180 * cells + program
 
-    def duration(self, domain: Domain, workload: Workload, rows: float) -> float:
+    def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float:
         """See `Mechanism.duration`: the linear program, which ends after `seconds`, and noise in every cell."""
         measured = self.measured_marginals(domain, workload)[0]
         asked = len(workload.needed) + _linear_rows(workload)

@@ -518,3 +518,14 @@ def test_plan_compares_the_four_analyses():
     assert f"pure (delta 0) {pure:.4g}" in note
     refused = DualQuery(alpha=0.1).plan(DOMAIN, PAIRS, Neighbours.REPLACE_ONE, Fraction(1, 70), 1000)
     assert "would cost more than there is for 1000 rows: alpha 0.1 costs" in refused[-1].note
+
+
+def test_a_plan_foresees_that_a_larger_charge_plays_longer(db):
+    """Ten times the ε plays more rounds and more draws, so that Adult's release took 9, 33 and 505 CPU seconds."""
+    db.sql("CREATE TABLE t AS SELECT i % 7 AS a, i % 5 AS b FROM range(1000) r(i)")
+    db.protect("t", epsilon=100.0, delta=1e-6)
+    for name, size in (("a", 7), ("b", 5)):
+        db.domain("t", name, lower=0, upper=size - 1, bins=size, nulls=False)
+    plan = "SELECT max(seconds) FROM dp_plan('t', epsilon := {}, mechanism := 'dualquery', assume_rows := 1000000)"
+    seconds = [db.sql(plan.format(epsilon)).fetchone()[0] for epsilon in (0.01, 0.1, 1)]
+    assert seconds[0] < seconds[1] < seconds[2]
