@@ -51,6 +51,11 @@ class Workload:
         """The cliques and the families of thresholds."""
         return (*self.cliques, *self.thresholds)
 
+    @property
+    def linear_cells(self) -> int:
+        """How many weights the linear queries have."""
+        return sum(len(family.weights) for family in self.linear)
+
     def closure(self) -> tuple[Clique, ...]:
         """All non-empty subsets of the needed cliques, smaller ones first, without repetition.
 

@@ -30,11 +30,11 @@ from dpsql.evaluation.components import check_points, components_of
 from dpsql.evaluation.decode import as_read
 from dpsql.evaluation.evaluated import Evaluated
 from dpsql.evaluation.histograms import Histogram, expanded, fitting
-from dpsql.evaluation.lookups import Loaded
+from dpsql.evaluation.lookups import Loaded, database_for
 from dpsql.evaluation.moments import LARGEST_WEIGHT
 from dpsql.evaluation.own_parts import own_parts
 from dpsql.evaluation.part import PartOnCells
-from dpsql.evaluation.sandbox import check_expressions, empty_database
+from dpsql.evaluation.sandbox import check_expressions
 from dpsql.evaluation.statistics import Lowered, averages_for, lowered
 from dpsql.evaluation.weights import Weight, weights_of
 from dpsql.language.expressions import columns_read
@@ -62,10 +62,7 @@ def evaluate(source: Source, domain: Domain, query: Query, dimensions: Sequence[
     """
     _check_groups(domain, query)
     source = as_read(source, domain)
-    with empty_database() as empty:
-        check_expressions([part for tree in query.trees for part in own_parts(tree)])
-        for loaded in dimensions:
-            loaded.create(empty)
+    with database_for(query, dimensions) as empty:
         evaluation = _Evaluation(empty, source, domain, query)
         averages = [averages_for(aggregate) for aggregate in query.aggregates]
         ranges: list[tuple[float, float]] = []

@@ -1,7 +1,9 @@
-"""The rows of a public table that a query joins, beside the domain."""
+"""The rows of public tables that a query joins, and the empty database in which its expressions meet them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import duckdb
@@ -9,6 +11,9 @@ from sqlglot import exp
 
 from dpsql.engines.duckdb.frames import Columns, shown_as
 from dpsql.engines.duckdb.types import data_type
+from dpsql.evaluation.own_parts import own_parts
+from dpsql.evaluation.sandbox import check_expressions, empty_database
+from dpsql.language.query import Query
 from dpsql.language.scope import Dimension
 
 
@@ -35,3 +40,17 @@ class Loaded:
         query = exp.select(*columns).from_("dpsql_rows").sql(dialect="duckdb")
         with shown_as(empty, "dpsql_rows", self.rows):
             empty.execute(f"CREATE TEMP TABLE {self.dimension.name} AS {query}")
+
+
+@contextmanager
+def database_for(query: Query, dimensions: Sequence[Loaded]) -> Iterator[duckdb.DuckDBPyConnection]:
+    """An empty database with the public tables that a query joins, once its expressions were looked at.
+
+    Raises:
+        InvalidQuery: an expression calls what is not plain.
+    """
+    with empty_database() as empty:
+        check_expressions([part for tree in query.trees for part in own_parts(tree)])
+        for loaded in dimensions:
+            loaded.create(empty)
+        yield empty

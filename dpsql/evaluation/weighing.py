@@ -29,9 +29,7 @@ from dpsql.core.names import shorten
 from dpsql.engines.source import Source
 from dpsql.errors import DomainTooLarge, InvalidQuery
 from dpsql.evaluation.decode import as_read
-from dpsql.evaluation.lookups import Loaded
-from dpsql.evaluation.own_parts import own_parts
-from dpsql.evaluation.sandbox import check_expressions, empty_database
+from dpsql.evaluation.lookups import Loaded, database_for
 from dpsql.evaluation.trial import Expressions, prefix_for, values_at
 from dpsql.language.expressions import columns_read, sql_of
 from dpsql.language.query import Aggregate, Query
@@ -63,10 +61,7 @@ def weigh(source: Source, domain: Domain, query: Query, dimensions: Sequence[Loa
     """
     source = as_read(source, domain)
     found = []
-    with empty_database() as empty:
-        check_expressions([part for tree in query.trees for part in own_parts(tree)])
-        for loaded in dimensions:
-            loaded.create(empty)
+    with database_for(query, dimensions) as empty:
         for keys in query.sets:
             for aggregate in query.aggregates:
                 found.append(_family(empty, source, domain, query, aggregate, [query.keys[key] for key in keys]))

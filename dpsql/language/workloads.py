@@ -98,11 +98,11 @@ def parse_workload(
 
 def _check_linear(workload: Workload) -> None:
     """Refuse linear queries that are too many, or whose cells are."""
-    cells = sum(len(family.weights) for family in workload.linear)
-    if len(workload.linear) > _MOST_LINEAR or cells > _MOST_WEIGHTS:
+    if len(workload.linear) > _MOST_LINEAR or workload.linear_cells > _MOST_WEIGHTS:
         raise DomainTooLarge(
-            f"the workload has {len(workload.linear)} families of linear queries, whose columns have {cells:.3g} cells "
-            f"together, more than {_MOST_LINEAR} and {_MOST_WEIGHTS:.3g}: ask for fewer sums, or of fewer columns each"
+            f"the workload has {len(workload.linear)} families of linear queries, whose columns have "
+            f"{workload.linear_cells:.3g} cells together, more than {_MOST_LINEAR} and {_MOST_WEIGHTS:.3g}: ask for "
+            "fewer sums, or of fewer columns each"
         )
 
 

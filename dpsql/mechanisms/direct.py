@@ -35,7 +35,7 @@ from dpsql.mechanisms.base import (
     check_word,
     register,
 )
-from dpsql.mechanisms.linear_queries import linear_cells, linear_part, linear_seconds, planned_linear
+from dpsql.mechanisms.linear_queries import linear_part, linear_seconds, planned_linear
 from dpsql.mechanisms.threshold_queries import refuse_thresholds
 from dpsql.models.fitness import Fitness
 from dpsql.models.relaxed import RelaxedModel, fit_report
@@ -130,7 +130,7 @@ class Direct(Mechanism):
         """See `Mechanism.check`."""
         self._refuse_thresholds(workload)
         workload.check_subsets()
-        check_fit(domain, workload.cliques, self.relaxed_rows, self.name, linear_cells(workload))
+        check_fit(domain, workload.cliques, self.relaxed_rows, self.name, workload.linear_cells)
         check_additions(domain, workload.cliques, self.name)
 
     def _refuse_thresholds(self, workload: Workload) -> None:
@@ -138,7 +138,7 @@ class Direct(Mechanism):
 
     def footprint(self, domain: Domain, workload: Workload) -> int:
         """See `Mechanism.footprint`."""
-        cells = sum(map(domain.size, workload.cliques)) + linear_cells(workload)
+        cells = sum(map(domain.size, workload.cliques)) + workload.linear_cells
         return fitting_bytes(domain, self.relaxed_rows, cells)
 
     def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float | None:

@@ -69,14 +69,9 @@ def measured_beside(curator: Curator, workload: Workload, noise: Distribution) -
     return curator.measure_linear_families(workload.linear, share, noise), beside_linear(workload)
 
 
-def linear_cells(workload: Workload) -> int:
-    """The cells whose weights a fit goes through."""
-    return sum(len(family.weights) for family in workload.linear)
-
-
 def linear_seconds(workload: Workload, relaxed_rows: int, steps: int) -> float:
     """About how long a relaxed fit takes for linear queries, beside the rest."""
-    return _CELL_SECONDS * linear_cells(workload) * relaxed_rows * steps
+    return _CELL_SECONDS * workload.linear_cells * relaxed_rows * steps
 
 
 def planned_linear(

@@ -65,7 +65,7 @@ from dpsql.mechanisms.base import (
     register,
 )
 from dpsql.mechanisms.hdmm import optimised_shares
-from dpsql.mechanisms.linear_queries import linear_cells, linear_seconds, measured_beside, planned_beside
+from dpsql.mechanisms.linear_queries import linear_seconds, measured_beside, planned_beside
 from dpsql.mechanisms.rap import RAP, check_single_cells
 from dpsql.models.relaxed import RelaxedModel, fit_report
 from dpsql.privacy.curator import Curator
@@ -206,7 +206,7 @@ class Projection(Mechanism):
         workload.check_subsets()
         limit = machine_memory() if self.memory is None else parse_size(self.memory)
         fewest = min(self.all_cells, _FEWEST_CELLS) if self.memory else self._most_cells(domain, workload)
-        needed = fitting_bytes(domain, self.relaxed_rows, fewest + linear_cells(workload))
+        needed = fitting_bytes(domain, self.relaxed_rows, fewest + workload.linear_cells)
         if needed <= limit:
             return
         advice = "memory := " + repr(in_words(1.05 * needed))
@@ -227,7 +227,7 @@ class Projection(Mechanism):
         cells = self._most_cells(domain, workload)
         if self.memory is not None:
             cells = min(cells, self._cells_limit(domain))
-        return fitting_bytes(domain, self.relaxed_rows, cells + linear_cells(workload))
+        return fitting_bytes(domain, self.relaxed_rows, cells + workload.linear_cells)
 
     def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float | None:
         """See `Mechanism.duration`."""

@@ -221,7 +221,7 @@ class ReducedSpace(Mechanism):
         cells = sum(map(domain.size, self.measured_marginals(domain, workload)[0]))
         points = self.most_points(domain)
         asked = len(workload.needed) + _linear_rows(workload)
-        program = 400 * asked * points + 24 * sum(len(one.weights) for one in workload.linear)
+        program = 400 * asked * points + 24 * workload.linear_cells
         program += _THRESHOLD_BYTES * points**2 if workload.thresholds else 0
         return BASE_BYTES + 180 * cells + program
 

@@ -202,15 +202,14 @@ def _found(cursor: Cursor, request: Request) -> tuple[Plan, Books, Entry | None]
     facts = look_up_table(cursor, request)
     books = Books(cursor, facts.source.catalog)
     meanings = [facts] if facts.before is None else [facts, replace(facts, workload=facts.before, before=None)]
-    now = None
-    for meant in meanings:
-        for is_former in (False, True):
-            planned, entry = _with_release(books, plan_table(request, meant, former=is_former))
-            if entry is not None:
-                return planned, books, entry
-            now = now or planned
-    assert now is not None
-    return now, books, None
+    readings = ((meant, former) for meant in meanings for former in (False, True))
+    plans = []
+    for meant, former in readings:
+        planned, entry = _with_release(books, plan_table(request, meant, former=former))
+        if entry is not None:
+            return planned, books, entry
+        plans.append(planned)
+    return plans[0], books, None
 
 
 def _with_release(books: Books, planned: Plan) -> tuple[Plan, Entry | None]:

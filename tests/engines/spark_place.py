@@ -32,12 +32,13 @@ class InSpark(WithUnits):
     """Tables of Spark's catalogue; the stubs, and the secrets of units, are in a database of DuckDB."""
 
     engine: ClassVar[str] = "spark"
+    form: ClassVar[str] = "parquet"
     marks: ClassVar[frozenset[str]] = frozenset()
     cannot: ClassVar[frozenset[str]] = frozenset({"presence", "among", "codes"})
 
     def __init__(self, db: dpsql.Database, there: Spark) -> None:
         self._db, self._spark, self._cursor = db, there, db.connection.cursor()
-        self._schema = there.schema()
+        self._schema = self._home = there.schema()
         self._places: dict[str, str] = {}
         self._engines: list[SparkEngine] = []
 
@@ -54,13 +55,14 @@ class InSpark(WithUnits):
         plain = {column: kind.partition(" GENERATED")[0].removesuffix(" NOT NULL") for column, kind in columns.items()}
         listed = ", ".join(f'"{column}" {kind.removesuffix(" COLLATE NOCASE")}' for column, kind in plain.items())
         self._db.sql(f'CREATE OR REPLACE TABLE raw."{name}" ({listed})')
-        kinds = ((column, _in_spark(kind)) for column, kind in plain.items())
-        there = self._places[name] = f"{self._schema}.t{next(_numbers)}"
-        self._spark.sql(
-            f"CREATE TABLE {there} ({', '.join(f'`{column}` {kind}' for column, kind in kinds)}) USING parquet",
-        )
+        kinds = ", ".join(f"`{column}` {_in_spark(kind)}" for column, kind in plain.items())
+        self._places[name] = f"{self._home}.t{next(_numbers)}"
+        self._create(self._places[name], kinds)
         self._add(name, rows)
         self._register(name)
+
+    def _create(self, there: str, kinds: str) -> None:
+        self._spark.sql(f"CREATE TABLE {there} ({kinds}) USING {self.form}")
 
     def append(self, name: str, rows: Rows) -> None:
         self._add(name, rows)
@@ -89,9 +91,9 @@ class InSpark(WithUnits):
         self._db.sql(f"CREATE VIEW {name} AS FROM {of}")
 
     def long(self, name: str) -> Domain:
-        self._places[name] = f"{self._schema}.{name}"
+        self._places[name] = f"{self._home}.{name}"
         rows = f"SELECT id % 1000 AS x, id % 777 AS y FROM range({LONG})"
-        self._spark.sql(f"CREATE TABLE {self._places[name]} USING parquet AS {rows}")
+        self._spark.sql(f"CREATE TABLE {self._places[name]} USING {self.form} AS {rows}")
         self._register(name)
         return Domain(tuple(Attribute(n, "BIGINT", "bins", (), (0, 500, 1000), ("0", "500", "999")) for n in "xy"))
 
@@ -131,23 +133,18 @@ class InSparkSql(InSpark):
 class InSparkIceberg(InSpark):
     """Iceberg tables of a catalogue of the session."""
 
+    form = "iceberg"
+
     def __init__(self, db: dpsql.Database, there: Spark) -> None:
         super().__init__(db, there)
-        self._lake = f"lake.{self._schema}"
+        self._home = f"lake.{self._schema}"
 
     def stored(self, kind: str) -> str:
         return "INTEGER" if kind in ("TINYINT", "SMALLINT") else super().stored(kind)
 
-    def table(self, name: str, columns: Mapping[str, str], rows: Rows) -> None:
-        plain = {column: kind.partition(" GENERATED")[0].removesuffix(" NOT NULL") for column, kind in columns.items()}
-        listed = ", ".join(f'"{column}" {kind.removesuffix(" COLLATE NOCASE")}' for column, kind in plain.items())
-        self._db.sql(f'CREATE OR REPLACE TABLE raw."{name}" ({listed})')
-        there = self._places[name] = f"{self._lake}.t{next(_numbers)}"
-        kinds = ", ".join(f"`{column}` {_in_spark(kind)}" for column, kind in plain.items())
-        self._spark.sql(f"CREATE TABLE {there} ({kinds}) USING iceberg")
+    def _create(self, there: str, kinds: str) -> None:
+        super()._create(there, kinds)
         self._spark.sql(f"INSERT INTO {there} SELECT * FROM {there}")  # a snapshot without rows, for one without any
-        self._add(name, rows)
-        self._register(name)
 
     def _add(self, name: str, rows: Rows) -> None:
         if not rows:
@@ -158,13 +155,6 @@ class InSparkIceberg(InSpark):
         found = self._db.sql(f'FROM raw."{name}"').arrow()
         pq.write_table(pa.table({n: _plain(found[n]) for n in found.column_names}), path)
         self._spark.sql(f"INSERT INTO {self._places[name]} SELECT * FROM parquet.`{path}`")
-
-    def long(self, name: str) -> Domain:
-        self._places[name] = f"{self._lake}.{name}"
-        rows = f"SELECT id % 1000 AS x, id % 777 AS y FROM range({LONG})"
-        self._spark.sql(f"CREATE TABLE {self._places[name]} USING iceberg AS {rows}")
-        self._register(name)
-        return Domain(tuple(Attribute(n, "BIGINT", "bins", (), (0, 500, 1000), ("0", "500", "999")) for n in "xy"))
 
 
 class InSparkIcebergSql(InSparkIceberg):

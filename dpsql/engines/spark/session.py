@@ -211,9 +211,8 @@ def _running() -> Any:
 
         # calls of SQL run in threads of DuckDB, in which no session is active
         found = RemoteSession.getActiveSession() or RemoteSession._default_session  # noqa: SLF001
-        return (
-            None if any(found is known for known in _remote.values()) else found
-        )  # of a variable, not of this process
+        of_variable = any(found is known for known in _remote.values())  # which dpsql opened, and not this process
+        return None if of_variable else found
     return None
 
 
