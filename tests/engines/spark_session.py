@@ -29,6 +29,7 @@ SETTINGS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.session.timeZone": "America/St_Johns",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",  # as Spark 4 has them; 3.5 would refuse
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
     "spark.sql.shuffle.partitions": "1",
     "spark.ui.enabled": "false",
