@@ -20,7 +20,8 @@ from dpsql.release.inside_bins import places
 from dpsql.release.request import MOST_ROWS
 from dpsql.runtime.memory import machine_memory
 
-_MOST_DROWNED: Final = 100_000  # rows of a release whose number of rows is lost in noise
+_MOST_DROWNED: Final = 100_000  # rows of a release whose number of rows may be noise alone
+_MAY_BE_NOISE: Final = 5  # standard deviations that noise alone exceeds once in millions of releases
 _COPIES: Final = 8  # of a row's codes that are there at once while a table is drawn and stored
 
 
@@ -43,7 +44,7 @@ def rows_to_draw(entry: Entry, measured: Sequence[Measurement], model: Model) ->
     total = _total(entry, measured, model)
     stddev = _total_noise(measured)
     most, reason = _rows_that_fit(entry.domain), "the memory of this machine holds no more"
-    if total < 2 * stddev:
+    if total < _MAY_BE_NOISE * stddev:
         most, reason = min(most, _MOST_DROWNED), "more would be noise"
     rows = min(max(0, total), most)
     words = []
