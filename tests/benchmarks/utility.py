@@ -46,7 +46,7 @@ LOANS = (
 )
 FILES = {"adult": (ADULT, "income>50K"), "loans": (LOANS, "loan_status")}
 TUNED_ON = ("adult", "loans", "adult@3000", "loans@8000")  # see settings.py
-TABLES = ("adult@3000", "loans@8000", "linked", "adult", "loans", "long")
+TABLES = ("adult@3000", "loans@8000", "survey", "linked", "adult", "loans", "long")
 _HELD_OUT, _MOST_HELD_OUT = 0.2, 10_000
 
 
@@ -68,7 +68,7 @@ def load(name: str) -> Table:
     if file not in FILES:
         import simulated
 
-        made = {"linked": simulated.linked, "long": simulated.long}[name]()
+        made = {"linked": simulated.linked, "long": simulated.long, "survey": simulated.survey}[name]()
         return Table(*_parted(made.codes), made.sizes, made.ordered, "target", made.impossible)
     ordered, target = FILES[file]
     sizes = json.loads((DATA / f"{file}_coded_domain.json").read_text())

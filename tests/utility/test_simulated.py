@@ -25,7 +25,7 @@ def dependences(table):
     return between
 
 
-@pytest.mark.parametrize(("name", "columns"), [("linked", 24), ("long", 12)])
+@pytest.mark.parametrize(("name", "columns"), [("linked", 24), ("long", 12), ("survey", 24)])
 def test_codes_are_in_their_domains_and_nothing_impossible_is_there(name, columns):
     table = MADE[name](5000)
     names = list(table.sizes)
@@ -50,6 +50,17 @@ def test_the_dependences_are_known():
     assert max(between("left", "parity"), between("right", "parity"), between("left", "right")) < 0.005
     assert between("age", "income") < 0.15  # independent: what few rows in many cells make up
     assert dependences(MADE["long"](20_000))("age", "band") == pytest.approx(1)
+
+
+def test_skipped_questions_follow_from_another_answer():
+    table = MADE["survey"](7634)
+    codes = dict(zip(table.sizes, table.codes.T, strict=True))
+    assert np.array_equal(codes["occupation"] > 0, codes["work"] < 2)
+    assert np.array_equal(codes["kid_age"] > 0, codes["kids"] > 0)
+    between = dependences(table)
+    assert between("smokes", "cigarettes") > 0.5
+    assert between("medicine", "target") > 0.5
+    assert between("mode", "target") < 0.005
 
 
 def test_a_column_of_100_values():
