@@ -153,6 +153,40 @@ def test_an_axis_within_a_power_of_ten_has_numbers():
     assert len([tick for tick in drawn.axes[0].get_yticks() if low <= tick <= high]) >= 1
 
 
+def pictured(epsilons, workloads, mechanism="m"):
+    """A picture of made-up runs, a run for each ε and each (workload, number of marginals)."""
+    kept = {"run": 1, "workload_largest": 0.1}
+    runs = [
+        {**kept, "mechanism": mechanism, "workload": text, "epsilon": e, "marginals": size}
+        for e in epsilons
+        for text, size in workloads
+    ]
+    return Comparison("t", tuple(runs)).plot()
+
+
+def test_the_number_of_marginals_is_on_the_axis_where_workloads_differ_in_it():
+    drawn = pictured([0.05, 0.1], [("few", 4), ("some", 16), ("many", 64)])
+    assert drawn.axes[0].get_xlabel() == "marginals asked for"
+    assert [text.get_text() for text in drawn.legends[0].texts][1:] == ["m, ε = 0.05", "m, ε = 0.1"]
+    assert pictured([0.1, 1.0, 10.0], [("few", 4), ("many", 64)]).axes[0].get_xlabel() == "ε"
+    assert pictured([0.1], [("these", 4), ("those", 4)]).axes[0].get_xlabel() == "ε"
+
+
+def test_a_long_legend_stays_within_the_picture():
+    long = "mechanism:option=value,another=value,more=value"
+    drawn = pictured([0.1, 1.0, 10.0], [("64 random 3-way seed 0", 64), ("64 random 3-way seed 1", 64)], long)
+    drawn.canvas.draw()
+    whole, legend = drawn.bbox, drawn.legends[0].get_window_extent()
+    assert whole.x0 <= legend.x0
+    assert legend.x1 <= whole.x1
+
+
+def test_lines_of_one_colour_are_told_apart():
+    drawn = pictured([1.0], [(f"w{number}", 4) for number in range(10)])
+    looks = [(line.get_color(), line.get_linestyle()) for line in drawn.axes[0].containers for line in line.lines[:1]]
+    assert len(looks) == len({*looks}) == 10
+
+
 @pytest.mark.medium
 def test_ctrl_c_ends_it_and_its_process(bank, tmp_path):
     folder = tmp_path / "found"

@@ -35,6 +35,12 @@ _COSTS: Final = ("cpu_seconds",)
 """Drawn only against an option, because that is chosen with an eye on what it costs."""
 _COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c564b")
 _MARKS: Final = ("o", "s", "^", "D", "v", "P", "X")
+_STROKES: Final = ("-", "--", ":")
+"""Of the first lines, of those that have the same colours again, and so on."""
+_INCHES: Final = 0.068
+"""What a letter of the legend takes, on average."""
+_MARK_INCHES: Final = 0.6
+"""What the line in front of it takes, with what is left free."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +86,7 @@ class Comparison:
         """A picture: errors against ε; bars are all runs.
 
         Where an option was varied it stands on the axis instead, with the CPU seconds beside the errors; the number of
-        marginals does where there are several workloads and one ε.
+        marginals does where the workloads differ in it, and there are as many of them as ε at least.
 
         Raises:
             DpsqlError: matplotlib is not installed.
@@ -92,14 +98,17 @@ class Comparison:
         by, words = self._against()
         found = [one for one in _DRAWN if any(run.get(one[0]) is not None for run in self.runs)]
         shown = [one for one in found if by == "value" or one[0] not in _COSTS]
-        drawn = figure(0.6 + 4.2 * max(1, len(shown)), 3.6)
+        longest = _MARK_INCHES + _INCHES * max(map(len, self._lines(by)))
+        width = max(0.6 + 4.2 * max(1, len(shown)), longest)
+        drawn = figure(width, 3.6)
         for axes, (name, title) in zip(np.atleast_1d(drawn.subplots(1, max(1, len(shown)))), shown, strict=False):
             self._draw(axes, name, by)
             axes.set_title(title, fontsize=10)
             axes.set_xlabel(words)
         if shown:
             handles, labels = drawn.axes[0].get_legend_handles_labels()
-            drawn.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+            beside = min(4, int(width / longest))
+            drawn.legend(handles, labels, loc="outside lower center", ncols=beside, frameon=False, fontsize=8)
         return drawn
 
     def _against(self) -> tuple[str, str]:
@@ -107,15 +116,17 @@ class Comparison:
         varied = next((run["option"] for run in self.runs if "option" in run), None)
         if varied is not None:
             return "value", varied
-        one = len({run["epsilon"] for run in self.runs}) == 1
-        several = len({run["marginals"] for run in self.runs}) > 1
-        return ("marginals", "marginals asked for") if one and several else ("epsilon", "ε")
+        names = ("epsilon", "workload", "marginals")
+        epsilons, workloads, sizes = (len({run[name] for run in self.runs}) for name in names)
+        by_size = sizes == workloads > 1 and sizes >= epsilons
+        return ("marginals", "marginals asked for") if by_size else ("epsilon", "ε")
 
     def _draw(self, axes: Any, name: str, by: str) -> None:
         for number, (label, runs) in enumerate(self._lines(by).items()):
             places, middle, reach = _points(runs, name, by)
             if places:
                 style = {"color": _COLOURS[number % len(_COLOURS)], "marker": _MARKS[number % len(_MARKS)]}
+                style["linestyle"] = _STROKES[number // len(_COLOURS) % len(_STROKES)]
                 axes.errorbar(places, middle, reach, label=label, markersize=4, linewidth=1.2, capsize=2, **style)
         if name == "workload_largest":
             places, middle, _ = _points(self.runs, "workload_zeros", by)
