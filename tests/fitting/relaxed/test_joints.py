@@ -153,3 +153,21 @@ def test_noise_alone_is_not_believed_and_a_trend_along_ordered_columns_is():
     true = information(Target(("a", "b"), (size, size), trend.ravel(), 1.0))
     assert np.mean(nothing) < 0.1 * true
     assert 0.5 * true < np.mean([believed(trend) for _ in range(20)]) < 1.5 * true
+
+
+def agreeing(information: float) -> Target:
+    """Counts of (a, c), both uniform over 3 values, with that mutual information."""
+    shares = np.linspace(1 / 3, 1, 20_001)  # of the rows in which c = a
+    other = (1 - shares) / 2
+    nats = np.log(3) + shares * np.log(shares) + 2 * other * np.log(np.maximum(other, 1e-300))
+    same = shares[np.argmin(np.abs(nats - information))]
+    counts = ROWS / 3 * np.where(np.eye(3, dtype=bool), same, (1 - same) / 2)
+    return Target(("a", "c"), (3, 3), counts.ravel(), 1.0)
+
+
+@pytest.mark.parametrize(("nats", "joined"), [(0.12, []), (0.18, []), (0.22, [("a", "c")]), (0.6, [("a", "c")])])
+def test_a_pair_of_less_than_a_fifth_of_a_nat_stays_apart(nats, joined):
+    ones = [Target((name,), (3,), np.full(3, ROWS / 3), 1.0) for name in ("a", "c")]
+    pair = agreeing(nats)
+    assert information(pair) == pytest.approx(nats, abs=0.001)
+    assert [joint.names for joint in joints_of(DOMAIN, [pair], ones, ROWS)] == joined
