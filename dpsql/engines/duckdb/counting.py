@@ -345,8 +345,8 @@ class DuckDBCounter:
     def _counting(self, clique: Clique) -> exp.Select | str:
         """Each cell with its rows; −1 for those without a cell."""
         if not self._once:
-            table, weight = self._tuples().sql(dialect="duckdb"), self._weight.sql(dialect="duckdb")
-            return f"SELECT {self._codes.cell_text(clique)} AS cell, {weight} AS n FROM {table} GROUP BY cell"  # noqa: S608
+            table, rows = self._tuples().sql(dialect="duckdb"), self._weight.sql(dialect="duckdb")
+            return f"SELECT {self._codes.cell_text(clique)} AS cell, {rows} AS n FROM {table} GROUP BY cell"  # noqa: S608
         codes, weight = self._counted()
         selected = exp.select(exp.alias_(self._codes.cell(clique), "cell"), exp.alias_(weight, "n"))
         query = selected.from_(codes, copy=False).group_by("cell", copy=False)
