@@ -66,6 +66,14 @@ class Codes:
         """A cell's index, of codes; −1 where one is missing."""
         return exp.Coalesce(this=self.key(clique)[0], expressions=[exp.Literal.number(-1)])
 
+    def cell_text(self, clique: Clique) -> str:
+        """`cell` in DuckDB's words. The expression takes longer to build and to print than a marginal to count."""
+        codes = [f"CAST({self.names[self._domain.names.index(name)]} AS BIGINT)" for name in clique]
+        key = codes[0]
+        for code, size in zip(codes[1:], self._domain.shape(clique)[1:], strict=True):
+            key = f"({key}) * {size} + {code}"
+        return f"COALESCE({key}, -1)"
+
     def _with_read(self, rows: exp.Expr) -> exp.Expr:
         """Rows with the numbers of columns of texts beside them: the search for a bin would read each many times."""
         if not self._read:

@@ -124,8 +124,7 @@ class DuckDBCounter:
             rows = self._fetch(exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(self._rows()))
             return Marginal((), 1, np.zeros(1, np.int64), rows["n"])
         self._domain.check_countable(clique)
-        query = self._packed(clique)
-        found = self._fetch(self._beside_all(query) if self._once and self._bound is None else query)
+        found = self._fetch(self._counting(clique))
         if "seen" in found:
             self._rows_seen = int(found["seen"][0])
         self._check_seen(int(found["n"].sum()))
@@ -216,10 +215,11 @@ class DuckDBCounter:
             before, self._before = self._before, None
             before()
 
-    def _fetch(self, query: exp.Select) -> dict[str, np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    def _fetch(self, query: exp.Select | str) -> dict[str, np.ndarray[tuple[int], np.dtype[np.int64]]]:
         self._about_to_read()
         with constant_errors():
-            found = self._cursor.execute(query.sql(dialect="duckdb")).fetchnumpy()
+            text = query if isinstance(query, str) else query.sql(dialect="duckdb")
+            found = self._cursor.execute(text).fetchnumpy()
         return {name: np.asarray(values, dtype=np.int64) for name, values in found.items()}
 
     def _rows(self, columns: Sequence[str] = ()) -> exp.Expr:
@@ -342,19 +342,18 @@ class DuckDBCounter:
         counts = self._fetch(exp.select(number).from_(first).group_by(*names))["n"]
         return _FEW * len(counts) <= int(counts.sum())
 
-    def _packed(self, clique: Clique) -> exp.Select:
+    def _counting(self, clique: Clique) -> exp.Select | str:
         """Each cell with its rows; −1 for those without a cell."""
+        if not self._once:
+            table, rows = self._tuples().sql(dialect="duckdb"), self._weight.sql(dialect="duckdb")
+            return f"SELECT {self._codes.cell_text(clique)} AS cell, {rows} AS n FROM {table} GROUP BY cell"  # noqa: S608
         codes, weight = self._counted()
-        selected = exp.select(exp.alias_(self._codes.cell(clique), "cell"), exp.alias_(weight, "n")).from_(
-            codes, copy=False
-        )
-        return selected.group_by("cell", copy=False)
+        selected = exp.select(exp.alias_(self._codes.cell(clique), "cell"), exp.alias_(weight, "n"))
+        query = selected.from_(codes, copy=False).group_by("cell", copy=False)
+        return self._beside_all(query) if self._bound is None else query
 
     def _counted(self) -> tuple[exp.Expr, exp.Expr]:
-        """The codes of rows, or of distinct ones, and what to sum for the number of rows."""
-        if not self._once:
-            table = self._tuples().copy()
-            return table, self._weight.copy()
+        """The codes of rows, or of distinct ones, for a single count, and what to sum for the number of rows."""
         encoded, weight = self._encoded(), self._weight.copy()
         if self._keys is not None and self._first_rows_repeat():
             encoded, weight = self._encoded_groups()

@@ -45,6 +45,7 @@ from dpsql.fitting.relaxed.tiles import Tiles, layout_of
 from dpsql.fitting.relaxed.views import Views
 from dpsql.fitting.target import Target
 from dpsql.runtime.aside import aside
+from dpsql.runtime.memory import give_back
 from dpsql.runtime.progress import Progress
 
 _ATTEMPTS: Final = 4
@@ -82,7 +83,10 @@ def fit_marginals(
         The fit; the same arguments give the same one on the same machine.
     """
     keep_programs()
-    return aside(progress, partial(_fit, domain, measurements, total, settings, seed))
+    try:
+        return aside(progress, partial(_fit, domain, measurements, total, settings, seed))
+    finally:
+        give_back()
 
 
 def _fit(

@@ -18,7 +18,7 @@ Rounding sees the model only, so it costs no privacy.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
@@ -33,6 +33,7 @@ from dpsql.fitting.compilation import MOST_PROGRAMS, keep_programs, own_program
 from dpsql.fitting.loading import jax, jnp
 from dpsql.fitting.relaxed.table import Blocks, Codes, Floats, RelaxedTable, draw_codes
 from dpsql.runtime.aside import aside
+from dpsql.runtime.memory import give_back
 from dpsql.runtime.progress import Progress
 
 _SWEEPS: Final = 4
@@ -85,15 +86,18 @@ def round_table(
         return codes
 
     def swap(progress: Progress) -> Codes:
-        wanted = {clique: nearer[clique] if clique in nearer else model.project(clique) for clique in targets}
-        swaps = _Swaps(model.blocks, wanted, groups, rows, codes)
+        wanted = (nearer[clique] if clique in nearer else model.project(clique) for clique in targets)
+        swaps = _Swaps(model.blocks, targets, wanted, groups, rows, codes)
         for _ in range(sweeps):
             chosen = generator.permutation(rows)[:MOST_OFFERS]
             swaps.sweep(chosen, draw_each(model, groups, parents[chosen], generator), generator, progress)
             progress.advance()
         return swaps.codes()
 
-    return aside(progress, swap)
+    try:
+        return aside(progress, swap)
+    finally:
+        give_back()
 
 
 @dataclass(frozen=True)
@@ -195,13 +199,22 @@ class _Swaps:
     """
 
     def __init__(
-        self, blocks: Blocks, targets: Mapping[Clique, Floats], groups: Sequence[Group], rows: int, codes: Codes
+        self,
+        blocks: Blocks,
+        targets: Sequence[Clique],
+        wanted: Iterable[Floats],
+        groups: Sequence[Group],
+        rows: int,
+        codes: Codes,
     ) -> None:
+        """Of targets with their wanted probabilities, each made when it is its turn: together they take much memory."""
         names, sizes = blocks.names, blocks.sizes
         strides = np.zeros((len(targets), len(names)), np.int32)
         offsets = np.zeros(len(targets), np.int32)
-        parts, cell, columns = [], 0, np.ascontiguousarray(codes.T)
-        for number, (clique, wanted) in enumerate(targets.items()):
+        cell, columns = 0, np.ascontiguousarray(codes.T)
+        most_cells = sum(int(np.prod(blocks.shape(clique))) for clique in targets)
+        error = np.zeros(1 << max(0, most_cells).bit_length(), np.float32)
+        for number, (clique, probabilities) in enumerate(zip(targets, wanted, strict=True)):
             stride = 1
             for name in reversed(clique):
                 strides[number, names.index(name)] = stride
@@ -209,7 +222,7 @@ class _Swaps:
             offsets[number], cell = cell, cell + stride
             cells = sum(columns[names.index(name)] * strides[number, names.index(name)] for name in clique)
             counts = np.bincount(cells, minlength=stride)
-            parts.append(counts - wanted.astype(np.float64) * rows)
+            error[cell - stride : cell] = counts - probabilities.astype(np.float64) * rows
         moved = np.zeros((len(groups), len(names)), bool)
         for number, group in enumerate(groups):
             moved[number, list(group.places)] = True
@@ -221,8 +234,7 @@ class _Swaps:
         for number, numbers in enumerate(of_group):
             padded[number, : len(numbers)] = strides[numbers]
             starts[number, : len(numbers)] = offsets[numbers]
-        padding = (1 << max(0, cell).bit_length()) - cell
-        self._error = jax.device_put(np.concatenate([*parts, np.zeros(padding)]).astype(np.float32))
+        self._error = jax.device_put(error)
         self._rows, self._codes = rows, jax.device_put(_padded(codes))
         self._batch = -(-min(_places_for(rows), MOST_OFFERS) // _BATCHES_PER_SWEEP)
         self._places = [list(group.places) for group in groups]

@@ -81,10 +81,9 @@ def _posterior_means(counts: Floats, grid: Floats) -> Floats:
     likelihood = np.exp(-0.5 * (_CENTRES[kept, None] - grid) ** 2)
     weight = np.full(len(grid), 0.5 / len(grid))
     weight[zero] += 0.5
-    for _ in range(_STEPS):
-        posterior = likelihood * weight
-        posterior /= posterior.sum(axis=1, keepdims=True) + 1e-300
-        weight = np.einsum("i,ij->j", counts[kept], posterior)  # not by BLAS, whose threads spin between the steps
+    for _ in range(_STEPS):  # no product by BLAS, whose threads spin between the steps
+        shares = counts[kept] / (np.einsum("ij,j->i", likelihood, weight) + 1e-300)
+        weight *= np.einsum("i,ij->j", shares, likelihood)
         weight[zero] += _UNCHANGED
         weight /= weight.sum()
     posterior = np.exp(-0.5 * (_ANSWERS[:, None] - grid) ** 2) * weight
