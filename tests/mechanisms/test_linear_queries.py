@@ -354,6 +354,25 @@ def test_rows_of_the_linear_program_are_the_dense_ones():
 
 
 @pytest.mark.medium
+@pytest.mark.parametrize("objective", ["max", "l1"])
+def test_lp_settles_what_sums_leave_open(db, objective):
+    """One sum is met by a density on two points, whose columns have nothing of the table's; the residual tells."""
+    db.sql(
+        f"CREATE TABLE made AS FROM dp_synthesize{call({'mechanism': 'lp', 'objective': objective}, 20.0)}",
+        {"workload": ASKED[0]},
+    )
+    (text,) = db.sql("SELECT report FROM dp_releases()").fetchone()
+    report = json.loads(text)
+    assert report["residual"] < 4  # 62 counts; of two points it is above 1,000
+    assert report["one_way_error"] < 0.02
+    assert report["linear_largest_error"] < 1e-3
+    assert abs(answers(db, "made")[0] - answers(db, "people")[0]) < 60
+    women, values = db.sql("SELECT avg((sex = 'F')::INT), count(DISTINCT age) FROM made").fetchone()
+    assert abs(women - 1 / 3) < 0.05
+    assert values > 10
+
+
+@pytest.mark.medium
 @pytest.mark.parametrize("joined", [False, True])
 def test_a_relaxed_table_comes_near(joined):
     """Also where columns of a query are joined; and the residual tells where answers contradict each other."""
