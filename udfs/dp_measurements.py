@@ -1,4 +1,4 @@
-"""`dp_measurements(release)`: the noisy marginals of a release with their standard deviations."""
+"""`dp_measurements(release)`: the noisy counts and sums of a release with their standard deviations."""
 
 from __future__ import annotations
 
@@ -25,13 +25,17 @@ COLUMNS = {
     "stddev": "DOUBLE",
     "noise": "VARCHAR",
     "at_least": "BIGINT",
+    "answer": "DOUBLE",
+    "query": "VARCHAR",
 }
 
 
 class DpMeasurements(SqlFunction):
-    """One row for each noisy count: the columns of its marginal, the values of its cell, and its noise.
+    """One row for each noisy count or sum: its columns, the values of its cell, and its noise.
 
     `at_least` is NULL, but for thresholds: then the count is of the rows that match so many of the cell's values.
+    `query` is NULL, but for sums: then it is the sum's text, and `cell` its group, if there are several. `answer` is
+    the noisy count or sum, and `stddev` is in its unit. `value` is NULL for sums, because it is a whole number.
     """
 
     name = "dp_measurements"
@@ -49,7 +53,9 @@ class DpMeasurements(SqlFunction):
                 f"{entry.called} is {entry.state}, not published: the call that paid for it completes it, free"
             )
         labels = {attribute.name: attribute.labels() for attribute in entry.domain}
-        return Measurements(catalog, entry.key, json.dumps(labels, ensure_ascii=False))
+        sums = entry.report.get("sums", {})
+        texts = json.dumps(labels, ensure_ascii=False), json.dumps(sums, ensure_ascii=False)
+        return Measurements(catalog, entry.key, *texts)
 
 
 @dataclass
@@ -59,12 +65,13 @@ class Measurements(Relation):
     catalog: str
     key: str
     labels: str
+    sums: str
     schema: str = field(init=False, default=rows_query(COLUMNS, []))
     cardinality: int | None = None
 
     def run(self) -> str:
         """See `Relation.run`."""
-        constants = {"release": self.key, "labels": self.labels}
+        constants = {"release": self.key, "labels": self.labels, "sums": self.sums}
         return with_constants(qualified(read("measurements")[0], self.catalog), constants)
 
 

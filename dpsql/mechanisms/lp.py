@@ -5,7 +5,8 @@ r"""LP: a density on a reduced space whose answers are as near as possible to no
                         of thresholds f what noisy marginals tell of them (`dpsql.mechanisms.threshold_queries`)
                         of linear queries f, divided by their largest weight, noisy answers of their own
     h*                  = argmin over densities h on Ω* of  max_f |Σ_i f(z_i)·h_i − ã_f|, a linear program
-    Y                   rows drawn from h*
+    Y                   rows drawn from h*; for linear queries alone from the h that is as near to them, and nearest to
+                        the 1-way marginals that the points are drawn from (`dpsql.mechanisms.reduced_settling`)
 
 `dpsql.mechanisms.reduced_space` says how the questions share ε.
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -38,6 +39,7 @@ from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, Remark
 from dpsql.mechanisms.cell_queries import cells_of, workload_words
 from dpsql.mechanisms.costs import BASE_BYTES, base_seconds
 from dpsql.mechanisms.linear_queries import linear_part, planned_linear
+from dpsql.mechanisms.reduced_settling import left_alone, settle
 from dpsql.mechanisms.threshold_answers import reach_of_sums, threshold_answers
 from dpsql.mechanisms.threshold_queries import to_measure
 from dpsql.models.weighted_rows import WeightedRows
@@ -320,7 +322,10 @@ class ReducedSpace(Mechanism):
         answers += targets_of(held.measurements(linear))
         facts = statistics(domain, points, answers, rows, merge=self.objective == "max")
         progress.stage("solving the linear program")
+        deadline = time.monotonic() + self.seconds
         found = nearest_density(facts, self.objective, self.seconds, progress)
+        left_open = statistics(domain, points, left_alone(workload, targets), rows)
+        settled = settle(facts, found, self.objective, left_open, deadline, progress)
         report: dict[str, Any] = {
             "marginals": marginals,
             "total": round(rows),
@@ -332,7 +337,8 @@ class ReducedSpace(Mechanism):
             "error": round(found.error, 6),
             "least_error": round(found.bound, 6),
             "programs": found.rounds,
-            "kappa": round(condition_number(found.weights), 3),
+            "kappa": round(condition_number(settled.weights), 3),
+            **({"one_way_error": round(settled.error, 6)} if left_open.cells else {}),
             **reused(earlier),
         }
         if not found.optimal:
@@ -341,7 +347,7 @@ class ReducedSpace(Mechanism):
                 f"{found.error:.3g} of the noisy ones, no density on these points has less than {found.bound:.3g}; "
                 "ask for fewer points or more seconds"
             )
-        return Outcome(held.model(WeightedRows(domain, points, found.weights, rows, self.bootstrap)), report)
+        return Outcome(held.model(WeightedRows(domain, points, settled.weights, rows, self.bootstrap)), report)
 
     def _linear(self, curator: Curator, workload: Workload, rho: Fraction) -> list[Measurement]:
         """The linear queries, measured."""

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.core.linear_family import LinearFamily
 from dpsql.core.marginal import Measurement
 from dpsql.core.workload import Workload
 from dpsql.models.model import Model
@@ -35,7 +36,7 @@ def measured_linear(workload: Workload, answers: Sequence[Answer]) -> list[Measu
 
 
 def linear_report(model: Model, measured: Sequence[Measurement]) -> Mapping[str, Any]:
-    """What a release says of linear queries: how many, their errors, and those of each family by itself.
+    """What a release says of linear queries: how many, their errors, those of each family by itself, and what they are.
 
     Errors are distances of the model's answers from the noisy ones, as a fraction of the rows times the largest weight.
 
@@ -62,7 +63,14 @@ def linear_report(model: Model, measured: Sequence[Measurement]) -> Mapping[str,
         "linear_largest_error": round(float(every.max()), 6),
         "linear_noise": round(float(np.concatenate(noise).mean()), 6),
         "linear": listed[:_MOST_LISTED],
+        "sums": {one.linear.digest: _named(one.linear) for one in measured if one.linear is not None},
     }
+
+
+def _named(family: LinearFamily) -> dict[str, Any]:
+    """What a family is, of which the books have the answers in steps, beside its digest."""
+    step, labels = float(family.step), list(family.labels)
+    return {"query": family.text, "step": step, "count": family.count, "groups": labels}
 
 
 def _of_family(one: Measurement, model: Floats, gaps: Floats, noise: float) -> dict[str, Any]:

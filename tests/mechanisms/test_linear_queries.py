@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 
@@ -99,6 +100,30 @@ def test_much_budget_gives_the_answers(db, name):
     report = json.loads(db.sql("SELECT report FROM dp_releases()").fetchall()[-1][0])
     assert report["linear_error"] < 0.05
     assert {tuple(one["columns"]) for one in report["linear"]} <= {("age", "sex"), ("sex", "sick"), ("age", "sick")}
+    listed_as_reported(db, report)
+
+
+def listed_as_reported(db, report) -> None:
+    """Of a release whose report lists all sums: `dp_measurements` has the same answers, in the sum's unit."""
+    number = db.sql("SELECT max(release) FROM dp_releases()").fetchone()[0]
+    rows = db.sql(
+        "SELECT query, columns, cell, answer, stddev, value FROM dp_measurements($number) WHERE query IS NOT NULL",
+        {"number": number},
+    ).fetchall()
+    found = sorted((query, tuple(columns), answer, round(stddev, 6)) for query, columns, _, answer, stddev, _ in rows)
+    wanted = [
+        (one["query"], tuple(one["columns"]), answer, round(one["stddev"], 6))
+        for one in report["linear"]
+        for answer in one["measured"]
+    ]
+    if len(wanted) < 100:  # of more the report lists the first hundred
+        assert found == sorted(wanted)
+    assert not Counter(wanted) - Counter(found)
+    groups = {(one["query"], label) for one in report["linear"] for label in one["groups"] if label}
+    assert {(query, cell[0]) for query, _, cell, *_ in rows if cell} >= groups
+    assert all(value is None for *_, value in rows)
+    counts = "SELECT count(*) FROM dp_measurements($number) WHERE query IS NULL AND answer IS DISTINCT FROM value"
+    assert db.sql(counts, {"number": number}).fetchone() == (0,)
 
 
 def described(workload) -> str:
@@ -351,6 +376,25 @@ def test_rows_of_the_linear_program_are_the_dense_ones():
     bounds = np.vstack([np.hstack([dense, -np.ones((3, 1))]), np.hstack([-dense, -np.ones((3, 1))])])
     best = linprog(np.append(np.zeros(9), 1.0), bounds, np.concatenate([wanted, -wanted]), [[*np.ones(9), 0]], [1.0])
     assert found.error == pytest.approx(best.fun, abs=1e-7)
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("objective", ["max", "l1"])
+def test_lp_settles_what_sums_leave_open(db, objective):
+    """One sum is met by a density on two points, whose columns have nothing of the table's; the residual tells."""
+    db.sql(
+        f"CREATE TABLE made AS FROM dp_synthesize{call({'mechanism': 'lp', 'objective': objective}, 20.0)}",
+        {"workload": ASKED[0]},
+    )
+    (text,) = db.sql("SELECT report FROM dp_releases()").fetchone()
+    report = json.loads(text)
+    assert report["residual"] < 4  # 62 counts; of two points it is above 1,000
+    assert report["one_way_error"] < 0.02
+    assert report["linear_largest_error"] < 1e-3
+    assert abs(answers(db, "made")[0] - answers(db, "people")[0]) < 60
+    women, values = db.sql("SELECT avg((sex = 'F')::INT), count(DISTINCT age) FROM made").fetchone()
+    assert abs(women - 1 / 3) < 0.05
+    assert values > 10
 
 
 @pytest.mark.medium

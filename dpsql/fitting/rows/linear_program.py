@@ -227,10 +227,52 @@ def nearest_density(facts: Statistics, objective: str, seconds: float, progress:
     return _least_sum(facts, deadline, progress) if objective == "l1" else _least_maximum(facts, deadline, progress)
 
 
-def _least_maximum(facts: Statistics, deadline: float, progress: Progress) -> Density:
-    """By row generation; see the module. The program is scaled so that the mean of h is 1."""
+def nearest_of_nearest(
+    facts: Statistics, found: Density, objective: str, others: Statistics, seconds: float, progress: Progress
+) -> Density:
+    """Of the densities as near as one that was found, the nearest by the largest error of other answers.
+
+    A few queries are met by densities on a few points, which are far off from all else that is known.
+
+    Args:
+        facts: the program's rows, without thresholds.
+        found: a solution; with objective `l1` none of its errors may grow, with `max` none beyond the largest.
+        objective: of that solution.
+        others: the rows of further answers for the same points.
+        seconds: after which the best density found so far is taken; at first the one given.
+        progress: notified of each round; may raise `Interrupted`.
+
+    Returns:
+        The density, with the largest error of the others.
+    """
+    answers, points = facts.rows @ found.weights, facts.points
+    gap = np.maximum(answers - facts.low, facts.high - answers)
+    reach = gap if objective == "l1" else np.full(len(gap), gap.max(initial=0.0))
+    bounded = csr_array(vstack([facts.rows, -facts.rows], format="csr"))
+    limits = np.concatenate([facts.low + reach, reach - facts.high]) * points
+    return _least_maximum(others, time.monotonic() + seconds, progress, found.weights, (bounded, limits))
+
+
+def _least_maximum(
+    facts: Statistics,
+    deadline: float,
+    progress: Progress,
+    start: Floats | None = None,
+    further: tuple[csr_array, Floats] | None = None,
+) -> Density:
+    """By row generation; see the module. The program is scaled so that the mean of h is 1.
+
+    Args:
+        facts: the program's rows.
+        deadline: of `time.monotonic`.
+        progress: notified of each round.
+        start: a density that meets `further`; the even one where there is nothing to meet.
+        further: B and b of B h ≤ b/m.
+    """
     points = facts.points
-    best = np.full(points, 1 / points)
+    best = np.full(points, 1 / points) if start is None else start
+    matrix, most = (csr_array((0, points)), np.zeros(0)) if further is None else further
+    fixed = csr_array(hstack([matrix, csr_array((len(most), 1))], format="csr"))
     error, bound, rounds = facts.error(best), 0.0, 0
     active = np.zeros(2 * len(facts.low), bool)
     active[_worst(facts, best, 0.0, _most_rows(facts))] = True
@@ -240,11 +282,8 @@ def _least_maximum(facts: Statistics, deadline: float, progress: Progress) -> De
     while rounds < _MOST_ROUNDS and error - bound > _RELATIVE_GAP * error:
         chosen = np.flatnonzero(active)
         bounded = hstack([_signed(facts, chosen), csr_array(np.full((len(chosen), 1), -1.0))], format="csr")
-        solved = _solve(
-            {"c": cost, "A_ub": bounded, "b_ub": limits[chosen], "A_eq": sum_to_one, "b_eq": [float(points)]},
-            deadline,
-            progress,
-        )
+        upper = {"A_ub": vstack([bounded, fixed], format="csr"), "b_ub": np.append(limits[chosen], most)}
+        solved = _solve({"c": cost, **upper, "A_eq": sum_to_one, "b_eq": [float(points)]}, deadline, progress)
         if solved is None:
             break
         rounds += 1

@@ -1,0 +1,45 @@
+"""What linear queries leave open in a reduced space, settled by the 1-way marginals that its points are drawn from.
+
+A program of a few sums is solved by a density on as few points, which may be far off from every column. So among the
+densities that are as near to the sums the one is taken whose 1-way marginals are nearest to the measured ones.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from dpsql.core.workload import Workload
+from dpsql.fitting.rows.linear_program import Density, Statistics, nearest_of_nearest
+from dpsql.fitting.target import Target
+from dpsql.runtime.progress import Progress
+
+
+def left_alone(workload: Workload, measured: Sequence[Target]) -> list[Target]:
+    """The 1-way marginals of columns that no marginal of the workload holds, beside linear queries.
+
+    Thresholds are measured by marginals, and their rows are too many to be kept.
+    """
+    if not workload.linear or workload.thresholds:
+        return []
+    held = {name for clique in workload.needed for name in clique}
+    return [one for one in measured if len(one.clique) == 1 and one.clique[0] not in held]
+
+
+def settle(
+    facts: Statistics, found: Density, objective: str, left_open: Statistics, deadline: float, progress: Progress
+) -> Density:
+    """The density that is taken: the one found, where nothing is left open or the time is up.
+
+    Args:
+        facts: the program's rows.
+        found: its solution.
+        objective: of the program.
+        left_open: the rows of `left_alone`.
+        deadline: of `time.monotonic`.
+        progress: may raise `Interrupted`.
+    """
+    if not left_open.cells:
+        return found
+    progress.stage("settling what the queries leave open")
+    return nearest_of_nearest(facts, found, objective, left_open, deadline - time.monotonic(), progress)
