@@ -64,7 +64,7 @@ class Barak(ReducedSpace):
         """No reduced space is drawn."""
         return Fraction(0)
 
-    def most_points(self, domain: Domain) -> int:
+    def most_points(self, domain: Domain, noise: float | None = None) -> int:
         """All records."""
         return domain.size(domain.names)
 

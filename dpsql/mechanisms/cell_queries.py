@@ -22,9 +22,9 @@ from dpsql.privacy.journal import SignedQuery
 Floats = npt.NDArray[np.float64]
 
 _MOST_CELLS: Final = 20_000_000
-_RECORD_SECONDS: Final = 4e-7  # of a record and a value that it may take
+_RECORD_SECONDS: Final = 5.4e-07  # of a record and a value that it may take
 _ADDED_SECONDS: Final = 2e-9  # of a number that is added up for thresholds
-_CONJUNCTION_SECONDS: Final = 4e-7  # of a record and a conjunction
+_CONJUNCTION_SECONDS: Final = 5.4e-07  # of a record and a conjunction
 
 
 def check_cells(name: str, domain: Domain, workload: Workload) -> None:

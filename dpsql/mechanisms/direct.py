@@ -47,7 +47,8 @@ from dpsql.runtime.progress import Progress
 
 _TOTAL_PART: Final = Fraction(1, 20)  # where there are linear queries alone, which do not tell the number of rows
 _MOST_CELLS: Final = 5_000_000
-_CLOSER: Final = 3.7  # times longer a fit to all answers takes than the projection's, on Adult
+_ESTIMATE_BYTES: Final = 200_000_000
+_ESTIMATED_BYTES: Final = 80  # of a cell
 
 
 @dataclass(frozen=True)
@@ -139,11 +140,13 @@ class Direct(Mechanism):
     def footprint(self, domain: Domain, workload: Workload) -> int:
         """See `Mechanism.footprint`."""
         cells = sum(map(domain.size, workload.cliques)) + workload.linear_cells
-        return fitting_bytes(domain, self.relaxed_rows, cells)
+        return consistent_bytes(domain, self.relaxed_rows, cells)
 
     def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float | None:
         """See `Mechanism.duration`."""
-        return fit_duration(domain, self.relaxed_rows, rows) + linear_seconds(workload, self.relaxed_rows, self.steps)
+        work = float(self.relaxed_rows * self.steps)
+        cells = sum(map(domain.size, workload.cliques))
+        return fitting_seconds(domain, work, rows, cells) + linear_seconds(workload, work)
 
     def plan(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
@@ -185,9 +188,9 @@ class Direct(Mechanism):
         return Outcome(held.model(model), report)
 
 
-def fit_duration(domain: Domain, relaxed_rows: int, rows: float) -> float:
-    """About how long (seconds) a release takes whose every cell is fitted."""
-    return _CLOSER * fitting_seconds(domain, relaxed_rows, rows)
+def consistent_bytes(domain: Domain, relaxed_rows: int, cells: int) -> int:
+    """About how many bytes a release takes that makes so many cells consistent, and fits every one."""
+    return fitting_bytes(domain, relaxed_rows, cells) + _ESTIMATE_BYTES + _ESTIMATED_BYTES * cells
 
 
 def check_fit(domain: Domain, cliques: Sequence[Clique], relaxed_rows: int, name: str, further: int = 0) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any, Final
 
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.marginal import Measurement
+from dpsql.core.neighbours import Neighbours
 from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.evidence.earlier_releases import usable
 from dpsql.evidence.occupied import Occupied
@@ -15,7 +17,10 @@ from dpsql.fitting.graph.fit_graph import Fit
 from dpsql.fitting.graph.mbi_package import load_mbi, maximal, model_megabytes
 from dpsql.mechanisms.costs import BASE_BYTES, JAX_BYTES, JAX_SECONDS, base_seconds
 from dpsql.models.fitness import Fitness
+from dpsql.strategy.allocation import one_way_error
 
+_USUAL_ERROR: Final = 0.02
+"""A of the fits that seconds were fitted to."""
 _MOST_MEGABYTES: Final = 1_000.0  # beyond these nobody would wait
 
 
@@ -61,6 +66,14 @@ def graph_seconds(domain: Domain, model_mb: int, steps: int, rows: float) -> flo
     size = max(1.0, model_mb / 20)
     tree = min(1.0, domain.size(domain.names) * 8 / 2**20 / model_mb)
     return base_seconds(rows) + JAX_SECONDS + 3.0 * len(domain) * size * tree * steps / 1000
+
+
+def growth(selection: str, domain: Domain, rho: Fraction, rows: float) -> float:
+    """By how much longer fits of `pgm` take than usual: noise leaves fewer and smaller marginals to be measured."""
+    error = one_way_error(domain, Neighbours.ADD_REMOVE, float(rho), max(1.0, rows))
+    if selection == "aim":
+        return min(3.3, float((_USUAL_ERROR / error) ** 0.6))
+    return min(0.9, 0.8 * float((_USUAL_ERROR / error) ** 0.4)) if selection == "workload" else 1.0
 
 
 def within_tree(

@@ -32,7 +32,7 @@ from dpsql.evidence.public_prior import fit_marginals_with_prior
 from dpsql.fitting.graph.fit_graph import fit_graph
 from dpsql.fitting.laplace_strategy import best_laplace_strategy
 from dpsql.fitting.least_squares import best_strategy
-from dpsql.fitting.relaxed.settings import Settings, best_total, fitting_bytes
+from dpsql.fitting.relaxed.settings import Settings, best_total, fitting_seconds
 from dpsql.fitting.target import targets_of
 from dpsql.mechanisms.base import (
     LATER,
@@ -43,7 +43,7 @@ from dpsql.mechanisms.base import (
     check_word,
     register,
 )
-from dpsql.mechanisms.direct import check_additions, check_fit, fit_consistent, fit_duration
+from dpsql.mechanisms.direct import check_additions, check_fit, consistent_bytes, fit_consistent
 from dpsql.mechanisms.graph_fits import check_graph, graph_bytes, graph_report, graph_seconds, within_tree
 from dpsql.mechanisms.threshold_queries import refuse_thresholds
 from dpsql.models.fitness import Fitness
@@ -143,13 +143,14 @@ class HDMM(Mechanism):
         cells = sum(domain.size(clique) for clique, _ in self._shares(domain, workload, Fraction(1)))
         if self.reconstruct == "pgm":
             return graph_bytes(self.model_mb) + 40 * cells
-        return fitting_bytes(domain, self.relaxed_rows, cells)
+        return consistent_bytes(domain, self.relaxed_rows, cells)
 
     def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float | None:
         """See `Mechanism.duration`."""
         if self.reconstruct == "pgm":
             return graph_seconds(domain, self.model_mb, self.steps, rows)
-        return fit_duration(domain, self.relaxed_rows, rows)
+        cells = sum(domain.size(clique) for clique, _ in self._shares(domain, workload, Fraction(1)))
+        return fitting_seconds(domain, float(self.relaxed_rows * self.steps), rows, cells)
 
     def plan(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float

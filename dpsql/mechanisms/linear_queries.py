@@ -19,13 +19,16 @@ from dpsql.core.marginal import Measurement
 from dpsql.core.names import shorten
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
+from dpsql.fitting.relaxed.settings import fitting_seconds
 from dpsql.mechanisms.base import PlannedMeasurement, Remark
+from dpsql.mechanisms.costs import FAMILY_SECONDS
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import Distribution
 from dpsql.privacy.linear_families import family_stddevs
+from dpsql.strategy.allocation import Allocation
 
 _MOST_LINEAR: Final = Fraction(9, 10)
-_CELL_SECONDS: Final = 6e-10  # of a cell, a relaxed row and a step
+_CELL_SECONDS: Final = 1.1e-10  # of a cell, a relaxed row and a step
 
 
 def linear_part(
@@ -69,9 +72,22 @@ def measured_beside(curator: Curator, workload: Workload, noise: Distribution) -
     return curator.measure_linear_families(workload.linear, share, noise), beside_linear(workload)
 
 
-def linear_seconds(workload: Workload, relaxed_rows: int, steps: int) -> float:
-    """About how long a relaxed fit takes for linear queries, beside the rest."""
-    return _CELL_SECONDS * workload.linear_cells * relaxed_rows * steps
+def weighing_seconds(workload: Workload) -> float:
+    """About how long it takes to evaluate linear queries on the domain, and to count what they read."""
+    return FAMILY_SECONDS * len(workload.linear)
+
+
+def linear_seconds(workload: Workload, work: float) -> float:
+    """About how long a relaxed fit of so many rows times steps takes for linear queries, beside the rest."""
+    return weighing_seconds(workload) + _CELL_SECONDS * workload.linear_cells * work
+
+
+def allocated_seconds(
+    domain: Domain, workload: Workload, found: Allocation, work: tuple[float, float], rows: float
+) -> float:
+    """About how long a relaxed fit takes to allocated marginals and linear queries, by the work of each."""
+    cells = sum(domain.size(clique) for clique, _ in found.shares)
+    return fitting_seconds(domain, work[0], rows, cells) + linear_seconds(workload, work[1])
 
 
 def planned_linear(

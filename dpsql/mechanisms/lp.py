@@ -130,9 +130,10 @@ class LP(ReducedSpace):
         """See `ReducedSpace.entry_seconds`: points of a uniform measure lie in hardly any cell that is not empty."""
         return super().entry_seconds * (0.03 if self.space == "uniform" else 1.0)
 
-    def most_points(self, domain: Domain) -> int:
+    def most_points(self, domain: Domain, noise: float | None = None) -> int:
         """See `ReducedSpace.most_points`."""
-        return min(USUAL_POINTS if self.points is None else self.points, domain.size(domain.names))
+        usual = USUAL_POINTS if self.points is None else self.points
+        return min(usual if noise is None else self.count(noise), domain.size(domain.names))
 
     def refuse_without(self, prior: Prior | None) -> None:
         """See `ReducedSpace.refuse_without`."""

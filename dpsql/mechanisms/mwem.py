@@ -61,14 +61,17 @@ from dpsql.mechanisms.base import (
 from dpsql.mechanisms.cell_queries import cells_of, workload_words
 from dpsql.mechanisms.costs import (
     BASE_BYTES,
+    MOVED_SECONDS,
     QUESTION_SECONDS,
     SCORED_BYTES,
     SCORED_SECONDS,
     TILTED_SECONDS,
+    UPDATE_SECONDS,
     base_seconds,
 )
-from dpsql.mechanisms.linear_queries import sensitivity_remarks
+from dpsql.mechanisms.linear_queries import sensitivity_remarks, weighing_seconds
 from dpsql.mechanisms.mwem_asking import ask, asked_of, named
+from dpsql.mechanisms.mwem_foreseen import foreseen_updates
 from dpsql.mechanisms.mwem_iterates import Iterates, Past
 from dpsql.mechanisms.mwem_steps import PureParts, Steps
 from dpsql.mechanisms.promises import (
@@ -226,18 +229,24 @@ class MWEM(Mechanism):
         return BASE_BYTES + scored + kept + 60 * min(self.max_cells, domain.size(domain.names))
 
     def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float:
-        """See `Mechanism.duration`: scores, and updates of the largest group that there may be."""
-        rounds, group = self._rounds(domain), min(self.max_cells, domain.size(domain.names))
-        sizes = self._sizes(domain, workload)
-        if self.queries == "cells" or self.start == "uniform":
-            scored = 1.0 * rounds * sum(sizes)
-            updates = rounds * self.passes * (rounds / 2 if self.passes > 1 else 1.0)
-        else:  # soon most candidates would join groups that are too large together; an update sees one group's answers
-            scored, updates = rounds * sum(sizes) / 10, rounds * self.passes * min(rounds, 12) / 2
+        """See `Mechanism.duration`: scores, and updates of the groups that there may be."""
+        rounds, sizes = self._rounds(domain), self._sizes(domain, workload)
+        fixed = base_seconds(rows) + QUESTION_SECONDS * rounds + weighing_seconds(workload)
+        if self.queries == "marginals" and self.start == "marginals":
+            return fixed + 0.25 * SCORED_SECONDS * rounds * sum(sizes) + self._moving(domain, workload, rows, rho)
+        updates = rounds * self.passes * (rounds / 2 if self.passes > 1 else 1.0)
         again = updates if self.output == "average" else 0.0  # iterates are computed once more, and scores are not
+        group = min(self.max_cells, domain.size(domain.names))
         group = min(group, 100_000) if self.start == "uniform" and self.queries == "cells" else group // 2
-        work = SCORED_SECONDS * scored + TILTED_SECONDS * group * (updates + again) + 1e-4 * (updates + again)
-        return base_seconds(rows) + QUESTION_SECONDS * rounds + work
+        return fixed + SCORED_SECONDS * rounds * sum(sizes) + (TILTED_SECONDS * group + 1e-4) * (updates + again)
+
+    def _moving(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float:
+        """About how long the updates by whole marginals take, each of a group that the noise lets grow."""
+        steps = self._steps(domain, Neighbours.ADD_REMOVE, rho)
+        spread = self._noise.stddev(steps.measure, 1) / max(1.0, rows)
+        found = foreseen_updates(domain, self._candidates(workload), spread, self._rounds(domain), self.max_cells)
+        again = 2 if self.output == "average" else 1
+        return again * self.passes * (MOVED_SECONDS * found.cells + UPDATE_SECONDS * found.number)
 
     def plan(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float

@@ -56,7 +56,7 @@ from dpsql.mechanisms.base import (
     register,
 )
 from dpsql.mechanisms.costs import BASE_BYTES, JAX_BYTES, JAX_SECONDS, base_seconds
-from dpsql.mechanisms.graph_fits import check_installed, graph_report, within_tree
+from dpsql.mechanisms.graph_fits import check_installed, graph_report, growth, within_tree
 from dpsql.models.graph import GraphModel
 from dpsql.models.model import Model
 from dpsql.privacy.curator import Curator
@@ -140,13 +140,13 @@ class PGM(Mechanism):
 
     def footprint(self, domain: Domain, workload: Workload) -> int:
         """See `Mechanism.footprint`: messages of the junction tree, many times over; of pairs the tree is small."""
-        model = self.model_mb * 2**20 * (15 if self.selection == "mst" else 45)
+        model = self.model_mb * 2**20 * {"mst": 15, "workload": 45, "aim": 30}[self.selection]
         scored = 24 * sum(map(domain.size, self._candidates(domain, workload))) if self.selection == "aim" else 0
         return BASE_BYTES + JAX_BYTES + min(model, 900_000_000 * self.model_mb // 20) + scored
 
     def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float:
         """See `Mechanism.duration`: of the largest tree that may be; rounds of 'aim' fit again and again."""
-        each = {"mst": 0.4, "workload": 3.0, "aim": 6.0}[self.selection]
+        each = growth(self.selection, domain, rho, rows) * {"mst": 0.4, "workload": 3.0, "aim": 6.0}[self.selection]
         size = 1.0 if self.selection == "mst" else max(1.0, self.model_mb / 20)
         tree = min(1.0, domain.size(domain.names) * 8 / 2**20 / self.model_mb) if self.selection != "mst" else 1.0
         return base_seconds(rows) + JAX_SECONDS + each * len(domain) * size * tree * self.steps / 1000

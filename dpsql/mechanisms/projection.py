@@ -46,7 +46,6 @@ from dpsql.fitting.relaxed.settings import (
     Settings,
     best_total,
     fitting_bytes,
-    fitting_seconds,
     product_table,
 )
 from dpsql.fitting.relaxed.shrinkage import shrunken
@@ -65,7 +64,7 @@ from dpsql.mechanisms.base import (
     register,
 )
 from dpsql.mechanisms.hdmm import optimised_shares
-from dpsql.mechanisms.linear_queries import linear_seconds, measured_beside, planned_beside
+from dpsql.mechanisms.linear_queries import allocated_seconds, measured_beside, planned_beside
 from dpsql.mechanisms.rap import RAP, check_single_cells
 from dpsql.models.relaxed import RelaxedModel, fit_report
 from dpsql.privacy.curator import Curator
@@ -74,7 +73,7 @@ from dpsql.privacy.pricing import Questions
 from dpsql.runtime.memory import in_words, machine_memory, parse_size
 from dpsql.runtime.progress import Progress
 from dpsql.strategy.allocation import Allocation, allocate, noise, predicted_errors
-from dpsql.strategy.effort import EXACT, HIDDEN, NOISY, by_noise
+from dpsql.strategy.effort import EXACT, HIDDEN, NOISY, by_noise, foreseen_work
 from dpsql.strategy.reliability import pair_words, planned_words, strong_words
 from dpsql.strategy.second_stage import second_shares
 
@@ -231,8 +230,12 @@ class Projection(Mechanism):
 
     def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float | None:
         """See `Mechanism.duration`."""
-        further = linear_seconds(workload, self.relaxed_rows, self._steps)
-        return fitting_seconds(domain, self.relaxed_rows, rows) + further
+        if self.queries == "cells":
+            return self._of_cells().duration(domain, workload, rows, rho)
+        _, left, beside = planned_beside(domain, workload, Neighbours.ADD_REMOVE, rho, GAUSSIAN)
+        found = self.allocation(domain, beside, Neighbours.ADD_REMOVE, left, rows)
+        work = foreseen_work(self.relaxed_rows, self._steps, found.one_way_error, by_rule=self._has("steps"))
+        return allocated_seconds(domain, workload, found, work, rows)
 
     def _most_cells(self, domain: Domain, workload: Workload) -> int:
         """The most cells that may be measured for a workload."""
@@ -253,12 +256,7 @@ class Projection(Mechanism):
 
     def _of_cells(self) -> RAP:
         """The paper's way to measure once: every cell by itself."""
-        return RAP(
-            rounds=1,
-            relaxed_rows=self.relaxed_rows,
-            steps=self._steps,
-            relaxation=self._relaxation,
-        )
+        return RAP(rounds=1, relaxed_rows=self.relaxed_rows, steps=self._steps, relaxation=self._relaxation)
 
     def allocation(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float

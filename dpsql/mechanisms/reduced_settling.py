@@ -6,9 +6,11 @@ densities that are as near to the sums the one is taken whose 1-way marginals ar
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 
+from dpsql.core.domain import Domain
 from dpsql.core.workload import Workload
 from dpsql.fitting.rows.linear_program import Density, Statistics, nearest_of_nearest
 from dpsql.fitting.target import Target
@@ -24,6 +26,16 @@ def left_alone(workload: Workload, measured: Sequence[Target]) -> list[Target]:
         return []
     held = {name for clique in workload.needed for name in clique}
     return [one for one in measured if len(one.clique) == 1 and one.clique[0] not in held]
+
+
+def settling_seconds(domain: Domain, workload: Workload) -> float:
+    """About how long the program of sums and `settle` take."""
+    if not workload.linear:
+        return 0.0
+    held = {name for clique in workload.needed for name in clique}
+    names = {name for family in workload.linear for name in family.clique} - held
+    queries = sum(family.count for family in workload.linear)
+    return 0.3 + 1.1e-5 * math.sqrt(queries) * sum(domain.by_name[name].size for name in names) ** 2
 
 
 def settle(

@@ -38,8 +38,8 @@ from dpsql.fitting.target import Target, targets_of
 from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, Remark, check_range, check_word, usual_noise
 from dpsql.mechanisms.cell_queries import cells_of, workload_words
 from dpsql.mechanisms.costs import BASE_BYTES, base_seconds
-from dpsql.mechanisms.linear_queries import linear_part, planned_linear
-from dpsql.mechanisms.reduced_settling import left_alone, settle
+from dpsql.mechanisms.linear_queries import linear_part, planned_linear, weighing_seconds
+from dpsql.mechanisms.reduced_settling import left_alone, settle, settling_seconds
 from dpsql.mechanisms.threshold_answers import reach_of_sums, threshold_answers
 from dpsql.mechanisms.threshold_queries import to_measure
 from dpsql.models.weighted_rows import WeightedRows
@@ -94,8 +94,8 @@ class ReducedSpace(Mechanism):
         """The part of the budget for the 1-way marginals that Ω* is drawn from."""
 
     @abstractmethod
-    def most_points(self, domain: Domain) -> int:
-        """The most points that Ω* can have."""
+    def most_points(self, domain: Domain, noise: float | None = None) -> int:
+        """The most points that Ω* can have; with noise in cells of at most that fraction, where it is known."""
 
     @abstractmethod
     def points_of(
@@ -157,7 +157,7 @@ class ReducedSpace(Mechanism):
         """The ρ of a part."""
         return rho * part**2 / self.squares(domain, workload, neighbours) if self._noise.pure else rho * part
 
-    def _cell_rho(self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction) -> Fraction:
+    def cell_rho(self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction) -> Fraction:
         """The ρ of a marginal, whose cells have as much noise as linear queries by their largest weight."""
         return self._rho_of(self._each(domain, workload, neighbours), domain, workload, neighbours, rho)
 
@@ -229,11 +229,9 @@ class ReducedSpace(Mechanism):
 
     def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float:
         """See `Mechanism.duration`: the linear program, which ends after `seconds`, and noise in every cell."""
-        measured = self.measured_marginals(domain, workload)[0]
-        asked = len(workload.needed) + _linear_rows(workload)
-        cells, entries = sum(map(domain.size, measured)), asked * self.most_points(domain)
-        solved = self.seconds if workload.thresholds else min(self.seconds, self.entry_seconds * entries)
-        return base_seconds(rows) + 2e-7 * cells + solved
+        program = self.seconds if workload.thresholds else _program_seconds(self, domain, workload, rho, rows)
+        measured = 3e-7 * sum(map(domain.size, self.measured_marginals(domain, workload)[0]))
+        return base_seconds(rows) + measured + weighing_seconds(workload) + min(self.seconds, program)
 
     def plan(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
@@ -250,7 +248,7 @@ class ReducedSpace(Mechanism):
             planned.append(PlannedMeasurement(clique, domain.size(clique), stddev, float(share), note))
         share = self._rho_of(self.linear_share(domain, workload, neighbours), domain, workload, neighbours, rho)
         planned += planned_linear(domain, workload.linear, share, neighbours, self._noise)
-        each = self._cell_rho(domain, workload, neighbours, rho)
+        each = self.cell_rho(domain, workload, neighbours, rho)
         noise = self.largest_noise(domain, workload, neighbours, each, rows)
         notes = [
             *self.privacy_theorem(domain, workload, neighbours, rho, noise, rows),
@@ -313,7 +311,7 @@ class ReducedSpace(Mechanism):
         targets = sharpened(domain, measured, earlier)
         ratios = [after.stddev / before.stddev for after, before in zip(targets, measured, strict=True)]
         less = 1.0 if linear else max(ratios)
-        each = self._cell_rho(asked, workload, neighbours, rho)
+        each = self.cell_rho(asked, workload, neighbours, rho)
         noise = less * self.largest_noise(asked, workload, neighbours, each, rows)
         points, origin = self.points_of(domain, targets, held.known(curator.prior).prior, rows, noise, seed)
         answers = [target for target in targets if target.clique in set(workload.cliques)]
@@ -359,6 +357,15 @@ class ReducedSpace(Mechanism):
 
     def refuse_without(self, prior: Prior | None) -> None:
         """Refuse a request whose space needs a prior that is not there, before any question."""
+
+
+def _program_seconds(mechanism: ReducedSpace, domain: Domain, workload: Workload, rho: Fraction, rows: float) -> float:
+    """About how long the linear programs take: of few points they are small, and fewer."""
+    each = mechanism.cell_rho(domain, workload, Neighbours.ADD_REMOVE, rho)
+    noise = mechanism.largest_noise(domain, workload, Neighbours.ADD_REMOVE, each, rows)
+    points, most = mechanism.most_points(domain, noise), mechanism.most_points(domain)
+    entries = len(workload.needed) * most * float(points / most) ** 2.25
+    return float(mechanism.entry_seconds * entries + points / most * settling_seconds(domain, workload))
 
 
 def _squares(parts: Sequence[tuple[Clique, Fraction]]) -> Fraction:

@@ -116,7 +116,7 @@ def allocate(
         smooth: whether the rule of tables with ordered columns is taken.
     """
     rows = max(rows, 1.0)
-    error = _one_way_error(domain, neighbours, float(rho), rows)
+    error = one_way_error(domain, neighbours, float(rho), rows)
     by_order, reasons = _candidates(domain, workload, max_cells, drowned=error > _drowned_above(smooth=smooth))
     room, pair = all_cells, None
     chosen: list[tuple[Clique, Fraction]] = []
@@ -272,7 +272,7 @@ def noise(neighbours: Neighbours, rho: Fraction) -> float:
     return math.sqrt(gaussian_variance(rho, neighbours.marginal_l2_squared))
 
 
-def _one_way_error(domain: Domain, neighbours: Neighbours, rho: float, rows: float) -> float:
+def one_way_error(domain: Domain, neighbours: Neighbours, rho: float, rows: float) -> float:
     """A, for the neighbours' own noise."""
     attributes = len(domain)
     stddev = math.sqrt(neighbours.marginal_l2_squared * attributes / (2 * rho))

@@ -21,10 +21,10 @@ QUERIES, MOST_VALUES = 64, 42
 MECHANISMS = ("mwem", "lp", "direct", "projection")
 
 
-def statements(names: list[str], sizes: dict[str, int]) -> list[tuple[str, str, float]]:
+def statements(names: list[str], sizes: dict[str, int], count: int = QUERIES) -> list[tuple[str, str, float]]:
     """For each query its SQL, the SQL of its columns' marginal, and its largest weight."""
     generator, found = np.random.default_rng(0), []
-    for _ in range(QUERIES):
+    for _ in range(count):
         a, b, c = generator.choice(names, 3, replace=False)
         i, j, k = (int(generator.integers(1, sizes[name])) for name in (a, b, c))
         u, v, w = np.round(generator.uniform(-1, 1, 3), 2)

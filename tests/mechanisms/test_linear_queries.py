@@ -420,3 +420,20 @@ def test_invalid_words(db):
             "FROM dp_plan('people', epsilon := 1.0, workload := $w)",
             {"w": "SELECT /*+ weight 2 */ sum(age) FROM people"},
         )
+
+
+def seconds(db, workload: str, mechanism: str, epsilon: float = 1.0) -> float:
+    how = "SELECT any_value(seconds) FROM dp_plan('people', epsilon := $e, workload := $w, mechanism := $m, assume_rows := 6000)"
+    return float(db.sql(how, {"e": epsilon, "w": workload, "m": mechanism}).fetchone()[0])
+
+
+@pytest.mark.medium
+def test_plans_foresee_what_linear_queries_take(db):
+    """A family takes its evaluation; little of it is the linear program; much noise keeps the groups of mwem small."""
+    many = "; ".join(
+        f"SELECT sum(CASE WHEN age < {i} AND sex = 'F' THEN 1 ELSE 2 END) FROM people" for i in range(1, 41)
+    )
+    for mechanism in ("lp", "mwem", "direct", "projection"):
+        assert 0.5 < seconds(db, many, mechanism) - seconds(db, ASKED[0], mechanism) < 3
+    marginals = "SELECT count(*) FROM people GROUP BY age, sex; SELECT count(*) FROM people GROUP BY sex, sick"
+    assert seconds(db, marginals, "mwem", 0.001) < seconds(db, marginals, "mwem", 100.0)

@@ -124,9 +124,16 @@ def fitting_bytes(domain: Domain, rows: int, cells: int) -> int:
     return _BASE_BYTES + parameters + tile + 80 * cells  # a cell: noise, counts, padded tiles, and rounding's distances
 
 
-def fitting_seconds(domain: Domain, relaxed_rows: int, rows: float) -> float:
-    """About how long counting, fitting and drawing take on two cores: fitted to `tests/benchmarks/growth.py`."""
-    return 5 + len(domain) * (0.45 + 0.0009 * relaxed_rows) + 1e-5 * rows
+def fitting_seconds(domain: Domain, work: float, rows: float, cells: float) -> float:
+    """About how many CPU seconds compiling, counting, fitting and drawing take; see "What plans foresee" in RESULTS.md.
+
+    Args:
+        domain: the columns.
+        work: relaxed rows times whole steps.
+        rows: that are counted, and drawn.
+        cells: measured in all.
+    """
+    return 4.2 + 4e-6 * rows * len(domain) + 1.2e-6 * cells + 6e-11 * cells * work
 
 
 def product_table(domain: Domain, measured: Sequence[Target], total: float) -> RelaxedTable:
