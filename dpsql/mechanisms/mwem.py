@@ -233,7 +233,7 @@ class MWEM(Mechanism):
         rounds, sizes = self._rounds(domain), self._sizes(domain, workload)
         fixed = base_seconds(rows) + QUESTION_SECONDS * rounds + weighing_seconds(workload)
         if self.queries == "marginals" and self.start == "marginals":
-            return fixed + 0.1 * SCORED_SECONDS * rounds * sum(sizes) + self._moving(domain, workload, rows, rho)
+            return fixed + 0.25 * SCORED_SECONDS * rounds * sum(sizes) + self._moving(domain, workload, rows, rho)
         updates = rounds * self.passes * (rounds / 2 if self.passes > 1 else 1.0)
         again = updates if self.output == "average" else 0.0  # iterates are computed once more, and scores are not
         group = min(self.max_cells, domain.size(domain.names))

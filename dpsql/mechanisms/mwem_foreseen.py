@@ -20,7 +20,7 @@ from dpsql.core.domain import Domain
 from dpsql.core.linear_family import Asked, LinearFamily, columns_of
 from dpsql.mechanisms.threshold_queries import expected_noise
 
-_PLAYS: Final = 9
+_PLAYS: Final = 15
 _ERROR: Final = 0.4
 """Up to which the L1 error of a marginal is drawn, for each column but the first."""
 
@@ -41,7 +41,7 @@ class Updates:
 def foreseen_updates(
     domain: Domain, candidates: Sequence[Asked], spread: float, rounds: int, max_cells: int
 ) -> Updates:
-    """The median of some plays, which are the same for the same facts.
+    """The geometric mean of some plays, which are the same for the same facts.
 
     Args:
         domain: of the columns.
@@ -53,7 +53,7 @@ def foreseen_updates(
     columns = [frozenset(columns_of(one)) for one in candidates]
     noise = [0.0 if isinstance(one, LinearFamily) else expected_noise(domain, one, spread) for one in candidates]
     plays = [_play(domain, columns, noise, rounds, max_cells, random.Random(seed)) for seed in range(_PLAYS)]
-    return Updates(*(statistics.median(getattr(play, name) for play in plays) for name in ("cells", "number")))
+    return Updates(*(statistics.geometric_mean(getattr(play, name) for play in plays) for name in ("cells", "number")))
 
 
 def _play(

@@ -365,7 +365,7 @@ def _program_seconds(mechanism: ReducedSpace, domain: Domain, workload: Workload
     noise = mechanism.largest_noise(domain, workload, Neighbours.ADD_REMOVE, each, rows)
     points, most = mechanism.most_points(domain, noise), mechanism.most_points(domain)
     entries = len(workload.needed) * most * float(points / most) ** 2.25
-    return float(mechanism.entry_seconds * entries + settling_seconds(domain, workload))
+    return float(mechanism.entry_seconds * entries + points / most * settling_seconds(domain, workload))
 
 
 def _squares(parts: Sequence[tuple[Clique, Fraction]]) -> Fraction:
