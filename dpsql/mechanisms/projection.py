@@ -17,7 +17,7 @@ number of rows. Rows and steps by A are in `dpsql.strategy.effort`.
     A ≤ 0.01        one stage
     0.01 < A ≤ 0.1  two stages; where pairs are joined, rows are pulled towards a table of the pairs as far as those are
                     believed
-    0.1 < A         one stage; rows are pulled likewise, and swaps go towards the fit alone
+    0.1 < A         one stage; rows are pulled likewise, joined or not, and swaps go towards the fit alone
     0.32 < A        and no ordered column: all of ρ goes to the 1-way marginals, the table is their product
 
 Beside a public prior 1-way marginals are not denoised, no columns are joined, and the fit is not smoothed. Constraints
@@ -382,7 +382,7 @@ class Projection(Mechanism):
         alone, error = facts.prior is None, allocation.one_way_error
         smooth = smooth_columns(facts.domain) if alone and self._has("smoothing") else ()
         softmax = self._relaxation == "softmax"
-        told = alone and joints_of(facts.domain, strong, known, total)
+        told = error > HIDDEN or (alone and bool(joints_of(facts.domain, strong, known, total)))
         seen = strong if self._has("joints") and error > EXACT else ()
         settings = Settings(
             rows=self.relaxed_rows,
@@ -390,7 +390,7 @@ class Projection(Mechanism):
             strength=allocation.pull_strength,
             relaxation=self._relaxation,
             smooth=smooth if softmax else (),
-            reference=alone and softmax and self._has("reference") and error > NOISY and bool(told),
+            reference=alone and softmax and self._has("reference") and error > NOISY and told,
             joints=joints_of(facts.domain, seen, known, total, facts.allowed) if alone else (),
         )
         return by_noise(settings, error, strong) if alone and self._has("steps") else settings
