@@ -5,7 +5,7 @@ everything that the first stage measured has the rest, in proportion to the firs
 marginal tell as much as one of both shares, so where nothing is strong the second stage costs no accuracy.
 
 Where no pair is so strong that its columns are joined (`dpsql.fitting.relaxed.joints`), everything has all of it. On
-Loans at ε = 1 the largest error then is a seventh smaller (`tests/benchmarks/RESULTS.md`).
+Loans at ε = 1 the largest error then is a sixth smaller (`tests/benchmarks/RESULTS.md`).
 
 ρ and g of both stages add up, also where the second depends on what the first told (adaptive composition).
 """
