@@ -2,7 +2,8 @@ r"""Relaxed projection: measure whole marginals, project them with a relaxed tab
 
     total      with 1 % of ρ (free where n is public)
     marginals  of the workload's closure, each with its share of the rest (`dpsql.strategy.allocation`)
-    again      with 3/10 of that the pairs that stand out of the first noise, pooled (`dpsql.strategy.second_stage`)
+    again      with 3/10 of that the pairs that stand out of the first noise, pooled, where some are joined; else all of
+               it (`dpsql.strategy.second_stage`)
     linear     queries, all at once, before the marginals (`dpsql.mechanisms.linear_queries`)
     denoised   1-way marginals (`dpsql.fitting.relaxed.denoising`)
     joined     columns of strong pairs where A > 0.001, and of constraints (`dpsql.fitting.relaxed.joints`)
@@ -14,8 +15,9 @@ What is done depends on A, the L1 error of a 1-way marginal if all of ρ went to
 number of rows. Rows and steps by A are in `dpsql.strategy.effort`.
 
     A ≤ 0.01        one stage
-    0.01 < A ≤ 0.1  two stages; rows are pulled towards a table of the pairs, as far as those are believed
-    0.1 < A         one stage; rows are pulled likewise, and swaps go towards the fit alone
+    0.01 < A ≤ 0.1  two stages; where pairs are joined, rows are pulled towards a table of the pairs as far as those are
+                    believed
+    0.1 < A         one stage; rows are pulled likewise, joined or not, and swaps go towards the fit alone
     0.32 < A        and no ordered column: all of ρ goes to the 1-way marginals, the table is their product
 
 Beside a public prior 1-way marginals are not denoised, no columns are joined, and the fit is not smoothed. Constraints
@@ -293,7 +295,7 @@ class Projection(Mechanism):
             planned.append(PlannedMeasurement(clique, cells, stddev, cost, planned_words(clique, error), error))
         if first < 1:
             sizes = sorted(map(domain.size, pairs), reverse=True)
-            note = "measured again: pairs that stand out of the first noise; where none do, all of it"
+            note = "measured again: pairs that stand out of the first noise, or all of it where those tell little"
             cost, cells = float(rho * (1 - first)), sum(sizes[: len(domain)])
             planned.append(PlannedMeasurement((), cells, None, cost, note, open="strong pairs"))
         for clique, reason in found.left_out:
@@ -356,7 +358,8 @@ class Projection(Mechanism):
             total = best_total(targets := targets_of(first.values()))
             known = denoised(curator.domain, targets, total)
             strong = strong_pairs(curator.domain, known, total, pooled=self._has("pooling"))
-            asked, pairs = [(m.clique, m.rho) for m in first.values()], [one.clique for one in strong]
+            pairs = [one.clique for one in strong] if joints_of(curator.domain, strong, known, total) else []
+            asked = [(m.clique, m.rho) for m in first.values()]
             again += curator.measure(second_shares(curator.domain, asked, pairs, curator.remaining))
         return list(first.values()), again
 
@@ -377,6 +380,7 @@ class Projection(Mechanism):
         alone, error = facts.prior is None, allocation.one_way_error
         smooth = smooth_columns(facts.domain) if alone and self._has("smoothing") else ()
         softmax = self._relaxation == "softmax"
+        told = error > HIDDEN or (alone and bool(joints_of(facts.domain, strong, known, total)))
         seen = strong if self._has("joints") and error > EXACT else ()
         settings = Settings(
             rows=self.relaxed_rows,
@@ -384,7 +388,7 @@ class Projection(Mechanism):
             strength=allocation.pull_strength,
             relaxation=self._relaxation,
             smooth=smooth if softmax else (),
-            reference=alone and softmax and self._has("reference") and error > NOISY,
+            reference=alone and softmax and self._has("reference") and error > NOISY and told,
             joints=joints_of(facts.domain, seen, known, total, facts.allowed) if alone else (),
         )
         return by_noise(settings, error, strong) if alone and self._has("steps") else settings
