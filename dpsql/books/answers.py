@@ -18,10 +18,24 @@ from dpsql.core.threshold import Threshold
 from dpsql.privacy.journal import Answer, Choice, ChosenLinear, SignedQuery, WholeMarginal
 from dpsql.privacy.questions import CellsQuestion, ForeignQuestion, MarginalSelection, Question, SignedSelection
 
-COLUMNS: Final = (
-    *("number", "question", "kind", "columns", "shape", "noise", "variance", "stddev", "rho", "selection", "digest"),
-)
+_TYPES: Final[Mapping[str, str]] = {
+    "number": "BIGINT",
+    "question": "VARCHAR",
+    "kind": "VARCHAR",
+    "columns": "VARCHAR[]",
+    "shape": "BIGINT[]",
+    "noise": "VARCHAR",
+    "variance": "VARCHAR",
+    "stddev": "DOUBLE",
+    "rho": "VARCHAR",
+    "selection": "VARCHAR",
+    "digest": "VARCHAR",
+}
+COLUMNS: Final = tuple(_TYPES)
 """Of `dpsql.answer`, beside its release."""
+_UNNESTED: Final = ", ".join(f"unnest(CAST(${name} AS {kind}[]))" for name, kind in _TYPES.items())
+INSERT: Final = f"INSERT INTO dpsql.answer (release, {', '.join(COLUMNS)}) SELECT $release, {_UNNESTED}"
+"""Writes many rows, given by column: one statement, because each takes a millisecond however little it writes."""
 _NO_NOISE: Final[Mapping[str, Any]] = {"noise": None, "variance": None, "stddev": None, "columns": [], "shape": []}
 
 Cells = Mapping[str, npt.NDArray[np.int64]]

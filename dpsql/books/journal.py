@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpsql.books import ledger
-from dpsql.books.answers import COLUMNS, Cells, answers_from, cells_of, digest, row_of
+from dpsql.books.answers import COLUMNS, INSERT, Cells, answers_from, cells_of, digest, row_of
 from dpsql.books.statements import qualified
 from dpsql.books.store import Books
 from dpsql.errors import BooksError, DpsqlError
@@ -24,10 +24,9 @@ def append_answers(books: Books, release: str, answers: Sequence[Answer]) -> Non
 
     def work() -> None:
         last = _last(books, release)
-        listed = ", ".join(f"${name}" for name in COLUMNS)
-        insert = f"INSERT INTO dpsql.answer (release, {', '.join(COLUMNS)}) VALUES ($release, {listed})"  # noqa: S608
-        for number, answer in enumerate(answers, start=last + 1):
-            books.run(insert, {"release": release, **row_of(number, answer)})
+        rows = [row_of(number, answer) for number, answer in enumerate(answers, start=last + 1)]
+        if rows:  # an INSERT of no rows before one of many: see `publication.write_rows`
+            books.run(INSERT, {"release": release, **{name: [row[name] for row in rows] for name in COLUMNS}})
         _append_cells(books, release, cells_of(answers, last + 1))
 
     books.transaction(work)
@@ -35,7 +34,7 @@ def append_answers(books: Books, release: str, answers: Sequence[Answer]) -> Non
 
 def _append_cells(books: Books, release: str, cells: Cells) -> None:
     """Inside a transaction: the values of answers, none of which may have any."""
-    if not len(cells["cell"]):  # an INSERT of no rows before one of many: see `publication.write_rows`
+    if not len(cells["cell"]):
         return
     books.cursor.register("dpsql_cells", cells)
     try:
