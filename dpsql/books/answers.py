@@ -13,15 +13,29 @@ import numpy.typing as npt
 
 from dpsql.books.questions import question_from
 from dpsql.core.linear_family import Asked, columns_of
-from dpsql.core.marginal import Measurement
+from dpsql.core.marginal import Counts, Measurement
 from dpsql.core.threshold import Threshold
 from dpsql.privacy.journal import Answer, Choice, ChosenLinear, SignedQuery, WholeMarginal
 from dpsql.privacy.questions import CellsQuestion, ForeignQuestion, MarginalSelection, Question, SignedSelection
 
-COLUMNS: Final = (
-    *("number", "question", "kind", "columns", "shape", "noise", "variance", "stddev", "rho", "selection", "digest"),
-)
+_TYPES: Final[Mapping[str, str]] = {
+    "number": "BIGINT",
+    "question": "VARCHAR",
+    "kind": "VARCHAR",
+    "columns": "VARCHAR[]",
+    "shape": "BIGINT[]",
+    "noise": "VARCHAR",
+    "variance": "VARCHAR",
+    "stddev": "DOUBLE",
+    "rho": "VARCHAR",
+    "selection": "VARCHAR",
+    "digest": "VARCHAR",
+}
+COLUMNS: Final = tuple(_TYPES)
 """Of `dpsql.answer`, beside its release."""
+_UNNESTED: Final = ", ".join(f"unnest(CAST(${name} AS {kind}[]))" for name, kind in _TYPES.items())
+INSERT: Final = f"INSERT INTO dpsql.answer (release, {', '.join(COLUMNS)}) SELECT $release, {_UNNESTED}"
+"""Writes many rows, given by column: one statement, because each takes a millisecond however little it writes."""
 _NO_NOISE: Final[Mapping[str, Any]] = {"noise": None, "variance": None, "stddev": None, "columns": [], "shape": []}
 
 Cells = Mapping[str, npt.NDArray[np.int64]]
@@ -46,16 +60,25 @@ def row_of(number: int, answer: Answer) -> dict[str, Any]:
 
 
 def cells_of(answers: Sequence[Answer], first: int) -> Cells:
-    """The values of measurements, of answers that are numbered from `first` on."""
+    """The values of measurements, of answers that are numbered from `first` on; ordered as `answers_from` has them."""
     parts: dict[str, list[npt.NDArray[np.int64]]] = {"answer": [], "cell": [], "value": []}
     for number, answer in enumerate(answers, start=first):
         measured = answer.measurement
         values = np.empty(0, np.int64) if measured is None else measured.values
-        listed = None if measured is None else measured.cells
+        cells = np.arange(len(values))
+        if measured is not None and measured.cells is not None:
+            cells, values = _in_order(measured.cells, values)
         parts["answer"].append(np.full(len(values), number))
-        parts["cell"].append(np.arange(len(values)) if listed is None else np.array(listed, np.int64))
+        parts["cell"].append(cells)
         parts["value"].append(values)
     return {name: np.concatenate(part) for name, part in parts.items()}
+
+
+def _in_order(cells: Sequence[int], values: Counts) -> tuple[Counts, Counts]:
+    """Cells that were selected, and their values, by cell and value: as they are read and digested."""
+    listed = np.array(cells, np.int64)
+    order = np.lexsort((values, listed))
+    return listed[order], values[order]
 
 
 def answers_from(rows: Sequence[Mapping[str, Any]], cells: Cells) -> Iterator[Answer]:
@@ -86,10 +109,9 @@ def digest(answer: Answer) -> str:
         digested += [list(measured.clique), list(map(int, measured.shape)), measured.noise, str(measured.variance)]
         values = measured.values.astype("<i8").tobytes()
         if measured.cells is not None:
-            listed = np.array(measured.cells, np.int64)
-            order = np.lexsort((measured.values, listed))
-            values = measured.values[order].astype("<i8").tobytes()
-        digested += [None if measured.cells is None else listed[order].tolist()]
+            listed, ordered = _in_order(measured.cells, measured.values)
+            values = ordered.astype("<i8").tobytes()
+        digested += [None if measured.cells is None else listed.tolist()]
     return hashlib.sha256(json.dumps(digested, ensure_ascii=False).encode() + b"\n" + values).hexdigest()
 
 

@@ -13,15 +13,16 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from dpsql.books import accounts, charging, journal, marking, stopped
+from dpsql.books import accounts, charging, marking, stopped
 from dpsql.books.charging import Charge, pure_charged
 from dpsql.books.facts import constraints
 from dpsql.books.hollow import is_hollow, withdraw
+from dpsql.books.journal import BooksJournal
 from dpsql.books.limits import payer_of
 from dpsql.books.releases import Entry, find_release
 from dpsql.books.reuse import measurements_for
@@ -40,7 +41,6 @@ from dpsql.evaluation.sandbox import stopped_by
 from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import Budget
 from dpsql.privacy.curator import Curator
-from dpsql.privacy.journal import Answer
 from dpsql.privacy.noise import Entropy, system_entropy
 from dpsql.privacy.pricing import Questions
 from dpsql.release.guarantee import promise
@@ -147,6 +147,7 @@ class Run:
         books: of the table's database, on another connection.
         entry: the release, charged.
         curator: which answers within the charge.
+        journal: what it answered.
         close: to be called when all is counted: gives back what counting holds.
         progress: notified of each step; may raise `Interrupted`.
     """
@@ -155,6 +156,7 @@ class Run:
     books: Books
     entry: Entry
     curator: Curator
+    journal: BooksJournal
     close: Callable[[], None]
     progress: Progress
 
@@ -265,9 +267,10 @@ def _make(
     before = None if known is None else lambda: stopped.retry(books, known)  # done before rows are read once more
     bound = accounts.bound(books, entry.source)
     counter = engine.counter(work.source, domain, bound, once=not work.by_mechanism, before=before)
-    curator = _curator(books, entry, work, counter, domain, prior, progress, entropy)
+    journal = BooksJournal(books, entry)
+    curator = _curator(books, entry, work, journal, counter, domain, prior, progress, entropy)
     try:
-        return work.make(Run(cursor, books, entry, curator, counter.close, progress))
+        return work.make(Run(cursor, books, entry, curator, journal, counter.close, progress))
     except NothingFound as nothing:
         stopped.fail(books, entry, str(nothing), was_stopped=False)
         raise DpsqlError(f"{nothing}; what was charged is kept") from None
@@ -277,6 +280,7 @@ def _curator(
     books: Books,
     entry: Entry,
     work: Work,
+    journal: BooksJournal,
     counter: TableCounter,
     domain: Domain,
     prior: Prior | None,
@@ -289,7 +293,7 @@ def _curator(
         domain,
         entry.neighbours,
         entry.rho,
-        BooksJournal(books, entry),
+        journal,
         progress,
         entropy,
         gdp=entry.gdp,
@@ -301,22 +305,6 @@ def _curator(
         failure=work.failure or 0.0,
         for_mechanism=work.by_mechanism,
     )
-
-
-@dataclass(frozen=True)
-class BooksJournal:
-    """The curator's journal, kept in the books: see `dpsql.privacy.journal.Journal`."""
-
-    books: Books
-    entry: Entry
-
-    def recorded(self) -> Sequence[Answer]:
-        """The answers of earlier runs, in order."""
-        return () if self.entry.state == "reserved" else journal.answers(self.books, self.entry.key)
-
-    def append(self, answers: Sequence[Answer]) -> None:
-        """Write answers, durably."""
-        journal.append_answers(self.books, self.entry.key, answers)
 
 
 _working: set[str] = set()

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from dpsql.books import accounts, journal, publication
+from dpsql.books import accounts, publication
 from dpsql.books.facts import constraints
 from dpsql.books.priors import find_prior, load_prior
 from dpsql.books.releases import Entry, find_release, no_rows
@@ -116,7 +116,7 @@ class Resolved(Plan):
         entry, curator = run.entry, run.curator
         seed = int(entry.key[:15], 16)
         outcome = self.mechanism.run(curator, self.workload, entry.rho, seed, run.progress)
-        answers = journal.answers(run.books, entry.key)
+        answers = run.journal.whole()
         measured = [a.measurement for a in answers if a.measurement is not None and a.question.of_cells]
         linear = measured_linear(self.workload, answers)
         agreeing = curator.earlier if consistent(measured, curator.earlier) else ()  # else the table has changed since

@@ -80,6 +80,9 @@ DEFECTS = (
     Defect("a lost release is charged again", "dpsql/books/charging.py", "    _refuse_lost(books, asked.key, before.state.anchor)\n", "", LEDGER),
     Defect("an account opened anew is charged", "dpsql/books/charging.py", "    if promised.since != asked.since:", "    if False:", ("tests/release/test_changes.py",)),
     Defect("what was written is not read back", "dpsql/books/publication.py", "            if fingerprint(books.cursor, table, drawn.named_selects, filled) != written:", "            if False:", ("tests/scale",)),
+    Defect("answers are not read back", "dpsql/books/publication.py", "    if journal.digest_of_answers(books, entry.key) != answers:", "    if False:", ("tests/scale",)),
+    Defect("cells of no answer are passed over", "dpsql/books/journal.py", "    if not rows or not sizes.keys() <= {row[\"number\"] for row in rows}:", "    if not rows:", ("tests/books/test_journal.py",)),
+    Defect("answers of another run are not read", "dpsql/books/journal.py", "        if _digests(self._books, self._entry.key) == [digest(answer) for answer in self._held]:", "        if True:", ("tests/books/test_journal.py",)),
     # what is counted
     Defect("units are not bounded", "dpsql/release/pipeline.py", "    bound = accounts.bound(books, entry.source)\n", "    bound = None\n", ("tests/engines/test_units.py",)),
     Defect("a unit has a row more", "dpsql/engines/duckdb/units.py", "expression=exp.Literal.number(self.rows)))", "expression=exp.Literal.number(self.rows + 1)))", (*NEIGHBOURS, "tests/engines/test_units.py")),
