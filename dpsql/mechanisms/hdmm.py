@@ -19,6 +19,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Final
 
 from dpsql.core.domain import Clique, Domain
@@ -236,15 +237,23 @@ def optimised_shares(
     Raises:
         DomainTooLarge: there are too many subsets to be weighed.
     """
+    weights = _weights(domain, workload, max_cells, pure=noise.pure)
+    whole = sum(weight for _, weight in weights)
+    return [(clique, rho * weight / whole) for clique, weight in weights if weight]
+
+
+@lru_cache(maxsize=4)
+def _weights(domain: Domain, workload: Workload, max_cells: int, *, pure: bool) -> tuple[tuple[Clique, int], ...]:
+    """The weights of `optimised_shares`: a plan, its seconds and the release ask for the same ones."""
     closure = _candidates(domain, workload, max_cells)
-    wanted = [clique for clique in workload.needed if clique in set(closure)] or closure
-    found = (best_laplace_strategy if noise.pure else best_strategy)(domain, wanted, closure)
+    held = set(closure)
+    wanted = [clique for clique in workload.needed if clique in held] or closure
+    found = (best_laplace_strategy if pure else best_strategy)(domain, wanted, closure)
     weights = {clique: round(_DIGITS * float(share)) for clique, share in zip(closure, found, strict=True)}
     for clique in closure:
         if len(clique) == 1:
             weights[clique] = max(weights[clique], _DIGITS // (20 * len(closure)))
-    whole = sum(weights.values())
-    return [(clique, rho * weight / whole) for clique, weight in weights.items() if weight]
+    return tuple(weights.items())
 
 
 def _candidates(domain: Domain, workload: Workload, max_cells: int) -> list[Clique]:

@@ -69,17 +69,19 @@ def _play(
     queue = [(noise[place] - error, place) for place, error in enumerate(errors)]
     heapq.heapify(queue)
     group = {name: frozenset((name,)) for name in domain.names}
-    selected: list[frozenset[str]] = []
-    cells = number = 0.0
-    while queue and len(selected) < rounds:
+    held = dict.fromkeys(group.values(), 0)  # how often something inside each group was selected
+    selected, cells, number = 0, 0.0, 0.0
+    while queue and selected < rounds:
         _, place = heapq.heappop(queue)
-        joined = frozenset[str]().union(*(group[name] for name in columns[place]))
+        parts = {group[name] for name in columns[place]}
+        joined = frozenset[str]().union(*parts)
         size = math.prod(domain.by_name[name].size for name in joined)
         if size > max_cells:  # for good, because groups only grow
             continue
-        group |= dict.fromkeys(joined, joined)
-        selected.append(columns[place])
-        inside = len(joined) + sum(names <= joined for names in selected)
-        cells, number = cells + size * inside, number + inside
+        if len(parts) > 1:
+            group |= dict.fromkeys(joined, joined)
+        held[joined] = 1 + sum(held.pop(part) for part in parts)
+        inside = len(joined) + held[joined]
+        selected, cells, number = selected + 1, cells + size * inside, number + inside
         heapq.heappush(queue, (noise[place], place))
     return Updates(cells, number)

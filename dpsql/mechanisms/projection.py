@@ -42,7 +42,7 @@ from dpsql.evidence.earlier_releases import combined, consistent, reused, usable
 from dpsql.evidence.occupied import Known, occupied
 from dpsql.evidence.public_prior import fit_marginals_with_prior
 from dpsql.fitting.relaxed.denoising import denoised
-from dpsql.fitting.relaxed.joints import joints_of
+from dpsql.fitting.relaxed.joints import joins, joints_of
 from dpsql.fitting.relaxed.settings import (
     RELAXATIONS,
     Settings,
@@ -358,7 +358,7 @@ class Projection(Mechanism):
             total = best_total(targets := targets_of(first.values()))
             known = denoised(curator.domain, targets, total)
             strong = strong_pairs(curator.domain, known, total, pooled=self._has("pooling"))
-            pairs = [one.clique for one in strong] if joints_of(curator.domain, strong, known, total) else []
+            pairs = [one.clique for one in strong] if joins(curator.domain, strong, known, total) else []
             asked = [(m.clique, m.rho) for m in first.values()]
             again += curator.measure(second_shares(curator.domain, asked, pairs, curator.remaining))
         return list(first.values()), again
@@ -380,7 +380,7 @@ class Projection(Mechanism):
         alone, error = facts.prior is None, allocation.one_way_error
         smooth = smooth_columns(facts.domain) if alone and self._has("smoothing") else ()
         softmax = self._relaxation == "softmax"
-        told = error > HIDDEN or (alone and bool(joints_of(facts.domain, strong, known, total)))
+        pulls = alone and softmax and self._has("reference") and error > NOISY
         seen = strong if self._has("joints") and error > EXACT else ()
         settings = Settings(
             rows=self.relaxed_rows,
@@ -388,7 +388,7 @@ class Projection(Mechanism):
             strength=allocation.pull_strength,
             relaxation=self._relaxation,
             smooth=smooth if softmax else (),
-            reference=alone and softmax and self._has("reference") and error > NOISY and told,
+            reference=pulls and (error > HIDDEN or joins(facts.domain, strong, known, total)),
             joints=joints_of(facts.domain, seen, known, total, facts.allowed) if alone else (),
         )
         return by_noise(settings, error, strong) if alone and self._has("steps") else settings

@@ -64,6 +64,13 @@ def joints_of(
     return tuple(_joint(domain, names, tuples, columns, believed, total) for names, tuples in joined.items())
 
 
+def joins(domain: Domain, strong: Sequence[Target], measured: Sequence[Target], total: float) -> bool:
+    """Whether `joints_of` would join a pair, without constraints; it looks at no more pairs than it must."""
+    prior = one_way_prior(domain, measured, total)
+    small = (one for one in strong if domain.size(one.clique) <= _MOST)
+    return any(information(believed_pair(domain, prior, one, total)) >= _LEAST for one in small)
+
+
 def _joined(domain: Domain, believed: Sequence[Target], allowed: Sequence[Allowed]) -> dict[Clique, Codes]:
     """The tuples of each joint, by the rule at the top of this file."""
     parts: dict[str, tuple[Clique, Codes]] = {n: ((n,), np.arange(domain.size((n,)))[:, None]) for n in domain.names}

@@ -11,7 +11,7 @@ from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Attribute, Domain
 from dpsql.fitting.relaxed.believed_pairs import believed_pair
 from dpsql.fitting.relaxed.fit_marginals import fit_marginals
-from dpsql.fitting.relaxed.joints import joints_of
+from dpsql.fitting.relaxed.joints import joins, joints_of
 from dpsql.fitting.relaxed.rounding import groups_of, round_table
 from dpsql.fitting.relaxed.settings import Settings, one_way_prior
 from dpsql.fitting.relaxed.strong_pairs import information
@@ -171,3 +171,17 @@ def test_a_pair_of_less_than_a_fifth_of_a_nat_stays_apart(nats, joined):
     pair = agreeing(nats)
     assert information(pair) == pytest.approx(nats, abs=0.001)
     assert [joint.names for joint in joints_of(DOMAIN, [pair], ones, ROWS)] == joined
+    assert joins(DOMAIN, [pair], ones, ROWS) == bool(joined)
+
+
+def test_a_pair_too_large_to_be_joined_joins_nothing():
+    sides = Domain(
+        (Attribute("u", "BIGINT", "values", tuple(range(21))), Attribute("v", "BIGINT", "values", tuple(range(20))))
+    )
+    ones = [Target((one.name,), (one.size,), np.full(one.size, ROWS / one.size), 1.0) for one in sides.attributes]
+    counts = np.zeros((21, 20))
+    counts[np.arange(20), np.arange(20)] = ROWS / 20
+    pair = Target(("u", "v"), counts.shape, counts.ravel(), 1.0)
+    assert information(pair) > 2
+    assert not joins(sides, [pair], ones, ROWS)
+    assert not joints_of(sides, [pair], ones, ROWS)
