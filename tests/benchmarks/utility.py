@@ -9,7 +9,7 @@ Each run is a cold process, so its CPU seconds are its own. A run that the outpu
 command goes on after it was stopped. Rows are kept in `--keep`, if given, to be measured again later.
 
 Tables: Adult and Loans as coded, of which a random fifth is held out for the AUC; 3,000 rows of Adult and 8,000 of Loans, with
-10,000 others held out; the two of `simulated.py`, with a fifth held out. Columns with an order are declared by bounds, the
+10,000 others held out; the three of `simulated.py`, with a fifth held out. Columns with an order are declared by bounds, the
 others by their values, as text. δ = 1/n², the workload is the default, and the synthetic table has n rows, for every system.
 
 The system `real` is the held-out rows in place of a synthetic table: what sampling alone makes up for so many rows, which are
