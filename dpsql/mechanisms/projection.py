@@ -236,7 +236,8 @@ class Projection(Mechanism):
             return self._of_cells().duration(domain, workload, rows, rho)
         _, left, beside = planned_beside(domain, workload, Neighbours.ADD_REMOVE, rho, GAUSSIAN)
         found = self.allocation(domain, beside, Neighbours.ADD_REMOVE, left, rows)
-        work = foreseen_work(self.relaxed_rows, self._steps, found.one_way_error, by_rule=self._has("steps"))
+        settings = Settings(rows=self.relaxed_rows, steps=self._steps)
+        work = foreseen_work(settings, found.one_way_error, by_rule=self._has("steps"))
         return allocated_seconds(domain, workload, found, work, rows)
 
     def _most_cells(self, domain: Domain, workload: Workload) -> int:

@@ -24,16 +24,20 @@ def left_alone(workload: Workload, measured: Sequence[Target]) -> list[Target]:
     """
     if not workload.linear or workload.thresholds:
         return []
-    held = {name for clique in workload.needed for name in clique}
+    held = _held(workload)
     return [one for one in measured if len(one.clique) == 1 and one.clique[0] not in held]
+
+
+def _held(workload: Workload) -> set[str]:
+    """The columns of the workload's marginals."""
+    return {name for clique in workload.needed for name in clique}
 
 
 def settling_seconds(domain: Domain, workload: Workload) -> float:
     """About how long the program of sums and `settle` take."""
     if not workload.linear:
         return 0.0
-    held = {name for clique in workload.needed for name in clique}
-    names = {name for family in workload.linear for name in family.clique} - held
+    names = {name for family in workload.linear for name in family.clique} - _held(workload)
     queries = sum(family.count for family in workload.linear)
     return 0.3 + 1.1e-5 * math.sqrt(queries) * sum(domain.by_name[name].size for name in names) ** 2
 

@@ -30,24 +30,6 @@ _THINNED: Final = 0.8
 _TO_PAIRS: Final = 1.4
 
 
-def foreseen_work(rows: int, steps: int, error: float, *, by_rule: bool) -> tuple[float, float]:
-    """Relaxed rows times steps, to foresee seconds: where the rule depends on strong pairs, of few of them.
-
-    Args:
-        rows: all of them.
-        steps: all of them.
-        error: A.
-        by_rule: whether they are those of `by_noise`, or all.
-
-    Returns:
-        Of marginals, of which a thinned step sees half of the cells, and of linear queries, which come whole.
-    """
-    if not by_rule:
-        return float(rows * steps), float(rows * steps)
-    part, first, polish = (3 / 4, 7 / 5, 2 / 5) if error <= NOISY else (1 / 4, 3 / 5, 0.0)
-    return part * rows * steps * (first * (1 - _THINNED / 2) + polish), part * rows * steps * (first + polish)
-
-
 def by_noise(settings: Settings, error: float, strong: Sequence[Target]) -> Settings:
     """Settings with the rows and steps of the rule at the top of this file.
 
@@ -64,3 +46,19 @@ def by_noise(settings: Settings, error: float, strong: Sequence[Target]) -> Sett
     rows, steps = -(-settings.rows // 4) if few else settings.rows, -(-settings.steps * 3 // 5)
     strength = settings.strength * (_TO_PAIRS if settings.reference and error <= HIDDEN else 1)
     return replace(settings, rows=rows, steps=steps, strength=strength, thinned=_THINNED)
+
+
+def foreseen_work(settings: Settings, error: float, *, by_rule: bool) -> tuple[float, float]:
+    """Relaxed rows times steps, to foresee seconds: where the rule depends on strong pairs, of few of them.
+
+    Args:
+        settings: with all rows and steps.
+        error: A.
+        by_rule: whether they are those of `by_noise`, or all.
+
+    Returns:
+        Of marginals, of which a thinned step sees half of the cells, and of linear queries, which come whole.
+    """
+    used = by_noise(settings, error, ()) if by_rule else settings
+    whole = used.steps * (1 - used.thinned / 2)
+    return float(used.rows * (whole + used.polish)), float(used.rows * (used.steps + used.polish))

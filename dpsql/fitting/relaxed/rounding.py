@@ -213,7 +213,7 @@ class _Swaps:
         offsets = np.zeros(len(targets), np.int32)
         cell, columns = 0, np.ascontiguousarray(codes.T)
         most_cells = sum(int(np.prod(blocks.shape(clique))) for clique in targets)
-        error = np.zeros(1 << max(0, most_cells).bit_length(), np.float32)
+        error = np.zeros(1 << most_cells.bit_length(), np.float32)
         for number, (clique, probabilities) in enumerate(zip(targets, wanted, strict=True)):
             stride = 1
             for name in reversed(clique):
