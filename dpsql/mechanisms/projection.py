@@ -2,7 +2,7 @@ r"""Relaxed projection: measure whole marginals, project them with a relaxed tab
 
     total      with 1 % of ρ (free where n is public)
     marginals  of the workload's closure, each with its share of the rest (`dpsql.strategy.allocation`)
-    again      with 3/10 of that the pairs that stand out of the first noise, pooled, where some are joined; else all of
+    again      with 3/10 of that the pairs that stand out of the first noise, pooled, where one tells much; else all of
                it (`dpsql.strategy.second_stage`)
     linear     queries, all at once, before the marginals (`dpsql.mechanisms.linear_queries`)
     denoised   1-way marginals (`dpsql.fitting.relaxed.denoising`)
@@ -15,9 +15,9 @@ What is done depends on A, the L1 error of a 1-way marginal if all of ρ went to
 number of rows. Rows and steps by A are in `dpsql.strategy.effort`.
 
     A ≤ 0.01        one stage
-    0.01 < A ≤ 0.1  two stages; where pairs are joined, rows are pulled towards a table of the pairs as far as those are
-                    believed
-    0.1 < A         one stage; rows are pulled likewise, joined or not, and swaps go towards the fit alone
+    0.01 < A ≤ 0.1  two stages; where a strong pair tells much, rows are pulled towards a table of the pairs as far as
+                    those are believed
+    0.1 < A         one stage; rows are always pulled likewise, and swaps go towards the fit alone
     0.32 < A        and no ordered column: all of ρ goes to the 1-way marginals, the table is their product
 
 Beside a public prior 1-way marginals are not denoised, no columns are joined, and the fit is not smoothed. Constraints
@@ -28,7 +28,7 @@ Source: Aydore et al. 2021 (RAP with T = 1), measuring whole marginals of the wo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any, Final, cast
@@ -37,22 +37,24 @@ from dpsql.core.domain import Clique, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
-from dpsql.errors import DomainTooLarge, InvalidArgument
+from dpsql.errors import InvalidArgument
 from dpsql.evidence.earlier_releases import combined, consistent, reused, usable
 from dpsql.evidence.occupied import Known, occupied
 from dpsql.evidence.public_prior import fit_marginals_with_prior
+from dpsql.fitting.relaxed.believed_pairs import believed_pairs
 from dpsql.fitting.relaxed.denoising import denoised
-from dpsql.fitting.relaxed.joints import joins, joints_of
+from dpsql.fitting.relaxed.joints import joints_of
 from dpsql.fitting.relaxed.settings import (
     RELAXATIONS,
     Settings,
     best_total,
     fitting_bytes,
+    one_way_prior,
     product_table,
 )
 from dpsql.fitting.relaxed.shrinkage import shrunken
 from dpsql.fitting.relaxed.smoothness import smooth_columns
-from dpsql.fitting.relaxed.strong_pairs import strong_pairs
+from dpsql.fitting.relaxed.strong_pairs import strong_pairs, tell
 from dpsql.fitting.target import Target, targets_of
 from dpsql.mechanisms.base import (
     LATER,
@@ -67,12 +69,13 @@ from dpsql.mechanisms.base import (
 )
 from dpsql.mechanisms.hdmm import optimised_shares
 from dpsql.mechanisms.linear_queries import allocated_seconds, measured_beside, planned_beside
+from dpsql.mechanisms.projection_memory import check_fits
 from dpsql.mechanisms.rap import RAP, check_single_cells
 from dpsql.models.relaxed import RelaxedModel, fit_report
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import GAUSSIAN
 from dpsql.privacy.pricing import Questions
-from dpsql.runtime.memory import in_words, machine_memory, parse_size
+from dpsql.runtime.memory import machine_memory, parse_size
 from dpsql.runtime.progress import Progress
 from dpsql.strategy.allocation import Allocation, allocate, noise, predicted_errors
 from dpsql.strategy.effort import EXACT, HIDDEN, NOISY, by_noise, foreseen_work
@@ -85,7 +88,7 @@ _OF_MARGINALS: Final = {"steps": 500, "relaxation": "softmax"}
 _OF_CELLS: Final = {"steps": 5000, "relaxation": "sparsemax"}  # the paper's
 REFINEMENTS: Final = (
     *("smoothing", "denoising", "rounding", "allocation", "steps"),
-    *("selection", "reference", "joints", "pooling"),
+    *("selection", "reference", "joints", "pooling", "trends"),
 )
 _SECOND: Final = Fraction(3, 10)
 _SPENT: Final = Fraction(1, 1000)
@@ -116,7 +119,8 @@ class Projection(Mechanism):
         without: refinements to leave out, for research: 'smoothing' of ordered columns, 'denoising' of 1-way marginals,
             'rounding' towards shrunken marginals, 'allocation' for ordered columns, 'steps' and rows by the noise,
             'selection' of pairs for a second stage, a 'reference' that rows are pulled towards, 'joints' of strong
-            pairs, 'pooling' of what pairs and triples tell of strong pairs.
+            pairs, 'pooling' of what pairs and triples tell of strong pairs, 'trends' along ordered columns, by which
+            pairs are found and believed.
 
     Raises:
         InvalidArgument: an option is out of its range.
@@ -207,21 +211,7 @@ class Projection(Mechanism):
         workload.check_subsets()
         limit = machine_memory() if self.memory is None else parse_size(self.memory)
         fewest = min(self.all_cells, _FEWEST_CELLS) if self.memory else self._most_cells(domain, workload)
-        needed = fitting_bytes(domain, self.relaxed_rows, fewest + workload.linear_cells)
-        if needed <= limit:
-            return
-        advice = "memory := " + repr(in_words(1.05 * needed))
-        rows = next((n for n in (512, 256, 128, 64) if fitting_bytes(domain, n, fewest) <= limit), None)
-        if rows is not None and rows < self.relaxed_rows:
-            advice = f"relaxed_rows := {rows} fits"
-        elif self.memory is None:
-            cells = next((c for c in (10**6, 10**5, 10**4) if fitting_bytes(domain, 64, c) <= limit), None)
-            advice = f"relaxed_rows := 64, all_cells := {cells} fits" if cells else "ask for fewer columns"
-        raise DomainTooLarge(
-            f"the fit of {len(domain)} columns of together {domain.width} values with relaxed_rows := "
-            f"{self.relaxed_rows} and {fewest} cells needs about {in_words(needed)} of memory, {in_words(limit)} "
-            f"may be taken: {advice}"
-        )
+        check_fits(domain, self.relaxed_rows, fewest, workload.linear_cells, limit, given=self.memory is not None)
 
     def footprint(self, domain: Domain, workload: Workload) -> int:
         """See `Mechanism.footprint`."""
@@ -335,7 +325,7 @@ class Projection(Mechanism):
                 return Outcome(held.model(RelaxedModel(product, targets)), report)
             report["fit"] = "relaxed table, from the prior and earlier measurements where noise drowns this one"
         known = list(self._denoised(facts, known, best))
-        strong = strong_pairs(domain, known, best, pooled=self._has("pooling"))
+        strong = self._strong(domain, known, best)
         settings = self._settings(facts, allocation, strong, known, best)
         fit, prior_report = fit_marginals_with_prior(
             facts, workload, known, best, settings, self.max_cells, seed, progress, targets_of(linear)
@@ -358,11 +348,20 @@ class Projection(Mechanism):
         if curator.remaining > _SPENT * rho:
             total = best_total(targets := targets_of(first.values()))
             known = denoised(curator.domain, targets, total)
-            strong = strong_pairs(curator.domain, known, total, pooled=self._has("pooling"))
-            pairs = [one.clique for one in strong] if joins(curator.domain, strong, known, total) else []
+            strong = self._strong(curator.domain, known, total)
+            pairs = [one.clique for one in strong] if tell(self._believed(curator.domain, strong, known, total)) else []
             asked = [(m.clique, m.rho) for m in first.values()]
             again += curator.measure(second_shares(curator.domain, asked, pairs, curator.remaining))
         return list(first.values()), again
+
+    def _strong(self, domain: Domain, known: Sequence[Target], total: float) -> list[Target]:
+        return strong_pairs(domain, known, total, pooled=self._has("pooling"), trends=self._has("trends"))
+
+    def _believed(
+        self, domain: Domain, strong: Sequence[Target], known: Sequence[Target], total: float
+    ) -> Iterator[Target]:
+        """Strong pairs as far as they are believed, one after the other."""
+        return believed_pairs(domain, one_way_prior(domain, known, total), strong, total, trends=self._has("trends"))
 
     def _second(self, allocation: Allocation) -> Fraction:
         """The second stage's part of what marginals cost."""
@@ -382,14 +381,16 @@ class Projection(Mechanism):
         smooth = smooth_columns(facts.domain) if alone and self._has("smoothing") else ()
         softmax = self._relaxation == "softmax"
         pulls = alone and softmax and self._has("reference") and error > NOISY
-        seen = strong if self._has("joints") and error > EXACT else ()
+        believed = [*self._believed(facts.domain, strong, known, total)] if alone and error > EXACT else []
+        seen = believed if self._has("joints") else ()
         settings = Settings(
             rows=self.relaxed_rows,
             steps=self._steps,
             strength=allocation.pull_strength,
             relaxation=self._relaxation,
             smooth=smooth if softmax else (),
-            reference=pulls and (error > HIDDEN or joins(facts.domain, strong, known, total)),
+            reference=pulls and (error > HIDDEN or tell(believed)),
+            trends=self._has("trends"),
             joints=joints_of(facts.domain, seen, known, total, facts.allowed) if alone else (),
         )
-        return by_noise(settings, error, strong) if alone and self._has("steps") else settings
+        return by_noise(settings, error, believed) if alone and self._has("steps") else settings

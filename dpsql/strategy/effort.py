@@ -1,8 +1,9 @@
 """How long a relaxed table is fitted, with how many rows: by A, the L1 error of a 1-way marginal (`allocation`).
 
     A ≤ 0.01    three quarters of the rows, seven fifths of the steps, and two fifths more at half the rate
-    0.01 < A    three fifths of the steps; a quarter of the rows where strong pairs outside of joints have at most 4
-                nats together; up to 0.1, 1.4 of the pull where rows are pulled towards pairs and not their product
+    0.01 < A    three fifths of the steps; a quarter of the rows where strong pairs outside of joints are believed to
+                have at most 4 nats together; up to 0.1, 1.4 of the pull where rows are pulled towards pairs and not
+                their product
 
 Four fifths of the steps are thinned (`dpsql.fitting.relaxed.program`): each sees half of the cells.
 
@@ -30,18 +31,18 @@ _THINNED: Final = 0.8
 _TO_PAIRS: Final = 1.4
 
 
-def by_noise(settings: Settings, error: float, strong: Sequence[Target]) -> Settings:
+def by_noise(settings: Settings, error: float, believed: Sequence[Target]) -> Settings:
     """Settings with the rows and steps of the rule at the top of this file.
 
     Args:
         settings: with all rows and steps, and the joints.
         error: A.
-        strong: the strong pairs.
+        believed: the strong pairs, as far as they are believed.
     """
     if error <= NOISY:
         rows, steps = -(-settings.rows * 3 // 4), settings.steps
         return replace(settings, rows=rows, steps=-(-steps * 7 // 5), polish=steps * 2 // 5, thinned=_THINNED)
-    apart = [one for one in strong if not any(set(one.clique) <= set(joint.names) for joint in settings.joints)]
+    apart = [one for one in believed if not any(set(one.clique) <= set(joint.names) for joint in settings.joints)]
     few = forest_information(apart) <= _FEW
     rows, steps = -(-settings.rows // 4) if few else settings.rows, -(-settings.steps * 3 // 5)
     strength = settings.strength * (_TO_PAIRS if settings.reference and error <= HIDDEN else 1)

@@ -4,8 +4,7 @@ Strong pairs (`dpsql.fitting.relaxed.strong_pairs`) have min(1, pairs/K) of its 
 everything that the first stage measured has the rest, in proportion to the first shares. Two measurements of one
 marginal tell as much as one of both shares, so where nothing is strong the second stage costs no accuracy.
 
-Where no pair is so strong that its columns are joined (`dpsql.fitting.relaxed.joints`), everything has all of it. On
-Loans at ε = 1 the largest error then is a sixth smaller (`tests/benchmarks/RESULTS.md`).
+Where no strong pair is believed to have 0.1 nats, everything has all of it: such pairs tell little.
 
 ρ and g of both stages add up, also where the second depends on what the first told (adaptive composition).
 """
@@ -31,7 +30,7 @@ def second_shares(
     Args:
         domain: the columns.
         first: the shares of the first stage.
-        strong: the strong pairs; none where no pair is joined.
+        strong: the strong pairs; none where they tell little.
         rho: of the second stage.
     """
     part = min(Fraction(1), Fraction(len(strong), max(1, len(domain))))

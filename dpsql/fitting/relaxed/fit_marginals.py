@@ -12,7 +12,8 @@ third table)
 
 where d̄ is the budget-weighted mean order of what was measured and K the number of attributes. With a reference
 (`Settings.reference`) the pairs are fitted alone first, as far as they are believed, and each row is pulled towards
-where that left it instead of towards p1.
+where that left it instead of towards p1. Pairs with an ordered column are believed as trends (`believed_pairs`), others
+cell by cell (`shrinkage`).
 
 With σ_r true, the weighted residual Σ_r ‖(N·M_r(P) − y_r)/σ_r‖²/cells is about 1 when only noise is left. While it is
 clearly more than that, Λ was too strong for this table: it is divided by 4 and the fit goes on from where it is.
@@ -35,6 +36,7 @@ from dpsql.core.domain import Domain
 from dpsql.errors import DpsqlError
 from dpsql.fitting.compilation import keep_programs
 from dpsql.fitting.loading import jax
+from dpsql.fitting.relaxed.believed_pairs import believed_pairs
 from dpsql.fitting.relaxed.functionals import Functionals, relative_precision
 from dpsql.fitting.relaxed.program import CLIQUES, device_grid, program_of
 from dpsql.fitting.relaxed.settings import Fit, Settings, one_way_prior
@@ -42,6 +44,7 @@ from dpsql.fitting.relaxed.shrinkage import shrunken
 from dpsql.fitting.relaxed.smoothness import smoothness
 from dpsql.fitting.relaxed.table import Blocks, RelaxedTable
 from dpsql.fitting.relaxed.tiles import Tiles, layout_of
+from dpsql.fitting.relaxed.trends import trends_of
 from dpsql.fitting.relaxed.views import Views
 from dpsql.fitting.target import Target
 from dpsql.runtime.aside import aside
@@ -95,8 +98,8 @@ def _fit(
     used = [m for m in measurements if m.clique and m.cells is None and m.variance > 0]
     linear, used = [m for m in used if m.linear is not None], [m for m in used if m.linear is None]
     blocks = Blocks.of(domain, settings.joints)
-    prior = one_way_prior(domain, used, total)
-    prior = blocks.by_unit(_each(blocks, prior, [one.prior for one in blocks.joints]))
+    columns = one_way_prior(domain, used, total)
+    prior = blocks.by_unit(_each(blocks, columns, [one.prior for one in blocks.joints]))
     kappa = _each(blocks, np.array(settings.smooth), [one.kappa for one in blocks.joints]) if settings.smooth else ()
     smooth = smoothness(prior, blocks.by_unit(kappa) if settings.smooth else ())
     by_rule = settings.strength * pull_rule([*used, *linear], total, len(domain)) if used or linear else 1.0
@@ -106,7 +109,9 @@ def _fit(
         fitting = _Fitting(blocks, used, linear, total, settings, prior, smooth, progress)
         fitting.start(seed)
         if settings.reference and any(len(m.clique) == 2 for m in used):
-            fitting.prepare(pull * _REFERENCE_PULL)
+            ordered = trends_of(domain, columns) if settings.trends else {}
+            pairs = [m for m in used if len(m.clique) == 2 and any(name in ordered for name in m.clique)]
+            fitting.prepare(pull * _REFERENCE_PULL, [*believed_pairs(domain, columns, pairs, total)])
         return fitting.fit(pull)
 
 
@@ -152,16 +157,20 @@ class _Fitting:
         """Begin near the 1-way marginals."""
         self._state = _start(self._blocks, self._prior, self._settings, seed)
 
-    def prepare(self, pull: float) -> None:
+    def prepare(self, pull: float, trends: Sequence[Target]) -> None:
         """Fit the pairs alone, as far as they stand out of the noise, and pull rows towards that from now on.
 
-        All pairs are believed by one prior, so that a large cell counts where its pair as a whole is lost in noise.
+        Those that are not given as believed trends are believed by one prior, so that a large cell counts where its
+        pair as a whole is lost in noise.
         """
         product = RelaxedTable(self._blocks, self._prior[:, None].astype(np.float32), self._total)
         pairs = [m for m in self._used if len(m.clique) == 2]
-        believed = shrunken(product, pairs)
+        believed = {
+            clique: shares.astype(np.float64) * self._total for clique, shares in shrunken(product, pairs).items()
+        }
+        believed |= {m.clique: m.values for m in trends}
         targets = [m for m in self._used if len(m.clique) == 1]
-        targets += [replace(m, values=believed[m.clique].astype(np.float64) * self._total) for m in pairs]
+        targets += [replace(m, values=believed[m.clique]) for m in pairs]
         views = self._views
         targets = [*map(views.target, targets)]
         layout = layout_of(views.blocks, targets, self._total, self._scale, self._shards, self._layout)

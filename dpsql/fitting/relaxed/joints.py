@@ -30,7 +30,6 @@ import numpy.typing as npt
 
 from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Clique, Domain
-from dpsql.fitting.relaxed.believed_pairs import believed_pair
 from dpsql.fitting.relaxed.settings import one_way_prior
 from dpsql.fitting.relaxed.smoothness import FEWEST, VALUES
 from dpsql.fitting.relaxed.strong_pairs import information
@@ -46,29 +45,25 @@ _FLOOR: Final = 0.1  # rows
 
 
 def joints_of(
-    domain: Domain, strong: Sequence[Target], measured: Sequence[Target], total: float, allowed: Sequence[Allowed] = ()
+    domain: Domain,
+    believed: Sequence[Target],
+    measured: Sequence[Target],
+    total: float,
+    allowed: Sequence[Allowed] = (),
 ) -> tuple[Joint, ...]:
     """The joints of a table.
 
     Args:
         domain: the columns.
-        strong: noisy counts of strong pairs.
+        believed: strong pairs, as far as they are believed (`dpsql.fitting.relaxed.believed_pairs`).
         measured: noisy marginals; 1-way ones may be denoised.
         total: N, rows.
         allowed: constraints.
     """
     prior, blocks = one_way_prior(domain, measured, total), Blocks.of(domain)
-    believed = [believed_pair(domain, prior, one, total) for one in strong]
     columns = {name: prior[blocks.block(name)] for name in domain.names}
     joined = _joined(domain, believed, allowed)
     return tuple(_joint(domain, names, tuples, columns, believed, total) for names, tuples in joined.items())
-
-
-def joins(domain: Domain, strong: Sequence[Target], measured: Sequence[Target], total: float) -> bool:
-    """Whether `joints_of` would join a pair, without constraints; it looks at no more pairs than it must."""
-    prior = one_way_prior(domain, measured, total)
-    small = (one for one in strong if domain.size(one.clique) <= _MOST)
-    return any(information(believed_pair(domain, prior, one, total)) >= _LEAST for one in small)
 
 
 def _joined(domain: Domain, believed: Sequence[Target], allowed: Sequence[Allowed]) -> dict[Clique, Codes]:

@@ -9,12 +9,12 @@ import pytest
 
 from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Attribute, Domain
-from dpsql.fitting.relaxed.believed_pairs import believed_pair
+from dpsql.fitting.relaxed.believed_pairs import believed_pairs
 from dpsql.fitting.relaxed.fit_marginals import fit_marginals
-from dpsql.fitting.relaxed.joints import joins, joints_of
+from dpsql.fitting.relaxed.joints import joints_of
 from dpsql.fitting.relaxed.rounding import groups_of, round_table
 from dpsql.fitting.relaxed.settings import Settings, one_way_prior
-from dpsql.fitting.relaxed.strong_pairs import information
+from dpsql.fitting.relaxed.strong_pairs import information, tell
 from dpsql.fitting.relaxed.table import Blocks, Joint, RelaxedTable
 from dpsql.fitting.relaxed.views import Views
 from dpsql.fitting.target import Target
@@ -147,7 +147,7 @@ def test_noise_alone_is_not_believed_and_a_trend_along_ordered_columns_is():
     def believed(table: np.ndarray) -> float:
         noise = generator.normal(0, stddev, size**2)
         pair = Target(("a", "b"), (size, size), table.ravel() + noise, stddev**2)
-        return information(believed_pair(ordered, prior, pair, rows))
+        return sum(map(information, believed_pairs(ordered, prior, [pair], rows)))
 
     nothing = [believed(np.full((size, size), rows / size**2)) for _ in range(20)]
     true = information(Target(("a", "b"), (size, size), trend.ravel(), 1.0))
@@ -171,10 +171,14 @@ def test_a_pair_of_less_than_a_fifth_of_a_nat_stays_apart(nats, joined):
     pair = agreeing(nats)
     assert information(pair) == pytest.approx(nats, abs=0.001)
     assert [joint.names for joint in joints_of(DOMAIN, [pair], ones, ROWS)] == joined
-    assert joins(DOMAIN, [pair], ones, ROWS) == bool(joined)
 
 
-def test_a_pair_too_large_to_be_joined_joins_nothing():
+@pytest.mark.parametrize(("nats", "much"), [(0.08, False), (0.12, True)])
+def test_a_pair_of_a_tenth_of_a_nat_tells_much(nats, much):
+    assert tell([agreeing(0.01), agreeing(nats)]) == much
+
+
+def test_a_pair_too_large_to_be_joined_stays_apart_and_tells():
     sides = Domain(
         (Attribute("u", "BIGINT", "values", tuple(range(21))), Attribute("v", "BIGINT", "values", tuple(range(20))))
     )
@@ -183,5 +187,5 @@ def test_a_pair_too_large_to_be_joined_joins_nothing():
     counts[np.arange(20), np.arange(20)] = ROWS / 20
     pair = Target(("u", "v"), counts.shape, counts.ravel(), 1.0)
     assert information(pair) > 2
-    assert not joins(sides, [pair], ones, ROWS)
+    assert tell([pair])
     assert not joints_of(sides, [pair], ones, ROWS)
