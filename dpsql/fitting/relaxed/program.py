@@ -38,7 +38,7 @@ CLIQUES: Final = "cliques"  # the other axis
 _BETA1: Final = 0.9
 _BETA2: Final = 0.99
 _THINNED_BY: Final = 2
-_FEW_TILES: Final = 4
+_FEW_TILES: Final = 8
 
 
 def device_grid(rows: int) -> Mesh:

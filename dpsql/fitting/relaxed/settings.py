@@ -16,7 +16,7 @@ from dpsql.core.domain import Domain
 from dpsql.fitting.relaxed.table import Blocks, Joint, RelaxedTable, simplex_projection
 from dpsql.fitting.target import Target
 
-TILE_ROWS: Final = 128
+TILE_ROWS: Final = 64
 """Rows of a tile on a CPU; see `dpsql.fitting.relaxed.tiles`."""
 RELAXATIONS: Final = ("softmax", "sparsemax")
 _BASE_BYTES: Final = 400_000_000  # Python, DuckDB and JAX themselves
