@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.fitting.relaxed.test_fit_marginals import CLIQUES, DOMAIN, ROWS, SIZES, counts, measured
 
 from dpsql.fitting.relaxed.fit_marginals import fit_marginals
 from dpsql.fitting.relaxed.rounding import round_table
 from dpsql.fitting.relaxed.settings import Fit, Settings
 from dpsql.runtime.progress import Quiet
+from tests.fitting.relaxed.test_fit_marginals import CLIQUES, DOMAIN, ROWS, SIZES, counts, measured
 
 pytestmark = pytest.mark.medium
 STEPS, POLISH = 300, 600
