@@ -159,6 +159,7 @@ class Resolved(Plan):
         frame = coded(entry.domain, codes, generator)
         settle_bins(self.source, entry.domain, allowed, codes, frame, generator)
         frame |= stand_ins(entry.domain, len(codes), generator)
+        del codes  # the frame has them
         return publication.publish(run.books, entry, self.source, columns, frame, report)
 
 

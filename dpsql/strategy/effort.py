@@ -5,7 +5,8 @@
                 have at most 4 nats together; up to 0.1, 1.4 of the pull where rows are pulled towards pairs and not
                 their product
 
-Four fifths of the steps are thinned (`dpsql.fitting.relaxed.program`): each sees half of the cells.
+Steps are thinned (`dpsql.fitting.relaxed.program`), which each see half of the cells: four fifths of them, or all where
+more follow at half the rate.
 
 Where A is at most 0.01 the fit is what is left of the error, and steps do more for it than rows. Where it is more noise
 is left after few steps, and rows that no strong pair needs fit noise.
@@ -41,7 +42,7 @@ def by_noise(settings: Settings, error: float, believed: Sequence[Target]) -> Se
     """
     if error <= NOISY:
         rows, steps = -(-settings.rows * 3 // 4), settings.steps
-        return replace(settings, rows=rows, steps=-(-steps * 7 // 5), polish=steps * 2 // 5, thinned=_THINNED)
+        return replace(settings, rows=rows, steps=-(-steps * 7 // 5), polish=steps * 2 // 5, thinned=1.0)
     apart = [one for one in believed if not any(set(one.clique) <= set(joint.names) for joint in settings.joints)]
     few = forest_information(apart) <= _FEW
     rows, steps = -(-settings.rows // 4) if few else settings.rows, -(-settings.steps * 3 // 5)

@@ -224,4 +224,4 @@ def draw_rows(model: RelaxedTable, rows: int, generator: np.random.Generator, al
         allowed: constraints; the attributes of each are drawn together.
     """
     parents = np.arange(rows) % model.probabilities.shape[1]
-    return draw_each(model, groups_of(model.blocks, allowed), parents, generator)
+    return draw_each(model, groups_of(model.blocks, allowed), parents, generator).astype(np.int64)

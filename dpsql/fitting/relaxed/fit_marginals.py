@@ -38,6 +38,7 @@ from dpsql.fitting.compilation import keep_programs
 from dpsql.fitting.loading import jax
 from dpsql.fitting.relaxed.believed_pairs import believed_pairs
 from dpsql.fitting.relaxed.functionals import Functionals, relative_precision
+from dpsql.fitting.relaxed.looks import Hopeless, Looks, Settled
 from dpsql.fitting.relaxed.program import CLIQUES, device_grid, program_of
 from dpsql.fitting.relaxed.settings import Fit, Settings, one_way_prior
 from dpsql.fitting.relaxed.shrinkage import shrunken
@@ -176,7 +177,7 @@ class _Fitting:
         layout = layout_of(views.blocks, targets, self._total, self._scale, self._shards, self._layout)
         steps = min(_REFERENCE_STEPS, self._settings.steps)
         self._heard = self._functionals.silent
-        table, _ = self._advance(layout, pull, steps, self._settings.rate, self._settings.thinned)
+        table, _ = self._advance(layout, pull, steps, self._settings.rate, self._settings.thinned, Looks())
         self._heard = self._functionals
         self._pulled_to = np.log(np.maximum(table, _LEAST))
 
@@ -188,9 +189,12 @@ class _Fitting:
         again = (max(1, settings.steps // 2), settings.rate, settings.thinned)
         plan = [(settings.steps, settings.rate, settings.thinned), *[again] * (_ATTEMPTS - 1)]
         polish = [(settings.polish, settings.rate / 2, 0.0)] if settings.polish else []
+        unit = self._scale * max(cells, 1) / 2
         while plan:
-            table, loss = self._advance(self._layout, pull, *plan.pop(0))
-            residual = loss / self._scale / (cells / 2) if cells else 0.0
+            steps = plan.pop(0)
+            looks = (Hopeless(most, unit) if plan else Settled(unit)) if settings.polish else Looks()
+            table, loss = self._advance(self._layout, pull, *steps, looks)
+            residual = loss / unit
             if residual <= most or not plan:
                 plan, polish = polish, []
             else:
@@ -199,10 +203,10 @@ class _Fitting:
         return Fit(model, residual, self._taken, pull, residual <= most)
 
     def _advance(
-        self, layout: dict[int, Tiles], pull: float, steps: int, rate: float, thinned: float
+        self, layout: dict[int, Tiles], pull: float, steps: int, rate: float, thinned: float, looks: Looks
     ) -> tuple[npt.NDArray[np.float64], float]:
-        """P and the loss after so many more steps."""
-        self._state, table, loss = self._program.run(
+        """P and the loss after so many more steps, or less."""
+        self._state, table, loss, taken = self._program.run(
             self._state,
             layout,
             self._heard,
@@ -213,13 +217,14 @@ class _Fitting:
             rate,
             steps,
             thinned,
+            looks,
             self._progress,
         )
         if not (math.isfinite(loss) and np.isfinite(table).all()):
             raise DpsqlError(
                 "the fit did not stay finite; the same call tries again from the stored measurements, free"
             )
-        self._taken += steps
+        self._taken += taken
         return table, loss
 
 

@@ -26,6 +26,7 @@ import numpy.typing as npt
 from dpsql.fitting.compilation import MOST_PROGRAMS, own_program
 from dpsql.fitting.loading import Mesh, NamedSharding, PartitionSpec, jax, jnp
 from dpsql.fitting.relaxed.functionals import Functionals
+from dpsql.fitting.relaxed.looks import Looks
 from dpsql.fitting.relaxed.tiles import Tiles
 from dpsql.runtime.progress import Progress
 
@@ -101,9 +102,10 @@ class TileProgram:
         rate: float,
         steps: int,
         thinned: float,
+        looks: Looks,
         progress: Progress,
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], float]:
-        """Take all steps, in chunks short enough to be interrupted; returns the parameters, P and the data loss.
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], float, int]:
+        """Take steps, in chunks short enough to be interrupted; returns the parameters, P, the data loss and how many.
 
         Args:
             theta: where to begin; log P, or P with SparseMax.
@@ -114,8 +116,9 @@ class TileProgram:
             smooth: κ·min(p1_v, p1_{v+1}) of each value and the next one, 0 for the last of a column, shape (T,).
             pull: Λ.
             rate: Adam's first.
-            steps: how many.
-            thinned: the part of them that are, the first ones; below 1, so that the loss is that of all tiles.
+            steps: how many at most.
+            thinned: the part of them that are, the first ones; the last never is, so that the loss is of all tiles.
+            looks: whether they end earlier; a step before a look is not thinned either.
             progress: notified of each chunk.
         """
         by_row, real = NamedSharding(self._mesh, _places((None, _ROWS))), self._kind
@@ -126,19 +129,23 @@ class TileProgram:
         placed = self._placed(layout, functionals)
         constants = (*placed, pulled_to, sums.astype(real), smooth.astype(real), *scalars)
         progress.stage("fitting", steps)
-        done, chunk, loss = 0, 1, real(0)
+        done, chunk, loss, whole = 0, 1, real(0), sorted({*looks.after(steps), steps})
         while done < steps:
-            chunk = min(chunk, steps - done)
+            until = next(step for step in whole if step > done)
+            chunk = min(chunk, max(1, until - 1 - done))
+            first_whole = done if done == until - 1 else min(int(thinned * steps), steps - 1)
             begin = time.monotonic()
-            counts = (np.int32(done), np.int32(chunk), real(steps), np.int32(thinned * steps))
+            counts = (np.int32(done), np.int32(chunk), real(steps), np.int32(first_whole))
             state, loss = self._advance(state, constants, *counts)
             loss.block_until_ready()
             seconds = time.monotonic() - begin
             done += chunk
             progress.advance(chunk, f"loss {float(loss):.4g}")
+            if done == until < steps and looks.end(done, steps, float(loss)):
+                break
             if done > 1:  # the first chunk includes the compilation
                 chunk = max(1, min(2 * chunk, int(chunk * _CHUNK_SECONDS / max(seconds, 1e-6))))
-        return np.asarray(state[0]), np.asarray(self._finish(state[0])), float(loss)
+        return np.asarray(state[0]), np.asarray(self._finish(state[0])), float(loss), done
 
     def _placed(self, layout: dict[int, Tiles], functionals: Functionals) -> tuple[Any, Any]:
         """The measured cells and the linear queries, on the devices."""

@@ -1,0 +1,252 @@
+r"""Swaps that bring rows of codes near to wanted marginals; `rounding` says which are tried.
+
+    Δ = Σ_S 2·(e_S[new cell] − e_S[old cell] + 1) < 0,      e_S = counts of the rows − wanted counts
+
+Batches of rows decide at once, on the distances before them. A row that is offered the value that it has is in no
+batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from itertools import groupby
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.core.domain import Clique
+from dpsql.fitting.compilation import MOST_PROGRAMS, own_program
+from dpsql.fitting.loading import jax, jnp
+from dpsql.fitting.relaxed.table import Blocks, Codes, Floats
+from dpsql.runtime.progress import Progress
+
+SmallCodes = npt.NDArray[np.int32]
+_BATCHES_PER_SWEEP: Final = 3000  # of one attribute: larger batches decide on older distances
+_BATCHES_AT_ONCE: Final = 1024
+_LEAST_PLACES: Final = 1024
+_INSIDE: Final = "promise_in_bounds"
+
+
+class Swaps:
+    """The rows under change, with the distance of every target cell.
+
+    The number of rows is noisy, so each release has another one. All arrays are padded to one of a few lengths: then
+    the next release finds the program that an earlier one compiled.
+    """
+
+    def __init__(
+        self,
+        codes: SmallCodes,
+        groups: Sequence[Sequence[int]],
+        blocks: Blocks,
+        targets: Sequence[Clique],
+        wanted: Callable[[Clique], Floats],
+        offers: int,
+    ) -> None:
+        """Of rows, and what is wanted of them.
+
+        Args:
+            codes: of the rows, shape (rows, attributes).
+            groups: the attributes that change together.
+            blocks: the attributes.
+            targets: the marginals.
+            wanted: the probabilities of one; each is asked for when it is its turn, because together they take much
+                memory.
+            offers: to how many rows a sweep offers a swap.
+        """
+        strides, offsets = _geometry(blocks, targets)
+        self._error = jax.device_put(_distances(codes, strides, offsets, targets, wanted))
+        self._rows, self._groups = len(codes), [list(places) for places in groups]
+        self._codes = jax.device_put(_padded(codes))
+        self._batch = -(-_places_for(offers) // _BATCHES_PER_SWEEP)
+        of_group = [np.flatnonzero((strides[:, places] > 0).any(axis=1)) for places in self._groups]
+        most, together = max(map(len, of_group)), max(map(len, self._groups))
+        # a missing clique points at one spare cell with stride 0, where nothing ever changes
+        steps = np.zeros((len(groups), strides.shape[1], most), np.float32)
+        starts = np.full((len(groups), most), offsets[-1], np.int32)
+        moved = np.zeros((len(groups), together), np.int32)
+        moving = np.zeros((len(groups), together, most), np.float32)
+        for number, (places, cliques) in enumerate(zip(self._groups, of_group, strict=True)):
+            steps[number, :, : len(cliques)] = strides[cliques].T
+            starts[number, : len(cliques)] = offsets[cliques]
+            moved[number] = np.resize(places, together)
+            moving[number, : len(places)] = steps[number, places]
+        # strides are whole numbers below 2^24, which floats hold as they are and multiply many times faster
+        self._geometry = tuple(jax.device_put(array) for array in (steps, starts, moved, moving))
+
+    def sweep(self, chosen: Codes, offered: SmallCodes, generator: np.random.Generator, progress: Progress) -> None:
+        """Offer each of the chosen rows a swap of every group once, in random order."""
+        batch, now = self._batch, np.asarray(self._codes)
+        batches = []
+        for places in self._groups:
+            others = np.zeros(len(chosen), bool)
+            for place in places:
+                others |= now[chosen, place] != offered[:, place]
+            mixed = generator.permutation(np.flatnonzero(others).astype(np.int32))
+            batches.append(mixed[: len(mixed) // batch * batch].reshape(-1, batch))
+        del now  # a view of what the program changes in place
+        owners = np.repeat(np.arange(len(batches), dtype=np.int32), [len(one) for one in batches])
+        orders = np.concatenate(batches)
+        mixed = generator.permutation(len(owners))
+        padded, ids = jax.device_put(_padded(offered)), jax.device_put(_padded(chosen))
+        run = _program(self._codes.shape, padded.shape, batch, self._error.shape, self._geometry[-1].shape)
+        for begin in range(0, len(mixed), _BATCHES_AT_ONCE):
+            part = mixed[begin : begin + _BATCHES_AT_ONCE]
+            some = np.resize(part, _BATCHES_AT_ONCE)
+            self._codes, self._error = run(
+                self._codes,
+                self._error,
+                ids,
+                padded,
+                orders[some],
+                owners[some],
+                np.int32(len(part)),
+                *self._geometry,
+            )
+            self._error.block_until_ready()
+            progress.advance(0)
+
+    def codes(self) -> Codes:
+        """The rows as they are now."""
+        return np.asarray(self._codes)[: self._rows].astype(np.int64)
+
+
+def _geometry(blocks: Blocks, targets: Sequence[Clique]) -> tuple[SmallCodes, SmallCodes]:
+    """The strides of each target, 0 for attributes that it has not, and its first cell; after the last, the spare one.
+
+    The first has shape (targets, attributes), the second (targets + 1,).
+    """
+    strides = np.zeros((len(targets), len(blocks.names)), np.int32)
+    offsets = np.zeros(len(targets) + 1, np.int32)
+    for number, clique in enumerate(targets):
+        stride = 1
+        for name in reversed(clique):
+            place = blocks.names.index(name)
+            strides[number, place] = stride
+            stride *= blocks.sizes[place]
+        offsets[number + 1] = offsets[number] + stride
+    return strides, offsets
+
+
+def _distances(
+    codes: SmallCodes,
+    strides: SmallCodes,
+    offsets: SmallCodes,
+    targets: Sequence[Clique],
+    wanted: Callable[[Clique], Floats],
+) -> Floats:
+    """The counts of the rows less those that are wanted, of all targets, and room for the spare cell."""
+    error = np.zeros(1 << int(offsets[-1]).bit_length(), np.float32)
+    for number, cells in _cells(np.ascontiguousarray(codes.T), strides):
+        begin, end = offsets[number], offsets[number + 1]
+        counts = np.bincount(cells, minlength=end - begin)
+        error[begin:end] = counts - wanted(targets[number]).astype(np.float64) * len(codes)
+    return error
+
+
+def _cells(columns: SmallCodes, strides: SmallCodes) -> Iterator[tuple[int, SmallCodes]]:
+    """The cell of each row in every target, with the target's number.
+
+    Targets that differ by their last attribute only come one after the other, and share what the others add up to.
+    """
+    places = [np.flatnonzero(row) for row in strides]
+    of_others = {number: tuple(place[:-1]) for number, place in enumerate(places)}
+    for others, numbers in groupby(sorted(of_others, key=lambda n: (of_others[n], n)), key=of_others.__getitem__):
+        shared: dict[tuple[int, ...], SmallCodes] = {}
+        for number in numbers:
+            *_, last = places[number]
+            scales = tuple(int(strides[number, place]) for place in others)
+            least = min(scales, default=1)
+            relative = tuple(scale // least for scale in scales)
+            if relative not in shared:
+                shared[relative] = np.zeros(columns.shape[1], np.int32)
+                for place, scale in zip(others, relative, strict=True):
+                    shared[relative] += columns[place] * np.int32(scale)
+            cells = shared[relative] * np.int32(least)
+            cells += columns[last] * strides[number, last]
+            yield number, cells
+
+
+def _places_for(rows: int) -> int:
+    """How many rows there is room for: at most an eighth more than `rows`, or 1024.
+
+    >>> _places_for(5), _places_for(5000), _places_for(5020), _places_for(100_000)
+    (1024, 5120, 5120, 106496)
+    """
+    step = max(_LEAST_PLACES, 1 << max(0, rows.bit_length() - 4))
+    return -(-rows // step) * step
+
+
+def _padded(codes: npt.NDArray[Any]) -> SmallCodes:
+    """Codes with zeros after the last row, in 32 bits."""
+    padded = np.zeros((_places_for(len(codes)), *codes.shape[1:]), np.int32)
+    padded[: len(codes)] = codes
+    return padded
+
+
+@lru_cache(maxsize=MOST_PROGRAMS)
+def _program(*shapes: Any) -> Any:
+    """The compiled sweep of these shapes."""
+    return own_program(_run_batches, donate_argnums=(0, 1))
+
+
+def _run_batches(
+    codes: jax.Array,
+    error: jax.Array,
+    ids: jax.Array,
+    offered: jax.Array,
+    batches: jax.Array,
+    owners: jax.Array,
+    count: jax.Array,
+    steps: jax.Array,
+    starts: jax.Array,
+    moved: jax.Array,
+    moving: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    """Decide `count` batches one after the other.
+
+    Args:
+        codes: of the rows.
+        error: the distances.
+        ids: the row of each offer.
+        offered: codes.
+        batches: offers, a line for each batch.
+        owners: the group of each batch.
+        count: of batches.
+        steps: for each group the strides of its cliques, shape (groups, attributes, cliques).
+        starts: their first cells, shape (groups, cliques).
+        moved: the attributes of each group, shape (groups, most in one).
+        moving: their strides; 0 where a group has fewer.
+    """
+
+    def batch(i: jax.Array, carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        codes, error = carry
+        offers, group = batches[i], owners[i]
+        rows, places = ids[offers], moved[group]
+        current, values = codes[rows], offered[offers[:, None], places]
+        old = _product(current, steps[group]) + starts[group]
+        new = old + _product(values - jnp.take(current, places, axis=1), moving[group])
+        gain = error.at[new].get(mode=_INSIDE) - error.at[old].get(mode=_INSIDE) + 1
+        accepted = jnp.where(new != old, gain, 0).sum(axis=1) < 0
+        first = jnp.nonzero(accepted, size=len(accepted), fill_value=0)[0]
+
+        def move(k: jax.Array, carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+            codes, error, row = *carry, first[k]  # only rows that do change: most do not
+            error = error.at[old[row]].add(-1, mode=_INSIDE).at[new[row]].add(1, mode=_INSIDE)
+            return codes.at[rows[row], places].set(values[row], mode=_INSIDE), error
+
+        moved_on: tuple[jax.Array, jax.Array] = jax.lax.fori_loop(0, accepted.sum(), move, (codes, error))
+        return moved_on
+
+    done: tuple[jax.Array, jax.Array] = jax.lax.fori_loop(0, count, batch, (codes, error))
+    return done
+
+
+def _product(codes: jax.Array, strides: jax.Array) -> jax.Array:
+    """Codes × strides, exact: floats hold whole numbers of up to `MOST_TARGET_CELLS`."""
+    if strides.shape[0] == 1:
+        return codes * strides.astype(jnp.int32)
+    floats = jnp.matmul(codes.astype(jnp.float32), strides, precision="highest")
+    return jnp.asarray(floats.astype(jnp.int32))
