@@ -289,8 +289,7 @@ class Projection(Mechanism):
         linear, rho, workload = planned_beside(domain, workload, neighbours, rho, GAUSSIAN)
         found = self.allocation(domain, workload, neighbours, rho, rows)
         pairs = [clique for clique, _ in found.shares if len(clique) == 2]
-        compared = [*workload.needed, *(clique for clique in workload.closure() if len(clique) == 2)]
-        foretold = foretold_errors(domain.inner, found, neighbours, compared, rows)
+        foretold = foretold_errors(domain.inner, found, neighbours, workload, rows)
         first = 1 - self._second(found)
         for clique, share in found.shares:
             stddev, cells, cost = noise(neighbours, share * first), domain.size(clique), float(share * first)

@@ -12,15 +12,16 @@ r"""The L1 errors of a synthetic table's marginals, foretold from public facts o
 
 ŷ gives the mean. A marginal misses what noise hides of its columns and of the dependence of its pairs, and what the fit
 and the rounding leave: a part of what drawing rows anew would change. The dependence of a pair is its L1 distance from
-the product of its columns. On average that was 1.5 to 3.1 over K − 1 on every table looked at: a column goes with two or
-three others, however many there are. d tells the marginals of one table apart, as it did before.
+the product of its columns. On average that was 1.5 to 3.1 over K − 1 on every table looked at: a column goes with two
+or three others, however many there are. d tells the marginals of one table apart.
 
 Many bins are those of amounts, whose largest value lies far from most others, so few of them hold most of the rows. The
 two constants of that rule come from Adult, most of all: without it Adult would have to be like Loans, which is twice as
 far off.
 
-On the nine tables of the benchmarks the mean is within a factor of 1.32 of what was measured, at ε 0.1, 1 and 10; on a
-table left out of the fit by more (`tests/benchmarks/RESULTS.md`, "What a plan foretells of errors"). What a release
+On the nine tables of the benchmarks the mean over triples is within a factor of 1.28 of what was measured, at ε 0.1, 1
+and 10, and that over pairs within 1.39. On a table left out of the fit triples are within 1.54, and on five to eight
+columns of a table within 1.8 (`tests/benchmarks/RESULTS.md`, "What a plan foretells of errors"). What a release
 expects of its own pairs is nearer (`dpsql.strategy.reliability`).
 """
 
@@ -28,7 +29,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
@@ -36,6 +36,7 @@ import numpy.typing as npt
 
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.neighbours import Neighbours
+from dpsql.core.workload import Workload
 from dpsql.strategy.allocation import Allocation, noise
 
 Floats = npt.NDArray[np.float64]
@@ -51,15 +52,17 @@ _EULER: Final = 0.57722
 
 
 def foretold_errors(
-    domain: Domain, allocation: Allocation, neighbours: Neighbours, cliques: Iterable[Clique], rows: float
+    domain: Domain, allocation: Allocation, neighbours: Neighbours, workload: Workload, rows: float
 ) -> dict[Clique, float]:
-    """About the L1 errors of marginals of the synthetic table, as fractions; none where only the product is fitted.
+    """About the L1 errors of the workload's marginals and of the pairs in them, as fractions.
+
+    Of pairs and larger ones there are none where only the product is fitted.
 
     Args:
         domain: the columns.
         allocation: what is measured.
         neighbours: of the guarantee.
-        cliques: the marginals; those of equally many columns are compared with each other.
+        workload: its marginals.
         rows: about how many there are.
     """
     levels = {
@@ -69,7 +72,8 @@ def foretold_errors(
     }
     facts = _Facts(domain, levels, rows)
     by_order: dict[int, list[Clique]] = {}
-    for clique in dict.fromkeys(cliques):
+    pairs = (clique for clique in workload.closure() if len(clique) == 2)
+    for clique in dict.fromkeys((*workload.needed, *pairs)):
         by_order.setdefault(len(clique), []).append(clique)
     found: dict[Clique, float] = {}
     for order, chosen in by_order.items():
