@@ -5,7 +5,8 @@ r"""The L1 errors of a synthetic table's marginals, foretold from public facts o
     x_U   = Σ_i min(√(2/π)·σ_U/n̂, p_i)               the part of a marginal U that its noise hides; 1 if not measured
     u_S   = Σ_i min(√(4p_i/πn̂), 2p_i)                 the L1 distance of two tables of n̂ rows of the same kind
     z_S   = Σ_{a ∈ S} x_a
-    y(S)  = 1.6·z_S² + (0.35 + 0.52·(k − 2))·u_S + 4.4/max(11, K − 1)·Σ_{pairs U ⊂ S} x_U
+    X_S   = Σ_{pairs U ⊂ S} x_U
+    y(S)  = 1.6·z_S² + (0.35 + 0.52·(k − 2))·min(u_S, 3·X_S) + 4.4/max(11, K − 1)·X_S
     ŷ(S)  = y/(1 + 1.2·y)                              a marginal of k columns, of K in all
     d(S)  = (0.87·√x + 0.38·x²)·u_S                    x the mean of the pairs' x_U, with e_a the number of values
     L1(S) ≈ ŷ(S)/5 + 4/5·d(S)·Σŷ/Σd                    sums over the marginals of k columns; at least the columns' x_a
@@ -44,6 +45,7 @@ _MANY: Final = 64
 _USUAL: Final = 7.0
 _COLUMNS: Final = 1.6
 _DRAWN: Final = (0.35, 0.52)
+_SEEN: Final = 3.0
 _DEPENDENCE: Final = 4.4
 _FEWEST_OTHERS: Final = 11
 _BENT: Final = 1.2
@@ -112,10 +114,11 @@ class _Facts:
         order = len(cliques[0])
         at = np.array([[self.places[name] for name in clique] for clique in cliques])
         own, others = self.columns[at], max(_FEWEST_OTHERS, len(self.places) - 1)
-        usual = self._hidden_of_pairs(at, self._usual)
+        usual = self._hidden_of_pairs(at, self._usual).sum(axis=1)
         least, more = _DRAWN
-        expected = _COLUMNS * own.sum(axis=1) ** 2 + _DEPENDENCE / others * usual.sum(axis=1)
-        expected += (least + more * (order - 2)) * sampled(self._usual[at].prod(axis=1), self._rows)
+        expected = _COLUMNS * own.sum(axis=1) ** 2 + _DEPENDENCE / others * usual
+        drawn = np.minimum(sampled(self._usual[at].prod(axis=1), self._rows), _SEEN * usual)
+        expected += (least + more * (order - 2)) * drawn
         bent = expected / (1 + _BENT * expected)
         whole = self._hidden_of_pairs(at, self._sizes).mean(axis=1)
         apart = (0.87 * np.sqrt(whole) + 0.38 * whole**2) * sampled(self._sizes[at].prod(axis=1), self._rows)
