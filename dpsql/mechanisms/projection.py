@@ -77,8 +77,9 @@ from dpsql.privacy.distributions import GAUSSIAN
 from dpsql.privacy.pricing import Questions
 from dpsql.runtime.memory import machine_memory, parse_size
 from dpsql.runtime.progress import Progress
-from dpsql.strategy.allocation import Allocation, allocate, noise, predicted_errors
+from dpsql.strategy.allocation import Allocation, allocate, noise
 from dpsql.strategy.effort import EXACT, HIDDEN, NOISY, by_noise, foreseen_work
+from dpsql.strategy.foretold import foretold_errors
 from dpsql.strategy.reliability import pair_words, planned_words, strong_words
 from dpsql.strategy.second_stage import second_shares
 
@@ -278,7 +279,7 @@ class Projection(Mechanism):
         linear, rho, workload = planned_beside(domain, workload, neighbours, rho, GAUSSIAN)
         found = self.allocation(domain, workload, neighbours, rho, rows)
         pairs = [clique for clique, _ in found.shares if len(clique) == 2]
-        foretold = predicted_errors(domain.inner, found, neighbours, [*workload.needed, *pairs], rows)
+        foretold = foretold_errors(domain.inner, found, neighbours, workload, rows)
         first = 1 - self._second(found)
         for clique, share in found.shares:
             stddev, cells, cost = noise(neighbours, share * first), domain.size(clique), float(share * first)

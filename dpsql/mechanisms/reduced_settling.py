@@ -39,7 +39,7 @@ def settling_seconds(domain: Domain, workload: Workload) -> float:
         return 0.0
     names = {name for family in workload.linear for name in family.clique} - _held(workload)
     queries = sum(family.count for family in workload.linear)
-    return 0.3 + 1.1e-5 * math.sqrt(queries) * sum(domain.by_name[name].size for name in names) ** 2
+    return 0.3 + 1e-6 * math.sqrt(queries) * sum(domain.by_name[name].size for name in names) ** 2
 
 
 def settle(

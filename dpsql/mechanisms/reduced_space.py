@@ -54,6 +54,7 @@ _MOST_REUSED: Final = 3_000_000  # cells for one least-squares estimate
 _MOST_MEMBERSHIPS: Final = 5_000_000  # k·m, the entries of A
 _THRESHOLD_BYTES: Final = 200  # of a pair of points: rows that bind are dense, and several for each point
 _LONGEST_SECONDS: Final = 600
+_PROGRAM_SECONDS: Final = 0.5
 
 
 @dataclass(frozen=True)
@@ -85,8 +86,8 @@ class ReducedSpace(Mechanism):
 
     @property
     def entry_seconds(self) -> float:
-        """About how long the linear program takes for each entry of its matrix."""
-        return 5e-4 if self.objective == "max" else 2e-3
+        """About how long the linear program of 1,000 points takes for each entry of its matrix."""
+        return 2e-5 if self.objective == "max" else 7e-5
 
     @property
     @abstractmethod
@@ -360,12 +361,13 @@ class ReducedSpace(Mechanism):
 
 
 def _program_seconds(mechanism: ReducedSpace, domain: Domain, workload: Workload, rho: Fraction, rows: float) -> float:
-    """About how long the linear programs take: of few points they are small, and fewer."""
+    """About how long the linear programs take: the interior-point method's steps grow with the square of the points."""
     each = mechanism.cell_rho(domain, workload, Neighbours.ADD_REMOVE, rho)
     noise = mechanism.largest_noise(domain, workload, Neighbours.ADD_REMOVE, each, rows)
-    points, most = mechanism.most_points(domain, noise), mechanism.most_points(domain)
-    entries = len(workload.needed) * most * float(points / most) ** 2.25
-    return float(mechanism.entry_seconds * entries + points / most * settling_seconds(domain, workload))
+    points = mechanism.most_points(domain, noise)
+    entries = len(workload.needed) * points * (points / 1000)
+    settling = points / mechanism.most_points(domain) * settling_seconds(domain, workload)
+    return float(_PROGRAM_SECONDS + mechanism.entry_seconds * entries + settling)
 
 
 def _squares(parts: Sequence[tuple[Clique, Fraction]]) -> Fraction:

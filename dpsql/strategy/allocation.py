@@ -23,17 +23,7 @@ more noise in each cell does less harm:
 T is the one-hot width, K the number of columns. cells^{2/3} is what minimises Σ cells·√(2/π)·σ subject to
 Σ 1/2σ² = ρ.
 
-The error that a plan foretells for a marginal S of the workload, from the noise of its pairs and what is not measured:
-
-    L1(S) ≈ (0.87·√x + 0.38·x²)·u,        x = mean over pairs U ⊂ S of x_U, 1 for a pair not measured
-    u = Σ_i min(√(4p_i/πn̂), 2p_i)         the L1 distance of two tables of n̂ rows of the same kind
-    p_i ∝ 1/i over the cells: how rows spread over cells is private, so the usual long tail is assumed
-
-For one column it is x itself, and no marginal has less than one of its columns. It was fitted to the means of 11 lines
-of Adult and Loans, whole and in part, at ε 0.1, 1 and 10, before columns were joined. Today it is within a factor of 2
-of what is measured there, too much on Adult and too little on Loans, which by the same public facts is twice as far
-off. Where many pairs determine each other it is too little, by up to 1.9 on `linked` and 5 on `long` of the benchmarks:
-a rough guide. What a release expects of its own pairs is nearer (`dpsql.strategy.reliability`).
+The errors that a plan foretells are in `dpsql.strategy.foretold`.
 
 Where the rule comes from: errors on Adult, Loans, thousands of their rows, and simulated tables, at ε 0.1, 1 and 10
 (`tests/benchmarks/RESULTS.md`).
@@ -46,7 +36,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -62,7 +51,6 @@ _DROWNED: Final = 0.32
 _DROWNED_SMOOTH: Final = 3.0
 _NOISY: Final = 0.1
 _SMOOTH_PULL: Final = 0.8
-_MOST_TAIL: Final = 1_000_000  # cells beyond these hardly add to a long tail
 
 
 @dataclass(frozen=True)
@@ -223,48 +211,6 @@ def _least_error(sizes: Sequence[int], rho: float, neighbours: Neighbours, rows:
     best = shares(high)
     mixed = 0.5 * best / best.mean() + 0.5
     return [Fraction(round(1000 * float(weight))) for weight in mixed]  # few digits: the same on every machine
-
-
-def predicted_errors(
-    domain: Domain, allocation: Allocation, neighbours: Neighbours, cliques: Sequence[Clique], rows: float
-) -> dict[Clique, float]:
-    """About the L1 errors of marginals of the synthetic table, as fractions; none where only the product is fitted.
-
-    Args:
-        domain: the columns.
-        allocation: what is measured.
-        neighbours: of the guarantee.
-        cliques: the marginals.
-        rows: about how many there are.
-    """
-    errors = {clique: _noise_part(domain, neighbours, clique, share, rows) for clique, share in allocation.shares}
-    found: dict[Clique, float] = {}
-    for clique in cliques:
-        if len(clique) == 1:
-            found[clique] = errors[clique]
-        elif not allocation.drowned:
-            pairs = [errors.get(pair, 1.0) for pair in itertools.combinations(clique, 2)]
-            x = sum(pairs) / len(pairs)
-            cells = int(float(f"{min(domain.size(clique), _MOST_TAIL):.2g}"))  # two digits are enough, and repeat
-            least = max(errors[(name,)] for name in clique)
-            found[clique] = max(least, (0.87 * math.sqrt(x) + 0.38 * x**2) * _unresolved(cells, rows))
-    return found
-
-
-@lru_cache(maxsize=4096)
-def _unresolved(cells: int, rows: float) -> float:
-    """u: the L1 distance of two tables of so many rows drawn alike, on so many cells with a long tail."""
-    usual = 1 / np.arange(1, cells + 1)
-    usual /= usual.sum()
-    return float(np.minimum(np.sqrt(4 * usual / (math.pi * rows)), 2 * usual).sum())
-
-
-def _noise_part(domain: Domain, neighbours: Neighbours, clique: Clique, rho: Fraction, rows: float) -> float:
-    """The predicted error x_r of one measured marginal; see the module."""
-    cells = domain.size(clique)
-    level = math.sqrt(2 / math.pi) * noise(neighbours, rho) / rows
-    usual = 1 / np.arange(1, cells + 1)
-    return float(np.minimum(level, usual / usual.sum()).sum())
 
 
 def noise(neighbours: Neighbours, rho: Fraction) -> float:

@@ -119,6 +119,8 @@ def test_rows_are_added_until_none_is_violated(monkeypatch):
     """With hardly any rows to begin with, more rounds reach the same optimum."""
     problem = case(3)
     _, whole = solve(*problem)
+    assert whole.rounds == 1
+    monkeypatch.setattr(linear_program, "_MOST_WHOLE", 0)
     monkeypatch.setattr(linear_program, "_ROWS_PER_POINT", 0.1)
     _, found = solve(*problem)
     assert found.rounds > 1
@@ -137,6 +139,7 @@ def test_a_program_that_forgets_the_lower_sides_is_caught(monkeypatch):
         found = right(facts, *arguments)
         return found[found < len(facts.low)]
 
+    monkeypatch.setattr(linear_program, "_MOST_WHOLE", 0)
     monkeypatch.setattr(linear_program, "_worst", broken)
     caught = 0
     for seed in range(8):
@@ -176,6 +179,20 @@ def test_what_the_solver_cannot_finish_is_not_waited_for(monkeypatch):
     assert found.error == pytest.approx(facts.error(found.weights))
     _, at_once = solve(*problem, seconds=0.0)
     assert at_once.rounds == 0
+
+
+@pytest.mark.parametrize("objective", ["max", "l1"])
+def test_where_the_interior_point_method_fails_the_simplex_method_answers(monkeypatch, objective):
+    problem = case(2)
+    _, before = solve(*problem, objective)
+
+    def failing(*, method, **program):
+        return SimpleNamespace(x=None, status=4) if method == "highs-ipm" else linprog(method=method, **program)
+
+    monkeypatch.setattr(linear_program, "linprog", failing)
+    _, found = solve(*problem, objective)
+    assert found.optimal
+    assert found.error == pytest.approx(before.error, abs=1e-7)
 
 
 def test_a_solver_at_work_can_be_interrupted(monkeypatch):
