@@ -391,7 +391,7 @@ class Projection(Mechanism):
             relaxation=self._relaxation,
             smooth=smooth if softmax else (),
             reference=pulls and (error > HIDDEN or tell(believed)),
-            trends=self._has("trends"),
+            trends=self._has("trends") and error <= HIDDEN,
             joints=joints_of(facts.domain, seen, known, total, facts.allowed) if alone else (),
         )
         return by_noise(settings, error, believed) if alone and self._has("steps") else settings

@@ -1,6 +1,6 @@
 r"""What a second stage spends on pairs of columns that a first one found to depend on each other strongly.
 
-Strong pairs (`dpsql.fitting.relaxed.strong_pairs`) have min(1, pairs/K) of its ρ, in proportion to cells^{2/3};
+Strong pairs (`dpsql.fitting.relaxed.strong_pairs`) have min(½, pairs/K) of its ρ, in proportion to cells^{2/3};
 everything that the first stage measured has the rest, in proportion to the first shares. Two measurements of one
 marginal tell as much as one of both shares, so where nothing is strong the second stage costs no accuracy.
 
@@ -13,9 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Final
 
 from dpsql.core.domain import Clique, Domain
 from dpsql.strategy.allocation import stepped
+
+_MOST: Final = Fraction(1, 2)
 
 
 def second_shares(
@@ -33,7 +36,7 @@ def second_shares(
         strong: the strong pairs; none where they tell little.
         rho: of the second stage.
     """
-    part = min(Fraction(1), Fraction(len(strong), max(1, len(domain))))
+    part = min(_MOST, Fraction(len(strong), max(1, len(domain))))
     weights = [stepped(Fraction(round(1000 * domain.size(clique) ** (2 / 3)))) for clique in strong]
     whole, spent = sum(weights, Fraction(0)), sum((share for _, share in first), Fraction(0))
     again = [(clique, rho * part * weight / whole) for clique, weight in zip(strong, weights, strict=True)]

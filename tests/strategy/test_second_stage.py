@@ -28,7 +28,12 @@ def test_each_strong_pair_takes_one_part_in_as_many_as_there_are_columns():
     (_, taken), *rest = second_shares(DOMAIN, FIRST, PAIRS[:1], Fraction(1))
     assert taken == Fraction(1, 4)
     assert [clique for clique, _ in rest] == [clique for clique, _ in FIRST]
-    assert [clique for clique, _ in second_shares(DOMAIN, FIRST, PAIRS, Fraction(1))] == PAIRS
+
+
+def test_strong_pairs_together_take_half_at_most_and_everything_the_other_half():
+    shares = second_shares(DOMAIN, FIRST, PAIRS, Fraction(1))
+    assert [clique for clique, _ in shares] == [*PAIRS, *(clique for clique, _ in FIRST)]
+    assert sum(share for _, share in shares[: len(PAIRS)]) == Fraction(1, 2)
 
 
 def test_where_nothing_is_strong_all_is_measured_again_in_proportion():

@@ -11,7 +11,9 @@ above what noise leaves on average. It is seen as a whole long before one of its
 A pair with ordered columns is also strong where its trend is. D is then taken along each ordered column to the slow
 coefficients of `dpsql.fitting.relaxed.trends`, two a run of values, and so are p and the numbers of cells and values.
 S is to be above 4·σ²·√(2·cells) there: of so few cells that is as rare by chance, once in 250 pairs. The correlation of
-two columns of 32 values is seen in 4 cells instead of 1,024, with a sixteenth of the noise.
+two columns of 32 values is seen in 4 cells instead of 1,024, with a sixteenth of the noise. So weak trends are seen,
+too. A pair that is found by its trend alone must be believed to have 0.05 nats
+(`dpsql.fitting.relaxed.believed_pairs`).
 
 It looks at noisy counts only, so it costs no privacy.
 """
@@ -27,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.domain import Domain
+from dpsql.fitting.relaxed.believed_pairs import believed_pairs
 from dpsql.fitting.relaxed.pooled_pairs import pooled_pairs
 from dpsql.fitting.relaxed.settings import one_way_prior
 from dpsql.fitting.relaxed.table import Blocks
@@ -36,7 +39,8 @@ from dpsql.fitting.target import Target
 Floats = npt.NDArray[np.float64]
 _DEVIATIONS: Final = 3.0
 _OF_A_TREND: Final = 4.0
-_TELLING: Final = 0.1  # nats
+_OF_SOME_SIZE: Final = 0.05  # nats
+TELLING: Final = 0.1  # nats
 
 
 def strong_pairs(
@@ -64,9 +68,10 @@ def strong_pairs(
             shares = [prior[blocks.block(name)] for name in one.clique]
             deviation = one.values.reshape(one.shape) - total * np.outer(*shares)
             whole = _Seen(deviation, shares, one.variance, [noise.get(name, 0.0) for name in one.clique])
-            excess = whole.excess(_DEVIATIONS) or whole.along([bases.get(name) for name in one.clique])
-            if excess:
-                found.append((excess, one))
+            excess = whole.excess(_DEVIATIONS)
+            slow = 0.0 if excess else whole.along([bases.get(name) for name in one.clique])
+            if excess or (slow and tell(believed_pairs(domain, prior, [one], total), _OF_SOME_SIZE)):
+                found.append((excess or slow, one))
     return [one for _, one in sorted(found, key=lambda pair: -pair[0])]
 
 
@@ -124,13 +129,14 @@ def forest_information(believed: Sequence[Target]) -> float:
     return total
 
 
-def tell(believed: Iterable[Target]) -> bool:
-    """Whether one of the pairs has 0.1 nats or more; it looks at no more of them than it must.
+def tell(believed: Iterable[Target], least: float = TELLING) -> bool:
+    """Whether one of the pairs has so many nats or more; it looks at no more of them than it must.
 
     Args:
-        believed: strong pairs, as far as they are believed.
+        believed: pairs, as far as they are believed.
+        least: 0.1 nats for none.
     """
-    return any(information(one) >= _TELLING for one in believed)
+    return any(information(one) >= least for one in believed)
 
 
 def information(pair: Target) -> float:

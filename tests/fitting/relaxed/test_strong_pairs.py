@@ -85,11 +85,11 @@ def test_triples_tell_of_a_pair_that_its_own_noise_hides():
 
 
 def test_a_trend_along_ordered_columns_is_found_in_noise_that_hides_the_pair():
-    """Two columns of 32 values whose correlation is 0.25, 78 rows a cell, in noise of 100; without an order it is lost."""
+    """Two columns of 32 values whose correlation is 0.35, 78 rows a cell, in noise of 100; without an order it is lost."""
     rows, size, stddev = 80_000.0, 32, 100.0
     place = np.linspace(-1, 1, size)
     flat = np.full((size, size), rows / size**2)
-    rising, generator = flat * (1 + 0.75 * np.outer(place, place)), np.random.default_rng(0)
+    rising, generator = flat * (1 + np.outer(place, place)), np.random.default_rng(0)
     ordered = Domain(tuple(Attribute(name, "INTEGER", "bins", ticks=tuple(range(size + 1))) for name in "ab"))
     apart = Domain(tuple(Attribute(name, "INTEGER", "values", tuple(map(str, range(size)))) for name in "ab"))
     ones = [Target((name,), (size,), np.full(size, rows / size), 1.0) for name in "ab"]
@@ -106,3 +106,17 @@ def test_a_trend_along_ordered_columns_is_found_in_noise_that_hides_the_pair():
     assert times(ordered, rising, trends=False) <= 20
     assert times(apart, rising) <= 20
     assert times(ordered, flat) <= 5  # false alarms: 0.8 % each, so 6 of 60 are rarer than 1 in 100,000
+
+
+def test_a_weak_trend_is_no_strong_pair_however_clear_it_is():
+    """Its correlation is 0.1, so it has 0.006 nats, and there are ten million rows to see it by."""
+    rows, size = 10_000_000.0, 32
+    place = np.linspace(-1, 1, size)
+    rising = rows / size**2 * (1 + 0.3 * np.outer(place, place))
+    domain = Domain(tuple(Attribute(name, "INTEGER", "bins", ticks=tuple(range(size + 1))) for name in "ab"))
+    ones = [Target((name,), (size,), np.full(size, rows / size), 1.0) for name in "ab"]
+    noise = np.random.default_rng(0).normal(0, 3000.0, size**2)
+    assert not strong_pairs(domain, [*ones, Target(("a", "b"), (size, size), rising.ravel() + noise, 3000.0**2)], rows)
+    risen = rows / size**2 * (1 + 0.95 * np.outer(place, place))  # 0.061 nats
+    (found,) = strong_pairs(domain, [*ones, Target(("a", "b"), (size, size), risen.ravel() + noise, 6000.0**2)], rows)
+    assert found.clique == ("a", "b")
