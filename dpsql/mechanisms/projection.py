@@ -2,8 +2,8 @@ r"""Relaxed projection: measure whole marginals, project them with a relaxed tab
 
     total      with 1 % of ρ (free where n is public)
     marginals  of the workload's closure, each with its share of the rest (`dpsql.strategy.allocation`)
-    again      with 3/10 of that the pairs that stand out of the first noise, pooled, where one tells much; else all of
-               it (`dpsql.strategy.second_stage`)
+    again      with 3/10 of that all of them, and with up to half of those 3/10 the pairs that stand out of the first
+               noise, pooled, where one tells much (`dpsql.strategy.second_stage`)
     linear     queries, all at once, before the marginals (`dpsql.mechanisms.linear_queries`)
     denoised   1-way marginals (`dpsql.fitting.relaxed.denoising`)
     joined     columns of strong pairs where A > 0.001, and of constraints (`dpsql.fitting.relaxed.joints`)
@@ -278,7 +278,6 @@ class Projection(Mechanism):
         planned, rho = plan_total(rho, neighbours, TOTAL_SHARE)
         linear, rho, workload = planned_beside(domain, workload, neighbours, rho, GAUSSIAN)
         found = self.allocation(domain, workload, neighbours, rho, rows)
-        pairs = [clique for clique, _ in found.shares if len(clique) == 2]
         foretold = foretold_errors(domain.inner, found, neighbours, workload, rows)
         first = 1 - self._second(found)
         for clique, share in found.shares:
@@ -286,9 +285,8 @@ class Projection(Mechanism):
             error = foretold.get(clique)
             planned.append(PlannedMeasurement(clique, cells, stddev, cost, planned_words(clique, error), error))
         if first < 1:
-            sizes = sorted(map(domain.size, pairs), reverse=True)
-            note = "measured again: pairs that stand out of the first noise, or all of it where those tell little"
-            cost, cells = float(rho * (1 - first)), sum(sizes[: len(domain)])
+            note = "measured again: all of it, with up to half of this for pairs that stand out of the first noise"
+            cost, cells = float(rho * (1 - first)), sum(domain.size(clique) for clique, _ in found.shares)
             planned.append(PlannedMeasurement((), cells, None, cost, note, open="strong pairs"))
         for clique, reason in found.left_out:
             planned.append(PlannedMeasurement(clique, domain.size(clique), None, 0.0, reason, foretold.get(clique)))
@@ -340,7 +338,7 @@ class Projection(Mechanism):
     def _measured(
         self, curator: Curator, allocation: Allocation, rho: Fraction
     ) -> tuple[list[Measurement], list[Measurement]]:
-        """The marginals of the first stage, and those of the second: strong pairs, or all of them again."""
+        """The marginals of the first stage, and those of the second: strong pairs, and all of them again."""
         begun = curator.begun()
         part = self._second(allocation)
         shares = [(clique, share * (1 - part)) for clique, share in allocation.shares]

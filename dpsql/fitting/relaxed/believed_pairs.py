@@ -22,7 +22,7 @@ import numpy.typing as npt
 from dpsql.core.domain import Domain
 from dpsql.fitting.relaxed.shrinkage import shrunken
 from dpsql.fitting.relaxed.table import Blocks, RelaxedTable, simplex_projection
-from dpsql.fitting.relaxed.trends import Trends, trends_of
+from dpsql.fitting.relaxed.trends import Trends, cells, trends_of
 from dpsql.fitting.target import Target
 
 Floats = npt.NDArray[np.float64]
@@ -40,7 +40,9 @@ def believed_pairs(
         total: N, rows.
         trends: whether a deviation is believed as a trend along ordered columns; else cell by cell.
     """
-    blocks, bases = Blocks.of(domain), trends_of(domain, prior) if trends else {}
+    pairs = [*pairs]
+    blocks = Blocks.of(domain)
+    bases = trends_of(domain, prior, (name for pair in pairs for name in pair.clique)) if trends else {}
     product = RelaxedTable(blocks, prior[:, None].astype(np.float32), total)
     for pair in pairs:
         along = [bases.get(name) for name in pair.clique]
@@ -68,15 +70,10 @@ def trend(deviation: Floats, bases: Sequence[Trends | None], variance: float) ->
         bases: of both columns; None for one without an order.
         variance: σ².
     """
-    first, second = (one or _cells(n) for n, one in zip(deviation.shape, bases, strict=True))
-    found = first.matrix @ deviation @ second.matrix.T
+    first, second = (one or cells(n) for n, one in zip(deviation.shape, bases, strict=True))
+    found = second.apart(first.apart(deviation).T).T
     label = (first.block[:, None] * (second.block.max() + 1) + second.block).ravel()
     size = np.bincount(label, np.outer(first.freedom, second.freedom).ravel())
     squares = np.bincount(label, (found**2).ravel())
     factor = np.maximum(0.0, 1 - (size + 2 * np.sqrt(2 * size)) * variance / np.maximum(squares, 1e-300))
-    return np.asarray(first.matrix.T @ (found * factor[label].reshape(found.shape)) @ second.matrix)
-
-
-def _cells(size: int) -> Trends:
-    """A column without an order: each value has a coefficient and a block of its own."""
-    return Trends(np.eye(size), np.arange(size), np.ones(size), np.zeros(size, bool))
+    return second.together(first.together(found * factor[label].reshape(found.shape)).T).T

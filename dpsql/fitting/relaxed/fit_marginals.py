@@ -45,7 +45,7 @@ from dpsql.fitting.relaxed.shrinkage import shrunken
 from dpsql.fitting.relaxed.smoothness import smoothness
 from dpsql.fitting.relaxed.table import Blocks, RelaxedTable
 from dpsql.fitting.relaxed.tiles import Tiles, layout_of
-from dpsql.fitting.relaxed.trends import trends_of
+from dpsql.fitting.relaxed.trends import runs_of
 from dpsql.fitting.relaxed.views import Views
 from dpsql.fitting.target import Target
 from dpsql.runtime.aside import aside
@@ -110,8 +110,8 @@ def _fit(
         fitting = _Fitting(blocks, used, linear, total, settings, prior, smooth, progress)
         fitting.start(seed)
         if settings.reference and any(len(m.clique) == 2 for m in used):
-            ordered = trends_of(domain, columns) if settings.trends else {}
-            pairs = [m for m in used if len(m.clique) == 2 and any(name in ordered for name in m.clique)]
+            ordered = {one.name for one in domain if runs_of(one)} if settings.trends else set()
+            pairs = [m for m in used if len(m.clique) == 2 and not ordered.isdisjoint(m.clique)]
             fitting.prepare(pull * _REFERENCE_PULL, [*believed_pairs(domain, columns, pairs, total)])
         return fitting.fit(pull)
 

@@ -61,7 +61,7 @@ def strong_pairs(
     measured = pooled_pairs(measured) if pooled else measured
     prior, blocks = one_way_prior(domain, measured, total), Blocks.of(domain)
     noise = {one.clique[0]: one.variance for one in measured if len(one.clique) == 1}
-    bases = trends_of(domain, prior) if trends else {}
+    bases = trends_of(domain, prior, (name for one in measured for name in one.clique)) if trends else {}
     found: list[tuple[float, Target]] = []
     for one in measured:
         if len(one.clique) == 2 and one.cells is None and one.variance > 0 and min(one.shape) > 1:
@@ -95,12 +95,13 @@ class _Seen:
         """The excess of the slow coefficients along the ordered columns, 0 where neither is ordered."""
         if not any(bases):
             return 0.0
-        rows, columns = (
-            np.eye(len(share)) if basis is None else basis.matrix[basis.slow]
-            for share, basis in zip(self.shares, bases, strict=True)
-        )
-        shares = [rows @ self.shares[0], columns @ self.shares[1]]
-        slow = replace(self, deviation=rows @ self.deviation @ columns.T, shares=shares)
+        values, shares = self.deviation, [*self.shares]
+        for place, basis in enumerate(bases):
+            if basis is not None:
+                waves = basis.waves[basis.slow]
+                values = waves @ values if place == 0 else values @ waves.T
+                shares[place] = waves @ shares[place]
+        slow = replace(self, deviation=values, shares=shares)
         return slow.excess(_OF_A_TREND)
 
 

@@ -1,7 +1,7 @@
 r"""The waves of an ordered column, in which a trend has few coefficients.
 
     b_k(v) ∝ p_v·cos(π·k·F_v),   F_v = Σ_{u ≤ v} p_u − p_v/2,   k = 1, 2, 0, 3, 4, …, 15, made orthonormal in this order
-    rest   I − Σ_k b_k·b_kᵀ,     what is left of each value
+    rest   D − Σ_k b_k·(b_kᵀ·D),    what is left of each value
 
 p is the column's 1-way marginal. F_v is the rank of a value among the rows, between 0 and 1. A dependence on another
 column that rises or falls with the rank is nearly all in k = 1 and 2, however skewed the column is. Noise of σ in each
@@ -16,6 +16,7 @@ those of its rest. b and rest together keep square sums, so they also take coeff
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,64 +31,80 @@ Floats = npt.NDArray[np.float64]
 _LEAST: Final = 1e-6  # of p within a run: a value that no row has is still a value
 _SLOW: Final = 2
 _MOST: Final = 16
+_ROUNDING: Final = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
 class Trends:
-    """The waves of one ordered column of c values, and what they leave.
+    """The waves of one column of c values, and what they leave of each value; no waves for a column without an order.
 
     Attributes:
-        matrix: coefficients × values, shape (m, c); its transpose takes them back: matrixᵀ·matrix is the identity.
-        block: the block of each coefficient, shape (m,).
-        freedom: how many independent coefficients each one counts for, shape (m,); together c.
-        slow: whether a coefficient has k = 1 or 2, shape (m,).
+        waves: w orthonormal waves, shape (w, c).
+        slow: whether a wave has k = 1 or 2, shape (w,).
+        block: the block of each wave, then that of what is left of each value, shape (w + c,).
+        freedom: how many independent coefficients each of those counts for, shape (w + c,); together c.
     """
 
-    matrix: Floats
+    waves: Floats
+    slow: npt.NDArray[np.bool_]
     block: npt.NDArray[np.int64]
     freedom: Floats
-    slow: npt.NDArray[np.bool_]
+
+    def apart(self, values: Floats) -> Floats:
+        """The coefficients of columns of values, of shape (c, …): those of the waves, then what is left."""
+        found = self.waves @ values
+        return np.concatenate([found, values - self.waves.T @ found])
+
+    def together(self, coefficients: Floats) -> Floats:
+        """The values of coefficients of shape (w + c, …): the transpose of `apart`, which keeps square sums."""
+        first, left = np.split(coefficients, [len(self.waves)])
+        return np.asarray(self.waves.T @ (first - self.waves @ left) + left)
 
 
-def trends_of(domain: Domain, prior: Floats) -> dict[str, Trends]:
-    """The waves of the ordered columns that have a run of at least three values.
+def trends_of(domain: Domain, prior: Floats, names: Iterable[str]) -> dict[str, Trends]:
+    """The waves of those of the columns that are ordered and have a run of at least three values.
 
     Args:
         domain: the columns.
         prior: p, the 1-way marginals of all columns, shape (T,).
+        names: the columns that are wanted.
     """
     blocks = Blocks.of(domain)
-    return {
-        one.name: trends(one, prior[blocks.block(one.name)])
-        for one in domain
-        if one.is_ordered and any(len(run) >= FEWEST for run in one.runs)
-    }
+    wanted = (domain.by_name[name] for name in sorted({*names}))
+    return {one.name: trends(one, prior[blocks.block(one.name)]) for one in wanted if runs_of(one)}
+
+
+def runs_of(attribute: Attribute) -> list[range]:
+    """The runs of an ordered column that have waves: at least three neighbouring values; none of other columns."""
+    return [run for run in attribute.runs if len(run) >= FEWEST] if attribute.is_ordered else []
 
 
 def trends(attribute: Attribute, shares: Floats) -> Trends:
-    """The waves of one column.
+    """The waves of one ordered column.
 
     Args:
         attribute: the column.
         shares: p, shape (c,).
     """
-    runs = [run for run in attribute.runs if len(run) >= FEWEST]
-    alone = sorted({*range(attribute.size)}.difference(*runs))
-    parts, free, slow = [np.eye(attribute.size)[alone]], [np.ones(len(alone))], [np.zeros(len(alone), bool)]
-    blocks = [*range(len(alone))]
-    for run in runs:
-        waves = _waves(shares[run.start : run.stop])
-        orders = _orders(len(run))
-        left = len(run) - len(orders)
-        rest = np.eye(len(run)) - waves.T @ waves if left else np.zeros((0, len(run)))
-        within = np.zeros((len(orders) + len(rest), attribute.size))
-        within[:, run.start : run.stop] = np.vstack([waves, rest])
-        parts.append(within)
-        free += [np.ones(len(orders)), np.full(len(rest), left / len(run))]
-        slow.append(np.arange(len(within)) < _SLOW)
-        first = max(blocks, default=-1) + 1
-        blocks += [first + k.bit_length() for k in (*orders, *[_MOST] * len(rest))]
-    return Trends(np.vstack(parts), np.array(blocks), np.concatenate(free), np.concatenate(slow))
+    alone = cells(attribute.size)
+    waves, slow, block = [np.zeros((0, attribute.size))], [alone.slow], [np.zeros(0, np.int64)]
+    left_in, free, most = alone.block.copy(), alone.freedom.copy(), attribute.size
+    for run in runs_of(attribute):
+        place, orders = slice(run.start, run.stop), _orders(len(run))
+        found = np.zeros((len(orders), attribute.size))
+        found[:, place] = _waves(shares[place])
+        waves.append(found)
+        slow.append(np.arange(len(orders)) < _SLOW)
+        block.append(most + np.array([order.bit_length() for order in orders]))
+        left_in[place], free[place] = most + _MOST.bit_length(), 1 - len(orders) / len(run)
+        most += _MOST.bit_length() + 1
+    freedom = np.concatenate([np.ones(sum(map(len, block))), free])
+    return Trends(np.vstack(waves), np.concatenate(slow), np.concatenate([*block, left_in]), freedom)
+
+
+def cells(size: int) -> Trends:
+    """A column without waves: each value is left as it is, in a block of its own."""
+    return Trends(np.zeros((0, size)), np.zeros(0, bool), np.arange(size), np.ones(size))
 
 
 def _orders(length: int) -> list[int]:
@@ -96,7 +113,7 @@ def _orders(length: int) -> list[int]:
 
 
 def _waves(shares: Floats) -> Floats:
-    """b_k along a run, by Gram and Schmidt, twice for each: LAPACK's threads would take longer than the work.
+    """b_k along a run, by Gram and Schmidt: LAPACK's threads would take longer than the work.
 
     >>> waves = _waves(np.array([0.7, 0.1, 0.1, 0.1]))
     >>> bool(np.allclose(waves @ waves.T, np.eye(4)))
@@ -107,9 +124,22 @@ def _waves(shares: Floats) -> Floats:
     rank = np.cumsum(shares) - shares / 2
     found = np.zeros((0, len(shares)))
     for order in _orders(len(shares)):
-        wave = shares * np.cos(np.pi * order * rank)
-        for _ in range(2):
-            wave = wave / max(float(np.linalg.norm(wave)), 1e-300)
-            wave = wave - found.T @ (found @ wave)
-        found = np.vstack([found, wave / max(float(np.linalg.norm(wave)), 1e-300)])
+        found = np.vstack([found, _orthogonal(shares * np.cos(np.pi * order * rank), found)])
     return found
+
+
+def _orthogonal(wave: Floats, found: Floats) -> Floats:
+    """The part of a wave that is orthogonal to those found, of length 1.
+
+    Where few values have nearly all rows, a wave is nearly a sum of others. What is left of it then is rounding, and the
+    value that the others hold least of takes its place.
+    """
+    while True:
+        wave = wave / float(np.linalg.norm(wave))
+        wave = wave - found.T @ (found @ wave)
+        left = float(np.linalg.norm(wave))
+        if left > 0.5:  # of 1: as orthogonal as numbers are
+            return np.asarray(wave / left)
+        if left < _ROUNDING:
+            wave = np.zeros(len(wave))
+            wave[int(np.argmin((found**2).sum(axis=0)))] = 1.0

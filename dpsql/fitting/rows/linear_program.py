@@ -18,9 +18,10 @@ whatever the answers are. Rows that were added one by one and the simplex method
 0.1 to 0.6, and came to no end on Loans. Where the interior-point method fails the simplex method is asked.
 
 Rows of thresholds are many, and dense. They are generated as they are needed: solve with the few worst, add those that
-the solution violates, and so on. So are those of more than 5,000 points. Every round's t is a lower bound of the whole
-program's, every round's h is a density whose error is an upper bound; they meet at the optimum. So there is an answer
-at any time, with its distance from the optimum.
+the solution violates, and so on. So are those of more than 5,000 points or 400,000 entries, and those of a program that
+was not solved at once in half of the time. Every round's t is a lower bound of the whole program's, every round's h is
+a density whose error is an upper bound; they meet at the optimum. So from the first round on there is an answer at any
+time, with its distance from the optimum.
 
 Source: Boedihardjo, Strohmer, Vershynin 2022, Algorithm 1 (arXiv:2109.12381); with Ω* the whole domain: Barak et al.
 2007.
@@ -55,7 +56,8 @@ _METHODS: Final = ("highs-ipm", "highs")
 _NO_PLACES: Final = np.zeros(0, np.int64)
 _RELATIVE_GAP: Final = 1e-6
 _MOST_ROUNDS: Final = 200
-_MOST_WHOLE: Final = 5_000  # points of a program with all rows at once: 20 seconds
+_MOST_WHOLE: Final = 5_000  # points of a program with all rows at once
+_MOST_ENTRIES: Final = 400_000  # of it: up to 20 seconds
 _ROWS_PER_POINT: Final = 2.0  # rows added at once
 _DENSE_PER_POINT: Final = 0.25  # of thresholds, whose rows are dense: more programs, each of which takes less time
 
@@ -283,7 +285,8 @@ def _least_maximum(
     fixed = csr_array(hstack([matrix, csr_array((len(most), 1))], format="csr"))
     error, bound, rounds = facts.error(best), 0.0, 0
     active = np.zeros(2 * len(facts.low), bool)
-    active[slice(None) if _is_whole(facts) else _worst(facts, best, 0.0, _most_rows(facts))] = True
+    whole = _is_whole(facts)
+    active[slice(None) if whole else _worst(facts, best, 0.0, _most_rows(facts))] = True
     limits = np.concatenate([facts.low, -facts.high]) * points
     cost = np.append(np.zeros(points), 1.0)
     sum_to_one = csr_array(np.append(np.ones(points), 0.0)[None])
@@ -291,9 +294,14 @@ def _least_maximum(
         chosen = np.flatnonzero(active)
         bounded = hstack([_signed(facts, chosen), csr_array(np.full((len(chosen), 1), -1.0))], format="csr")
         upper = {"A_ub": vstack([bounded, fixed], format="csr"), "b_ub": np.append(limits[chosen], most)}
-        solved = _solve({"c": cost, **upper, "A_eq": sum_to_one, "b_eq": [float(points)]}, deadline, progress)
-        if solved is None:
+        until = (time.monotonic() + deadline) / 2 if whole else deadline
+        solved = _solve({"c": cost, **upper, "A_eq": sum_to_one, "b_eq": [float(points)]}, until, progress)
+        if solved is None and not whole:
             break
+        if solved is None:
+            active[:], whole = False, False
+            active[_worst(facts, best, 0.0, _most_rows(facts))] = True
+            continue
         rounds += 1
         density = _density(solved[:points])
         bound = max(bound, float(solved[points]) / points)
@@ -316,7 +324,7 @@ def _signed(facts: Statistics, chosen: npt.NDArray[np.int64]) -> csr_array:
 
 
 def _is_whole(facts: Statistics) -> bool:
-    return not facts.thresholds and facts.points <= _MOST_WHOLE
+    return not facts.thresholds and facts.points <= _MOST_WHOLE and facts.rows.nnz <= _MOST_ENTRIES
 
 
 def _most_rows(facts: Statistics) -> int:

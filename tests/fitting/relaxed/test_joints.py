@@ -189,3 +189,18 @@ def test_a_pair_too_large_to_be_joined_stays_apart_and_tells():
     assert information(pair) > 2
     assert tell([pair])
     assert not joints_of(sides, [pair], ones, ROWS)
+
+
+def test_a_trend_of_skewed_columns_is_believed_nearer_than_its_noise():
+    """Amounts in bins of equal width, most of them in the first few."""
+    draw, size, rows, stddev = np.random.default_rng(3), 32, 20_000, 20.0
+    level = draw.normal(size=rows)
+    first, second = (np.minimum((np.exp(level + 0.7 * draw.normal(size=rows)) * 2).astype(int), size - 1) for _ in "ab")
+    table = np.zeros((size, size))
+    np.add.at(table, (first, second), 1.0)
+    ordered = Domain(tuple(Attribute(name, "INTEGER", "bins", ticks=tuple(range(size + 1))) for name in "ab"))
+    ones = [Target(("a",), (size,), table.sum(axis=1), 1.0), Target(("b",), (size,), table.sum(axis=0), 1.0)]
+    noisy = Target(("a", "b"), (size, size), table.ravel() + draw.normal(0, stddev, size**2), stddev**2)
+    (believed,) = believed_pairs(ordered, one_way_prior(ordered, ones, rows), [noisy], float(rows))
+    assert np.abs(believed.values - table.ravel()).sum() < 0.3 * np.abs(noisy.values - table.ravel()).sum()
+    assert np.abs(believed.values - table.ravel()).sum() < 0.15 * rows
