@@ -2,7 +2,8 @@ r"""The L1 errors of a synthetic table's marginals, foretold from public facts o
 
     e_a   = 7 for an ordered column of more than 64 values, else its number of values
     p_i   ∝ 1/i over the Π e_a usual cells of a marginal: how rows spread is private, so a long tail is assumed
-    x_U   = Σ_i min(√(2/π)·σ_U/n̂, p_i)               the part of a marginal U that its noise hides; of one not measured 1, of a column 0
+    x_U   = Σ_i min(√(2/π)·σ_U/n̂, p_i)               the part of a marginal U that its noise hides; of one that is not
+                                                      measured 1, of a column 0
     u_S   = Σ_i min(√(4p_i/πn̂), 2p_i)                 the L1 distance of two tables of n̂ rows of the same kind
     z_S   = Σ_{a ∈ S} x_a
     X_S   = Σ_{pairs U ⊂ S} x_U
@@ -22,9 +23,8 @@ far off.
 
 On the nine tables of the benchmarks the mean over triples is within a factor of 1.28 of what was measured, at ε 0.1, 1
 and 10, and that over pairs within 1.39. On a table left out of the fit triples are within 1.54, and on five to eight
-columns of a table within 1.8; eight skewed columns that follow each other had 2.2 (`tests/benchmarks/RESULTS.md`, "What
-a plan foretells of errors"). What a release
-expects of its own pairs is nearer (`dpsql.strategy.reliability`).
+columns of a table within 1.8. Eight skewed columns that follow each other had 2.2 (`tests/benchmarks/RESULTS.md`, "What
+a plan foretells of errors"). What a release expects of its own pairs is nearer (`dpsql.strategy.reliability`).
 """
 
 from __future__ import annotations
