@@ -131,7 +131,7 @@ def _waves(shares: Floats) -> Floats:
 def _orthogonal(wave: Floats, found: Floats) -> Floats:
     """The part of a wave that is orthogonal to those found, of length 1.
 
-    Where few values have nearly all rows, a wave is nearly a sum of others. What is left of it then is rounding. The value
+    Where few values have nearly all rows a wave is nearly a sum of others: what is left of it is rounding. The value
     that the others hold least of takes its place.
     """
     while True:
