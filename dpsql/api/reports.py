@@ -100,8 +100,8 @@ class Reports(People):
         <BLANKLINE>
         epsilon   error
             0.1   0.0431    ████████████████████████████████
-              1   0.00591   ████▍
-             10   0.000705  ▌                                 more than the 3 left
+              1   0.00625   ████▋
+             10   0.000809  ▋                                 more than the 3 left
         <BLANKLINE>
         About 10,000 rows are assumed (assume_rows). A rough guide, free.
         """
