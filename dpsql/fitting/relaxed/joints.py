@@ -3,7 +3,7 @@ r"""Which columns a relaxed table joins: pairs that depend on each other strongl
 Of the strong pairs (`dpsql.fitting.relaxed.strong_pairs`), the most informative first, both columns are joined, each
 with what it is joined to already, if
 
-    I(a, b) ≥ 0.2 nats    and    the joint has at most 400 tuples
+    I(a, b) ≥ 0.2 nats    and    the joint has at most 700 tuples
 
 I is that of the pair as far as it is believed (`dpsql.fitting.relaxed.believed_pairs`). A weaker pair stays
 apart: joined at 0.1 nats, the income of Adult was one with its relationship, and models trained on the rows foretold it
@@ -38,7 +38,7 @@ from dpsql.fitting.target import Target
 
 Floats = npt.NDArray[np.float64]
 _LEAST: Final = 0.2  # nats
-_MOST: Final = 400  # tuples
+_MOST: Final = 700  # tuples
 _MOST_ALLOWED: Final = 2000  # tuples
 _STEPS: Final = 30
 _FLOOR: Final = 0.1  # rows

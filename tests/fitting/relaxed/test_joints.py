@@ -178,17 +178,17 @@ def test_a_pair_of_a_tenth_of_a_nat_tells_much(nats, much):
     assert tell([agreeing(0.01), agreeing(nats)]) == much
 
 
-def test_a_pair_too_large_to_be_joined_stays_apart_and_tells():
-    sides = Domain(
-        (Attribute("u", "BIGINT", "values", tuple(range(21))), Attribute("v", "BIGINT", "values", tuple(range(20))))
-    )
+@pytest.mark.parametrize(("values", "joined"), [(35, [("u", "v")]), (36, [])])
+def test_a_pair_of_more_than_700_tuples_stays_apart_and_tells(values, joined):
+    columns = (("u", values), ("v", 20))
+    sides = Domain(tuple(Attribute(name, "BIGINT", "values", tuple(range(size))) for name, size in columns))
     ones = [Target((one.name,), (one.size,), np.full(one.size, ROWS / one.size), 1.0) for one in sides.attributes]
-    counts = np.zeros((21, 20))
+    counts = np.zeros((values, 20))
     counts[np.arange(20), np.arange(20)] = ROWS / 20
     pair = Target(("u", "v"), counts.shape, counts.ravel(), 1.0)
     assert information(pair) > 2
     assert tell([pair])
-    assert not joints_of(sides, [pair], ones, ROWS)
+    assert [joint.names for joint in joints_of(sides, [pair], ones, ROWS)] == joined
 
 
 def test_a_trend_of_skewed_columns_is_believed_nearer_than_its_noise():
