@@ -1,4 +1,5 @@
--- A simulated census for `dpsql demo`: 12 columns of all types, with NULLs and strong correlations. Nobody in it exists.
+-- A simulated census for `dpsql demo`: 12 columns of all types, with NULLs and strong correlations. Nobody in it exists,
+-- so random() hides nothing and need not be the system's entropy.
 CREATE TYPE sex AS ENUM ('female', 'male');
 CREATE TYPE education AS ENUM ('none', 'school', 'vocational', 'bachelor', 'master');
 
