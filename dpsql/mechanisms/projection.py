@@ -49,6 +49,7 @@ from dpsql.fitting.relaxed.settings import (
     Settings,
     best_total,
     fitting_bytes,
+    joint_tuples,
     one_way_prior,
     product_table,
 )
@@ -212,14 +213,15 @@ class Projection(Mechanism):
         workload.check_subsets()
         limit = machine_memory() if self.memory is None else parse_size(self.memory)
         fewest = min(self.all_cells, _FEWEST_CELLS) if self.memory else self._most_cells(domain, workload)
-        check_fits(domain, self.relaxed_rows, fewest, workload.linear_cells, limit, given=self.memory is not None)
+        linear, tuples = workload.linear_cells, self._most_tuples(domain)
+        check_fits(domain, self.relaxed_rows, fewest, linear, tuples, limit, given=self.memory is not None)
 
     def footprint(self, domain: Domain, workload: Workload) -> int:
         """See `Mechanism.footprint`."""
         cells = self._most_cells(domain, workload)
         if self.memory is not None:
             cells = min(cells, self._cells_limit(domain))
-        return fitting_bytes(domain, self.relaxed_rows, cells + workload.linear_cells)
+        return fitting_bytes(domain, self.relaxed_rows, cells + workload.linear_cells, self._most_tuples(domain))
 
     def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float | None:
         """See `Mechanism.duration`."""
@@ -240,12 +242,16 @@ class Projection(Mechanism):
         whole, inner = (sum(of.size(clique) for clique in kept) for of in (domain, domain.inner))
         return domain.width + min(whole, self.all_cells * whole // max(1, inner))  # chosen by declared values alone
 
+    def _most_tuples(self, domain: Domain) -> int:
+        """The most tuples that joints may have in all."""
+        return joint_tuples(domain) if self._has("joints") else 0
+
     def _cells_limit(self, domain: Domain) -> int:
         """`all_cells`, or fewer where `memory` was given: it is part of the request, the machine is not."""
         if self.memory is None:
             return self.all_cells
-        fixed = fitting_bytes(domain, self.relaxed_rows, 0)
-        each = fitting_bytes(domain, self.relaxed_rows, 10**6) - fixed
+        fixed = fitting_bytes(domain, self.relaxed_rows, 0, self._most_tuples(domain))
+        each = fitting_bytes(domain, self.relaxed_rows, 10**6, self._most_tuples(domain)) - fixed
         return min(self.all_cells, max(0, (parse_size(self.memory) - fixed) * 10**6 // each))
 
     def _of_cells(self) -> RAP:

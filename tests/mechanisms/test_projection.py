@@ -105,7 +105,8 @@ def test_the_memory_of_hdmm_s_strategy_is_that_of_its_own_cells(monkeypatch):
     workload = Workload((domain.names[:3], domain.names[1:]))
     mechanism = make("projection", {"weights": "hdmm"})
     cells = sum(domain.size(c) for c, _ in optimised_shares(domain, workload, Fraction(1), mechanism.max_cells))
-    needed = projection.fitting_bytes(domain, mechanism.relaxed_rows, cells)
+    joints = projection.joint_tuples(domain)
+    needed = projection.fitting_bytes(domain, mechanism.relaxed_rows, cells, joints)
     assert mechanism.footprint(domain, workload) == needed
     monkeypatch.setattr(projection, "machine_memory", lambda: needed - 1)
     with pytest.raises(DomainTooLarge, match="of memory"):

@@ -3,12 +3,15 @@ r"""Which columns a relaxed table joins: pairs that depend on each other strongl
 Of the strong pairs (`dpsql.fitting.relaxed.strong_pairs`), the most informative first, both columns are joined, each
 with what it is joined to already, if
 
-    I(a, b) ≥ 0.2 nats    and    the joint has at most 700 tuples
+    I(a, b) ≥ 0.2 nats,   the joint has at most 700 tuples,   and all joints together at most max(2000, 2·width)
 
-I is that of the pair as far as it is believed (`dpsql.fitting.relaxed.believed_pairs`). A weaker pair stays
-apart: joined at 0.1 nats, the income of Adult was one with its relationship, and models trained on the rows foretold it
-worse (`tests/benchmarks/RESULTS.md`). The likely reason is that all rows then hold the pair alike, so no row leans to
-one income, and other columns have no such row to go with.
+I is that of the pair as far as it is believed (`dpsql.fitting.relaxed.believed_pairs`), and the width of a table is the
+number of all values of its columns. The third bound is there because time and memory grow with the tuples: twenty pairs
+of 26 × 26 values took eleven times as long joined as apart.
+
+A weaker pair stays apart: joined at 0.1 nats, the income of Adult was one with its relationship, and models trained on
+the rows foretold it worse (`tests/benchmarks/RESULTS.md`). The likely reason is that all rows then hold the pair alike,
+so no row leans to one income, and other columns have no such row to go with.
 
 Columns of a constraint are joined before, with the tuples that it allows, if those are at most 2,000: what is
 impossible then has probability 0 in the fit. Columns of a larger constraint are not joined. Rounding sees to those.
@@ -30,7 +33,7 @@ import numpy.typing as npt
 
 from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Clique, Domain
-from dpsql.fitting.relaxed.settings import one_way_prior
+from dpsql.fitting.relaxed.settings import joint_tuples, one_way_prior
 from dpsql.fitting.relaxed.smoothness import FEWEST, VALUES
 from dpsql.fitting.relaxed.strong_pairs import information
 from dpsql.fitting.relaxed.table import Blocks, Codes, Joint
@@ -78,11 +81,19 @@ def _joined(domain: Domain, believed: Sequence[Target], allowed: Sequence[Allowe
         if nats < _LEAST or a not in parts or b not in parts or a in parts[b][0]:
             continue
         (first, tuples), (second, others) = parts[a], parts[b]
-        if len(tuples) * len(others) <= _MOST:
-            names = domain.clique((*first, *second))
-            both = np.hstack([np.repeat(tuples, len(others), axis=0), np.tile(others, (len(tuples), 1))])
-            both = both[:, [(*first, *second).index(name) for name in names]]
-            parts |= dict.fromkeys(names, (names, both))
+        if len(tuples) * len(others) > _MOST:
+            continue
+        names = domain.clique((*first, *second))
+        both = np.hstack([np.repeat(tuples, len(others), axis=0), np.tile(others, (len(tuples), 1))])
+        both = both[:, [(*first, *second).index(name) for name in names]]
+        joined = parts | dict.fromkeys(names, (names, both))
+        if sum(map(len, _joints(joined).values())) <= joint_tuples(domain):
+            parts = joined
+    return _joints(parts)
+
+
+def _joints(parts: Mapping[str, tuple[Clique, Codes]]) -> dict[Clique, Codes]:
+    """Those of more than one column."""
     return {names: tuples for names, tuples in parts.values() if len(names) > 1}
 
 

@@ -113,15 +113,21 @@ def one_way_prior(domain: Domain, measurements: Sequence[Target], total: float) 
     return np.concatenate(parts)
 
 
-def fitting_bytes(domain: Domain, rows: int, cells: int) -> int:
+def joint_tuples(domain: Domain) -> int:
+    """The most tuples that the joints of strong pairs have in all (`dpsql.fitting.relaxed.joints`)."""
+    return max(2000, 2 * domain.width)
+
+
+def fitting_bytes(domain: Domain, rows: int, cells: int, tuples: int = 0) -> int:
     """About how many bytes a fit takes: parameters and their averages, one tile at a time, the cells themselves.
 
     Args:
         domain: the columns.
         rows: n′.
         cells: measured in all.
+        tuples: the most that joints may have.
     """
-    parameters = 12 * domain.width * rows * 4
+    parameters = 12 * (domain.width + tuples) * rows * 4
     tile = 12 * TILE_ROWS * rows * 4  # as on a CPU: a request means the same on every machine
     return _BASE_BYTES + parameters + tile + 80 * cells  # a cell: noise, counts, padded tiles, and rounding's distances
 

@@ -191,6 +191,22 @@ def test_a_pair_of_more_than_700_tuples_stays_apart_and_tells(values, joined):
     assert [joint.names for joint in joints_of(sides, [pair], ones, ROWS)] == joined
 
 
+@pytest.mark.parametrize(("pairs", "joined"), [(3, 3), (4, 3), (10, 3), (60, 9)])
+def test_joints_have_at_most_2000_tuples_in_all_or_twice_the_width(pairs, joined):
+    """Pairs of 25 × 25 values, the later the stronger: a table of sixty has 3,000 values, so ⌊6,000 / 625⌋ = 9 fit."""
+    size, names = 25, [f"{side}{n}" for n in range(pairs) for side in "uv"]
+    sides = Domain(tuple(Attribute(name, "BIGINT", "values", tuple(range(size))) for name in names))
+    ones = [Target((name,), (size,), np.full(size, ROWS / size), 1.0) for name in names]
+    found = []
+    for n in range(pairs):
+        kept = 0.5 + 0.001 * n
+        shares = (1 - kept) / size**2 + kept * np.eye(size) / size
+        found.append(Target((f"u{n}", f"v{n}"), shares.shape, ROWS * shares.ravel(), 1.0))
+    joints = joints_of(sides, found, ones, ROWS)
+    assert sum(len(joint.tuples) for joint in joints) <= max(2000, 2 * sides.width)
+    assert {joint.names[0] for joint in joints} == {f"u{n}" for n in range(pairs - joined, pairs)}
+
+
 def test_a_trend_of_skewed_columns_is_believed_nearer_than_its_noise():
     """Amounts in bins of equal width, most of them in the first few."""
     draw, size, rows, stddev = np.random.default_rng(3), 32, 20_000, 20.0
