@@ -116,14 +116,14 @@ class DpPlan(SqlFunction):
             request = replace(request, epsilon=least_epsilon_of_table(resolved, most, assumed))
             resolved = resolve(cursor, request, to_charge=False)
         prior = resolved.public_rows(cursor) if resolved.mechanism.needs_prior else None
-        found = preview(resolved, assumed, prior)
-        after = resolved.account if resolved.entry is not None else resolved.account.after(resolved.budget)
+        found, charged = preview(resolved, assumed, prior), resolved.charged(assumed)
+        after = resolved.account if resolved.entry is not None else resolved.account.after(charged)
         chosen = name_of(resolved.mechanism), resolved.choice or None
-        seconds = resolved.mechanism.duration(resolved.domain, resolved.workload, found.rows, resolved.budget.rho)
+        seconds = resolved.mechanism.duration(resolved.domain, resolved.workload, found.rows, charged.rho)
         cost = (
             *chosen,
-            resolved.budget.epsilon,
-            resolved.budget.delta,
+            charged.epsilon,
+            charged.delta,
             allowed_after(cursor, resolved, after),
             found.memory / 1e6,
             found.overall,

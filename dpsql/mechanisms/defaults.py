@@ -32,7 +32,7 @@ def make_for(name: str, given: Mapping[str, Any], *, pure: bool, former: bool = 
     """
     mechanism, given = find(name), dict(given)
     faithful = checked(FAITHFUL, given.pop(FAITHFUL, False), bool)
-    usual: Mapping[str, Any] = {} if former else mechanism.recommended(pure=pure)
+    usual: Mapping[str, Any] = {} if former and has_defaults(mechanism) else mechanism.recommended(pure=pure)
     if faithful:
         published = mechanism.published()
         if published is None:
@@ -46,5 +46,8 @@ def make_for(name: str, given: Mapping[str, Any], *, pure: bool, former: bool = 
 
 
 def has_defaults(mechanism: type[Mechanism]) -> bool:
-    """Whether requests for a mechanism get other options than its fields' defaults, so that they mean something new."""
-    return any(mechanism.recommended(pure=pure) for pure in (False, True))
+    """Whether requests for a mechanism get other options than its fields' defaults, so that they mean something new.
+
+    What it gets in a pure account only is nothing new: its own noise was refused there.
+    """
+    return bool(mechanism.recommended(pure=False))

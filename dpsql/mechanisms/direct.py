@@ -12,7 +12,7 @@ What to compare the others with: no marginal is chosen, no budget goes to smalle
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
@@ -40,7 +40,7 @@ from dpsql.mechanisms.threshold_queries import refuse_thresholds
 from dpsql.models.fitness import Fitness
 from dpsql.models.relaxed import RelaxedModel, fit_report
 from dpsql.privacy.curator import Curator
-from dpsql.privacy.distributions import GAUSSIAN, Distribution, find_noise, noise_names
+from dpsql.privacy.distributions import GAUSSIAN, LAPLACE, Distribution, find_noise, noise_names
 from dpsql.privacy.pricing import Part, Questions
 from dpsql.runtime.memory import in_words, machine_memory
 from dpsql.runtime.progress import Progress
@@ -91,6 +91,11 @@ class Direct(Mechanism):
     noise: str = GAUSSIAN.name
     relaxed_rows: int = 512
     steps: int = 500
+
+    @classmethod
+    def recommended(cls, *, pure: bool) -> Mapping[str, Any]:
+        """See `Mechanism.recommended`: the noise that can keep a pure promise."""
+        return {"noise": LAPLACE.name} if pure else {}
 
     def __post_init__(self) -> None:
         """Check the options."""

@@ -13,15 +13,17 @@ Each draw of round t is an exponential mechanism of range ε_t = 2η(t − 1)/n,
     ρ = s·η²·T(T − 1)(2T − 1) / 12n²
 
 The note's ε_t²/2 is valid and four times looser; pure, the draws add up to ε = η·T(T − 1)·s/n. For accuracy α with
-probability 1 − β: T = 16 ln|Q|/α², η = α/4, s = 48 ln(2|X|T/β)/α², X the set of all records.
+probability 1 − β: T = 16 ln|Q|/α², η = α/4, s = 48 ln(2|X|T/β)/α², X the set of all records. With `constants :=
+'least'` they are those of the least ρ for that accuracy (`dpsql.mechanisms.query_accuracy`), 0.4 of the paper's.
 
 With `subsample` a uniform sample of m = 2 ln(2|Q|/β)/α² rows, drawn without replacement, plays in place of all n, with
 α/2 in T, η and s and m in place of n in every ε_t. The run on m rows being (ε_m, δ_m)-DP, the whole is
 
     ε = ln(1 + (m/n)·(e^{ε_m} − 1)),   δ = (m/n)·δ_m
 
-for one row replaced. At a fixed η this buys no privacy, for ε is never below what n rows would have given, only less
-work. An account adds ρ, which sampling does not lower, so what is charged is the ρ of the run on m rows.
+for one row replaced, and beside it what the 1-way marginals cost, which are measured on all rows. At a fixed η this
+buys no privacy, for ε is never below what n rows would have given, only less work. An account adds ρ, which sampling
+does not lower, so what is charged is the ρ of the run on m rows.
 
 With `start := 'marginals'` all 1-way marginals p are measured first, and each round finds `records` records, each of
 which maximises the mean of all queries drawn so far plus λ·(log p_v + Gumbel) for each of its values v, as in
@@ -72,6 +74,7 @@ from dpsql.mechanisms.cell_queries import (
 )
 from dpsql.mechanisms.costs import BASE_BYTES, SCORED_BYTES, base_seconds
 from dpsql.mechanisms.promises import check_affords, check_part, log_records
+from dpsql.mechanisms.query_accuracy import Accuracy, check_alpha
 from dpsql.mechanisms.query_game import (
     MOST_ROUNDS,
     Parameters,
@@ -91,7 +94,6 @@ from dpsql.privacy.pricing import Questions
 from dpsql.runtime.progress import Progress
 
 _TOTAL_SHARE: Final = Fraction(1, 100)
-_MOST_DRAWS: Final = 100_000_000
 _FEWEST_ROUNDS: Final = 20
 _USUAL_ROUNDS: Final = 300
 _USUAL_SAMPLES: Final = 1000
@@ -118,14 +120,16 @@ class DualQuery(Mechanism):
     1-way marginals a third), and n is the noisy total in the score as in the
     rate η/n, which is a public number by then. With privacy units of at most c rows the sensitivity is c times that,
     and n/c stands for n wherever η, T and s follow from it. With `subsample` the same with m in place of n; standing
-    alone such a release is (ln(1 + (m/n)(e^{ε_m} − 1)), (m/n)·δ_m)-DP for replace_one.
+    alone such a game is (ln(1 + (m/n)(e^{ε_m} − 1)), (m/n)·δ_m)-DP for replace_one, and what is measured on all rows
+    before it adds to that.
 
     Attributes:
         rounds: T, and as many different records at most; none to take it from alpha, eta or the rule.
         eta: η, how fast a badly answered query becomes likelier; none to spend all of ρ.
         samples: s, queries drawn in each round; none to take it from alpha or the rule.
-        alpha: the largest error wanted, of which T, η and s follow where they are not given; none for the rule. Where
-            the number of rows is public no more is charged than it takes.
+        alpha: the largest error wanted (a fraction), by the theorem of the paper, with faithful := true: T, η and s
+            follow from it where they are not given. Where the number of rows is public no more is charged than it
+            takes. None for the rule.
         beta: how likely a larger error than alpha may be.
         subsample: play on a sample of the rows.
         sample_rows: m, of the sample; none to take it from alpha, or 0.05 where that is not given.
@@ -133,6 +137,7 @@ class DualQuery(Mechanism):
         start: 'uniform', as in the note, or 'marginals': all 1-way marginals are measured first.
         records: found in each round; 1 in the note.
         seconds: the most that one integer program may take, which cannot be interrupted; its best record is used then.
+        constants: of T, η and s by alpha: the 'paper' ones, or those that take the 'least' ρ for it.
 
     Raises:
         InvalidArgument: an option is out of its range; or alpha or eta cost more than the charge, which depends on n:
@@ -152,6 +157,7 @@ class DualQuery(Mechanism):
     seconds: float = 5.0
     start: str = field(default="uniform", metadata=LATER)
     records: int = field(default=1, metadata=LATER)
+    constants: str = field(default="paper", metadata=LATER)
 
     @classmethod
     def recommended(cls, *, pure: bool) -> Mapping[str, Any]:
@@ -181,6 +187,12 @@ class DualQuery(Mechanism):
                 raise InvalidArgument(f"sample_rows is {self.sample_rows}, of what sample? Say subsample := true too")
         check_search(self.search)
         check_range("seconds", self.seconds, 0.01, 3600)
+        check_alpha(self.alpha, self.constants, published=self._is_published)
+
+    @property
+    def _is_published(self) -> bool:
+        """Whether rounds are the paper's, of which its theorem is."""
+        return self.start == "uniform" and self.records == 1
 
     def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
         """See `Mechanism.questions`."""
@@ -201,12 +213,9 @@ class DualQuery(Mechanism):
                 "out"
             )
         if self.alpha is not None:
-            asked = self._for_alpha(domain, workload, 1.0, self.alpha)
-            if asked.rounds * asked.samples > _MOST_DRAWS:
-                raise InvalidArgument(
-                    f"alpha {self.alpha:g} asks for {asked.rounds} rounds of {asked.samples} draws, which would take "
-                    "days: give a larger alpha, or rounds and samples"
-                )
+            asked = self._wanted(domain, workload, self.alpha)
+            asked.check_promised()
+            asked.check_ends(self.alpha)
 
     def check_public_rows(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: int
@@ -225,11 +234,8 @@ class DualQuery(Mechanism):
     def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float:
         """See `Mechanism.duration`: rounds and draws follow from the charge."""
         rounds, samples = self._rule(domain, workload, rho, max(1.0, rows))
-        if self.alpha is not None:
-            found = self._for_alpha(domain, workload, max(1.0, rows), self.alpha)
-            rounds, samples = found.rounds, found.samples
         records = self.records if self.start == "marginals" else 2
-        asked = rounds * samples / 2 if self.start == "marginals" else samples
+        asked = min(rounds * samples / 2 if self.start == "marginals" else samples, 2.0 * cells_of(domain, workload))
         return base_seconds(rows) + game_seconds(domain, workload, rounds, records, asked)
 
     def played_rows(self, domain: Domain, workload: Workload, rows: float) -> float:
@@ -246,9 +252,9 @@ class DualQuery(Mechanism):
             InvalidArgument: the options cost more than ρ; says what fits.
         """
         if self.alpha is not None:
-            found = self._for_alpha(domain, workload, rows, self.alpha)
+            found = self._wanted(domain, workload, self.alpha).parameters(rows)
             check_affords(
-                self.alpha, lambda a: float(self._for_alpha(domain, workload, rows, a).cost), "rho", float(rho)
+                self.alpha, lambda a: float(self._wanted(domain, workload, a).parameters(rows).cost), "rho", float(rho)
             )
             return found
         rounds, samples = self._rule(domain, workload, rho, rows)
@@ -272,45 +278,41 @@ class DualQuery(Mechanism):
         try:
             return self.parameters(domain, workload, rho, rows), None
         except InvalidArgument as dear:
-            if self.alpha is not None:
-                asked = self._for_alpha(domain, workload, rows, self.alpha)
-                rounds, samples = asked.rounds, asked.samples
-            else:
-                rounds, samples = self._rule(domain, workload, rho, rows)
+            rounds, samples = self._rule(domain, workload, rho, rows)
             found = Parameters(rounds, samples, rho / (samples * squares(rounds)))
             return found, f"{dear}; played with eta {found.eta(rows):.4g}, which costs all of it"
 
     def _rule(self, domain: Domain, workload: Workload, rho: Fraction, rows: float) -> tuple[int, int]:
-        """T and s where alpha is not given; see the class."""
+        """T and s: by alpha, or as the class says."""
+        if self.alpha is not None:
+            found = self._wanted(domain, workload, self.alpha).parameters(1.0)
+            return found.rounds, found.samples
         draws = 3 * rows * math.sqrt(6 * rho) / math.log(2 * cells_of(domain, workload))
         usual = 3 * math.sqrt(draws) if self.samples is None else draws / self.samples
         rounds = self.rounds or round(min(max(usual, _FEWEST_ROUNDS), _USUAL_ROUNDS))
         samples = self.samples or round(min(max(draws / rounds, 1.0), _USUAL_SAMPLES))
         return rounds, samples
 
-    def _for_alpha(self, domain: Domain, workload: Workload, rows: float, alpha: float) -> Parameters:
-        """What accuracy α asks for, save what is given; of a sample half of it, for the sample errs too."""
-        alpha = alpha / 2 if self.subsample else alpha
-        rounds = self.rounds or max(2, math.ceil(16 * math.log(2 * cells_of(domain, workload)) / alpha**2))
-        records = log_records(domain)
-        samples = self.samples or math.ceil(48 * (records + math.log(2 * rounds / self.beta)) / alpha**2)
-        eta = alpha / 4 if self.eta is None else self.eta
-        return Parameters(rounds, samples, Fraction(eta) ** 2 / (2 * Fraction(rows) ** 2))
+    def _wanted(self, domain: Domain, workload: Workload, alpha: float) -> Accuracy:
+        """What accuracy α asks of the game: half of α where it is played on a sample, for the sample errs too."""
+        of_game, queries = alpha / 2 if self.subsample else alpha, 2 * cells_of(domain, workload)
+        given = self.rounds, self.samples, self.eta, self.constants
+        return Accuracy(log_records(domain), queries, of_game, self.beta, *given)
 
     def enough(self, domain: Domain, workload: Workload, neighbours: Neighbours, rows: float) -> Fraction | None:
-        """See `NamesAccuracy.enough`: of the draws, and of what is measured before them."""
+        """See `NamesAccuracy.enough`: of the draws, and of the total before them."""
         if self.alpha is None:
             return None
         units = self.played_rows(domain, workload, rows) / neighbours.cell
-        left = plan_singles(self.start, domain, neighbours, plan_total(Fraction(1), neighbours, _TOTAL_SHARE)[1])[1]
-        return self._for_alpha(domain, workload, units, self.alpha).cost / left
+        left = plan_total(Fraction(1), neighbours, _TOTAL_SHARE)[1]
+        return self._wanted(domain, workload, self.alpha).parameters(units).cost / left
 
     def plan(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
     ) -> Sequence[PlannedMeasurement | Remark]:
         """See `Mechanism.plan`: which queries are drawn is found out in the run."""
-        planned, rho = plan_total(rho, neighbours, _TOTAL_SHARE)
-        singles, rho = plan_singles(self.start, domain, neighbours, rho)
+        planned, whole = plan_total(rho, neighbours, _TOTAL_SHARE)
+        singles, rho = plan_singles(self.start, domain, neighbours, whole)
         planned += singles
         rows = max(1.0, float(round(rows)))
         played = self.played_rows(domain, workload, rows)
@@ -323,9 +325,11 @@ class DualQuery(Mechanism):
             return [*planned, PlannedMeasurement((), cells, None, 0.0, note, open=drawn)]
         note = f"{found.rounds} rounds of {found.samples} draws, eta {found.eta(units):.4g}; {compared(found, units)}"
         if self.subsample:
-            note += sampled(found, played, rows, alone=neighbours.total_is_public)
+            note += sampled(found, whole - rho, played, rows, alone=neighbours.total_is_public)
         asked = PlannedMeasurement((), cells, None, float(found.cost), note, open=drawn)
-        return [*planned, asked, Remark("promise", promised(domain, workload, found, units, self.beta))]
+        proven = promised(domain, workload, found, units, self.beta, published=self._is_published)
+        saved = [] if self.alpha is None else self._wanted(domain, workload, self.alpha).saved()
+        return [*planned, asked, Remark("promise", proven), *saved]
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.run`."""

@@ -16,7 +16,7 @@ Source: McKenna, Miklau, Hay, Machanavajjhala 2018 (HDMM); McKenna, Sheldon, Mik
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -51,7 +51,7 @@ from dpsql.models.fitness import Fitness
 from dpsql.models.graph import GraphModel
 from dpsql.models.relaxed import RelaxedModel, fit_report
 from dpsql.privacy.curator import Curator
-from dpsql.privacy.distributions import GAUSSIAN, Distribution, find_noise, noise_names
+from dpsql.privacy.distributions import GAUSSIAN, LAPLACE, Distribution, find_noise, noise_names
 from dpsql.privacy.pricing import Part, Questions
 from dpsql.runtime.progress import Progress
 
@@ -91,6 +91,11 @@ class HDMM(Mechanism):
     steps: int = 500
     noise: str = field(default=GAUSSIAN.name, metadata=LATER)
     model_mb: int = field(default=20, metadata=LATER)
+
+    @classmethod
+    def recommended(cls, *, pure: bool) -> Mapping[str, Any]:
+        """See `Mechanism.recommended`: the noise that can keep a pure promise."""
+        return {"noise": LAPLACE.name} if pure else {}
 
     def __post_init__(self) -> None:
         """Check the options."""

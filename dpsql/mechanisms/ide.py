@@ -65,7 +65,7 @@ from dpsql.mechanisms.base import (
 )
 from dpsql.mechanisms.costs import BASE_BYTES, base_seconds
 from dpsql.mechanisms.ide_run import Run
-from dpsql.mechanisms.ide_support import REACHES, remarks
+from dpsql.mechanisms.ide_support import REACHES, most_rows, remarks
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import LAPLACE, Distribution, find_noise, noise_names
 from dpsql.privacy.pricing import Part, Questions
@@ -281,7 +281,12 @@ class IDE(Mechanism):
 
     def remarks_on(self, prior: Prior, domain: Domain, workload: Workload) -> Sequence[Remark]:
         """See `Mechanism.remarks_on`: which values it lacks, and how far an estimate can be from it."""
-        return remarks(prior, domain, workload, self.reach)
+        copies = None if self.keys_of(domain) else self.copies
+        return remarks(prior, domain, workload, self.reach, copies, self.rows_of(domain))
+
+    def rows_of(self, domain: Domain) -> int:
+        """The most rows of the prior that are kept, for each region or group."""
+        return most_rows(self.support // domain.size(self.keys_of(domain)), exact=self.method == "exact")
 
     def plan(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float

@@ -37,10 +37,8 @@ if TYPE_CHECKING:
 Codes = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 _PASSES: Final = 10
-_FEWEST_ROWS: Final = 100
 _SMALLEST: Final = 1e-12
 _PRIOR_ROWS: Final = 10
-_MOST_EXACT: Final = 2_000
 
 
 @dataclass(frozen=True)
@@ -89,10 +87,7 @@ class Run:
         """Before the first question: the shares, and the support."""
         domain = curator.domain
         keys, features = asked.keys_of(domain), asked.features_of(domain)
-        rows = max(_FEWEST_ROWS, asked.support // domain.size(keys))
-        if asked.method == "exact":
-            rows = min(rows, _MOST_EXACT)
-        codes, weights = support_of(prior, domain, features, asked.copies, rows, generator)
+        codes, weights = support_of(prior, domain, features, asked.copies, asked.rows_of(domain), generator)
         if asked.reach == "domain":
             codes, weights = every_record(domain, codes, weights)
         parts = asked.parts(domain, workload, curator.neighbours)

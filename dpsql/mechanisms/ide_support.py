@@ -34,24 +34,48 @@ Codes = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 REACHES: Final = ("prior", "cells", "domain")
 MEND: Final = "give a prior that has some, or say reach := 'cells'"
+_FEWEST_ROWS: Final = 100
+_MOST_EXACT: Final = 2_000
 _MOST_NEW: Final = 200_000
 _MOST_BEYOND: Final = 0.99
 _LEAST_BEYOND: Final = 1e-4
 
 
-def remarks(prior: Prior, domain: Domain, workload: Workload, reach: str) -> list[Remark]:
-    """What a plan says of the prior: which values it lacks, and how far an estimate can be from it."""
+def remarks(
+    prior: Prior, domain: Domain, workload: Workload, reach: str, copies: int | None, most_rows: int
+) -> list[Remark]:
+    """What a plan says of the prior: which values it lacks, and how far an estimate can be from it.
+
+    A row of weight w of W becomes rows of w/copies where the prior lacks columns, and of 1/most_rows at least where a
+    part of them is drawn. KL(q‖p) is largest for a q that is on the lightest row alone.
+
+    Args:
+        prior: the public table.
+        domain: the columns.
+        workload: of the request.
+        reach: which rows there are beside the prior's.
+        copies: see `support_of`; None where there are regions or groups, of which no distance is said.
+        most_rows: the most that are kept.
+    """
     mend = MEND if reach == "prior" else f"reach is {reach!r}, which makes such rows where counts ask for them"
     said = [Remark("prior", words) for words in reach_words(prior, domain, workload.cliques, mend)]
-    if reach != "prior":
+    if reach != "prior" or copies is None:
         return said
-    most = math.log(prior.total / float(prior.weights.min()))
+    copies = 1 if prior.covers(domain.names) else copies
+    lightest = float(prior.weights.min()) / prior.total / copies
+    lightest = min(lightest, 1 / most_rows) if len(prior.codes) * copies > most_rows else lightest
+    most = abs(math.log(lightest))
     words = (
         "Theorem 3.1: each step is the one of least relative entropy to the estimate before it; whatever is measured, "
         f"KL(q‖prior) is at most {most:.3g} nats. The release says it as distance, beside the least_distance that the "
         "measured answers need"
     )
     return [*said, Remark("promise", words)]
+
+
+def most_rows(support: int, *, exact: bool) -> int:
+    """How many rows of the prior are kept, with room for `support` of them; two exact stages take few."""
+    return min(max(_FEWEST_ROWS, support), _MOST_EXACT if exact else max(_FEWEST_ROWS, support))
 
 
 def support_of(

@@ -174,6 +174,10 @@ class LP(ReducedSpace):
 
     def promise(self, domain: Domain, workload: Workload, neighbours: Neighbours, noise: float, rows: float) -> str:
         """See `ReducedSpace.promise`: Theorem 2.3, and which of its conditions do not hold."""
+        if self.objective != "max":
+            return (
+                f"nothing is proven of objective := {self.objective!r}, which minimises another error than the largest"
+            )
         points, count = self.count(noise), functions(domain, workload)
         sampling = math.sqrt(math.log(count / self.gamma) / max(1.0, rows))
         delta = max(noise, sampling)
@@ -190,7 +194,8 @@ class LP(ReducedSpace):
         known = f"{largest:.3g}{self._kappa(domain)}" if self.kappa is None else f"{asked:g}, as kappa says"
         return (
             f"{begun}: all {workload_words(workload)} within 8 delta = {8 * delta:.3g} with probability "
-            f"{1 - 4 * self.gamma:g}, for rows drawn from a density whose Rényi condition number is at most "
+            f"{1 - 4 * self.gamma:g}, for as many synthetic rows as the table has, and rows drawn from a density whose "
+            f"Rényi condition number is at most "
             f"{known}{self._unproven(neighbours)}"
         )
 
@@ -218,7 +223,8 @@ def whole_promise(words: str, noise: float, sampling: float, gamma: float) -> st
     """For Ω* = Ω the table itself is a density that misses no noisy answer by more than the noise; `words` of what."""
     return (
         f"all {words} within {2 * noise:.3g} before rows are drawn with probability {1 - gamma:g} (twice the largest "
-        f"noise, for a public number of rows), and rows drawn independently add at most {sampling:.3g} with the same"
+        f"noise, for a public number of rows), and as many rows as the table has, drawn independently, add at most "
+        f"{sampling:.3g} with the same"
     )
 
 

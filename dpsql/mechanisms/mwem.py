@@ -76,6 +76,7 @@ from dpsql.mechanisms.mwem_iterates import Iterates, Past
 from dpsql.mechanisms.mwem_steps import PureParts, Steps
 from dpsql.mechanisms.promises import (
     check_affords,
+    check_mwem_failure,
     check_part,
     log_records,
     mwem_bound,
@@ -214,12 +215,7 @@ class MWEM(Mechanism):
             raise InvalidArgument(
                 f"alpha {self.alpha:g} asks for {rounds} rounds, of at most {_MOST_ROUNDS}: give a larger alpha"
             )
-        if 2 * rounds > self.beta * queries:
-            raise InvalidArgument(
-                f"beta is {self.beta:g}, but with {queries} queries Claim 3 proves alpha {self.alpha:g} in {rounds} "
-                f"rounds but for a probability of {2 * rounds / queries:.3g}: give a larger alpha or beta, or ask for "
-                "more or larger marginals"
-            )
+        check_mwem_failure(self.alpha, self.beta, rounds, queries)
 
     def footprint(self, domain: Domain, workload: Workload) -> int:
         """See `Mechanism.footprint`: an update and its histogram, of every group; what is scored; what is measured."""

@@ -203,18 +203,14 @@ class Projection(Mechanism):
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """Refuse what does not fit in memory; says what would."""
         if self.queries == "cells":
-            check_single_cells(
-                workload,
-                domain,
-                "queries is 'cells'",
-                "say queries := 'marginals', or ask for fewer or smaller marginals",
-            )
+            mend = "say queries := 'marginals', or ask for fewer or smaller marginals"
+            check_single_cells(workload, domain, "queries is 'cells'", mend)
             return
         workload.check_subsets()
         limit = machine_memory() if self.memory is None else parse_size(self.memory)
         fewest = min(self.all_cells, _FEWEST_CELLS) if self.memory else self._most_cells(domain, workload)
-        linear, tuples = workload.linear_cells, self._most_tuples(domain)
-        check_fits(domain, self.relaxed_rows, fewest, linear, tuples, limit, given=self.memory is not None)
+        cells = fewest, workload.linear_cells
+        check_fits(domain, self.relaxed_rows, *cells, self._most_tuples(domain), limit, given=self.memory is not None)
 
     def footprint(self, domain: Domain, workload: Workload) -> int:
         """See `Mechanism.footprint`."""

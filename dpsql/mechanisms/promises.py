@@ -140,6 +140,25 @@ def mwem_epsilon(log_records: float, queries: int, rounds: int, alpha: float, ro
     return 10 * rounds * math.log(max(2, queries)) / (rows * left) if left > 0 else math.inf
 
 
+def check_mwem_failure(alpha: float, beta: float, rounds: int, queries: int) -> None:
+    """Refuse an accuracy that Claim 3 proves too seldom: it fails with probability 2T/|Q|.
+
+    Raises:
+        InvalidArgument: that is more than β.
+    """
+    failure = 2 * rounds / queries
+    if failure >= 1:
+        raise InvalidArgument(
+            f"with {queries} queries Claim 3 proves nothing of the {rounds} rounds that alpha {alpha:g} asks for: give "
+            "a larger alpha, or ask for more or larger marginals"
+        )
+    if failure > beta:
+        raise InvalidArgument(
+            f"beta is {beta:g}, but with {queries} queries Claim 3 proves alpha {alpha:g} in {rounds} rounds but for a "
+            f"probability of {failure:.3g}: give a larger alpha or beta, or ask for more or larger marginals"
+        )
+
+
 def mwem_bound(log_records: float, queries: int, rounds: int, epsilon: float, rows: float) -> Bound:
     """Claim 3 of the MWEM lecture; see the file.
 

@@ -86,21 +86,66 @@ def original_epsilon(found: Parameters, rows: float, delta: float) -> float:
     return each * (math.sqrt(-2 * draws * math.log(delta)) + linear)
 
 
-def promised(domain: Domain, workload: Workload, found: Parameters, rows: float, beta: float) -> str:
-    """What is proven of the largest error, in words; |Q| counts negations."""
+def promised(
+    domain: Domain, workload: Workload, found: Parameters, rows: float, beta: float, *, published: bool
+) -> str:
+    """What is proven of the largest error, in words; |Q| counts negations.
+
+    Args:
+        domain: the columns.
+        workload: of the request.
+        found: T, s and η.
+        rows: n.
+        beta: how likely a larger error may be.
+        published: whether each round finds one record, as in the paper; nothing is proven of other rounds.
+    """
     queries, eta = 2 * cells_of(domain, workload), found.eta(rows)
     proven = dualquery_bound(log_records(domain), queries, found.rounds, found.samples, eta, beta)
-    what = f"all {workload_words(workload)} (if each record found is the best of all records)"
-    return proven.words(what, "Gaboardi et al. 2014")
+    if published:
+        what = f"all {workload_words(workload)} (if each record found is the best of all records)"
+        return proven.words(what, "Gaboardi et al. 2014")
+    what = f"all {workload_words(workload)}, by the paper's own rounds of one record each"
+    said = proven.words(what, "Gaboardi et al. 2014")
+    return f"{said}; of this run, whose rounds find several, nothing is proven, though it errs less"
 
 
-def sampled(found: Parameters, played: float, rows: float, *, alone: bool) -> str:
-    """What a sample of the rows means, in words; with `alone` for the ε of a release that nothing else comes beside."""
+def sampled(found: Parameters, singles: Fraction, played: float, rows: float, *, alone: bool) -> str:
+    """What a sample of the rows means, in words.
+
+    Args:
+        found: the game, which is played on the sample.
+        singles: ρ of the 1-way marginals, which are measured on all rows.
+        played: m.
+        rows: n.
+        alone: whether to say the ε of a release that nothing else comes beside.
+    """
     words = f"; a sample of {played:g} rows of {rows:g}"
     if not alone:
         return words
-    epsilon = amplified(lambda inner: zcdp_epsilon(found.cost, inner), played / rows, 1 / max(2.0, rows) ** 2)
+    epsilon = alone_epsilon(found.cost, singles, played / rows, 1 / max(2.0, rows) ** 2)
     return f"{words}, by which this release, standing alone, has epsilon {epsilon:.4g}"
+
+
+def alone_epsilon(game: Fraction, singles: Fraction, share: float, delta: float) -> float:
+    """ε at δ of a game on a sample and of what is measured on all rows before it, for one row replaced.
+
+    The ε of the two parts add up, at δ/2 each; or the two ρ do, as if all rows had played. The smaller sum holds.
+
+    Args:
+        game: ρ of the game.
+        singles: ρ of what is measured on all rows.
+        share: m/n.
+        delta: δ of the whole.
+
+    >>> half = Fraction(1, 2)
+    >>> alone, beside = (alone_epsilon(half, rho, 0.01, 1e-9) for rho in (Fraction(0), half))
+    >>> round(alone, 2), round(beside, 2), round(zcdp_epsilon(half, 1e-9), 2)
+    (1.36, 8.04, 6.47)
+    """
+    if not singles:
+        return amplified(lambda inner: zcdp_epsilon(game, inner), share, delta)
+    parts = zcdp_epsilon(singles, delta / 2) + amplified(lambda inner: zcdp_epsilon(game, inner), share, delta / 2)
+    return min(parts, zcdp_epsilon(game + singles, delta))
 
 
 def amplified(epsilon: Callable[[float], float], share: float, delta: float) -> float:

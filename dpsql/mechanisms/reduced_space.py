@@ -297,7 +297,7 @@ class ReducedSpace(Mechanism):
         domain, neighbours = curator.domain, curator.neighbours
         self.refuse_without(curator.prior)
         shares = self.shares(domain, workload, neighbours, rho)
-        total = curator.total(shares[0][1], self._noise)
+        total = curator.total(next((share for clique, share in shares if not clique), Fraction(0)), self._noise)
         begun = curator.begun()  # by an earlier version, which measured other marginals for thresholds
         measured = curator.measure(begun or [(clique, share) for clique, share in shares if clique], self._noise)
         linear = self._linear(curator, workload, rho)

@@ -12,9 +12,9 @@ distribution.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,18 +22,12 @@ import numpy.typing as npt
 from dpsql.core.domain import Clique
 from dpsql.core.marginal import Measurement
 from dpsql.core.threshold import Threshold, most_counted, threshold_counts
-from dpsql.models.model import Model
+from dpsql.models.model import Model, projections
 
 _ONLY_NOISE: Final = 1.1
+_FAR: Final = 4.0
+"""A residual of a table that is, on average, two standard deviations of the noise away from what was measured."""
 _SPREADS: Final = 3
-
-
-@runtime_checkable
-class Several(Protocol):
-    """A model that answers several marginals at once for the price of one."""
-
-    def projections(self, cliques: Sequence[Clique]) -> Mapping[Clique, npt.NDArray[np.float32]]:
-        """The marginals of some cliques in probabilities; see `Model.project`."""
 
 
 @dataclass(frozen=True)
@@ -59,14 +53,14 @@ class Fitness:
         """
         noisy = [m for m in measured if m.variance > 0 and m.clique]
         cliques = list(dict.fromkeys(m.clique for m in noisy))
-        known = model.projections(cliques) if isinstance(model, Several) else {}
+        known = projections(model, cliques)
         loss, cells = 0.0, 0
         clique: Clique = ()
         found: npt.NDArray[np.float64] = np.ones(1)
         for one in sorted(noisy, key=lambda m: m.clique):
             if one.clique != clique:
                 clique = one.clique
-                found = np.asarray(known[clique] if clique in known else model.project(clique), np.float64)
+                found = np.asarray(known[clique], np.float64)
             answers, values, variance = found, one.values.astype(np.float64), float(one.variance)
             if one.linear is not None:
                 answers = one.linear.answers(found)
@@ -92,6 +86,18 @@ class Fitness:
         """Whether noise explains the residual."""
         residual = self.residual
         return residual is None or residual <= _ONLY_NOISE + _SPREADS * math.sqrt(2 / self.cells)
+
+    @property
+    def warning(self) -> str | None:
+        """What a reader should know of a table that is far from what was measured; None where it is not."""
+        residual = self.residual
+        if residual is None or residual < _FAR:
+            return None
+        return (
+            "the table is farther from what was measured than noise explains: its residual is "
+            f"{residual:.3g}, noise alone leaves about 1; more of what the mechanism works with (rounds, points, a "
+            "nearer prior) may help, and mechanism := 'projection' fits nearer (with delta = 0 'direct')"
+        )
 
     @property
     def report(self) -> dict[str, Any]:

@@ -34,7 +34,7 @@ class MixtureModel:
         return self.projections([clique])[clique]
 
     def projections(self, cliques: Sequence[Clique]) -> Mapping[Clique, npt.NDArray[np.float32]]:
-        """See `dpsql.models.fitness.Several`: the parts are gone through once."""
+        """See `dpsql.models.model.Several`: the parts are gone through once."""
         sums = {clique: np.zeros(self.domain.size(clique)) for clique in cliques}
         for part in self.parts:
             for clique, whole in sums.items():

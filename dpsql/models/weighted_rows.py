@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.prior import packed, project_rows
-from dpsql.models.model import Model
+from dpsql.models.model import Model, projections
 from dpsql.runtime.progress import Progress
 
 Codes = npt.NDArray[np.int64]
@@ -59,17 +59,20 @@ def satisfying(
 
     Constraints have no column in common, so one pass mends them all.
     """
-    for part in allowed:
-        if not part.clique:
-            continue
+    found = []
+    for part in (one for one in allowed if one.clique):
         known = packed(part.codes, part.clique, domain, part.clique)
         broken = np.flatnonzero(~np.isin(packed(codes, domain.names, domain, part.clique), known))
         if len(broken):
-            weights = model.project(part.clique)[known].astype(np.float64) + 1e-12
-            drawn = generator.permutation(systematic(weights, len(broken), generator))
-            codes = codes.copy()
-            for name, values in zip(part.clique, part.codes[drawn].T, strict=True):
-                codes[broken, domain.names.index(name)] = values
+            found.append((part, known, broken))
+    if not found:
+        return codes
+    codes, shares = codes.copy(), projections(model, [part.clique for part, _, _ in found])
+    for part, known, broken in found:
+        weights = shares[part.clique][known].astype(np.float64) + 1e-12
+        drawn = generator.permutation(systematic(weights, len(broken), generator))
+        for name, values in zip(part.clique, part.codes[drawn].T, strict=True):
+            codes[broken, domain.names.index(name)] = values
     return codes
 
 

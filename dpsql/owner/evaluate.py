@@ -19,20 +19,30 @@ import numpy.typing as npt
 from dpsql.books.releases import Entry, find_releases, rows_table
 from dpsql.books.store import Books
 from dpsql.core.domain import Attribute, Clique, Domain
+from dpsql.core.linear_family import LinearFamily
 from dpsql.core.names import pick, quote, shorten
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.registry import engine_of, find_source
 from dpsql.engines.source import Column, Source
 from dpsql.errors import InvalidArgument, UnknownName
+from dpsql.evaluation.sandbox import one_empty_database
+from dpsql.evaluation.weighing import weigh
+from dpsql.language.query import Query
+from dpsql.language.size_bounds import check_sizes
 from dpsql.language.workloads import parse_workload
 from dpsql.owner.protect import account_of, domain_of, fits
-from dpsql.utility.answers import Answers, Asked, answers
+from dpsql.utility.answers import Answers, Asked, Sums, answers
 from dpsql.utility.coded import Coded, Codes, Fractions
 from dpsql.utility.dependence import dependence
 from dpsql.utility.groups import FAR, Groups, groups
 from dpsql.utility.utility import Utility, measure
 
 MOST_ROWS: Final = 1_000_000
+_KINDS: Final = (
+    ("marginal", "marginals"),
+    ("family of thresholds", "families of thresholds"),
+    ("linear query, by its largest weight", "linear queries, by their largest weights"),
+)
 
 
 @dataclass(frozen=True)
@@ -74,8 +84,9 @@ class Evaluation:
     def _answered(self) -> Iterator[tuple[str, str]]:
         if self.answers is not None:
             a = self.answers
-            families = f", {a.families:,} families of thresholds" if a.families else ""
-            yield f"the workload: {a.marginals:,} marginals{families}", ""
+            asked = zip((a.marginals, a.families, a.linear), _KINDS, strict=True)
+            named = [f"{number:,} {words[number != 1]}" for number, words in asked if number]
+            yield f"the workload: {', '.join(named)}", ""
             yield "  largest error of an answer", f"{a.largest:.4f}"
             yield "  the same if every answer were 0", f"{a.zeros:.4f}"
             if a.l1 is not None:
@@ -153,9 +164,18 @@ class Compared:
         Raises:
             InvalidWorkload: see `parse_workload`.
         """
-        parsed = parse_workload(workload, self.source.parts, self.declared)
-        marginals: list[Asked] = [(tuple(map(self.place, clique)), None) for clique in parsed.cliques]
-        return marginals + [(tuple(map(self.place, one.clique)), one.least) for one in parsed.thresholds]
+        with one_empty_database():
+            parsed = parse_workload(workload, self.source.parts, self.declared, weigh=self._weighed)
+        found: list[Asked] = [(tuple(map(self.place, clique)), None) for clique in parsed.cliques]
+        found += [(tuple(map(self.place, one.clique)), one.least) for one in parsed.thresholds]
+        shapes = (self.declared.shape(family.clique) for family in parsed.linear)
+        sums = (Sums(family, shape) for family, shape in zip(parsed.linear, shapes, strict=True))
+        return found + [(tuple(map(self.place, one.family.clique)), one) for one in sums]
+
+    def _weighed(self, query: Query) -> Sequence[LinearFamily]:
+        """The linear queries of a statement of sums."""
+        check_sizes(query.trees)
+        return weigh(self.source, self.declared, query)
 
 
 def _shown(declared: Attribute, closed: Attribute, codes: npt.NDArray[np.integer]) -> Fractions:

@@ -21,13 +21,13 @@ from dpsql.engines.costs import Rates
 from dpsql.engines.source import Source
 from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.mechanisms.auto import Facts, choose
-from dpsql.mechanisms.base import Mechanism, PlannedMeasurement, Remark, explicit_options, name_of
+from dpsql.mechanisms.base import FAITHFUL, Mechanism, PlannedMeasurement, Remark, explicit_options, name_of
 from dpsql.mechanisms.defaults import has_defaults
 from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import Budget
 from dpsql.privacy.noise import check_scale
 from dpsql.privacy.pricing import Questions, declared, price
-from dpsql.release.least import Pricing, accuracy_remarks
+from dpsql.release.least import Pricing, accuracy_remarks, enough
 from dpsql.release.planned import Planned, canonical_request, digest
 from dpsql.release.request import Request, asked_delta
 from dpsql.runtime.memory import in_words, machine_memory
@@ -100,9 +100,16 @@ class Plan(Planned[Request, TableFacts]):
 
     def questions_of(self, rows: float) -> Sequence[PlannedMeasurement | Remark]:
         """The questions that the mechanism would ask of about so many rows, and what it says beside them."""
-        neighbours = self.account.neighbours
-        said = self.mechanism.plan(self.domain, self.workload, neighbours, self.budget.rho, rows)
+        neighbours, charged = self.account.neighbours, self.charged(rows).rho
+        said = self.mechanism.plan(self.domain, self.workload, neighbours, charged, rows)
         return [*said, *accuracy_remarks(self.mechanism, self.domain, self.workload, neighbours, self.pricing, rows)]
+
+    def charged(self, rows: float) -> Budget:
+        """What is charged for so many rows: where their number is public, no more than an accuracy takes."""
+        if not self.account.neighbours.total_is_public:
+            return self.budget
+        neighbours, pricing = self.account.neighbours, self.pricing
+        return enough(self.mechanism, self.domain, self.workload, neighbours, pricing, rows) or self.budget
 
     @property
     def pricing(self) -> Pricing:
@@ -223,7 +230,7 @@ def _canonical(request: Request, facts: TableFacts, budget: Budget, mechanism: M
             "rows": request.rows,
             "columns": None if request.columns is None else [a.name for a in (*facts.domain, *facts.domain.excluded)],
             "prior": facts.prior,
-            "reuse": bool(request.reuse and mechanism.uses_earlier),
+            "reuse": bool(request.reuse and mechanism.uses_earlier and not request.options.get(FAITHFUL)),
             "release": request.release,
             **({} if former or not has_defaults(type(mechanism)) else {"defaults": _DEFAULTS}),
         },

@@ -33,7 +33,6 @@ from dpsql.owner.stand_ins import check_installed, stand_ins
 from dpsql.privacy.accounting import Budget
 from dpsql.release.allowed import require_affordable
 from dpsql.release.drawing import coded, rows_to_draw
-from dpsql.release.least import enough
 from dpsql.release.linear import linear_report, measured_linear
 from dpsql.release.lookup import look_up_table
 from dpsql.release.pipeline import Run
@@ -103,8 +102,7 @@ class Resolved(Plan):
             counter.close()
             self.mechanism.check_public_rows(self.domain, self.workload, neighbours, self.budget.rho, rows)
             check_not_drowned(self, rows)
-            found = enough(self.mechanism, self.domain, self.workload, neighbours, self.pricing, rows)
-            return found or self.budget
+            return self.charged(rows)
         return self.budget
 
     def counted(self, entry: Entry) -> Domain:
@@ -135,6 +133,7 @@ class Resolved(Plan):
             report["loss"] = round(fit.cells * float(report["residual"]) / 2, 2)
         else:
             report |= fit.report
+            report.setdefault("warning", fit.warning)  # None is no part of a report
         report |= linear_report(outcome.model, linear)
         if not np.isfinite(outcome.model.total):
             raise DpsqlError(

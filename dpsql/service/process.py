@@ -31,11 +31,19 @@ def audit_of(options: Options, process: str) -> Audit:
 
 
 def until_told() -> None:
-    """Wait for SIGTERM or SIGINT, or for the end of standard input, which the supervisor holds open."""
+    """Wait for SIGTERM or SIGINT, or for the end of standard input, which the supervisor holds open.
+
+    Every signal wakes it: one that came just before it waits would else be handled when the next one comes.
+    """
     reading, writing = os.pipe()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: os.write(writing, b"x"))
-    select.select([reading, sys.stdin.buffer], [], [])
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing)
+    ending = (signal.SIGTERM, signal.SIGINT)
+    for number in ending:
+        signal.signal(number, lambda *_: None)
+    while sys.stdin.buffer not in select.select([reading, sys.stdin.buffer], [], [])[0]:
+        if set(os.read(reading, 100)) & {*ending}:
+            return
 
 
 def limit_memory(options: Options) -> None:

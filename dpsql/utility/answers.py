@@ -1,6 +1,6 @@
-"""How well a synthetic table answers the queries of a workload: cells of marginals, and thresholds.
+"""How well a synthetic table answers the queries of a workload: cells of marginals, thresholds, and linear queries.
 
-    e_q = |q(D) − q(D′)|           of each query q, as a fraction of the rows
+    e_q = |q(D) − q(D′)|           of each query q, as a fraction of the rows; of a linear query of their largest weight
     largest     max_q e_q          and, of answering every query with 0, max_q q(D)
     mean L1     Σ_{x of S} e_x     the mean over the marginals S
     RMSE        √ mean_q e_q²      over all queries; a cell that is empty in both tables is a query too
@@ -19,6 +19,7 @@ from typing import Final
 
 import numpy as np
 
+from dpsql.core.linear_family import LinearFamily
 from dpsql.core.threshold import threshold_counts
 from dpsql.errors import InvalidArgument
 from dpsql.utility.coded import Coded, Fractions
@@ -26,8 +27,22 @@ from dpsql.utility.coded import Coded, Fractions
 _MOST_CELLS: Final = 20_000_000
 """Of the columns of a family of thresholds, all of whose answers are computed."""
 
-Asked = tuple[tuple[int, ...], int | None]
-"""The places of the columns of a marginal and None, or those of a family of thresholds and how many must match."""
+
+@dataclass(frozen=True)
+class Sums:
+    """A family of linear queries.
+
+    Attributes:
+        family: its weights, one for each cell of the declared values.
+        shape: of these cells. A row with a code beyond them, which no declared value has, weighs nothing.
+    """
+
+    family: LinearFamily
+    shape: tuple[int, ...]
+
+
+Asked = tuple[tuple[int, ...], int | Sums | None]
+"""The places of columns, and what is asked of them: of a marginal None, of thresholds how many must match."""
 
 
 @dataclass(frozen=True)
@@ -35,15 +50,16 @@ class Answers:
     """The measures at the top of this file. Computed from real rows: private.
 
     Attributes:
-        marginals, families: how many of the workload's were looked at.
+        marginals, families, linear: how many marginals, families of thresholds and linear queries were looked at.
         largest: the largest error of a query.
         zeros: the same if every answer were 0.
-        l1: the mean L1 of the marginals; None where there are only thresholds.
+        l1: the mean L1 of the marginals; None where there are none.
         rmse: over all queries.
     """
 
     marginals: int
     families: int
+    linear: int
     largest: float
     zeros: float
     l1: float | None
@@ -67,18 +83,25 @@ def answers(tables: Coded, asked: Sequence[Asked]) -> Answers:
     if not asked:
         raise InvalidArgument("the workload asks for nothing: name at least one marginal")
     largest = zeros = squares = 0.0
-    cells = 0
+    cells = linear = 0
     l1 = []
-    for columns, least in asked:
-        real, gap = _marginal(tables, columns) if least is None else _thresholds(tables, columns, least)
-        largest, zeros = max(largest, float(gap.max())), max(zeros, float(real.max()))
+    for columns, of in asked:
+        if isinstance(of, Sums):
+            real, synthetic = _sums(tables, columns, of)
+            linear += len(real)
+            cells += len(real)
+        else:
+            real, synthetic = _marginal(tables, columns) if of is None else _thresholds(tables, columns, of)
+            cells += math.prod(tables.sizes[column] for column in columns)
+        gap = np.abs(real - synthetic)
+        largest, zeros = max(largest, float(gap.max())), max(zeros, float(np.abs(real).max()))
         squares += float(gap @ gap)
-        cells += math.prod(tables.sizes[column] for column in columns)
-        if least is None:
+        if of is None:
             l1.append(float(gap.sum()))
     return Answers(
         marginals=len(l1),
-        families=len(asked) - len(l1),
+        families=sum(isinstance(of, int) for _, of in asked),
+        linear=linear,
         largest=largest,
         zeros=zeros,
         l1=float(np.mean(l1)) if l1 else None,
@@ -87,9 +110,22 @@ def answers(tables: Coded, asked: Sequence[Asked]) -> Answers:
 
 
 def _marginal(tables: Coded, columns: tuple[int, ...]) -> tuple[Fractions, Fractions]:
-    """The real answers and the errors, of cells that are not empty in both tables."""
+    """The answers of both tables, of cells that are not empty in both."""
     found = tables.marginals(columns)
-    return found.real, np.abs(found.real - found.synthetic)
+    return found.real, found.synthetic
+
+
+def _sums(tables: Coded, columns: tuple[int, ...], asked: Sums) -> tuple[Fractions, Fractions]:
+    """The same of linear queries, divided by their largest weight."""
+    found, family = tables.marginals(columns), asked.family
+    inside = np.ones(len(found.real), bool)
+    for codes, size in zip(found.places, asked.shape, strict=True):
+        inside &= codes < size
+    cells = np.zeros(int(inside.sum()), np.int64)
+    for codes, size in zip(found.places, asked.shape, strict=True):
+        cells = cells * size + codes[inside]
+    real, synthetic = (np.bincount(cells, part[inside], len(family.weights)) for part in (found.real, found.synthetic))
+    return family.answers(real) / family.largest, family.answers(synthetic) / family.largest
 
 
 def _thresholds(tables: Coded, columns: tuple[int, ...], least: int) -> tuple[Fractions, Fractions]:
@@ -103,4 +139,4 @@ def _thresholds(tables: Coded, columns: tuple[int, ...], least: int) -> tuple[Fr
     dense = np.zeros((2, math.prod(shape)))
     dense[:, np.ravel_multi_index(found.places, shape)] = found.real, found.synthetic
     real, synthetic = (threshold_counts(part, shape, least) for part in dense)
-    return real, np.abs(real - synthetic)
+    return real, synthetic

@@ -69,7 +69,7 @@ def test_a_workload_and_groups(people):
     same = people.evaluate("people", "made", workload=asked, groups=["sex"])
     assert (same.answers.largest, same.answers.l1, same.answers.families) == (0, 0, 1)
     assert same.groups.error == 0
-    assert "the workload: 1 marginals, 1 families of thresholds" in str(same)
+    assert "the workload: 1 marginal, 1 family of thresholds" in str(same)
     people.sql("UPDATE made SET sex = 'M'")
     apart = people.evaluate("people", "made", workload=asked, groups=["sex"])
     others = people.sql("SELECT count(*) / 600 FROM people WHERE sex IS DISTINCT FROM 'M'").fetchall()[0][0]
@@ -84,6 +84,27 @@ def test_a_workload_and_groups(people):
     ):
         with pytest.raises(DpsqlError, match=words):
             people.evaluate("people", "made", **given)
+
+
+def test_linear_queries_are_compared_and_not_the_cells_that_they_read(people):
+    """By their largest weight: 3 for women who are sick, so a row of them too few errs by 1 of 600, another by a third."""
+    asked = "SELECT sum(CASE WHEN sex = 'F' THEN 3 ELSE 1 END) FROM people WHERE sick; SELECT sex, sum(age) FROM people GROUP BY sex"
+    made(people)
+    same = people.evaluate("people", "made", workload=asked)
+    assert (same.answers.marginals, same.answers.linear, same.answers.largest, same.answers.l1) == (0, 4, 0, None)
+    assert "the workload: 4 linear queries, by their largest weights" in str(same)
+    assert "mean L1 of its marginals" not in str(same)
+    (first,) = people.sql(
+        "SELECT sum(CASE WHEN sex = 'F' THEN 3 ELSE 1 END) / 3 / 600 FROM people WHERE sick"
+    ).fetchall()[0]
+    alone = people.evaluate("people", "made", workload=asked.split(";")[0])
+    assert alone.answers.zeros == pytest.approx(first)
+    people.sql("UPDATE made SET sick = false")
+    apart = people.evaluate("people", "made", workload=asked.split(";")[0])
+    assert apart.answers.largest == pytest.approx(first)
+    assert apart.figures()["workload_linear"] == 1
+    cells = people.evaluate("people", "made", workload="SELECT sex, sick, count(*) FROM people GROUP BY ALL")
+    assert cells.answers.largest != pytest.approx(first), "the broken twin compares the marginal of the columns"
 
 
 def made(people: dpsql.Database, change: str = "*") -> dpsql.Database:

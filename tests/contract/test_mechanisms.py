@@ -24,7 +24,7 @@ from dpsql.core.neighbours import Neighbours
 from dpsql.core.prior import Prior
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, DpsqlError, InsufficientBudget, Interrupted
-from dpsql.mechanisms.base import explicit_options, make, registered
+from dpsql.mechanisms.base import explicit_options, make, options_of, registered
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import find_kind
 from dpsql.privacy.pricing import price
@@ -416,6 +416,32 @@ def test_the_published_algorithm_is_one_option_away(people, name):
     if registered()[name].recommended(pure=False).get("noise") == "gaussian":
         assert faithful.budget.pure
         assert not usual.budget.pure
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("name", ["barak", "ide", "lp", "mwem", "rap"])
+def test_the_published_algorithm_knows_nothing_of_earlier_releases(people, name):
+    """As with reuse := false; the broken twin is the default, which leans on what was measured before."""
+    people.domain("people", "sex", values=["F", "M"], nulls=True)
+    people.synthesize("people", 1.0, workload="all 2-way", mechanism="direct", steps=50)
+    how = {"mechanism": name, **with_prior(people, name, "people"), **quick(name)}
+    reports = [people.synthesize("people", 0.3, **how, **more).entry.report for more in ({"faithful": True}, {})]
+    assert "reused" not in reports[0]
+    assert "reused" in reports[1]
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("name", [name for name, cls in sorted(registered().items()) if "noise" in options_of(name)])
+def test_a_pure_account_gets_noise_that_keeps_its_promise(people, name):
+    """By default, in every mechanism that has a choice of noise; what was paid for is told again to who names the noise."""
+    if name == "fem":
+        pytest.skip("its noise is the scale of what its leaders are drawn with")
+    people.domain("people", "sex", values=["F", "M"], nulls=True)
+    how = {"mechanism": name, "delta": 0.0, **with_prior(people, name, "people"), **quick(name)}
+    release = people.synthesize("people", 0.5, **how)
+    assert release.entry.guarantee.startswith("0.5-DP")
+    if name in ("direct", "hdmm"):
+        assert people.synthesize("people", 0.5, **how, noise="laplace").entry.key == release.entry.key
 
 
 @pytest.mark.medium

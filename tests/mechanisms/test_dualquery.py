@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -19,9 +20,12 @@ from dpsql.errors import DomainTooLarge, InsufficientBudget, InvalidArgument
 from dpsql.fitting.rows.best_records import Goal, best_record, climb, exact_record, local_record, random_records
 from dpsql.mechanisms.cell_queries import RecordCounts
 from dpsql.mechanisms.dualquery import DualQuery
+from dpsql.mechanisms.promises import dualquery_bound
+from dpsql.mechanisms.query_accuracy import Accuracy
 from dpsql.mechanisms.query_game import Parameters, amplified, most_rounds, original_epsilon
 from dpsql.privacy.accounting import selection_rate, simple_epsilon, zcdp_epsilon
 from dpsql.privacy.curator import Curator
+from dpsql.privacy.pricing import price
 from dpsql.runtime.progress import Quiet
 
 from ..conftest import seeded_entropy
@@ -273,7 +277,8 @@ def test_a_release_from_a_sample(small):
         [workload],
     ).fetchall()[0][0]
     alone = float(note.split("standing alone, has epsilon ")[1].split()[0])
-    assert 0 < alone < 0.5
+    singles = Fraction(1, 3) * price(DualQuery().questions(DOMAIN, PAIRS, Neighbours.REPLACE_ONE), 0.5, 1e-8).rho
+    assert zcdp_epsilon(singles, 1 / 4000**2) < alone < 0.5  # the 1-way marginals are of all rows
     release = small.synthesize("t", 0.5, workload=workload, **how)
     assert json.loads(small.releases().iloc[-1].report)["sample"] == 500
     assert len(release.df()) == 4000
@@ -321,6 +326,56 @@ def test_solved_rounds_cost_at_most_rho_and_one_more_costs_more(eta, samples):
     assert found.eta(rows) == pytest.approx(eta)
     more = Parameters(found.rounds + 1, samples, found.unit)
     assert more.cost > rho or found.rounds == 10_000
+
+
+def every_parameters(wanted: Accuracy) -> float:
+    """The least s·η²·T(T − 1)(2T − 1) that promises α, of a grid of η for every T."""
+    best = math.inf
+    for rounds in range(2, 40 * math.ceil(math.log(wanted.queries) / wanted.alpha**2)):
+        eta = np.linspace(0, wanted.alpha, 402)[1:-1]
+        left = wanted.alpha - eta - math.log(wanted.queries) / (eta * rounds)
+        records = wanted.log_records + math.log(2 * rounds / wanted.beta)
+        samples = np.ceil(12 * records / np.maximum(left, 1e-9) ** 2)
+        cost = samples * eta**2 * rounds * (rounds - 1) * (2 * rounds - 1)
+        best = min(best, cost[left > 0].min(initial=math.inf))
+    return best
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.7, 0.9])
+def test_the_least_constants_promise_alpha_at_the_least_cost(alpha):
+    """No (T, η, s) of a grid promises α for less; the paper's are the dear twin."""
+    wanted = Accuracy(math.log(500), 300, alpha, 0.05, constants="least")
+    found = wanted.parameters(1.0)
+    bound = dualquery_bound(wanted.log_records, wanted.queries, found.rounds, found.samples, found.eta(1.0), 0.05)
+    assert alpha * 0.99 < bound.error <= alpha * (1 + 1e-9)
+    least = every_parameters(wanted)
+    assert float(12 * found.cost) <= least * (1 + 1e-9)
+    assert float(12 * replace(wanted, constants="paper").parameters(1.0).cost) > 2 * least
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"rounds": 150}, {"eta": 0.1}, {"samples": 6000}, {"rounds": 150, "eta": 0.1}, {"rounds": 150, "samples": 6000},
+     {"eta": 0.1, "samples": 6000}, {"rounds": 150, "eta": 0.1, "samples": 6000}],
+)  # fmt: skip
+def test_what_is_given_stays_and_the_rest_promises_alpha(given):
+    wanted = Accuracy(math.log(500), 300, 0.7, 0.05, constants="least", **given)
+    wanted.check_promised()
+    found = wanted.parameters(1.0)
+    now = {"rounds": found.rounds, "eta": found.eta(1.0), "samples": found.samples}
+    assert {name: now[name] for name in given} == pytest.approx(given)
+    bound = dualquery_bound(wanted.log_records, wanted.queries, found.rounds, found.samples, found.eta(1.0), 0.05)
+    assert bound.error <= 0.7 * (1 + 1e-9)
+    assert found.cost >= replace(wanted, rounds=None, eta=None, samples=None).parameters(1.0).cost
+
+
+@pytest.mark.parametrize("constants", ["paper", "least"])
+@pytest.mark.parametrize("given", [{"rounds": 20, "eta": 0.1, "samples": 20}, {"rounds": 3}, {"eta": 0.65}])
+def test_an_alpha_that_the_theorem_does_not_promise_is_refused(constants, given):
+    """A plan would otherwise name an ε by which nothing is proven."""
+    mechanism = DualQuery(alpha=0.6, constants=constants, **given)
+    with pytest.raises(InvalidArgument, match="leave them out, or alpha"):
+        mechanism.check(DOMAIN, PAIRS, Neighbours.REPLACE_ONE)
 
 
 def test_most_rounds():
@@ -375,7 +430,7 @@ def test_where_n_is_public_what_it_cannot_pay_is_refused(options, advice):
 
 
 @pytest.mark.medium
-@pytest.mark.parametrize("options", [{"alpha": 0.2}, {"eta": 1e6, "rounds": 5, "samples": 4}])
+@pytest.mark.parametrize("options", [{"alpha": 0.2, "faithful": True}, {"eta": 1e6, "rounds": 5, "samples": 4}])
 def test_what_a_public_n_cannot_pay_is_not_charged(small, options):
     with pytest.raises(InvalidArgument, match="fits|at most"):
         small.synthesize("t", 0.1, mechanism="dualquery", **options)
@@ -483,6 +538,10 @@ def test_eta_that_is_too_large_is_refused_and_what_is_offered_fits(options):
         ({"seconds": 0.0}, "seconds is 0"),
         ({"sample_rows": 50}, "sample_rows is 50, of what sample"),
         ({"sample_rows": 0, "subsample": True}, "sample_rows is 0"),
+        ({"alpha": 0.5, "start": "marginals"}, "alpha is 0.5, which the theorem promises of the paper's algorithm"),
+        ({"alpha": 0.5, "records": 2}, "say faithful := true, or leave alpha out"),
+        ({"constants": "least"}, "constants is 'least', of which alpha"),
+        ({"alpha": 0.5, "constants": "few"}, "constants is 'few': say one of 'paper', 'least'"),
         ({"search": "quick"}, "search is 'quick': say one of 'auto', 'milp', 'local'"),
     ],
 )
@@ -522,9 +581,9 @@ def test_plan_compares_the_four_analyses():
 
 def test_a_plan_foresees_that_a_larger_charge_plays_longer(db):
     """Ten times the ε plays more rounds and more draws, so that Adult's release took 9, 33 and 505 CPU seconds."""
-    db.sql("CREATE TABLE t AS SELECT i % 7 AS a, i % 5 AS b FROM range(1000) r(i)")
+    db.sql("CREATE TABLE t AS SELECT i % 700 AS a, i % 500 AS b FROM range(1000) r(i)")
     db.protect("t", epsilon=100.0, delta=1e-6)
-    for name, size in (("a", 7), ("b", 5)):
+    for name, size in (("a", 700), ("b", 500)):
         db.domain("t", name, lower=0, upper=size - 1, bins=size, nulls=False)
     plan = "SELECT max(seconds) FROM dp_plan('t', epsilon := {}, mechanism := 'dualquery', assume_rows := 1000000)"
     seconds = [db.sql(plan.format(epsilon)).fetchone()[0] for epsilon in (0.01, 0.1, 1)]

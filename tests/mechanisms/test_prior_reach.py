@@ -96,6 +96,25 @@ def test_the_plan_says_which_values_a_prior_lacks(visits):
 
 
 @pytest.mark.medium
+def test_the_distance_from_a_prior_that_lacks_columns_is_within_its_bound(db):
+    """Rows that stand for one row of the prior are lighter: the bound of the prior's own weights, 0, is the broken twin."""
+    db.sql(
+        "CREATE TABLE z AS SELECT 0 AS a, CASE WHEN i % 10 < 8 THEN 0 ELSE i % 7 END AS b, "
+        "CASE WHEN i % 10 < 8 THEN 3 ELSE i % 4 END AS c FROM range(20000) r(i)"
+    )
+    db.sql("CREATE TABLE thin AS SELECT 0 AS a")
+    db.protect("z", epsilon=10.0, delta=1e-6)
+    for name, top in (("a", 2), ("b", 6), ("c", 3)):
+        db.domain("z", name, lower=0, upper=top, nulls=False)
+    how = {"mechanism": "ide", "prior": "thin", "workload": "all 1-way", "copies": 100}
+    (said,) = [note for note in db.plan("z", 1.0, **how).note if "KL(q‖prior)" in note]
+    bound = float(re.search(r"at most (\S+) nats", said)[1])
+    assert 1 < db.synthesize("z", 1.0, **how).entry.report["distance"] <= bound == pytest.approx(np.log(100), rel=0.01)
+    grouped = db.plan("z", 1.0, mechanism="ide", prior="thin", workload="all 1-way", group_by=["a"])
+    assert not any("KL(q‖prior)" in note for note in grouped.note), "releases by group say no distance"
+
+
+@pytest.mark.medium
 @pytest.mark.parametrize("reach", ["cells", "domain"])
 def test_rows_beyond_the_prior(visits, reach):
     """Through SQL: with a prior of one row the synthetic table is near all the same, and says how much is beyond it."""
