@@ -14,6 +14,7 @@ class Options(TypedDict, total=False):
     beta: float | None  # dualquery, mwem
     bootstrap: bool | None  # barak, lp
     clear: float | None  # ide
+    constants: str | None  # dualquery
     conversion: str | None  # rap
     copies: int | None  # ide, pmwpub
     eta: float | None  # dualquery

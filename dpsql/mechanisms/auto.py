@@ -28,8 +28,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dpsql.mechanisms.base import Mechanism, make, options_of
-from dpsql.mechanisms.defaults import make_for
+from dpsql.errors import InvalidArgument
+from dpsql.mechanisms.base import FAITHFUL, Mechanism, make, options_of
+from dpsql.mechanisms.defaults import having_papers, is_faithful, make_for
 from dpsql.privacy.distributions import GAUSSIAN, LAPLACE
 
 AUTO: Final = "auto"
@@ -83,6 +84,12 @@ def choose(name: str, given: Mapping[str, Any], facts: Facts, *, former: bool = 
     """
     if name != AUTO:
         return make_for(name, given, pure=facts.pure, former=former), ""
+    if is_faithful(given):
+        raise InvalidArgument(
+            "faithful is true, but no mechanism is named whose paper would be followed: say mechanism := one of "
+            f"{', '.join(having_papers())}, or leave faithful out"
+        )
+    given = {option: value for option, value in given.items() if option != FAITHFUL}
     if facts.pure:
         chosen, why = _of_pure(facts)
         return make(chosen, {"noise": LAPLACE.name, **given}), why

@@ -225,6 +225,7 @@ def name_of(mechanism: Mechanism) -> str:
     return next(name for name, cls in _registry.items() if cls is type(mechanism))
 
 
+_KINDS: Final[Mapping[type, str]] = {int: "a whole number", float: "a number", str: "a text"}
 FAITHFUL: Final = "faithful"
 """The option that asks for the algorithm as it was published; see `dpsql.mechanisms.defaults`."""
 
@@ -310,7 +311,7 @@ def _option(name: str, value: Any, hint: Any) -> Any:
             return checked(name, number(value) if isinstance(value, str) else value, number)
         except (ValueError, InvalidArgument):
             if kind is not str:
-                raise InvalidArgument(f"{name} is {value!r}: give a value of the kind {kind.__name__}") from None
+                raise InvalidArgument(f"{name} is {value!r}: give {_KINDS[number]}") from None
     return checked(name, value, kind)
 
 
@@ -333,7 +334,7 @@ def checked(name: str, value: Any, kind: type[Checked]) -> Checked:
     except (TypeError, ValueError, OverflowError):
         converted = None
     if converted is None or (kind is int and converted != value):
-        raise InvalidArgument(f"{name} is {value!r}: give a value of the kind {kind.__name__}")
+        raise InvalidArgument(f"{name} is {value!r}: give {_KINDS.get(kind, f'a value of the kind {kind.__name__}')}")
     return converted
 
 
@@ -376,7 +377,8 @@ def check_range(name: str, value: float, low: float, high: float) -> None:
 def check_rounds(rounds: int | str) -> None:
     """Refuse a number of rounds that is neither 'auto' nor positive."""
     if isinstance(rounds, str):
-        check_word("rounds", rounds, ("auto", "a number"))
+        if rounds != "auto":
+            raise InvalidArgument(f"rounds is {rounds!r}: give a whole number, or 'auto'")
     else:
         check_range("rounds", rounds, 1, 10_000)
 

@@ -30,19 +30,28 @@ def make_for(name: str, given: Mapping[str, Any], *, pure: bool, former: bool = 
         UnknownName: no such mechanism.
         InvalidArgument: an option of another mechanism, or a value out of range.
     """
-    mechanism, given = find(name), dict(given)
-    faithful = checked(FAITHFUL, given.pop(FAITHFUL, False), bool)
+    mechanism, faithful = find(name), is_faithful(given)
+    given = {option: value for option, value in given.items() if option != FAITHFUL}
     usual: Mapping[str, Any] = {} if former and has_defaults(mechanism) else mechanism.recommended(pure=pure)
     if faithful:
         published = mechanism.published()
         if published is None:
-            having = ", ".join(other for other, cls in sorted(registered().items()) if cls.published() is not None)
             raise InvalidArgument(
                 f"faithful is true, but mechanism {name!r} follows no paper in other ways than by default: leave it "
-                f"out; those that do are {having}"
+                f"out; those that do are {', '.join(having_papers())}"
             )
         usual = published
     return make(name, {**usual, **given})
+
+
+def is_faithful(given: Mapping[str, Any]) -> bool:
+    """Whether the options of a request ask for the algorithm of the source."""
+    return checked(FAITHFUL, given.get(FAITHFUL, False), bool)
+
+
+def having_papers() -> list[str]:
+    """The names of the mechanisms of which `faithful` means something."""
+    return [name for name, cls in sorted(registered().items()) if cls.published() is not None]
 
 
 def has_defaults(mechanism: type[Mechanism]) -> bool:

@@ -94,6 +94,7 @@ _MOST_SCORED: Final = 100_000_000
 _STARTS: Final = ("uniform", "marginals")
 _MOST_ROUNDS: Final = 10_000
 _LARGEST: Final = 1e9  # an ε that no request can have
+_GOING_THROUGH: Final = 4  # times, through all iterates: in the rounds, for the fitness, for the rows, and to mend them
 
 
 @register("mwem", when="pure ε and few queries")
@@ -228,8 +229,9 @@ class MWEM(Mechanism):
         """See `Mechanism.duration`: scores, and updates of the groups that there may be."""
         rounds, sizes = self._rounds(domain), self._sizes(domain, workload)
         fixed = base_seconds(rows) + QUESTION_SECONDS * rounds + weighing_seconds(workload)
-        if self.queries == "marginals" and self.start == "marginals":
-            return fixed + 0.25 * SCORED_SECONDS * rounds * sum(sizes) + self._moving(domain, workload, rows, rho)
+        if self.start == "marginals" and self.passes > 1:
+            scored = (0.25 if self.queries == "marginals" else 1.0) * SCORED_SECONDS * rounds * sum(sizes)
+            return fixed + scored + self._moving(domain, workload, rows, rho)
         updates = rounds * self.passes * (rounds / 2 if self.passes > 1 else 1.0)
         again = updates if self.output == "average" else 0.0  # iterates are computed once more, and scores are not
         group = min(self.max_cells, domain.size(domain.names))
@@ -240,8 +242,9 @@ class MWEM(Mechanism):
         """About how long the updates by whole marginals take, each of a group that the noise lets grow."""
         steps = self._steps(domain, Neighbours.ADD_REMOVE, rho)
         spread = self._noise.stddev(steps.measure, 1) / max(1.0, rows)
-        found = foreseen_updates(domain, self._candidates(workload), spread, self._rounds(domain), self.max_cells)
-        again = 2 if self.output == "average" else 1
+        whole, candidates = self.queries == "marginals", self._candidates(workload)
+        found = foreseen_updates(domain, candidates, spread, self._rounds(domain), self.max_cells, whole=whole)
+        again = _GOING_THROUGH if self.output == "average" else 1
         return again * self.passes * (MOVED_SECONDS * found.cells + UPDATE_SECONDS * found.number)
 
     def plan(

@@ -21,8 +21,8 @@ from dpsql.engines.costs import Rates
 from dpsql.engines.source import Source
 from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.mechanisms.auto import Facts, choose
-from dpsql.mechanisms.base import FAITHFUL, Mechanism, PlannedMeasurement, Remark, explicit_options, name_of
-from dpsql.mechanisms.defaults import has_defaults
+from dpsql.mechanisms.base import Mechanism, PlannedMeasurement, Remark, explicit_options, name_of
+from dpsql.mechanisms.defaults import has_defaults, is_faithful
 from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import Budget
 from dpsql.privacy.noise import check_scale
@@ -230,7 +230,7 @@ def _canonical(request: Request, facts: TableFacts, budget: Budget, mechanism: M
             "rows": request.rows,
             "columns": None if request.columns is None else [a.name for a in (*facts.domain, *facts.domain.excluded)],
             "prior": facts.prior,
-            "reuse": bool(request.reuse and mechanism.uses_earlier and not request.options.get(FAITHFUL)),
+            "reuse": bool(request.reuse and mechanism.uses_earlier and not is_faithful(request.options)),
             "release": request.release,
             **({} if former or not has_defaults(type(mechanism)) else {"defaults": _DEFAULTS}),
         },

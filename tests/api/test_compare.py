@@ -85,7 +85,7 @@ def test_nothing_is_charged_and_it_goes_on_where_it_was(bank, tmp_path, capsys):
         assert books_of(db) == before
         assert db.sql("SELECT epsilon_spent FROM dp_budget()").fetchall() == [(0.0,)]
     assert main([*command, "--groups", "sick"]) == 1
-    assert "holds a comparison of another groups" in capsys.readouterr().err
+    assert "holds a comparison with another 'groups'" in capsys.readouterr().err
 
 
 @pytest.mark.medium
@@ -131,7 +131,7 @@ def test_an_option_is_varied(people, tmp_path):
     titles = [axes.get_title() for axes in found.plot().axes]
     assert titles == ["largest error of an answer", "mean L1 of the marginals", "CPU seconds of a release"]
     assert {axes.get_xlabel() for axes in found.plot().axes} == {"rows"}
-    with pytest.raises(InvalidArgument, match="another vary"):
+    with pytest.raises(InvalidArgument, match="another .vary."):
         people.compare("people", "direct", vary="steps=20", folder=folder, **ONE)
 
 

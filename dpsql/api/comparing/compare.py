@@ -333,7 +333,7 @@ def _prepare(folder: Path, described: Mapping[str, Any]) -> None:
         changed = sorted(name for name in described if known.get(name) != described[name])
         if changed:
             raise InvalidArgument(
-                f"{folder} holds a comparison of another {changed[0]}: give another folder, or the same arguments"
+                f"{folder} holds a comparison with another {changed[0]!r}: give another folder, or the same arguments"
             )
         return
     if folder.exists() and any(folder.iterdir()):

@@ -130,7 +130,11 @@ class Comparison:
                 axes.errorbar(places, middle, reach, label=label, markersize=4, linewidth=1.2, capsize=2, **style)
         if name == "workload_largest":
             places, middle, _ = _points(self.runs, "workload_zeros", by)
-            axes.plot(places, middle, "--", color="#777777", linewidth=1, label="every answer 0")
+            style = {"linestyle": "--", "color": "#777777", "linewidth": 1, "label": "every answer 0"}
+            if len(places) == 1:  # a line of one point is not seen
+                axes.axhline(middle[0], **style)
+            else:
+                axes.plot(places, middle, **style)
         axes.set_xscale("log")
         if name == "groups_error":
             axes.set_ylim(0, 2.05)  # 2 is the worst
