@@ -230,7 +230,7 @@ class MWEM(Mechanism):
         rounds, sizes = self._rounds(domain), self._sizes(domain, workload)
         fixed = base_seconds(rows) + QUESTION_SECONDS * rounds + weighing_seconds(workload)
         if self.start == "marginals" and self.passes > 1:
-            scored = (0.25 if self.queries == "marginals" else 1.0) * SCORED_SECONDS * rounds * sum(sizes)
+            scored = (0.25 if self.queries == "marginals" else 0.35) * SCORED_SECONDS * rounds * sum(sizes)
             return fixed + scored + self._moving(domain, workload, rows, rho)
         updates = rounds * self.passes * (rounds / 2 if self.passes > 1 else 1.0)
         again = updates if self.output == "average" else 0.0  # iterates are computed once more, and scores are not

@@ -55,10 +55,8 @@ def foreseen_updates(
         whole: whether marginals are measured whole, or cells of them.
     """
     columns = [frozenset(columns_of(one)) for one in candidates]
-    scored = [whole and not isinstance(one, LinearFamily) for one in candidates]
     noise = [
-        expected_noise(domain, one, spread) if is_noisy else 0.0
-        for one, is_noisy in zip(candidates, scored, strict=True)
+        0.0 if isinstance(one, LinearFamily) or not whole else expected_noise(domain, one, spread) for one in candidates
     ]
     kept = 0.0 if whole else _KEPT
     plays = [_play(domain, columns, noise, rounds, max_cells, kept, random.Random(seed)) for seed in range(_PLAYS)]

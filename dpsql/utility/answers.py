@@ -124,8 +124,11 @@ def _sums(tables: Coded, columns: tuple[int, ...], asked: Sums) -> tuple[Fractio
     cells = np.zeros(int(inside.sum()), np.int64)
     for codes, size in zip(found.places, asked.shape, strict=True):
         cells = cells * size + codes[inside]
-    real, synthetic = (np.bincount(cells, part[inside], len(family.weights)) for part in (found.real, found.synthetic))
-    return family.answers(real) / family.largest, family.answers(synthetic) / family.largest
+    real, synthetic = (
+        family.answers(np.bincount(cells, part[inside], len(family.weights)).astype(np.float64))
+        for part in (found.real, found.synthetic)
+    )
+    return real / family.largest, synthetic / family.largest
 
 
 def _thresholds(tables: Coded, columns: tuple[int, ...], least: int) -> tuple[Fractions, Fractions]:

@@ -130,11 +130,11 @@ class Comparison:
                 axes.errorbar(places, middle, reach, label=label, markersize=4, linewidth=1.2, capsize=2, **style)
         if name == "workload_largest":
             places, middle, _ = _points(self.runs, "workload_zeros", by)
-            style = {"linestyle": "--", "color": "#777777", "linewidth": 1, "label": "every answer 0"}
+            dashed: dict[str, Any] = {"linestyle": "--", "color": "#777777", "linewidth": 1, "label": "every answer 0"}
             if len(places) == 1:  # a line of one point is not seen
-                axes.axhline(middle[0], **style)
+                axes.axhline(middle[0], **dashed)
             else:
-                axes.plot(places, middle, **style)
+                axes.plot(places, middle, **dashed)
         axes.set_xscale("log")
         if name == "groups_error":
             axes.set_ylim(0, 2.05)  # 2 is the worst
