@@ -153,6 +153,15 @@ def test_an_axis_within_a_power_of_ten_has_numbers():
     assert len([tick for tick in drawn.axes[0].get_yticks() if low <= tick <= high]) >= 1
 
 
+@pytest.mark.parametrize("epsilons", [[1.0], [0.1, 1.0]])
+def test_the_line_of_answering_0_is_seen_at_one_epsilon_too(epsilons):
+    """Of one point a dashed line would be nothing; it goes over the whole width there."""
+    kept = {"mechanism": "m", "workload": "w", "run": 1, "marginals": 1, "workload_largest": 0.1, "workload_zeros": 0.4}
+    drawn = Comparison("t", tuple({**kept, "epsilon": e} for e in epsilons)).plot()
+    (zero,) = (line for line in drawn.axes[0].lines if line.get_label() == "every answer 0")
+    assert len(set(zero.get_xdata())) == 2
+
+
 def pictured(epsilons, workloads, mechanism="m"):
     """A picture of made-up runs, a run for each ε and each (workload, number of marginals)."""
     kept = {"run": 1, "workload_largest": 0.1}
