@@ -68,6 +68,8 @@ _SOFTMAX_RATE: Final = 100
 _MOST_REUSED: Final = 1_000_000  # cells
 _USUAL_RHO: Final = 0.015  # of ε = 1
 _USUAL_ROWS: Final = 50_000
+_SHARP: Final = Fraction(9, 10)  # of ε = 10, at which about all steps are taken
+_GROWTH: Final = 0.1  # of the steps with ρ, by Adult and Loans at ε = 0.1, 1 and 10
 _CONVERSIONS: Final = ("tight", "simple")
 
 
@@ -185,14 +187,14 @@ class RAP(Mechanism):
         return BASE_BYTES + JAX_BYTES + table + queries + SCORED_BYTES * _cells(domain, workload)
 
     def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float:
-        """See `Mechanism.duration`: scores, and all Adam steps that a projection may take."""
+        """See `Mechanism.duration`: scores, and Adam steps, of which a projection takes more where noise is small."""
         if self._is_whole(domain, workload):
             return rap_once.seconds_of(domain, workload, self.relaxed_rows, self.steps, rows)
-        each = 1.5e-9 * domain.width + 5e-9 * self._queries(domain, workload, rows)
+        each = 2.2e-9 * domain.width + 7.5e-9 * self._queries(domain, workload, rows)
         scored = (5e-10 * self.relaxed_rows + SCORED_SECONDS) * _cells(domain, workload)
         rounds, _ = self._grid(domain, workload, Neighbours.REPLACE_ONE, _USUAL_RHO, rows)
-        steps = rounds * (self.steps * self.relaxed_rows * each + scored)
-        return base_seconds(rows) + JAX_SECONDS + steps
+        part = float(min(Fraction(1), rho / _SHARP)) ** _GROWTH
+        return base_seconds(rows) + JAX_SECONDS + rounds * (part * self.steps * self.relaxed_rows * each + scored)
 
     def _is_whole(self, domain: Domain, workload: Workload) -> bool:
         """Whether all cells are measured as whole marginals: T = 1, and asked for or too many for a list."""
