@@ -124,7 +124,7 @@ class DpPlan(SqlFunction):
             *chosen,
             charged.epsilon,
             charged.delta,
-            allowed_after(cursor, resolved, after),
+            allowed_after(cursor, resolved, after, charged),
             found.memory / 1e6,
             found.overall,
             seconds,

@@ -77,7 +77,9 @@ from dpsql.mechanisms.promises import check_affords, check_part, log_records
 from dpsql.mechanisms.query_accuracy import Accuracy, check_alpha
 from dpsql.mechanisms.query_game import (
     MOST_ROUNDS,
+    USUAL_ROUNDS,
     Parameters,
+    by_rule,
     compared,
     most_rounds,
     promised,
@@ -94,9 +96,6 @@ from dpsql.privacy.pricing import Questions
 from dpsql.runtime.progress import Progress
 
 _TOTAL_SHARE: Final = Fraction(1, 100)
-_FEWEST_ROUNDS: Final = 20
-_USUAL_ROUNDS: Final = 300
-_USUAL_SAMPLES: Final = 1000
 _SAMPLING_ERROR: Final = 0.05
 _MOST_SAMPLED: Final = 10_000_000
 _USUAL_RECORDS: Final = 200
@@ -190,6 +189,11 @@ class DualQuery(Mechanism):
         check_alpha(self.alpha, self.constants, published=self._is_published)
 
     @property
+    def failure(self) -> float:
+        """See `NamesAccuracy.failure`: a sample may err, too."""
+        return 1.5 * self.beta if self.subsample else self.beta
+
+    @property
     def _is_published(self) -> bool:
         """Whether rounds are the paper's, of which its theorem is."""
         return self.start == "uniform" and self.records == 1
@@ -221,13 +225,12 @@ class DualQuery(Mechanism):
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: int
     ) -> None:
         """See `Mechanism.check_public_rows`: an alpha or eta that costs more than ρ."""
-        played = int(self.played_rows(domain, workload, max(1, rows)))
         _, rho = plan_singles(self.start, domain, neighbours, rho)
-        self.parameters(domain, workload, rho, played / neighbours.cell)
+        self.parameters(domain, workload, rho, int(self.played_rows(domain, workload, max(1, rows))) / neighbours.cell)
 
     def footprint(self, domain: Domain, workload: Workload) -> int:
         """See `Mechanism.footprint`: scores of all queries, their order, and the records' counts."""
-        rounds = self.rounds or _USUAL_ROUNDS
+        rounds = self.rounds or USUAL_ROUNDS
         records = 8 * rounds * self.records * len(domain) + 32 * self.records * domain.width
         return BASE_BYTES + (SCORED_BYTES + 4) * cells_of(domain, workload) + records
 
@@ -287,11 +290,7 @@ class DualQuery(Mechanism):
         if self.alpha is not None:
             found = self._wanted(domain, workload, self.alpha).parameters(1.0)
             return found.rounds, found.samples
-        draws = 3 * rows * math.sqrt(6 * rho) / math.log(2 * cells_of(domain, workload))
-        usual = 3 * math.sqrt(draws) if self.samples is None else draws / self.samples
-        rounds = self.rounds or round(min(max(usual, _FEWEST_ROUNDS), _USUAL_ROUNDS))
-        samples = self.samples or round(min(max(draws / rounds, 1.0), _USUAL_SAMPLES))
-        return rounds, samples
+        return by_rule(rho, rows, 2 * cells_of(domain, workload), self.rounds, self.samples)
 
     def _wanted(self, domain: Domain, workload: Workload, alpha: float) -> Accuracy:
         """What accuracy α asks of the game: half of α where it is played on a sample, for the sample errs too."""
@@ -327,16 +326,16 @@ class DualQuery(Mechanism):
         if self.subsample:
             note += sampled(found, whole - rho, played, rows, alone=neighbours.total_is_public)
         asked = PlannedMeasurement((), cells, None, float(found.cost), note, open=drawn)
-        proven = promised(domain, workload, found, units, self.beta, published=self._is_published)
+        proven = promised(
+            domain, workload, found, units, self.beta, published=self._is_published, sampled=self.subsample
+        )
         saved = [] if self.alpha is None else self._wanted(domain, workload, self.alpha).saved()
         return [*planned, asked, Remark("promise", proven), *saved]
 
     def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.run`."""
         domain = curator.domain
-        counted = curator.total(rho * _TOTAL_SHARE)
-        if not curator.neighbours.total_is_public:
-            rho -= rho * _TOTAL_SHARE
+        counted, rho = curator.total(rho * _TOTAL_SHARE), plan_total(rho, curator.neighbours, _TOTAL_SHARE)[1]
         singles, rho = measure_singles(self.start, curator, rho)
         rows = max(1, int(best_total(targets_of([counted, *singles]))))
         shares = one_way_prior(domain, targets_of(singles), rows) if singles else None

@@ -174,10 +174,6 @@ class LP(ReducedSpace):
 
     def promise(self, domain: Domain, workload: Workload, neighbours: Neighbours, noise: float, rows: float) -> str:
         """See `ReducedSpace.promise`: Theorem 2.3, and which of its conditions do not hold."""
-        if self.objective != "max":
-            return (
-                f"nothing is proven of objective := {self.objective!r}, which minimises another error than the largest"
-            )
         points, count = self.count(noise), functions(domain, workload)
         sampling = math.sqrt(math.log(count / self.gamma) / max(1.0, rows))
         delta = max(noise, sampling)

@@ -171,6 +171,11 @@ class MWEM(Mechanism):
             )
 
     @property
+    def failure(self) -> float:
+        """See `NamesAccuracy.failure`."""
+        return self.beta
+
+    @property
     def _is_lecture(self) -> bool:
         """Whether it is the lecture's own algorithm, of which Claim 3 is."""
         usual = {option.name: option.default for option in fields(self)}

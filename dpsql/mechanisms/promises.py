@@ -83,7 +83,10 @@ class NamesAccuracy(Protocol):
     """A mechanism that may be asked for an accuracy α in place of a number of rounds."""
 
     alpha: float | None
-    beta: float
+
+    @property
+    def failure(self) -> float:
+        """How likely a larger error than α may be."""
 
     def enough(self, domain: Domain, workload: Workload, neighbours: Neighbours, rows: float) -> Fraction | None:
         """The ρ that α takes with a table of so many rows; None where no α is given."""

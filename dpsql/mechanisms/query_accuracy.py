@@ -24,6 +24,7 @@ from dpsql.mechanisms.promises import dualquery_bound
 from dpsql.mechanisms.query_game import MOST_ROUNDS, Parameters
 
 _MOST_DRAWS: Final = 100_000_000
+_SAME: Final = 0.99
 
 
 def check_alpha(alpha: float | None, constants: str, *, published: bool) -> None:
@@ -86,8 +87,12 @@ class Accuracy:
         given = {"rounds": self.rounds, "samples": self.samples, "eta": self.eta}
         named = ", ".join(f"{name} := {value:g}" for name, value in given.items() if value is not None)
         solved = self.solved()
-        if solved is None:
+        if solved is None and named:
             raise InvalidArgument(f"no run with {named} is promised the accuracy alpha: leave them out, or alpha")
+        if solved is None:
+            raise InvalidArgument(
+                f"no run of at most {MOST_ROUNDS} rounds is promised such an alpha: give a larger one"
+            )
         bound = dualquery_bound(self.log_records, self.queries, *solved, self.beta).error
         if bound > self.alpha * (1 + 1e-6):
             raise InvalidArgument(
@@ -114,6 +119,8 @@ class Accuracy:
         if self.constants == "least" or least.solved() is None:
             return []
         part = float(least.parameters(1.0).cost / self.parameters(1.0).cost)
+        if part > _SAME:
+            return []
         return [Remark("accuracy", f"constants := 'least' promises this alpha for {part:.2f} of this rho")]
 
     def solved(self) -> tuple[int, int, float] | None:

@@ -11,10 +11,13 @@ from typing import Final
 from dpsql.core.domain import Domain
 from dpsql.core.workload import Workload
 from dpsql.mechanisms.cell_queries import cells_of, workload_words
-from dpsql.mechanisms.promises import dualquery_bound, log_records
+from dpsql.mechanisms.promises import Bound, dualquery_bound, log_records
 from dpsql.privacy.accounting import simple_epsilon, zcdp_epsilon
 
 MOST_ROUNDS: Final = 10_000
+USUAL_ROUNDS: Final = 300
+_FEWEST_ROUNDS: Final = 20
+_USUAL_SAMPLES: Final = 1000
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,22 @@ def squares(rounds: int) -> int:
     return rounds * (rounds - 1) * (2 * rounds - 1) // 6
 
 
+def by_rule(rho: Fraction, rows: float, queries: int, rounds: int | None, samples: int | None) -> tuple[int, int]:
+    """T and s, where they are not given, by the rule of `dpsql.mechanisms.dualquery.DualQuery`.
+
+    Args:
+        rho: of the game.
+        rows: n.
+        queries: |Q|, negations counted.
+        rounds: T; None where it follows.
+        samples: s; None where it follows.
+    """
+    draws = 3 * rows * math.sqrt(6 * rho) / math.log(queries)
+    usual = 3 * math.sqrt(draws) if samples is None else draws / samples
+    rounds = rounds or round(min(max(usual, _FEWEST_ROUNDS), USUAL_ROUNDS))
+    return rounds, samples or round(min(max(draws / rounds, 1.0), _USUAL_SAMPLES))
+
+
 def most_rounds(budget: Fraction) -> int:
     """The largest T with T(T − 1)(2T − 1)/6 ≤ `budget`, at most 10,000.
 
@@ -87,7 +106,7 @@ def original_epsilon(found: Parameters, rows: float, delta: float) -> float:
 
 
 def promised(
-    domain: Domain, workload: Workload, found: Parameters, rows: float, beta: float, *, published: bool
+    domain: Domain, workload: Workload, found: Parameters, rows: float, beta: float, *, published: bool, sampled: bool
 ) -> str:
     """What is proven of the largest error, in words; |Q| counts negations.
 
@@ -98,15 +117,19 @@ def promised(
         rows: n.
         beta: how likely a larger error may be.
         published: whether each round finds one record, as in the paper; nothing is proven of other rounds.
+        sampled: whether `rows` is m, of a sample.
     """
     queries, eta = 2 * cells_of(domain, workload), found.eta(rows)
     proven = dualquery_bound(log_records(domain), queries, found.rounds, found.samples, eta, beta)
+    if sampled:  # Hoeffding's inequality for all queries at once
+        of_sample = math.sqrt(math.log(2 * queries / beta) / (2 * rows))
+        proven = Bound(proven.error + of_sample, proven.probability - beta / 2)
     if published:
         what = f"all {workload_words(workload)} (if each record found is the best of all records)"
         return proven.words(what, "Gaboardi et al. 2014")
     what = f"all {workload_words(workload)}, by the paper's own rounds of one record each"
     said = proven.words(what, "Gaboardi et al. 2014")
-    return f"{said}; of this run, whose rounds find several, nothing is proven, though it errs less"
+    return f"{said}; nothing is proven of this run, whose rounds are not the paper's"
 
 
 def sampled(found: Parameters, singles: Fraction, played: float, rows: float, *, alone: bool) -> str:

@@ -23,6 +23,7 @@ the paper's, on a grid point.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -193,7 +194,7 @@ class RAP(Mechanism):
         each = 2.2e-9 * domain.width + 7.5e-9 * self._queries(domain, workload, rows)
         scored = (5e-10 * self.relaxed_rows + SCORED_SECONDS) * _cells(domain, workload)
         rounds, _ = self._grid(domain, workload, Neighbours.REPLACE_ONE, _USUAL_RHO, rows)
-        part = float(min(Fraction(1), rho / _SHARP)) ** _GROWTH
+        part = math.pow(min(1.0, float(rho / _SHARP)), _GROWTH)
         return base_seconds(rows) + JAX_SECONDS + rounds * (part * self.steps * self.relaxed_rows * each + scored)
 
     def _is_whole(self, domain: Domain, workload: Workload) -> bool:

@@ -49,10 +49,17 @@ def require_affordable(books: Books, planned: Planned) -> None:
     planned.account.require(planned.budget, conversion)
 
 
-def allowed_after(cursor: Cursor, planned: Planned, after: Account) -> float:
-    """The largest ε that who asks could ask for once the table's account is as after the release."""
+def allowed_after(cursor: Cursor, planned: Planned, after: Account, charged: Budget | None = None) -> float:
+    """The largest ε that who asks could ask for once the table's account is as after the release.
+
+    Args:
+        cursor: a connection of its own.
+        planned: the release.
+        after: the account.
+        charged: what it costs; None for all of its budget.
+    """
     if not planned.by:
         return after.epsilon_left
     spends = after.releases > planned.account.releases
-    books, budget = Books(cursor, planned.source.catalog), planned.budget if spends else None
-    return limits.left(books, planned.by, planned.account, budget=budget)
+    books, budget = Books(cursor, planned.source.catalog), charged or planned.budget
+    return limits.left(books, planned.by, planned.account, budget=budget if spends else None)

@@ -67,7 +67,9 @@ def accuracy_remarks(
     found = enough(mechanism, domain, workload, neighbours, pricing, rows)
     if found is None or not isinstance(mechanism, NamesAccuracy):
         return []
-    begun = f"alpha {mechanism.alpha:g} with probability {1 - mechanism.beta:g} takes epsilon := {found.epsilon:g} for "
+    begun = (
+        f"alpha {mechanism.alpha:g} with probability {1 - mechanism.failure:g} takes epsilon := {found.epsilon:g} for "
+    )
     if neighbours.total_is_public:
         return [Remark("accuracy", f"{begun}{rows:g} rows; the number of rows is public, and no more is charged")]
     return [Remark("accuracy", f"{begun}about {rows:g} rows; their number is private, so all of epsilon is charged")]

@@ -23,6 +23,7 @@ from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.mechanisms.auto import Facts, choose
 from dpsql.mechanisms.base import Mechanism, PlannedMeasurement, Remark, explicit_options, name_of
 from dpsql.mechanisms.defaults import has_defaults, is_faithful
+from dpsql.mechanisms.promises import NamesAccuracy
 from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import Budget
 from dpsql.privacy.noise import check_scale
@@ -106,10 +107,16 @@ class Plan(Planned[Request, TableFacts]):
 
     def charged(self, rows: float) -> Budget:
         """What is charged for so many rows: where their number is public, no more than an accuracy takes."""
-        if not self.account.neighbours.total_is_public:
+        if not self.may_cost_less:
             return self.budget
         neighbours, pricing = self.account.neighbours, self.pricing
         return enough(self.mechanism, self.domain, self.workload, neighbours, pricing, rows) or self.budget
+
+    @property
+    def may_cost_less(self) -> bool:
+        """Whether the number of rows decides what is charged: it is public, and the request names an accuracy."""
+        named = isinstance(self.mechanism, NamesAccuracy) and self.mechanism.alpha is not None
+        return named and self.account.neighbours.total_is_public
 
     @property
     def pricing(self) -> Pricing:

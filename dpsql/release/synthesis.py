@@ -22,7 +22,7 @@ from dpsql.core.domain import Domain
 from dpsql.core.prior import Prior
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.protocol import Engine
-from dpsql.errors import DpsqlError
+from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.evaluation.constraints import find_allowed, refuse_impossible, settle_bins
 from dpsql.evaluation.decode import released_columns
 from dpsql.evidence.earlier_releases import consistent
@@ -52,6 +52,12 @@ class Resolved(Plan):
 
     by_mechanism: ClassVar[bool] = True
     failure: ClassVar[None] = None
+
+    def charged(self, rows: float) -> Budget:
+        """See `Plan.charged`; of a release that was charged before it is what that was."""
+        if self.entry is None or not self.may_cost_less:
+            return super().charged(rows)
+        return self.pricing.least(self.entry.rho) or self.budget
 
     @property
     def is_published(self) -> bool:
@@ -190,7 +196,8 @@ def resolve(cursor: Cursor, request: Request, *, to_charge: bool = True) -> Reso
         planned.account.check_kind(planned.budget)
     if entry is None and to_charge:
         books.check_writable()
-        require_affordable(books, planned)
+        if not planned.may_cost_less:  # else the charge itself is compared with what is left
+            require_affordable(books, planned)
     return Resolved(**vars(planned), entry=entry)
 
 
@@ -203,13 +210,20 @@ def _found(cursor: Cursor, request: Request) -> tuple[Plan, Books, Entry | None]
     books = Books(cursor, facts.source.catalog)
     meanings = [facts] if facts.before is None else [facts, replace(facts, workload=facts.before, before=None)]
     readings = ((meant, former) for meant in meanings for former in (False, True))
-    plans = []
+    found: list[Plan | InvalidArgument] = []
     for meant, former in readings:
-        planned, entry = _with_release(books, plan_table(request, meant, former=former))
+        try:
+            plan = plan_table(request, meant, former=former)
+        except InvalidArgument as refused:  # another reading may have been charged
+            found.append(refused)
+            continue
+        planned, entry = _with_release(books, plan)
         if entry is not None:
             return planned, books, entry
-        plans.append(planned)
-    return plans[0], books, None
+        found.append(planned)
+    if isinstance(found[0], InvalidArgument):
+        raise found[0]
+    return found[0], books, None
 
 
 def _with_release(books: Books, planned: Plan) -> tuple[Plan, Entry | None]:

@@ -23,7 +23,7 @@ from dpsql.core.domain import Attribute, Domain
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.prior import Prior
 from dpsql.core.workload import Workload
-from dpsql.errors import DomainTooLarge, DpsqlError, InsufficientBudget, Interrupted
+from dpsql.errors import DomainTooLarge, DpsqlError, InsufficientBudget, Interrupted, InvalidArgument
 from dpsql.mechanisms.base import explicit_options, make, options_of, registered
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import find_kind
@@ -431,17 +431,38 @@ def test_the_published_algorithm_knows_nothing_of_earlier_releases(people, name)
 
 
 @pytest.mark.medium
+def test_what_was_charged_by_defaults_of_which_the_new_ones_refuse_an_option_is_told_again(people, monkeypatch):
+    """`alpha` of dualquery needs faithful := true now; the release of that time needs nothing."""
+    people.domain("people", "sex", values=["F", "M"], nulls=True)
+    how = {"epsilon": 1.0, "mechanism": "dualquery", "alpha": 0.9, "workload": "all 1-way", "rows": 100}
+    with pytest.raises(InvalidArgument, match="say faithful := true"):
+        people.synthesize("people", **how)
+    with monkeypatch.context() as before:
+        before.setattr("dpsql.release.synthesis.plan_table", lambda *given, **_: plan_table(*given, former=True))
+        then = people.synthesize("people", **how)
+    spent = people.budget()
+    assert people.synthesize("people", **how).entry.key == then.entry.key
+    assert people.budget().equals(spent)
+    with pytest.raises(InvalidArgument, match="say faithful := true"):
+        people.synthesize("people", **how, release="another")
+
+
+@pytest.mark.medium
 @pytest.mark.parametrize("name", [name for name, cls in sorted(registered().items()) if "noise" in options_of(name)])
 def test_a_pure_account_gets_noise_that_keeps_its_promise(people, name):
     """By default, in every mechanism that has a choice of noise; what was paid for is told again to who names the noise."""
     if name == "fem":
         pytest.skip("its noise is the scale of what its leaders are drawn with")
-    people.domain("people", "sex", values=["F", "M"], nulls=True)
-    how = {"mechanism": name, "delta": 0.0, **with_prior(people, name, "people"), **quick(name)}
-    release = people.synthesize("people", 0.5, **how)
-    assert release.entry.guarantee.startswith("0.5-DP")
-    if name in ("direct", "hdmm"):
-        assert people.synthesize("people", 0.5, **how, noise="laplace").entry.key == release.entry.key
+    people.sql("CREATE TABLE strict AS FROM people")
+    people.protect("strict", epsilon=3.0, delta=0.0, enums=True)
+    people.domain("strict", "age", lower=18, upper=77, bins=6)
+    for table in ("people", "strict"):
+        people.domain(table, "sex", values=["F", "M"], nulls=True)
+        how = {"mechanism": name, "delta": 0.0, **with_prior(people, name, table), **quick(name)}
+        release = people.synthesize(table, 0.5, **how)
+        assert release.entry.guarantee.startswith("0.5-DP")
+        if name in ("direct", "hdmm"):
+            assert people.synthesize(table, 0.5, **how, noise="laplace").entry.key == release.entry.key
 
 
 @pytest.mark.medium

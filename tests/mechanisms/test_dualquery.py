@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 from dataclasses import replace
 from fractions import Fraction
 
@@ -18,11 +19,12 @@ from dpsql.core.threshold import Threshold
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InsufficientBudget, InvalidArgument
 from dpsql.fitting.rows.best_records import Goal, best_record, climb, exact_record, local_record, random_records
+from dpsql.mechanisms.base import Remark
 from dpsql.mechanisms.cell_queries import RecordCounts
 from dpsql.mechanisms.dualquery import DualQuery
 from dpsql.mechanisms.promises import dualquery_bound
 from dpsql.mechanisms.query_accuracy import Accuracy
-from dpsql.mechanisms.query_game import Parameters, amplified, most_rounds, original_epsilon
+from dpsql.mechanisms.query_game import Parameters, alone_epsilon, amplified, most_rounds, original_epsilon
 from dpsql.privacy.accounting import selection_rate, simple_epsilon, zcdp_epsilon
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.pricing import price
@@ -326,6 +328,32 @@ def test_solved_rounds_cost_at_most_rho_and_one_more_costs_more(eta, samples):
     assert found.eta(rows) == pytest.approx(eta)
     more = Parameters(found.rounds + 1, samples, found.unit)
     assert more.cost > rho or found.rounds == 10_000
+
+
+@pytest.mark.parametrize("share", [0.001, 0.1, 1.0])
+def test_what_all_rows_tell_adds_to_what_a_sample_tells(share):
+    """Never below the ε of either part, nor above that of both on all rows; the game's alone is the broken twin."""
+    delta, game, singles = 1e-9, Fraction(1, 50), Fraction(1, 100)
+    found = alone_epsilon(game, singles, share, delta)
+    of_sample = amplified(lambda inner: zcdp_epsilon(game, inner), share, delta)
+    assert max(of_sample, zcdp_epsilon(singles, delta)) < found <= zcdp_epsilon(game + singles, delta)
+    parts = zcdp_epsilon(singles, delta / 2) + amplified(lambda inner: zcdp_epsilon(game, inner), share, delta / 2)
+    assert found == pytest.approx(min(parts, zcdp_epsilon(game + singles, delta)))
+    assert found < zcdp_epsilon(game + singles, delta) or share > 0.05, "a small sample saves something"
+
+
+def test_the_promise_of_a_sample_has_the_sample_s_own_error():
+    notes = [
+        one.note
+        for one in DualQuery(alpha=0.6, subsample=True).plan(
+            DOMAIN, PAIRS, Neighbours.REPLACE_ONE, Fraction(10**7), 10**6
+        )
+        if isinstance(one, Remark)
+    ]
+    (said,) = [note for note in notes if "within" in note]
+    error, probability = map(float, re.search(r"within (\S+) of the rows with probability (\S+)", said).groups())
+    assert 0.55 < error <= 0.6, "half of it is the sample's"
+    assert probability == 1 - 1.5 * 0.05
 
 
 def every_parameters(wanted: Accuracy) -> float:

@@ -27,10 +27,10 @@ OPTIONS = {
 }
 
 
-def table(neighbours: str) -> dpsql.Database:
+def table(neighbours: str, budget: float = 10.0) -> dpsql.Database:
     db = dpsql.connect()
     db.sql(f"CREATE TABLE t AS SELECT i % 30 AS a, i * i % 30 AS b, i % 7 AS c FROM range({ROWS}) r(i)")
-    db.protect("t", epsilon=10.0, delta=1e-6, neighbours=neighbours)
+    db.protect("t", epsilon=budget, delta=1e-6, neighbours=neighbours)
     for name, top in (("a", 29), ("b", 29), ("c", 6)):
         db.domain("t", name, lower=0, upper=top, nulls=False)
     return db
@@ -79,6 +79,18 @@ def test_a_private_number_of_rows_is_not_told_by_the_charge():
         db.sql(f"FROM {call('mwem', 'dp_synthesize', ', rows := 100')}").fetchall()
         charged = db.sql("SELECT epsilon FROM dp_ledger() WHERE kind = 'charge'").fetchall()
         assert charged == [(pytest.approx(5.0),)]
+
+
+@pytest.mark.medium
+def test_an_epsilon_above_what_is_left_is_no_reason_where_less_is_charged():
+    """What an accuracy takes is compared with what is left, and a plan of what was made says what that was charged."""
+    plan = "SELECT max(epsilon), max(epsilon_left) FROM {}"
+    with table("replace_one", budget=1.0) as db:
+        ((epsilon, left),) = db.sql(plan.format(call("mwem", "dp_plan", f", assume_rows := {ROWS}"))).fetchall()
+        assert epsilon < 0.1
+        db.sql(f"FROM {call('mwem', 'dp_synthesize', ', rows := 100')}").fetchall()
+        again = call("mwem", "dp_plan", ", assume_rows := 1000, rows := 100")
+        assert db.sql(plan.format(again)).fetchall() == [(epsilon, pytest.approx(left))]
 
 
 @pytest.mark.medium

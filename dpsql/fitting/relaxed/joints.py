@@ -3,7 +3,7 @@ r"""Which columns a relaxed table joins: pairs that depend on each other strongl
 Of the strong pairs (`dpsql.fitting.relaxed.strong_pairs`), the most informative first, both columns are joined, each
 with what it is joined to already, if
 
-    I(a, b) ≥ 0.2 nats,   the joint has at most 700 tuples,   and all joints together at most max(2000, 2·width)
+    I(a, b) ≥ 0.2 nats,   the joint has at most 700 tuples,   and all such joints together at most max(2000, 2·width)
 
 I is that of the pair as far as it is believed (`dpsql.fitting.relaxed.believed_pairs`), and the width of a table is the
 number of all values of its columns. The third bound is there because time and memory grow with the tuples: twenty pairs
@@ -77,6 +77,7 @@ def _joined(domain: Domain, believed: Sequence[Target], allowed: Sequence[Allowe
             parts |= dict.fromkeys(part.clique, (part.clique, part.codes))
         else:
             parts = {name: found for name, found in parts.items() if name not in part.clique}
+    of_constraints = sum(map(len, _joints(parts).values()))
     for nats, (a, b) in sorted(((information(one), one.clique) for one in believed), reverse=True):
         if nats < _LEAST or a not in parts or b not in parts or a in parts[b][0]:
             continue
@@ -87,7 +88,7 @@ def _joined(domain: Domain, believed: Sequence[Target], allowed: Sequence[Allowe
         both = np.hstack([np.repeat(tuples, len(others), axis=0), np.tile(others, (len(tuples), 1))])
         both = both[:, [(*first, *second).index(name) for name in names]]
         joined = parts | dict.fromkeys(names, (names, both))
-        if sum(map(len, _joints(joined).values())) <= joint_tuples(domain):
+        if sum(map(len, _joints(joined).values())) - of_constraints <= joint_tuples(domain):
             parts = joined
     return _joints(parts)
 

@@ -114,7 +114,10 @@ def one_way_prior(domain: Domain, measurements: Sequence[Target], total: float) 
 
 
 def joint_tuples(domain: Domain) -> int:
-    """The most tuples that the joints of strong pairs have in all (`dpsql.fitting.relaxed.joints`)."""
+    """The most tuples that the joints of strong pairs have in all (`dpsql.fitting.relaxed.joints`).
+
+    Those of constraints come on top: at most 2,000 each, which the owner declared.
+    """
     return max(2000, 2 * domain.width)
 
 

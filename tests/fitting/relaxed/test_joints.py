@@ -207,6 +207,18 @@ def test_joints_have_at_most_2000_tuples_in_all_or_twice_the_width(pairs, joined
     assert {joint.names[0] for joint in joints} == {f"u{n}" for n in range(pairs - joined, pairs)}
 
 
+def test_constraints_take_no_room_from_strong_pairs():
+    """Two constraints of 1,500 tuples each, and a strong pair beside them."""
+    sizes = {"a": 50, "b": 50, "c": 50, "d": 50, "u": 5, "v": 5}
+    sides = Domain(tuple(Attribute(name, "BIGINT", "values", tuple(range(size))) for name, size in sizes.items()))
+    ones = [Target((name,), (size,), np.full(size, ROWS / size), 1.0) for name, size in sizes.items()]
+    some = [divmod(number, 50) for number in range(1500)]
+    declared = [allowed(("a", "b"), some), allowed(("c", "d"), some)]
+    pair = Target(("u", "v"), (5, 5), (ROWS / 5 * np.eye(5)).ravel(), 1.0)
+    joined = {joint.names for joint in joints_of(sides, [pair], ones, ROWS, declared)}
+    assert joined == {("a", "b"), ("c", "d"), ("u", "v")}
+
+
 def test_a_trend_of_skewed_columns_is_believed_nearer_than_its_noise():
     """Amounts in bins of equal width, most of them in the first few."""
     draw, size, rows, stddev = np.random.default_rng(3), 32, 20_000, 20.0
