@@ -352,7 +352,7 @@ def test_the_average_is_of_all_iterates_though_none_is_kept(options):
     assert np.abs(seen - model.project(domain.names[:2])).max() < 0.03
 
 
-class Counted(list):
+class GoneThrough(list):
     """Histograms that know how often somebody went through them, as `Iterates` are computed anew each time."""
 
     times = 0
@@ -364,7 +364,7 @@ class Counted(list):
 
 def test_an_average_is_gone_through_once_for_all_rows_to_mend():
     """Not once for each column: to mend the rows of a release of Adult took half of its time."""
-    domain, parts = cube(4), Counted([Factored.uniform(cube(4))] * 3)
+    domain, parts = cube(4), GoneThrough([Factored.uniform(cube(4))] * 3)
     only = [
         Allowed((name,), (name,), ("declared",), np.zeros((1, 1), np.int64), np.zeros((1, 1))) for name in domain.names
     ]
