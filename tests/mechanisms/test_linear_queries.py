@@ -381,14 +381,17 @@ def test_rows_of_the_linear_program_are_the_dense_ones():
 @pytest.mark.medium
 @pytest.mark.parametrize("objective", ["max", "l1"])
 def test_lp_settles_what_sums_leave_open(db, objective):
-    """One sum is met by a density on two points, whose columns have nothing of the table's; the residual tells."""
+    """One sum is met by a density on two points, whose columns have nothing of the table's; the residual tells.
+
+    Of 62 counts it was 1.0 to 4.7 in 26 runs, by the points that were drawn; of two points it is above 1,000.
+    """
     db.sql(
         f"CREATE TABLE made AS FROM dp_synthesize{call({'mechanism': 'lp', 'objective': objective}, 20.0)}",
         {"workload": ASKED[0]},
     )
     (text,) = db.sql("SELECT report FROM dp_releases()").fetchone()
     report = json.loads(text)
-    assert report["residual"] < 4  # 62 counts; of two points it is above 1,000
+    assert report["residual"] < 30
     assert report["one_way_error"] < 0.02
     assert report["linear_largest_error"] < 1e-3
     assert abs(answers(db, "made")[0] - answers(db, "people")[0]) < 60
