@@ -118,7 +118,10 @@ def people(place, rows=300):
 @pytest.mark.medium
 @pytest.mark.skipif(not (DATA / "adult.csv.gz").exists(), reason="the table adult is not in ../shared/data")
 def test_adult_is_answered_as_here(place):
-    """Domains, a discovery, queries, a plan and a table of the same rows in the warehouse and in this database."""
+    """Domains, a discovery, queries, a plan and a table of the same rows in the warehouse and in this database.
+
+    A relaxed row of the fit stands for 95 rows, so a rare group may be off by as many; all groups together are not by 1 %.
+    """
     place.sql(
         "CREATE TABLE adult AS SELECT age, nullif(workclass, '?') AS workclass, education, sex, hours_per_week, "
         f"CASE WHEN fnlwgt % 7 = 0 THEN 'nan'::DOUBLE ELSE fnlwgt / 1e5 END AS weight FROM read_csv('{DATA}/adult.csv.gz')"
@@ -161,7 +164,7 @@ def test_adult_is_answered_as_here(place):
     assert values == values_here
     assert counts == pytest.approx(counts_here, abs=8)
     assert [group for group, _ in groups] == [group for group, _ in groups_here]
-    assert [n for _, n in groups] == pytest.approx([n for _, n in groups_here], rel=0.02, abs=60)
+    assert sum(abs(n - n_here) for (_, n), (_, n_here) in zip(groups, groups_here, strict=True)) < 488
     assert db.sql("SELECT count(*) FROM adult").fetchall() == [(0,)]
 
 
