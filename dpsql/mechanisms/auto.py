@@ -29,8 +29,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dpsql.errors import InvalidArgument
-from dpsql.mechanisms.base import FAITHFUL, Mechanism, make, options_of
-from dpsql.mechanisms.defaults import having_papers, is_faithful, make_for
+from dpsql.mechanisms.base import Mechanism, make, options_of
+from dpsql.mechanisms.defaults import having_papers, is_faithful, make_for, own_options
 from dpsql.privacy.distributions import GAUSSIAN, LAPLACE
 
 AUTO: Final = "auto"
@@ -89,7 +89,7 @@ def choose(name: str, given: Mapping[str, Any], facts: Facts, *, former: bool = 
             "faithful is true, but no mechanism is named whose paper would be followed: say mechanism := one of "
             f"{', '.join(having_papers())}, or leave faithful out"
         )
-    given = {option: value for option, value in given.items() if option != FAITHFUL}
+    given = own_options(given)
     if facts.pure:
         chosen, why = _of_pure(facts)
         return make(chosen, {"noise": LAPLACE.name, **given}), why

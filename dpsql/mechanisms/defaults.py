@@ -31,7 +31,7 @@ def make_for(name: str, given: Mapping[str, Any], *, pure: bool, former: bool = 
         InvalidArgument: an option of another mechanism, or a value out of range.
     """
     mechanism, faithful = find(name), is_faithful(given)
-    given = {option: value for option, value in given.items() if option != FAITHFUL}
+    given = own_options(given)
     usual: Mapping[str, Any] = {} if former and has_defaults(mechanism) else mechanism.recommended(pure=pure)
     if faithful:
         published = mechanism.published()
@@ -47,6 +47,11 @@ def make_for(name: str, given: Mapping[str, Any], *, pure: bool, former: bool = 
 def is_faithful(given: Mapping[str, Any]) -> bool:
     """Whether the options of a request ask for the algorithm of the source."""
     return checked(FAITHFUL, given.get(FAITHFUL, False), bool)
+
+
+def own_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a request that are a mechanism's own: all but `faithful`."""
+    return {option: value for option, value in given.items() if option != FAITHFUL}
 
 
 def having_papers() -> list[str]:

@@ -327,7 +327,7 @@ class DualQuery(Mechanism):
             note += sampled(found, whole - rho, played, rows, alone=neighbours.total_is_public)
         asked = PlannedMeasurement((), cells, None, float(found.cost), note, open=drawn)
         proven = promised(
-            domain, workload, found, units, self.beta, published=self._is_published, sampled=self.subsample
+            domain, workload, found, units, self.beta, published=self._is_published, of_sample=self.subsample
         )
         saved = [] if self.alpha is None else self._wanted(domain, workload, self.alpha).saved()
         return [*planned, asked, Remark("promise", proven), *saved]

@@ -42,12 +42,12 @@ _LEAST_BEYOND: Final = 1e-4
 
 
 def remarks(
-    prior: Prior, domain: Domain, workload: Workload, reach: str, copies: int | None, most_rows: int
+    prior: Prior, domain: Domain, workload: Workload, reach: str, copies: int | None, most: int
 ) -> list[Remark]:
     """What a plan says of the prior: which values it lacks, and how far an estimate can be from it.
 
-    A row of weight w of W becomes rows of w/copies where the prior lacks columns, and of 1/most_rows at least where a
-    part of them is drawn. KL(q‖p) is largest for a q that is on the lightest row alone.
+    A row of weight w of W becomes rows of w/copies where the prior lacks columns, and of 1/most at least where a part
+    of them is drawn. KL(q‖p) is largest for a q that is on the lightest row alone.
 
     Args:
         prior: the public table.
@@ -55,7 +55,7 @@ def remarks(
         workload: of the request.
         reach: which rows there are beside the prior's.
         copies: see `support_of`; None where there are regions or groups, of which no distance is said.
-        most_rows: the most that are kept.
+        most: rows that are kept.
     """
     mend = MEND if reach == "prior" else f"reach is {reach!r}, which makes such rows where counts ask for them"
     said = [Remark("prior", words) for words in reach_words(prior, domain, workload.cliques, mend)]
@@ -63,19 +63,21 @@ def remarks(
         return said
     copies = 1 if prior.covers(domain.names) else copies
     lightest = float(prior.weights.min()) / prior.total / copies
-    lightest = min(lightest, 1 / most_rows) if len(prior.codes) * copies > most_rows else lightest
-    most = abs(math.log(lightest))
+    if len(prior.codes) * copies > most:
+        lightest = min(lightest, 1 / most)
+    distance = abs(math.log(lightest))
     words = (
         "Theorem 3.1: each step is the one of least relative entropy to the estimate before it; whatever is measured, "
-        f"KL(q‖prior) is at most {most:.3g} nats. The release says it as distance, beside the least_distance that the "
-        "measured answers need"
+        f"KL(q‖prior) is at most {distance:.3g} nats. The release says it as distance, beside the least_distance that "
+        "the measured answers need"
     )
     return [*said, Remark("promise", words)]
 
 
 def most_rows(support: int, *, exact: bool) -> int:
     """How many rows of the prior are kept, with room for `support` of them; two exact stages take few."""
-    return min(max(_FEWEST_ROWS, support), _MOST_EXACT if exact else max(_FEWEST_ROWS, support))
+    rows = max(_FEWEST_ROWS, support)
+    return min(rows, _MOST_EXACT) if exact else rows
 
 
 def support_of(

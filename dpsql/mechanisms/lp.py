@@ -191,8 +191,7 @@ class LP(ReducedSpace):
         return (
             f"{begun}: all {workload_words(workload)} within 8 delta = {8 * delta:.3g} with probability "
             f"{1 - 4 * self.gamma:g}, for as many synthetic rows as the table has, and rows drawn from a density whose "
-            f"Rényi condition number is at most "
-            f"{known}{self._unproven(neighbours)}"
+            f"Rényi condition number is at most {known}{self._unproven(neighbours)}"
         )
 
     def _kappa(self, domain: Domain) -> str:
@@ -219,7 +218,7 @@ def whole_promise(words: str, noise: float, sampling: float, gamma: float) -> st
     """For Ω* = Ω the table itself is a density that misses no noisy answer by more than the noise; `words` of what."""
     return (
         f"all {words} within {2 * noise:.3g} before rows are drawn with probability {1 - gamma:g} (twice the largest "
-        f"noise, for a public number of rows), and as many rows as the table has, drawn independently, add at most "
+        "noise, for a public number of rows), and as many rows as the table has, drawn independently, add at most "
         f"{sampling:.3g} with the same"
     )
 

@@ -244,7 +244,7 @@ class MWEM(Mechanism):
         return fixed + SCORED_SECONDS * rounds * sum(sizes) + (TILTED_SECONDS * group + 1e-4) * (updates + again)
 
     def _moving(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float:
-        """About how long the updates by whole marginals take, each of a group that the noise lets grow."""
+        """About how long the updates take, each of a group; of whole marginals noise decides how large those grow."""
         steps = self._steps(domain, Neighbours.ADD_REMOVE, rho)
         spread = self._noise.stddev(steps.measure, 1) / max(1.0, rows)
         whole, candidates = self.queries == "marginals", self._candidates(workload)

@@ -106,7 +106,7 @@ def original_epsilon(found: Parameters, rows: float, delta: float) -> float:
 
 
 def promised(
-    domain: Domain, workload: Workload, found: Parameters, rows: float, beta: float, *, published: bool, sampled: bool
+    domain: Domain, workload: Workload, found: Parameters, rows: float, beta: float, *, published: bool, of_sample: bool
 ) -> str:
     """What is proven of the largest error, in words; |Q| counts negations.
 
@@ -117,13 +117,13 @@ def promised(
         rows: n.
         beta: how likely a larger error may be.
         published: whether each round finds one record, as in the paper; nothing is proven of other rounds.
-        sampled: whether `rows` is m, of a sample.
+        of_sample: whether `rows` is m, of a sample.
     """
     queries, eta = 2 * cells_of(domain, workload), found.eta(rows)
     proven = dualquery_bound(log_records(domain), queries, found.rounds, found.samples, eta, beta)
-    if sampled:  # Hoeffding's inequality for all queries at once
-        of_sample = math.sqrt(math.log(2 * queries / beta) / (2 * rows))
-        proven = Bound(proven.error + of_sample, proven.probability - beta / 2)
+    if of_sample:  # Hoeffding's inequality for all queries at once
+        chance = math.sqrt(math.log(2 * queries / beta) / (2 * rows))
+        proven = Bound(proven.error + chance, proven.probability - beta / 2)
     if published:
         what = f"all {workload_words(workload)} (if each record found is the best of all records)"
         return proven.words(what, "Gaboardi et al. 2014")

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from dpsql.core.domain import Clique
 from dpsql.core.marginal import Measurement
 from dpsql.core.threshold import Threshold, most_counted, threshold_counts
-from dpsql.models.model import Model, projections
+from dpsql.models.model import Model, projecting
 
 _ONLY_NOISE: Final = 1.1
 _FAR: Final = 4.0
@@ -53,14 +53,14 @@ class Fitness:
         """
         noisy = [m for m in measured if m.variance > 0 and m.clique]
         cliques = list(dict.fromkeys(m.clique for m in noisy))
-        known = projections(model, cliques)
+        project = projecting(model, cliques)
         loss, cells = 0.0, 0
         clique: Clique = ()
         found: npt.NDArray[np.float64] = np.ones(1)
         for one in sorted(noisy, key=lambda m: m.clique):
             if one.clique != clique:
                 clique = one.clique
-                found = np.asarray(known[clique], np.float64)
+                found = np.asarray(project(clique), np.float64)
             answers, values, variance = found, one.values.astype(np.float64), float(one.variance)
             if one.linear is not None:
                 answers = one.linear.answers(found)

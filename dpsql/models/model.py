@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -39,22 +39,6 @@ class Model(Protocol):
         """A table of codes, shape (rows, attributes), with only allowed tuples of each constraint's clique."""
 
 
-def projections(model: Model, cliques: Sequence[Clique]) -> Mapping[Clique, npt.NDArray[np.float32]]:
-    """The marginals of some cliques; each is computed when it is looked up, but for a model that has them at once."""
-    return model.projections(cliques) if isinstance(model, Several) else _Each(model, cliques)
-
-
-class _Each(Mapping[Clique, npt.NDArray[np.float32]]):
-    """Marginals of a model, none of which is kept."""
-
-    def __init__(self, model: Model, cliques: Sequence[Clique]) -> None:
-        self._model, self._cliques = model, cliques
-
-    def __getitem__(self, clique: Clique) -> npt.NDArray[np.float32]:
-        return self._model.project(clique)
-
-    def __iter__(self) -> Iterator[Clique]:
-        return iter(self._cliques)
-
-    def __len__(self) -> int:
-        return len(self._cliques)
+def projecting(model: Model, cliques: Sequence[Clique]) -> Callable[[Clique], npt.NDArray[np.float32]]:
+    """Tells the marginals of these cliques: `Model.project`, but for a model that has them all at once."""
+    return model.projections(cliques).__getitem__ if isinstance(model, Several) else model.project

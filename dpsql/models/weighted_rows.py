@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.prior import packed, project_rows
-from dpsql.models.model import Model, projections
+from dpsql.models.model import Model, projecting
 from dpsql.runtime.progress import Progress
 
 Codes = npt.NDArray[np.int64]
@@ -67,9 +67,9 @@ def satisfying(
             found.append((part, known, broken))
     if not found:
         return codes
-    codes, shares = codes.copy(), projections(model, [part.clique for part, _, _ in found])
+    codes, project = codes.copy(), projecting(model, [part.clique for part, _, _ in found])
     for part, known, broken in found:
-        weights = shares[part.clique][known].astype(np.float64) + 1e-12
+        weights = project(part.clique)[known].astype(np.float64) + 1e-12
         drawn = generator.permutation(systematic(weights, len(broken), generator))
         for name, values in zip(part.clique, part.codes[drawn].T, strict=True):
             codes[broken, domain.names.index(name)] = values

@@ -166,11 +166,10 @@ class Compared:
         """
         with one_empty_database():
             parsed = parse_workload(workload, self.source.parts, self.declared, weigh=self._weighed)
-        found: list[Asked] = [(tuple(map(self.place, clique)), None) for clique in parsed.cliques]
-        found += [(tuple(map(self.place, one.clique)), one.least) for one in parsed.thresholds]
-        shapes = (self.declared.shape(family.clique) for family in parsed.linear)
-        sums = (Sums(family, shape) for family, shape in zip(parsed.linear, shapes, strict=True))
-        return found + [(tuple(map(self.place, one.family.clique)), one) for one in sums]
+        asked: list[tuple[Clique, int | Sums | None]] = [(clique, None) for clique in parsed.cliques]
+        asked += [(one.clique, one.least) for one in parsed.thresholds]
+        asked += [(one.clique, Sums(one, self.declared.shape(one.clique))) for one in parsed.linear]
+        return [(tuple(map(self.place, clique)), of) for clique, of in asked]
 
     def _weighed(self, query: Query) -> Sequence[LinearFamily]:
         """The linear queries of a statement of sums."""

@@ -1,8 +1,10 @@
 """A table of many columns end to end: what a plan foretells, what it takes, and how far off pairs are.
 
     python -m tests.benchmarks.many_columns --columns 100 --rows 1e6
+    python -m tests.benchmarks.many_columns --columns 40 --rows 2e4 --epsilon 5 --copied 26
 
-Each column depends on the one before it, in a fifth to four fifths of the rows, and has 2 to 22 values.
+Each column depends on the one before it, in a fifth to four fifths of the rows, and has 2 to 22 values. With `--copied` columns
+go by pairs of so many values, one of which follows from the other in 97 % of the rows: all pairs would be joined.
 """
 
 from __future__ import annotations
@@ -37,6 +39,18 @@ def make(db: dpsql.Database, columns: int, rows: int) -> None:
     db.domains("wide", {f"c{n}": {"lower": 0, "upper": size - 1} for n, size in enumerate(sizes)})
 
 
+def make_copied(db: dpsql.Database, columns: int, rows: int, values: int) -> None:
+    """The table `wide` of copied pairs."""
+    made = []
+    for n in range(0, columns, 2):
+        first = f"hash(i, {n}) % {values}"
+        second = f"CASE WHEN hash(i, 'n', {n}) % 100 < 97 THEN ({first} * 7 + 3) % {values} ELSE hash(i, 'z', {n}) % {values} END"
+        made += [f"({first})::INTEGER AS c{n}", f"({second})::INTEGER AS c{n + 1}"]
+    db.sql(f"CREATE TABLE wide AS SELECT {', '.join(made)} FROM range({rows}) r(i)")
+    db.protect("wide", epsilon=100.0, delta=1e-9)
+    db.domains("wide", {f"c{n}": {"lower": 0, "upper": values - 1} for n in range(columns)})
+
+
 def error(db: dpsql.Database, a: int, b: int) -> float:
     """L1 of a pair."""
     counts = [f"SELECT c{a}, c{b}, count(*) AS n FROM {table} GROUP BY ALL" for table in ("wide", "made")]
@@ -52,10 +66,14 @@ def main() -> None:
     parser.add_argument("--columns", type=int, default=100)
     parser.add_argument("--rows", type=float, default=1e6)
     parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--copied", type=int, help="values of columns that go by copied pairs")
     arguments = parser.parse_args()
     columns, rows = arguments.columns, int(arguments.rows)
     db = dpsql.connect()
-    make(db, columns, rows)
+    if arguments.copied:
+        make_copied(db, columns, rows, arguments.copied)
+    else:
+        make(db, columns, rows)
     plan = f"dp_plan('wide', epsilon := {arguments.epsilon}, assume_rows := {rows})"
     told = "count(*) FILTER (stddev IS NOT NULL), any_value(seconds), any_value(memory_mb)"
     ((marginals, seconds, memory),) = db.sql(f"SELECT {told} FROM {plan}").fetchall()
@@ -66,7 +84,7 @@ def main() -> None:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
     pairs = list(itertools.combinations(range(columns), 2))
     some = [error(db, a, b) for a, b in random.Random(1).sample(pairs, min(60, len(pairs)))]
-    near = [error(db, n, n + 1) for n in range(0, columns - 1, 3)]
+    near = [error(db, n, n + 1) for n in range(0, columns - 1, 2 if arguments.copied else 3)]
     print("| what | foretold | measured |\n| --- | --- | --- |")
     print(f"| marginals measured | {marginals:,} | |")
     print(f"| CPU seconds of the release ({wall:.0f} s) | {seconds:.0f} | {cpu:.0f} |")

@@ -7,7 +7,7 @@ with what it is joined to already, if
 
 I is that of the pair as far as it is believed (`dpsql.fitting.relaxed.believed_pairs`), and the width of a table is the
 number of all values of its columns. The third bound is there because time and memory grow with the tuples: twenty pairs
-of 26 × 26 values took eleven times as long joined as apart.
+of 26 × 26 values took twelve times as long joined as apart.
 
 A weaker pair stays apart: joined at 0.1 nats, the income of Adult was one with its relationship, and models trained on
 the rows foretold it worse (`tests/benchmarks/RESULTS.md`). The likely reason is that all rows then hold the pair alike,
