@@ -27,6 +27,8 @@ from dpsql.privacy.distributions import GAUSSIAN, LAPLACE
 from dpsql.privacy.pricing import Questions
 from dpsql.runtime.progress import Progress
 
+from .costs import BASE_BYTES, JAX_BYTES, base_seconds
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -156,12 +158,12 @@ class Mechanism(ABC):
         """Refuse what a table of so many rows cannot pay for, where their number is public; before a charge."""
 
     def footprint(self, domain: Domain, workload: Workload) -> int:
-        """About how many bytes the work takes at most, from public facts; 0 if it is not known."""
-        return 0
+        """About how many bytes the work takes at most, from public facts; of the process alone where nobody says."""
+        return BASE_BYTES + JAX_BYTES
 
     def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float | None:
         """About how long a release takes on two cores, for so many rows and a charge of ρ; None if it is not known."""
-        return None
+        return base_seconds(rows)
 
     @abstractmethod
     def plan(

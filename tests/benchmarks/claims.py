@@ -171,7 +171,7 @@ def dualquery_accuracy() -> Iterator[Checked]:
     rows[:, 1] = np.where(generator.random(len(rows)) < 0.8, rows[:, 0], rows[:, 1])
     db = protected(rows, 1000.0)
     setting = "α = 0.6, β = 0.05; 200,000 rows, all 2-way marginals of 3 columns"
-    _, answers = largest(db, "all 2-way", 8.0, "dualquery", alpha=0.6)
+    _, answers = largest(db, "all 2-way", 8.0, "dualquery", alpha=0.6, faithful=True)
     yield Checked(
         "DualQuery note, 2 (Gaboardi et al. 2014)",
         "T = 16 ln|Q|/α², η = α/4, s = 48 ln(2|X|T/β)/α²: within α",
@@ -180,7 +180,7 @@ def dualquery_accuracy() -> Iterator[Checked]:
         yes(answers.largest <= 0.6),
     )
     try:
-        _, answers = largest(db, "all 2-way", 900.0, "dualquery", alpha=0.6, subsample=True)
+        _, answers = largest(db, "all 2-way", 900.0, "dualquery", alpha=0.6, faithful=True, subsample=True)
         said = f"largest error {answers.largest:.3f}"
     except InvalidArgument as refused:
         said = str(refused).split(",")[0] + " at ε = 900"
