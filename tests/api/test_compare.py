@@ -248,6 +248,51 @@ def test_a_folder_of_something_else_is_left_alone(people, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["mine.txt"]
 
 
+@pytest.mark.medium
+@pytest.mark.parametrize(
+    ("changed", "what"),
+    [
+        ({"rows": 301}, "rows"),
+        ({"top": 5}, "domain"),
+        ({"delta": 1e-8}, "delta"),
+        ({"neighbours": "replace_one"}, "neighbours"),
+        ({"prior_rows": 31}, "prior_rows"),
+        ({"constraint": "size >= 0"}, "constraints"),
+        ({}, None),
+    ],
+)
+def test_runs_of_another_table_do_not_stand_beside_each_other(tmp_path, changed, what):
+    """The same name, in another file or after a change."""
+    folder = tmp_path / "found"
+
+    def made(rows=300, top=4, delta=1e-9, neighbours="add_remove", prior_rows=30, constraint=None) -> Comparison:
+        with dpsql.connect() as db:
+            db.sql(f"CREATE TABLE t AS SELECT i % 5 AS size, i % 2 = 0 AS sick FROM range({rows}) r(i)")
+            db.sql(f"CREATE TABLE p AS SELECT i % 5 AS size, i % 2 = 0 AS sick FROM range({prior_rows}) r(i)")
+            db.protect("t", epsilon=1.0, delta=delta, neighbours=neighbours)
+            db.domain("t", "size", lower=0, upper=top)
+            if constraint is not None:
+                db.constraint("t", constraint)
+            return db.compare("t", ["direct"], folder=folder, prior="p", seconds=0.01, **ONE)
+
+    made()
+    if what is None:
+        made()  # the same rows in another file
+        return
+    with pytest.raises(InvalidArgument, match=rf"found holds a comparison with another '{what}'"):
+        made(**changed)
+
+
+def test_runs_of_another_version_do_not_stand_beside_each_other(people, tmp_path):
+    folder = tmp_path / "found"
+    people.compare("people", ["direct"], folder=folder, **{**ONE, "seconds": 0.01})
+    settings = json.loads((folder / "settings.json").read_text())
+    settings["version"]["duckdb"] = "0.1"
+    (folder / "settings.json").write_text(json.dumps(settings))
+    with pytest.raises(InvalidArgument, match="found holds a comparison with another 'version'"):
+        people.compare("people", ["direct"], folder=folder, **{**ONE, "seconds": 0.01})
+
+
 def test_it_is_the_owners(people):
     with pytest.raises(NotProtected):
         people.sql("CREATE TABLE other AS SELECT 1 AS a")

@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
@@ -160,11 +161,11 @@ def compare(
     settings.check()
     marginals = _marginals(cursor, source, settings)
     _check_prior_rows(cursor, settings, search_path)
-    kept = _Kept(folder, _described(source, settings))
     runs = list(_runs(settings))
     progress.stage("compare", len(runs))
     with tempfile.TemporaryDirectory(prefix="dpsql-") as scratch:
         copied = copy(cursor, source, Path(scratch), settings.prior, search_path)
+        kept = _Kept(folder, _described(source, settings, copied))
         for run in runs:
             if run.key not in kept.found:
                 job = _job(copied, settings, run)
@@ -274,21 +275,24 @@ def _made(job: str, seconds: float, progress: Progress) -> dict[str, Any]:
     return {"error": f"its process ended with status {process.returncode}: perhaps the memory was not enough"}
 
 
-def _described(source: Source, settings: Settings) -> dict[str, Any]:
+def _described(source: Source, settings: Settings, copied: Copied) -> dict[str, Any]:
     """What must be the same for runs to stand beside each other."""
-    same = ("columns", "prior", "target", "groups")
-    varied = {"vary": settings.varied.name or None}
+    rows, *prior_rows = copied.digests
     private = f"Private: figures computed from the real rows of {source.key!r}. Do not publish them."
-    return {
+    described = {
         "warning": private,
         "table": source.key,
-        **{name: _plain(getattr(settings, name)) for name in same},
-        **varied,
+        "rows": rows,
+        "domain": copied.attributes,
+        "constraints": copied.constraints,
+        "delta": copied.delta,
+        "neighbours": [copied.neighbours, copied.unit, copied.unit_rows],
+        **{name: getattr(settings, name) for name in ("columns", "prior", "target", "groups")},
+        "prior_rows": prior_rows,
+        "vary": settings.varied.name or None,
+        "version": {name: version(name) for name in ("dpsql", "duckdb", "jax")},
     }
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+    return dict(json.loads(json.dumps(described)))  # as it is read back
 
 
 class _Kept:
