@@ -74,6 +74,13 @@ CREATE TABLE IF NOT EXISTS dpsql.constraint (
   PRIMARY KEY (source, predicate)
 );
 
+-- Of those facts the ones that their owner read off the rows, which no guarantee covers.
+CREATE TABLE IF NOT EXISTS dpsql.looked_fact (
+  source    VARCHAR NOT NULL,
+  predicate VARCHAR NOT NULL,
+  PRIMARY KEY (source, predicate)
+);
+
 -- The ledger: what happened to the accounts, in order, as a hash chain (see dpsql/database/chain.py). Append-only.
 CREATE TABLE IF NOT EXISTS dpsql.event (
   number  BIGINT PRIMARY KEY,

@@ -1,4 +1,5 @@
 -- dp_releases(): every release of one database. Anyone may see it: it depends on requests and released values only.
+-- guarantees has the promise of each release in words, made of exact numbers: what is recorded in words is for the digest.
 -- known is the newest event that the head knows: what was published later is not told yet.
 -- event and hash are those of the ledger when the release was charged: who keeps them can tell whether it is still there.
 SELECT
@@ -14,7 +15,7 @@ SELECT
   CAST(e.content->>'$.delta' AS DOUBLE) AS delta,
   CAST(CAST(e.content->>'$.rho' AS HUGEINT) AS DOUBLE) / pow(2, 96) AS rho,
   CASE WHEN r.told <= CAST($known AS BIGINT) THEN r.rows END AS rows,
-  r.guarantee,
+  coalesce(CAST($guarantees AS JSON)->>CAST(r.number AS VARCHAR), r.guarantee) AS guarantee,
   r.request,
   CASE WHEN r.told <= CAST($known AS BIGINT) THEN r.report END AS report,
   r.key,

@@ -37,6 +37,7 @@ class DpConstraint(SqlFunction):
         Parameter("table", "VARCHAR", positional=True, help="the protected table"),
         Parameter("predicate", "VARCHAR", positional=True, help="SQL over the columns of one row"),
         Parameter("remove", "BOOLEAN", default=False, help="take the fact back"),
+        Parameter("looked", "BOOLEAN", default=False, help="you read it off the rows, so it is your disclosure"),
     )
 
     def bind(self, call: Call) -> Relation:
@@ -52,7 +53,7 @@ class DpConstraint(SqlFunction):
 
         def record() -> list[tuple[object, ...]]:
             with self._instance.cursor() as cursor, watched(self._instance) as progress, stopped_by(progress):
-                tuples, allowed = constrain(cursor, source, stated)
+                tuples, allowed = constrain(cursor, source, stated, looked=call["looked"])
             return [(source.key, stated.predicate, list(stated.columns), tuples, allowed)]
 
         return Computed(COLUMNS, self._instance.for_owner(self.name, record))

@@ -35,6 +35,7 @@ COLUMNS = {
 
 _BECAUSE = {
     "declared": "the owner says that these values are public",
+    "looked": "the owner read them off the rows and discloses them, which no guarantee covers",
     "type": "the owner says that the members of its type are public, whatever the rows are",
     "reference": "these are values of a public table",
     "discovered": "they were found with noise, which was charged",
@@ -42,7 +43,7 @@ _BECAUSE = {
 
 
 class DpDomain(SqlFunction):
-    """Declare which values a column may take: a public fact that the owner states, never read off the private rows.
+    """Declare which values a column may take: a public fact that the owner states. dpsql reads no private row for it.
 
     Costs nothing; but with `discover := true` it is found in the rows with noise, and charged. Other values become
     `other` if that is given, else NULL. After a release `outside` says about which part of the rows they are.
@@ -78,6 +79,12 @@ class DpDomain(SqlFunction):
         Parameter("nulls_as", "ANY", default=None, help="a list of values that stand for NULL, as ['N', '-9']"),
         Parameter("read_as", "VARCHAR", default=None, help="the type as which texts are read: 'INTEGER', 'DOUBLE%'"),
         Parameter("other", "ANY", default=None, help="the value that stands for all that is not in the domain"),
+        Parameter(
+            "looked",
+            "BOOLEAN",
+            default=None,
+            help="you read it off the rows, so it is your disclosure; false: it is public after all",
+        ),
         Parameter("discover", "BOOLEAN", default=False, help="find values, or edges between lower and upper; charged"),
         Parameter(
             "heavy", "DOUBLE", default=None, help="discover points too: values of this part of the rows, as 0.05"
@@ -125,6 +132,8 @@ class DpDomain(SqlFunction):
         for name in ("exclude", "ids", "fake"):
             if call[name]:
                 raise InvalidArgument(f"{name} leaves nothing to discover: leave one of them out")
+        if call["looked"]:
+            raise InvalidArgument("looked is true, but discover := true measures with noise: leave one of them out")
         if call["type"]:
             raise InvalidArgument("type := true tells the domain: leave it out, or discover := true")
         if call["epsilon"] is None:
@@ -151,6 +160,6 @@ OF_DISCOVERY = ("discover", "epsilon", "delta", "heavy")
 
 def _row(cursor: duckdb.DuckDBPyConnection, source: Source, attribute: Attribute) -> tuple[object, ...]:
     kind = (attribute.name, attribute.stored_type, attribute.kind, attribute.size, attribute.labels())
-    because = "nothing of it is used" if attribute.kind == "excluded" else _BECAUSE[attribute.origin]
+    because = "nothing of it is used" if attribute.kind == "excluded" else _BECAUSE[attribute.known_from]
     outside = outside_share(Books(cursor, source.catalog), source.key, attribute)
-    return (source.key, *kind, attribute.nullable, attribute.other, attribute.origin, outside, because)
+    return (source.key, *kind, attribute.nullable, attribute.other, attribute.known_from, outside, because)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
+
+from dpsql.books.releases import guarantees
+from dpsql.books.store import Books
 
 from .bridge.declare import Call, Relation
 from .extension import SqlFunction
@@ -21,4 +25,8 @@ class DpReleases(SqlFunction):
         """See `TableFunction.bind`."""
         if call.by:
             return Computed(RELEASE_COLUMNS, partial(release_rows, self._instance, call.by))
-        return BooksQuery("releases", COLUMNS, self._instance)
+        return BooksQuery("releases", COLUMNS, self._instance, told=_guarantees)
+
+
+def _guarantees(books: Books) -> dict[str, str]:
+    return {"guarantees": json.dumps(guarantees(books), ensure_ascii=False)}

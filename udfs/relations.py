@@ -85,12 +85,14 @@ class BooksQuery(Relation):
         columns: of the result.
         instance: whose databases.
         constants: values of the query's parameters but `prefix`.
+        told: further ones, of each database's books.
     """
 
     name: str
     columns: Columns
     instance: Instance
     constants: Mapping[str, str] = field(default_factory=dict)
+    told: Callable[[Books], Mapping[str, str]] | None = None
     cardinality: int | None = None
     schema: str = field(init=False)
 
@@ -110,7 +112,8 @@ class BooksQuery(Relation):
         books = Books(cursor, catalog)
         ledger.secure(books)
         told = {"prefix": prefix(cursor, catalog), "known": str(ledger.known_events(books))}
-        return with_constants(qualified(read(self.name)[0], catalog), {**self.constants, **told})
+        further = {} if self.told is None else self.told(books)
+        return with_constants(qualified(read(self.name)[0], catalog), {**self.constants, **told, **further})
 
 
 def prefix(cursor: duckdb.DuckDBPyConnection, catalog: str) -> str:

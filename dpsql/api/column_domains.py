@@ -40,6 +40,7 @@ class ColumnDomains(Connection):
         nulls_as: Sequence[Any] | None = None,
         read_as: str | None = None,
         other: Any = None,
+        looked: bool | None = None,
     ) -> None:
         """Declare the public domain of a column. See `dp_domain` in SQL.
 
@@ -63,6 +64,7 @@ class ColumnDomains(Connection):
             nulls_as: values that stand for a missing one: they count as NULL.
             read_as: the type as which texts are read, such as 'INTEGER', or 'DECIMAL(5,2)%' for texts such as 13.5%.
             other: the value that stands for all that is not in the domain.
+            looked: you read it off the rows, so it is your disclosure; False for one that is public after all.
 
         Raises:
             DpsqlError: a child says what is wrong.

@@ -166,8 +166,14 @@ class Owner(Declaring):
         with self.instance.cursor() as cursor:
             settle(cursor, current_schema(cursor, self._search_path)[0], reason)
 
-    def constraint(self, table: str, predicate: str, *, remove: bool = False) -> None:
+    def constraint(self, table: str, predicate: str, *, remove: bool = False, looked: bool = False) -> None:
         """State a public fact that every synthetic row must satisfy. See `dp_constraint` in SQL.
+
+        Args:
+            table: the protected table.
+            predicate: SQL over the columns of one row.
+            remove: take the fact back.
+            looked: you read it off the rows, so it is your disclosure.
 
         >>> import dpsql
         >>> with dpsql.connect() as db:
@@ -183,7 +189,7 @@ class Owner(Declaring):
             if remove:
                 unconstrain(cursor, source, predicate)
             else:
-                constrain(cursor, source, parse_predicate(source, predicate))
+                constrain(cursor, source, parse_predicate(source, predicate), looked=looked)
 
     def evaluate(
         self,

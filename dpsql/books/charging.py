@@ -12,7 +12,7 @@ from dpsql.books import ledger, limits, origin, people, seen
 from dpsql.books.accounts import COLUMNS, STATED, account_now, account_of_row, floor_units, states_of_rows
 from dpsql.books.chain import Point
 from dpsql.books.migration import migrate
-from dpsql.books.releases import Entry, find_release, has_published
+from dpsql.books.releases import Entry, find_release, has_published, with_looked
 from dpsql.books.statements import read
 from dpsql.books.store import Books
 from dpsql.core.domain import Domain
@@ -21,13 +21,13 @@ from dpsql.errors import BooksError, DpsqlError, InsufficientBudget
 from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import RHO_UNIT, Budget, exact, units
 from dpsql.privacy.ledger_state import State
+from dpsql.privacy.promised import BESIDE
 
 MOST_STOPPED: Final = 32
 """How many releases of a table may be stopped before no more is charged, also if they are completed later.
 
 Whether a release is stopped may depend on the rows, and its charge, however small, does not pay for that.
 """
-_BESIDE: Final = ", beside what earlier releases told, whose measurements it may use"
 
 
 class _TooDear(Exception):
@@ -45,7 +45,7 @@ class Charge:
         request: canonical JSON.
         domain: of its columns.
         mechanism: its name.
-        guarantee: in words.
+        guarantee: in the words that the books record.
         budget: what it costs.
         failure: of a discovery: the probability but for which the budget holds (see `Account.reserve`).
         under_way: keys of releases that this process works on now, which were not stopped so far.
@@ -222,10 +222,12 @@ def _entry(books: Books, asked: Charge, before: Point, account: Account) -> Entr
     known = before.state.published.get(asked.source) and has_published(books, asked.source, request.get("for", ""))
     earlier = before.link.number if request.get("reuse") and known else 0
     recorded = json.dumps({**request, "earlier": earlier}, ensure_ascii=False, sort_keys=True)
-    promise = asked.guarantee + (_BESIDE if earlier and request.get("reuse") else "")
+    promise = asked.guarantee + (BESIDE if earlier and request.get("reuse") else "")
     rho, gdp = (floor_units(spent) * RHO_UNIT for spent in (asked.budget.rho, asked.budget.gdp))
     charged_for = (asked.domain, asked.mechanism, rho, gdp, account.neighbours, promise)
-    return Entry(asked.key, 0, asked.source, recorded, *charged_for, "reserved", None, {})
+    promised = (asked.budget.epsilon, asked.budget.delta, asked.failure or 0.0)
+    entry = Entry(asked.key, 0, asked.source, recorded, *charged_for, "reserved", None, {}, *promised)
+    return with_looked(books, entry)
 
 
 def _record(books: Books, asked: Charge, entry: Entry, after: Sequence[Any]) -> int:
@@ -245,6 +247,8 @@ def _record(books: Books, asked: Charge, entry: Entry, after: Sequence[Any]) -> 
         gdp=str(units(budget.gdp)),
         pure=str(units(budget.exact_epsilon)) if budget.pure else None,
         failure=asked.failure,
+        looked=list(entry.looked) or None,
+        looked_facts=list(entry.looked_facts) or None,
         by=asked.by or None,
     )
 
@@ -277,6 +281,6 @@ def _insert(books: Books, entry: Entry) -> None:
             "gdp": floor_units(entry.gdp),
             "neighbours": str(entry.neighbours),
             "unit_rows": entry.neighbours.unit_rows,
-            "guarantee": entry.guarantee,
+            "guarantee": entry.recorded,
         },
     )

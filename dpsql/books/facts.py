@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 from dpsql.books import ledger
+from dpsql.books.migration import migrate
 from dpsql.books.store import Books
 from dpsql.core.constraint import Constraint
 from dpsql.core.domain import Attribute, Domain, attribute_from, fields_of
@@ -12,8 +14,21 @@ from dpsql.core.domain import Attribute, Domain, attribute_from, fields_of
 
 def declare(books: Books, source: str, attribute: Attribute) -> None:
     """Record a column's domain, in place of an earlier one."""
+    declare_all(books, source, [attribute])
+
+
+def declare_all(books: Books, source: str, attributes: Iterable[Attribute]) -> None:
+    """Record the domains of some columns, all or none."""
     books.check_writable()
-    books.transaction(lambda: record_domain(books, source, attribute))
+    listed = list(attributes)
+    if any(attribute.looked for attribute in listed):
+        migrate(books)  # an earlier dpsql cannot read such domains, and says so
+
+    def record() -> None:
+        for attribute in listed:
+            record_domain(books, source, attribute)
+
+    books.transaction(record)
 
 
 def record_domain(books: Books, source: str, attribute: Attribute) -> None:
@@ -40,19 +55,57 @@ def released_types(books: Books, source: str) -> set[str]:
     return {a.type for (text,) in rows for a in Domain.from_json(text) if a.origin == "type"}
 
 
-def constrain(books: Books, source: str, constraint: Constraint, *, remove: bool = False) -> None:
-    """Record a fact about a source's rows, or take it back; doing it twice is harmless."""
+def constrain(
+    books: Books, source: str, constraint: Constraint, *, remove: bool = False, looked: bool = False
+) -> None:
+    """Record a fact about a source's rows, or take it back; doing it twice is harmless.
+
+    Args:
+        books: of the source.
+        source: the account's key.
+        constraint: the fact.
+        remove: whether it is taken back.
+        looked: whether its owner read it off the rows.
+    """
     books.check_writable()
     row = {"source": source, "predicate": constraint.predicate}
     if remove:
-        sql = "DELETE FROM dpsql.constraint WHERE source = $source AND predicate = $predicate"
-        books.transaction(lambda: books.run(sql, row))
+        tables = ["constraint", *(["looked_fact"] if books.has("looked_fact") else [])]
+
+        def forget() -> None:
+            for table in tables:
+                books.run(f"DELETE FROM dpsql.{table} WHERE source = $source AND predicate = $predicate", row)  # noqa: S608
+
+        books.transaction(forget)
         return
+    if looked:
+        migrate(books)
     sql = "INSERT INTO dpsql.constraint VALUES ($source, $predicate, $columns) ON CONFLICT DO NOTHING"
-    books.transaction(lambda: books.run(sql, {**row, "columns": list(constraint.columns)}))
+
+    def record() -> None:
+        books.run(sql, {**row, "columns": list(constraint.columns)})
+        if looked:
+            books.run("INSERT INTO dpsql.looked_fact VALUES ($source, $predicate) ON CONFLICT DO NOTHING", row)
+
+    books.transaction(record)
 
 
 def constraints(books: Books, source: str) -> list[Constraint]:
     """The facts recorded about a source's rows."""
     sql = "SELECT predicate, columns FROM dpsql.constraint WHERE source = $source ORDER BY predicate"
     return [Constraint(predicate, tuple(columns)) for predicate, columns in books.run(sql, {"source": source})]
+
+
+def looked_columns(books: Books, source: str) -> dict[str, Attribute]:
+    """The recorded domains that their owner read off the rows, by name."""
+    sql = "SELECT spec FROM dpsql.domain WHERE source = $source AND contains(spec, '\"looked\": true')"
+    attributes = [attribute_from(json.loads(spec)) for (spec,) in books.run(sql, {"source": source})]
+    return {attribute.name: attribute for attribute in attributes if attribute.looked}
+
+
+def looked_facts(books: Books, source: str) -> tuple[str, ...]:
+    """The recorded facts that their owner read off the rows."""
+    if not books.has("looked_fact"):
+        return ()
+    sql = "SELECT predicate FROM dpsql.looked_fact WHERE source = $source ORDER BY predicate"
+    return tuple(predicate for (predicate,) in books.run(sql, {"source": source}))

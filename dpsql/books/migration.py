@@ -8,8 +8,8 @@ from dpsql.books.statements import read
 from dpsql.books.store import Books
 from dpsql.errors import BooksError
 
-VERSION: Final = 3
-"""1 had no table of requests, 2 none of users."""
+VERSION: Final = 4
+"""1 had no table of requests, 2 none of users, 3 knew of no domain or fact that was read off the rows."""
 REQUESTS: Final = """
     SELECT content->>'$.key' AS key, max(number) AS number FROM dpsql.event
     WHERE (content->>'$.kind') = 'charge' AND number > $anchor GROUP BY 1

@@ -126,7 +126,8 @@ def _unprotect(books: Books, source: str, reason: str) -> list[Listed]:
         if mine.tokens:
             remove_marks(books.cursor, mine)
     books.run("DELETE FROM dpsql.known_table WHERE name = $name AND token IS NOT NULL", {"name": source})
-    for table in ("account", "domain", "constraint"):
+    also = ["looked_fact"] if books.has("looked_fact") else []
+    for table in ("account", "domain", "constraint", *also):
         books.run(f"DELETE FROM dpsql.{table} WHERE source = $source", {"source": source})  # noqa: S608
     ledger.event(books, "unprotect", source, reason=reason)
     return held

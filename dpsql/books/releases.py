@@ -5,22 +5,27 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final
 
 from sqlglot import exp
 
-from dpsql.books import ledger
+from dpsql.books import facts, ledger
 from dpsql.books.store import Books
-from dpsql.core.domain import Domain
+from dpsql.core.domain import Attribute, Domain
 from dpsql.core.neighbours import Neighbours
-from dpsql.privacy.accounting import RHO_UNIT
+from dpsql.privacy.accounting import RHO_UNIT, Budget
+from dpsql.privacy.promised import BESIDE, disclosed, promise
 
 _COLUMNS: Final = (
     *("key", "number", "source", "request", "domain", "mechanism", "rho", "gdp", "neighbours", "unit_rows"),
     *("guarantee", "state", "rows", "report"),
 )
+_OF_CHARGE: Final = """
+    (SELECT content FROM dpsql.event AS e WHERE e.number = release.number)
+"""
+"""The event of a release's charge, which says what was promised."""
 _ROWS: Final = """
     SELECT coalesce(sha256(string_agg(part, '' ORDER BY part)), '') FROM (
       SELECT sha256(string_agg(one, '' ORDER BY one)) AS part FROM (
@@ -44,10 +49,14 @@ class Entry:
         mechanism: its name.
         rho, gdp: what was charged, exact.
         neighbours: of the guarantee.
-        guarantee: in words.
+        recorded: its guarantee in the words that the books have a digest of; see `guarantee`.
         state: `reserved` (paid), `measured` (its answers are journalled, some at least), `published`, or `failed`.
         rows: of the synthetic table, None until it is published.
         report: what the fit says of itself.
+        epsilon, delta: what was promised.
+        failure: the part of δ that is for values which a discovery publishes.
+        looked: columns whose domain the owner read off the rows, by the charge or by what is declared now.
+        looked_facts: the owner's facts of that kind.
     """
 
     key: str
@@ -59,10 +68,27 @@ class Entry:
     rho: Fraction
     gdp: Fraction
     neighbours: Neighbours
-    guarantee: str
+    recorded: str
     state: str
     rows: int | None
     report: Mapping[str, Any]
+    epsilon: float
+    delta: float
+    failure: float = 0.0
+    looked: tuple[str, ...] = ()
+    looked_facts: tuple[str, ...] = ()
+
+    @property
+    def budget(self) -> Budget:
+        """What it was charged, and what that promises."""
+        return Budget(self.epsilon, self.delta, self.rho, self.gdp)
+
+    @property
+    def guarantee(self) -> str:
+        """In words, made of the exact numbers of the books, so that nothing in it is rounded down."""
+        beside = BESIDE if self.recorded.endswith(BESIDE) else ""
+        words = promise(self.budget, self.neighbours, self.failure)
+        return f"{words}{beside}{disclosed(self.looked, self.looked_facts)}"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -83,7 +109,7 @@ class Entry:
     def paid(self) -> str:
         """A digest of what it was charged for, and what it promises."""
         charged = [self.key, self.source, self.request, self.domain.to_json(), self.mechanism]
-        promised = [str(self.rho), str(self.gdp), str(self.neighbours), self.neighbours.unit_rows, self.guarantee]
+        promised = [str(self.rho), str(self.gdp), str(self.neighbours), self.neighbours.unit_rows, self.recorded]
         return _digest([*charged, *promised])
 
 
@@ -134,16 +160,19 @@ def find_called(books: Books, text: str) -> list[Entry]:
 
 
 def _entries(books: Books, condition: str, text: str) -> list[Entry]:
-    rows = books.run(f"SELECT {', '.join(_COLUMNS)} FROM dpsql.release WHERE {condition}", {"text": text})  # noqa: S608
-    found = [_entry(books, row) for row in rows]
+    columns = ", ".join([*_COLUMNS, _OF_CHARGE])
+    rows = books.run(f"SELECT {columns} FROM dpsql.release WHERE {condition}", {"text": text})  # noqa: S608
+    entries = [_entry(books, row) for row in rows]
+    looked = {source: _looked_now(books, source) for source in {entry.source for entry in entries}}
+    found = [_with_looked(entry, *looked[entry.source]) for entry in entries]
     if any(entry.state == "published" for entry in found):
         ledger.secure(books)
     return found
 
 
 def _entry(books: Books, row: Sequence[Any]) -> Entry:
-    """The release that a row of `_COLUMNS` is."""
-    known = dict(zip(_COLUMNS, row, strict=True))
+    """The release that a row of `_COLUMNS`, and what its charge says, is."""
+    known = dict(zip(_COLUMNS, row[:-1], strict=True)) | _of_charge(row[-1])
     key, state, report = known["key"], known["state"], known["report"]
     known |= {
         "domain": Domain.from_json(known["domain"]),
@@ -152,8 +181,44 @@ def _entry(books: Books, row: Sequence[Any]) -> Entry:
         "neighbours": Neighbours(known["neighbours"], known.pop("unit_rows")),
         "state": _state(books, key) if state == "reserved" else state,
         "report": json.loads(report) if report else {},
+        "recorded": known.pop("guarantee"),
     }
     return Entry(**known)
+
+
+def _of_charge(text: str | None) -> dict[str, Any]:
+    """The fields of an entry that the event of its charge has."""
+    event = json.loads(text) if text else {}
+    return {
+        "epsilon": float(event.get("epsilon") or "nan"),
+        "delta": float(event.get("delta") or 0.0),
+        "failure": float(event.get("failure") or 0.0),
+        "looked": tuple(event.get("looked") or ()),
+        "looked_facts": tuple(event.get("looked_facts") or ()),
+    }
+
+
+def with_looked(books: Books, entry: Entry) -> Entry:
+    """The release with what its owner has read off the rows: by its charge, and by what is said of the same now."""
+    return _with_looked(entry, *_looked_now(books, entry.source))
+
+
+def _looked_now(books: Books, source: str) -> tuple[dict[str, Attribute], tuple[str, ...]]:
+    return facts.looked_columns(books, source), facts.looked_facts(books, source)
+
+
+def _with_looked(entry: Entry, columns: Mapping[str, Attribute], predicates: Sequence[str]) -> Entry:
+    if not columns and not predicates:
+        return entry
+    held = {attribute.name: attribute.inner for attribute in (*entry.domain, *entry.domain.excluded)}
+    same = {name for name, attribute in columns.items() if held.get(name) == attribute.of_release.inner}
+    looked = tuple(name for name in entry.columns if name in {*entry.looked, *same})
+    return replace(entry, looked=looked, looked_facts=tuple(sorted({*entry.looked_facts, *predicates})))
+
+
+def guarantees(books: Books) -> dict[str, str]:
+    """What every release of the books promises, by the text of its number."""
+    return {str(entry.number): entry.guarantee for entry in _entries(books, "key <> $text", "")}
 
 
 def _state(books: Books, key: str) -> str:

@@ -62,6 +62,8 @@ class Attribute:
         points: ticks of values whose bin holds no other value, because the owner said so.
         ids: of an excluded column: synthetic rows get numbers, texts or UUIDs of their own in place of NULL.
         fake: of an excluded column: what the Faker package writes in place of NULL, such as 'name'.
+        looked: the owner read the domain off the rows, so it is the owner's disclosure, outside every guarantee. No
+            release, and so no key of a request, depends on it: see `of_release`.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Attribute:
     points: tuple[int | float, ...] = ()
     ids: bool = False
     fake: str = ""
+    looked: bool = False
 
     @property
     def stored_type(self) -> str:
@@ -115,6 +118,16 @@ class Attribute:
     def outside_code(self) -> int | None:
         """The code of OUTSIDE, the last one."""
         return self.size - 1 if self.outside else None
+
+    @property
+    def of_release(self) -> Attribute:
+        """The attribute as a release has it: how its owner came to know of it changes no answer."""
+        return replace(self, looked=False) if self.looked else self
+
+    @property
+    def known_from(self) -> str:
+        """How the domain became known: its `origin`, or `looked`."""
+        return "looked" if self.looked else self.origin
 
     @property
     def inner(self) -> Attribute:
@@ -334,7 +347,7 @@ class Domain:
         return Domain(tuple(map(attribute_from, data["attributes"])), tuple(map(attribute_from, data["excluded"])))
 
 
-_LATER: Final = frozenset({"outside", "nulls_as", "text", "suffix", "points", "ids", "fake"})
+_LATER: Final = frozenset({"outside", "nulls_as", "text", "suffix", "points", "ids", "fake", "looked"})
 
 
 def fields_of(attribute: Attribute) -> dict[str, Any]:

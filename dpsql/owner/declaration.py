@@ -44,6 +44,7 @@ class Declaration:
         nulls_as: values that stand for NULL.
         read_as: the type as which texts are read, such as 'DECIMAL(9,2)', with '%' behind it for percentages.
         other: the value that stands for all others.
+        looked: whether it was read off the rows; None for what is recorded already of the same domain.
     """
 
     values: Sequence[Any] | None = None
@@ -63,6 +64,7 @@ class Declaration:
     nulls_as: Sequence[Any] | None = None
     read_as: str | None = None
     other: Any = None
+    looked: bool | None = None
 
     @property
     def is_excluded(self) -> bool:
@@ -158,14 +160,21 @@ class Declaration:
         """The domain that is recorded already, where an earlier version made it of the same words; else the new one.
 
         Earlier versions divided the bounds by their number of values, so that edges were 0, 1001, 2001, …; who says the
-        same again keeps those, because requests on other edges would be charged anew.
+        same again keeps those, because requests on other edges would be charged anew. A domain that was looked up in the
+        rows stays one, until its owner says `looked := false`.
         """
+        same = self._same(found, known)
+        looked = known is not None and known.looked and known.of_release == same if self.looked is None else self.looked
+        return replace(same, looked=looked)
+
+    def _same(self, found: Attribute, known: Attribute | None) -> Attribute:
+        """See `kept`, of the domain alone."""
         if known is None or self.lower is None or found.kind != "bins" or found.is_float or known.ticks == found.ticks:
             return found
         plain = self.scale in (None, "linear") and self.every is None and self.points is None
         earlier = equal_width(found.ticks[0], int(found.ticks[-1]) - 1, found.regular, is_float=False)
-        same = replace(known, ticks=found.ticks, edges=found.edges) == found
-        return known if plain and same and known.ticks == earlier else found
+        same = replace(known.of_release, ticks=found.ticks, edges=found.edges) == found
+        return known.of_release if plain and same and known.ticks == earlier else found
 
 
 def read_column(column: Column, read_as: str) -> tuple[Column, str]:

@@ -84,13 +84,7 @@ def declare_all(
             wrong[name] = error
     if wrong:
         raise _all_wrong(source, wrong, len(declarations))
-    books.check_writable()
-
-    def record() -> None:
-        for attribute in found.values():
-            facts.record_domain(books, source.key, attribute)
-
-    books.transaction(record)
+    facts.declare_all(books, source.key, found.values())
     return list(found.values())
 
 

@@ -37,7 +37,7 @@ def arguments_of(
         with suppress(DpsqlError):  # as of a last edge beyond what the type can hold
             how = {**candidate(cursor, attribute), **_further(cursor, column, attribute, arguments)}
             made = declaration(cursor, source, column.name, **how)
-            if replace(made, origin=attribute.origin) == attribute:
+            if replace(made, origin=attribute.origin, looked=attribute.looked) == attribute:
                 return how
     return None
 
@@ -84,6 +84,8 @@ def _further(cursor: Cursor, column: Column, attribute: Attribute, arguments: Ar
             found[name] = list(later[name]) if isinstance(later[name], tuple) else later[name]
     if later.get("points") and arguments.find("points"):
         found["points"] = _texts(cursor, attribute, later["points"])
+    if attribute.looked:
+        found["looked"] = True
     if later.get("text") and arguments.find("read_as"):
         found["read_as"] = f"{attribute.type}{later.get('suffix', '')}"
     return found

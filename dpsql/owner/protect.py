@@ -195,7 +195,7 @@ def check_stored(source: Source, column: Column) -> None:
         raise InvalidArgument(_GENERATED.format(source.name, column.name))
 
 
-def constrain(cursor: Cursor, source: Source, constraint: Constraint) -> tuple[int, int]:
+def constrain(cursor: Cursor, source: Source, constraint: Constraint, *, looked: bool = False) -> tuple[int, int]:
     """State a public fact that every synthetic row must satisfy; see docs/how-to/constraints.md.
 
     It runs on the declared domain and on synthetic rows, never on private ones: whether they satisfy it is not checked.
@@ -204,6 +204,7 @@ def constrain(cursor: Cursor, source: Source, constraint: Constraint) -> tuple[i
         cursor: of the owner.
         source: whose rows it is about.
         constraint: from `parse_predicate`.
+        looked: whether the owner read it off the rows, so that it is the owner's disclosure.
 
     Returns:
         How many tuples of its columns' codes there are, and how many it allows together with the constraints recorded
@@ -217,7 +218,7 @@ def constrain(cursor: Cursor, source: Source, constraint: Constraint) -> tuple[i
     books = Books(cursor, source.catalog)
     domain, component = tried_on(books, source, constraint)
     allowed = find_allowed(source, domain, component)[0]
-    facts.constrain(books, source.key, constraint)
+    facts.constrain(books, source.key, constraint, looked=looked)
     return domain.size(allowed.clique), len(allowed.codes)
 
 
@@ -270,7 +271,8 @@ def domain_of(books: Books, source: Source, columns: Sequence[str] | None = None
         else:
             check_readable(source, attribute)
             check_range(attribute.name, attribute.type, attribute.ticks)  # an earlier version declared wider ones
-            attribute = replace(attribute, type=attribute.released_type).closed(never_null=not column.nullable)
+            attribute = replace(attribute.of_release, type=attribute.released_type)
+            attribute = attribute.closed(never_null=not column.nullable)
             (excluded if attribute.kind == "excluded" else attributes).append(attribute)
     if missing:
         raise NotDeclared(_missing(source, missing))

@@ -43,7 +43,7 @@ from dpsql.privacy.accounting import Budget
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.noise import Entropy, system_entropy
 from dpsql.privacy.pricing import Questions
-from dpsql.release.guarantee import promise
+from dpsql.privacy.promised import recorded_promise
 from dpsql.runtime.progress import Progress, breaking, polling, should_stop
 
 Cursors = Callable[[], AbstractContextManager[Cursor]]
@@ -214,7 +214,7 @@ def _charge(engine: Engine, books: Books, work: Work) -> Entry:
     marking.mark(books, work.source)
     engine.check(work.source)
     budget = work.affordable(engine, books)
-    words = promise(budget, work.account.neighbours, work.failure or 0.0)
+    words = recorded_promise(budget, work.account.neighbours, work.failure or 0.0)
     asked = Charge(
         key=work.key,
         source=work.source.key,
