@@ -21,6 +21,7 @@ from dpsql.api import output
 from dpsql.api.database import Database, connect
 from dpsql.api.database_file import check_there
 from dpsql.api.relation import Relation
+from dpsql.core.digits import up
 from dpsql.errors import DpsqlError, Interrupted, InvalidArgument
 
 _OPEN: Final = "('reserved', 'measured')"  # states of releases that were charged and not published
@@ -71,9 +72,9 @@ class Magics:
             self.db = held if isinstance(held, Database) else self._opened(options)
             self._shell.user_ns[options.name] = self.db
             said = [
-                f"{source}: epsilon {epsilon - left:.4g} of {epsilon:g} is spent"
-                for source, epsilon, left in self.db.sql(
-                    "SELECT source, epsilon, epsilon - epsilon_spent FROM dp_budget() ORDER BY source"
+                f"{source}: epsilon {up(round(spent, 12))} of {up(epsilon)} is spent"
+                for source, epsilon, spent in self.db.sql(
+                    "SELECT source, epsilon, epsilon_spent FROM dp_budget() ORDER BY source"
                 ).fetchall()
             ]
             print("\n".join([f"{options.name} = {options.database}", *said]))
@@ -129,7 +130,8 @@ class Magics:
         except Exception:  # the interrupt is what matters
             return ""
         return "".join(
-            f"; release {release} of {source} is charged with epsilon {epsilon:g}" for release, source, epsilon in found
+            f"; release {release} of {source} is charged with epsilon {up(epsilon)}"
+            for release, source, epsilon in found
         )
 
 

@@ -113,5 +113,13 @@ def _row(source: Source, table: str, one: ColumnDomain) -> list[Any]:
         return [*head, None, None, None, one.column.nullable, None, None, None, True, None, None]
     excluded = known.kind == "excluded"
     bins = known.regular if known.kind == "bins" else None
-    told = [known.kind, None if excluded else known.size, bins, known.nullable, known.other, known.known_from, one.outside]
+    told = [
+        known.kind,
+        None if excluded else known.size,
+        bins,
+        known.nullable,
+        known.other,
+        known.known_from,
+        one.outside,
+    ]
     return [*head, *told, False, one.statement(table), None if excluded else known.labels()]

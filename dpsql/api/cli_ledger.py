@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from dpsql.api import output
 from dpsql.api.database_file import check_there, open_database
+from dpsql.core.digits import up
 from dpsql.errors import DpsqlError
 
 PLACE: Final = 40
@@ -115,6 +116,6 @@ def _found(path: str, reason: str | None) -> str:
         raise DpsqlError(f"{path}: {found.flaw}")
     lines = [f"{path}: {found.events} events, all as recorded"]
     for account in found.accounts.values():
-        spent = f"{account.epsilon_spent:.4g} of {account.epsilon:g} is spent in {account.releases} releases"
+        spent = f"{account.spent_words} of {up(account.epsilon)} is spent in {account.releases} releases"
         lines.append(f"  {account.source}: epsilon {spent}")
     return "\n".join(lines)

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from dpsql.api.database_file import open_database
+from dpsql.core.digits import up
 from dpsql.errors import InvalidArgument
 
 PLACE: Final = 60
@@ -90,7 +91,7 @@ def _run(options: argparse.Namespace) -> None:
             given = {"name": name, "table": table, "epsilon": epsilon, "per": options.per, "delta": options.delta}
             ask("limit", given)
             allowed = (
-                "no such limit any more" if epsilon is None else f"epsilon {epsilon:g}, {options.per or 'forever'}"
+                "no such limit any more" if epsilon is None else f"epsilon {up(epsilon)}, {options.per or 'forever'}"
             )
             print(f"{name}: {table}: {allowed}")
     else:

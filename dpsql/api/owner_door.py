@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dpsql import errors
+from dpsql.core.digits import up
 from dpsql.errors import DpsqlError, InvalidArgument
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def _change(db: Database, action: str, table: str, reason: str, epsilon: float |
         if action not in changes:
             raise InvalidArgument(f"action is {action!r}: say raise, {', '.join(changes)} or unprotect")
         account = changes[action](table, reason)
-    return f"{account.source}: epsilon {account.epsilon:g}, spent {account.epsilon_spent:.4g}"
+    return f"{account.source}: epsilon {up(account.epsilon)}, spent {account.spent_words}"
 
 
 def _budget(db: Database) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from dpsql.books import ledger
 from dpsql.books.accounts import account_now, floor_units
 from dpsql.books.chain import Point
 from dpsql.books.store import Books
+from dpsql.core.digits import up
 from dpsql.errors import InvalidArgument
 from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import account_budget
@@ -24,7 +25,7 @@ def raise_account(books: Books, source: str, epsilon: float, reason: str) -> Acc
 
     def raised(account: Account, _: Point) -> tuple[str, Mapping[str, Any]]:
         if epsilon <= account.epsilon:
-            raise InvalidArgument(f"epsilon is {epsilon:g}, but {source!r} promises {account.epsilon:g}: give more")
+            raise InvalidArgument(f"epsilon is {epsilon:g}, but {source!r} promises {up(account.epsilon)}: give more")
         budget = account_budget(epsilon, account.delta_of_sums)
         row = {"epsilon": epsilon, "rho": floor_units(budget.rho), "gdp": floor_units(budget.gdp)}
         return "epsilon = $epsilon, rho_budget = $rho, gdp_budget = $gdp", row

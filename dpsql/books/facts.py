@@ -55,9 +55,7 @@ def released_types(books: Books, source: str) -> set[str]:
     return {a.type for (text,) in rows for a in Domain.from_json(text) if a.origin == "type"}
 
 
-def constrain(
-    books: Books, source: str, constraint: Constraint, *, remove: bool = False, looked: bool = False
-) -> None:
+def constrain(books: Books, source: str, constraint: Constraint, *, remove: bool = False, looked: bool = False) -> None:
     """Record a fact about a source's rows, or take it back; doing it twice is harmless.
 
     Args:

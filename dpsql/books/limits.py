@@ -18,6 +18,7 @@ from dpsql.books import ledger
 from dpsql.books.accounts import find_account
 from dpsql.books.people import SINCE_ACCEPTED
 from dpsql.books.store import Books
+from dpsql.core.digits import down, up
 from dpsql.errors import BooksError, InsufficientBudget, InvalidArgument
 from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import RHO_UNIT, Budget, account_budget, check_epsilon, units
@@ -71,7 +72,7 @@ class Limit:
     def __str__(self) -> str:
         """As an error names it."""
         per = "" if self.period == "forever" else f" per {self.period}"
-        return f"{self.epsilon:g}{per}"
+        return f"{up(self.epsilon)}{per}"
 
 
 # --- set --------------------------------------------------------------------------------------------------------------
@@ -209,18 +210,18 @@ def require_allowed(books: Books, person: str, account: Account, budget: Budget,
         own = standing(books, limit, account)
         if not _fits(own, budget, conversion):
             fitting = left(books, person, account, conversion, budget.delta)
-            advice = f"the largest epsilon that fits is {fitting:g}" if fitting else "nothing more fits"
+            advice = f"the largest epsilon that fits is {down(fitting)}" if fitting else "nothing more fits"
             raise InsufficientBudget(
-                f"epsilon {budget.epsilon:g} at delta {budget.delta:g} is more than {person!r} may still cause on "
-                f"{account.source}: of the limit of {limit}, {own.epsilon_spent:.4g} is spent{_NOW_IS[limit.period]}; "
+                f"epsilon {up(budget.epsilon)} at delta {up(budget.delta)} is more than {person!r} may still cause on "
+                f"{account.source}: of the limit of {limit}, {own.spent_words} is spent{_NOW_IS[limit.period]}; "
                 f"{advice}. The owner sets another limit with dpsql user limit <file> {person} {account.source}=…, in "
                 f"Python db.users.limit({person!r}, {account.source!r}, …)"
             )
     if not _fits(account, budget, conversion):
         fitting = left(books, person, account, conversion, budget.delta)
-        advice = f"the largest epsilon that fits is {fitting:g}" if fitting else "nothing more can be released"
+        advice = f"the largest epsilon that fits is {down(fitting)}" if fitting else "nothing more can be released"
         raise InsufficientBudget(
-            f"epsilon {budget.epsilon:g} at delta {budget.delta:g} is more than {account.source} has left "
+            f"epsilon {up(budget.epsilon)} at delta {up(budget.delta)} is more than {account.source} has left "
             f"for all users together; {advice}. The owner can raise it with dpsql ledger raise"
         )
 

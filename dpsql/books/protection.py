@@ -12,6 +12,7 @@ from dpsql.books.marking import mark_tables, standing
 from dpsql.books.marks import Listed, Seen, remove_marks, seen_by
 from dpsql.books.migration import make_tables
 from dpsql.books.store import Books
+from dpsql.core.digits import up
 from dpsql.core.domain import Attribute
 from dpsql.core.neighbours import Neighbours
 from dpsql.errors import BooksError, InvalidArgument, NotProtected
@@ -45,7 +46,7 @@ def open_account(
     if known != (budget.epsilon, budget.delta, neighbours, None if unit is None else unit.name):
         shown = f", privacy_unit {opened.unit_column!r}, max_rows {opened.neighbours.unit_rows}"
         raise BooksError(
-            f"{source} is protected already, with epsilon {opened.epsilon:g}, delta {opened.delta:g}, "
+            f"{source} is protected already, with epsilon {up(opened.epsilon)}, delta {up(opened.delta)}, "
             f"neighbours {opened.neighbours}{shown if opened.unit_column else ''}: a budget is set once"
         )
     return opened

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
+from dpsql.core.digits import up
 from dpsql.core.domain import Domain
 from dpsql.core.workload import Workload
 from dpsql.mechanisms.cell_queries import cells_of, workload_words
@@ -91,9 +92,9 @@ def compared(found: Parameters, rows: float) -> str:
     delta, eta = 1 / max(2.0, rows) ** 2, found.eta(rows)
     by_note = simple_epsilon(4 * found.cost, delta)  # ε_t²/2 for each draw, where ε_t²/8 is enough
     return (
-        f"epsilon at delta 1/n² for n = {rows:g} by this analysis {zcdp_epsilon(found.cost, delta):.4g}, by the "
-        f"note's {by_note:.4g}, by the original paper's {original_epsilon(found, rows, delta):.4g}; pure (delta 0) "
-        f"{eta * found.rounds * (found.rounds - 1) * found.samples / rows:.4g}"
+        f"epsilon at delta 1/n² for n = {rows:g} by this analysis {up(zcdp_epsilon(found.cost, delta), 4)}, by the "
+        f"note's {up(by_note, 4)}, by the original paper's {up(original_epsilon(found, rows, delta), 4)}; pure "
+        f"(delta 0) {up(eta * found.rounds * (found.rounds - 1) * found.samples / rows, 4)}"
     )
 
 
@@ -146,7 +147,7 @@ def sampled(found: Parameters, singles: Fraction, played: float, rows: float, *,
     if not alone:
         return words
     epsilon = alone_epsilon(found.cost, singles, played / rows, 1 / max(2.0, rows) ** 2)
-    return f"{words}, by which this release, standing alone, has epsilon {epsilon:.4g}"
+    return f"{words}, by which this release, standing alone, has epsilon {up(epsilon, 4)}"
 
 
 def alone_epsilon(game: Fraction, singles: Fraction, share: float, delta: float) -> float:

@@ -160,7 +160,7 @@ class Declaration:
         """The domain that is recorded already, where an earlier version made it of the same words; else the new one.
 
         Earlier versions divided the bounds by their number of values, so that edges were 0, 1001, 2001, …; who says the
-        same again keeps those, because requests on other edges would be charged anew. A domain that was looked up in the
+        same again keeps those, because requests on other edges would be charged anew. A domain that was read off the
         rows stays one, until its owner says `looked := false`.
         """
         same = self._same(found, known)

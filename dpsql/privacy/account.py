@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
+from dpsql.core.digits import down, up
 from dpsql.core.neighbours import Neighbours
 from dpsql.errors import InsufficientBudget, InvalidArgument
 from dpsql.privacy.accounting import (
@@ -120,6 +121,13 @@ class Account:
         return min(self.epsilon, zcdp_epsilon(self.rho_spent, delta))
 
     @property
+    def spent_words(self) -> str:
+        """The ε spent as people read it, rounded up; the computed one is above the exact one by more than the slack."""
+        if self.pure and self.pure_spent is not None:
+            return up(self.pure_spent)
+        return up(self.epsilon_spent * (1 - 1e-12))
+
+    @property
     def epsilon_left(self) -> float:
         """The largest ε that one more release may ask for, at the account's δ: with Gaussian noise, unless it is 0."""
         return self.fitting("gdp", self.delta)
@@ -154,7 +162,7 @@ class Account:
             left = max(0.0, kept.delta_reserved - kept.delta_spent)
             raise InsufficientBudget(
                 f"delta of the discovery, of which half goes to what is discovered, exceeds what {self.source} keeps "
-                f"for that: {left:g} of {kept.delta_reserved:g} is left; give delta := {_five_digits(left * 2):g} at "
+                f"for that: {down(left)} of {up(kept.delta_reserved)} is left; give delta := {down(left * 2, 5)} at "
                 "most"
             )
         return replace(kept, delta_spent=spent)
@@ -203,10 +211,10 @@ class Account:
             fitting = _five_digits(budget.epsilon * math.sqrt(share) * (1 - 1e-9))
         else:
             fitting = self.fitting(conversion or ("gdp" if budget.gdp == budget.rho else "tight"), budget.delta)
-        advice = f"the largest epsilon that fits is {fitting:g}" if fitting else "nothing more can be released"
+        advice = f"the largest epsilon that fits is {down(fitting)}" if fitting else "nothing more can be released"
         raise InsufficientBudget(
-            f"epsilon {budget.epsilon:g} at delta {budget.delta:g} is more than the budget of {self.source} has left: "
-            f"of epsilon {self.epsilon:g} at delta {self.delta:g}, {self.epsilon_spent:.4g} is spent; {advice}"
+            f"epsilon {up(budget.epsilon)} at delta {up(budget.delta)} is more than the budget of {self.source} has "
+            f"left: of epsilon {up(self.epsilon)} at delta {up(self.delta)}, {self.spent_words} is spent; {advice}"
         )
 
     def check_kind(self, budget: Budget) -> None:
@@ -217,17 +225,17 @@ class Account:
         """
         if self.pure and not budget.pure:
             raise InvalidArgument(
-                f"delta is {budget.delta:g}, but {self.source} promises pure epsilon (delta 0): leave delta out, and "
+                f"delta is {up(budget.delta)}, but {self.source} promises pure epsilon (delta 0): leave delta out, and "
                 f"{ASK_LAPLACE}"
             )
 
     def _require_pure(self, budget: Budget) -> None:
         if budget.exact_epsilon > self.pure_left:
             fitting = self.epsilon_left
-            advice = f"the largest epsilon that fits is {fitting:g}" if fitting else "nothing more can be released"
+            advice = f"the largest epsilon that fits is {down(fitting)}" if fitting else "nothing more can be released"
             raise InsufficientBudget(
-                f"epsilon {budget.epsilon:g} is more than the budget of {self.source} has left: of epsilon "
-                f"{self.epsilon:g}, {self.epsilon_spent:.4g} is spent; {advice}"
+                f"epsilon {up(budget.epsilon)} is more than the budget of {self.source} has left: of epsilon "
+                f"{up(self.epsilon)}, {self.spent_words} is spent; {advice}"
             )
 
 

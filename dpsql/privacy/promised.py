@@ -1,4 +1,4 @@
-r"""What a loss promises, in words: they are made here only, and no number in them is rounded to the flattering side.
+r"""What a loss promises, in words: they are made here only, and every number in them is rounded up.
 
     (ε, δ)-DP       P[S] ≤ e^ε·P′[S] + δ for every set S of outcomes. δ is added: it is not the probability that the
                     factor e^ε is exceeded, which may be many times δ
@@ -16,75 +16,44 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import Decimal
 from fractions import Fraction
 from typing import Final
 
 from scipy.special import log_ndtr
 
+from dpsql.core.digits import PRECISE, Number, decimal, up
 from dpsql.core.neighbours import Neighbours
 from dpsql.privacy.accounting import Budget
 
 BESIDE: Final = ", beside what earlier releases told, whose measurements it may use"
 """What the promise of a release ends with that may use earlier ones."""
-_PRECISE: Final = Context(prec=60)
 _SLACK: Final = 1e-9  # far above the rounding error of a logarithm of Φ
-Number = float | Fraction | Decimal
-
-
-def rounded_up(value: Number, digits: int = 6) -> str:
-    """A number of so many digits that is no less than the value: for what is spent, lost or promised.
-
-    >>> rounded_up(0.1), rounded_up(1.00000001), rounded_up(4.19196e-10, 3)
-    ('0.1', '1.00001', '4.2e-10')
-    """
-    return _rounded(value, digits, ROUND_CEILING)
-
-
-def rounded_down(value: Number, digits: int = 6) -> str:
-    """A number of so many digits that is no more than the value: for what is left.
-
-    >>> rounded_down(0.99999999), rounded_down(0.0)
-    ('0.999999', '0')
-    """
-    return _rounded(value, digits, ROUND_FLOOR)
-
-
-def _rounded(value: Number, digits: int, rounding: str) -> str:
-    exact = _decimal(value)
-    if not exact.is_finite():
-        return str(float(exact))
-    return f"{float(Context(prec=digits, rounding=rounding).plus(exact)):.{digits}g}"
-
-
-def _decimal(value: Number) -> Decimal:
-    """The value; a float is what it is written as, so that 0.1 is 0.1."""
-    if isinstance(value, Fraction):
-        return _PRECISE.divide(Decimal(value.numerator), Decimal(value.denominator))
-    return value if isinstance(value, Decimal) else Decimal(repr(float(value)))
 
 
 def mu_of(gdp: Fraction) -> Decimal:
     """μ = √(2g) of Gaussian DP, rounded up."""
-    return _PRECISE.next_plus(_PRECISE.sqrt(_decimal(2 * gdp)))
+    return PRECISE.next_plus(PRECISE.sqrt(decimal(2 * gdp)))
 
 
 def bound(epsilon: float, delta: float) -> str:
     """The promise of (ε, δ)-DP for somebody who knows no differential privacy.
 
-    >>> bound(1.0, 1e-9), bound(0.2, 0.0)
-    ('no set of outcomes becomes more likely than 2.72 times, plus 1e-09', 'no outcome becomes more likely than 1.23 times')
+    >>> bound(1.0, 1e-9)
+    'no set of outcomes becomes more likely than 2.72 times, plus 1e-09'
+    >>> bound(0.2, 0.0)
+    'no outcome becomes more likely than 1.23 times'
     """
-    factor = rounded_up(_PRECISE.exp(_decimal(epsilon)), 3)
+    factor = up(PRECISE.exp(decimal(epsilon)), 3)
     if not delta:
         return f"no outcome becomes more likely than {factor} times"
-    return f"no set of outcomes becomes more likely than {factor} times, plus {rounded_up(delta)}"
+    return f"no set of outcomes becomes more likely than {factor} times, plus {up(delta)}"
 
 
 def normal_excess(gdp: Number, epsilon: float) -> float:
     """How likely the loss of a normal number that is shifted by μ = √(2g) exceeds ε: Φ(μ/2 − ε/μ), rounded up.
 
-    >>> rounded_up(normal_excess(0.0280145, 1.0), 2)
+    >>> up(normal_excess(0.0280145, 1.0), 2)
     '2.1e-05'
     """
     mu = math.sqrt(2 * float(gdp))
@@ -94,7 +63,7 @@ def normal_excess(gdp: Number, epsilon: float) -> float:
 def largest_excess(gdp: Number, epsilon: float) -> float:
     """How likely a loss above ε can be at most, of anything that is Gaussian DP with μ = √(2g), rounded up.
 
-    >>> rounded_up(largest_excess(0.0280145, 1.0), 2)
+    >>> up(largest_excess(0.0280145, 1.0), 2)
     '5.3e-05'
     """
     mu = math.sqrt(2 * float(gdp))
@@ -109,6 +78,16 @@ def largest_excess(gdp: Number, epsilon: float) -> float:
     return min(1.0, math.exp(float(log_ndtr(mu - low))) * (1 + _SLACK * (1 + low**2)))
 
 
+def excess_words(budget: Budget) -> str:
+    """How likely the factor e^ε alone is exceeded by a release with Gaussian noise, in a sentence."""
+    likely = up(largest_excess(budget.gdp, budget.epsilon), 2)
+    normal = up(normal_excess(budget.gdp, budget.epsilon), 2)
+    return (
+        f"The factor alone is exceeded with a probability of at most {likely}, whatever is computed from the noisy "
+        f"answers; of a normal number that is shifted by μ = {up(mu_of(budget.gdp))} it is {normal}."
+    )
+
+
 def promise(budget: Budget, neighbours: Neighbours, failure: float = 0.0) -> str:
     """The promise of a release in the words of the field: the loss, how it is proven, and the neighbours.
 
@@ -117,18 +96,18 @@ def promise(budget: Budget, neighbours: Neighbours, failure: float = 0.0) -> str
         neighbours: which two tables the promise compares.
         failure: the part of δ that is added for values which a discovery publishes.
     """
-    epsilon, delta = rounded_up(budget.epsilon), rounded_up(budget.delta)
+    epsilon, delta = up(budget.epsilon), up(budget.delta)
     loss = epsilon if budget.pure else f"({epsilon}, {delta})"
-    beside = f", plus {rounded_up(failure)} of delta for values that are discovered" if failure else ""
+    beside = f", plus {up(failure)} of delta for values that are discovered" if failure else ""
     return f"{loss}-DP, by {_proof(budget)}{beside}, for neighbours that differ by {neighbours.words}"
 
 
 def _proof(budget: Budget) -> str:
     if budget.pure:
-        return f"Laplace noise and selections ({rounded_up(budget.rho)}-zCDP)"
+        return f"Laplace noise and selections ({up(budget.rho)}-zCDP)"
     if budget.gdp == budget.rho:
-        return f"{rounded_up(mu_of(budget.gdp))}-Gaussian DP"
-    return f"{rounded_up(budget.rho)}-zCDP"
+        return f"{up(mu_of(budget.gdp))}-Gaussian DP"
+    return f"{up(budget.rho)}-zCDP"
 
 
 def disclosed(columns: Sequence[str], predicates: Sequence[str]) -> str:

@@ -19,8 +19,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, TypedDict
 
+from dpsql.books.releases import Entry
+from dpsql.core.digits import up
 from dpsql.core.domain import Attribute
 from dpsql.errors import DpsqlError, InvalidArgument
+from dpsql.privacy.promised import bound, excess_words
 from dpsql.report.facts import Facts
 
 OPEN: Final = "To be stated by the publisher."
@@ -188,19 +191,32 @@ def _basic(facts: Facts, known: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _variant(facts: Facts) -> dict[str, str]:
+    entry = facts.entry
     public = ["The domains of the columns (see data_domain) are public facts that the owner declared"]
     discovered = [one.name for one in facts.attributes if one.origin == "discovered"]
     if discovered:
         public[0] += f", but those of {', '.join(discovered)}, which were discovered with noise and charged"
+    if entry.looked:
+        public[0] += (
+            f", but those of {', '.join(entry.looked)}, which the owner read off the rows and discloses: the guarantee "
+            "does not cover them"
+        )
+    if entry.looked_facts:
+        public.append(f"The owner read off the rows, and discloses, that every row has: {_joined(entry.looked_facts)}")
     if facts.entry.neighbours.total_is_public:
         public.append("The number of rows is public, because a neighbour has as many")
-    if facts.constraints:
-        public.append(f"The owner declared that every row has: {'; '.join(facts.constraints)}")
+    declared = [one for one in facts.constraints if one not in entry.looked_facts]
+    if declared:
+        public.append(f"The owner declared that every row has: {_joined(declared)}")
     return {
         "variant_name": "Pure DP" if facts.delta == 0 else "Approximate DP",
         "data_domain": f"Tables with the columns: {'; '.join(_domain_words(facts))}.",
         "unprotected_quantities": ". ".join(public) + ".",
     }
+
+
+def _joined(predicates: Sequence[str]) -> str:
+    return "; ".join(predicates)
 
 
 def _domain_words(facts: Facts) -> list[str]:
@@ -229,12 +245,23 @@ def _loss(facts: Facts) -> dict[str, Any]:
         "privacy_unit_details": f"Adjacent tables differ by {entry.neighbours.words}.",
     }
     if unit is None and total is not None:
-        found["number_of_privacy_units"] = round(total)
+        reach = facts.judgement.total_reach
+        found["number_of_privacy_units"] = (
+            f"About {total:,.0f} by noisy counts; the 95 % interval is {max(0.0, total - reach):,.0f} to "
+            f"{total + reach:,.0f}."
+        )
     parameters = {"epsilon": facts.epsilon} | ({"delta": facts.delta} if facts.delta else {})
     return found | {
         "privacy_parameters": parameters,
-        "privacy_parameters_details": f"{entry.guarantee}. It is {float(entry.rho):.6g}-zCDP, too.",
+        "privacy_parameters_details": " ".join(_loss_words(entry)),
     }
+
+
+def _loss_words(entry: Entry) -> list[str]:
+    """What the numbers of the promise mean, a sentence each."""
+    meaning = f"If {entry.neighbours.change}, {bound(entry.epsilon, entry.delta)}."
+    likely = [excess_words(entry.budget)] if entry.gdp == entry.rho else []
+    return [f"{entry.guarantee}.", meaning, *likely, f"It is {up(entry.rho)}-zCDP, too."]
 
 
 def _model(facts: Facts) -> dict[str, str]:
@@ -249,8 +276,8 @@ def _model(facts: Facts) -> dict[str, str]:
         "actors": "The owner, who declares what is public and how much may be spent; the readers of the release.",
         "release_type": "One release",
         "release_type_details": (
-            f"All releases of the table together keep epsilon = {account.epsilon:g} at delta = {account.delta:g}; "
-            f"{account.epsilon_spent:.4g} is spent in {account.releases} so far."
+            f"All releases of the table together keep epsilon = {up(account.epsilon)} at delta = "
+            f"{up(account.delta)}; {account.spent_words} is spent in {account.releases} so far."
         ),
         "data_source_type": "Static",
         "access_type": "Non-interactive",
@@ -265,14 +292,17 @@ def _implementation(facts: Facts, known: Mapping[str, Any]) -> dict[str, str]:
     noise = f"Integer noise ({', '.join(facts.noise)}) drawn exactly from the operating system's entropy. " * bool(
         facts.noise
     )
-    bound = ""
+    limit = ""
+    looked = " But the owner looked at the rows to declare what unprotected_quantities names." * bool(
+        entry.looked or entry.looked_facts
+    )
     if facts.account.unit_column is not None:
         most = entry.neighbours.unit_rows
-        bound = f" Of each {facts.account.unit_column} at most {most} rows count, chosen at random."
+        limit = f" Of each {facts.account.unit_column} at most {most} rows count, chosen at random."
     return {
         "preprocessing_and_hyperparameter_tuning": (
             "Values are mapped to the cells of the declared domains, one cell for NULL and one for what lies outside."
-            f"{bound} dpsql tunes nothing on the rows: the mechanism adapts to noisy counts that were paid for."
+            f"{limit} The mechanism adapts to noisy counts that were paid for, and to nothing else of the rows.{looked}"
         ),
         "mechanisms": (
             f"{marginals}{noise}Mechanism {entry.mechanism} of dpsql {facts.version}. Counts, noise and noisy "

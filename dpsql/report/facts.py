@@ -30,7 +30,6 @@ class Facts:
         entry: what the books say of it.
         judgement, verdict: how good it is.
         account: of its table, as it is now.
-        epsilon, delta, gdp: what it was charged.
         at: when it was charged (UTC).
         marginals: how many marginals of so many columns were measured whole.
         cells: how many noisy counts there are.
@@ -43,14 +42,22 @@ class Facts:
     judgement: Judgement
     verdict: Verdict
     account: Account
-    epsilon: float
-    delta: float
     at: datetime
     marginals: Mapping[int, int]
     cells: int
     noise: tuple[str, ...]
     constraints: tuple[str, ...]
     version: str = __version__
+
+    @property
+    def epsilon(self) -> float:
+        """Of the promise."""
+        return self.entry.epsilon
+
+    @property
+    def delta(self) -> float:
+        """Of the promise."""
+        return self.entry.delta
 
     @property
     def request(self) -> Mapping[str, Any]:
@@ -105,18 +112,13 @@ def collect(books: Books, entry: Entry, judgement: Judgement) -> Facts:
     """
     check_synthetic(entry)
     answers = measurements(books, entry)
-    sql = (
-        "SELECT CAST(content->>'$.at' AS TIMESTAMP), CAST(content->>'$.epsilon' AS DOUBLE), "
-        "CAST(content->>'$.delta' AS DOUBLE) FROM dpsql.event WHERE number = $number"
-    )
-    at, epsilon, delta = books.run(sql, {"number": entry.number})[0]
+    sql = "SELECT CAST(content->>'$.at' AS TIMESTAMP) FROM dpsql.event WHERE number = $number"
+    ((at,),) = books.run(sql, {"number": entry.number})
     return Facts(
         entry=entry,
         judgement=judgement,
         verdict=verdict_of(entry, judgement),
         account=account_now(books, entry.source),
-        epsilon=epsilon,
-        delta=delta,
         at=at,
         marginals=dict(sorted(Counter(len(m.clique) for m in answers if m.cells is None and m.clique).items())),
         cells=sum(len(m.values) for m in answers),

@@ -17,8 +17,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from dpsql.core.digits import down, up
 from dpsql.core.domain import Clique
 from dpsql.errors import DpsqlError
+from dpsql.privacy.promised import bound, excess_words
 from dpsql.release.estimates import Floats
 from dpsql.release.judgement import JudgedColumn, JudgedPair
 from dpsql.release.verdict import points
@@ -139,7 +141,10 @@ def _context(facts: Facts, truth: Truth | None) -> dict[str, Any]:
 
 def _tiles(facts: Facts) -> list[tuple[str, str]]:
     entry, judgement = facts.entry, facts.judgement
-    found = [(f"{entry.rows:,}", "synthetic rows"), (f"ε = {facts.epsilon:g}", f"δ = {facts.delta:g}")]
+    found = [
+        (f"{entry.rows:,}", "synthetic rows"),
+        (f"ε = {up(facts.epsilon)}", f"δ = {up(facts.delta)}"),
+    ]
     if judgement.error is not None:
         found.append((f"{points(judgement.error)} points", "mean error of a column's shares"))
     if judgement.pairs:
@@ -150,30 +155,35 @@ def _tiles(facts: Facts) -> list[tuple[str, str]]:
 
 def guarantee_words(facts: Facts) -> list[str]:
     """The promise of a release, for somebody who knows no differential privacy."""
-    neighbours = facts.entry.neighbours
-    who = {
-        True: "one privacy unit with all of its rows",
-        False: "any one row",
-    }[neighbours.unit_rows is not None]
-    change = "is another one" if neighbours.total_is_public else "is in the table or not"
-    factor = math.exp(facts.epsilon)
-    times = f"{factor:.3g}" if factor < 1e6 else f"{factor:.1e}"
-    but = f", but for a probability of {facts.delta:g}" if facts.delta else ""
-    return [
-        f"Whether {who} {change} changes the probability of anything that can be seen in this release by a factor of "
-        f"{times} at most{but}. The factor is e to the power of ε = {facts.epsilon:g}.",
+    entry = facts.entry
+    protected = "single rows" if entry.neighbours.unit_rows is None else "single privacy units"
+    found = [
+        f"If {entry.neighbours.change}, {bound(facts.epsilon, facts.delta)}. The factor is e to the power of "
+        f"ε = {up(facts.epsilon)}.",
+        *([] if entry.gdp != entry.rho else [excess_words(entry.budget)]),
         "That holds whatever else somebody knows, and whatever they compute from the synthetic rows or noisy counts.",
-        "The guarantee is about rows, not about facts of all rows together: those are what the release is for.",
+        f"The guarantee protects {protected}. Facts about the table as a whole are meant to be learnt.",
     ]
+    if entry.looked:
+        found.append(
+            f"It does not cover the domains of {', '.join(entry.looked)}: the owner read them off the rows and "
+            "discloses them."
+        )
+    if entry.looked_facts:
+        found.append(f"Nor that every row has {'; '.join(entry.looked_facts)}, which the owner read off the rows, too.")
+    return found
 
 
 def budget_words(facts: Facts) -> str:
     """What is spent and left."""
     account = facts.account
-    left = "nothing more is released of it" if account.retired else f"one more may ask for {account.epsilon_left:.4g}"
+    left = (
+        "nothing more is released of it" if account.retired else f"one more may ask for {down(account.epsilon_left, 4)}"
+    )
     plural = "" if account.releases == 1 else "s"
     return (
-        f"Of ε = {account.epsilon:g} at δ = {account.delta:g}, {account.epsilon_spent:.4g} is spent in "
+        f"Of ε = {up(account.epsilon)} at δ = {up(account.delta)}, "
+        f"{account.spent_words} is spent in "
         f"{account.releases} release{plural}; {left}."
     )
 
@@ -202,6 +212,8 @@ def measured_words(facts: Facts) -> list[str]:
         found.append(f"Excluded, and NULL in every synthetic row: {', '.join(facts.excluded)}.")
     if facts.constraints:
         found.append(f"The owner states that every row has: {'; '.join(facts.constraints)}.")
+    if facts.entry.looked:
+        found.append(f"The owner read these domains off the rows: {', '.join(facts.entry.looked)}.")
     unit = facts.account.unit_column
     if unit is not None:
         found.append(f"Of each value of {unit} at most {entry.neighbours.unit_rows} rows count.")

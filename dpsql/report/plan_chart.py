@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from dpsql.core.digits import down
 from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.report import charts
 
@@ -87,7 +88,7 @@ class PlanChart:
 
     def _note(self, point: Point) -> str:
         if self.left is not None and point.epsilon > self.left:
-            return f"more than the {self.left:.4g} left"
+            return f"more than the {down(self.left, 4)} left"
         return "no error is foretold" if point.error is None else ""
 
     def plot(self) -> Figure:
@@ -137,7 +138,7 @@ class PlanChart:
             axes.text(
                 self.left,
                 0.97,
-                f" {self.left:.3g} is left",
+                f" {down(self.left, 3)} is left",
                 color=inks["left"],
                 va="top",
                 transform=axes.get_xaxis_transform(),

@@ -17,8 +17,8 @@ import pytest
 import dpsql
 from dpsql.mechanisms.base import registered
 from dpsql.mechanisms.defaults import has_defaults
-from dpsql.release.discovery import DiscoveryRequest, resolve_discovery
 from dpsql.privacy.promised import recorded_promise as promise
+from dpsql.release.discovery import DiscoveryRequest, resolve_discovery
 from dpsql.release.lookup import look_up_table
 from dpsql.release.plan import check_drawable, check_questions, plan_table
 from dpsql.release.query_answers import QueryRequest, resolve_query

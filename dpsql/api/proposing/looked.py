@@ -13,7 +13,7 @@ from dpsql.api.proposing.context import Context
 from dpsql.api.proposing.inputs import Input
 from dpsql.api.proposing.looked_dates import dates
 from dpsql.api.proposing.looked_numbers import numbers
-from dpsql.api.proposing.looked_parts import LEAST, keyed, left_out
+from dpsql.api.proposing.looked_parts import LEAST, disclosed, keyed, left_out
 from dpsql.api.proposing.profile import Profile, profile
 from dpsql.api.proposing.proposal import Ground, Proposal, knows, with_later
 from dpsql.core.column_types import column_type
@@ -33,10 +33,14 @@ _LONG: Final = 100  # characters of a text that nobody lists
 
 
 def look(column: Column, context: Context, source: Input) -> Proposal:
-    """A proposal from what the rows are like."""
+    """A proposal from what the rows are like; it says so, unless the same is proposed without a look at them."""
     found = public.settled(column, context)
     if found is not None:
         return found
+    return disclosed(_from_rows(column, context, source), public.propose(column, context))
+
+
+def _from_rows(column: Column, context: Context, source: Input) -> Proposal:
     known = column_type(column.type)
     seen = profile(source, column.name, column.type)
     if seen.known == 0:

@@ -16,7 +16,7 @@ from dpsql.api.proposing.looked import look
 from dpsql.api.proposing.references import references_of
 from dpsql.api.proposing.script import Script, write
 from dpsql.api.proposing.trial import tried
-from dpsql.core.names import fold, quote
+from dpsql.core.names import fold
 from dpsql.engines.duckdb.calls import call_of
 from dpsql.errors import InvalidArgument
 from dpsql.owner.codebook import declarations_of, from_json
@@ -26,7 +26,6 @@ from dpsql.udfs.dp_domains import ARGUMENTS
 PRICE: Final = 0.1
 """ε of one discovery, unless the owner says otherwise."""
 _UNIT_ROWS: Final = 8
-_MOST_UNIT_ROWS: Final = 20
 
 
 def propose(
@@ -75,7 +74,7 @@ def propose(
         else:
             proposals, facts = [public.propose(column, context) for column in source.columns], list[Fact]()
         if unit is not None and max_rows is None:
-            max_rows = _rows_of_unit(source, owned) if owner_looks else _UNIT_ROWS
+            max_rows = _UNIT_ROWS  # never off the rows: everything that is released depends on it
         protection = _protection(source, epsilon, delta, owned, max_rows)
         names = {fold(column.name) for column in source.columns}
         unknown = [name for name in said if fold(name) not in names]
@@ -98,13 +97,6 @@ def _unit(source: Input, name: str) -> str:
             f"unit is {name!r}, which is no column: the table has {', '.join(c.name for c in source.columns)}"
         )
     return found[0]
-
-
-def _rows_of_unit(source: Input, unit: str) -> int:
-    """How many rows nineteen of twenty units have at most."""
-    counts = source.ask({"u": quote(unit)}, "u", "count(*) AS n", where="u IS NOT NULL", group=True)
-    found = sorted(n for _, n in counts)[int(0.95 * len(counts))] if counts else 1
-    return min(_MOST_UNIT_ROWS, max(1, int(found)))
 
 
 def _codebook(path: str) -> dict[str, Mapping[str, Any]]:

@@ -89,7 +89,10 @@ def write(
     lines = [*_head(source, context, found, price, looked=looked), ""]
     if source.is_file:
         lines += [*_load(source, found.proposals), ""]
-    lines += [*comment("The budget: all releases together will be (ε, δ)-DP. It is set once."), protection, ""]
+    budget = "The budget: all releases together will be (ε, δ)-DP. It is set once."
+    if context.unit:
+        budget += " Choose max_rows, how many rows of one unit count, from what is public, not off the rows."
+    lines += [*comment(budget), protection, ""]
     for name in unknown:
         lines += comment(f"The codebook names {name!r}, which is no column of the table.")
     for proposal in found.proposals:
@@ -118,7 +121,8 @@ def _head(source: Input, context: Context, found: Tried, price: float, *, looked
         yield from comment(
             "DISCLOSURE: the rows were read to write this file (--owner-looks). Lines that say 'Looked' tell of the "
             "rows, and whoever sees a release sees them: running them makes these domains the owner's disclosure, "
-            "outside the guarantee. Lines that say 'Public' do not depend on the rows."
+            "outside the guarantee. Their looked := true is recorded: dp_domains, dp_releases, reports and cards say "
+            "so. Lines that say 'Public' do not depend on the rows."
         )
     elif not source.is_typed:
         yield from comment("No row was read, but for the types: DuckDB finds those of a CSV file in its first rows.")
@@ -170,7 +174,7 @@ def _facts(context: Context, found: Tried) -> Iterator[str]:
         "whoever is in the table."
     )
     for fact, refused in found.facts:
-        call = call_of("dp_constraint", [context.table, fact.predicate], {})
+        call = call_of("dp_constraint", [context.table, fact.predicate], {"looked": True})
         if fact.asked or refused:
             why = f"refused: {refused}" if refused else f"QUESTION: is it impossible for everybody? {fact.because}."
             yield from comment(why, "  ")

@@ -59,7 +59,7 @@ def _empty(source: Input, proposals: Sequence[Proposal]) -> Iterator[Database]:
 
 
 def _constraint(context: Context, fact: Fact) -> str:
-    return call_of("dp_constraint", [context.table, fact.predicate], {})
+    return call_of("dp_constraint", [context.table, fact.predicate], {"looked": True})
 
 
 def _settled(db: Database, context: Context, proposal: Proposal) -> Proposal:
