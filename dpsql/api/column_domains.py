@@ -71,15 +71,13 @@ class ColumnDomains(Connection):
 
         >>> import dpsql
         >>> with dpsql.connect() as db:
-        ...     _ = db.sql("CREATE TABLE t (age INTEGER)")
-        ...     _ = db.protect("t", epsilon=3.0, delta=1e-9)
+        ...     _ = db.sql("CREATE TABLE t (age INTEGER)"), db.protect("t", epsilon=3.0, delta=1e-9)
         ...     db.domain("t", "age", lower=0, upper=119, bins=12, nulls_as=[-9])
         """
         how = {name: value for name, value in locals().items() if name not in ("self", "table", "column")}
         self.instance.check_owner("domain")
         with self.instance.cursor() as cursor:
-            source = find_source(cursor, table, self._search_path)
-            declare(cursor, source, column, search_path=self._search_path, **how)
+            declare(cursor, find_source(cursor, table, self._search_path), column, search_path=self._search_path, **how)
 
     def discover(
         self,

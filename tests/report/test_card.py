@@ -56,7 +56,10 @@ def test_what_it_says_is_what_was_released(release):
     loss = deployment["privacy_loss"]
     assert loss["privacy_parameters"] == {"epsilon": 1.0, "delta": 1e-6}
     assert loss["privacy_unit_details"] == "Adjacent tables differ by one row added or removed."
-    assert loss["number_of_privacy_units"] == round(release.judgement.total)
+    total, reach = release.judgement.total, release.judgement.total_reach
+    assert loss["number_of_privacy_units"] == (
+        f"About {total:,.0f} by noisy counts; the 95 % interval is {total - reach:,.0f} to {total + reach:,.0f}."
+    )
     assert release.entry.guarantee in loss["privacy_parameters_details"]
     variant = deployment["dp_variant"]
     assert "age (18 to 77 in 6 bins, NULL)" in variant["data_domain"]
