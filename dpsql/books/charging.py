@@ -47,7 +47,7 @@ class Charge:
         mechanism: its name.
         guarantee: in the words that the books record.
         budget: what it costs.
-        failure: of a discovery: the probability but for which the budget holds (see `Account.reserve`).
+        failure: of a discovery: what it adds to the δ of its noise (see `Account.reserve`).
         under_way: keys of releases that this process works on now, which were not stopped so far.
         by: the user who asks; empty for the owner.
     """

@@ -80,18 +80,18 @@ class Neighbours:
         return 2 if self.total_is_public else self.cell
 
     @property
-    def change(self) -> str:
-        """What turns a table into its neighbour, for somebody who knows no differential privacy."""
-        if self.unit_rows is not None:
-            return "one privacy unit with all of its rows is added or removed"
-        return "one row is changed into any other" if self.total_is_public else "one row is added or removed"
-
-    @property
     def words(self) -> str:
         """By what two neighbours differ, in words."""
         if self.unit_rows is not None:
             return f"all rows of one privacy unit, of which at most {self.unit_rows} count, added or removed"
         return "one row changed" if self.total_is_public else "one row added or removed"
+
+    @property
+    def change(self) -> str:
+        """What turns a table into its neighbour, for somebody who knows no differential privacy."""
+        if self.unit_rows is not None:
+            return "one privacy unit with all of its rows is added or removed"
+        return "one row is changed into any other" if self.total_is_public else "one row is added or removed"
 
 
 Neighbours.ADD_REMOVE = Neighbours("add_remove")

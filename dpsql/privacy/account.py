@@ -10,7 +10,7 @@ enforce it by a conditional update (`sql/charge.sql`).
 An account with δ = 0 promises pure ε: of releases with Laplace noise and selections alone, whose ε add up, Σε ≤ ε. No
 other release is charged to it.
 
-Discovering the values of a column holds but for a probability δ′. Half of δ is kept for those, from the first charge on
+Discovering the values of a column adds δ′ to the δ of its noise. Half of δ is kept for those, from the first charge on
 if that is a discovery, of values or of bins: the sums keep (ε, δ/2), Σδ′ ≤ δ/2, and together that is (ε, δ)-DP. It is
 not kept later, for then answers would have been seen.
 """
@@ -144,7 +144,7 @@ class Account:
         return largest_epsilon(self.gdp_left / price if by_gdp else self.rho_left, delta, conversion)
 
     def reserve(self, failure: float) -> Account:
-        """The account after one more discovery that holds but for that probability, 0 for one of bins.
+        """The account after one more discovery that adds that much to δ, 0 for one of bins.
 
         Raises:
             InsufficientBudget: no δ is kept for it, or less than that is left.

@@ -48,7 +48,7 @@ class Discoveries(Asking):
         of σ² = Δ²/2ρ + 1/8, reaches `discovery_threshold`. Δ² = c, for a unit of c rows has at most c values (2 for
         replace_one).
 
-        Privacy: ρ-zCDP, and Gaussian DP of g = ρ, but for probability `failure`: a unit that comes or goes changes the
+        Privacy: ρ-zCDP, and Gaussian DP of g = ρ, with `failure` added to δ: a unit that comes or goes changes the
         numbers of values that others have too, which is what ρ pays for, and at most c values cross from 1 unit to 2,
         each of which stays unpublished with probability 1 − failure/c. A larger threshold publishes less of the same
         noisy numbers, so `least` costs nothing.

@@ -186,7 +186,7 @@ class BinsQuestion(Question):
 
 @dataclass(frozen=True)
 class ValuesQuestion(Question):
-    """The common values of a column, but for a probability δ′; with `least` those of about so many units or more."""
+    """The common values of a column, for which δ′ is added to δ; with `least` those of about so many units or more."""
 
     column: str
     failure: float

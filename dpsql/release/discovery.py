@@ -12,7 +12,8 @@ noise: all of it post-processing.
 
 With `heavy := 0.05` bins get points too: a fifth of ρ and δ′ pay for the values that about that part of the rows have,
 by the rule of values with a larger threshold. A value of so many rows and of five standard deviations of the noise more
-is missed less than once in a million times. A value of a single unit is published with probability δ′ at most.
+is missed less than once in a million times. A value of a single unit is never published; that one unit makes a value
+known which only one other unit has, has a probability of δ′ at most.
 
 The discovery is a release like any other: the same call again changes nothing and costs nothing.
 """

@@ -51,7 +51,7 @@ class DiscoveryPlan(Planned[DiscoveryRequest, DiscoveryFacts]):
     """What a discovery will be charged for.
 
     Attributes:
-        failure: δ′, but for which it does.
+        failure: δ′, the part of δ that is for the values which are published.
     """
 
     failure: float
@@ -83,7 +83,7 @@ def plan_discovery(request: DiscoveryRequest, facts: DiscoveryFacts) -> Discover
 
 
 def _cost(request: DiscoveryRequest, account: Account, *, of_values: bool) -> tuple[Budget, float]:
-    """ρ for (ε, δ), and δ′: half of δ where values are discovered, which are (ε, δ/2)-DP but for δ/2."""
+    """ρ for (ε, δ), and δ′: half of δ where values are discovered, which are (ε, δ/2)-DP plus δ/2."""
     if account.pure:
         raise InvalidArgument(
             f"{account.source} promises pure epsilon (delta 0), which no discovery does: declare the domain, with "

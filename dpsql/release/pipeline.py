@@ -88,7 +88,7 @@ class Work(Protocol):
 
     @property
     def failure(self) -> float | None:
-        """δ′, the probability but for which the promise of a discovery holds; None of what is none."""
+        """δ′, what a discovery adds to the δ of its noise; None of what is none."""
 
     @property
     def label(self) -> str:

