@@ -1,4 +1,4 @@
-"""Protect a table, synthesise it, and judge the release by its own measurements."""
+"""Protect a table, synthesize it, and judge the release by its own measurements."""
 
 import dpsql
 

@@ -28,7 +28,7 @@ QUERY_PARAMETERS = (
     Parameter("delta", "DOUBLE", default=None, help="by default the table's; not used with Laplace noise"),
     Parameter("mechanism", "VARCHAR", default=GAUSSIAN.name, help="gaussian, or laplace for pure epsilon"),
     Parameter("non_negative", "BOOLEAN", default=False, help="show counts below 0 as 0"),
-    Parameter("release", "VARCHAR", default="", help="a name: another one is a fresh release of the same request"),
+    Parameter("release", "VARCHAR", default="", help="name of the release; a new name makes (and pays for) a new one"),
 )
 
 

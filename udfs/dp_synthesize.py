@@ -29,7 +29,7 @@ REQUEST_PARAMETERS = (
     Parameter("columns", "VARCHAR[]", default=None, help="only these columns; by default all"),
     Parameter("prior", "VARCHAR", default=None, help="a public table, view or earlier release to lean on"),
     Parameter("reuse", "BOOLEAN", default=True, help="use what earlier releases of the table measured"),
-    Parameter("release", "VARCHAR", default="", help="a name: another one is a fresh release of the same request"),
+    Parameter("release", "VARCHAR", default="", help="name of the release; a new name makes (and pays for) a new one"),
     *(Parameter(name, kind, default=None, help="option of a mechanism") for name, kind in options().items()),
 )
 

@@ -34,7 +34,7 @@ def add_commands(commands: Any) -> None:
     compare.add_argument("--workload", action="append", help="SQL or shorthand; may be repeated")
     compare.add_argument("--columns", metavar="A,B", help="only these; by default all")
     compare.add_argument("--prior", help="a public table of the database to lean on")
-    compare.add_argument("--target", metavar="COLUMN", help="that models foretell; needs dpsql[evaluate]")
+    compare.add_argument("--target", metavar="COLUMN", help="that models predict; needs dpsql[evaluate]")
     compare.add_argument("--groups", metavar="A,B", help="how alike the rows are within each group of these columns")
     compare.add_argument(
         "--vary", metavar="OPTION=A,B", help="an option of all mechanisms, rows, or prior_rows: rounds=5,10,25"

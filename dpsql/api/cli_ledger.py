@@ -40,7 +40,7 @@ def _add_ledger(ledger: argparse.ArgumentParser) -> None:
     accept.add_argument("database", help="the DuckDB file")
     key = actions.add_parser("key", help="make the ledger from now on with the key that is there: see DPSQL_LEDGER_KEY")
     key.add_argument("database", help="the DuckDB file")
-    settle = actions.add_parser("settle", help="no table but those of the accounts holds private rows")
+    settle = actions.add_parser("settle", help="confirm that no unprotected table holds private rows")
     settle.add_argument("database", help="the DuckDB file")
     for name, what in _CHANGES.items():
         change = actions.add_parser(name, help=what)

@@ -27,7 +27,9 @@ def add_commands(commands: Any) -> None:
     )
     synthesize.add_argument("--prior", help="a public table, view or earlier release of the database to lean on")
     synthesize.add_argument("--rows", type=int, help="by default the measured total")
-    synthesize.add_argument("--release", default="", help="a name: another one is a fresh release")
+    synthesize.add_argument(
+        "--release", default="", help="name of the release; a new name makes (and pays for) a new one"
+    )
     synthesize.add_argument("--output", required=True, metavar="FILE", help="a .csv or .parquet file to write")
     synthesize.set_defaults(run=_synthesize)
 
@@ -35,7 +37,7 @@ def add_commands(commands: Any) -> None:
     evaluate.add_argument("database", help="the DuckDB file")
     evaluate.add_argument("--table", required=True, help="the protected table")
     evaluate.add_argument("--release", required=True, help="number, key or name of a release of it, or another table")
-    evaluate.add_argument("--target", metavar="COLUMN", help="that models foretell; needs dpsql[evaluate]")
+    evaluate.add_argument("--target", metavar="COLUMN", help="that models predict; needs dpsql[evaluate]")
     evaluate.add_argument("--workload", help="SQL or shorthand, of which each answer is compared")
     evaluate.add_argument("--groups", metavar="COLUMNS", help="a,b: how alike the rows are within each group of these")
     evaluate.add_argument("--output", choices=["table", "json"], default="table", help="default: table")

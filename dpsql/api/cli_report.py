@@ -25,7 +25,7 @@ def add_commands(commands: Any) -> None:
     report.add_argument("--output", metavar="FILE", help="the .html file to write")
     report.add_argument("--card", metavar="FILE", help="the .json, .yaml or .md file to write the release card to")
     report.add_argument("--private", action="store_true", help="add the truth to the page, for the owner only")
-    report.add_argument("--target", metavar="COLUMN", help="of a private page, that models foretell")
+    report.add_argument("--target", metavar="COLUMN", help="of a private page, that models predict")
     stated = report.add_argument_group("what a card states, and only its publisher knows")
     for name in _STATED:
         stated.add_argument(f"--{name.replace('_', '-')}", metavar="TEXT")

@@ -56,7 +56,7 @@ def add_commands(commands: Any) -> None:
     publish.add_argument("--comment", default="", help="what users are told of it")
     releases = commands.add_parser("releases", help="what was released, and to whom: numbers and names to publish")
     releases.add_argument("database", help="the DuckDB file")
-    unpublish = commands.add_parser("unpublish", help="show a table to users no longer")
+    unpublish = commands.add_parser("unpublish", help="stop showing a table to users")
     unpublish.add_argument("database", help="the DuckDB file")
     unpublish.add_argument("name", help="of the table, for users")
     for command in (user, publish, releases, unpublish):

@@ -178,7 +178,7 @@ class Database(Reports):
             columns: only these; by default all.
             prior: a public table, view or earlier release to lean on.
             reuse: whether to use what earlier releases of the table measured; by default it is.
-            release: a name: another one is a fresh release of the same request.
+            release: name of the release; a new name makes (and pays for) a new one.
             **options: of the mechanism, see `Options`.
 
         Raises:
@@ -230,7 +230,7 @@ class Database(Reports):
             delta: of it; by default the table's; not used with Laplace noise.
             mechanism: `gaussian`, the default, or `laplace` for pure ε.
             non_negative: whether counts below 0 are shown as 0.
-            release: a name: another one is a fresh release of the same request.
+            release: name of the release; a new name makes (and pays for) a new one.
 
         Returns:
             The query's own columns, and for each noisy column x also x_stderr, x_low and x_high. As polars or Arrow:

@@ -1,4 +1,4 @@
-"""`dpsql demo`: a simulated census (or a file of one's own), protected, planned, synthesised and compared.
+"""`dpsql demo`: a simulated census (or a file of one's own), protected, planned, synthesized and compared.
 
 The census is drawn from public rules (see `sql/census.sql`), so comparing the synthetic table with it harms nobody. For
 a file of one's own only the noisy measurements and the synthetic table are shown.
@@ -129,7 +129,7 @@ def _protect_census(db: Database, echo: Callable[[str], None]) -> str:
 def _release(
     db: Database, table: str, path: str, epsilon: float, *, is_census: bool, echo: Callable[[str], None]
 ) -> None:
-    """Plan, synthesise, compare and judge; the release is the second event of the books."""
+    """Plan, synthesize, compare and judge; the release is the second event of the books."""
     target = "synthetic" if table != "synthetic" else "synthetic_rows"
     _plan(db, table, epsilon, echo)
     _synthesize(db, table, target, epsilon, echo)

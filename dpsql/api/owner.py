@@ -205,7 +205,7 @@ class Owner(Declaring):
         Args:
             table: the protected table.
             release: of it, or its number, name or key; or the name of a table with the same columns.
-            target: a column that models foretell, trained on synthetic and tested on real rows; needs scikit-learn,
+            target: a column that models predict, trained on synthetic and tested on real rows; needs scikit-learn,
                 `pip install 'dpsql[evaluate]'`.
             workload: SQL or a shorthand, such as `64 random 3-way seed 0`: how far each of its answers is off.
             groups: columns, such as area and year: how alike pairs of other columns are within each group.

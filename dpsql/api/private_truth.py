@@ -40,7 +40,7 @@ def truth_of(database: Database, catalog: str, entry: Entry, target: str | None)
         database: of the release.
         catalog: of its books.
         entry: of a synthetic table.
-        target: a column that models foretell, or None.
+        target: a column that models predict, or None.
 
     Raises:
         NotOwner: the owner's functions are switched off.

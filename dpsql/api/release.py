@@ -177,7 +177,7 @@ class Release(Named):
             private: add what only the owner may see, because it is computed from the real rows: the truth in every
                 picture, the figures of `db.evaluate`, and SDMetrics' quality report where that package is installed.
                 Each section is marked, and nothing is stored.
-            target: of a private report, a column that models foretell; needs scikit-learn.
+            target: of a private report, a column that models predict; needs scikit-learn.
 
         Raises:
             DpsqlError: matplotlib or jinja2 is not installed.

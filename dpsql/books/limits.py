@@ -212,8 +212,8 @@ def require_allowed(books: Books, person: str, account: Account, budget: Budget,
             fitting = left(books, person, account, conversion, budget.delta)
             advice = f"the largest epsilon that fits is {down(fitting)}" if fitting else "nothing more fits"
             raise InsufficientBudget(
-                f"epsilon {up(budget.epsilon)} at delta {up(budget.delta)} is more than {person!r} may still cause on "
-                f"{account.source}: of the limit of {limit}, {own.spent_words} is spent{_NOW_IS[limit.period]}; "
+                f"{person!r} has less left on {account.source} than epsilon {up(budget.epsilon)} at delta "
+                f"{up(budget.delta)}: of the limit of {limit}, {own.spent_words} is spent{_NOW_IS[limit.period]}; "
                 f"{advice}. The owner sets another limit with dpsql user limit <file> {person} {account.source}=…, in "
                 f"Python db.users.limit({person!r}, {account.source!r}, …)"
             )

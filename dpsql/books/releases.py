@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -53,7 +54,7 @@ class Entry:
         state: `reserved` (paid), `measured` (its answers are journalled, some at least), `published`, or `failed`.
         rows: of the synthetic table, None until it is published.
         report: what the fit says of itself.
-        epsilon, delta: what was promised.
+        epsilon, delta: what was promised; ε is no number where the event of the charge is damaged.
         failure: the part of δ that is for values which a discovery publishes.
         looked: columns whose domain the owner read off the rows, by the charge or by what is declared now.
         looked_facts: the owner's facts of that kind.
@@ -86,6 +87,8 @@ class Entry:
     @property
     def guarantee(self) -> str:
         """In words, made of the exact numbers of the books, so that nothing in it is rounded down."""
+        if not math.isfinite(self.epsilon):
+            return self.recorded
         beside = BESIDE if self.recorded.endswith(BESIDE) else ""
         words = promise(self.budget, self.neighbours, self.failure)
         return f"{words}{beside}{disclosed(self.looked, self.looked_facts)}"
@@ -187,15 +190,18 @@ def _entry(books: Books, row: Sequence[Any]) -> Entry:
 
 
 def _of_charge(text: str | None) -> dict[str, Any]:
-    """The fields of an entry that the event of its charge has."""
-    event = json.loads(text) if text else {}
-    return {
-        "epsilon": float(event.get("epsilon") or "nan"),
-        "delta": float(event.get("delta") or 0.0),
-        "failure": float(event.get("failure") or 0.0),
-        "looked": tuple(event.get("looked") or ()),
-        "looked_facts": tuple(event.get("looked_facts") or ()),
-    }
+    """The fields of an entry that the event of its charge has; without ε where the ledger is damaged."""
+    try:
+        event = json.loads(text or "")
+        return {
+            "epsilon": float(event["epsilon"]),
+            "delta": float(event["delta"]),
+            "failure": float(event.get("failure") or 0.0),
+            "looked": tuple(map(str, event.get("looked") or ())),
+            "looked_facts": tuple(map(str, event.get("looked_facts") or ())),
+        }
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return {"epsilon": math.nan, "delta": 0.0}
 
 
 def with_looked(books: Books, entry: Entry) -> Entry:

@@ -25,7 +25,7 @@ _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 
 @dataclass(frozen=True)
 class Point:
-    """What a plan foretells at one ε.
+    """What a plan predicts at one ε.
 
     Attributes:
         epsilon: of the plan.

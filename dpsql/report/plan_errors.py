@@ -113,7 +113,7 @@ def draw_errors(errors: Sequence[ExpectedError], epsilon: float) -> Figure:
     groups = {size: group[:_BARS] for size, group in of_size(errors).items()}
     if not groups:
         raise DpsqlError(
-            "plot(): this plan foretells no error of a marginal: plot the plan of a synthetic table, or "
+            "plot(): this plan predicts no error of a marginal: plot the plan of a synthetic table, or "
             "db.plan_chart(…) for errors against epsilon"
         )
     try:

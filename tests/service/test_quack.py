@@ -192,7 +192,7 @@ def test_statements_end_in_time(quack):
 def test_errors_are_dpsqls_own(quack):
     with Client(*quack) as client:
         for words, sql in (
-            ("more than 'alice' may still cause", ASK.replace("0.1", "50")),
+            ("'alice' has less left on", ASK.replace("0.1", "50")),
             ('"nope" not found', "SELECT nope FROM shown"),
             ("getenv may not be called", "SELECT getenv('HOME')"),
         ):

@@ -68,7 +68,7 @@ class Settings:
         workloads: SQL or shorthands, of which each is asked for by itself and compared; None for the default.
         columns: only these; None for all.
         prior: a public table to lean on; None for none.
-        target: a column that models foretell.
+        target: a column that models predict.
         groups: columns, within whose values the rows are compared.
         vary: an option and its values, such as `rounds=5,10,25`, which every mechanism gets in turn; None for none.
         seconds: after which a run is ended.

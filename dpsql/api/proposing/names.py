@@ -142,5 +142,5 @@ def text_of(name: str) -> Known | None:
     """What a name says of a column of texts."""
     words = words_of(name)
     if words and words[-1] in ("sex", "gender"):
-        return Known({"values": ["F", "M"]}, "it is written F or M here, not in another way", sure=False)
+        return Known({"values": ["F", "M"]}, "this column holds exactly the codes F and M", sure=False)
     return None
