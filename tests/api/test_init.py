@@ -285,7 +285,7 @@ def test_no_column_of_real_tables_is_left_out(folder, data, name):
         )
     else:
         assert "in percent" in lines_of(script, "revol_util")
-        assert "Public: it is a code of a public list" in lines_of(script, "addr_state")
+        assert "Looked: it is a code of a public list" in lines_of(script, "addr_state")
 
 
 # --- the demonstration ------------------------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ def cost() -> str:
     adult, _, million = releases()
     return (
         f"A synthetic table of Adult (48,842 rows, 15 columns) takes {adult['first']:.0f} seconds of CPU and "
-        f"{adult['megabytes'] / 1000:.1f} GB, one of a million rows {million['first']:.0f} seconds and "
+        f"{adult['megabytes'] / 1000:.1f} GB. One of a million rows takes {million['first']:.0f} seconds and "
         f"{million['megabytes'] / 1000:.1f} GB."
     )
 

@@ -40,7 +40,7 @@ def test_what_laplace_noise_costs_in_an_account_with_a_delta():
     times = [float(Fraction(str(e)) ** 2 / 2 / gaussian_gdp(e, 1e-9)) for e in (0.1, 1.0, 3.0)]
     by_gdp = [one * float(OTHER_PRICE) for one in times]
     words = (
-        f"for ε from 0.1 to 3 and δ = 10⁻⁹ {min(times):.0f} to {max(times):.0f} times in zCDP, {int(min(by_gdp))} to "
+        f"For ε from 0.1 to 3 and δ = 10⁻⁹ it is {min(times):.0f} to {max(times):.0f} times in zCDP, {int(min(by_gdp))} to "
         f"{int(max(by_gdp)) + 1} times by Gaussian DP"
     )
     assert words in page("docs/how-to/pure.md")

@@ -89,7 +89,7 @@ def test_the_guarantee_names_the_proof(db):
     spend(db, 0.5, 0)
     spend(db, 0.5, 1, mechanism="rap")
     guarantees = db.releases().guarantee.tolist()
-    mu = math.sqrt(2 * gaussian_gdp(0.5, DELTA))
+    mu = math.ceil(1e6 * math.sqrt(2 * gaussian_gdp(0.5, DELTA))) / 1e6
     assert f"by {mu:.6g}-Gaussian DP, for neighbours that differ by one row added or removed" in guarantees[0]
     assert "-zCDP, for neighbours" in guarantees[1]
 
