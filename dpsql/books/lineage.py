@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import duckdb
-import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
@@ -18,6 +17,7 @@ from dpsql.engines.registry import find_parts
 from dpsql.engines.source import FoundView, Source
 from dpsql.errors import InvalidQuery
 from dpsql.language.scope import Catalog, Scope
+from dpsql.language.written import parsed
 from dpsql.runtime.process_settings import deep_recursion
 
 
@@ -71,8 +71,8 @@ def _query_of(name: str, definition: str) -> exp.Query:
     """The SELECT of a view, its columns renamed as the view says."""
     try:
         with deep_recursion():
-            tree = sqlglot.parse_one(definition, read="duckdb")
-    except (SqlglotError, RecursionError):
+            (tree,) = parsed(definition)
+    except (SqlglotError, RecursionError, ValueError):
         tree = None
     if not isinstance(tree, exp.Create) or not isinstance(tree.expression, exp.Query):
         raise InvalidQuery(f"query: the view {name!r} cannot be followed to its table: ask about the table itself")

@@ -13,6 +13,7 @@ from dpsql.errors import UnknownName
 from dpsql.language.expressions import enclosed
 from dpsql.language.refusal import RAW_ROWS, check_scalar, refuse
 from dpsql.language.scope import Scope
+from dpsql.language.written import keep_words
 
 _MOST_NODES: Final = 200_000
 
@@ -68,9 +69,23 @@ class ColumnNames:
         if isinstance(tree, exp.Column):  # most are, and to transform copies
             found = self.find(tree)
         else:
-            found = tree.transform(lambda node: self.find(node) if isinstance(node, exp.Column) else node)
+            found = self._replaced(tree)
         if sum(1 for _ in itertools.islice(found.walk(), _MOST_NODES + 1)) > _MOST_NODES:
             refuse(tree, "an expression grows too large where its names are replaced")
+        return found
+
+    def _replaced(self, tree: exp.Expr) -> exp.Expr:
+        """An expression over the origin's columns, with the words in which it was written."""
+        columns: list[tuple[exp.Expr, exp.Expr]] = []
+
+        def over_origin(node: exp.Expr) -> exp.Expr:
+            if not isinstance(node, exp.Column):
+                return node
+            columns.append((node, self.find(node)))
+            return columns[-1][1]
+
+        found = tree.transform(over_origin)
+        keep_words(found, tree, columns)
         return found
 
     def listed(self, item: exp.Expr) -> list[tuple[str, exp.Expr]]:

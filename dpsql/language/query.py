@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from dpsql.language.expressions import sql_of, structure
 from dpsql.language.scope import Scope
+from dpsql.language.written import kept_words
 
 Plain = Literal["count", "units", "sum", "avg"]
 Kind = Literal[
@@ -123,4 +124,5 @@ class Query:
             self.limit,
             self.offset,
         )
-        return repr((texts, aggregates, shown, len(self.keys), len(self.filters)))
+        words = [words for tree in self.trees for _, words in kept_words(tree)]  # what is translated alike may differ
+        return repr((texts, aggregates, shown, len(self.keys), len(self.filters), words))

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 import numpy as np
-import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
@@ -38,6 +37,7 @@ from dpsql.language.query import Query
 from dpsql.language.refusal import INSTEAD
 from dpsql.language.scope import Catalog, Scope
 from dpsql.language.syntax import first_line
+from dpsql.language.written import parsed
 from dpsql.runtime.process_settings import deep_recursion
 
 _ALL = re.compile(r"\s*all\s+(\d+)-way\s*", re.IGNORECASE)
@@ -124,17 +124,16 @@ def _parse(text: str, source: Sequence[str], domain: Domain, catalog: Catalog | 
         return [(clique, 1.0) for part in text.split(";") for clique in _shorthand(part, domain)]
     try:
         with deep_recursion():
-            statements = sqlglot.parse(text, read="duckdb")
+            statements = parsed(text)
     except SqlglotError as error:
         raise InvalidWorkload(f"workload: {first_line(error)}; {EXPECTED}") from None
     except RecursionError:
         raise InvalidWorkload("workload: nested too deeply") from None
-    if not any(statements):
+    if not statements:
         raise InvalidWorkload(f"the workload is empty; {EXPECTED}")
     return [
         part
         for statement in statements
-        if statement is not None
         for part in _asked(statement, source, domain, catalog or _OneTable(tuple(source), domain), weigh)
     ]
 
