@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from dpsql.core.names import fold, pick
 from dpsql.errors import InvalidQuery
+from dpsql.language.arithmetic import is_answer
 from dpsql.language.columns import ColumnNames, conjuncts
 from dpsql.language.expressions import comparable, enclosed, has_aggregate, holds_values, spelled, unwrapped
 from dpsql.language.from_clause import Place, scope_of
@@ -38,8 +39,9 @@ from dpsql.language.refusal import (
     refuse_clause,
 )
 from dpsql.language.scope import Catalog, Scope
-from dpsql.language.statistics import ratio_of, statistic
+from dpsql.language.statistics import constants_apart, ratio_of, statistic
 from dpsql.language.syntax import check_depth, parse_statements
+from dpsql.language.written import keep_words
 from dpsql.runtime.process_settings import deep_recursion
 
 
@@ -166,30 +168,49 @@ class _Analysis:
         constant = self._keys.get(comparable(item)) if item.find(exp.Column, exp.AggFunc, exp.Star) is None else None
         if (ratio := self._ratio(item)) is not None:
             return ratio, int(ratio.name[1:])
-        tree = self._over_results(item) if constant is None else exp.column(f"k{constant[0]}")
-        inside = tree.this if isinstance(tree, exp.Cast) else tree
-        while isinstance(inside, exp.Paren):
-            inside = inside.this
-        answers = [column for column in tree.find_all(exp.Column) if column.name.startswith("a")]
-        if not answers:
-            return tree, None
-        if not isinstance(inside, exp.Column):
-            refuse(item, "arithmetic with aggregates is not supported", "say it around: SELECT … FROM dp_query('…')")
-        return tree, int(inside.name[1:])
+        tree = exp.column(f"k{constant[0]}") if constant is not None else self._over_results(item, shown=True)
+        first = next((column for column in tree.find_all(exp.Column) if is_answer(column)), None)
+        return tree, None if first is None else int(first.name[1:])
 
-    def _over_results(self, tree: exp.Expr) -> exp.Expr:
-        """An expression over keys and aggregates: each replaced by its name in the result."""
-        return self._named_results(tree.copy())
+    def _over_results(self, tree: exp.Expr, *, shown: bool = False) -> exp.Expr:
+        """An expression over keys and aggregates: each replaced by its name in the result.
 
-    def _named_results(self, tree: exp.Expr) -> exp.Expr:
-        """The same, of an expression that may be changed."""
-        found = self._result(tree)
-        if found is not None:
-            return found
-        if isinstance(tree, exp.Column):
+        Args:
+            tree: the expression.
+            shown: whether it is of the SELECT list, where a ratio in arithmetic is measured as one.
+        """
+        replaced: list[tuple[exp.Expr, exp.Expr]] = []
+        found = self._named_results(tree.copy(), replaced, shown=shown)
+        if not (found.args.get("table") is None and isinstance(found, exp.Column)):
+            keep_words(found, tree, replaced)
+        return found
+
+    def _named_results(
+        self, tree: exp.Expr, replaced: list[tuple[exp.Expr, exp.Expr]], *, shown: bool
+    ) -> exp.Expr:
+        """The same, of an expression that may be changed; adds what stands for which part of it."""
+        found = self._result(tree) or (self._scaled_ratio(tree) if shown else None)
+        if found is None and isinstance(tree, exp.Column):
             named = self._names.names_aggregate(tree)
             if named is not None:
-                return self._ratio(named) or enclosed(self._over_results(named))
+                found = self._ratio(named) or enclosed(self._over_results(named, shown=True))
+        if found is not None:
+            replaced.append((tree, found))
+            return found
+        self._check_over_results(tree)
+
+        def inside(value: object) -> object:
+            known = isinstance(value, exp.Expr) and holds_values(value)
+            return self._named_results(value, replaced, shown=shown) if known else value  # type: ignore[arg-type]
+
+        for name, value in list(tree.args.items()):
+            if isinstance(value, exp.Expr | list):
+                tree.set(name, [inside(v) for v in value] if isinstance(value, list) else inside(value))
+        return tree
+
+    def _check_over_results(self, tree: exp.Expr) -> None:
+        """Refuse what is no part of an expression over keys and aggregates."""
+        if isinstance(tree, exp.Column):
             self._names.find(tree)
             refuse(tree, "a column is used that is not in GROUP BY", "add it to GROUP BY, or take it out")
         if isinstance(tree, exp.Star):
@@ -198,13 +219,6 @@ class _Analysis:
             refuse(tree, "a subquery in an expression is not supported", "say it around: SELECT … FROM dp_query('…')")
         if isinstance(tree, REFUSED) or not isinstance(tree, (*ALLOWED, exp.Ordered)):
             check_scalar(tree)
-        for name, value in list(tree.args.items()):
-            if isinstance(value, exp.Expr):
-                tree.set(name, self._named_results(value) if holds_values(value) else value)
-            elif isinstance(value, list):
-                listed = [self._named_results(v) if isinstance(v, exp.Expr) and holds_values(v) else v for v in value]
-                tree.set(name, listed)
-        return tree
 
     def _result(self, tree: exp.Expr) -> exp.Expr | None:
         """k<i> where the expression is a key, a<i> where it is an aggregate."""
@@ -262,9 +276,17 @@ class _Analysis:
             return None
         found = [self._aggregate(side) for side in sides]
         of = tuple(side for side in found if side is not None and side.kind in ("count", "units", "sum"))
-        if len(of) < len(found):
-            refuse(tree, "only sums and counts are divided", "say it around: SELECT … FROM dp_query('…')")
-        return self._numbered(Aggregate("ratio", None, (), sides=of))
+        return self._numbered(Aggregate("ratio", None, (), sides=of)) if len(of) == len(found) else None
+
+    def _scaled_ratio(self, tree: exp.Expr) -> exp.Expr | None:
+        """c * a<i> where a part of an item is a sum or count, times constants, over another; else None."""
+        constants, quotient = constants_apart(tree)
+        ratio = None if quotient is None else self._ratio(quotient)
+        if ratio is None:
+            return None
+        for constant in constants:
+            ratio = exp.Mul(this=ratio, expression=constant.copy())
+        return exp.Paren(this=ratio) if constants else ratio
 
     def _numbered(self, aggregate: Aggregate) -> exp.Expr:
         return exp.column(f"a{self._aggregates.setdefault(aggregate, len(self._aggregates))}")
