@@ -42,6 +42,7 @@ class PartOnCells:
         key_texts: for each of them its text in each cell.
         mask: for each cell whether the filters hold.
         factors: each weight in each cell.
+        rows: for each weight the cells in which a row counts for it, if only with 0.
         units: for each weight the value of 1.
         moments: of the weights that are sums of rows' own values.
         histograms: of the weights that count the bins of a column, or the values of an expression.
@@ -198,9 +199,9 @@ class PartOnCells:
             plain[np.ma.getmaskarray(np.ma.asarray(texts))] = None
             self.key_numbers.append(numbers)
             self.key_texts.append(points.firsts(plain))
-        self.factors, self.units, self._values = [], [], {}
+        self.factors, self.units, self.rows, self._values = [], [], [], {}
         for number, (argument, filters) in enumerate(self._expressions.weights):
-            factor = np.ones(points.cells, np.int64)
+            factor, rows = np.ones(points.cells, np.int64), self.mask.copy()
             unit = Fraction(1)
             if argument is not None:
                 factor, unit = _weight(points, found[f"w{number}"], steps[f"w{number}"], argument)
@@ -209,7 +210,9 @@ class PartOnCells:
                     factor, unit = np.ones(points.cells, np.int64), Fraction(1)
             for place, tree in enumerate(filters):
                 values = np.asarray(found[f"g{number}_{place}"]).astype(np.int64)
-                factor = factor * points.constant(values, _as_condition(tree))
+                holds = points.constant(values, _as_condition(tree))
+                factor, rows = factor * holds, rows & holds.astype(bool)
+            self.rows.append(rows)
             self.factors.append(factor * self.mask)
             self.units.append(unit)
 
