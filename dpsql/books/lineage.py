@@ -15,7 +15,7 @@ from dpsql.core.names import quote
 from dpsql.engines.duckdb.names import current_schema
 from dpsql.engines.registry import find_parts
 from dpsql.engines.source import FoundView, Source
-from dpsql.errors import InvalidQuery
+from dpsql.errors import DpsqlError, InvalidQuery
 from dpsql.language.scope import Catalog, Scope
 from dpsql.language.written import parsed
 from dpsql.runtime.process_settings import deep_recursion
@@ -65,6 +65,19 @@ class Tables:
                 "a join of two protected tables is not supported: protect one table that holds the columns of both"
             )
         return source, [(column.name, column.type) for column in source.columns]
+
+
+    def is_public(self, table: exp.Table) -> bool:
+        """See `dpsql.language.scope.Catalog.is_public`."""
+        try:
+            return not self.by and not is_protected(self.cursor, self._source(table))
+        except DpsqlError:  # a view, or unknown, which is said where it is looked up
+            return False
+
+    def aggregates(self) -> frozenset[str]:
+        """See `dpsql.language.scope.Catalog.aggregates`."""
+        sql = "SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE function_type = 'aggregate'"
+        return frozenset(name for (name,) in self.cursor.execute(sql).fetchall())
 
 
 def _query_of(name: str, definition: str) -> exp.Query:

@@ -34,12 +34,13 @@ from dpsql.language.refusal import (
     call_of,
     check_clauses,
     check_scalar,
+    first_word,
     is_scalar,
     refuse,
     refuse_clause,
 )
 from dpsql.language.scope import Catalog, Scope
-from dpsql.language.statistics import constants_apart, ratio_of, statistic
+from dpsql.language.statistics import ANSWERED, constants_apart, ratio_of, statistic
 from dpsql.language.syntax import check_depth, parse_statements
 from dpsql.language.written import keep_words
 from dpsql.runtime.process_settings import deep_recursion
@@ -71,11 +72,13 @@ def analyse(statement: exp.Expr, catalog: Catalog) -> Query:
     if isinstance(statement, exp.Subquery) and not any(v for k, v in statement.args.items() if k != "this"):
         statement = statement.this
     if isinstance(statement, exp.SetOperation):
-        refuse(statement, f"{type(statement).__name__.upper()} is not supported", "ask each query by itself")
+        refuse(statement, f"{first_word(statement)} is not supported", "ask each query by itself")
     if not isinstance(statement, exp.Select):
-        refuse(statement, f"{statement.key.upper()} is not a query")
+        refuse(statement, f"{first_word(statement)} is not a query")
     check_depth(statement)
-    check_clauses(statement, OF_GROUPS)
+    distinct = statement.args.get("distinct")
+    plain = distinct is not None and not distinct.args.get("on") and statement.args.get("group") is not None
+    check_clauses(statement, OF_GROUPS | {"distinct"} if plain else OF_GROUPS)
     for item in statement.expressions:
         window = item.find(exp.Window)
         if window is not None:
@@ -85,14 +88,14 @@ def analyse(statement: exp.Expr, catalog: Catalog) -> Query:
         statement = cast(exp.Select, statement.transform(spelled))
     place = Place(catalog).with_(statement)
     scope = scope_of(statement, place)
-    return replace(_Analysis(statement, scope).query(), select=written)
+    return replace(_Analysis(statement, scope, catalog).query(), select=written)
 
 
 class _Analysis:
     """One grouped SELECT."""
 
-    def __init__(self, select: exp.Select, scope: Scope) -> None:
-        self._select, self._scope = select, scope
+    def __init__(self, select: exp.Select, scope: Scope, catalog: Catalog) -> None:
+        self._select, self._scope, self._catalog = select, scope, catalog
         self._names = ColumnNames(scope, select.expressions)
         self._aggregates: dict[Aggregate, int] = {}
         self._keys: dict[str, tuple[int, exp.Expr]] = {}
@@ -106,6 +109,8 @@ class _Analysis:
         having = select.args.get("having")
         over_results = None if having is None else self._over_results(having.this)
         order = self._order(select.args.get("order"), [tree for tree, _ in outputs])
+        if select.args.get("distinct") is not None and not self._shows_keys(sets, [tree for tree, _ in outputs]):
+            refuse_clause(select, "distinct")
         if not self._aggregates:
             refuse(select, "the query selects rows, and counts nothing", RAW_ROWS)
         return Query(
@@ -122,6 +127,11 @@ class _Analysis:
             _whole(select.args.get("limit"), "LIMIT"),
             _whole(select.args.get("offset"), "OFFSET") or 0,
         )
+
+    def _shows_keys(self, sets: Sequence[Sequence[int]], outputs: Sequence[exp.Expr]) -> bool:
+        """Whether no two rows of the result can be alike, so that DISTINCT changes nothing."""
+        shown = {tree.name for tree in outputs if isinstance(tree, exp.Column)}
+        return len(sets) == 1 and shown >= {f"k{number}" for number in sets[0]}
 
     # keys
 
@@ -191,7 +201,7 @@ class _Analysis:
         """The same, of an expression that may be changed; adds what stands for which part of it."""
         found = self._result(tree) or (self._scaled_ratio(tree) if shown else None)
         if found is None and isinstance(tree, exp.Column):
-            named = self._names.names_aggregate(tree)
+            named = self._names.names_aggregate(tree, first=not shown)
             if named is not None:
                 found = self._ratio(named) or enclosed(self._over_results(named, shown=True))
         if found is not None:
@@ -215,6 +225,8 @@ class _Analysis:
             refuse(tree, "a column is used that is not in GROUP BY", "add it to GROUP BY, or take it out")
         if isinstance(tree, exp.Star):
             refuse(tree, "* selects rows", RAW_ROWS)
+        if isinstance(tree, exp.Anonymous) and tree.name.lower() in self._catalog.aggregates():
+            refuse(tree, f"{call_of(tree)} is not supported", ANSWERED)
         if isinstance(tree, exp.Query | exp.Subquery | exp.Exists):
             refuse(tree, "a subquery in an expression is not supported", "say it around: SELECT … FROM dp_query('…')")
         if isinstance(tree, REFUSED) or not isinstance(tree, (*ALLOWED, exp.Ordered)):

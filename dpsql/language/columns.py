@@ -57,9 +57,14 @@ class ColumnNames:
             refuse(column, f"{column.table!r} is not what FROM calls {self.scope.title!r}")
         return self.scope.tables[table]
 
-    def names_aggregate(self, column: exp.Column) -> exp.Expr | None:
-        """The expression of the SELECT list that a name means, where no column is called that."""
-        if column.table or pick(column.name, self.scope.columns) is not None:
+    def names_aggregate(self, column: exp.Column, *, first: bool = False) -> exp.Expr | None:
+        """The expression of the SELECT list that a name means, where no column is called that.
+
+        Args:
+            column: the name.
+            first: also where a column is: HAVING means what is selected, unless the column is in GROUP BY.
+        """
+        if column.table or (not first and pick(column.name, self.scope.columns) is not None):
             return None
         return self._aliases.get(fold(column.name))
 

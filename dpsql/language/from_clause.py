@@ -12,7 +12,7 @@ from dpsql.core.names import fold, pick
 from dpsql.errors import UnknownName
 from dpsql.language.columns import ColumnNames, conjuncts
 from dpsql.language.expressions import enclosed
-from dpsql.language.refusal import OF_ROWS, check_clauses, refuse, refuse_clause
+from dpsql.language.refusal import OF_ROWS, check_clauses, first_word, refuse, refuse_clause, words_of
 from dpsql.language.scope import Catalog, Dimension, Scope
 
 _DEEPEST: Final = 20  # views, CTEs and subqueries inside one another
@@ -67,7 +67,7 @@ def _with_joins(item: exp.Expr, joins: Sequence[exp.Join], place: Place) -> Scop
                 refuse_clause(item, name)
         scope = _rows(item.this, replace(place.with_(item), depth=place.depth + 1))
     else:
-        refuse(item, f"FROM {type(item).__name__.upper()} is not a protected table")
+        refuse(item, f"FROM {words_of(item)} is not a protected table")
     alias = item.args.get("alias")
     renamed = [column.name for column in alias.args.get("columns") or ()] if alias is not None else []
     scope = _renamed(scope, renamed, item).named(item.alias_or_name)
@@ -97,7 +97,7 @@ def _rows(query: exp.Expr, place: Place) -> Scope:
     if place.depth > _DEEPEST:
         refuse(query, f"views and subqueries are more than {_DEEPEST} deep")
     if not isinstance(query, exp.Select):
-        refuse(query, f"{type(query).__name__.upper()} inside FROM is not supported", "ask about each part by itself")
+        refuse(query, f"{first_word(query)} inside FROM is not supported", "ask about each part by itself")
     order, limit = query.args.get("order"), query.args.get("limit")
     if order is not None and limit is None:
         query = query.copy()

@@ -32,7 +32,7 @@ _QUANTILES: Final[Mapping[type[exp.Expr], Kind]] = {
     exp.PercentileDisc: "quantile_disc",
     exp.Quantile: "quantile_disc",
 }
-_KNOWN: Final = (
+ANSWERED: Final = (
     "count, count_if, sum, avg, stddev, variance, median, quantile_cont, quantile_disc, corr and covar_samp are; or "
     "group by bins and count"
 )
@@ -57,7 +57,7 @@ def statistic(tree: exp.AggFunc, filters: tuple[exp.Expr, ...], names: ColumnNam
     if kind in _QUANTILES:
         share = 0.5 if kind is exp.Median else _share_of(tree)
         return Aggregate(_QUANTILES[kind], names.over_rows(tree.this), filters, share=share)
-    return refuse(tree, f"{call_of(tree)} is not supported", _KNOWN)
+    return refuse(tree, f"{call_of(tree)} is not supported", ANSWERED)
 
 
 def _share_of(tree: exp.Expr) -> float:

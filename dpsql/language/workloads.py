@@ -214,6 +214,15 @@ class _OneTable:
         raise UnknownName(f"the workload joins {table.name!r}, which is not known here")
 
 
+    def is_public(self, table: exp.Table) -> bool:
+        """See `dpsql.language.scope.Catalog.is_public`."""
+        return False
+
+    def aggregates(self) -> frozenset[str]:
+        """See `dpsql.language.scope.Catalog.aggregates`."""
+        return frozenset()
+
+
 @dataclass(frozen=True)
 class _Only:
     """A catalogue where all but one table is refused."""
@@ -224,6 +233,14 @@ class _Only:
     def public(self, table: exp.Table) -> tuple[Any, Sequence[tuple[str, str]]]:
         """See `dpsql.language.scope.Catalog.public`."""
         return self.catalog.public(table)
+
+    def is_public(self, table: exp.Table) -> bool:
+        """See `dpsql.language.scope.Catalog.is_public`."""
+        return self.catalog.is_public(table)
+
+    def aggregates(self) -> frozenset[str]:
+        """See `dpsql.language.scope.Catalog.aggregates`."""
+        return self.catalog.aggregates()
 
     def find(self, table: exp.Table) -> Scope | tuple[exp.Query, Catalog]:
         """See `dpsql.language.scope.Catalog.find`."""
