@@ -105,6 +105,8 @@ class _Analysis:
         select = self._select
         filters = (*self._scope.filters, *conjuncts(select.args.get("where"), self._names))
         sets = self._grouping(select.args.get("group"))
+        if select.find(exp.Grouping) is not None:
+            sets = self._numbered_sets(sets)
         outputs = [self._output(item.unalias()) for item in select.expressions]
         having = select.args.get("having")
         over_results = None if having is None else self._over_results(having.this)
@@ -150,6 +152,29 @@ class _Analysis:
         found = tuple(self._key_set(trees) for trees in sets)
         if len(sets) > 1 and any(len(keys) < len(trees) for keys, trees in zip(found, sets, strict=True)):
             refuse(group, "grouping sets name an expression twice", "name each once")
+        return found
+
+    def _numbered_sets(self, sets: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+        """The grouping sets, each with its number as one more key, from which GROUPING(…) is told."""
+        if self._select.args.get("group") is None:
+            refuse(self._select, "GROUPING(…) is of GROUP BY, which is not there")
+        numbers = [exp.cast(exp.Literal.number(number), "INTEGER", dialect="duckdb") for number in range(len(sets))]
+        added = [self._keys.setdefault(f"set {n}", (len(self._keys), tree))[0] for n, tree in enumerate(numbers)]
+        self._set_keys = [exp.column(f"k{key}") for key in added]
+        self._sets = sets
+        return tuple((*keys, key) for keys, key in zip(sets, added, strict=True))
+
+    def _grouping_of(self, tree: exp.Grouping) -> exp.Expr:
+        """GROUPING(…): bits, the first argument's the highest, of the keys that a grouping set leaves out."""
+        keys = [self._keys.get(comparable(self._names.over_rows(key))) for key in tree.expressions]
+        known = [key[0] for key in keys if key is not None]
+        if len(known) < len(keys):
+            refuse(tree, "GROUPING(…) takes expressions of GROUP BY")
+        of_set = exp.Coalesce(this=self._set_keys[0].copy(), expressions=[key.copy() for key in self._set_keys[1:]])
+        found = exp.Case(this=of_set, ifs=[])
+        for number, chosen in enumerate(self._sets):
+            bits = sum((key not in chosen) << place for place, key in enumerate(reversed(known)))
+            found = found.when(exp.Literal.number(number), exp.Literal.number(bits))
         return found
 
     def _key_set(self, trees: Sequence[exp.Expr]) -> tuple[int, ...]:
@@ -234,6 +259,8 @@ class _Analysis:
 
     def _result(self, tree: exp.Expr) -> exp.Expr | None:
         """k<i> where the expression is a key, a<i> where it is an aggregate."""
+        if isinstance(tree, exp.Grouping):
+            return self._grouping_of(tree)
         aggregate = self._aggregate(tree)
         if aggregate is not None:
             return self._numbered(aggregate)

@@ -42,6 +42,7 @@ ALLOWED: Final = (
     exp.DataTypeParam,
     exp.Interval,
     exp.IntervalSpan,
+    exp.AtTimeZone,
     exp.Var,
     exp.Func,
     exp.Tuple,

@@ -83,6 +83,9 @@ class _Parser(DuckDB.Parser):
     def _parse_unary(self) -> exp.Expr | None:
         return self._marked(super()._parse_unary)
 
+    def _parse_factor(self, *args: Any, **options: Any) -> exp.Expr | None:
+        return self._marked(lambda: super(_Parser, self)._parse_factor(*args, **options))
+
     def _parse_equality(self, *args: Any, **options: Any) -> exp.Expr | None:
         return self._marked(lambda: super(_Parser, self)._parse_equality(*args, **options))
 
