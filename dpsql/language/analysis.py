@@ -21,7 +21,7 @@ from dpsql.errors import InvalidQuery
 from dpsql.language.arithmetic import is_answer
 from dpsql.language.columns import ColumnNames, conjuncts
 from dpsql.language.expressions import comparable, enclosed, has_aggregate, holds_values, spelled, unwrapped
-from dpsql.language.from_clause import Place, scope_of
+from dpsql.language.from_clause import Place, protected_first, scope_of
 from dpsql.language.grouping import grouping_sets
 from dpsql.language.query import Aggregate, Query
 from dpsql.language.refusal import (
@@ -83,10 +83,10 @@ def analyse(statement: exp.Expr, catalog: Catalog) -> Query:
         window = item.find(exp.Window)
         if window is not None:
             refuse_clause(window, "windows")
-    written = statement
+    place = Place(catalog).with_(statement)
+    written = statement = protected_first(statement, place)
     if statement.find(exp.Anonymous) is not None:  # to transform copies
         statement = cast(exp.Select, statement.transform(spelled))
-    place = Place(catalog).with_(statement)
     scope = scope_of(statement, place)
     return replace(_Analysis(statement, scope, catalog).query(), select=written)
 
