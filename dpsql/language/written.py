@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -148,6 +148,15 @@ def kept_words(tree: exp.Expr) -> Iterator[tuple[exp.Expr, str]]:
         written = node.meta.get(_OWN)
         if written is not None:
             yield node, written
+
+
+def rename_words(node: exp.Expr, names: Mapping[str, str]) -> None:
+    """Put other words in the place of names, in the words that are kept beside a node."""
+    written = node.meta.get(_OWN)
+    if written is not None:
+        words = _Words(written, Dialect.get_or_raise("duckdb").tokenize(written))
+        words.texts = [names.get(text, text) for text in words.texts]
+        node.meta[_OWN] = words.joined(0, len(words.texts))
 
 
 def _place_of(node: exp.Expr) -> tuple[int, int] | None:

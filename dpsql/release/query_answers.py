@@ -28,13 +28,14 @@ from dpsql.engines.duckdb.frames import Columns, length
 from dpsql.engines.protocol import Engine
 from dpsql.engines.registry import check_sums
 from dpsql.engines.source import Source
-from dpsql.errors import DomainTooLarge, DpsqlError
+from dpsql.errors import DomainTooLarge, DpsqlError, InvalidQuery
 from dpsql.evaluation.evaluate import evaluate
 from dpsql.evaluation.evaluated import Evaluated
 from dpsql.evaluation.lookups import Loaded
 from dpsql.evaluation.result import Result
 from dpsql.evaluation.sandbox import one_empty_database
 from dpsql.language.query import Query
+from dpsql.language.split_sums import split_sums
 from dpsql.privacy.accounting import Budget
 from dpsql.privacy.distributions import GAUSSIAN
 from dpsql.release.allowed import require_affordable
@@ -141,7 +142,15 @@ def resolve_query(cursor: Cursor, request: QueryRequest, *, to_charge: bool = Tr
     check_name(request.release)
     facts, joined = look_up_query(cursor, request)
     planned = plan_query(request, facts)
-    evaluated, result = _understood(facts.source, facts.domain, facts.query, joined)
+    try:
+        evaluated, result = _understood(facts.source, facts.domain, facts.query, joined)
+    except InvalidQuery:
+        split = split_sums(facts.query)  # only now, because what was answered before keeps its key
+        if split is None:
+            raise
+        facts = replace(facts, query=split)
+        planned = plan_query(request, facts)
+        evaluated, result = _understood(facts.source, facts.domain, facts.query, joined)
     check_sums(cursor, facts.source, evaluated.linear)
     books = Books(cursor, facts.source.catalog)
     entry = find_release(books, planned.key)
