@@ -66,7 +66,6 @@ class Tables:
             )
         return source, [(column.name, column.type) for column in source.columns]
 
-
     def is_public(self, table: exp.Table) -> bool:
         """See `dpsql.language.scope.Catalog.is_public`."""
         try:

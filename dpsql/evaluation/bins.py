@@ -121,7 +121,7 @@ def cut_at(attribute: Attribute, constants: Iterable[int | float]) -> Attribute:
 
 
 def closed_at_end(attribute: Attribute) -> Attribute:
-    """The same bounds with the largest value of floats in a bin of its own, as the last bin alone holds its upper end."""
+    """The same bounds with the largest value of floats in a bin of its own: the last bin holds its upper end."""
     if attribute.kind != "bins" or not attribute.is_float or attribute.ticks[-1] == attribute.ticks[-2]:
         return attribute
     return replace(

@@ -220,9 +220,7 @@ class _Analysis:
             keep_words(found, tree, replaced)
         return found
 
-    def _named_results(
-        self, tree: exp.Expr, replaced: list[tuple[exp.Expr, exp.Expr]], *, shown: bool
-    ) -> exp.Expr:
+    def _named_results(self, tree: exp.Expr, replaced: list[tuple[exp.Expr, exp.Expr]], *, shown: bool) -> exp.Expr:
         """The same, of an expression that may be changed; adds what stands for which part of it."""
         found = self._result(tree) or (self._scaled_ratio(tree) if shown else None)
         if found is None and isinstance(tree, exp.Column):
@@ -318,7 +316,7 @@ class _Analysis:
         return self._numbered(Aggregate("ratio", None, (), sides=of)) if len(of) == len(found) else None
 
     def _scaled_ratio(self, tree: exp.Expr) -> exp.Expr | None:
-        """c * a<i> where a part of an item is a sum or count, times constants, over another; else None."""
+        """C * a<i> where a part of an item is a sum or count, times constants, over another; else None."""
         constants, quotient = constants_apart(tree)
         ratio = None if quotient is None else self._ratio(quotient)
         if ratio is None:

@@ -1,8 +1,8 @@
 """Arithmetic with noisy answers: what is known of its error, as expressions over the answers and theirs.
 
     one answer         the ends of its 95 % interval, carried through what grows or falls with it
-    several            the same of counts and sums in a linear expression: the widths are added. That is what noise of one
-                       kind can do at most, however it goes together, so the interval holds at least as often
+    several            the same of counts and sums in a linear expression: the widths are added. Noise of one
+                       kind can do no more, however it goes together, so the interval holds at least as often
     anything else      nothing is known: NULL
 
 A standard error is carried along likewise; rounding is left out of it.
@@ -127,7 +127,9 @@ def _scaled(of: Errors | None, by: exp.Expr, kind: Callable[..., exp.Expr]) -> E
     low, high = (kind(this=_paren(end), expression=_paren(by)) for end in (of.low, of.high))
     stderr = kind(this=_paren(of.stderr), expression=exp.Abs(this=_paren(by)))
     falls = exp.LT(this=_paren(by), expression=exp.Literal.number(0))
-    ends = [exp.case().when(falls.copy(), first.copy()).else_(last.copy()) for first, last in ((high, low), (low, high))]
+    ends = [
+        exp.case().when(falls.copy(), first.copy()).else_(last.copy()) for first, last in ((high, low), (low, high))
+    ]
     return Errors(stderr, *ends)
 
 

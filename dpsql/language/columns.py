@@ -71,10 +71,7 @@ class ColumnNames:
     def over_rows(self, tree: exp.Expr) -> exp.Expr:
         """A scalar expression with every column replaced by what it is over the origin's columns."""
         check_scalar(tree)
-        if isinstance(tree, exp.Column):  # most are, and to transform copies
-            found = self.find(tree)
-        else:
-            found = self._replaced(tree)
+        found = self.find(tree) if isinstance(tree, exp.Column) else self._replaced(tree)  # to transform copies
         if sum(1 for _ in itertools.islice(found.walk(), _MOST_NODES + 1)) > _MOST_NODES:
             refuse(tree, "an expression grows too large where its names are replaced")
         return found

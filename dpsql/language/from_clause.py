@@ -213,7 +213,9 @@ class _PublicTable:
 
 def _seen_by(place: Place, catalog: Catalog) -> Place:
     """The same place with another catalogue, in its WITH queries too."""
-    named = {name: (query, columns, _seen_by(outside, catalog)) for name, (query, columns, outside) in place.named.items()}
+    named = {
+        name: (query, columns, _seen_by(outside, catalog)) for name, (query, columns, outside) in place.named.items()
+    }
     return Place(catalog, named, place.depth)
 
 
@@ -240,7 +242,7 @@ def _selected(
 
 
 def protected_first(select: exp.Select, place: Place) -> exp.Select:
-    """The same SELECT with its protected table first in FROM, where public tables are joined by equalities before it."""
+    """The same SELECT with its protected table first in FROM, where public tables stand before it."""
     joins = select.args.get("joins") or []
     origin = select.args.get("from_")
     if origin is None or not joins or not _is_public(origin.this, place):

@@ -105,7 +105,7 @@ class Query:
         return [*self.keys, *self.filters, *(tree for aggregate in self.aggregates for tree in aggregate.trees)]
 
     def without_sure(self, columns: Set[str]) -> Query:
-        """The same, where `count(x)` of some columns, which are never NULL, counts all rows: then it does not read x."""
+        """The same, where `count(x)` of some columns, which are never NULL, counts rows and does not read x."""
 
         def is_sure(tree: exp.Expr) -> bool:
             asked = tree.this.this if isinstance(tree, exp.Not) and isinstance(tree.this, exp.Is) else None

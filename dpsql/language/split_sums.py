@@ -25,7 +25,7 @@ def split_sums(query: Query) -> Query | None:
         parts = _parts(aggregate)
         answers = [exp.column(f"a{aggregates.setdefault(part, len(aggregates))}") for _, part in parts]
         signed = [exp.Neg(this=a) if sign < 0 else a for (sign, _), a in zip(parts, answers, strict=True)]
-        found = signed[0]
+        found: exp.Expr = signed[0]
         for other in signed[1:]:
             found = exp.Add(this=found, expression=other)
         made.append(exp.Paren(this=found) if len(parts) > 1 else found)

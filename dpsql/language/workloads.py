@@ -213,7 +213,6 @@ class _OneTable:
         """See `dpsql.language.scope.Catalog.public`: no other table is known."""
         raise UnknownName(f"the workload joins {table.name!r}, which is not known here")
 
-
     def is_public(self, table: exp.Table) -> bool:
         """See `dpsql.language.scope.Catalog.is_public`."""
         return False

@@ -61,14 +61,14 @@ class _Span:
 
 
 def _plain(written: str, token: Token) -> str:
-    """A token that DuckDB and sqlglot read alike: so no text of a user's can end where only one of them sees its end."""
+    """A token that DuckDB and sqlglot read alike, so that a text ends at the same place for both."""
     has_quotes = "'" in written or "$" in written or token.token_type is TokenType.STRING
     if not has_quotes or token.token_type is TokenType.IDENTIFIER or _TEXT.fullmatch(written):
         return written
     return exp.Literal.string(token.text).sql(dialect="duckdb")
 
 
-class _Parser(DuckDB.Parser):
+class _Parser(DuckDB.Parser):  # type: ignore[misc, valid-type]
     """DuckDB's parser, which tells where each operand was written."""
 
     words: _Words

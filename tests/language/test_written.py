@@ -1,0 +1,159 @@
+"""What is evaluated is what somebody wrote: arguments are not dropped, names are not read as other functions."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import duckdb
+import pytest
+
+import dpsql
+from dpsql.errors import DpsqlError
+from dpsql.release.query_answers import resolve_query
+from dpsql.release.request import QueryRequest
+
+CHANGED = [  # that sqlglot reads, and DuckDB does not take
+    "to_char(day, 'YYYY')",
+    "sha2(word, 512)",
+    "levenshtein(word, 'b', 2)",
+    "instr(word, 'b', 1, 2)",
+    "nvl(word, 'x')",
+    "levenshtein(word, 'b', 1, 1, 1)",
+    "strpos(word, 'b', 2)",
+]
+SIGNATURES = """
+    SELECT function_name, parameter_types, coalesce(varargs, '') FROM duckdb_functions()
+    WHERE function_type = 'scalar' AND regexp_full_match(function_name, '[a-z_][a-z0-9_]*') ORDER BY ALL
+"""
+VALUES = {
+    "VARCHAR": ["word", "'b'", "'%Y'"],
+    "ANY": ["word", "number", "NULL"],
+    "INTEGER": ["number::INTEGER", "2"],
+    "BIGINT": ["number", "3"],
+    "DOUBLE": ["number::DOUBLE", "1.5::DOUBLE"],
+    "DECIMAL": ["1.5", "number::DECIMAL(9, 2)"],
+    "BOOLEAN": ["(number > 2)", "true"],
+    "DATE": ["day", "DATE '2024-02-29'"],
+    "TIMESTAMP": ["day::TIMESTAMP", "TIMESTAMP '2024-02-29 12:34:56'"],
+    "TIME": ["TIME '12:34:56'"],
+    "INTERVAL": ["INTERVAL 2 MONTH"],
+    "BLOB": ["word::BLOB"],
+    "UUID": ["'00000000-0000-0000-0000-000000000001'::UUID"],
+}
+
+
+@pytest.fixture(scope="module")
+def words():
+    with dpsql.connect() as db:
+        db.sql(
+            "CREATE TABLE words AS SELECT (['a', 'b', 'abc'])[1 + i % 3] AS word, i // 3 % 5 AS number, "
+            "DATE '2023-12-30' + (i // 15 % 4)::INTEGER AS day FROM range(60) r(i)"
+        )
+        db.protect("words", epsilon=10.0, delta=1e-9)
+        db.domain("words", "word", values=["a", "b", "abc"])
+        db.domain("words", "number", lower=0, upper=4)
+        db.domain("words", "day", lower="2023-12-30", upper="2024-01-02")
+        db.sql("CREATE VIEW far AS SELECT levenshtein(word, 'b') AS far, number FROM words")
+        yield db
+
+
+PLACES = {
+    "key": "SELECT {} AS k, count(*) FROM words GROUP BY k",
+    "condition": "SELECT count(*) FROM words WHERE {} IS NOT NULL",
+    "filter": "SELECT count(*) FILTER (WHERE {} = '2024') FROM words",
+    "argument": "SELECT sum(length({}::VARCHAR)) FROM words",
+    "column": "SELECT k, count(*) FROM (SELECT {} AS k FROM words) GROUP BY k",
+    "results": "SELECT word, day, count(*) FROM words GROUP BY ALL HAVING {} IS NOT NULL",
+    "order": "SELECT word, day, count(*) FROM words GROUP BY ALL ORDER BY {}",
+    "shown": "SELECT {}, count(*) FROM words GROUP BY word, day",
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_call_that_duckdb_does_not_take_is_refused_before_the_charge(words, place):
+    before = len(words.ledger())
+    for call in CHANGED:
+        sql = PLACES[place].format(call)
+        with pytest.raises(duckdb.Error, match="cannot be used|not supported|does not support|No function matches"):
+            words.sql("FROM dp_query(?, epsilon := 0.1)", [sql]).fetchall()
+    assert len(words.ledger()) == before
+
+
+def test_what_duckdb_takes_is_answered(words):
+    """Also where sqlglot writes another function, and in views."""
+    for sql in ("SELECT if(number > 2, 'x', word) AS k FROM words", "SELECT date_add(day, INTERVAL 1 DAY) AS k FROM words"):
+        assert compared(words, sql) == "same"
+    assert compared(words, "SELECT far AS k FROM far") == "same"
+
+
+def test_a_translation_that_means_something_else_is_refused(words, monkeypatch):
+    """Whatever sqlglot makes of a call: here its lower(x) is written as upper(x)."""
+    from sqlglot import exp  # noqa: PLC0415
+    from sqlglot.dialects.duckdb import DuckDB  # noqa: PLC0415
+
+    monkeypatch.setitem(DuckDB.Generator.TRANSFORMS, exp.Lower, lambda self, node: f"UPPER({self.sql(node, 'this')})")
+    before = len(words.ledger())
+    for sql in (
+        "SELECT lower(word) AS k, count(*) FROM words GROUP BY k",
+        "SELECT count(*) FROM words WHERE lower(word) = 'a'",
+        "SELECT sum(length(lower(word)) + ascii(lower(word))) FROM words",
+        "SELECT word, count(*) FROM words GROUP BY word HAVING lower(word) = 'b'",
+    ):
+        with pytest.raises(duckdb.Error, match="evaluated as something else"):
+            words.sql("FROM dp_query(?, epsilon := 0.1)", [sql]).fetchall()
+    assert len(words.ledger()) == before
+
+
+def compared(db, sql: str) -> str:
+    """`same`, or the class of the refusal; keys that differ from DuckDB's own fail."""
+    asked = f"SELECT k, count(*) AS n FROM ({sql}) GROUP BY k"
+    with db.instance.cursor() as cursor:
+        try:
+            resolved = resolve_query(cursor, QueryRequest(asked, 1.0), to_charge=False)
+        except DpsqlError as refused:
+            return type(refused).__name__
+    number = next(n for n, tree in enumerate(resolved.query.outputs) if tree.name.startswith("k"))
+    ours = set(resolved.evaluated.keys[0][number].tolist())
+    nullable = f"SELECT DISTINCT ({sql.removeprefix('SELECT ').split(' AS k FROM ')[0]})::VARCHAR FROM "
+    source = sql.split(" AS k FROM ")[1]
+    known = "(FROM words UNION ALL SELECT w.word, n.number, d.day FROM (FROM (SELECT word FROM words) UNION SELECT NULL) w(word), (SELECT number FROM words UNION SELECT NULL) n(number), (SELECT day FROM words UNION SELECT NULL) d(day))"
+    theirs = {row[0] for row in db.sql(nullable + (known if source == "words" else source)).fetchall()}
+    assert {text for text in ours if text is not None} == {text for text in theirs if text is not None}, sql
+    return "same"
+
+
+def calls() -> list[str]:
+    """Calls of every scalar function of DuckDB's catalogue: each signature, and one argument more or less."""
+    with duckdb.connect() as con:
+        signatures = con.execute(SIGNATURES).fetchall()
+    found = {}
+    for name, kinds, varargs in signatures:
+        every = [*kinds, *([varargs, varargs] if varargs else [])]
+        for types in (every, every[:-1], [*every, "INTEGER"], [*every, "VARCHAR"]):
+            lists = [VALUES.get(kind.split("(")[0], ["NULL"]) for kind in types]
+            for arguments in itertools.islice(zip(*(itertools.cycle(v) for v in lists), strict=False), 2) if lists else [()]:
+                found[f"{name}({', '.join(arguments)})"] = None
+    return list(found)
+
+
+def check(db, chosen: list[str]) -> None:
+    before, same = len(db.ledger()), 0
+    for call in chosen:
+        same += compared(db, f"SELECT {call} AS k FROM words") == "same"
+    assert len(db.ledger()) == before
+    assert same > len(chosen) / 20
+
+
+@pytest.mark.medium
+def test_some_functions_of_the_catalogue_are_what_somebody_wrote(words):
+    """The sample is the same in each run."""
+    check(words, random.Random(31).sample(calls(), 80))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(8))
+def test_every_scalar_function_of_the_catalogue_is_what_somebody_wrote(words, part):
+    every = calls()
+    assert len(every) > 3000
+    check(words, every[part::8])
