@@ -28,7 +28,8 @@ from dpsql.engines.duckdb.frames import Columns, length
 from dpsql.engines.protocol import Engine
 from dpsql.engines.registry import check_sums
 from dpsql.engines.source import Source
-from dpsql.errors import DomainTooLarge, DpsqlError, InvalidQuery
+from dpsql.errors import DomainTooLarge, DpsqlError
+from dpsql.evaluation.constancy import VariesInBin
 from dpsql.evaluation.evaluate import evaluate
 from dpsql.evaluation.evaluated import Evaluated
 from dpsql.evaluation.lookups import Loaded
@@ -144,7 +145,7 @@ def resolve_query(cursor: Cursor, request: QueryRequest, *, to_charge: bool = Tr
     planned = plan_query(request, facts)
     try:
         evaluated, result = _understood(facts.source, facts.domain, facts.query, joined)
-    except InvalidQuery:
+    except VariesInBin:  # its words were compared
         split = split_sums(facts.query)  # only now, because what was answered before keeps its key
         if split is None:
             raise

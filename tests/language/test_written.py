@@ -7,6 +7,8 @@ import random
 
 import duckdb
 import pytest
+from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
 
 import dpsql
 from dpsql.errors import DpsqlError
@@ -70,29 +72,27 @@ PLACES = {
 }
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("place", PLACES)
 def test_a_call_that_duckdb_does_not_take_is_refused_before_the_charge(words, place):
     before = len(words.ledger())
     for call in CHANGED:
         sql = PLACES[place].format(call)
-        with pytest.raises(duckdb.Error, match="cannot be used|not supported|does not support|No function matches"):
+        with pytest.raises(duckdb.Error, match="query: "):
             words.sql("FROM dp_query(?, epsilon := 0.1)", [sql]).fetchall()
     assert len(words.ledger()) == before
 
 
 def test_what_duckdb_takes_is_answered(words):
     """Also where sqlglot writes another function, and in views."""
-    for sql in ("SELECT if(number > 2, 'x', word) AS k FROM words", "SELECT date_add(day, INTERVAL 1 DAY) AS k FROM words"):
-        assert compared(words, sql) == "same"
+    for call in ("if(number > 2, 'x', word)", "date_add(day, INTERVAL 1 DAY)"):
+        assert compared(words, f"SELECT {call} AS k FROM words") == "same"
     assert compared(words, "SELECT far AS k FROM far") == "same"
 
 
 def test_a_translation_that_means_something_else_is_refused(words, monkeypatch):
-    """Whatever sqlglot makes of a call: here its lower(x) is written as upper(x)."""
-    from sqlglot import exp  # noqa: PLC0415
-    from sqlglot.dialects.duckdb import DuckDB  # noqa: PLC0415
-
-    monkeypatch.setitem(DuckDB.Generator.TRANSFORMS, exp.Lower, lambda self, node: f"UPPER({self.sql(node, 'this')})")
+    """Whatever sqlglot makes of a call: here its lower(x) is read as upper(x)."""
+    monkeypatch.setitem(DuckDB.Parser.FUNCTIONS, "LOWER", exp.Upper.from_arg_list)
     before = len(words.ledger())
     for sql in (
         "SELECT lower(word) AS k, count(*) FROM words GROUP BY k",
@@ -105,21 +105,24 @@ def test_a_translation_that_means_something_else_is_refused(words, monkeypatch):
     assert len(words.ledger()) == before
 
 
+EVERY = """
+    FROM (SELECT word FROM words UNION SELECT NULL) w(word), (SELECT number FROM words UNION SELECT NULL) n(number),
+    (SELECT day FROM words UNION SELECT NULL) d(day) SELECT word, number, day
+"""
+
+
 def compared(db, sql: str) -> str:
     """`same`, or the class of the refusal; keys that differ from DuckDB's own fail."""
-    asked = f"SELECT k, count(*) AS n FROM ({sql}) GROUP BY k"
     with db.instance.cursor() as cursor:
         try:
+            asked = f"SELECT k, count(*) AS n FROM ({sql}) GROUP BY k"
             resolved = resolve_query(cursor, QueryRequest(asked, 1.0), to_charge=False)
         except DpsqlError as refused:
             return type(refused).__name__
-    number = next(n for n, tree in enumerate(resolved.query.outputs) if tree.name.startswith("k"))
-    ours = set(resolved.evaluated.keys[0][number].tolist())
-    nullable = f"SELECT DISTINCT ({sql.removeprefix('SELECT ').split(' AS k FROM ')[0]})::VARCHAR FROM "
-    source = sql.split(" AS k FROM ")[1]
-    known = "(FROM words UNION ALL SELECT w.word, n.number, d.day FROM (FROM (SELECT word FROM words) UNION SELECT NULL) w(word), (SELECT number FROM words UNION SELECT NULL) n(number), (SELECT day FROM words UNION SELECT NULL) d(day))"
-    theirs = {row[0] for row in db.sql(nullable + (known if source == "words" else source)).fetchall()}
-    assert {text for text in ours if text is not None} == {text for text in theirs if text is not None}, sql
+    value, source = sql.removeprefix("SELECT ").split(" AS k FROM ")
+    rows = db.sql(f"SELECT DISTINCT ({value})::VARCHAR FROM {f'({EVERY})' if source == 'words' else source}").fetchall()
+    ours, theirs = set(resolved.evaluated.keys[0][0].tolist()), {text for (text,) in rows}
+    assert ours - {None} == theirs - {None}, sql
     return "same"
 
 
@@ -132,7 +135,8 @@ def calls() -> list[str]:
         every = [*kinds, *([varargs, varargs] if varargs else [])]
         for types in (every, every[:-1], [*every, "INTEGER"], [*every, "VARCHAR"]):
             lists = [VALUES.get(kind.split("(")[0], ["NULL"]) for kind in types]
-            for arguments in itertools.islice(zip(*(itertools.cycle(v) for v in lists), strict=False), 2) if lists else [()]:
+            some = zip(*map(itertools.cycle, lists), strict=False) if lists else iter([()])
+            for arguments in itertools.islice(some, 2):
                 found[f"{name}({', '.join(arguments)})"] = None
     return list(found)
 
