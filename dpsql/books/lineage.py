@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import duckdb
-import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
@@ -16,8 +15,9 @@ from dpsql.core.names import quote
 from dpsql.engines.duckdb.names import current_schema
 from dpsql.engines.registry import find_parts
 from dpsql.engines.source import FoundView, Source
-from dpsql.errors import InvalidQuery
+from dpsql.errors import DpsqlError, InvalidQuery
 from dpsql.language.scope import Catalog, Scope
+from dpsql.language.written import parsed
 from dpsql.runtime.process_settings import deep_recursion
 
 
@@ -66,13 +66,25 @@ class Tables:
             )
         return source, [(column.name, column.type) for column in source.columns]
 
+    def is_public(self, table: exp.Table) -> bool:
+        """See `dpsql.language.scope.Catalog.is_public`."""
+        try:
+            return not self.by and not is_protected(self.cursor, self._source(table))
+        except DpsqlError:  # a view, or unknown, which is said where it is looked up
+            return False
+
+    def aggregates(self) -> frozenset[str]:
+        """See `dpsql.language.scope.Catalog.aggregates`."""
+        sql = "SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE function_type = 'aggregate'"
+        return frozenset(name for (name,) in self.cursor.execute(sql).fetchall())
+
 
 def _query_of(name: str, definition: str) -> exp.Query:
     """The SELECT of a view, its columns renamed as the view says."""
     try:
         with deep_recursion():
-            tree = sqlglot.parse_one(definition, read="duckdb")
-    except (SqlglotError, RecursionError):
+            (tree,) = parsed(definition)
+    except (SqlglotError, RecursionError, ValueError):
         tree = None
     if not isinstance(tree, exp.Create) or not isinstance(tree.expression, exp.Query):
         raise InvalidQuery(f"query: the view {name!r} cannot be followed to its table: ask about the table itself")

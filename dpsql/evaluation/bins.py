@@ -120,6 +120,15 @@ def cut_at(attribute: Attribute, constants: Iterable[int | float]) -> Attribute:
     return _with_ticks(attribute, {*attribute.ticks, *(cut for cut in cuts if lowest < cut < last)})
 
 
+def closed_at_end(attribute: Attribute) -> Attribute:
+    """The same bounds with the largest value of floats in a bin of its own: the last bin holds its upper end."""
+    if attribute.kind != "bins" or not attribute.is_float or attribute.ticks[-1] == attribute.ticks[-2]:
+        return attribute
+    return replace(
+        attribute, ticks=(*attribute.ticks, attribute.ticks[-1]), edges=(*attribute.edges, attribute.edges[-1])
+    )
+
+
 def _with_ticks(attribute: Attribute, ticks: Iterable[int | float]) -> Attribute:
     """The same with other edges."""
     ordered = tuple(sorted(ticks))

@@ -56,6 +56,10 @@ _DATE_PARTS: Final = frozenset(
 )
 
 
+class VariesInBin(InvalidQuery):
+    """A query whose expressions are evaluated as they were written, and are not the same in all of a bin."""
+
+
 class Varies(Exception):
     """An expression is not the same in all of a bin."""
 
@@ -76,7 +80,7 @@ class Varies(Exception):
         where = f"in the bin {attribute.labels()[code]} of" if code is not None else "in every bin of"
         of_one = f"sum one column where a condition holds, as sum({quote(attribute.name)}) FILTER (WHERE …); or "
         edges = f"{', '.join(attribute.edges[:12])}{', …' if len(attribute.edges) > 12 else ''}"
-        return InvalidQuery(
+        return VariesInBin(
             f"query: {sql_of(self._tree)} is not known to be the same {where} {attribute.name!r}: "
             f"{of_one if self._sums_several else ''}use the edges of its bins ({edges}), or the owner declares edges "
             f"where it changes with dp_domain(…, {attribute.name!r}, edges := […])"

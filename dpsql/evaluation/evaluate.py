@@ -24,6 +24,7 @@ from sqlglot import exp
 
 from dpsql.core.domain import Domain
 from dpsql.core.linear_query import Integers, LinearQuery, Part
+from dpsql.core.names import shorten
 from dpsql.engines.source import Source
 from dpsql.errors import DomainTooLarge, InvalidQuery
 from dpsql.evaluation.components import check_points, components_of
@@ -37,7 +38,7 @@ from dpsql.evaluation.part import PartOnCells
 from dpsql.evaluation.sandbox import check_expressions
 from dpsql.evaluation.statistics import Lowered, averages_for, lowered
 from dpsql.evaluation.weights import Weight, weights_of
-from dpsql.language.expressions import columns_read
+from dpsql.language.expressions import columns_read, sql_of
 from dpsql.language.query import Query
 
 _MOST_GROUPS: Final = 5_000_000
@@ -99,6 +100,7 @@ class _Evaluation:
             PartOnCells(self.empty, self.source, domain, names, query, weights, is_first=number == 0)
             for number, names in enumerate(components)
         ]
+        _check_possible(query, weights, pieces)
         joined, numbers, histograms = _joined(domain, query, weights, pieces)
         measured, passed = [], 0
         for one in found:
@@ -107,6 +109,22 @@ class _Evaluation:
             made = one.measured([new for number in of_parts for new in numbers[number]], joined.linear, joined.units)
             measured.append(replace(made, histogram=histograms.get(of_parts[0])))
         return replace(joined, measured=tuple(measured))
+
+
+def _check_possible(query: Query, weights: Sequence[Weight], pieces: Sequence[PartOnCells]) -> None:
+    """Refuse an aggregate of rows that the conditions leave none of: noise would be all that it says.
+
+    Raises:
+        InvalidQuery: with the conditions.
+    """
+    for number, weight in enumerate(weights):
+        if not all(piece.rows[number].any() for piece in pieces):
+            without = () if not all(piece.mask.any() for piece in pieces) else weight.filters
+            conditions = " AND ".join(dict.fromkeys(map(sql_of, (*query.filters, *without))))
+            raise InvalidQuery(
+                f"query: no row of the declared domain satisfies {shorten(conditions)}, so there is nothing to ask: "
+                "mend the condition, or the owner declares wider domains"
+            )
 
 
 def _check_groups(domain: Domain, query: Query) -> None:

@@ -88,3 +88,19 @@ class Evaluated:
         over, under = made_of
         low, high = self.linear.average_bounds(over, under)
         return low * float(self.units[over]), high * float(self.units[over])
+
+    def reached(self, numbers: Sequence[int]) -> npt.NDArray[np.bool_]:
+        """The groups, of one grouping set after the other, in which a row can count for one of some weights."""
+        found = np.zeros(sum(self.linear.groups), bool)
+        for number in numbers:
+            of_sets = []
+            for chosen, count in enumerate(self.linear.groups):
+                places = np.unravel_index(np.arange(count), [part.keys[chosen] for part in self.linear.parts])
+                alive = np.ones(count, bool)
+                for part, place in zip(self.linear.parts, places, strict=True):
+                    seen = np.zeros(part.keys[chosen], bool)
+                    seen[part.groups[chosen][part.factors[number] != 0]] = True
+                    alive &= seen[place]
+                of_sets.append(alive)
+            found |= np.concatenate(of_sets)
+        return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
@@ -16,7 +15,7 @@ from dpsql.core.domain import Attribute, Domain
 from dpsql.core.linear_query import Choice, Integers, Moment, Product
 from dpsql.engines.source import Source
 from dpsql.errors import DomainTooLarge, InvalidQuery
-from dpsql.evaluation.bins import PERIODS, TriedColumn, all_tried, cut_at, finest_of
+from dpsql.evaluation.bins import PERIODS, TriedColumn, all_tried, closed_at_end, cut_at, finest_of
 from dpsql.evaluation.components import columns_of
 from dpsql.evaluation.constancy import Varies
 from dpsql.evaluation.constants import constants_of
@@ -42,6 +41,7 @@ class PartOnCells:
         key_texts: for each of them its text in each cell.
         mask: for each cell whether the filters hold.
         factors: each weight in each cell.
+        rows: for each weight the cells in which a row counts for it, if only with 0.
         units: for each weight the value of 1.
         moments: of the weights that are sums of rows' own values.
         histograms: of the weights that count the bins of a column, or the values of an expression.
@@ -132,9 +132,7 @@ class PartOnCells:
 
     def _fits(self, attributes: list[Attribute], tried: list[list[Attribute]]) -> bool:
         """Evaluate on finer bins: single values, days or hours; those cut at the constants of comparisons."""
-        finest = [[finest_of(attribute, period) for attribute in attributes] for period in PERIODS]
-        cut = ([cut_at(a, self._constants(a)) for a in finer] for finer in [attributes, *finest])
-        for finer in itertools.chain(finest, cut):
+        for finer in self._finer(attributes):
             if finer in tried:
                 continue
             tried.append(finer)
@@ -144,6 +142,14 @@ class PartOnCells:
                 continue
             return True
         return False
+
+    def _finer(self, attributes: list[Attribute]) -> Iterator[list[Attribute]]:
+        """Finer bins of some columns; the ends of floats come last, because answers from before have none."""
+        finest = [[finest_of(attribute, period) for attribute in attributes] for period in PERIODS]
+        cut = [[cut_at(a, self._constants(a)) for a in finer] for finer in [attributes, *finest]]
+        yield from finest
+        yield from cut
+        yield from ([closed_at_end(a) for a in finer] for finer in [attributes, *cut])
 
     def _sum_values_of(self, attributes: Sequence[Attribute], *, plain: bool = False, moments: bool = False) -> bool:
         """Sum the rows' own values where an argument is a formula of one of these columns; whether there is any.
@@ -198,9 +204,9 @@ class PartOnCells:
             plain[np.ma.getmaskarray(np.ma.asarray(texts))] = None
             self.key_numbers.append(numbers)
             self.key_texts.append(points.firsts(plain))
-        self.factors, self.units, self._values = [], [], {}
+        self.factors, self.units, self.rows, self._values = [], [], [], {}
         for number, (argument, filters) in enumerate(self._expressions.weights):
-            factor = np.ones(points.cells, np.int64)
+            factor, rows = np.ones(points.cells, np.int64), self.mask.copy()
             unit = Fraction(1)
             if argument is not None:
                 factor, unit = _weight(points, found[f"w{number}"], steps[f"w{number}"], argument)
@@ -209,7 +215,9 @@ class PartOnCells:
                     factor, unit = np.ones(points.cells, np.int64), Fraction(1)
             for place, tree in enumerate(filters):
                 values = np.asarray(found[f"g{number}_{place}"]).astype(np.int64)
-                factor = factor * points.constant(values, _as_condition(tree))
+                holds = points.constant(values, _as_condition(tree))
+                factor, rows = factor * holds, rows & holds.astype(bool)
+            self.rows.append(rows)
             self.factors.append(factor * self.mask)
             self.units.append(unit)
 

@@ -28,7 +28,9 @@ from dpsql.evaluation.decode import as_read
 from dpsql.evaluation.evaluated import Evaluated
 from dpsql.evaluation.own_parts import without_lookups
 from dpsql.evaluation.sandbox import check_expressions, empty_database
-from dpsql.language.expressions import columns_read, spelled
+from dpsql.evaluation.wording import check_written, different_words
+from dpsql.language.arithmetic import errors_of
+from dpsql.language.expressions import columns_read, spelled, unwrapped
 from dpsql.language.query import Query
 
 SUFFIXES: Final = ("", "_stderr", "_low", "_high")
@@ -96,12 +98,18 @@ class Result:
         query, names = self.query, iter(name for name, _ in self.shown())
         listed = []
         for tree, noisy, (_, kind) in zip(query.outputs, query.noisy, self.columns, strict=True):
-            floor = non_negative and noisy is not None and query.aggregates[noisy].kind in ("count", "units")
-            typed = exp.cast if noisy is None else _try_cast  # noise may leave the type
-            listed.append(exp.alias_(typed(_floored(tree, floor=floor), data_type(kind)), next(names), quoted=True))
-            for suffix in SUFFIXES[1:] if noisy is not None else ():
-                error = _floored(exp.column(f"a{noisy}{suffix}"), floor=floor)
-                listed.append(exp.alias_(error, next(names), quoted=True))
+            if noisy is None:
+                listed.append(exp.alias_(exp.cast(tree.copy(), data_type(kind)), next(names), quoted=True))
+            elif _is_answer_alone(tree):
+                floor = non_negative and query.aggregates[noisy].kind in ("count", "units")
+                value = _try_cast(_floored(tree, floor=floor), data_type(kind))  # noise may leave the type
+                listed.append(exp.alias_(value, next(names), quoted=True))
+                for suffix in SUFFIXES[1:]:
+                    error = _floored(exp.column(f"a{noisy}{suffix}"), floor=floor)
+                    listed.append(exp.alias_(error, next(names), quoted=True))
+            else:
+                made = self._arithmetic(tree, data_type(kind), non_negative=non_negative)
+                listed += [exp.alias_(value, next(names), quoted=True) for value in made]
         select = exp.select(*listed).from_(table)
         if query.having is not None:
             select = select.where(query.having.copy())
@@ -110,6 +118,22 @@ class Result:
         if query.limit is not None:
             select = select.limit(query.limit)
         return select.offset(query.offset) if query.offset else select
+
+    def _arithmetic(self, tree: exp.Expr, kind: exp.DataType, *, non_negative: bool) -> list[exp.Expr]:
+        """A number that answers make, and what is known of its error; NULL where it cannot be made of them."""
+        counts = {n for n, a in enumerate(self.query.aggregates) if a.kind in ("count", "units")}
+        sums = {n for n, a in enumerate(self.query.aggregates) if a.kind == "sum"}
+        errors = errors_of(tree, counts | sums)
+        known = [exp.null()] * 3 if errors is None else [errors.stderr, errors.low, errors.high]
+        floored = {f"a{n}{suffix}" for n in counts for suffix in ("", "_low", "_high")} if non_negative else set()
+
+        def shown(node: exp.Expr) -> exp.Expr:
+            return _floored(node, floor=isinstance(node, exp.Column) and not node.table and node.name in floored)
+
+        return [
+            exp.TryCast(this=exp.Anonymous(this="try", expressions=[part.transform(shown)]), to=to)
+            for part, to in zip((tree, *known), (kind, *(data_type("DOUBLE"),) * 3), strict=True)
+        ]
 
     @property
     def is_plain(self) -> bool:
@@ -130,9 +154,7 @@ class Result:
         Raises:
             InvalidQuery: an expression fails on the keys or the noisy answers.
         """
-        typed = [exp.alias_(exp.cast(exp.column(name), data_type(kind)), name) for name, kind in self.stored.items()]
-        table = exp.select(*typed).from_("dpsql_known").subquery("dpsql_answers")
-        made = self.select(table, non_negative=non_negative)
+        made = self.select(self._stored_rows(), non_negative=non_negative)
         names = [exp.column(exp.to_identifier(name, quoted=True)) for name, _ in self.shown()]
         texts = [exp.cast(name, "VARCHAR", dialect="duckdb") for name in names]
         text = exp.select(*texts).from_(made.subquery("dpsql_result")).sql(dialect="duckdb")
@@ -143,13 +165,45 @@ class Result:
             except duckdb.Error as error:  # of released values and public keys only
                 raise InvalidQuery(f"query: {str(error).splitlines()[0]}") from None
 
-    def _check(self, empty: duckdb.DuckDBPyConnection) -> None:
+    def check_words(self, answers: Columns) -> None:
+        """Refuse expressions over keys and answers that are something else than in the words that people wrote.
+
+        Args:
+            answers: as of `rows`, of public keys and whatever numbers.
+
+        Raises:
+            InvalidQuery: with those words.
+        """
+        written = different_words(self._over_answers())
+        if not written:
+            return
+        with empty_database() as empty:
+            try:
+                with shown_as(empty, "dpsql_known", answers):
+                    check_written(empty, written, self._stored_rows())
+            except duckdb.Error as error:  # of public values only
+                raise InvalidQuery(f"query: {str(error).splitlines()[0]}") from None
+
+    def _stored_rows(self) -> exp.Subquery:
+        """The stored answers, from their texts in `dpsql_known`."""
+        typed = [exp.alias_(exp.cast(exp.column(name), data_type(kind)), name) for name, kind in self.stored.items()]
+        return exp.select(*typed).from_("dpsql_known").subquery("dpsql_answers")
+
+    def _over_answers(self) -> list[exp.Expr]:
+        """What is made of keys and answers."""
         query = self.query
-        trees = [*query.outputs, *([] if query.having is None else [query.having]), *(o.this for o in query.order)]
-        _check_words(trees)
+        return [*query.outputs, *([] if query.having is None else [query.having]), *(o.this for o in query.order)]
+
+    def _check(self, empty: duckdb.DuckDBPyConnection) -> None:
+        _check_words(self._over_answers())
         nothing = exp.select(*(_null(kind, name) for name, kind in self.stored.items())).limit(0)
         for non_negative in (False, True):
             _described(empty, self.select(nothing.subquery("dpsql_answers"), non_negative=non_negative))
+
+
+def _is_answer_alone(tree: exp.Expr) -> bool:
+    """Whether a column shows an answer as it is, or in another type."""
+    return isinstance(unwrapped(tree.this if isinstance(tree, exp.Cast) else tree), exp.Column)
 
 
 def _null(kind: str, name: str) -> exp.Expr:

@@ -17,10 +17,12 @@ from typing import Final
 import duckdb
 import sqlglot
 from sqlglot import Token, TokenType, exp
-from sqlglot.errors import SqlglotError
+from sqlglot.errors import ErrorLevel, SqlglotError, UnsupportedError
 
 from dpsql.errors import DpsqlError, Interrupted, InvalidQuery
 from dpsql.language.size_bounds import LAVISH, check_sizes, refuse_lavish
+from dpsql.language.syntax import first_line
+from dpsql.language.written import kept_words
 from dpsql.runtime.progress import Progress, polling, should_stop
 
 _BARE_WORDS: Final = frozenset(
@@ -30,6 +32,7 @@ _BARE_WORDS: Final = frozenset(
 _NOT_PLAIN: Final = LAVISH | {  # they look around; DuckDB says not
     *("age", "current_setting", "getvariable", "current_localtime", "current_localtimestamp")
 }
+_WRITTEN_ONLY: Final = frozenset({"if", "ifnull"})  # that DuckDB's parser knows
 _LONGEST_PARSED, _DEEPEST_PARSED = 20_000, 500  # characters, and parentheses
 _LONGEST: Final = 30.0  # seconds that the expressions of one query may take
 _BEFORE_PARENTHESES: Final = frozenset(  # words that are no functions
@@ -155,6 +158,30 @@ def plain_functions() -> frozenset[str]:
         return frozenset(name for (name,) in empty.execute(sql).fetchall()) - _NOT_PLAIN
 
 
+@lru_cache(maxsize=1)
+def _plain_macros() -> frozenset[str]:
+    """DuckDB's other names for expressions of plain functions: `nvl(x, y)` is `coalesce(x, y)`.
+
+    They are called by what people wrote only, to compare it with what is evaluated.
+    """
+    sql = (
+        "SELECT lower(function_name), string_agg(macro_definition, ' ') FROM duckdb_functions() "
+        "WHERE internal AND function_type = 'macro' GROUP BY 1"
+    )
+    with empty_database() as empty:
+        definitions = dict(empty.execute(sql).fetchall())
+    known, before = _WRITTEN_ONLY | plain_functions(), 0
+    while len(known) > before:
+        before = len(known)
+        plain = (name for name, words in definitions.items() if _calls_only(words, known))
+        known = known.union(plain)
+    return known - plain_functions() - _NOT_PLAIN
+
+
+def _calls_only(definition: str, known: frozenset[str]) -> bool:
+    return foreign_word(sqlglot.tokenize(definition, read="duckdb"), known) is None
+
+
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -175,7 +202,12 @@ def check_expressions(trees: Sequence[exp.Expr]) -> None:
             if (raw and not _WORD.fullmatch(raw)) or own or isinstance(node, exp.Query | exp.Subquery | exp.Table):
                 shown = node.sql(dialect="duckdb")
                 raise InvalidQuery(f"query: {shown[:80]} is not supported in an expression")
-    text = exp.select(exp.Literal.number(0), *(exp.Paren(this=tree.copy()) for tree in trees)).sql(dialect="duckdb")
+    _check_words([words for tree in trees for _, words in kept_words(tree)])
+    select = exp.select(exp.Literal.number(0), *(exp.Paren(this=tree.copy()) for tree in trees))
+    try:
+        text = select.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE)
+    except UnsupportedError as error:
+        raise InvalidQuery(f"query: {first_line(error)}, which DuckDB has not: say it more plainly") from None
     try:
         again = sqlglot.parse(text, read="duckdb")
     except (SqlglotError, RecursionError):
@@ -186,7 +218,16 @@ def check_expressions(trees: Sequence[exp.Expr]) -> None:
         raise InvalidQuery("query: an expression reads differently when it is written out again: say it more plainly")
     if {name for name, value in read.args.items() if value} != {"expressions"}:
         raise InvalidQuery("query: an expression reads differently when it is written out again: say it more plainly")
-    foreign = foreign_word(sqlglot.tokenize(text, read="duckdb"))
+    _refuse_foreign(foreign_word(sqlglot.tokenize(text, read="duckdb")))
+
+
+def _check_words(written: Sequence[str]) -> None:
+    """Refuse what people wrote where it calls, under a name that sqlglot may translate, what is no plain function."""
+    for words in dict.fromkeys(written):
+        _refuse_foreign(foreign_word(sqlglot.tokenize(words, read="duckdb"), plain_functions() | _plain_macros()))
+
+
+def _refuse_foreign(foreign: str | None) -> None:
     if foreign is not None and foreign.removesuffix("(…)") in LAVISH:
         refuse_lavish(foreign.removesuffix("(…)"))
     if foreign is not None:
@@ -196,7 +237,7 @@ def check_expressions(trees: Sequence[exp.Expr]) -> None:
         )
 
 
-def foreign_word(tokens: Sequence[Token]) -> str | None:
+def foreign_word(tokens: Sequence[Token], known: frozenset[str] | None = None) -> str | None:
     """A word that calls what may change from one moment to the next, or is not DuckDB's own; None if there is none."""
     plain = [token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER) for token in tokens]
     called = set()
@@ -208,4 +249,4 @@ def foreign_word(tokens: Sequence[Token]) -> str | None:
         named = token.token_type is TokenType.IDENTIFIER or (plain[place] and word.replace("_", "a").isalnum())
         if calls and named and not word[0].isdigit() and not (plain[place] and word in _BEFORE_PARENTHESES):
             called.add(word)
-    return next((f"{word}(…)" for word in sorted(called - plain_functions())), None)
+    return next((f"{word}(…)" for word in sorted(called - (plain_functions() if known is None else known))), None)

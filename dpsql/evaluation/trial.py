@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -19,6 +19,7 @@ from dpsql.errors import InvalidQuery
 from dpsql.evaluation.decode import decode
 from dpsql.evaluation.moments import unit_of
 from dpsql.evaluation.points import Points
+from dpsql.evaluation.wording import check_written, different_words
 from dpsql.language.expressions import sql_of
 
 
@@ -30,11 +31,17 @@ class Expressions:
         keys: of groups.
         filters: which rows count.
         weights: for each its argument, None for 1, and filters of its own.
+        written: parts that are written out otherwise than people wrote them, with their words.
     """
 
     keys: list[exp.Expr]
     filters: list[exp.Expr]
     weights: list[tuple[exp.Expr | None, list[exp.Expr]]]
+    written: list[tuple[exp.Expr, str]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Remember what people wrote, also of arguments that are read as formulas later."""
+        object.__setattr__(self, "written", different_words(self.trees))
 
     @property
     def trees(self) -> list[exp.Expr]:
@@ -75,6 +82,7 @@ def values_at(
     evaluated = exp.select(point, *listed).from_(_decoded(points.attributes, source, prefix))
     empty.register("dpsql_points", points.frame)
     try:
+        check_written(empty, expressions.written, _decoded(points.attributes, source, prefix))
         kinds = {row[0]: row[1] for row in empty.execute(f"DESCRIBE {sql_of(evaluated)}").fetchall()}
         units = {name: unit_of(kinds[name]) for name in wanted if name.startswith("w")}
         columns = [_whole_number(name, kinds[name]) if name in units else exp.column(name) for name in wanted]

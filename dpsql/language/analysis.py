@@ -18,9 +18,10 @@ from sqlglot import exp
 
 from dpsql.core.names import fold, pick
 from dpsql.errors import InvalidQuery
+from dpsql.language.arithmetic import is_answer
 from dpsql.language.columns import ColumnNames, conjuncts
 from dpsql.language.expressions import comparable, enclosed, has_aggregate, holds_values, spelled, unwrapped
-from dpsql.language.from_clause import Place, scope_of
+from dpsql.language.from_clause import Place, protected_first, scope_of
 from dpsql.language.grouping import grouping_sets
 from dpsql.language.query import Aggregate, Query
 from dpsql.language.refusal import (
@@ -33,13 +34,15 @@ from dpsql.language.refusal import (
     call_of,
     check_clauses,
     check_scalar,
+    first_word,
     is_scalar,
     refuse,
     refuse_clause,
 )
 from dpsql.language.scope import Catalog, Scope
-from dpsql.language.statistics import ratio_of, statistic
+from dpsql.language.statistics import ANSWERED, constants_apart, ratio_of, statistic
 from dpsql.language.syntax import check_depth, parse_statements
+from dpsql.language.written import keep_words
 from dpsql.runtime.process_settings import deep_recursion
 
 
@@ -69,28 +72,30 @@ def analyse(statement: exp.Expr, catalog: Catalog) -> Query:
     if isinstance(statement, exp.Subquery) and not any(v for k, v in statement.args.items() if k != "this"):
         statement = statement.this
     if isinstance(statement, exp.SetOperation):
-        refuse(statement, f"{type(statement).__name__.upper()} is not supported", "ask each query by itself")
+        refuse(statement, f"{first_word(statement)} is not supported", "ask each query by itself")
     if not isinstance(statement, exp.Select):
-        refuse(statement, f"{statement.key.upper()} is not a query")
+        refuse(statement, f"{first_word(statement)} is not a query")
     check_depth(statement)
-    check_clauses(statement, OF_GROUPS)
+    distinct = statement.args.get("distinct")
+    plain = distinct is not None and not distinct.args.get("on") and statement.args.get("group") is not None
+    check_clauses(statement, OF_GROUPS | {"distinct"} if plain else OF_GROUPS)
     for item in statement.expressions:
         window = item.find(exp.Window)
         if window is not None:
             refuse_clause(window, "windows")
-    written = statement
+    place = Place(catalog).with_(statement)
+    written = statement = protected_first(statement, place)
     if statement.find(exp.Anonymous) is not None:  # to transform copies
         statement = cast(exp.Select, statement.transform(spelled))
-    place = Place(catalog).with_(statement)
     scope = scope_of(statement, place)
-    return replace(_Analysis(statement, scope).query(), select=written)
+    return replace(_Analysis(statement, scope, catalog).query(), select=written)
 
 
 class _Analysis:
     """One grouped SELECT."""
 
-    def __init__(self, select: exp.Select, scope: Scope) -> None:
-        self._select, self._scope = select, scope
+    def __init__(self, select: exp.Select, scope: Scope, catalog: Catalog) -> None:
+        self._select, self._scope, self._catalog = select, scope, catalog
         self._names = ColumnNames(scope, select.expressions)
         self._aggregates: dict[Aggregate, int] = {}
         self._keys: dict[str, tuple[int, exp.Expr]] = {}
@@ -100,10 +105,14 @@ class _Analysis:
         select = self._select
         filters = (*self._scope.filters, *conjuncts(select.args.get("where"), self._names))
         sets = self._grouping(select.args.get("group"))
+        if select.find(exp.Grouping) is not None:
+            sets = self._numbered_sets(sets)
         outputs = [self._output(item.unalias()) for item in select.expressions]
         having = select.args.get("having")
         over_results = None if having is None else self._over_results(having.this)
         order = self._order(select.args.get("order"), [tree for tree, _ in outputs])
+        if select.args.get("distinct") is not None and not self._shows_keys(sets, [tree for tree, _ in outputs]):
+            refuse_clause(select, "distinct")
         if not self._aggregates:
             refuse(select, "the query selects rows, and counts nothing", RAW_ROWS)
         return Query(
@@ -120,6 +129,11 @@ class _Analysis:
             _whole(select.args.get("limit"), "LIMIT"),
             _whole(select.args.get("offset"), "OFFSET") or 0,
         )
+
+    def _shows_keys(self, sets: Sequence[Sequence[int]], outputs: Sequence[exp.Expr]) -> bool:
+        """Whether no two rows of the result can be alike, so that DISTINCT changes nothing."""
+        shown = {tree.name for tree in outputs if isinstance(tree, exp.Column)}
+        return len(sets) == 1 and shown >= {f"k{number}" for number in sets[0]}
 
     # keys
 
@@ -138,6 +152,29 @@ class _Analysis:
         found = tuple(self._key_set(trees) for trees in sets)
         if len(sets) > 1 and any(len(keys) < len(trees) for keys, trees in zip(found, sets, strict=True)):
             refuse(group, "grouping sets name an expression twice", "name each once")
+        return found
+
+    def _numbered_sets(self, sets: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+        """The grouping sets, each with its number as one more key, from which GROUPING(…) is told."""
+        if self._select.args.get("group") is None:
+            refuse(self._select, "GROUPING(…) is of GROUP BY, which is not there")
+        numbers = [exp.cast(exp.Literal.number(number), "INTEGER", dialect="duckdb") for number in range(len(sets))]
+        added = [self._keys.setdefault(f"set {n}", (len(self._keys), tree))[0] for n, tree in enumerate(numbers)]
+        self._set_keys = [exp.column(f"k{key}") for key in added]
+        self._sets = sets
+        return tuple((*keys, key) for keys, key in zip(sets, added, strict=True))
+
+    def _grouping_of(self, tree: exp.Grouping) -> exp.Expr:
+        """GROUPING(…): bits, the first argument's the highest, of the keys that a grouping set leaves out."""
+        keys = [self._keys.get(comparable(self._names.over_rows(key))) for key in tree.expressions]
+        known = [key[0] for key in keys if key is not None]
+        if len(known) < len(keys):
+            refuse(tree, "GROUPING(…) takes expressions of GROUP BY")
+        of_set = exp.Coalesce(this=self._set_keys[0].copy(), expressions=[key.copy() for key in self._set_keys[1:]])
+        found = exp.Case(this=of_set, ifs=[])
+        for number, chosen in enumerate(self._sets):
+            bits = sum((key not in chosen) << place for place, key in enumerate(reversed(known)))
+            found = found.when(exp.Literal.number(number), exp.Literal.number(bits))
         return found
 
     def _key_set(self, trees: Sequence[exp.Expr]) -> tuple[int, ...]:
@@ -166,48 +203,62 @@ class _Analysis:
         constant = self._keys.get(comparable(item)) if item.find(exp.Column, exp.AggFunc, exp.Star) is None else None
         if (ratio := self._ratio(item)) is not None:
             return ratio, int(ratio.name[1:])
-        tree = self._over_results(item) if constant is None else exp.column(f"k{constant[0]}")
-        inside = tree.this if isinstance(tree, exp.Cast) else tree
-        while isinstance(inside, exp.Paren):
-            inside = inside.this
-        answers = [column for column in tree.find_all(exp.Column) if column.name.startswith("a")]
-        if not answers:
-            return tree, None
-        if not isinstance(inside, exp.Column):
-            refuse(item, "arithmetic with aggregates is not supported", "say it around: SELECT … FROM dp_query('…')")
-        return tree, int(inside.name[1:])
+        tree = exp.column(f"k{constant[0]}") if constant is not None else self._over_results(item, shown=True)
+        first = next((column for column in tree.find_all(exp.Column) if is_answer(column)), None)
+        return tree, None if first is None else int(first.name[1:])
 
-    def _over_results(self, tree: exp.Expr) -> exp.Expr:
-        """An expression over keys and aggregates: each replaced by its name in the result."""
-        return self._named_results(tree.copy())
+    def _over_results(self, tree: exp.Expr, *, shown: bool = False) -> exp.Expr:
+        """An expression over keys and aggregates: each replaced by its name in the result.
 
-    def _named_results(self, tree: exp.Expr) -> exp.Expr:
-        """The same, of an expression that may be changed."""
-        found = self._result(tree)
-        if found is not None:
-            return found
-        if isinstance(tree, exp.Column):
-            named = self._names.names_aggregate(tree)
+        Args:
+            tree: the expression.
+            shown: whether it is of the SELECT list, where a ratio in arithmetic is measured as one.
+        """
+        replaced: list[tuple[exp.Expr, exp.Expr]] = []
+        found = self._named_results(tree.copy(), replaced, shown=shown)
+        if not (found.args.get("table") is None and isinstance(found, exp.Column)):
+            keep_words(found, tree, replaced)
+        return found
+
+    def _named_results(self, tree: exp.Expr, replaced: list[tuple[exp.Expr, exp.Expr]], *, shown: bool) -> exp.Expr:
+        """The same, of an expression that may be changed; adds what stands for which part of it."""
+        found = self._result(tree) or (self._scaled_ratio(tree) if shown else None)
+        if found is None and isinstance(tree, exp.Column):
+            named = self._names.names_aggregate(tree, first=not shown)
             if named is not None:
-                return self._ratio(named) or enclosed(self._over_results(named))
+                found = self._ratio(named) or enclosed(self._over_results(named, shown=True))
+        if found is not None:
+            replaced.append((tree, found))
+            return found
+        self._check_over_results(tree)
+
+        def inside(value: object) -> object:
+            known = isinstance(value, exp.Expr) and holds_values(value)
+            return self._named_results(value, replaced, shown=shown) if known else value  # type: ignore[arg-type]
+
+        for name, value in list(tree.args.items()):
+            if isinstance(value, exp.Expr | list):
+                tree.set(name, [inside(v) for v in value] if isinstance(value, list) else inside(value))
+        return tree
+
+    def _check_over_results(self, tree: exp.Expr) -> None:
+        """Refuse what is no part of an expression over keys and aggregates."""
+        if isinstance(tree, exp.Column):
             self._names.find(tree)
             refuse(tree, "a column is used that is not in GROUP BY", "add it to GROUP BY, or take it out")
         if isinstance(tree, exp.Star):
             refuse(tree, "* selects rows", RAW_ROWS)
+        if isinstance(tree, exp.Anonymous) and tree.name.lower() in self._catalog.aggregates():
+            refuse(tree, f"{call_of(tree)} is not supported", ANSWERED)
         if isinstance(tree, exp.Query | exp.Subquery | exp.Exists):
             refuse(tree, "a subquery in an expression is not supported", "say it around: SELECT … FROM dp_query('…')")
         if isinstance(tree, REFUSED) or not isinstance(tree, (*ALLOWED, exp.Ordered)):
             check_scalar(tree)
-        for name, value in list(tree.args.items()):
-            if isinstance(value, exp.Expr):
-                tree.set(name, self._named_results(value) if holds_values(value) else value)
-            elif isinstance(value, list):
-                listed = [self._named_results(v) if isinstance(v, exp.Expr) and holds_values(v) else v for v in value]
-                tree.set(name, listed)
-        return tree
 
     def _result(self, tree: exp.Expr) -> exp.Expr | None:
         """k<i> where the expression is a key, a<i> where it is an aggregate."""
+        if isinstance(tree, exp.Grouping):
+            return self._grouping_of(tree)
         aggregate = self._aggregate(tree)
         if aggregate is not None:
             return self._numbered(aggregate)
@@ -262,9 +313,17 @@ class _Analysis:
             return None
         found = [self._aggregate(side) for side in sides]
         of = tuple(side for side in found if side is not None and side.kind in ("count", "units", "sum"))
-        if len(of) < len(found):
-            refuse(tree, "only sums and counts are divided", "say it around: SELECT … FROM dp_query('…')")
-        return self._numbered(Aggregate("ratio", None, (), sides=of))
+        return self._numbered(Aggregate("ratio", None, (), sides=of)) if len(of) == len(found) else None
+
+    def _scaled_ratio(self, tree: exp.Expr) -> exp.Expr | None:
+        """C * a<i> where a part of an item is a sum or count, times constants, over another; else None."""
+        constants, quotient = constants_apart(tree)
+        ratio = None if quotient is None else self._ratio(quotient)
+        if ratio is None:
+            return None
+        for constant in constants:
+            ratio = exp.Mul(this=ratio, expression=constant.copy())
+        return exp.Paren(this=ratio) if constants else ratio
 
     def _numbered(self, aggregate: Aggregate) -> exp.Expr:
         return exp.column(f"a{self._aggregates.setdefault(aggregate, len(self._aggregates))}")

@@ -13,6 +13,7 @@ from dpsql.errors import UnknownName
 from dpsql.language.expressions import enclosed
 from dpsql.language.refusal import RAW_ROWS, check_scalar, refuse
 from dpsql.language.scope import Scope
+from dpsql.language.written import keep_words
 
 _MOST_NODES: Final = 200_000
 
@@ -56,21 +57,37 @@ class ColumnNames:
             refuse(column, f"{column.table!r} is not what FROM calls {self.scope.title!r}")
         return self.scope.tables[table]
 
-    def names_aggregate(self, column: exp.Column) -> exp.Expr | None:
-        """The expression of the SELECT list that a name means, where no column is called that."""
-        if column.table or pick(column.name, self.scope.columns) is not None:
+    def names_aggregate(self, column: exp.Column, *, first: bool = False) -> exp.Expr | None:
+        """The expression of the SELECT list that a name means, where no column is called that.
+
+        Args:
+            column: the name.
+            first: also where a column is: HAVING means what is selected, unless the column is in GROUP BY.
+        """
+        if column.table or (not first and pick(column.name, self.scope.columns) is not None):
             return None
         return self._aliases.get(fold(column.name))
 
     def over_rows(self, tree: exp.Expr) -> exp.Expr:
         """A scalar expression with every column replaced by what it is over the origin's columns."""
         check_scalar(tree)
-        if isinstance(tree, exp.Column):  # most are, and to transform copies
-            found = self.find(tree)
-        else:
-            found = tree.transform(lambda node: self.find(node) if isinstance(node, exp.Column) else node)
+        found = self.find(tree) if isinstance(tree, exp.Column) else self._replaced(tree)  # to transform copies
         if sum(1 for _ in itertools.islice(found.walk(), _MOST_NODES + 1)) > _MOST_NODES:
             refuse(tree, "an expression grows too large where its names are replaced")
+        return found
+
+    def _replaced(self, tree: exp.Expr) -> exp.Expr:
+        """An expression over the origin's columns, with the words in which it was written."""
+        columns: list[tuple[exp.Expr, exp.Expr]] = []
+
+        def over_origin(node: exp.Expr) -> exp.Expr:
+            if not isinstance(node, exp.Column):
+                return node
+            columns.append((node, self.find(node)))
+            return columns[-1][1]
+
+        found = tree.transform(over_origin)
+        keep_words(found, tree, columns)
         return found
 
     def listed(self, item: exp.Expr) -> list[tuple[str, exp.Expr]]:

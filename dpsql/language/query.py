@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Set
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from sqlglot import exp
 
-from dpsql.language.expressions import sql_of, structure
+from dpsql.language.expressions import sql_of, structure, unwrapped
 from dpsql.language.scope import Scope
+from dpsql.language.written import kept_words
 
 Plain = Literal["count", "units", "sum", "avg"]
 Kind = Literal[
@@ -103,6 +104,21 @@ class Query:
         """All that it says about rows: keys, filters, and what its aggregates are of."""
         return [*self.keys, *self.filters, *(tree for aggregate in self.aggregates for tree in aggregate.trees)]
 
+    def without_sure(self, columns: Set[str]) -> Query:
+        """The same, where `count(x)` of some columns, which are never NULL, counts rows and does not read x."""
+
+        def is_sure(tree: exp.Expr) -> bool:
+            asked = tree.this.this if isinstance(tree, exp.Not) and isinstance(tree.this, exp.Is) else None
+            inside = None if asked is None or not isinstance(tree.this.expression, exp.Null) else unwrapped(asked)
+            return isinstance(inside, exp.Column) and not inside.table and inside.name in columns
+
+        def counted(aggregate: Aggregate) -> Aggregate:
+            if aggregate.kind != "count":
+                return replace(aggregate, sides=tuple(map(counted, aggregate.sides)))
+            return replace(aggregate, filters=tuple(tree for tree in aggregate.filters if not is_sure(tree)))
+
+        return replace(self, aggregates=tuple(map(counted, self.aggregates))) if columns else self
+
     @property
     def of_units(self) -> list[Aggregate]:
         """Those of its aggregates, and of their sides, that count values of the privacy unit's column."""
@@ -123,4 +139,5 @@ class Query:
             self.limit,
             self.offset,
         )
-        return repr((texts, aggregates, shown, len(self.keys), len(self.filters)))
+        words = [words for tree in self.trees for _, words in kept_words(tree)]  # what is translated alike may differ
+        return repr((texts, aggregates, shown, len(self.keys), len(self.filters), words))

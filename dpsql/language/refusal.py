@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from dpsql.core.names import shorten
 from dpsql.errors import InvalidQuery
+from dpsql.language.written import as_written
 
 INSTEAD: Final = "a query is SELECT keys, count(*) FROM the_table WHERE … GROUP BY keys, with count, sum or avg"
 DISTINCT: Final = "count(DISTINCT …) counts privacy units; else count groups: GROUP BY the column"
@@ -41,6 +42,7 @@ ALLOWED: Final = (
     exp.DataTypeParam,
     exp.Interval,
     exp.IntervalSpan,
+    exp.AtTimeZone,
     exp.Var,
     exp.Func,
     exp.Tuple,
@@ -52,10 +54,22 @@ REFUSED: Final = (exp.AggFunc, exp.Query, exp.UDTF, exp.Window, exp.Lambda)
 
 def refuse(node: exp.Expr, reason: str, instead: str = INSTEAD) -> NoReturn:
     """Say what cannot be answered, where it is, and what can."""
-    shown = shorten(node.sql(dialect="duckdb"))
+    shown = words_of(node)
     first = min((n.meta for n in node.walk() if n.meta.get("line")), key=lambda meta: meta["start"], default=None)
     where = f" (line {first['line']}, column {first['col'] - first['end'] + first['start']})" if first else ""
     raise InvalidQuery(f"query: {reason}, in: {shown}{where}; {instead}")
+
+
+def words_of(node: exp.Expr) -> str:
+    """A node in the words of whoever wrote it, for messages: never by sqlglot's name of it."""
+    return shorten(as_written(node) or node.sql(dialect="duckdb"))
+
+
+def first_word(statement: exp.Expr) -> str:
+    """What a statement is: its first word, of a set operation the word between both sides."""
+    text = statement.sql(dialect="duckdb")
+    joined = isinstance(statement, exp.SetOperation)
+    return type(statement).__name__.upper() if joined else text.split(maxsplit=1)[0].upper()  # UNION, EXCEPT, INTERSECT
 
 
 def refuse_clause(node: exp.Expr, name: str) -> NoReturn:
@@ -66,7 +80,7 @@ def refuse_clause(node: exp.Expr, name: str) -> NoReturn:
 
 def call_of(function: exp.Expr) -> str:
     """What a function is called, for messages."""
-    return function.sql(dialect="duckdb").split("(")[0].lower() + "(…)"
+    return words_of(function).split("(")[0].strip().lower() + "(…)"
 
 
 def check_clauses(select: exp.Select, allowed: frozenset[str], *, inside: bool = False) -> None:
@@ -92,7 +106,7 @@ def check_scalar(tree: exp.Expr) -> None:
         if isinstance(node, exp.Star):
             refuse(node, "* is not supported here", RAW_ROWS)
         if isinstance(node, REFUSED) or not isinstance(node, ALLOWED):
-            refuse(node, f"{type(node).__name__.upper()} is not supported")
+            refuse(node, f"{words_of(node)} is not supported in an expression")
 
 
 def is_scalar(tree: exp.Expr) -> bool:

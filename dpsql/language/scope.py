@@ -68,6 +68,12 @@ class Catalog(Protocol):
             DpsqlError: unknown, or protected.
         """
 
+    def is_public(self, table: exp.Table) -> bool:
+        """Whether it is a table that is not protected and may be joined."""
+
+    def aggregates(self) -> frozenset[str]:
+        """The names of the aggregates that DuckDB has, in lower case."""
+
     def find(self, table: exp.Table) -> Scope | tuple[exp.Query, Catalog]:
         """A protected table, or the query of a view and what names mean there.
 

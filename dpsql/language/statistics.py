@@ -32,7 +32,7 @@ _QUANTILES: Final[Mapping[type[exp.Expr], Kind]] = {
     exp.PercentileDisc: "quantile_disc",
     exp.Quantile: "quantile_disc",
 }
-_KNOWN: Final = (
+ANSWERED: Final = (
     "count, count_if, sum, avg, stddev, variance, median, quantile_cont, quantile_disc, corr and covar_samp are; or "
     "group by bins and count"
 )
@@ -57,7 +57,7 @@ def statistic(tree: exp.AggFunc, filters: tuple[exp.Expr, ...], names: ColumnNam
     if kind in _QUANTILES:
         share = 0.5 if kind is exp.Median else _share_of(tree)
         return Aggregate(_QUANTILES[kind], names.over_rows(tree.this), filters, share=share)
-    return refuse(tree, f"{call_of(tree)} is not supported", _KNOWN)
+    return refuse(tree, f"{call_of(tree)} is not supported", ANSWERED)
 
 
 def _share_of(tree: exp.Expr) -> float:
@@ -84,8 +84,31 @@ def ratio_of(tree: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
     return (over, under) if all(isinstance(side, exp.AggFunc | exp.Filter) for side in (over, under)) else None
 
 
+def constants_apart(tree: exp.Expr) -> tuple[list[exp.Expr], exp.Expr | None]:
+    """The constants that the upper side of a division is multiplied by, and the division without them; None if none is.
+
+    `100.0 * count(*) FILTER (…) / count(*)` is 100.0 times a share.
+    """
+    if not isinstance(tree, exp.Div):
+        return [], None
+    constants, left, waiting = [], [], [tree.this]
+    while waiting:
+        node = _side(waiting.pop())
+        if isinstance(node, exp.Mul):
+            waiting += [node.expression, node.this]
+        elif node.find(exp.Column, exp.AggFunc, exp.Star) is None:
+            constants.append(node)
+        else:
+            left.append(node)
+    return (constants, exp.Div(this=left[0], expression=_side(tree.expression))) if len(left) == 1 else ([], None)
+
+
 def _side(tree: exp.Expr) -> exp.Expr:
-    """One side of a division without parentheses and a cast to DOUBLE, which `/` does anyway."""
-    while isinstance(tree, exp.Paren) or (type(tree) is exp.Cast and tree.to.is_type("DOUBLE")):
+    """One side of a division without parentheses and a cast to DOUBLE, which `/` does anyway; x of nullif(x, 0)."""
+    while (
+        isinstance(tree, exp.Paren)
+        or (type(tree) is exp.Cast and tree.to.is_type("DOUBLE"))
+        or (isinstance(tree, exp.Nullif) and tree.expression.is_number and float(tree.expression.name) == 0)
+    ):
         tree = tree.this
     return tree

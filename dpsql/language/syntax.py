@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from dpsql.errors import InvalidQuery
 from dpsql.language.refusal import INSTEAD
+from dpsql.language.written import parsed
 from dpsql.runtime.process_settings import deep_recursion
 
 _LONGEST: Final = 200_000  # characters
@@ -32,7 +32,7 @@ def parse_statements(text: str) -> list[exp.Expr]:
         raise InvalidQuery(f"the query has more than {_MOST_CONDITIONS} times AND or OR: say x IN (…) instead")
     try:
         with deep_recursion():
-            statements = [statement for statement in sqlglot.parse(text, read="duckdb") if statement is not None]
+            statements = parsed(text)
     except SqlglotError as error:
         raise InvalidQuery(f"query: {first_line(error)}; {INSTEAD}") from None
     except RecursionError:

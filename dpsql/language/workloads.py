@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 import numpy as np
-import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
@@ -38,6 +37,7 @@ from dpsql.language.query import Query
 from dpsql.language.refusal import INSTEAD
 from dpsql.language.scope import Catalog, Scope
 from dpsql.language.syntax import first_line
+from dpsql.language.written import parsed
 from dpsql.runtime.process_settings import deep_recursion
 
 _ALL = re.compile(r"\s*all\s+(\d+)-way\s*", re.IGNORECASE)
@@ -124,17 +124,16 @@ def _parse(text: str, source: Sequence[str], domain: Domain, catalog: Catalog | 
         return [(clique, 1.0) for part in text.split(";") for clique in _shorthand(part, domain)]
     try:
         with deep_recursion():
-            statements = sqlglot.parse(text, read="duckdb")
+            statements = parsed(text)
     except SqlglotError as error:
         raise InvalidWorkload(f"workload: {first_line(error)}; {EXPECTED}") from None
     except RecursionError:
         raise InvalidWorkload("workload: nested too deeply") from None
-    if not any(statements):
+    if not statements:
         raise InvalidWorkload(f"the workload is empty; {EXPECTED}")
     return [
         part
         for statement in statements
-        if statement is not None
         for part in _asked(statement, source, domain, catalog or _OneTable(tuple(source), domain), weigh)
     ]
 
@@ -214,6 +213,14 @@ class _OneTable:
         """See `dpsql.language.scope.Catalog.public`: no other table is known."""
         raise UnknownName(f"the workload joins {table.name!r}, which is not known here")
 
+    def is_public(self, table: exp.Table) -> bool:
+        """See `dpsql.language.scope.Catalog.is_public`."""
+        return False
+
+    def aggregates(self) -> frozenset[str]:
+        """See `dpsql.language.scope.Catalog.aggregates`."""
+        return frozenset()
+
 
 @dataclass(frozen=True)
 class _Only:
@@ -225,6 +232,14 @@ class _Only:
     def public(self, table: exp.Table) -> tuple[Any, Sequence[tuple[str, str]]]:
         """See `dpsql.language.scope.Catalog.public`."""
         return self.catalog.public(table)
+
+    def is_public(self, table: exp.Table) -> bool:
+        """See `dpsql.language.scope.Catalog.is_public`."""
+        return self.catalog.is_public(table)
+
+    def aggregates(self) -> frozenset[str]:
+        """See `dpsql.language.scope.Catalog.aggregates`."""
+        return self.catalog.aggregates()
 
     def find(self, table: exp.Table) -> Scope | tuple[exp.Query, Catalog]:
         """See `dpsql.language.scope.Catalog.find`."""

@@ -112,16 +112,27 @@ def all_groups(
 def _answers_to(
     measured: Measured, evaluated: Evaluated, noisy: Sequence[Noisy], covariances: Mapping[tuple[int, int], Any]
 ) -> Answers:
-    """The answers of one aggregate in all groups; see `answers_frame`."""
-    first = measured.weights[0]
-    unit = evaluated.units[first]
-    if measured.kind == "avg":
-        second = measured.weights[1]
-        together = covariances.get((first, second), 0.0)
-        return ratio(noisy[first], noisy[second], float(unit), evaluated.average_range(measured.weights), together)
+    """The answers of one aggregate in all groups; NaN where no row can be that it is of. See `answers_frame`."""
     if measured.kind in ("count", "units", "sum"):
+        first = measured.weights[0]
+        unit = evaluated.units[first]
         return plain(noisy[first], float(unit), whole=steps_of_ten(unit) is not None)
-    return statistic(measured, evaluated, noisy, covariances)
+    found = _statistic_of(measured, evaluated, noisy, covariances)
+    rows = {"avg": measured.weights[1:], "ratio": measured.weights[1:]}.get(measured.kind, measured.weights[:1])
+    some = evaluated.reached(measured.weights if measured.histogram is not None else rows)
+    return Answers(*(np.where(some, part, np.nan) for part in (found.values, found.stderr, found.low, found.high)))
+
+
+def _statistic_of(
+    measured: Measured, evaluated: Evaluated, noisy: Sequence[Noisy], covariances: Mapping[tuple[int, int], Any]
+) -> Answers:
+    """An average or another statistic in all groups, as if rows could be in each."""
+    if measured.kind != "avg":
+        return statistic(measured, evaluated, noisy, covariances)
+    first, second = measured.weights
+    together = covariances.get((first, second), 0.0)
+    bounds = evaluated.average_range(measured.weights)
+    return ratio(noisy[first], noisy[second], float(evaluated.units[first]), bounds, together)
 
 
 def as_text(result: Result, frame: Columns) -> Columns:

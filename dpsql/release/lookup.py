@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from dpsql.books.dimensions import load
+from dpsql.books.facts import declared
 from dpsql.books.lineage import Tables
 from dpsql.books.seen import alone_for, find_seen, find_table
 from dpsql.books.store import Books
@@ -156,11 +157,19 @@ def _facts_of(cursor: Cursor, request: QueryRequest, query: Query, source: Sourc
         raise InvalidQuery(
             f"query: engine {source.engine!r} of {source.name!r} cannot count DISTINCT values; {cannot['presence']}"
         )
+    query = query.without_sure(_never_null(books, source))
     domain = _domain_of(books, source, query)
     joined = [load(cursor, dimension) for dimension in query.scope.dimensions]
     digests = tuple((loaded.dimension.name, loaded.digest) for loaded in joined)
     found = as_released(source, domain)
     return QueryFacts(found, account, domain, query, digests, alone_for(books, request.by)), joined
+
+
+def _never_null(books: Books, source: Source) -> frozenset[str]:
+    """The columns that are never NULL, by a constraint, and have no domain, or are excluded."""
+    known = {name for name, attribute in declared(books, source.key).items() if attribute.kind != "excluded"}
+    sure = (c for c in source.columns if not c.nullable and c.name not in known and automatic(c) is None)
+    return frozenset(column.name for column in sure)
 
 
 def _parsed(cursor: Cursor, request: QueryRequest) -> Query:

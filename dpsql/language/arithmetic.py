@@ -1,0 +1,137 @@
+"""Arithmetic with noisy answers: what is known of its error, as expressions over the answers and theirs.
+
+    one answer         the ends of its 95 % interval, carried through what grows or falls with it
+    several            the same of counts and sums in a linear expression: the widths are added. Noise of one
+                       kind can do no more, however it goes together, so the interval holds at least as often
+    anything else      nothing is known: NULL
+
+A standard error is carried along likewise; rounding is left out of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from dataclasses import dataclass
+from typing import Final
+
+from sqlglot import exp
+
+from dpsql.language.expressions import unwrapped
+
+_GROWING: Final = (exp.Round, exp.Floor, exp.Ceil, exp.Sqrt)
+_ROUNDING: Final = (exp.Round, exp.Floor, exp.Ceil, exp.Cast)
+
+
+@dataclass(frozen=True)
+class Errors:
+    """What is known of the error of a number.
+
+    Attributes:
+        stderr: its standard error, at most.
+        low: the lower end of its interval.
+        high: the upper end.
+    """
+
+    stderr: exp.Expr
+    low: exp.Expr
+    high: exp.Expr
+
+
+def errors_of(tree: exp.Expr, plain: Set[int]) -> Errors | None:
+    """The errors of an expression over answers a0, …; None where nothing is known.
+
+    Args:
+        tree: with other names for what is known exactly.
+        plain: the numbers of the answers that are counts or sums.
+    """
+    answers = {int(column.name[1:]) for column in tree.find_all(exp.Column) if is_answer(column)}
+    return _Reader(linear=len(answers) > 1).errors(tree) if len(answers) <= 1 or answers <= plain else None
+
+
+def is_answer(tree: exp.Expr) -> bool:
+    """Whether it is the name of a noisy answer."""
+    return isinstance(tree, exp.Column) and not tree.table and tree.name.startswith("a")
+
+
+def _holds_answer(tree: exp.Expr) -> bool:
+    return any(map(is_answer, tree.find_all(exp.Column)))
+
+
+class _Reader:
+    def __init__(self, *, linear: bool) -> None:
+        self._linear = linear
+
+    def errors(self, tree: exp.Expr) -> Errors | None:
+        tree = unwrapped(tree)
+        if not _holds_answer(tree):
+            return Errors(exp.Literal.number(0), tree, tree)
+        if is_answer(tree):
+            return Errors(*(exp.column(f"{tree.name}_{suffix}") for suffix in ("stderr", "low", "high")))
+        if isinstance(tree, exp.Neg):
+            return _negated(self.errors(tree.this))
+        if isinstance(tree, exp.Add):
+            return _added(self.errors(tree.this), self.errors(tree.expression))
+        if isinstance(tree, exp.Sub):
+            return _added(self.errors(tree.this), _negated(self.errors(tree.expression)))
+        if isinstance(tree, exp.Mul):
+            left, right = (self.errors(side) for side in (tree.this, tree.expression))
+            if not _holds_answer(tree.expression):
+                return _scaled(left, tree.expression, exp.Mul)
+            return None if _holds_answer(tree.this) else _scaled(right, tree.this, exp.Mul)
+        if isinstance(tree, exp.Div) and not _holds_answer(tree.expression):
+            return _scaled(self.errors(tree.this), tree.expression, exp.Div)
+        return self._growing(tree)
+
+    def _growing(self, tree: exp.Expr) -> Errors | None:
+        """Of a function that grows with its first argument, or of a cast to another type of number."""
+        cast = isinstance(tree, exp.Cast) and tree.to.is_type(*exp.DataType.NUMERIC_TYPES)
+        others = [child for name, child in tree.args.items() if name != "this" and isinstance(child, exp.Expr)]
+        if not (cast or isinstance(tree, _GROWING)) or any(map(_holds_answer, others)):
+            return None
+        rounds = isinstance(tree, _ROUNDING)
+        if self._linear and not rounds:
+            return None
+        inside = self.errors(tree.this)
+        if inside is None:
+            return None
+
+        def at(end: exp.Expr) -> exp.Expr:
+            if cast:
+                return end
+            made = tree.copy()
+            made.set("this", end.copy())
+            return made
+
+        return Errors(inside.stderr if rounds else exp.null(), at(inside.low), at(inside.high))
+
+
+def _negated(of: Errors | None) -> Errors | None:
+    if of is None:
+        return None
+    return Errors(of.stderr, exp.Neg(this=_paren(of.high)), exp.Neg(this=_paren(of.low)))
+
+
+def _added(one: Errors | None, two: Errors | None) -> Errors | None:
+    if one is None or two is None:
+        return None
+    sums = [
+        exp.Add(this=_paren(a), expression=_paren(b))
+        for a, b in ((one.stderr, two.stderr), (one.low, two.low), (one.high, two.high))
+    ]
+    return Errors(*sums)
+
+
+def _scaled(of: Errors | None, by: exp.Expr, kind: Callable[..., exp.Expr]) -> Errors | None:
+    if of is None:
+        return None
+    low, high = (kind(this=_paren(end), expression=_paren(by)) for end in (of.low, of.high))
+    stderr = kind(this=_paren(of.stderr), expression=exp.Abs(this=_paren(by)))
+    falls = exp.LT(this=_paren(by), expression=exp.Literal.number(0))
+    ends = [
+        exp.case().when(falls.copy(), first.copy()).else_(last.copy()) for first, last in ((high, low), (low, high))
+    ]
+    return Errors(stderr, *ends)
+
+
+def _paren(tree: exp.Expr) -> exp.Expr:
+    return exp.Paren(this=tree.copy())

@@ -1,0 +1,75 @@
+"""A sum of a sum as several: `sum(a + b)` is `sum(a) + sum(b)` of the rows where neither is NULL.
+
+For columns whose bins hold several values it is what can be answered: each sum adds rows' own values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import cast
+
+from sqlglot import exp
+
+from dpsql.language.arithmetic import is_answer
+from dpsql.language.expressions import columns_read, unwrapped
+from dpsql.language.query import Aggregate, Query
+from dpsql.language.written import rename_words
+
+
+def split_sums(query: Query) -> Query | None:
+    """The same query with its sums of sums split; None where it has none."""
+    aggregates: dict[Aggregate, int] = {}
+    made: list[exp.Expr] = []
+    for aggregate in query.aggregates:
+        parts = _parts(aggregate)
+        answers = [exp.column(f"a{aggregates.setdefault(part, len(aggregates))}") for _, part in parts]
+        signed = [exp.Neg(this=a) if sign < 0 else a for (sign, _), a in zip(parts, answers, strict=True)]
+        found: exp.Expr = signed[0]
+        for other in signed[1:]:
+            found = exp.Add(this=found, expression=other)
+        made.append(exp.Paren(this=found) if len(parts) > 1 else found)
+    if not any(isinstance(tree, exp.Paren) for tree in made):
+        return None
+    outputs = tuple(_with_answers(tree, made) for tree in query.outputs)
+    noisy = tuple(next((int(c.name[1:]) for c in tree.find_all(exp.Column) if is_answer(c)), None) for tree in outputs)
+    return replace(
+        query,
+        aggregates=tuple(aggregates),
+        outputs=outputs,
+        noisy=noisy,
+        having=None if query.having is None else _with_answers(query.having, made),
+        order=tuple(cast(exp.Ordered, _with_answers(tree, made)) for tree in query.order),
+    )
+
+
+def _parts(aggregate: Aggregate) -> list[tuple[int, Aggregate]]:
+    """The signed sums that an aggregate is the sum of: itself, if it is none of sums of several columns."""
+    terms = [] if aggregate.kind != "sum" or aggregate.argument is None else list(_terms(aggregate.argument))
+    if len(terms) < 2 or not all(columns_read(tree) for _, tree in terms):
+        return [(1, aggregate)]
+    parts = []
+    for sign, term in terms:
+        others = (exp.Paren(this=tree.copy()) for _, tree in terms if tree is not term)
+        there = tuple(exp.Not(this=exp.Is(this=tree, expression=exp.null())) for tree in others)
+        parts.append((sign, replace(aggregate, argument=term, filters=(*aggregate.filters, *there))))
+    return parts
+
+
+def _terms(tree: exp.Expr, sign: int = 1) -> Iterator[tuple[int, exp.Expr]]:
+    inside = unwrapped(tree)
+    if isinstance(inside, exp.Add | exp.Sub):
+        yield from _terms(inside.this, sign)
+        yield from _terms(inside.expression, -sign if isinstance(inside, exp.Sub) else sign)
+    else:
+        yield sign, tree
+
+
+def _with_answers(tree: exp.Expr, made: list[exp.Expr]) -> exp.Expr:
+    """An expression over answers, with others in their places."""
+
+    def replaced(node: exp.Expr) -> exp.Expr:
+        rename_words(node, {f"a{number}": by.sql(dialect="duckdb") for number, by in enumerate(made)})
+        return made[int(node.name[1:])].copy() if is_answer(node) else node
+
+    return tree.transform(replaced)

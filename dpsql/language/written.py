@@ -1,0 +1,175 @@
+"""What somebody wrote, kept beside what sqlglot reads of it: the same words, so that both can be compared.
+
+sqlglot translates: it may drop an argument that it does not know, or call another function. So an expression over the
+protected table's columns keeps the words that it was written in (`own_words`), with columns in place of their names.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlglot import Token, TokenType, exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.dialects.duckdb import DuckDB
+
+from dpsql.language.expressions import sql_of
+
+_SPAN: Final = "dpsql_span"
+_OWN: Final = "dpsql_own"
+_TEXT: Final = re.compile(r"'(?:[^']|'')*'|\$\w*")
+
+
+class _Words:
+    """The tokens of a text, without comments; texts in unusual quotes as plain ones."""
+
+    def __init__(self, text: str, tokens: Sequence[Token]) -> None:
+        self.starts = [token.start for token in tokens]
+        self.ends = [token.end for token in tokens]
+        self.texts = [_plain(text[token.start : token.end + 1], token) for token in tokens]
+
+    def joined(self, first: int, last: int) -> str:
+        """Some tokens, apart where they were."""
+        apart = (self.starts[at] > self.ends[at - 1] + 1 for at in range(first + 1, last))
+        found = [f"{' ' if space else ''}{self.texts[at]}" for at, space in enumerate(apart, start=first + 1)]
+        return "".join([*self.texts[first : first + 1], *found]) if first < last else ""
+
+
+@dataclass(frozen=True)
+class _Span:
+    """A part of a text: its first and its last character."""
+
+    words: _Words
+    start: int
+    end: int
+
+    def __deepcopy__(self, memo: Any) -> _Span:
+        return self
+
+    def text(self, replaced: Sequence[tuple[tuple[int, int], str]] = ()) -> str:
+        """The words, with others in the place of some."""
+        found: list[str] = []
+        at = bisect_left(self.words.starts, self.start)
+        for (start, end), words in sorted(replaced):
+            found += [self.words.joined(at, bisect_left(self.words.starts, start)), words]
+            at = bisect_right(self.words.ends, end)
+        found.append(self.words.joined(at, bisect_right(self.words.ends, self.end)))
+        return " ".join(part for part in found if part)
+
+
+def _plain(written: str, token: Token) -> str:
+    """A token that DuckDB and sqlglot read alike, so that a text ends at the same place for both."""
+    has_quotes = "'" in written or "$" in written or token.token_type is TokenType.STRING
+    if not has_quotes or token.token_type is TokenType.IDENTIFIER or _TEXT.fullmatch(written):
+        return written
+    return exp.Literal.string(token.text).sql(dialect="duckdb")
+
+
+class _Parser(DuckDB.Parser):  # type: ignore[misc, valid-type]
+    """DuckDB's parser, which tells where each operand was written."""
+
+    words: _Words
+
+    def _marked(self, parse: Callable[[], exp.Expr | None]) -> exp.Expr | None:
+        first = self._index
+        node = parse()
+        if node is not None and self._index > first:
+            node.meta[_SPAN] = _Span(self.words, self._tokens[first].start, self._tokens[self._index - 1].end)
+        return node
+
+    def _parse_unary(self) -> exp.Expr | None:
+        return self._marked(super()._parse_unary)
+
+    def _parse_factor(self, *args: Any, **options: Any) -> exp.Expr | None:
+        return self._marked(lambda: super(_Parser, self)._parse_factor(*args, **options))
+
+    def _parse_equality(self, *args: Any, **options: Any) -> exp.Expr | None:
+        return self._marked(lambda: super(_Parser, self)._parse_equality(*args, **options))
+
+    def _parse_disjunction(self) -> exp.Expr | None:
+        return self._marked(super()._parse_disjunction)
+
+
+def parsed(text: str) -> list[exp.Expr]:
+    """The statements of a text, each expression with its place in it.
+
+    Raises:
+        SqlglotError: it is no SQL.
+    """
+    dialect = Dialect.get_or_raise("duckdb")
+    tokens = dialect.tokenize(text)
+    parser = _Parser(dialect=dialect)
+    parser.words = _Words(text, tokens)
+    statements = parser.parse(tokens, text)
+    return [one for one in statements if one is not None and not isinstance(one, exp.Semicolon)]
+
+
+def as_written(node: exp.Expr) -> str | None:
+    """The words of a node that somebody wrote; None where they are not known."""
+    span = node.meta.get(_SPAN)
+    return None if span is None else str(span.text())
+
+
+def own_words(tree: exp.Expr) -> str:
+    """An expression over columns, in the words that it was written in where somebody wrote it."""
+    inside = tree
+    while isinstance(inside, exp.Paren) and _OWN not in inside.meta:
+        inside = inside.this
+    written = inside.meta.get(_OWN)
+    return sql_of(tree) if written is None else str(written)
+
+
+def keep_words(found: exp.Expr, tree: exp.Expr, replaced: Sequence[tuple[exp.Expr, exp.Expr]]) -> None:
+    """Keep beside an expression the words of which it was made.
+
+    Args:
+        found: what was made.
+        tree: what somebody wrote.
+        replaced: parts of `tree`, with what stands in their place in `found`.
+    """
+    span = tree.meta.get(_SPAN)
+    parts = [(_place_of(part), _enclosed(by)) for part, by in replaced]
+    known = [(place, words) for place, words in parts if place is not None]
+    if span is not None and len(known) == len(parts):
+        found.meta[_OWN] = span.text(known)
+
+
+def _enclosed(tree: exp.Expr) -> str:
+    words = own_words(tree)
+    return words if isinstance(tree, exp.Column) else f"({words})"
+
+
+def kept_words(tree: exp.Expr) -> Iterator[tuple[exp.Expr, str]]:
+    """All parts of an expression that somebody wrote, with their words."""
+    for node in tree.walk():
+        written = node.meta.get(_OWN)
+        if written is not None:
+            yield node, written
+
+
+def rename_words(node: exp.Expr, names: Mapping[str, str]) -> None:
+    """Put other words in the place of names, in the words that are kept beside a node."""
+    written = node.meta.get(_OWN)
+    if written is not None:
+        words = _Words(written, Dialect.get_or_raise("duckdb").tokenize(written))
+        words.texts = [names.get(text, text) for text in words.texts]
+        node.meta[_OWN] = words.joined(0, len(words.texts))
+
+
+def _place_of(node: exp.Expr) -> tuple[int, int] | None:
+    """The first and the last character of a node."""
+    if isinstance(node, exp.Column):
+        parts = [part.meta for part in node.parts]
+        if any("start" not in part for part in parts):
+            return None
+        return min(part["start"] for part in parts), max(part["end"] for part in parts)
+    span = node.meta.get(_SPAN)
+    if span is not None:
+        return span.start, span.end
+    if isinstance(node, exp.Binary):
+        ends = _place_of(node.this), _place_of(node.expression)
+        return None if ends[0] is None or ends[1] is None else (ends[0][0], ends[1][1])
+    return None

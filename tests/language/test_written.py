@@ -1,0 +1,163 @@
+"""What is evaluated is what somebody wrote: arguments are not dropped, names are not read as other functions."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import duckdb
+import pytest
+from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
+
+import dpsql
+from dpsql.errors import DpsqlError
+from dpsql.release.query_answers import resolve_query
+from dpsql.release.request import QueryRequest
+
+CHANGED = [  # that sqlglot reads, and DuckDB does not take
+    "to_char(day, 'YYYY')",
+    "sha2(word, 512)",
+    "levenshtein(word, 'b', 2)",
+    "instr(word, 'b', 1, 2)",
+    "nvl(word, 'x')",
+    "levenshtein(word, 'b', 1, 1, 1)",
+    "strpos(word, 'b', 2)",
+]
+SIGNATURES = """
+    SELECT function_name, parameter_types, coalesce(varargs, '') FROM duckdb_functions()
+    WHERE function_type = 'scalar' AND regexp_full_match(function_name, '[a-z_][a-z0-9_]*') ORDER BY ALL
+"""
+VALUES = {
+    "VARCHAR": ["word", "'b'", "'%Y'"],
+    "ANY": ["word", "number", "NULL"],
+    "INTEGER": ["number::INTEGER", "2"],
+    "BIGINT": ["number", "3"],
+    "DOUBLE": ["number::DOUBLE", "1.5::DOUBLE"],
+    "DECIMAL": ["1.5", "number::DECIMAL(9, 2)"],
+    "BOOLEAN": ["(number > 2)", "true"],
+    "DATE": ["day", "DATE '2024-02-29'"],
+    "TIMESTAMP": ["day::TIMESTAMP", "TIMESTAMP '2024-02-29 12:34:56'"],
+    "TIME": ["TIME '12:34:56'"],
+    "INTERVAL": ["INTERVAL 2 MONTH"],
+    "BLOB": ["word::BLOB"],
+    "UUID": ["'00000000-0000-0000-0000-000000000001'::UUID"],
+}
+
+
+@pytest.fixture(scope="module")
+def words():
+    with dpsql.connect() as db:
+        db.sql(
+            "CREATE TABLE words AS SELECT (['a', 'b', 'abc'])[1 + i % 3] AS word, i // 3 % 5 AS number, "
+            "DATE '2023-12-30' + (i // 15 % 4)::INTEGER AS day FROM range(60) r(i)"
+        )
+        db.protect("words", epsilon=10.0, delta=1e-9)
+        db.domain("words", "word", values=["a", "b", "abc"])
+        db.domain("words", "number", lower=0, upper=4)
+        db.domain("words", "day", lower="2023-12-30", upper="2024-01-02")
+        db.sql("CREATE VIEW far AS SELECT levenshtein(word, 'b') AS far, number FROM words")
+        yield db
+
+
+PLACES = {
+    "key": "SELECT {} AS k, count(*) FROM words GROUP BY k",
+    "condition": "SELECT count(*) FROM words WHERE {} IS NOT NULL",
+    "filter": "SELECT count(*) FILTER (WHERE {} = '2024') FROM words",
+    "argument": "SELECT sum(length({}::VARCHAR)) FROM words",
+    "column": "SELECT k, count(*) FROM (SELECT {} AS k FROM words) GROUP BY k",
+    "results": "SELECT word, day, count(*) FROM words GROUP BY ALL HAVING {} IS NOT NULL",
+    "order": "SELECT word, day, count(*) FROM words GROUP BY ALL ORDER BY {}",
+    "shown": "SELECT {}, count(*) FROM words GROUP BY word, day",
+}
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("place", PLACES)
+def test_a_call_that_duckdb_does_not_take_is_refused_before_the_charge(words, place):
+    before = len(words.ledger())
+    for call in CHANGED:
+        sql = PLACES[place].format(call)
+        with pytest.raises(duckdb.Error, match="query: "):
+            words.sql("FROM dp_query(?, epsilon := 0.1)", [sql]).fetchall()
+    assert len(words.ledger()) == before
+
+
+def test_what_duckdb_takes_is_answered(words):
+    """Also where sqlglot writes another function, and in views."""
+    for call in ("if(number > 2, 'x', word)", "date_add(day, INTERVAL 1 DAY)"):
+        assert compared(words, f"SELECT {call} AS k FROM words") == "same"
+    assert compared(words, "SELECT far AS k FROM far") == "same"
+
+
+def test_a_translation_that_means_something_else_is_refused(words, monkeypatch):
+    """Whatever sqlglot makes of a call: here its lower(x) is read as upper(x)."""
+    monkeypatch.setitem(DuckDB.Parser.FUNCTIONS, "LOWER", exp.Upper.from_arg_list)
+    before = len(words.ledger())
+    for sql in (
+        "SELECT lower(word) AS k, count(*) FROM words GROUP BY k",
+        "SELECT count(*) FROM words WHERE lower(word) = 'a'",
+        "SELECT sum(length(lower(word)) + ascii(lower(word))) FROM words",
+        "SELECT word, count(*) FROM words GROUP BY word HAVING lower(word) = 'b'",
+    ):
+        with pytest.raises(duckdb.Error, match="evaluated as something else"):
+            words.sql("FROM dp_query(?, epsilon := 0.1)", [sql]).fetchall()
+    assert len(words.ledger()) == before
+
+
+EVERY = """
+    FROM (SELECT word FROM words UNION SELECT NULL) w(word), (SELECT number FROM words UNION SELECT NULL) n(number),
+    (SELECT day FROM words UNION SELECT NULL) d(day) SELECT word, number, day
+"""
+
+
+def compared(db, sql: str) -> str:
+    """`same`, or the class of the refusal; keys that differ from DuckDB's own fail."""
+    with db.instance.cursor() as cursor:
+        try:
+            asked = f"SELECT k, count(*) AS n FROM ({sql}) GROUP BY k"
+            resolved = resolve_query(cursor, QueryRequest(asked, 1.0), to_charge=False)
+        except DpsqlError as refused:
+            return type(refused).__name__
+    value, source = sql.removeprefix("SELECT ").split(" AS k FROM ")
+    rows = db.sql(f"SELECT DISTINCT ({value})::VARCHAR FROM {f'({EVERY})' if source == 'words' else source}").fetchall()
+    ours, theirs = set(resolved.evaluated.keys[0][0].tolist()), {text for (text,) in rows}
+    assert ours - {None} == theirs - {None}, sql
+    return "same"
+
+
+def calls() -> list[str]:
+    """Calls of every scalar function of DuckDB's catalogue: each signature, and one argument more or less."""
+    with duckdb.connect() as con:
+        signatures = con.execute(SIGNATURES).fetchall()
+    found = {}
+    for name, kinds, varargs in signatures:
+        every = [*kinds, *([varargs, varargs] if varargs else [])]
+        for types in (every, every[:-1], [*every, "INTEGER"], [*every, "VARCHAR"]):
+            lists = [VALUES.get(kind.split("(")[0], ["NULL"]) for kind in types]
+            some = zip(*map(itertools.cycle, lists), strict=False) if lists else iter([()])
+            for arguments in itertools.islice(some, 2):
+                found[f"{name}({', '.join(arguments)})"] = None
+    return list(found)
+
+
+def check(db, chosen: list[str]) -> None:
+    before, same = len(db.ledger()), 0
+    for call in chosen:
+        same += compared(db, f"SELECT {call} AS k FROM words") == "same"
+    assert len(db.ledger()) == before
+    assert same > len(chosen) / 20
+
+
+@pytest.mark.medium
+def test_some_functions_of_the_catalogue_are_what_somebody_wrote(words):
+    """The sample is the same in each run."""
+    check(words, random.Random(31).sample(calls(), 80))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(8))
+def test_every_scalar_function_of_the_catalogue_is_what_somebody_wrote(words, part):
+    every = calls()
+    assert len(every) > 3000
+    check(words, every[part::8])
