@@ -84,7 +84,6 @@ class Varies(Exception):
             f"where it changes with dp_domain(…, {attribute.name!r}, edges := […])"
         )
 
-
     def _of_spellings(self) -> InvalidQuery:
         """What to tell where listed values alone are read."""
         names = ", ".join(repr(a.name) for a in self._attributes if a.kind == "values" and a.of_type.respelled)

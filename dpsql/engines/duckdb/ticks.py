@@ -78,9 +78,7 @@ def first_equal(cursor: duckdb.DuckDBPyConnection, texts: Sequence[str], type_na
     return [place - 1 for (place,) in cursor.execute(sql, [list(texts)]).fetchall()]
 
 
-def check_distinct(
-    cursor: duckdb.DuckDBPyConnection, texts: Sequence[str], type_name: str, argument: str
-) -> None:
+def check_distinct(cursor: duckdb.DuckDBPyConnection, texts: Sequence[str], type_name: str, argument: str) -> None:
     """Refuse a list that names a value twice, in one spelling or in two.
 
     Raises:
