@@ -82,6 +82,6 @@ def _check_collations(dimension: Dimension, trees: Iterable[exp.Expr]) -> None:
     for number, (name, _) in enumerate(dimension.columns):
         if f"dpsql_d{number}" in read and dimension.origin.column(name).collated:
             raise InvalidQuery(
-                f"query: column {name!r} of {dimension.origin.name!r} has a collation, but joins compare texts by their "
-                f"bytes: write each text in one way first, as in {written_alike(dimension.origin, name)}"
+                f"query: column {name!r} of {dimension.origin.name!r} has a collation, but joins compare texts by "
+                f"their bytes: write each text in one way first, as in {written_alike(dimension.origin, name)}"
             )

@@ -13,7 +13,6 @@ from dpsql.books.store import Books
 from dpsql.core.column_types import column_type, lists_members, public_type
 from dpsql.core.constraint import Constraint, components
 from dpsql.core.domain import Attribute, Domain
-from dpsql.core.names import quote
 from dpsql.core.neighbours import Neighbours
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.declare import automatic, check_range, declare_members

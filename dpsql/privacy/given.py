@@ -54,8 +54,9 @@ def given_linear(domain: Domain, family: LinearFamily) -> LinearFamily:
     count = given_whole("count", family.count)
     weights = _given_integers(family.weights, -LARGEST_WEIGHT, LARGEST_WEIGHT)
     groups = _given_integers(family.groups, 0, count - 1)
-    fits = weights is not None and groups is not None and domain.clique(clique) == clique
-    if not fits or not weights.shape == groups.shape == (domain.size(clique),):
+    shape = (domain.size(clique),)
+    fits = domain.clique(clique) == clique
+    if not fits or weights is None or groups is None or not weights.shape == groups.shape == shape:
         raise InvalidArgument(
             f"the linear queries of {', '.join(clique)} need for each cell a weight from −{LARGEST_WEIGHT} to "
             f"{LARGEST_WEIGHT} steps and a group below {count}, both in arrays of integers"

@@ -92,7 +92,7 @@ class Spelled:
         """The rows for which a condition of x and of values, written ?, holds."""
         typed = condition.replace("?", f"CAST(? AS {self.kind})")
         rows = f"SELECT CAST(unnest(CAST(? AS VARCHAR[])) AS {self.kind}) AS x"
-        sql = f"WITH rows AS MATERIALIZED ({rows}) SELECT count(*) FROM rows WHERE {typed}"  # noqa: S608
+        sql = f"WITH rows AS MATERIALIZED ({rows}) SELECT count(*) FROM rows WHERE {typed}"
         return int(self._host.execute(sql, [self.texts, *values]).fetchall()[0][0])
 
     def _holds(self, operator: str, one: str, other: str) -> bool:

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
 from sqlglot import exp
 
 import dpsql
@@ -33,8 +32,8 @@ from .held_in_duckdb import WithUnits, fill
 from .lakes import InDelta, InIceberg, InLake, lake_place
 from .postgres_place import postgres_place
 from .spark_place import InSpark, InSparkIceberg, InSparkIcebergSql, InSparkSql, spark_place
-from .spellings import MORE, ONLY_DUCKDB
 from .spark_session import iceberg_jar
+from .spellings import MORE, ONLY_DUCKDB
 from .warehouse_place import warehouse_place
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "developers" / "engines.md"

@@ -13,7 +13,7 @@ from scipy import stats
 import dpsql
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.neighbours import Neighbours
-from dpsql.errors import InsufficientBudget
+from dpsql.errors import InsufficientBudget, InvalidArgument
 from dpsql.privacy import discovery, distributions
 from dpsql.privacy.accounting import account_budget, discovery_threshold, gaussian_variance
 from dpsql.privacy.curator import Curator

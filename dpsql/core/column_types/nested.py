@@ -15,7 +15,6 @@ from dpsql.core.column_types.base import ColumnType, register_family
         "JSON",
         "INTEGER[]",
         "STRUCT(a INTEGER)",
-        "TUPLE(INTEGER, INTEGER)",
         "MAP(INTEGER, INTEGER)",
         "UNION(a INTEGER)",
     ),

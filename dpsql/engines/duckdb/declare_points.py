@@ -41,8 +41,8 @@ def with_points(
     for point, given in zip(found, points, strict=True):
         if attribute.is_float and last in (point, _after(point, column.type)):  # the last bin holds its upper end too
             raise InvalidArgument(
-                f"points: {given} is the upper bound, or the number next to it: declare one above it, so that it gets a "
-                "cell"
+                f"points: {given} is the upper bound, or the number next to it: declare one above it, so that it gets "
+                "a cell"
             )
         if not attribute.ticks[0] <= point < last:
             raise InvalidArgument(
