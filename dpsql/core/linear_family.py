@@ -33,6 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.domain import Clique, Domain
+from dpsql.core.magnitudes import largest_magnitude, magnitudes
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.threshold import Family, clique_of, family_counts, has_every_row, moved_of
 
@@ -97,7 +98,7 @@ class LinearFamily:
     @cached_property
     def largest(self) -> int:
         """W, at least 1."""
-        return max(self.scale, int(np.abs(self.weights).max(initial=0)))
+        return max(self.scale, largest_magnitude(self.weights))
 
     @property
     def unit(self) -> float:
@@ -128,8 +129,8 @@ class LinearFamily:
         if not neighbours.total_is_public:
             return neighbours.cell * self.largest
         low, high = self._ends(with_none=not every_row)
-        apart = np.sort(np.maximum(np.abs(low), np.abs(high)))[-2:]
-        return max(1, int((high - low).max()), int(apart.sum()) if len(low) > 1 else 0)
+        apart = np.sort(np.maximum(magnitudes(low), magnitudes(high)))[-2:]
+        return max(1, int((high - low).max()), sum(apart.tolist()) if len(low) > 1 else 0)
 
     def moved_single(self, neighbours: Neighbours, *, every_row: bool) -> int:
         """The most that one of the queries differs between neighbours, in steps."""
@@ -191,7 +192,7 @@ def _joint_change(
 
 def _is_plain(family: LinearFamily) -> bool:
     """Whether w/W is 0, 1 or −1 everywhere, so that sums of it have no rounding error."""
-    return bool(np.isin(np.abs(family.weights), (0, family.largest)).all())
+    return bool(np.isin(family.weights, (0, family.largest, -family.largest)).all())
 
 
 def _parts(shape: dict[str, int], families: Iterable[LinearFamily]) -> list[list[LinearFamily]]:

@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.formula import COLUMN, Formula
+from dpsql.core.magnitudes import magnitudes
 from dpsql.core.marginal import Marginal, Presence
 from dpsql.core.neighbours import Neighbours
 
@@ -203,7 +204,7 @@ class LinearQuery:
     @property
     def scales(self) -> tuple[int, ...]:
         """The largest |w_a| of a row, for each aggregate; 1 where all weights are 0."""
-        largest = [np.abs(part.factors).max(axis=1, initial=0) for part in self.parts]
+        largest = [magnitudes(part.factors).max(axis=1, initial=0) for part in self.parts]
         found = [max(1, math.prod(int(m[a]) for m in largest)) for a in range(self.aggregates)]
         for a, moment in self.moments.items():
             found[a] = max(1, found[a] * max(abs(moment.low), abs(moment.high)))
@@ -263,7 +264,7 @@ class LinearQuery:
     def _row_of(self, part: Part, power: int, sums: Sequence[int]) -> float:
         """Max over cells of Σ_a |f_a/largest_a|^power, over some aggregates that are sums."""
         factors = part.factors[list(sums)]
-        largest = np.maximum(np.abs(factors).max(axis=1, initial=0), 1)
+        largest = np.maximum(magnitudes(factors).max(axis=1, initial=0), 1)
         relative = np.abs(factors / largest[:, None]) ** power
         exact = bool(((relative == 0) | (relative == 1)).all())
         return float(relative.sum(axis=0).max(initial=0.0)) * (1 if exact else _ABOVE_ROUNDING)

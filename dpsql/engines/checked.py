@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.core.column_types import column_type
 from dpsql.engines.protocol import CountingRefused
 
 Counts = npt.NDArray[np.int64]
@@ -66,17 +67,21 @@ def _whole_numbers(found: dict[str, Any], name: str) -> Counts:
         raise WrongCounts from None
 
 
-def listed_once(pairs: Iterable[tuple[str | None, int]]) -> tuple[list[str], Counts]:
+def listed_once(pairs: Iterable[tuple[str | None, int]], type_name: str = "VARCHAR") -> tuple[list[str], Counts]:
     """Values with how many units have each, in the order of their bytes; None is left out.
 
-    Two that are written alike are one value, with the larger number: a unit more adds at most 1 to it.
+    Two texts of equal values are one value, with the larger number: a unit more adds at most 1 to it.
 
     >>> listed_once([("b", 2), ("a", 3), (None, 9), ("b", 5)])
     (['a', 'b'], array([3, 5]))
+    >>> listed_once([("-0.0", 2), ("0.0", 3)], "DOUBLE")
+    (['0.0'], array([3]))
     """
+    folded = column_type(type_name).folded
     best: dict[str, int] = {}
-    for text, number in pairs:
-        if text is not None:
+    for written, number in pairs:
+        if written is not None:
+            text = folded(written)
             best[text] = max(best.get(text, 0), number)
     ordered = sorted(best, key=str.encode)
     return ordered, np.array([best[text] for text in ordered], np.int64)

@@ -93,6 +93,11 @@ class Source:
         raise UnknownName(f"table {self.name!r} has no column {name!r}; it has {names}")
 
 
+def written_alike(source: Source, column: str) -> str:
+    """A statement that writes texts in one way, after which the column has no collation."""
+    return f"ALTER TABLE {quote(source.name)} ALTER {quote(column)} TYPE VARCHAR USING lower({quote(column)})"
+
+
 class FoundView(InvalidArgument):
     """The name is a view's.
 

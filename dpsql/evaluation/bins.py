@@ -1,7 +1,7 @@
 """The values of a column at which expressions are tried, and finer bins of it.
 
 A bin that holds several values is tried at all of them if they can be counted, else at its ends and around every
-constant of the expressions.
+constant of the expressions. A listed value is tried in all spellings that DuckDB calls equal.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ class TriedColumn:
     attribute: Attribute
     codes: Integers
     ticks: npt.NDArray[Any]
+    """Of bins; of listed values which spelling of the value it is, 0 for the declared one."""
 
     @staticmethod
     def of(attribute: Attribute, constants: Sequence[int | float], *, tried: bool) -> TriedColumn:
@@ -57,7 +58,13 @@ def _lowest(attribute: Attribute, codes: Integers) -> npt.NDArray[Any]:
 
 
 def _inside(attribute: Attribute, constants: Sequence[int | float]) -> Iterator[tuple[Any, Any]]:
-    """Codes of bins and further ticks in them: all, or the highest and those around constants."""
+    """Codes of bins and further ticks in them: all, or the highest and those around constants.
+
+    Of listed values all spellings, because −0.0 counts as 0.0, and an expression may tell them apart.
+    """
+    if attribute.kind == "values":
+        for spelling in range(1, len(attribute.of_type.respelled) + 1):
+            yield np.arange(len(attribute.values)), np.full(len(attribute.values), spelling)
     if attribute.kind != "bins":
         return
     if attribute.is_float:

@@ -76,6 +76,8 @@ class Varies(Exception):
             for place, attribute in enumerate(self._attributes)
             if attribute.kind == "bins" and not attribute.has_single_values
         ]
+        if not wide:
+            return self._of_spellings()
         attribute, code = wide[0]
         where = f"in the bin {attribute.labels()[code]} of" if code is not None else "in every bin of"
         of_one = f"sum one column where a condition holds, as sum({quote(attribute.name)}) FILTER (WHERE …); or "
@@ -84,6 +86,14 @@ class Varies(Exception):
             f"query: {sql_of(self._tree)} is not known to be the same {where} {attribute.name!r}: "
             f"{of_one if self._sums_several else ''}use the edges of its bins ({edges}), or the owner declares edges "
             f"where it changes with dp_domain(…, {attribute.name!r}, edges := […])"
+        )
+
+    def _of_spellings(self) -> InvalidQuery:
+        """What to tell where listed values alone are read."""
+        names = ", ".join(repr(a.name) for a in self._attributes if a.kind == "values" and a.of_type.respelled)
+        return InvalidQuery(
+            f"query: {sql_of(self._tree)} tells values of {names} apart that are equal and counted as one, such as 0.0 "
+            "and -0.0, or 1 month and 30 days: compare the column with constants instead"
         )
 
 

@@ -23,7 +23,7 @@ class Points:
         attributes: of the columns.
         names: of the columns.
         frame: the points, as columns of numbers: `point`, and for column number i its code `c<i>` and, if it has bins,
-            its tick `t<i>`.
+            its tick `t<i>`, or of a type with several spellings which one it is.
         cells: how many cells the columns have.
     """
 
@@ -47,7 +47,7 @@ class Points:
         self.frame: dict[str, Any] = {f"{prefix}point": np.arange(points)}
         for number, (column, pick) in enumerate(zip(columns, picked, strict=True)):
             self.frame[f"{prefix}c{number}"] = codes[number]
-            if column.attribute.kind == "bins":
+            if column.attribute.kind == "bins" or column.attribute.of_type.respelled:
                 self.frame[f"{prefix}t{number}"] = column.ticks[pick]
         cells = np.ravel_multi_index(codes, shape) if codes else np.zeros(points, np.int64)
         self.cells = math.prod(shape)

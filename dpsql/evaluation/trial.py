@@ -13,7 +13,7 @@ from sqlglot import exp
 from dpsql.core.column_types import column_type
 from dpsql.core.domain import Attribute
 from dpsql.core.names import fold
-from dpsql.engines.duckdb.types import data_type
+from dpsql.engines.duckdb.types import data_type, filled
 from dpsql.engines.source import Source
 from dpsql.errors import InvalidQuery
 from dpsql.evaluation.decode import decode
@@ -100,9 +100,20 @@ def _decoded(attributes: Sequence[Attribute], source: Source, prefix: str) -> ex
     values: list[exp.Expr] = [exp.column(f"{prefix}point")]
     for number, attribute in enumerate(attributes):
         value = decode(attribute, f"{prefix}c{number}", f"{prefix}t{number}")
+        if attribute.kind == "values":
+            value = _respelled(attribute, value, f"{prefix}t{number}")
         typed = exp.cast(value, data_type(types[attribute.name]))
         values.append(exp.alias_(typed, attribute.name, quoted=True))
     return exp.select(*values).from_("dpsql_points").subquery("dpsql_decoded")
+
+
+def _respelled(attribute: Attribute, value: exp.Expr, spelling: str) -> exp.Expr:
+    """A listed value in the spelling whose number a column of the points holds."""
+    ifs = [
+        exp.If(this=exp.column(spelling).eq(number), true=filled(template, x=value))
+        for number, template in enumerate(attribute.of_type.respelled, start=1)
+    ]
+    return exp.Case(ifs=ifs, default=value) if ifs else value
 
 
 def _wanted(expressions: Expressions) -> dict[str, exp.Expr]:

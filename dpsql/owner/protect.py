@@ -13,12 +13,11 @@ from dpsql.books.store import Books
 from dpsql.core.column_types import column_type, lists_members, public_type
 from dpsql.core.constraint import Constraint, components
 from dpsql.core.domain import Attribute, Domain
-from dpsql.core.names import quote
 from dpsql.core.neighbours import Neighbours
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.declare import automatic, check_range, declare_members
 from dpsql.engines.registry import check_domain, check_readable, check_unit
-from dpsql.engines.source import Column, Source
+from dpsql.engines.source import Column, Source, written_alike
 from dpsql.errors import InvalidArgument, NotDeclared, NotProtected
 from dpsql.evaluation.constraints import check_tuples, find_allowed
 from dpsql.owner.declaration import Declaration
@@ -103,9 +102,31 @@ def _check_collation(source: Source, unit: Column) -> None:
     if unit.collated:
         raise InvalidArgument(
             f"privacy_unit is {unit.name!r}, a column with a collation, but units are told apart by their bytes: write "
-            f"each unit in one way first, as in ALTER TABLE {quote(source.name)} ALTER {quote(unit.name)} TYPE VARCHAR "
-            f"USING lower({quote(unit.name)})"
+            f"each unit in one way first, as in {written_alike(source, unit.name)}"
         )
+
+
+def check_collation(source: Source, column: Column, *, names_texts: bool) -> None:
+    """Refuse to name texts of a column with a collation: rows that DuckDB calls equal to one would not be counted.
+
+    Args:
+        source: the table.
+        column: of it.
+        names_texts: whether the domain has texts that rows are compared with: values, or some that stand for NULL.
+
+    Raises:
+        InvalidArgument: it has a collation, and texts are named.
+    """
+    if names_texts and column.collated:
+        raise InvalidArgument(
+            f"column {column.name!r} has a collation, by which texts of other bytes are equal, but dpsql tells texts "
+            "apart by their bytes. Say exclude := true, or write each text in one way first, as in "
+            f"{written_alike(source, column.name)}"
+        )
+
+
+def _names_texts(attribute: Attribute) -> bool:
+    return attribute.kind == "values" or bool(attribute.nulls_as)
 
 
 _GENERATED = (
@@ -181,6 +202,7 @@ def declaration(cursor: Cursor, source: Source, name: str, *, search_path: str =
     if not said.is_excluded:
         check_stored(source, column)
     found = said.attribute(cursor, column, search_path)
+    check_collation(source, column, names_texts=_names_texts(found))
     check_domain(cursor, source, found)
     return said.kept(found, facts.declared(books, source.key).get(column.name))
 
@@ -270,6 +292,7 @@ def domain_of(books: Books, source: Source, columns: Sequence[str] | None = None
             missing.append(column)
         else:
             check_readable(source, attribute)
+            check_collation(source, column, names_texts=_names_texts(attribute))  # an earlier version took it
             check_range(attribute.name, attribute.type, attribute.ticks)  # an earlier version declared wider ones
             attribute = replace(attribute.of_release, type=attribute.released_type)
             attribute = attribute.closed(never_null=not column.nullable)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -14,7 +13,7 @@ from dpsql.core.marginal import Marginal, Measurement
 from dpsql.core.threshold import Threshold
 from dpsql.privacy.asking import Asking
 from dpsql.privacy.distributions import GAUSSIAN, Distribution, find_noise
-from dpsql.privacy.given import given_asked, given_share
+from dpsql.privacy.given import given_asked, given_cell, given_share
 from dpsql.privacy.journal import Answer, Query, measured
 from dpsql.privacy.noise import Integers
 from dpsql.privacy.questions import CellsQuestion, LinearQuestion, Question
@@ -42,7 +41,8 @@ class Cells(Asking):
         distribution = find_noise(noise)
         rho, by_family = given_share(rho), dict[Asked, list[int]]()
         for family, cell in queries:
-            by_family.setdefault(given_asked(self.domain, family), []).append(operator.index(cell))
+            asked = given_asked(self.domain, family)
+            by_family.setdefault(asked, []).append(given_cell(self.domain, asked, cell))
         questions = [_question(family, cells, rho, distribution) for family, cells in by_family.items()]
 
         def fresh(known: int) -> list[Answer]:

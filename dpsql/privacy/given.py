@@ -9,7 +9,7 @@ from typing import SupportsIndex
 import numpy as np
 
 from dpsql.core.domain import Clique, Domain
-from dpsql.core.linear_family import LARGEST_WEIGHT, Asked, LinearFamily
+from dpsql.core.linear_family import LARGEST_WEIGHT, Asked, Integers, LinearFamily, columns_of, number_of
 from dpsql.core.threshold import Family, Threshold
 from dpsql.errors import InvalidArgument
 from dpsql.privacy.accounting import plain_fraction
@@ -51,18 +51,51 @@ def given_linear(domain: Domain, family: LinearFamily) -> LinearFamily:
         InvalidArgument: they do not fit, or a weight is too large.
     """
     clique = given_clique(family.clique)
-    weights, groups = (np.array(array, np.int64) for array in (family.weights, family.groups))
     count = given_whole("count", family.count)
-    fits = weights.shape == groups.shape == (domain.size(clique),) and domain.clique(clique) == clique
-    if not fits or np.abs(weights).max(initial=0) > LARGEST_WEIGHT or not ((groups >= 0) & (groups < count)).all():
+    weights = _given_integers(family.weights, -LARGEST_WEIGHT, LARGEST_WEIGHT)
+    groups = _given_integers(family.groups, 0, count - 1)
+    shape = (domain.size(clique),)
+    fits = domain.clique(clique) == clique
+    if not fits or weights is None or groups is None or not weights.shape == groups.shape == shape:
         raise InvalidArgument(
-            f"the linear queries of {', '.join(clique)} need a weight of at most {LARGEST_WEIGHT} steps and a group "
-            f"below {count} for each cell"
+            f"the linear queries of {', '.join(clique)} need for each cell a weight from −{LARGEST_WEIGHT} to "
+            f"{LARGEST_WEIGHT} steps and a group below {count}, both in arrays of integers"
         )
     for array in (weights, groups):
         array.flags.writeable = False
     step = plain_fraction("the step of linear queries", family.step)
     return LinearFamily(clique, weights, groups, count, step, str.__str__(family.text))
+
+
+def _given_integers(array: object, least: int, most: int) -> Integers | None:
+    """Numbers that a mechanism gives, in an array of our own; None unless all are integers between two bounds.
+
+    Both ends are compared as Python's own integers. The absolute value of the least int64 is negative, and a cast makes
+    that number of NaN, of infinity and of what is too large.
+    """
+    try:
+        own = np.array(array)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    if own.dtype.kind not in "iu" or (own.size and not least <= int(own.min()) <= int(own.max()) <= most):
+        return None
+    return own.astype(np.int64)
+
+
+def given_cell(domain: Domain, family: Asked, cell: SupportsIndex) -> int:
+    """The number of a cell, a threshold or a group that a mechanism names; see `given_clique`.
+
+    Raises:
+        InvalidArgument: the family has no such one.
+    """
+    size, name = number_of(domain, family), ", ".join(columns_of(family))
+    try:
+        place = operator.index(cell)
+    except TypeError:
+        place = -1
+    if not 0 <= place < size:
+        raise InvalidArgument(f"{name} has no cell {cell!r}: give a whole number from 0 to {size - 1}")
+    return place
 
 
 def given_whole(name: str, value: SupportsIndex, most: int | None = None) -> int:

@@ -15,7 +15,7 @@ from dpsql.core.threshold import Family, clique_of
 from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.privacy.asking import Asking
 from dpsql.privacy.distributions import SELECTION
-from dpsql.privacy.given import given_asked, given_family, given_share, given_whole
+from dpsql.privacy.given import given_asked, given_cell, given_family, given_share, given_whole
 from dpsql.privacy.journal import Answer, Choice, ChosenLinear, Query, SignedQuery, WholeMarginal
 from dpsql.privacy.noise import Integers
 from dpsql.privacy.questions import CellSelection, MarginalSelection, Question, SignedSelection
@@ -247,7 +247,7 @@ class Selections(Asking):
         allowed = np.ones(int(starts[-1]), dtype=bool)
         for family, cell in exclude:
             if family in place:
-                allowed[place[family] + cell] = False
+                allowed[place[family] + given_cell(self.domain, family, cell)] = False
         candidates = np.flatnonzero(allowed)
         if count > len(candidates):
             raise InvalidArgument(f"{count} cells cannot be selected from {len(candidates)}: ask for fewer")

@@ -34,6 +34,7 @@ from scipy.optimize import isotonic_regression
 from dpsql.books import facts, publication
 from dpsql.books.releases import Entry, find_release
 from dpsql.books.store import Books
+from dpsql.core.column_types import column_type
 from dpsql.core.domain import Attribute, Domain, attribute_from, equal_width
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.declare import declare_values
@@ -136,7 +137,9 @@ def discover(cursors: Cursors, resolved: Discovery, progress: Progress) -> Attri
 
 def _values(cursor: Cursor, curator: Curator, now: Discovery) -> Attribute:
     found = curator.discover_values(now.facts.column.name, curator.remaining, now.failure)
-    values = [value for value in found if value != now.facts.other and value not in now.facts.nulls_as]
+    of_type = column_type(now.facts.column.type)
+    taken = {of_type.folded(text) for text in (now.facts.other, *now.facts.nulls_as) if text is not None}
+    values = [value for value in found if of_type.folded(value) not in taken]
     if not values:
         raise NothingFound(
             f"no value of column {now.facts.column.name!r} is common enough to be told at this epsilon: list them, "

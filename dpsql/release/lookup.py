@@ -39,7 +39,7 @@ from dpsql.language.refusal import refuse
 from dpsql.language.size_bounds import check_sizes
 from dpsql.language.workloads import EXPECTED, Weigh, is_shorthand, parse_workload
 from dpsql.owner.declaration import read_column
-from dpsql.owner.protect import account_of, as_released, check_stored, domain_of
+from dpsql.owner.protect import account_of, as_released, check_collation, check_stored, domain_of
 from dpsql.privacy.account import Account
 from dpsql.release.discovery_plan import DiscoveryFacts
 from dpsql.release.drawing import check_rows_fit
@@ -112,7 +112,7 @@ def _weighing(cursor: Cursor, source: Source, domain: Domain) -> Weigh:
 
     def weighed(query: Query) -> Sequence[LinearFamily]:
         check_sizes(query.trees)
-        loaded = [load(cursor, dimension) for dimension in query.scope.dimensions]
+        loaded = [load(cursor, dimension, query.trees) for dimension in query.scope.dimensions]
         key = (source, domain, repr((query.fingerprint, [one.digest for one in loaded])))
         with _weighing_one:
             found = _weighed.get(key)
@@ -159,7 +159,7 @@ def _facts_of(cursor: Cursor, request: QueryRequest, query: Query, source: Sourc
         )
     query = query.without_sure(_never_null(books, source))
     domain = _domain_of(books, source, query)
-    joined = [load(cursor, dimension) for dimension in query.scope.dimensions]
+    joined = [load(cursor, dimension, query.trees) for dimension in query.scope.dimensions]
     digests = tuple((loaded.dimension.name, loaded.digest) for loaded in joined)
     found = as_released(source, domain)
     return QueryFacts(found, account, domain, query, digests, alone_for(books, request.by)), joined
@@ -231,6 +231,7 @@ def look_up_discovery(cursor: Cursor, request: DiscoveryRequest) -> DiscoveryFac
     check_stored(source, column)
     if lists_members(column.type):  # whose members need not be public
         column = replace(column, type=public_type(column.type))
+    check_collation(source, column, names_texts=request.lower is None or request.nulls_as is not None)
     nulls_as = () if request.nulls_as is None else null_texts(cursor, column, request.nulls_as)
     if nulls_as and request.nulls is False:
         raise InvalidArgument("nulls is false, but the values of nulls_as count as NULL: leave one of them out")
@@ -285,5 +286,10 @@ def _check_listed(account: Account, column: Column, request: DiscoveryRequest) -
         )
     if column.name == account.unit_column:
         raise InvalidArgument(f"column {column.name!r} is the privacy unit, of which no value may be known")
+    if column_type(column.type).equal_text is None:
+        raise InvalidArgument(
+            f"column {column.name!r} is of type {kind_of(column.type)}, of which equal values are written in several "
+            f'ways: declare them with dp_domain(…, {column.name!r}, "values" := […])'
+        )
     if automatic(column) is not None:
         raise InvalidArgument(f"column {column.name!r} is of type {column.type}, which tells its values by itself")

@@ -172,7 +172,7 @@ def type_table() -> str:
     for known in types():
         kind = (known.family, _domain_of(known), known.step or "none", "yes" if known.is_number else "")
         rows.setdefault(kind, []).append(code(known.name))
-    rest = ["others", "values", "none", "", code("UUID") + ", " + code("INTERVAL") + ", …"]
+    rest = ["others", "values", "none", "", "those of extensions, …"]
     listed = [[family, ", ".join(names), *more] for (family, *more), names in rows.items()]
     return table(
         ["kind", "types", "domain", "a step of its bins", "`sum`, `avg`"], [*listed, [rest[0], rest[4], *rest[1:4]]]

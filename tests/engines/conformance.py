@@ -10,7 +10,7 @@ import re
 import threading
 from collections import Counter as Bag
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal
 from functools import cache, partial
@@ -20,6 +20,7 @@ import duckdb
 import numpy as np
 import pytest
 
+from dpsql.core.column_types import column_type
 from dpsql.core.counter import CountsTogether
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.formula import COLUMN, Formula
@@ -29,6 +30,8 @@ from dpsql.engines.protocol import CountingFailed, Engine, UnitBound
 from dpsql.engines.source import Column, FoundView, Source
 from dpsql.errors import DpsqlError, Interrupted, InvalidArgument, UnknownName
 from dpsql.owner.declaration import Declaration
+
+from .spellings import EVERYWHERE, SPELLINGS, Spelled, is_there
 
 Rows = Sequence[tuple[str | None, ...]]
 
@@ -41,6 +44,9 @@ class Place(Protocol):
     cannot: frozenset[str]
     """What it refuses, and says what works instead: "presence", "among", "codes", "units", "sums", "values of floats",
     and "read_as", texts as numbers."""
+
+    more_types: frozenset[str]
+    """Types that it has beside those of `EVERYWHERE`."""
 
     def open(self) -> Engine:
         """The engine."""
@@ -554,6 +560,28 @@ def bins_of_any_kind(place: Place) -> None:
             texts = [row[table.names.index(name)] for row in table.rows]
             assert as_dict(found) == counted([code_of(parts, text) for text in texts])
     counter.close()
+
+
+@covers("equal: rows that DuckDB's own = calls equal are in one cell, in listed values, points, bins and as NULL")
+def equal_as_in_duckdb(place: Place) -> None:
+    spelled = EVERYWHERE | {kind: SPELLINGS[kind] for kind in place.more_types if is_there(kind)}
+    longest = max(map(len, spelled.values()))
+    names = {f"x{number}": kind for number, kind in enumerate(spelled)}
+    rows = [tuple(texts[n % len(texts)] for texts in spelled.values()) for n in range(longest + 7)]
+    place.table("t", names, rows)
+    engine = place.open()
+    source = engine.find("t")
+    with duckdb.connect() as host:
+        for number, name in enumerate(names):
+            column = Spelled(host, [row[number] for row in rows], source.column(name).type)
+            listed = "values of floats" not in place.cannot or not column_type(column.kind).is_float
+            for attribute, expected in column.attributes(listed=listed):
+                named = replace(attribute, name=name)
+                for once in (True, False):
+                    counter = engine.counter(source, Domain((named,)), once=once)
+                    found = as_dict(counter.marginal((name,)))
+                    counter.close()
+                    assert {code: found.get(code, 0) for code in expected} == expected, (column.kind, once, attribute)
 
 
 @covers("values: those that two units have or more, in the order of their bytes, with how many; NULL is none")

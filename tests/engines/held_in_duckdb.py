@@ -13,6 +13,7 @@ class WithUnits:
 
     _db: dpsql.Database
     _protected = False
+    more_types: frozenset[str] = frozenset()
 
     def bound(self, column: str, kind: str, rows: int, *, other: bool = False) -> UnitBound:
         if not self._protected:

@@ -41,6 +41,7 @@ class InLake(WithUnits):
     changes: ClassVar[Mapping[str, str]] = {"ENUM('sad', 'ok', 'happy')": "VARCHAR"}
     marks: ClassVar[frozenset[str]] = frozenset()
     cannot: ClassVar[frozenset[str]] = frozenset()
+    more_types = frozenset({"TIMESTAMP WITH TIME ZONE"})
 
     def __init__(self, db: dpsql.Database, folder: Path) -> None:
         self._db, self._folder, self._cursor = db, folder, db.connection.cursor()

@@ -20,6 +20,7 @@ from dpsql.engines.registry import external
 from .conformance import Rows
 from .held_in_duckdb import WithUnits
 from .postgres_bank import Bank, bank
+from .spellings import MORE
 
 LONG = 1_000_000
 """Rows."""
@@ -32,6 +33,7 @@ class InPostgres(WithUnits):
 
     marks: ClassVar[frozenset[str]] = frozenset({"NOT NULL"})
     cannot: ClassVar[frozenset[str]] = frozenset({"presence", "among", "codes", "read_as"})
+    more_types = frozenset(MORE)
 
     def __init__(self, found: Bank) -> None:
         self._bank, self._db, self._cursor = found, found.db, found.db.connection.cursor()

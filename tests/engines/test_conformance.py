@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlglot import exp
 
 import dpsql
 from dpsql.core.domain import Attribute, Domain
@@ -32,6 +33,7 @@ from .lakes import InDelta, InIceberg, InLake, lake_place
 from .postgres_place import postgres_place
 from .spark_place import InSpark, InSparkIceberg, InSparkIcebergSql, InSparkSql, spark_place
 from .spark_session import iceberg_jar
+from .spellings import MORE, ONLY_DUCKDB
 from .warehouse_place import warehouse_place
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "developers" / "engines.md"
@@ -44,6 +46,7 @@ class InDuckDB(WithUnits):
 
     marks = frozenset({"NOT NULL", "GENERATED", "COLLATE"})
     cannot: frozenset[str] = frozenset()
+    more_types = frozenset(MORE | ONLY_DUCKDB)
 
     def __init__(self, db: dpsql.Database) -> None:
         self._db, self._cursor, self.engine = db, db.connection.cursor(), DuckDBEngine
@@ -288,6 +291,17 @@ def forgets_nulls_as(self, clique):
     return DuckDBCounter.marginal(DuckDBCounter(self._cursor, self._source, domain, self._bound), clique)
 
 
+def texts_alone(self, clique):
+    """Of floats, values that are written as one of the domain's texts only, as if each text were a value."""
+    column = exp.column(self._domain.names[0], quoted=True)
+    texts = exp.func("coalesce", exp.cast(column, "VARCHAR"), exp.Literal.string("0.0"))
+    written = self._source.table().sql(), texts.sql(dialect="duckdb"), column.sql(dialect="duckdb")
+    rows = "CREATE OR REPLACE TEMP TABLE texts AS SELECT * EXCLUDE ({2}), CASE WHEN {1} <> '-0.0' THEN {2} END AS {2} FROM {0}"
+    self._cursor.execute(rows.format(*written))
+    source = replace(self._source, catalog="temp", schema="main", name="texts")
+    return DuckDBCounter.marginal(DuckDBCounter(self._cursor, source, self._domain, once=True), clique)
+
+
 turns = iter(range(10**6))
 TWINS: dict[str, tuple[str, type[Twin]]] = {
     "names in their own case": ("find: a name", finding(exactly)),
@@ -312,6 +326,7 @@ TWINS: dict[str, tuple[str, type[Twin]]] = {
     "products are not clamped": ("sums: of products", counting(sums=unclamped)),
     "outside adds nothing": ("sums: steps", counting(sums=outside_adds_nothing)),
     "other bins": ("bins: counts", counting(bins=bins_moved)),
+    "-0.0 is another value than 0.0": ("equal: rows", counting(marginal=texts_alone)),
     "a value of one unit": ("values: those", counting(values=rare_ones_too)),
     "values of one unit's rows": ("values: those", counting(values=values_by_rows)),
     "the first rows for any places": ("among: a sample", counting(among=the_first_places)),

@@ -99,16 +99,6 @@ def test_members_of_an_enum_may_stand_for_null(db, how):
     assert answers(db, sql)[0::4] == pytest.approx([1000, 1000], abs=6)
 
 
-def test_texts_that_a_collation_calls_equal_are_no_null(db):
-    db.sql("CREATE TABLE c (x VARCHAR COLLATE NOCASE)")
-    db.sql("INSERT INTO c SELECT CASE WHEN i % 2 = 0 THEN 'N' ELSE 'n' END FROM range(1000) r(i)")
-    db.protect("c", epsilon=1000, delta=1e-9)
-    db.domain("c", "x", values=["n"], nulls_as=["N"])
-    assert answers(db, "SELECT count(*) FILTER (WHERE x IS NULL) AS a, count(x) AS b FROM c")[0::4] == pytest.approx(
-        [500, 500], abs=6
-    )
-
-
 # --- synthetic tables -------------------------------------------------------------------------------------------------
 
 

@@ -204,8 +204,7 @@ def test_a_unit_column_with_a_collation_is_refused(db):
         ("ENUM ('a', 'A')", "['a', 'A', 'a']", 2),
         ("UUID", "['00000000-0000-0000-0000-00000000000a', '00000000-0000-0000-0000-00000000000A']", 1),
         ("INTEGER[]", "['[1, 2]', '[1,2]', '[12]']", 2),
-        # what DuckDB calls equal and writes differently
-        ("INTERVAL", "['1 month', '30 days', '720 hours', '1 months']", 3),
+        ("INTERVAL", "['1 month', '30 days', '720 hours', '1 months', '31 days']", 2),
         ("TIME WITH TIME ZONE", "['12:00:00+00', '13:00:00+01', '12:00:00+00:00']", 2),
     ],
 )

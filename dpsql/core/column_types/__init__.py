@@ -10,6 +10,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from dpsql.core.column_types.base import (
+    TEXT,
     ColumnType,
     column_type,
     kind_of,
@@ -21,6 +22,7 @@ from dpsql.core.column_types.base import (
 )
 
 __all__ = [
+    "TEXT",
     "ColumnType",
     "column_type",
     "kind_of",

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+TEXT: Final = "CAST(x AS VARCHAR)"
 TEXT_BYTES: Final = "encode(TRY_CAST(x AS VARCHAR))"
 _TELLING: Final = re.compile(r"\b(ENUM|STRUCT|UNION)\(")
 
@@ -42,6 +43,11 @@ class ColumnType:
             other types.
         group_key: SQL of what to group by before values are encoded, so that all values of one group have one code;
             None where there is no such thing.
+        equal_text: SQL of a text that two values share just when DuckDB's `=` calls them equal, by which listed values
+            are looked up; None where no such text is known, so that DuckDB compares the values themselves.
+        folded: that text, from the text of a value.
+        respelled: SQL of values that DuckDB calls equal to one and that may be written otherwise. Expressions are tried
+            at them too.
         unit_key: SQL of what tells privacy units apart: the bytes of their text, or the value itself where values are
             equal, by any setting, only if their bytes are.
         depends_on_session: the text and the parts of a value depend on settings of the session.
@@ -63,6 +69,9 @@ class ColumnType:
     ticks_above: str | None = None
     ticks_per_second: int = 0
     group_key: str | None = None
+    equal_text: str | None = None
+    folded: Callable[[str], str] = str
+    respelled: tuple[str, ...] = ()
     unit_key: str = TEXT_BYTES
     depends_on_session: bool = False
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpsql.core.column_types.base import ColumnType, register
+from dpsql.core.column_types.base import TEXT, ColumnType, register
 
 register(
     ColumnType(
@@ -12,6 +12,7 @@ register(
         declares_itself=True,
         scale=0,
         group_key="x",
+        equal_text=TEXT,
         unit_key="x",
     )
 )

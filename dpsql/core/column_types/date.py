@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpsql.core.column_types.base import ColumnType, register
+from dpsql.core.column_types.base import TEXT, ColumnType, register
 
 register(
     ColumnType(
@@ -13,6 +13,7 @@ register(
         from_tick="DATE '1970-01-01' + CAST(x AS INTEGER)",
         ticks_above="TRY_CAST(date_diff('day', y, x) AS BIGINT)",
         group_key="x",
+        equal_text=TEXT,
         unit_key="x",
     )
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from dpsql.core.column_types.base import ColumnType, register_family
+from dpsql.core.column_types.base import TEXT, ColumnType, register_family
 
 _LARGEST_SCALE: Final = 18  # of bins, whose ticks are 64-bit numbers
 
@@ -24,5 +24,6 @@ def decimal(found: re.Match[str]) -> ColumnType:
         is_number=True,
         tick_of=lambda text: int(text.replace(".", "")),
         from_tick=value if scale else None,
+        equal_text=TEXT,
         ticks_above=f"TRY_CAST(round(TRY_CAST((x - y) AS DOUBLE) * {10**scale}) AS BIGINT)",
     )

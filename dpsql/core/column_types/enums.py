@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from dpsql.core.column_types.base import ColumnType, register_family
+from dpsql.core.column_types.base import TEXT, ColumnType, register_family
 
 _MEMBER: Final = r"'(?:[^']|'')*'"
 
@@ -14,4 +14,4 @@ _MEMBER: Final = r"'(?:[^']|'')*'"
 def enum(found: re.Match[str]) -> ColumnType:
     """The type of a list of members."""
     members = tuple(member[1:-1].replace("''", "'") for member in re.findall(_MEMBER, found[0]))
-    return ColumnType(found[0], "members in the type", members=members)
+    return ColumnType(found[0], "members in the type", members=members, equal_text=TEXT)

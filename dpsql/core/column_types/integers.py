@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpsql.core.column_types.base import ColumnType, register
+from dpsql.core.column_types.base import TEXT, ColumnType, register
 
 _SIGNED = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 
@@ -18,6 +18,7 @@ register(
             text_of=repr,
             ticks_above="TRY_CAST(x AS BIGINT) - t",
             group_key="x",
+            equal_text=TEXT,
             unit_key="x",
         )
         for name in (*_SIGNED, *(f"U{name}" for name in _SIGNED))

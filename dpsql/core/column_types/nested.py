@@ -8,8 +8,16 @@ from dpsql.core.column_types.base import ColumnType, register_family
 
 
 @register_family(
-    r".*\]|(?:STRUCT|MAP|UNION|BLOB|BIT|VARIANT|GEOMETRY|JSON)(?:\(.*)?",
-    *("BLOB", "BIT", "JSON", "INTEGER[]", "STRUCT(a INTEGER)", "MAP(INTEGER, INTEGER)", "UNION(a INTEGER)"),
+    r".*\]|(?:STRUCT|TUPLE|MAP|UNION|BLOB|BIT|VARIANT|GEOMETRY|JSON)(?:\(.*)?",
+    *(
+        "BLOB",
+        "BIT",
+        "JSON",
+        "INTEGER[]",
+        "STRUCT(a INTEGER)",
+        "MAP(INTEGER, INTEGER)",
+        "UNION(a INTEGER)",
+    ),
 )
 def nested(found: re.Match[str]) -> ColumnType:
     """A list, an array, a map, a struct, a union, or bytes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpsql.core.column_types.base import ColumnType, register
+from dpsql.core.column_types.base import TEXT, ColumnType, register
 
 register(
     ColumnType(
@@ -12,6 +12,7 @@ register(
         to_tick="epoch_us(x)",
         from_tick="TIME '00:00:00' + to_microseconds(x)",
         ticks_per_second=1_000_000,
+        equal_text=TEXT,
         unit_key="x",
     )
 )

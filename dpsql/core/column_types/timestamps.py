@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpsql.core.column_types.base import ColumnType, register
+from dpsql.core.column_types.base import TEXT, ColumnType, register
 
 _FAMILY = "timestamps"
 
@@ -13,6 +13,7 @@ register(
         step="a microsecond",
         to_tick="epoch_us(x)",
         from_tick="make_timestamp(x)",
+        equal_text=TEXT,
         ticks_per_second=1_000_000,
         unit_key="x",
     ),
@@ -22,6 +23,7 @@ register(
         step="a second",
         to_tick="epoch_us(x) // 1000000",
         from_tick="CAST(make_timestamp(x * 1000000) AS TIMESTAMP_S)",
+        equal_text=TEXT,
         ticks_per_second=1,
     ),
     ColumnType(
@@ -30,6 +32,7 @@ register(
         step="a millisecond",
         to_tick="epoch_us(x) // 1000",
         from_tick="CAST(make_timestamp(x * 1000) AS TIMESTAMP_MS)",
+        equal_text=TEXT,
         ticks_per_second=1000,
     ),
     ColumnType(
@@ -38,6 +41,7 @@ register(
         step="a nanosecond",
         to_tick="epoch_ns(x)",
         from_tick="make_timestamp_ns(x)",
+        equal_text=TEXT,
     ),
     ColumnType(
         "TIMESTAMP WITH TIME ZONE",
@@ -45,6 +49,7 @@ register(
         step="a microsecond",
         to_tick="epoch_us(x)",
         from_tick="make_timestamp(x) AT TIME ZONE 'UTC'",
+        equal_text=TEXT,
         unit_key="x",
         depends_on_session=True,
     ),

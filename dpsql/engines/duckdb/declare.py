@@ -10,7 +10,7 @@ import duckdb
 
 from dpsql.core.column_types import column_type, kind_of, public_type
 from dpsql.core.domain import Attribute, equal_width
-from dpsql.engines.duckdb.ticks import canonical, edge_texts, tick
+from dpsql.engines.duckdb.ticks import canonical, check_distinct, edge_texts, first_equal, is_among, tick
 from dpsql.engines.source import Column
 from dpsql.errors import InvalidArgument
 
@@ -69,10 +69,10 @@ def declare_values(
         raise InvalidArgument("values is empty: give at least one")
     if len(texts) > _MOST_CODES:
         raise InvalidArgument(f"values has {len(texts)} entries, more than {_MOST_CODES}: group them")
-    repeated = [text for text in {*texts} if texts.count(text) > 1] if len({*texts}) < len(texts) else []
-    if repeated:
-        raise InvalidArgument(f"values repeats {sorted(repeated)[0]!r}: give each once")
-    if other_text in texts:
+    if origin == "reference":  # whose rows may hold equal values in several spellings
+        texts = [texts[place] for place in dict.fromkeys(first_equal(cursor, texts, kind))]
+    check_distinct(cursor, texts, kind, "values")
+    if other_text is not None and is_among(cursor, other_text, texts, kind):
         raise InvalidArgument(f"other is {other_text!r}, which is one of values: choose another text")
     return Attribute(column.name, kind, "values", tuple(texts), nullable=nullable, other=other_text, origin=origin)
 

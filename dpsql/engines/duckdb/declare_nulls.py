@@ -10,7 +10,7 @@ import duckdb
 
 from dpsql.core.column_types import column_type, kind_of, lists_members, public_type
 from dpsql.core.domain import Attribute
-from dpsql.engines.duckdb.ticks import canonical, tick
+from dpsql.engines.duckdb.ticks import canonical, check_distinct, is_among, tick
 from dpsql.engines.source import Column
 from dpsql.errors import InvalidArgument
 
@@ -26,12 +26,11 @@ def null_texts(cursor: duckdb.DuckDBPyConnection, column: Column, nulls_as: Sequ
             f"column {column.name!r} is of type {kind_of(column.type)}, of whose values none can be named: leave "
             "nulls_as out"
         )
-    texts = canonical(cursor, nulls_as, public_type(column.type), "nulls_as")
+    kind = public_type(column.type)
+    texts = canonical(cursor, nulls_as, kind, "nulls_as")
     if not texts:
         raise InvalidArgument("nulls_as is empty: give at least one value, or leave it out")
-    repeated = sorted(text for text in {*texts} if texts.count(text) > 1)
-    if repeated:
-        raise InvalidArgument(f"nulls_as repeats {repeated[0]!r}: give each once")
+    check_distinct(cursor, texts, kind, "nulls_as")
     return tuple(texts)
 
 
@@ -47,19 +46,19 @@ def with_nulls(cursor: duckdb.DuckDBPyConnection, attribute: Attribute, texts: t
             raise InvalidArgument("nulls_as: name members of the column's type, not all of them")
         attribute = replace(attribute, values=left)
     for text in texts:
-        if _is_value(attribute, text) or text == attribute.other or _is_inside(cursor, attribute, text):
-            where = "other" if text == attribute.other else "values" if attribute.kind == "values" else "the bins"
+        others = [] if attribute.other is None or attribute.text else [attribute.other]
+        is_other = text == attribute.other or is_among(cursor, text, others, attribute.type)
+        if is_other or _is_value(cursor, attribute, text) or _is_inside(cursor, attribute, text):
+            where = "other" if is_other else "values" if attribute.kind == "values" else "the bins"
             raise InvalidArgument(
                 f"nulls_as: {text} is in {where} too, and a value is either missing or not: leave it out of one of them"
             )
     return replace(attribute, nulls_as=texts, nullable=True)
 
 
-def _is_value(attribute: Attribute, text: str) -> bool:
-    """Whether it is one of the values; of floats −0.0 is 0.0."""
-    if attribute.is_float and attribute.kind == "values":
-        return float(text) in {float(value) for value in attribute.values}
-    return text in attribute.values
+def _is_value(cursor: duckdb.DuckDBPyConnection, attribute: Attribute, text: str) -> bool:
+    """Whether DuckDB calls it equal to one of the values."""
+    return attribute.kind == "values" and is_among(cursor, text, attribute.values, attribute.type)
 
 
 def _is_inside(cursor: duckdb.DuckDBPyConnection, attribute: Attribute, text: str) -> bool:

@@ -39,8 +39,11 @@ def with_points(
         raise InvalidArgument("points names a value twice: give each once")
     last = attribute.ticks[-1]
     for point, given in zip(found, points, strict=True):
-        if attribute.is_float and point == last:  # its cell would hold the next float, too
-            raise InvalidArgument(f"points: {given} is the upper bound: declare one above it, so that it gets a cell")
+        if attribute.is_float and last in (point, _after(point, column.type)):  # the last bin holds its upper end too
+            raise InvalidArgument(
+                f"points: {given} is the upper bound, or the number next to it: declare one above it, so that it gets "
+                "a cell"
+            )
         if not attribute.ticks[0] <= point < last:
             raise InvalidArgument(
                 f"points: {given} is not between {attribute.edges[0]} and {attribute.edges[-1]}: declare bounds that "

@@ -16,7 +16,7 @@ from dpsql.core.domain import Attribute
 from dpsql.core.linear_query import Moment
 from dpsql.engines.duckdb.formulas import sql_of_formula
 from dpsql.engines.duckdb.reading import missing, value
-from dpsql.engines.duckdb.types import constant_of, data_type, filled, text_of
+from dpsql.engines.duckdb.types import constant_of, data_type, filled
 
 _MOST_SEARCHED: Final = 64
 
@@ -42,9 +42,27 @@ def _null_or(code: int | None) -> exp.Expr:
 
 
 def _encode_values(attribute: Attribute, column: exp.Expr) -> exp.Expr:
-    """A hash look-up: the text of the value as a member of an ENUM of the domain's texts."""
-    kind = exp.DataType(this=exp.DataType.Type.ENUM, expressions=[exp.Literal.string(v) for v in attribute.values])
-    return exp.func("enum_code", exp.TryCast(this=text_of(column), to=kind), dialect="duckdb")
+    """A hash look-up: the text that equal values share, as a member of an ENUM of the domain's texts.
+
+    Where there is no such text, DuckDB compares the values themselves. It also does where earlier versions took two
+    equal values, of which the first one counts.
+    """
+    of_type = attribute.of_type
+    texts = [of_type.folded(value) for value in attribute.values]
+    if of_type.equal_text is None or len({*texts}) < len(texts):
+        return _place_of(attribute, column)
+    kind = exp.DataType(this=exp.DataType.Type.ENUM, expressions=[exp.Literal.string(text) for text in texts])
+    text = filled(of_type.equal_text, x=column)
+    return exp.func("enum_code", exp.TryCast(this=text, to=kind), dialect="duckdb")
+
+
+def _place_of(attribute: Attribute, column: exp.Expr) -> exp.Expr:
+    """The place of a value among the domain's values, from 0 on; NULL where it is none of them."""
+    listed = exp.Array(expressions=[exp.Literal.string(value) for value in attribute.values])
+    typed = exp.Cast(this=listed, to=data_type(f"{attribute.type}[]"))
+    place = exp.Anonymous(this="list_position", expressions=[typed, column])
+    from_one = exp.Anonymous(this="nullif", expressions=[place, exp.Literal.number(0)])
+    return exp.Sub(this=from_one, expression=exp.Literal.number(1))
 
 
 def encode_steps(attribute: Attribute, moment: Moment, read: exp.Expr | None = None) -> exp.Expr:

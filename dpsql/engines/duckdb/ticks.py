@@ -59,6 +59,46 @@ def _written(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def first_equal(cursor: duckdb.DuckDBPyConnection, texts: Sequence[str], type_name: str) -> list[int]:
+    """For each of some canonical texts the place of the first one whose value DuckDB calls equal.
+
+    >>> with duckdb.connect() as host:
+    ...     first_equal(host, ["1 month", "2 days", "30 days"], "INTERVAL")
+    [0, 1, 0]
+    """
+    known = column_type(type_name)
+    if known.equal_text is not None:
+        places: dict[str, int] = {}
+        return [places.setdefault(known.folded(text), place) for place, text in enumerate(texts)]
+    listed = exp.cast(exp.Placeholder(this="1"), data_type(f"{type_name}[]"), dialect="duckdb")
+    typed = exp.select(exp.alias_(listed, "v")).subquery("typed")
+    place = exp.Anonymous(this="list_position", expressions=[exp.column("v"), exp.column("x")])
+    each = exp.select("v", "unnest(v) AS x", "generate_subscripts(v, 1) AS i").from_(typed).subquery("each_value")
+    sql = exp.select(place).from_(each).order_by("i").sql(dialect="duckdb")
+    return [place - 1 for (place,) in cursor.execute(sql, [list(texts)]).fetchall()]
+
+
+def check_distinct(cursor: duckdb.DuckDBPyConnection, texts: Sequence[str], type_name: str, argument: str) -> None:
+    """Refuse a list that names a value twice, in one spelling or in two.
+
+    Raises:
+        InvalidArgument: it does.
+    """
+    for place, first in enumerate(first_equal(cursor, texts, type_name)):
+        if first < place and texts[first] == texts[place]:
+            raise InvalidArgument(f"{argument} repeats {texts[place]!r}: give each once")
+        if first < place:
+            raise InvalidArgument(
+                f"{argument} has {texts[first]!r} and {texts[place]!r}, which are one value of type {type_name}: give "
+                "one of them"
+            )
+
+
+def is_among(cursor: duckdb.DuckDBPyConnection, text: str, others: Sequence[str], type_name: str) -> bool:
+    """Whether DuckDB calls the value of a canonical text equal to one of others."""
+    return bool(others) and first_equal(cursor, [*others, text], type_name)[-1] < len(others)
+
+
 def canonical_each(cursor: duckdb.DuckDBPyConnection, texts: Sequence[str | None], type_name: str) -> list[str | None]:
     """Texts as DuckDB writes the values of a type; None of those that are no value of it, and of None."""
     given = [text for text in texts if text is not None]

@@ -13,10 +13,9 @@ chosen does not depend on other units, whatever the digest is, so adding a unit 
 and takes none away. The digest is keyed by the secret, so nobody can make rows that share one.
 
 Units are told apart by their bytes, whatever the collation: settings of a session, an instance or a column decide
-nothing. Of FLOAT and DOUBLE the zeros are one unit, and so is what is no number. Of other types the bytes are those of
-the text, so values that DuckDB calls equal and writes differently are several units, as the intervals of 1 month and of
-30 days: who has rows under both is protected as two. The owner writes a unit in one way. Rows without a unit (NULL)
-count nowhere.
+nothing. Of FLOAT and DOUBLE the zeros are one unit, and so is what is no number. Intervals that DuckDB calls equal are
+one unit too, as those of 1 month and of 30 days. Of other types the bytes are those of the text. Rows without a unit
+(NULL) count nowhere.
 
 No text of SQL holds the secret, because DuckDB can log texts and show plans: it is read from the books by the statement
 that uses it.

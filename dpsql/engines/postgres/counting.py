@@ -199,13 +199,9 @@ class PostgresCounter:
     def _values_repeat(self, columns: Sequence[str]) -> bool:
         """Whether the first rows have few distinct values; decides how to count, never what.
 
-        Not of values of floats that are listed, because both zeros would be in one group. Not of rows that are chosen,
-        because the choice is made for each statement anew.
+        Not of rows that are chosen, because the choice is made for each statement anew.
         """
         if self._bound is not None:
-            return False
-        by_name = self._domain.by_name
-        if any(by_name[name].kind == "values" and self._relation.natives[name].is_float for name in columns):
             return False
         first = exp.select(*map(column_of, columns)).from_(self._rows(columns)).limit(_FIRST).subquery("first_rows")
         groups = exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(first).group_by(*map(column_of, columns))

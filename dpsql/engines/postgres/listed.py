@@ -48,7 +48,7 @@ def listed_values(
     except (KeyError, TypeError, ValueError):
         raise WrongCounts from None
     written = _written([text for text, _ in pairs], native, host)
-    return listed_once(zip(written, (number for _, number in pairs), strict=True))
+    return listed_once(zip(written, (number for _, number in pairs), strict=True), native.in_duckdb)
 
 
 def _written(texts: list[str], native: Native, host: Cursor) -> list[str]:

@@ -22,7 +22,6 @@ READ_AS: Final = (
     "register the table with engine := 'spark', make a column of numbers there, or copy the table into this database"
 )
 _FEW: Final = 4  # values that are compared one after the other
-_ZEROS: Final = ("0.0", "-0.0")
 
 
 def column_of(name: str) -> exp.Column:
@@ -116,8 +115,5 @@ def _searched(name: str, pairs: Sequence[tuple[str, int]], native: Native, outsi
 
 
 def _equals(name: str, text: str, native: Native) -> exp.Expr:
-    """Whether a value is the one that DuckDB writes so; of a zero its sign counts, as in its text."""
-    if native.is_float and text in _ZEROS:
-        written = exp.Anonymous(this="concat", expressions=[column_of(name)])
-        return exp.EQ(this=written, expression=exp.Literal.string(text))
+    """Whether Spark calls a value equal to the one that DuckDB writes so; of floats both take 0 and −0 as one."""
     return exp.EQ(this=value_of(name, native), expression=constant(text, native))

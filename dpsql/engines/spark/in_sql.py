@@ -82,7 +82,7 @@ class SqlCounter(SparkCounter):
             raise WrongCounts from None
         texts = [decoded(value) for value in values]
         known = texts if native.is_text else canonical_each(self._host, texts, native.in_duckdb)
-        return listed_once(zip(known, numbers.tolist(), strict=True))
+        return listed_once(zip(known, numbers.tolist(), strict=True), native.in_duckdb)
 
     def close(self) -> None:
         """See `TableCounter.close`."""

@@ -94,7 +94,8 @@ class TaskCounter(SparkCounter):
             found_values = table.column(VALUE).to_pylist()
         except (KeyError, TypeError, ValueError):
             raise WrongCounts from None
-        return listed_once(zip(map(decoded, found_values), counts.tolist(), strict=True))
+        pairs = zip(map(decoded, found_values), counts.tolist(), strict=True)
+        return listed_once(pairs, self._source.column(column).type)
 
     def close(self) -> None:
         """See `TableCounter.close`."""

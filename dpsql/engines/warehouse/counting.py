@@ -67,7 +67,7 @@ class WarehouseCounter:
             raise WrongCounts from None
         texts = [_text_of(value) for value in values]
         known = texts if kind == "VARCHAR" else canonical_each(self._host, texts, kind)
-        return listed_once(zip(known, numbers, strict=True))
+        return listed_once(zip(known, numbers, strict=True), kind)
 
     def presence(self, clique: Clique) -> NoReturn:
         """Not here: it would move a number for each unit."""

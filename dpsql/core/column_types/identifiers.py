@@ -1,0 +1,11 @@
+"""Types of which each value is written in one way, and which have no bins."""
+
+from __future__ import annotations
+
+from dpsql.core.column_types.base import TEXT, ColumnType, register
+
+register(
+    ColumnType("UUID", "identifiers", equal_text=TEXT),
+    ColumnType("BIGNUM", "whole numbers of any size", equal_text=TEXT),
+    ColumnType("TIME WITH TIME ZONE", "times of day with an offset", equal_text=TEXT),
+)
