@@ -23,10 +23,8 @@ _COLUMNS: Final = (
     *("key", "number", "source", "request", "domain", "mechanism", "rho", "gdp", "neighbours", "unit_rows"),
     *("guarantee", "state", "rows", "report"),
 )
-_OF_CHARGE: Final = """
-    (SELECT content FROM dpsql.event AS e WHERE e.number = release.number)
-"""
-"""The event of a release's charge, which says what was promised."""
+_FEW: Final = 8
+"""Events that are looked up one by one, by their index, for a ledger may be long."""
 _ROWS: Final = """
     SELECT coalesce(sha256(string_agg(part, '' ORDER BY part)), '') FROM (
       SELECT sha256(string_agg(one, '' ORDER BY one)) AS part FROM (
@@ -163,9 +161,9 @@ def find_called(books: Books, text: str) -> list[Entry]:
 
 
 def _entries(books: Books, condition: str, text: str) -> list[Entry]:
-    columns = ", ".join([*_COLUMNS, _OF_CHARGE])
-    rows = books.run(f"SELECT {columns} FROM dpsql.release WHERE {condition}", {"text": text})  # noqa: S608
-    entries = [_entry(books, row) for row in rows]
+    rows = books.run(f"SELECT {', '.join(_COLUMNS)} FROM dpsql.release WHERE {condition}", {"text": text})  # noqa: S608
+    charges = _charges(books, [row[_COLUMNS.index("number")] for row in rows])
+    entries = [_entry(books, row, charges) for row in rows]
     looked = {source: _looked_now(books, source) for source in {entry.source for entry in entries}}
     found = [_with_looked(entry, *looked[entry.source]) for entry in entries]
     if any(entry.state == "published" for entry in found):
@@ -173,9 +171,18 @@ def _entries(books: Books, condition: str, text: str) -> list[Entry]:
     return found
 
 
-def _entry(books: Books, row: Sequence[Any]) -> Entry:
+def _charges(books: Books, numbers: Sequence[int]) -> dict[int, str]:
+    """The events that charged releases, which say what was promised, by their numbers."""
+    sql = "SELECT number, content FROM dpsql.event WHERE "
+    if len(numbers) > _FEW:
+        return dict(books.run(f"{sql}number IN (SELECT unnest($numbers))", {"numbers": list(numbers)}))
+    return dict(row for number in numbers for row in books.run(f"{sql}number = $number", {"number": number}))
+
+
+def _entry(books: Books, row: Sequence[Any], charges: Mapping[int, str]) -> Entry:
     """The release that a row of `_COLUMNS`, and what its charge says, is."""
-    known = dict(zip(_COLUMNS, row[:-1], strict=True)) | _of_charge(row[-1])
+    known = dict(zip(_COLUMNS, row, strict=True))
+    known |= _of_charge(charges.get(known["number"]))
     key, state, report = known["key"], known["state"], known["report"]
     known |= {
         "domain": Domain.from_json(known["domain"]),

@@ -326,7 +326,7 @@ def test_older_books_are_verified_read_and_migrated(old):
         spent = db.budget()
     assert "course" not in json.loads(heads.file_beside(old).read_text())
     with dpsql.connect(old) as db:
-        assert db.sql("FROM dpsql.books").fetchall() == [(3,)]
+        assert db.sql("FROM dpsql.books").fetchall() == [(4,)]
         assert ask(db, "one", 0.3) == told
         assert db.budget().equals(spent)
         assert len(ask(db, "unfinished", 0.1)) >= 2
@@ -364,8 +364,8 @@ def test_a_forged_older_event_is_noticed(old, capsys):
 @pytest.mark.medium
 def test_newer_books_are_refused(bank):
     with duckdb.connect(str(bank)) as con:
-        con.execute("UPDATE dpsql.books SET version = 4")
-    with pytest.raises(BooksError, match="of version 4, which a newer dpsql wrote"):
+        con.execute("UPDATE dpsql.books SET version = 5")
+    with pytest.raises(BooksError, match="of version 5, which a newer dpsql wrote"):
         dpsql.connect(bank)
 
 
