@@ -78,7 +78,6 @@ class TaskCounter(SparkCounter):
 
     def values(self, column: str) -> tuple[list[str], npt.NDArray[np.int64]]:
         """See `Counter.values`: of privacy units it is the number of those that have the value."""
-
         kind = self._source.column(column).type
 
         def found() -> Any:
