@@ -28,9 +28,10 @@ from dpsql.privacy.given import given_cell, given_linear
 DOMAIN = Domain((Attribute("a", "BOOLEAN", "values", ("false", "true")),))
 
 
-def families_of(weight, array) -> LinearFamily:
+def family_of(domain, weight, array) -> LinearFamily:
     """Counts the rows of which `a` is true, each weighing `weight`."""
-    return LinearFamily(("a",), array([0, weight]), np.zeros(2, np.int64), 1, Fraction(1))
+    size = domain.size(("a",))
+    return LinearFamily(("a",), array([0, weight, *[0] * (size - 2)]), np.zeros(size, np.int64), 1, Fraction(1))
 
 
 def by_families(curator, family, rho):
@@ -87,7 +88,7 @@ def plant():
 @pytest.mark.parametrize(("weight", "array"), HOSTILE.values(), ids=HOSTILE)
 def test_a_mechanism_does_not_read_a_parity(plant, door, weight, array):
     """Of 8 and of 9 rows: an odd number of rows moved the answer by 2⁶³, which no noise hides."""
-    planted = plant(lambda curator, rho: door(curator, families_of(weight, array), rho))
+    planted = plant(lambda curator, rho: door(curator, family_of(curator.domain, weight, array), rho))
     for rows in (8, 9):
         with dpsql.connect() as db:
             db.sql(f"CREATE TABLE t AS SELECT true AS a FROM range({rows})")

@@ -30,13 +30,13 @@ import duckdb
 import numpy as np
 from sqlglot import exp
 
-from dpsql.core.column_types import TEXT, column_type
+from dpsql.core.column_types import column_type
 from dpsql.core.domain import Attribute, Clique, Domain
 from dpsql.core.linear_query import Moment, Product
 from dpsql.core.marginal import Marginal, Presence
 from dpsql.engines.duckdb.codes import Codes, sum_of
 from dpsql.engines.duckdb.settings import check_owned
-from dpsql.engines.duckdb.types import filled
+from dpsql.engines.duckdb.types import equal_text, filled
 from dpsql.engines.duckdb.units import Bound, unused
 from dpsql.engines.protocol import CountingFailed
 from dpsql.engines.source import Source
@@ -179,8 +179,8 @@ class DuckDBCounter:
     def values(self, column: str) -> tuple[list[str], np.ndarray[tuple[int], np.dtype[np.int64]]]:
         """The values of a column that 2 units have or more, as text in order, and how many units; NULL is none."""
         value, columns = exp.column(column, quoted=True), [column]
-        template = column_type(self._source.column(column).type).equal_text or TEXT
-        text = exp.func("encode", filled(template, x=value), dialect="duckdb")  # bytes: no collation
+        of_type = equal_text(value, self._source.column(column).type)
+        text = exp.func("encode", of_type, dialect="duckdb")  # bytes: no collation
         listed: list[exp.Expr] = [exp.alias_(text, "dpsql_text")]
         if self._bound is not None:
             columns.append(self._bound.column)

@@ -7,6 +7,7 @@ from functools import lru_cache
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from dpsql.core.column_types import TEXT, column_type
 from dpsql.errors import InvalidArgument
 
 
@@ -36,6 +37,11 @@ def column_of(name: str) -> exp.Column:
 def text_of(expression: exp.Expr) -> exp.Expr:
     """An expression as DuckDB writes its value."""
     return exp.cast(expression, "VARCHAR", dialect="duckdb")
+
+
+def equal_text(value: exp.Expr, type_name: str) -> exp.Expr:
+    """A text of a value that equal values of its type share, where the type has one; else the value's own text."""
+    return filled(column_type(type_name).equal_text or TEXT, x=value)
 
 
 @lru_cache(maxsize=256)

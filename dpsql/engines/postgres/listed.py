@@ -19,7 +19,7 @@ from sqlglot import exp
 from dpsql.engines.checked import WrongCounts, listed_once
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.ticks import canonical
-from dpsql.engines.postgres.types import Native, column_of, value_of
+from dpsql.engines.postgres.types import Native, column_of, constant, value_of
 from dpsql.errors import InvalidArgument
 
 _IDENTITY: Final = ("VARCHAR",)  # texts that are written alike in both
@@ -35,9 +35,10 @@ def listed_values(
 ) -> tuple[list[str], npt.NDArray[np.int64]]:
     """Values as DuckDB writes them, in the order of their bytes, and how many units have each."""
     native, value = natives[column], column_of(column)
-    text = exp.Collate(
-        this=exp.Anonymous(this="concat", expressions=[value]), expression=exp.Identifier(this="C", quoted=True)
-    )
+    shown: exp.Expr = exp.Anonymous(this="concat", expressions=[value])
+    if native.is_float:  # 0 and −0 are one value
+        shown = exp.case().when(exp.EQ(this=value.copy(), expression=constant("0", native)), "'0'").else_(shown)
+    text = exp.Collate(this=exp.Paren(this=shown), expression=exp.Identifier(this="C", quoted=True))
     counted = exp.Count(this=exp.Star() if unit is None else exp.Distinct(expressions=[value_of(unit, natives[unit])]))
     there = exp.Not(this=exp.Is(this=value.copy(), expression=exp.null()))
     query = exp.select(exp.alias_(text, "value"), exp.alias_(counted, "n")).from_(rows).where(there)

@@ -25,7 +25,7 @@ from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.ticks import canonical_each
 from dpsql.engines.spark.checked import WHOLE, decoded, numbers_of
 from dpsql.engines.spark.client import arrow_of
-from dpsql.engines.spark.constants import whole
+from dpsql.engines.spark.constants import constant, whole
 from dpsql.engines.spark.counting import SparkCounter
 from dpsql.engines.spark.encode import column_of, encode
 from dpsql.engines.spark.relation import Relation
@@ -70,6 +70,8 @@ class SqlCounter(SparkCounter):
             text: exp.Expr = exp.Anonymous(this="date_format", expressions=[value, layout])
         else:
             text = exp.Anonymous(this="concat", expressions=[value])
+        if native.is_float:  # 0 and −0 are one value
+            text = exp.case().when(exp.EQ(this=value.copy(), expression=constant("0", native)), "'0.0'").else_(text)
         bytes_of = exp.Anonymous(this="encode", expressions=[text, exp.Literal.string("UTF-8")])
         counted, there = exp.Count(this=exp.Star()), exp.Not(this=exp.Is(this=value.copy(), expression=exp.null()))
         query = exp.select(exp.alias_(bytes_of, "value"), exp.alias_(counted, "n")).from_(self._view).where(there)

@@ -78,13 +78,14 @@ class TaskCounter(SparkCounter):
 
     def values(self, column: str) -> tuple[list[str], npt.NDArray[np.int64]]:
         """See `Counter.values`: of privacy units it is the number of those that have the value."""
+        kind = self._source.column(column).type
 
         def found() -> Any:
             if self._bound is None:
-                counted = self._mapped([column], listing(column), LISTED).groupBy(VALUE).sum("n")
+                counted = self._mapped([column], listing(column, kind), LISTED).groupBy(VALUE).sum("n")
                 counted = counted.withColumnRenamed("sum(n)", "n")
             else:
-                kept = self._bounded(values(column), f"{VALUE} binary").where(f"{VALUE} IS NOT NULL")
+                kept = self._bounded(values(column, kind), f"{VALUE} binary").where(f"{VALUE} IS NOT NULL")
                 counted = kept.select(VALUE, UNIT).distinct().groupBy(VALUE).count().withColumnRenamed("count", "n")
             return arrow_of(counted.where("n >= 2"))
 
@@ -95,7 +96,7 @@ class TaskCounter(SparkCounter):
         except (KeyError, TypeError, ValueError):
             raise WrongCounts from None
         pairs = zip(map(decoded, found_values), counts.tolist(), strict=True)
-        return listed_once(pairs, self._source.column(column).type)
+        return listed_once(pairs, kind)
 
     def close(self) -> None:
         """See `TableCounter.close`."""

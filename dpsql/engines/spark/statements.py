@@ -17,7 +17,7 @@ from sqlglot import exp
 from dpsql.core.domain import Clique
 from dpsql.core.linear_query import Moment, Product
 from dpsql.engines.duckdb.codes import Codes, sum_of
-from dpsql.engines.duckdb.types import column_of
+from dpsql.engines.duckdb.types import column_of, equal_text
 from dpsql.engines.duckdb.units import Bound
 from dpsql.engines.source import Source
 from dpsql.engines.spark.checked import WHOLE
@@ -63,10 +63,10 @@ def summing(codes: Codes, clique: Clique, rows: exp.Select) -> Statements:
     return Statements(each, _FIRST, _PACK, _LAST)
 
 
-def listing(column: str) -> Statements:
+def listing(column: str, kind: str) -> Statements:
     """The texts of a column with how many rows have each."""
     found = "SELECT value, sum(n)::BIGINT AS n FROM cells GROUP BY ALL"
-    counted = values(column).select(exp.alias_(exp.Count(this=exp.Star()), "n"))
+    counted = values(column, kind).select(exp.alias_(exp.Count(this=exp.Star()), "n"))
     pack = (f"CREATE OR REPLACE TEMP TABLE packed AS {found}", _PACK[1])
     each = [f"INSERT INTO cells {_sql(counted.where(_there(column)).group_by(exp.Literal.number(1)))}"]
     return Statements(each, ("CREATE TEMP TABLE cells (value BLOB, n BIGINT)",), pack, found)
@@ -95,9 +95,9 @@ def with_steps(codes: Codes, rows: exp.Select, moment: Moment | Product) -> exp.
     return rows.select(exp.alias_(codes.steps(moment), STEPS))
 
 
-def values(column: str) -> exp.Select:
+def values(column: str, kind: str) -> exp.Select:
     """The values of a column as DuckDB writes them, in bytes."""
-    return exp.select(exp.alias_(_bytes(column), VALUE)).from_(BLOCK)
+    return exp.select(exp.alias_(_bytes(column, kind), VALUE)).from_(BLOCK)
 
 
 def _added(number: int, cell: exp.Expr, weight: str) -> str:
@@ -107,9 +107,9 @@ def _added(number: int, cell: exp.Expr, weight: str) -> str:
     return f"INSERT INTO cells {_sql(found)}"
 
 
-def _bytes(column: str) -> exp.Expr:
-    """The text of a value in UTF-8: no collation."""
-    return _blob(column_of(column))
+def _bytes(column: str, kind: str) -> exp.Expr:
+    """The text of a value in UTF-8, which equal values of the type share: no collation."""
+    return _blob(equal_text(column_of(column), kind))
 
 
 def _blob(value: exp.Expr) -> exp.Expr:
