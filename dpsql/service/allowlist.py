@@ -60,6 +60,10 @@ class AllowList:
         self._parser.execute("SET lock_configuration = true")
         self._lock = threading.Lock()
 
+    def interrupt(self) -> None:
+        """End what is being read."""
+        self._parser.interrupt()
+
     def check(self, sql: str) -> Checked:
         """The statement, if it may run.
 

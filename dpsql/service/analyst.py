@@ -16,7 +16,7 @@ from dpsql.errors import DpsqlError, Interrupted
 from . import arrow
 from .allowlist import AllowList, Checked
 from .analysis import Analyses
-from .audit import Audit
+from .audit import Audit, NotAudited
 from .calls import Calls, Login, Shown
 from .directory import Columns
 from .forwarded import Asked
@@ -136,14 +136,26 @@ class Analyst:
     # --- statements -------------------------------------------------------------------------------------------------
 
     def check(self, sql: str) -> Checked:
-        """Whether a statement may run; told to the audit either way."""
+        """Whether a statement may run; told to the audit either way.
+
+        Raises:
+            NotAudited: it calls dp_* functions, and the audit log cannot be written. Others run without their line, and
+                the log says later how many are missing.
+        """
         event: dict[str, Any] = {"user": self.login.user, "statement": sql}
+        self._cancelled.clear()
         try:
-            checked = self._shared.allowlist.check(sql)
+            with self.working(self._shared.allowlist):
+                checked = self._shared.allowlist.check(sql)
         except Exception as error:
-            self._shared.audit({**event, "event": "refused", "reason": str(error).splitlines()[0][:300]})
+            with suppress(DpsqlError):  # the log is full: nothing runs, so nothing has to be in it
+                self._shared.audit({**event, "event": "refused", "reason": str(error).splitlines()[0][:300]})
             raise
-        self._shared.audit({**event, "event": "statement"})
+        try:
+            self._shared.audit({**event, "event": "statement"})
+        except DpsqlError:
+            if checked.calls:
+                raise NotAudited("the audit log cannot be written, so nothing is charged: tell the owner") from None
         return checked
 
     def columns(self, checked: Checked, parameters: Parameters | None = None) -> Columns:
@@ -263,6 +275,11 @@ class Analyst:
             if self._running is not None and self._ends_now():
                 with suppress(duckdb.Error):
                     self._running.interrupt()
+
+    def is_stuck(self) -> bool:
+        """Whether what runs has had its time twice: no interrupt reaches it."""
+        with self._lock:
+            return self._running is not None and time.monotonic() > self._ends + self.seconds
 
     def may_stay(self, shown: Shown | None) -> bool:
         """Whether the user may still do and see what they could when the session began; newer rows are fetched.

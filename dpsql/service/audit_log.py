@@ -16,7 +16,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -25,7 +27,7 @@ from typing import Any, Final
 
 from dpsql.errors import DpsqlError, InvalidArgument
 
-from .options import Options
+from .options import Options, bytes_of
 
 SUFFIX: Final = ".dpsql-audit"
 PROCESSES: Final = ("keeper", "front", "quack")
@@ -37,6 +39,12 @@ _LONGEST: Final = 2**16
 """Bytes of an event at most: of a longer one, who and what is kept."""
 _TEXT: Final = 2_000
 _FIRST: Final = "0" * 64
+
+
+_WARNING: Final = 0.8
+"""Of the bytes that the log may have: from there on each process says so, once."""
+_LOOK_SECONDS: Final = 5.0
+"""After which the other processes' files are looked at again."""
 
 
 class AuditError(DpsqlError):
@@ -55,14 +63,17 @@ class AuditLog:
         folder: of the log; made if it is not there, for its owner alone.
         process: who writes; the name of the files.
         full: bytes after which a file is put aside.
+        most: bytes of the whole log, of all processes; 0 for as many as the disk has.
 
     Raises:
         AuditError: the folder cannot be written, or the last line of the log is not one.
     """
 
-    def __init__(self, folder: Path, process: str, *, full: int = FULL) -> None:
-        self._folder, self._process, self._full = folder, process, full
+    def __init__(self, folder: Path, process: str, *, full: int = FULL, most: int = 0) -> None:
+        self._folder, self._process, self._most = folder, process, most
+        self._full = min(full, most // 8) if most else full  # so that there is something to move away
         self._lock = threading.Lock()
+        self._bytes, self._looked, self._warned = 0, 0.0, False
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._descriptor = self._opened()
@@ -85,19 +96,43 @@ class AuditLog:
             AuditError: it cannot be written; the log is as it was before.
         """
         with self._lock:
-            short = {name: _short(value) for name, value in event.items() if name != "hash"}
-            if len(_canonical(short)) > _LONGEST:
-                short = {"event": short.get("event"), "user": short.get("user"), "cut": True}
-            content = {
-                **short,
-                "number": self._number + 1,
-                "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
-                "process": self._process,
-                "previous": self._hash,
-            }
-            digest = _digest(content)
-            self._append((_canonical({**content, "hash": digest}) + "\n").encode())
-            self._number, self._hash = self._number + 1, digest
+            self._write(event)
+            if self._most and not self._warned and self._bytes > _WARNING * self._most:
+                self._warned = True
+                words = f"the audit log in {self._folder} has {self._bytes} of {self._most} bytes: move full files away"
+                sys.stderr.write(f"dpsql: {words}\n")
+                self._write({"event": "audit log nearly full", "user": "", "bytes": self._bytes, "most": self._most})
+
+    def size(self) -> dict[str, int]:
+        """Bytes of the log of all processes, and the most that it may have if that was stated."""
+        with self._lock:
+            return {"bytes": self._counted(), **({"most": self._most} if self._most else {})}
+
+    def _counted(self) -> int:
+        """Bytes of all files, looked at now and then."""
+        now = time.monotonic()
+        if not self._looked or now - self._looked > _LOOK_SECONDS:
+            self._looked, self._bytes = now, 0
+            for path in self._folder.glob("*.jsonl"):
+                with suppress(OSError):  # it is moved away right now
+                    self._bytes += path.stat().st_size
+            self._warned = self._warned and self._bytes > _WARNING * self._most
+        return self._bytes
+
+    def _write(self, event: dict[str, Any]) -> None:
+        short = {name: _short(value) for name, value in event.items() if name != "hash"}
+        if len(_canonical(short)) > _LONGEST:
+            short = {"event": short.get("event"), "user": short.get("user"), "cut": True}
+        content = {
+            **short,
+            "number": self._number + 1,
+            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "process": self._process,
+            "previous": self._hash,
+        }
+        digest = _digest(content)
+        self._append((_canonical({**content, "hash": digest}) + "\n").encode())
+        self._number, self._hash = self._number + 1, digest
 
     def close(self) -> None:
         """Nothing more is written."""
@@ -108,6 +143,8 @@ class AuditLog:
         """Write a line whole, or nothing of it."""
         before = os.fstat(self._descriptor).st_size
         try:
+            if self._most and self._counted() + len(line) > self._most:
+                raise OSError(0, f"it has the {self._most} bytes that the option audit_bytes allows")
             if before and before + len(line) > self._full:
                 self._put_aside()
                 before = 0
@@ -115,6 +152,7 @@ class AuditLog:
             if written != len(line):
                 raise OSError(0, "the disk is full")
             os.fsync(self._descriptor)
+            self._bytes += len(line)
         except OSError as error:
             with suppress(OSError):  # what is torn is removed at the next start, too
                 os.ftruncate(self._descriptor, before)
@@ -157,7 +195,8 @@ class AuditLog:
 
 def open_log(options: Options, process: str) -> AuditLog:
     """The audit log of a service's process."""
-    return AuditLog(Path(options.audit_folder) if options.audit_folder else folder_of(options.path), process)
+    folder = Path(options.audit_folder) if options.audit_folder else folder_of(options.path)
+    return AuditLog(folder, process, most=bytes_of(options.audit_bytes, "audit_bytes") if options.audit_bytes else 0)
 
 
 def events(database: str | Path, *, user: str | None = None, process: str | None = None) -> Iterator[dict[str, Any]]:

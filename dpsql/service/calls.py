@@ -102,6 +102,11 @@ class Calls:
         found: dict[str, Any] = self._answer({"call": "status"})
         return found
 
+    def pulse(self, cancelled: Callable[[], bool] = _never) -> str:
+        """The password with which the heartbeat logs in."""
+        with self._call({"call": "pulse"}, cancelled) as answer:
+            return str(answer.json())
+
     @contextmanager
     def login(self, user: str, first: str) -> Iterator[Exchange]:
         """A login by SCRAM, whose server is the keeper.

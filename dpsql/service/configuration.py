@@ -33,6 +33,9 @@ KINDS: Final[Mapping[str, type]] = {
     "most_rows": int,
     "memory": str,
     "threads": int,
+    "processes": int,
+    "silence_seconds": float,
+    "audit_bytes": str,
     "quack": int,
 }
 """What each key is; `Options` says what it means."""

@@ -1,8 +1,12 @@
-"""The front: the process that analysts connect to. It never opens the private file, and loads none of the fits."""
+"""The front: the process that analysts connect to. It never opens the private file, and runs no statement.
+
+It accepts, speaks TLS, has the keeper check the password, and passes on what comes then: see `relay` and `workers`.
+"""
 
 from __future__ import annotations
 
 import os
+import queue
 import secrets
 import signal
 import socket
@@ -12,36 +16,36 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import Final
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
 
 from dpsql.errors import DpsqlError
 
-from .allowlist import AllowList
-from .analysis import Analyses
-from .analyst import Analyst, Shared
 from .audit import Audit
-from .calls import Calls, KeeperLost, Login
+from .calls import Calls, KeeperLost
+from .heartbeat import Heartbeat
 from .metrics import Counted, Endpoint, text_of
 from .options import Options, address_of
-from .pgwire.commands import STATUS
-from .pgwire.messages import LONGEST, BadMessage, Channel, Closed, text
-from .pgwire.session import Session
+from .pgwire.messages import BadMessage, Channel, Closed
 from .pgwire.startup import CancelRequest, LoginFailed, authenticate, begin
 from .process import until_told
+from .relay import Pair, Relay
+from .served import PULSE
+from .wire import Lost
+from .workers import CANCEL, Crowded, Workers
 
 _LOOK_SECONDS: Final = 0.05
-_MOST_PENDING: Final = 200
+_LOGINS: Final = 200
+"""At one time, each in a thread that was there before; one more sends away whoever has been at it for longest."""
+_STACK_BYTES: Final = 512 << 10
 _LONGEST_NAME: Final = 63
+_LONGEST_APPLICATION: Final = 200
 _SEND_SECONDS: Final = 60
-"""In which a client must take something of what it is sent: who reads nothing keeps a place that others want."""
 _KEEPALIVE: Final = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 20, "TCP_KEEPCNT": 3}
 """Seconds after which a client that says nothing is asked whether it is there; and how often, before it is gone."""
 _FAILED_SECONDS: Final = 0.5
-_GOODBYE_SECONDS: Final = 1.0
-_RIGHTS_SECONDS: Final = 1.0
-_CHANGED: Final = "terminating connection because what you may do or see was changed: connect again"
+_GOODBYE_SECONDS: Final = 1.5
 _GOODBYE: Final = "terminating connection because the service stops"
 
 
@@ -50,15 +54,18 @@ class Full(DpsqlError):
 
 
 class Front:
-    """Listens, and has a thread for each client."""
+    """Listens, and has a fixed number of threads for logins."""
 
     def __init__(self, options: Options, audit: Audit) -> None:
         self.options, self.audit = options, Counted(audit)
         self.calls = Calls(options.socket)
-        self.shared = Shared(Analyses(self.calls, options), self.calls, AllowList(), options, self.audit)
         self.tls = secured(options)
-        self._clients: dict[tuple[int, int], Client] = {}
+        self.relay = Relay(self.audit, self._over)
+        self.relay.workers = self.workers = Workers(options, self.relay.watch)
+        self.heartbeat: Heartbeat | None = None
+        self._pairs: dict[tuple[int, int], Pair] = {}
         self._pending: dict[Client, float] = {}
+        self._accepted: queue.SimpleQueue[Client] = queue.SimpleQueue()
         self._logged_in: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._numbers = 0
@@ -79,13 +86,11 @@ class Front:
     def _metrics(self) -> str:
         with self._lock:
             clients = self._logged_in.total(), len(self._pending)
-        return text_of(clients, self.audit.events, self.calls.status)
+        workers = len(self.workers), self.workers.deaths
+        return text_of(clients, workers, self.audit, self.calls.status)
 
     def _healthy(self) -> bool:
-        try:
-            return bool(self.calls.status())
-        except DpsqlError:
-            return False
+        return self.heartbeat is not None and self.heartbeat.is_well()
 
     def listen(self) -> socket.socket:
         """The socket for analysts."""
@@ -98,8 +103,12 @@ class Front:
         Who has not logged in takes no place of those who have. When too many come at once, the one that has been at it
         for longest is sent away, so that silent connections keep nobody out.
         """
+        self.relay.start()
+        before = threading.stack_size(_STACK_BYTES)
+        for _ in range(_LOGINS):
+            threading.Thread(target=self._log_in, daemon=True).start()
+        threading.stack_size(before)
         threading.Thread(target=self._look, daemon=True).start()
-        threading.Thread(target=self._look_at_rights, daemon=True).start()
         while True:
             try:
                 connection, address = listening.accept()
@@ -109,28 +118,31 @@ class Front:
             client = Client(self, connection, str(address[0]))
             with self._lock:
                 self._pending[client] = time.monotonic() + self.options.login_seconds
-                longest = next(iter(self._pending)) if len(self._pending) > _MOST_PENDING else None
+                longest = next(iter(self._pending)) if len(self._pending) > _LOGINS else None
             if longest is not None:
                 self.logged_in(longest)
                 longest.end()
-            try:
-                threading.Thread(target=client.run, daemon=True).start()
-            except RuntimeError:  # there are too many, or too little memory
-                self.logged_in(client)
-                connection.close()
+            self._accepted.put(client)
+
+    def _log_in(self) -> None:
+        while True:
+            client = self._accepted.get()
+            with suppress(Exception):
+                client.run()
 
     def logged_in(self, client: Client) -> None:
         """A client is at its login no longer."""
         with self._lock:
             self._pending.pop(client, None)
 
-    @contextmanager
-    def room(self, user: str) -> Iterator[None]:
-        """A place of a user's among those who have logged in.
+    def place(self, user: str) -> Callable[[], None]:
+        """Take a place among those who have logged in; what is returned gives it back.
 
         Raises:
             Full: there is none.
         """
+        if user == PULSE:
+            return lambda: None
         most, own = self.options.connections, self.options.user_connections
         with self._lock:
             if self._logged_in.total() >= most:
@@ -138,128 +150,128 @@ class Front:
             if self._logged_in[user] >= own:
                 raise Full(f"{own} clients of {user} are connected already, the most that there may be of one user")
             self._logged_in[user] += 1
-        try:
-            yield
-        finally:
+        taken = [user]
+
+        def give_back() -> None:
             with self._lock:
-                self._logged_in[user] -= 1
+                self._logged_in.subtract(taken)
+                taken.clear()
+
+        return give_back
 
     def _look(self) -> None:
-        """Interrupt what is cancelled or late, and end logins that take too long."""
+        """End logins that take too long."""
         while True:
             time.sleep(_LOOK_SECONDS)
             with self._lock:
                 late = [client for client, until in self._pending.items() if time.monotonic() > until]
             for client in late:
                 client.end()
-            for client in list(self._clients.values()):
-                if client.analyst is not None:
-                    client.analyst.look()
 
-    def _look_at_rights(self) -> None:
-        """End the sessions of users who were revoked, or may do or see else than when they came."""
-        while True:
-            time.sleep(_RIGHTS_SECONDS)
-            clients = [(client.analyst, client) for client in list(self._clients.values())]
-            for login in {analyst.login for analyst, _ in clients if analyst is not None}:
-                with suppress(Exception):  # the keeper is starting again, or a table cannot be fetched: later
-                    shown = self.calls.shown_now(login)
-                    for analyst, client in clients:
-                        if analyst is not None and analyst.login == login and not analyst.may_stay(shown):
-                            client.goodbye(_CHANGED)
+    def open(self, client: ssl.SSLSocket, told: dict[str, Any]) -> None:
+        """Begin a session of a user who has logged in.
 
-    def add(self, client: Client) -> tuple[int, int]:
-        """The number and secret by which a client's statements are cancelled."""
+        Args:
+            client: their connection.
+            told: `user`, `token` and `application`.
+
+        Raises:
+            Crowded: as many users are connected as may be.
+            Full: there is no place.
+            Lost: the process of the user cannot be started.
+        """
+        give_back = self.place(told["user"])
         with self._lock:
             self._numbers += 1
             key = (self._numbers, secrets.randbelow(1 << 31))
-            self._clients[key] = client
-        return key
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                session = {**told, "number": key[0], "key": key[1]}
+                worker = self.workers.open(told["user"], session, theirs, give_back)
+        except BaseException:
+            ours.close()
+            give_back()
+            raise
+        pair = self._pairs[key] = Pair(client, ours, key[0], worker)
+        self.relay.add(pair)
 
-    def remove(self, key: tuple[int, int]) -> None:
-        """The client has gone."""
-        self._clients.pop(key, None)
+    def _over(self, pair: Pair) -> None:
+        for key in [key for key, other in list(self._pairs.items()) if other is pair]:
+            del self._pairs[key]
 
     def cancel(self, request: CancelRequest) -> None:
         """Stop the statement of a client, if the secret is theirs."""
-        client = self._clients.get((request.process, request.key))
-        if client is not None and client.analyst is not None:
-            client.analyst.cancel()
+        pair = self._pairs.get((request.process, request.key))
+        if pair is not None:
+            with suppress(Lost):
+                pair.worker.tell(CANCEL, pair.number)
 
     def stop(self) -> None:
         """Tell all clients."""
-        for client in list(self._clients.values()):
-            client.goodbye(_GOODBYE)
+        ends = time.monotonic() + _GOODBYE_SECONDS
+        for pair in list(self._pairs.values()):
+            self.relay.dismiss(pair, "57P01", _GOODBYE)
+        while self._pairs and time.monotonic() < ends:
+            time.sleep(_LOOK_SECONDS)
 
 
 class Client:
-    """One connection, from its first byte on.
-
-    Attributes:
-        analyst: once they have logged in.
-    """
+    """One connection, from its first byte to the end of its login."""
 
     def __init__(self, front: Front, connection: socket.socket, address: str) -> None:
         self._front, self._address = front, address
         self._connection = connection
         self._channel = Channel(connection)
-        self.analyst: Analyst | None = None
 
     def run(self) -> None:
-        """Log in and serve; whatever a client sends ends its own connection at most."""
+        """Log in; whatever a client sends ends its own connection at most."""
+        passed_on = False
         try:
             prepare(self._connection)
-            self._begin()
+            passed_on = self._begin()
         except LoginFailed as failed:
-            self._front.audit({"event": "login refused", "user": failed.user[:_LONGEST_NAME], "address": self._address})
+            self._note({"event": "login refused", "user": failed.user[:_LONGEST_NAME], "address": self._address})
             time.sleep(_FAILED_SECONDS)  # guesses cost time
         except BadMessage as error:
             self._tell("08P01", str(error))
-        except KeeperLost as error:
+        except (KeeperLost, Lost) as error:
             self._tell("57P03", str(error))
-        except Full as error:
+        except (Full, Crowded) as error:
             self._tell("53300", str(error))
-        except DpsqlError as error:  # revoked meanwhile, or no audit
+        except DpsqlError as error:
             self._tell("58000", str(error))
         except (Closed, OSError):
             pass
         finally:
             self._front.logged_in(self)
-            with suppress(OSError):
-                self._channel.socket.close()
-            self._connection.close()
+            if not passed_on:
+                with suppress(OSError):
+                    self._channel.socket.close()
+                self._connection.close()
 
-    def _begin(self) -> None:
-        """From the first byte to the end of the login, and on."""
+    def _begin(self) -> bool:
+        """From the first byte to the end of the login; whether there is a session now."""
         front, channel = self._front, self._channel
-        found = begin(channel, front.tls)
-        if isinstance(found, CancelRequest):
-            front.cancel(found)
-            return
-        user = found["user"]
+        stated = begin(channel, front.tls)
+        if isinstance(stated, CancelRequest):
+            front.cancel(stated)
+            return False
+        user = stated["user"]
         token = authenticate(channel, user, front.calls.login)
+        channel.flush()
         front.logged_in(self)
-        with front.room(user):
-            front.audit({"event": "login", "user": user, "address": self._address})
-            channel.longest = LONGEST
-            self.analyst = Analyst(front.shared, Login(user, token), channel.notice)
-            self._serve(user, found.get("application_name", ""))
+        if user != PULSE:
+            self._note({"event": "login", "user": user, "address": self._address})
+        application = stated.get("application_name", "")[:_LONGEST_APPLICATION]
+        assert isinstance(channel.socket, ssl.SSLSocket)
+        front.open(channel.socket, {"user": user, "token": token, "application": application})
+        return True
 
-    def _serve(self, user: str, application: str) -> None:
-        front, channel, options = self._front, self._channel, self._front.options
-        assert self.analyst is not None
-        session = Session(channel, self.analyst, options.statement_seconds, options.most_rows)
-        key = front.add(self)
-        try:
-            channel.send(b"R", struct.pack("!i", 0))
-            reported = {**STATUS, "session_authorization": user, "application_name": application}
-            for name, value in reported.items():
-                channel.send(b"S", text(name) + text(value))
-            channel.send(b"K", struct.pack("!iI", *key))
-            session.serve()
-        finally:
-            front.remove(key)
-            session.close()
+    def _note(self, event: dict[str, Any]) -> None:
+        """Into the audit log, if it can be written: who only reads goes on where it is full."""
+        with suppress(DpsqlError):
+            self._front.audit(event)
 
     def end(self) -> None:
         """End the connection, whatever its thread is at."""
@@ -270,15 +282,6 @@ class Client:
         with suppress(Closed, OSError):
             self._channel.error(code, message, severity="FATAL")
             self._channel.flush()
-
-    def goodbye(self, words: str) -> None:
-        """End the session."""
-        if self.analyst is not None:
-            self.analyst.cancel()
-        farewell = threading.Thread(target=self._tell, args=("57P01", words), daemon=True)
-        farewell.start()
-        farewell.join(_GOODBYE_SECONDS)  # who reads nothing holds nobody up
-        self.end()
 
 
 def secured(options: Options) -> ssl.SSLContext:
@@ -308,11 +311,14 @@ def main() -> None:
     limit_memory(options)
     front = Front(options, audit_of(options, "front"))
     listening = front.listen()
+    front.heartbeat = Heartbeat(front.calls, options, listening.getsockname()[1])
     front.serve_metrics()
     signal.signal(signal.SIGHUP, lambda *_: front.reload())
     threading.Thread(target=front.serve, args=[listening], daemon=True).start()
+    front.heartbeat.beat(quiet=True)  # and so that the first user waits for nothing
     sys.stdout.write(f"ready {listening.getsockname()[1]}\n")
     sys.stdout.flush()
+    front.heartbeat.start()
     until_told()
     front.stop()
     os._exit(0)  # threads may wait in DuckDB or for clients

@@ -20,16 +20,17 @@ from typing import Any
 import pyarrow as pa
 
 from dpsql.api import owner_door
+from dpsql.books.credentials import new_token
 from dpsql.errors import DpsqlError, Interrupted, InvalidArgument
 from dpsql.runtime.progress import Quiet
 from dpsql.udfs.interrupts import reporting
 
 from . import wire
 from .audit import Audit, NotAudited
-from .directory import Bound, Credential, Directory
+from .directory import Bound, Credential, Directory, Known
 from .options import Options
 from .scram import Server, WrongProof
-from .served import CHARGING, ROLES, SERVED, checked_arguments, functions_served
+from .served import CHARGING, PULSE, ROLES, SERVED, checked_arguments, functions_served
 from .turns import Turns
 
 _NICE, _NICE_FIT = 5, 15
@@ -148,7 +149,7 @@ class Call:
             WrongPassword: in the same words and steps for a user who is not there.
         """
         user, directory = str(request["user"]), self.keeper.directory
-        found = directory.find(user)
+        found = self._known(user)
         server = Server(directory.nobody(user) if found is None else found.credential)
         try:
             wire.send_json(self.connection, server.first(str(request["first"])))
@@ -159,10 +160,15 @@ class Call:
             raise WrongPassword("the password is wrong, or there is no such user")
         wire.send_json(self.connection, {"proof": proof, "token": _of_token(found.credential)})
 
+    def answer_pulse(self, request: dict[str, Any]) -> None:
+        """The password of the heartbeat."""
+        wire.send_json(self.connection, self.keeper.pulse)
+
     def answer_published(self, request: dict[str, Any]) -> None:
         """The released tables that a user is shown, and their role."""
-        role = self._role(request)
-        found = self.keeper.directory.published(str(request["user"]))
+        user = str(request["user"])
+        role = self._role(request, sees_nothing=user == PULSE)
+        found = [] if user == PULSE else self.keeper.directory.published(user)
         sent = ("name", "columns", "comment", "version", "audience")
         tables = [{key: getattr(published, key) for key in sent} for published in found]
         wire.send_json(self.connection, {"role": role, "tables": tables})
@@ -221,15 +227,22 @@ class Call:
         with reporting(Quiet(self.cancelled)):
             return self.keeper.directory.bind(user, function, arguments)
 
-    def _role(self, request: dict[str, Any]) -> str:
+    def _known(self, user: str) -> Known | None:
+        return self.keeper.heart if user == PULSE else self.keeper.directory.find(user)
+
+    def _role(self, request: dict[str, Any], *, sees_nothing: bool = False) -> str:
         """The role now of the user of a request, who logged in with the token that they have now.
+
+        Args:
+            request: with the user.
+            sees_nothing: that the request is one by which nothing is seen, so that the heartbeat's user may make it.
 
         Raises:
             Forbidden: there is no such user, they were revoked, or have another token.
         """
         user = str(request["user"])
-        found = self.keeper.directory.find(user)
-        if found is None or found.role not in ROLES:
+        found = self._known(user)
+        if found is None or found.role not in ROLES or (user == PULSE and not sees_nothing):
             raise Forbidden(f"there is no user {user}, or they were revoked")
         if not hmac.compare_digest(_of_token(found.credential), str(request.get("token"))):
             raise Forbidden(f"user {user} has another token now: log in again")
@@ -264,6 +277,8 @@ class Keeper:
 
     def __init__(self, options: Options, directory: Directory, audit: Audit) -> None:
         self.options, self.directory, self.audit = options, directory, audit
+        self.pulse, kept = new_token()
+        self.heart = Known("reader", Credential(kept.salt, kept.iterations, kept.stored_key, kept.server_key))
         self.turns = {function: Turns(options.queue, options.user_queue) for function in CHARGING}
 
     def listen(self, path: Path, group: str = "") -> socket.socket:

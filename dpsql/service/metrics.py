@@ -21,17 +21,37 @@ Values = list[tuple[Mapping[str, str], float]]
 
 
 class Counted:
-    """An audit that counts events of each kind, too."""
+    """An audit that counts events of each kind, too, and says later how many could not be written.
+
+    Attributes:
+        missing: how many could not be.
+    """
 
     def __init__(self, audit: Audit) -> None:
         self._audit, self._lock = audit, threading.Lock()
         self._events: Counter[str] = Counter()
+        self.missing = self._unsaid = 0
 
     def __call__(self, event: dict[str, Any]) -> None:
         """See `Audit`."""
         with self._lock:
             self._events[str(event.get("event"))] += 1
-        self._audit(event)
+        try:
+            self._audit(event)
+        except Exception:
+            with self._lock:
+                self.missing += 1
+                self._unsaid += 1
+            raise
+        with self._lock:
+            unsaid, self._unsaid = self._unsaid, 0
+        if unsaid:
+            self._audit({"event": "lines missing", "user": "", "count": unsaid})
+
+    def sizes(self, which: str) -> Values:
+        """`bytes` of the log or the `most` that it may have; nothing where the audit is no log of ours."""
+        size: Callable[[], Mapping[str, int]] | None = getattr(self._audit, "size", None)
+        return [] if size is None else [({}, float(count)) for name, count in size().items() if name == which]
 
     @property
     def events(self) -> Values:
@@ -40,12 +60,15 @@ class Counted:
             return [({"event": kind}, float(count)) for kind, count in sorted(self._events.items())]
 
 
-def text_of(clients: tuple[int, int], events: Values, status: Callable[[], Mapping[str, Any]]) -> str:
+def text_of(
+    clients: tuple[int, int], workers: tuple[int, int], audit: Counted, status: Callable[[], Mapping[str, Any]]
+) -> str:
     """The metrics, as Prometheus reads them.
 
     Args:
         clients: how many have logged in, and how many are at their login.
-        events: how often what happened.
+        workers: how many processes of users there are, and how many ended by themselves.
+        audit: how often what happened, and how full its disk is.
         status: asks the keeper; see `Calls.status`.
     """
     try:
@@ -59,7 +82,16 @@ def text_of(clients: tuple[int, int], events: Values, status: Callable[[], Mappi
             _family("dpsql_up", "gauge", "1 if the keeper answers", [({}, float(bool(answer)))]),
             _family("dpsql_connections", "gauge", "clients that have logged in", [({}, float(clients[0]))]),
             _family("dpsql_logins_pending", "gauge", "clients at their login", [({}, float(clients[1]))]),
-            _family("dpsql_events_total", "counter", "lines of the front's audit log since it started", events),
+            _family("dpsql_events_total", "counter", "lines of the front's audit log since it started", audit.events),
+            _family(
+                "dpsql_audit_missing_total", "counter", "lines that could not be written", [({}, float(audit.missing))]
+            ),
+            _family("dpsql_audit_bytes", "gauge", "bytes of the audit log", audit.sizes("bytes")),
+            _family("dpsql_audit_bytes_most", "gauge", "bytes that it may have", audit.sizes("most")),
+            _family("dpsql_user_processes", "gauge", "processes of users", [({}, float(workers[0]))]),
+            _family(
+                "dpsql_user_processes_died_total", "counter", "that ended with sessions", [({}, float(workers[1]))]
+            ),
             _family("dpsql_calls_waiting", "gauge", "dp_* calls that wait or run", waiting),
             _family("dpsql_epsilon", "gauge", "epsilon of a table", [(label, whole) for label, whole, _ in budgets]),
             _family("dpsql_epsilon_left", "gauge", "what is left of it", [(label, left) for label, _, left in budgets]),
@@ -106,7 +138,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._tell(200, self.server.metrics(), "text/plain; version=0.0.4; charset=utf-8")
         elif self.path == "/health":
             well = self.server.healthy()
-            self._tell(200 if well else 503, "ok\n" if well else "the keeper does not answer\n", "text/plain")
+            self._tell(200 if well else 503, "ok\n" if well else "no login goes through\n", "text/plain")
         else:
             self._tell(404, "there are /metrics and /health\n", "text/plain")
 

@@ -12,8 +12,8 @@ from dpsql.errors import InvalidArgument
 _SIZE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(i?)B", re.IGNORECASE)
 
 
-def bytes_of(size: str) -> int:
-    """Bytes of a size as DuckDB writes it.
+def bytes_of(size: str, name: str = "memory") -> int:
+    """Bytes of a size as DuckDB writes it; `name` is the option's.
 
     Raises:
         InvalidArgument: it is none.
@@ -23,7 +23,7 @@ def bytes_of(size: str) -> int:
     """
     found = _SIZE.fullmatch(size.strip())
     if found is None:
-        raise InvalidArgument(f"memory is {size!r}: give a size such as '1GB' or '512MiB'")
+        raise InvalidArgument(f"{name} is {size!r}: give a size such as '1GB' or '512MiB'")
     number, unit, binary = found.groups()
     return int(float(number) * (1024 if binary else 1000) ** " KMGT".index(unit.upper() or " "))
 
@@ -67,8 +67,11 @@ class Options:
         user_queue: how many calls of one user may wait or run.
         login_seconds: how long a login may take.
         most_rows: how many rows a statement may send.
-        memory: of the front's DuckDB.
-        threads: of the front's DuckDB.
+        memory: of a user's DuckDB; the system stops their process at twice that and what it has itself.
+        threads: of a user's DuckDB.
+        processes: how many users at once, each of whom has a process.
+        silence_seconds: after which the front is started again if no login of its own went through.
+        audit_bytes: how much of the disk the audit log may take, such as '10GB'; empty: as much as there is.
         quack: port of DuckDB's protocol on the loopback address; 0 for none.
     """
 
@@ -93,6 +96,9 @@ class Options:
     most_rows: int = 10_000_000
     memory: str = "1GB"
     threads: int = 2
+    processes: int = 100
+    silence_seconds: float = 60.0
+    audit_bytes: str = ""
     quack: int = 0
 
     def __post_init__(self) -> None:
@@ -101,11 +107,14 @@ class Options:
             raise InvalidArgument(f"port is {self.port}: give one from 1 to 65535, or 0 for any that is free")
         if not 0 <= self.quack <= 65535:
             raise InvalidArgument(f"quack is {self.quack}: give a port from 1 to 65535, or leave it out")
-        for name in ("connections", "queue", "user_connections", "user_queue", "most_rows", "threads"):
+        for name in ("connections", "queue", "user_connections", "user_queue", "most_rows", "threads", "processes"):
             if getattr(self, name) < 1:
                 raise InvalidArgument(f"{name} is {getattr(self, name)}: give at least 1")
-
+        if not self.silence_seconds > 0:
+            raise InvalidArgument(f"silence_seconds is {self.silence_seconds}: give seconds above 0, such as 60")
         bytes_of(self.memory)
+        if self.audit_bytes:
+            bytes_of(self.audit_bytes, "audit_bytes")
         if self.metrics:
             address_of(self.metrics)
 

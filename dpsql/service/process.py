@@ -47,7 +47,7 @@ def until_told() -> None:
 
 
 def limit_memory(options: Options) -> None:
-    """Let the system refuse what DuckDB's own limit does not see, such as the texts that a function makes.
+    """Limit the process's memory, because DuckDB's own limit does not count the texts that functions build.
 
     A statement that asks for more ends with an error. The limit is what DuckDB may have twice, what the process has
     from the beginning, and a stack for each client.

@@ -8,6 +8,8 @@ from typing import Any, Final
 from dpsql.errors import InvalidArgument
 
 SERVED: Final = ("dp_query", "dp_synthesize", "dp_plan", "dp_budget", "dp_releases", "dp_measurements")
+PULSE: Final = "dpsql pulse"
+"""Logs in for the heartbeat, sees nothing and may do nothing; no user can have this name."""
 CHARGING: Final = frozenset({"dp_query", "dp_synthesize"})
 _READER: Final = frozenset({"dp_budget", "dp_releases"})
 ROLES: Final[Mapping[str, frozenset[str]]] = {"reader": _READER, "analyst": frozenset(SERVED)}

@@ -10,6 +10,7 @@ from dpsql.errors import DpsqlError, Interrupted, InvalidArgument
 
 from .allowlist import NotAllowed
 from .analyst import TimedOut
+from .audit import NotAudited
 from .calls import KeeperLost, Refused
 
 _OF_KEEPER: Final = {
@@ -45,6 +46,8 @@ _OF_DUCKDB: Final = (
 
 def sqlstate(error: BaseException) -> str:
     """The code of an error."""
+    if isinstance(error, NotAudited):
+        return "58000"
     if isinstance(error, Refused):
         return _OF_KEEPER.get(error.kind, "P0001")
     if isinstance(error, KeeperLost):
@@ -55,6 +58,8 @@ def sqlstate(error: BaseException) -> str:
         return "57014"
     if isinstance(error, InvalidArgument):
         return "22023"
+    if isinstance(error, MemoryError):
+        return "53200"
     return next((code for kind, code in _OF_DUCKDB if isinstance(error, kind)), "P0001")
 
 
@@ -66,4 +71,6 @@ def message(error: BaseException) -> str:
         return "canceling statement due to user request; what was charged is kept, the same call goes on from it"
     if isinstance(error, DpsqlError):
         return str(error)
+    if isinstance(error, MemoryError):
+        return "out of memory: the statement needs more than your process may have"
     return f"internal error ({type(error).__name__})"

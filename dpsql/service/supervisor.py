@@ -18,6 +18,7 @@ from typing import Any, Final, Self
 from dpsql.errors import DpsqlError, InvalidArgument
 
 from .certificate import certificate_beside, check_certificate
+from .heartbeat import BEAT
 from .options import Options
 
 PROCESSES: Final = ("keeper", "front")
@@ -25,6 +26,8 @@ _PATIENCE: Final = 120.0
 """Seconds that a process has to start: it may be one of many on a small machine."""
 _PAUSES: Final = (0.1, 0.5, 2.0, 5.0)
 _STOP_SECONDS: Final = 10.0
+_SILENCES: Final = 1.5
+"""Of the option: a beat may take as long as the option says, before it fails."""
 
 
 class NotStarted(DpsqlError):
@@ -64,6 +67,7 @@ class Service:
         self._options = replace(options, socket=socket, certificate=certificate, key=key)
         self.port, self.certificate = options.port, certificate
         self._processes: dict[str, subprocess.Popen[str]] = {}
+        self._beat = 0.0
         self._ending = threading.Event()
         self._watcher = threading.Thread(target=self._watch, daemon=True)
 
@@ -141,11 +145,30 @@ class Service:
         if name == "front":
             self.port = int(words[1])
             self._options = replace(self._options, port=self.port)
+            self._beat = time.monotonic()
+            threading.Thread(target=self._hear, args=[process], daemon=True).start()
+
+    def _hear(self, process: subprocess.Popen[str]) -> None:
+        """Note each beat of the front's, until it ends."""
+        assert process.stdout is not None
+        with suppress(ValueError):  # it was closed
+            for line in process.stdout:
+                if line.strip() == BEAT and self._processes.get("front") is process:
+                    self._beat = time.monotonic()
+
+    def _end_silent(self) -> None:
+        """End a front at whose door no login goes through: it is started again."""
+        front = self._processes.get("front")
+        if front is not None and time.monotonic() - self._beat > _SILENCES * self._options.silence_seconds:
+            sys.stderr.write("dpsql: no login goes through at the front, which is started again\n")
+            front.kill()
+            front.wait()
 
     def _watch(self) -> None:
         """Start again what died, with growing pauses."""
         failures = 0
         while not self._ending.wait(_PAUSES[min(failures, len(_PAUSES) - 1)]):
+            self._end_silent()
             dead = [name for name, process in self._processes.items() if process.poll() is not None]
             if not dead:
                 failures = 0

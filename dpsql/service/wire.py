@@ -1,7 +1,8 @@
-"""Messages between front and keeper: one call a connection, as frames of a kind, a length and bytes.
+"""Messages between the service's processes, as frames of a kind, a length and bytes.
 
-The front sends one frame of JSON, or two for a login, and closes the connection to cancel. The keeper answers
-with frames: `J` a JSON answer, `P` progress, `A` a piece of an Arrow IPC stream, `E` an error, `Z` the end.
+To the keeper goes one call a connection: one frame of JSON, or two for a login. To close the connection is to cancel.
+The keeper answers with frames: `J` a JSON answer, `P` progress, `A` a piece of an Arrow IPC stream, `E` an error, `Z`
+the end. What front and workers say to each other is in `workers`.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def accepted(listening: socket.socket) -> socket.socket:
 def send(connection: socket.socket, kind: bytes, payload: bytes = b"") -> None:
     """Send one frame."""
     try:
-        connection.sendall(_HEAD.pack(kind, len(payload)) + payload)
+        connection.sendall(frame(kind, payload))
     except OSError:
         raise Lost("the connection between the service's processes ended") from None
 
@@ -54,6 +55,54 @@ def receive(connection: socket.socket, longest: int = _LONGEST) -> tuple[bytes, 
     if length > longest:
         raise Lost("a frame between the service's processes is too long")
     return kind, _exactly(connection, length)
+
+
+def receive_passed(connection: socket.socket) -> tuple[bytes, bytes, list[int]]:
+    """The next frame, with the descriptors that were passed along with it."""
+    try:
+        kind, descriptors, _, _ = socket.recv_fds(connection, 1, 1)
+    except OSError:
+        kind, descriptors = b"", []
+    if not kind:
+        raise Lost("the connection between the service's processes ended")
+    (length,) = struct.unpack("!I", _exactly(connection, 4))
+    if length > _LONGEST:
+        raise Lost("a frame between the service's processes is too long")
+    return kind, _exactly(connection, length), descriptors
+
+
+def frame(kind: bytes, payload: bytes | bytearray = b"") -> bytes:
+    """The bytes of one frame."""
+    return _HEAD.pack(kind, len(payload)) + payload
+
+
+class Frames:
+    """Takes frames apart that come in pieces, from a peer that may send anything.
+
+    Args:
+        longest: of a frame.
+    """
+
+    def __init__(self, longest: int) -> None:
+        self._longest, self._buffer = longest, bytearray()
+
+    def feed(self, data: bytes) -> list[tuple[bytes, bytes]]:
+        """The frames that are whole now.
+
+        Raises:
+            Lost: one is too long.
+        """
+        self._buffer += data
+        found = []
+        while len(self._buffer) >= _HEAD.size:
+            kind, length = _HEAD.unpack_from(self._buffer)
+            if length > self._longest:
+                raise Lost("a frame between the service's processes is too long")
+            if len(self._buffer) < _HEAD.size + length:
+                break
+            found.append((kind, bytes(self._buffer[_HEAD.size : _HEAD.size + length])))
+            del self._buffer[: _HEAD.size + length]
+        return found
 
 
 def _exactly(connection: socket.socket, count: int) -> bytes:

@@ -60,6 +60,10 @@ _TAGS: Final = {
 }
 _BEGIN, _END = ("BEGIN", "START"), ("COMMIT", "END", "ROLLBACK", "ABORT")
 _UNITS: Final = {"": 0.001, "ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "us": 1e-6, "d": 86400.0}
+_MOST_SETTINGS: Final = 100
+"""Of a client's. Some set what this server has not, so a name that is unknown is kept."""
+_LONGEST_NAME: Final = 63
+_LONGEST_VALUE: Final = 200
 _LENGTH: Final = re.compile(r"(\d+)\s*(us|ms|s|min|h|d)?")
 _DUCKDB_SHOWS: Final = frozenset({"TABLES", "ALL", "DATABASES", ""})
 
@@ -140,8 +144,12 @@ class Settings:
             raise InvalidArgument(f"client_encoding is {value!r}: only UTF8 is served")
         if name.lower() == "timezone" and value.upper() not in ("UTC", "GMT", "DEFAULT", "ETC/UTC", "Z"):
             raise InvalidArgument(f"TimeZone is {value[:40]!r}: only UTC is served, use timezone(…) in the statement")
-        self.values[name.lower()] = value[:200]
-        return ("application_name", value[:200]) if name.lower() == "application_name" else None
+        if len(name) > _LONGEST_NAME:
+            raise InvalidArgument(f"the setting {name[:20]!r}… has {len(name)} characters: {_LONGEST_NAME} is the most")
+        if name.lower() not in self.values and len(self.values) >= _MOST_SETTINGS:
+            raise InvalidArgument(f"{_MOST_SETTINGS} settings are set, the most that there may be: RESET ALL ends them")
+        self.values[name.lower()] = value[:_LONGEST_VALUE]
+        return ("application_name", value[:_LONGEST_VALUE]) if name.lower() == "application_name" else None
 
     def _reset(self, words: list[str]) -> None:
         if not words or words[0].upper() == "ALL":

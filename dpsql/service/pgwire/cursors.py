@@ -118,6 +118,7 @@ class Cursors:
             raise Failed("54000", f"{_MOST} cursors are open: CLOSE some")
         session.analyst.seconds = session.settings.seconds
         session.analyst.columns(session.analyst.check(prepared.sql), parameters or None)  # what is wrong is told now
+        session.holdings.keep(("cursor", declared.name), declared.name, declared.query, prepared.sql, parameters)
         self._open[declared.name] = declared, Portal(prepared, parameters, Formats())
         if session.settings.transaction == "T":
             self._new.add(declared.name)
@@ -184,6 +185,7 @@ class Cursors:
             self._end(name)
 
     def _end(self, name: str) -> None:
+        self._session.holdings.drop(("cursor", name))
         self._open.pop(name)[1].close()
 
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 _MOST: Final = 1000
 """Prepared statements, and portals, of a session."""
-_MOST_CHARACTERS: Final = 4_000_000
-"""Of all prepared statements of a session together."""
 
 
 class Extended:
@@ -53,9 +51,6 @@ class Extended:
             raise BadMessage(f"a message of the kind {kind!r} is not served")
         handlers[kind](Reader(payload))
 
-    def _prepared_texts(self) -> list[str]:
-        return [prepared.sql for prepared in self._prepared.values()]
-
     def sync(self) -> None:
         """The transaction of the portals ends, unless the client began one."""
         if self._session.settings.transaction == "I":
@@ -63,10 +58,12 @@ class Extended:
 
     def deallocate(self, name: str) -> None:
         """End a prepared statement, or all."""
-        if name:
-            self._prepared.pop(name, None)
-        else:
-            self._prepared.clear()
+        for one in [name] if name else list(self._prepared):
+            self._forget(one)
+
+    def _forget(self, name: str) -> None:
+        self._prepared.pop(name, None)
+        self._session.holdings.drop(("statement", name))
 
     def close(self) -> None:
         """The client has gone."""
@@ -79,6 +76,7 @@ class Extended:
 
     def _end(self, name: str) -> None:
         portal = self._portals.pop(name, None)
+        self._session.holdings.drop(("portal", name))
         if portal is not None:
             portal.close()
 
@@ -90,9 +88,11 @@ class Extended:
         sql = trimmed(whole)
         if name and name in self._prepared:
             raise Failed("42P05", f'prepared statement "{name}" already exists')
-        if len(self._prepared) >= _MOST or sum(map(len, self._prepared_texts())) + len(sql) > _MOST_CHARACTERS:
+        if len(self._prepared) >= _MOST:
             raise Failed("54000", f"{len(self._prepared)} statements are prepared: DEALLOCATE some")
-        self._prepared[name] = self.read(sql, declared)
+        prepared = self.read(sql, declared)
+        self._session.holdings.keep(("statement", name), name, prepared.sql, prepared.oids)
+        self._prepared[name] = prepared
         self._session.channel.send(b"1")
 
     def read(self, sql: str, declared: Sequence[int]) -> Prepared:
@@ -101,6 +101,8 @@ class Extended:
         trial = type(self._session.settings)(1.0)
         declares = Declared.of(sql)
         if declares is not None:
+            if Declared.of(declares.query) is not None:
+                raise Failed("42601", "a cursor is of a SELECT, and not of a DECLARE")
             inner = self.read(declares.query, declared)
             if inner.command:
                 raise Failed("42601", "a cursor is of a SELECT")
@@ -132,6 +134,7 @@ class Extended:
         self._end(name)
         if len(self._portals) >= _MOST:
             raise Failed("54000", f"{_MOST} portals are open")
+        self._session.holdings.keep(("portal", name), name, values)
         self._portals[name] = Portal(prepared, values, Formats(tuple(results)))
         self._session.channel.send(b"2")
 
@@ -247,7 +250,7 @@ class Extended:
         if what == b"P":
             self._end(name)
         else:
-            self._prepared.pop(name, None)
+            self._forget(name)
         self._session.channel.send(b"3")
 
 

@@ -78,9 +78,12 @@ class Channel:
         out, self._out = self._out, bytearray()
         if out:
             try:
-                self.socket.sendall(out)
+                self._deliver(out)
             except OSError:
                 raise Closed from None
+
+    def _deliver(self, messages: bytearray) -> None:
+        self.socket.sendall(messages)
 
     def error(self, code: str, message: str, *, severity: str = "ERROR", position: int = 0, hint: str = "") -> None:
         """An error, or the end of the session if it is FATAL."""
@@ -90,6 +93,12 @@ class Channel:
         """A message that is no error; it goes out at once."""
         self.send(b"N", _fields("NOTICE", "00000", message, 0, ""))
         self.flush()
+
+
+def error_message(severity: str, code: str, message: str, position: int = 0, hint: str = "") -> bytes:
+    """The bytes of an error or, with the kind of one, of a notice."""
+    fields = _fields(severity, code, message, position, hint)
+    return (b"N" if severity == "NOTICE" else b"E") + struct.pack("!i", len(fields) + 4) + fields
 
 
 def _fields(severity: str, code: str, message: str, position: int, hint: str) -> bytes:
@@ -119,6 +128,10 @@ class Reader:
             raise BadMessage("a message is shorter than it says")
         self._place += count
         return self._payload[self._place - count : self._place]
+
+    def rest(self) -> bytes:
+        """All that is left."""
+        return self.take(len(self._payload) - self._place)
 
     def int16(self) -> int:
         """A number of two bytes."""

@@ -9,6 +9,7 @@ import duckdb
 from dpsql.errors import DpsqlError
 from dpsql.service.allowlist import check_length
 from dpsql.service.analyst import Analyst
+from dpsql.service.options import Options
 from dpsql.service.respell import respelled
 from dpsql.service.sqlstate import message, sqlstate
 from dpsql.service.tokens import tokens, trimmed
@@ -17,20 +18,32 @@ from .commands import Said, Settings
 from .copying import Copy
 from .cursors import Declared
 from .extended import Extended, tag_of
+from .holdings import OF_A_SESSION, Holdings
 from .messages import BadMessage, Channel, Closed, row_description, text
 from .portals import Failed
 from .results import Formats
 
-WRONG = (DpsqlError, duckdb.Error, BadMessage, Failed, RuntimeError, ValueError, LookupError, ArithmeticError)
+WRONG = (
+    DpsqlError,
+    duckdb.Error,
+    BadMessage,
+    Failed,
+    RuntimeError,
+    ValueError,
+    LookupError,
+    ArithmeticError,
+    MemoryError,
+)
 """What ends a statement and not the session."""
 
 
 class Session:
     """See the module."""
 
-    def __init__(self, channel: Channel, analyst: Analyst, most_seconds: float, most_rows: int) -> None:
-        self.channel, self.analyst, self.most_rows = channel, analyst, most_rows
-        self.settings = Settings(most_seconds)
+    def __init__(self, channel: Channel, analyst: Analyst, options: Options, of_user: Holdings) -> None:
+        self.channel, self.analyst, self.most_rows = channel, analyst, options.most_rows
+        self.holdings = Holdings(OF_A_SESSION, of_user)
+        self.settings = Settings(options.statement_seconds)
         self._extended = Extended(self)
         self._skipping = False
 
@@ -162,6 +175,7 @@ class Session:
     def close(self) -> None:
         """The client has gone."""
         self._extended.close()
+        self.holdings.close()
         self.analyst.close()
 
 
