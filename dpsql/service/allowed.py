@@ -41,9 +41,9 @@ _WORDS: Final = frozenset(
     collate_vi collate_vo collate_wae collate_wo collate_xh collate_yi collate_yo collate_zh collate_zh_cn
     collate_zh_hk collate_zh_mo collate_zh_sg collate_zh_tw collate_zu combine combine_aggr concat concat_ws
     constant_or_null contains corr cos cosh cot count count_if count_star countif covar_pop covar_samp
-    create_sort_key cume_dist current_date current_localtime current_localtimestamp damerau_levenshtein date_add
+    create_sort_key cume_dist current_date current_localtime current_localtimestamp date_add
     date_diff date_part date_sub date_trunc datediff datepart datesub datetrunc day dayname dayofmonth dayofweek
-    dayofyear days_in_month decade decimal_average decimal_division decode degrees dense_rank divide editdist3
+    dayofyear days_in_month decade decimal_average decimal_division decode degrees dense_rank divide
     element_at encode ends_with entropy enum_code enum_first enum_last enum_range enum_range_boundary epoch epoch_ms
     epoch_ns epoch_us equi_width_bins era error even exp factorial favg fdiv fill filter finalize first first_value
     flatten floor fmod format_bytes format_pg_type formatreadabledecimalsize formatreadablesize from_base64
@@ -72,13 +72,13 @@ _WORDS: Final = frozenset(
     icu_collate_yi icu_collate_yo icu_collate_yue icu_collate_yue_cn icu_collate_zh icu_collate_zh_cn
     icu_collate_zh_hk icu_collate_zh_mo icu_collate_zh_sg icu_collate_zh_tw icu_collate_zu icu_sort_key if
     ilike_escape index_key instr invoke is_histogram_other_bin isfinite isinf isnan isodow isoyear jaccard
-    jaro_similarity jaro_winkler_similarity json json_array json_array_length json_contains
-    json_copy_strftime_if_date json_copy_strftime_if_timestamp json_deep_merge json_exists json_extract
+    json json_array json_array_length
+    json_copy_strftime_if_date json_copy_strftime_if_timestamp json_exists json_extract
     json_extract_path json_extract_path_text json_extract_string json_group_array json_group_object
-    json_group_structure json_insert json_keys json_merge_patch json_merge_patch_diff json_normalize json_object
+    json_group_structure json_insert json_keys json_normalize json_object
     json_pretty json_quote json_remove json_replace json_set json_strip_nulls json_structure json_transform
     json_transform_strict json_type json_valid json_value julian kahan_sum kurtosis kurtosis_pop lag last last_day
-    last_value lcase lcm lead least least_common_multiple left left_grapheme len length length_grapheme levenshtein
+    last_value lcase lcm lead least least_common_multiple left left_grapheme len length length_grapheme
     lgamma like_escape list list_aggr list_aggregate list_any_value list_append list_apply
     list_approx_count_distinct list_avg list_bit_and list_bit_or list_bit_xor list_bool_and list_bool_or list_cat
     list_concat list_contains list_cosine_distance list_cosine_similarity list_count list_distance list_distinct
@@ -150,8 +150,16 @@ REFUSED: Final = frozenset(
     pg_ts_template_is_visible pg_type_is_visible pg_typeof printf repeat rpad session_user setseed setval
     shobj_description sleep_ms stats txid_current user vector_type version write_log
     """.split()  # noqa: SIM905
+) | frozenset(
+    """
+    damerau_levenshtein editdist3 jaro_similarity jaro_winkler_similarity json_contains json_deep_merge
+    json_merge_patch json_merge_patch_diff levenshtein
+    """.split()  # noqa: SIM905 - quadratic
 )
-"""Functions that look around, change, wait, run texts, or make texts of any length."""
+"""Functions that look around, change, wait, run texts, make texts of any length, or take the square of a length.
+
+DuckDB cannot be interrupted inside one of the last kind.
+"""
 
 _TABLE_FUNCTIONS: Final = frozenset(
     """

@@ -234,9 +234,11 @@ class QuackDoor:
     # --- again and again ---------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Interrupt what is late."""
+        """Interrupt what is late; where that does nothing, end this process, which the supervisor starts again."""
         for session in list(self._sessions.values()):
             session.analyst.look()
+            if session.analyst.is_stuck():
+                os._exit(1)
 
     def _look_at_rights(self) -> None:
         """End the sessions of users who were revoked, or may do or see else than when they came."""

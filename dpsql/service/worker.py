@@ -18,6 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Final
@@ -226,6 +227,22 @@ def _run(options: Options, line: socket.socket) -> None:
         Worker(options, line).serve()
 
 
+def _do_without_pandas() -> None:
+    """PyArrow and DuckDB look for pandas at their first value, which takes seconds, and no session needs it."""
+    import numpy as np
+    import pyarrow as pa
+
+    sys.meta_path.insert(0, _WithoutPandas())
+    np.asarray(pa.array(["a"]))
+
+
+class _WithoutPandas(MetaPathFinder):
+    def find_spec(self, name: str, path: Any, target: Any = None) -> None:
+        """Say that there is none."""
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+
+
 def main() -> None:
     """`python -m dpsql.service.worker LINE`: the nursery, whose children are the workers."""
     options = Options.from_json(sys.stdin.readline())
@@ -234,6 +251,7 @@ def main() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    _do_without_pandas()
     gc.freeze()
     while True:
         try:

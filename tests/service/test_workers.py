@@ -1,0 +1,345 @@
+"""What one user sends ends or fills their own process at most: others are answered, and the front stays."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import struct
+import time
+import urllib.error
+import urllib.request
+from contextlib import contextmanager, suppress
+
+import psycopg
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dpsql
+from dpsql.service.audit_log import AuditError, AuditLog, verify
+from dpsql.service.calls import Calls, Login, Refused
+from dpsql.service.pgwire.holdings import Holdings, bytes_of
+from dpsql.service.pgwire.portals import Failed
+from dpsql.service.scram import Client
+from dpsql.service.served import PULSE, SERVED
+from dpsql.service.supervisor import serve
+from tests.service.conftest import Served, free_port
+from tests.service.processes import threads, workers_of
+from tests.service.test_wire import raw_session, read
+
+SECONDS = 2.0
+DEEP = "(SELECT string_agg('[', '') || string_agg(']', '') AS s FROM range(150000)) t"
+"""A text that nests deeper than any stack holds, and is built where no length of the statement tells."""
+DEADLY = [
+    f"SELECT length(s::JSON::VARIANT::VARCHAR) FROM {DEEP}",
+    f"SELECT s::JSON::VARIANT::JSON IS NULL FROM {DEEP}",
+    f"SELECT variant_typeof(s::JSON::VARIANT) FROM {DEEP}",
+    f"SELECT length(json_pretty(s)) FROM {DEEP}",
+    f"SELECT json_structure(s) IS NULL FROM {DEEP}",
+    "SELECT " + "-" * 1 + " - " * 40_000 + "1",
+    "SELECT " + "[" * 45_000 + "]" * 45_000,
+]
+ENDLESS = "SELECT s LIKE '%a%a%a%a%a%b' FROM (SELECT string_agg('a', '') AS s FROM range(100000)) t"
+"""One value, in which DuckDB cannot be interrupted."""
+
+
+@contextmanager
+def bank(folder, **options):
+    path = folder / "bank.duckdb"
+    with dpsql.connect(str(path)) as db:
+        db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS a FROM range(200) r(i)")
+        db.protect("t", epsilon=3.0, delta=1e-9)
+        tokens = {name: db.users.add(name, limits={"t": 1.0}) for name in ("ann", "ben")}
+    stated = {"port": 0, "statement_seconds": SECONDS, "metrics": f"127.0.0.1:{free_port()}", **options}
+    with serve(str(path), **stated) as service:
+        served = Served(service, path, tokens)
+        served.metrics = stated["metrics"]
+        yield served
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    with bank(tmp_path_factory.mktemp("workers")) as found:
+        yield found
+
+
+def connected(served, user):
+    return psycopg.connect(served.dsn(user), autocommit=True)
+
+
+def health(served):
+    try:
+        return urllib.request.urlopen(f"http://{served.metrics}/health", timeout=60).status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def until(condition, seconds=120.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("sql", DEADLY, ids=[sql[:40] for sql in DEADLY])
+def test_a_statement_that_is_too_deep_ends_its_own_process_at_most(served, sql):
+    front = served.service.process("front")
+    with connected(served, "ben") as ben:
+        with suppress(psycopg.Error), connected(served, "ann") as ann:
+            ann.execute(sql)
+        assert ben.execute("SELECT 1").fetchall() == [(1,)], "nothing of it reaches another user"
+        with connected(served, "ann") as again:
+            assert again.execute("SELECT 2").fetchall() == [(2,)]
+    assert served.service.process("front") == front
+
+
+def test_who_is_too_deep_is_told_by_a_code(served):
+    with connected(served, "ann") as ann:
+        with pytest.raises(psycopg.Error, match="too large or too deep") as failure:
+            ann.execute(DEADLY[0])
+        assert failure.value.sqlstate == "54001"
+        assert ann.broken
+
+
+@pytest.mark.medium
+def test_what_cannot_be_interrupted_is_ended_at_twice_its_time(served):
+    with connected(served, "ben") as ben, connected(served, "ann") as ann:
+        ann.pgconn.send_query(ENDLESS.encode())
+        for _ in range(20):
+            assert ben.execute("SELECT count(*) FROM range(1000)").fetchall() == [(1000,)]
+        result = ann.pgconn.get_result()
+        assert result.error_field(psycopg.pq.DiagnosticField.SQLSTATE) == b"57014"
+        assert b"twice its time limit" in result.error_message
+        with connected(served, "ann") as again:
+            assert again.execute("SELECT 1").fetchall() == [(1,)]
+
+
+@pytest.mark.medium
+def test_what_was_charged_before_a_death_is_not_charged_again(served):
+    asked = "SELECT * FROM dp_query('SELECT count(*) AS n FROM t', epsilon => 0.1)"
+    spent = "SELECT epsilon_spent FROM dp_budget()"
+    with connected(served, "ann") as ann:
+        before = ann.execute(asked).fetchall(), ann.execute(spent).fetchall()
+        with pytest.raises(psycopg.Error):
+            ann.execute(DEADLY[0])
+    with connected(served, "ann") as ann:
+        assert (ann.execute(asked).fetchall(), ann.execute(spent).fetchall()) == before
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def message(kind, body):
+    return kind + struct.pack("!i", len(body) + 4) + body
+
+
+def bound(name, value):
+    return message(b"B", name + b"\0s\0" + struct.pack("!hhi", 0, 1, len(value)) + value + struct.pack("!h", 0))
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("value", [b"a" * 1_000_000, "🙈".encode() + b"a" * 1_000_000], ids=["1 MB", "4 MB"])
+def test_parameters_fill_no_memory(served, value):
+    """Before, a session could keep 1,000 portals of 4 MB each."""
+    front = served.service.process("front")
+    with raw_session(served, "ann") as session:
+        session.sendall(message(b"P", b"s\0SELECT length($1)\0" + struct.pack("!hi", 1, 25)))
+        assert read(session)[0] in b"1N"
+        answers = []
+        for number in range(100):
+            session.sendall(bound(b"p%d" % number, value) + message(b"H", b""))
+            answers.append(read(session))
+            if answers[-1][0] == b"E":
+                break
+        kind, words = answers[-1]
+        assert (kind, b"54000" in words, b"16777216 is the most" in words) == (b"E", True, True)
+        assert len(answers) < 20
+    with connected(served, "ben") as ben:
+        assert ben.execute("SELECT 1").fetchall() == [(1,)]
+    assert served.service.process("front") == front
+
+
+KINDS = st.sampled_from(["statement", "portal", "cursor"])
+STEPS = st.lists(st.tuples(st.integers(0, 3), KINDS, st.integers(0, 20), st.integers(0, 60_000), st.booleans()))
+
+
+@settings(max_examples=60, deadline=None)
+@given(STEPS)
+def test_sessions_of_a_user_keep_no_more_than_they_may(steps):
+    of_user = Holdings(150_000)
+    sessions, kept = [Holdings(80_000, of_user) for _ in range(4)], {}
+    for number, kind, name, length, drops in steps:
+        key, text = (number, kind, name), "x" * length
+        if drops:
+            sessions[number].drop((kind, name))
+            kept.pop(key, None)
+        else:
+            with suppress(Failed):
+                sessions[number].keep((kind, name), text)
+                kept[key] = bytes_of(text)
+        for session in range(4):
+            assert sum(count for (whose, *_), count in kept.items() if whose == session) <= 80_000
+        assert sum(kept.values()) <= 150_000
+    for session in sessions:
+        session.close()
+    of_user.keep("all", "x" * 140_000)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.recursive(st.text() | st.none() | st.integers() | st.binary(), lambda inner: st.lists(inner)))
+def test_what_is_inside_counts(value):
+    assert bytes_of([value, value]) > bytes_of(value)
+
+
+def test_settings_are_few_and_short(served):
+    with connected(served, "ann") as ann:
+        with pytest.raises(psycopg.Error, match="settings are set, the most"):
+            for number in range(200):
+                ann.execute(f"SET unknown_{number} = 'x'")
+        assert ann.execute("SET unknown_1 = 'y'").statusmessage == "SET", "one that is set may be changed"
+        with pytest.raises(psycopg.Error, match="63 is the most"):
+            ann.execute(f"SET {'a' * 90_000} = 'x'")
+        ann.execute("RESET ALL")
+        ann.execute("SET another = 'x'")
+
+
+@pytest.mark.parametrize("times", [2, 20, 4000])
+def test_a_cursor_is_of_a_select(served, times):
+    with connected(served, "ann") as ann, pytest.raises(psycopg.Error) as failure:
+        ann.execute("DECLARE c CURSOR WITH HOLD FOR " + "DECLARE c CURSOR FOR " * times + "SELECT 1")
+    assert failure.value.sqlstate == "42601"
+    assert "not of a DECLARE" in str(failure.value)
+
+
+def test_no_client_starts_a_thread_of_the_front(served):
+    front = served.service.process("front")
+    with connected(served, "ann"):
+        before = threads(front)
+        others = [connected(served, user) for user in ("ann", "ben") * 8]
+        silent = [socket.create_connection(("127.0.0.1", served.service.port)) for _ in range(50)]
+        assert threads(front) <= before
+    for one in (*others, *silent):
+        one.close()
+
+
+# --- places -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.medium
+def test_so_many_users_have_a_process_and_no_more(tmp_path):
+    with bank(tmp_path, processes=2) as few:  # one of them is the heartbeat's
+        with connected(few, "ann") as ann:
+            assert len(workers_of(few.service.process("front"))) == 2
+            until(lambda: "no" in refusal(few, "ben"))
+            assert ann.execute("SELECT 1").fetchall() == [(1,)]
+        until(lambda: refusal(few, "ben") == "")
+        assert len(workers_of(few.service.process("front"))) <= 2
+
+
+def refusal(served, user):
+    try:
+        connected(served, user).close()
+    except psycopg.OperationalError as error:
+        return "no: " + str(error)
+    return ""
+
+
+def test_the_heartbeats_user_sees_and_does_nothing(served):
+    calls = Calls(served.service._options.socket)
+    client = Client(calls.pulse())
+    with calls.login(PULSE, client.first) as exchange:
+        login = Login(PULSE, exchange.final(client.final(exchange.first))[1])
+    assert calls.shown(login).tables == {}
+    for function in SERVED:
+        with pytest.raises(Refused, match="there is no user"):
+            calls.bind(login, function, {})
+    with pytest.raises(Refused, match="there is no user"), calls.read(login, "t", "1"):
+        pass
+
+
+# --- the heartbeat ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.medium
+def test_a_front_that_lets_nobody_in_is_started_again(tmp_path):
+    with bank(tmp_path, silence_seconds=4.0) as silent:
+        front = silent.service.process("front")
+        until(lambda: health(silent) == 200)
+        os.kill(front, signal.SIGSTOP)  # it lives, and answers nobody
+        until(lambda: silent.service.process("front") != front)
+        until(lambda: refusal(silent, "ann") == "")
+        front = silent.service.process("front")
+        keeper = silent.service.process("keeper")
+        os.kill(keeper, signal.SIGSTOP)
+        try:
+            until(lambda: health(silent) == 503)
+        finally:
+            os.kill(keeper, signal.SIGCONT)
+        until(lambda: health(silent) == 200)
+        assert silent.service.process("front") == front, "it was the keeper who said nothing"
+
+
+# --- the audit log ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("most", [20_000, 50_000])
+def test_an_audit_log_has_a_size_and_says_when_it_is_nearly_full(tmp_path, capsys, most):
+    log = AuditLog(tmp_path / "log", "front", most=most)
+    with pytest.raises(AuditError, match="audit_bytes"):
+        for number in range(10_000):
+            log({"event": "x", "user": "ann", "number of it": number})
+    sizes = [path.stat().st_size for path in (tmp_path / "log").iterdir()]
+    assert 0.9 * most < sum(sizes) <= most
+    assert len(sizes) > 4, "there is something to move away"
+    assert capsys.readouterr().err.count("move full files away") == 1
+    text = "".join(path.read_text() for path in (tmp_path / "log").iterdir())
+    assert len(re.findall("audit log nearly full", text)) == 1
+    log.close()
+    away = tmp_path / "away"
+    away.mkdir()
+    for path in (tmp_path / "log").glob("front-*.jsonl"):
+        path.rename(away / path.name)
+    log = AuditLog(tmp_path / "log", "front", most=most)
+    log({"event": "it goes on", "user": "ann"})
+    log.close()
+    for path in (tmp_path / "log").iterdir():
+        path.rename(away / path.name)
+    assert verify(away)[1] == ["keeper.jsonl is not there: it was removed"] or verify(away)[1] == [
+        "keeper: keeper.jsonl is not there: it was removed"
+    ]
+
+
+@pytest.mark.medium
+def test_where_the_audit_log_is_full_charges_stop_and_readers_go_on(tmp_path):
+    with bank(tmp_path, audit_bytes="30KB") as full, connected(full, "ann") as ann:
+        for _ in range(200):
+            ann.execute("SELECT 1 AS " + "a" * 50)
+        spent = ann.execute("SELECT 1")
+        with pytest.raises(psycopg.Error, match="nothing is charged") as failure:
+            ann.execute("SELECT * FROM dp_query('SELECT count(*) AS n FROM t', epsilon => 0.1)")
+        assert failure.value.sqlstate == "58000"
+        assert spent.fetchall() == [(1,)]
+        with connected(full, "ben") as ben:
+            assert ben.execute("SELECT 2").fetchall() == [(2,)], "who only reads comes in"
+        text = urllib.request.urlopen(f"http://{full.metrics}/metrics", timeout=60).read().decode()
+        assert float(re.search(r"^dpsql_audit_missing_total (\S+)$", text, re.MULTILINE)[1]) > 0
+        assert "dpsql_audit_bytes_most 30000.0" in text
+        folder = tmp_path / "bank.duckdb.dpsql-audit"
+        for path in folder.glob("front-*.jsonl"):
+            path.rename(tmp_path / path.name)
+        until(lambda: charged(ann), 60)
+        lines = "".join(path.read_text() for path in folder.glob("front*.jsonl"))
+        assert "lines missing" in lines
+
+
+def charged(connection):
+    try:
+        connection.execute("SELECT * FROM dp_query('SELECT count(*) AS n FROM t', epsilon => 0.1)")
+    except psycopg.Error:
+        return False
+    return True
+
+
