@@ -92,7 +92,7 @@ _WORDS: Final = frozenset(
     make_timestamp_ns make_timestamptz make_type map map_concat map_contains map_contains_entry map_contains_value
     map_entries map_extract map_extract_value map_from_entries map_keys map_to_pg_oid map_values max max_by md5
     md5_number md5_number_lower md5_number_upper mean median microsecond millennium millisecond min min_by minute
-    mismatches mod mode month monthname multiply nanosecond nextafter nfc_normalize normalized_interval
+    mismatches mod mode month monthname multiply nanosecond nextafter normalized_interval
     not_ilike_escape not_like_escape now nth_value ntile nullif octet_length ord overlay parse_dirname parse_dirpath
     parse_filename parse_formatted_bytes parse_path path_join percent_rank pi position pow power prefix product
     quantile quantile_cont quantile_disc quarter radians random range rank rank_dense reduce regexp_escape
@@ -153,7 +153,7 @@ REFUSED: Final = frozenset(
 ) | frozenset(
     """
     damerau_levenshtein editdist3 jaro_similarity jaro_winkler_similarity json_contains json_deep_merge
-    json_merge_patch json_merge_patch_diff levenshtein
+    json_merge_patch json_merge_patch_diff levenshtein nfc_normalize
     """.split()  # noqa: SIM905 - quadratic
 )
 """Functions that look around, change, wait, run texts, make texts of any length, or take the square of a length.

@@ -178,4 +178,18 @@ DEFECTS = (
     Defect("an expression is tried at one spelling", "dpsql/evaluation/bins.py", "range(1, len(attribute.of_type.respelled) + 1)", "range(0)", ("tests/engines/test_equal_values.py",)),
     Defect("a collation is ignored", "dpsql/owner/protect.py", "    if names_texts and column.collated:\n", "    if False:\n", ("tests/engines/test_equal_values.py",)),
     Defect("two equal keys of a public table are two", "dpsql/books/dimensions.py", "    keys = [first_equal(cursor, [row[key] for row in known], dimension.columns[key][1]) for key in dimension.keys]\n", "    keys = [[row[key] for row in known] for key in dimension.keys]\n", ("tests/engines/test_equal_values.py",)),
+    # the service: one user ends nobody else's session
+    Defect("what hangs is not ended", "dpsql/service/worker.py", "                if analyst.is_stuck():", "                if False:", ("tests/service/test_workers.py",)),
+    Defect("users share a process", "dpsql/service/workers.py", "            worker = self._of.get(user)\n            if worker is None or worker.dead:\n                self._make_room()\n                worker = self._of[user] = self._started(user)", "            worker = next(iter(self._of.values()), None)\n            if worker is None or worker.dead:\n                self._make_room()\n                worker = self._of[user] = self._started(user)", ("tests/service/test_workers.py",)),
+    Defect("nobody is told why the process ended", "dpsql/service/relay.py", "            pair.say_goodbye(*pair.worker.reason)", "            pair.end()", ("tests/service/test_workers.py",)),
+    Defect("parameters are not counted", "dpsql/service/pgwire/extended.py", '        self._session.holdings.keep(("portal", name), name, values)\n', "", ("tests/service/test_workers.py",)),
+    Defect("sessions of a user are counted alone", "dpsql/service/pgwire/holdings.py", "                self._whole.note((id(self), key), count)", "                pass", ("tests/service/test_workers.py",)),
+    Defect("settings have no number", "dpsql/service/pgwire/commands.py", "len(self.values) >= _MOST_SETTINGS", "False", ("tests/service/test_workers.py",)),
+    Defect("a DECLARE is of a DECLARE", "dpsql/service/pgwire/extended.py", "            if Declared.of(declares.query) is not None:", "            if False:", ("tests/service/test_workers.py",)),
+    Defect("processes have no number", "dpsql/service/workers.py", "        if len(self._of) < self._options.processes:", "        if True:", ("tests/service/test_workers.py",)),
+    Defect("the heartbeat's user is a reader", "dpsql/service/keeper.py", " or (user == PULSE and not sees_nothing)", "", ("tests/service/test_workers.py",)),
+    Defect("a silent front stays", "dpsql/service/supervisor.py", "            self._end_silent()\n", "", ("tests/service/test_workers.py",)),
+    Defect("health is asked of the keeper alone", "dpsql/service/front.py", "return self.heartbeat is not None and self.heartbeat.is_well()", "return True", ("tests/service/test_workers.py",)),
+    Defect("the audit log has no size", "dpsql/service/audit_log.py", "            if self._most and self._counted() + len(line) > self._most:", "            if False:", ("tests/service/test_workers.py",)),
+    Defect("a full audit log stops readers", "dpsql/service/analyst.py", "            if checked.calls:\n                raise NotAudited(", "            if True:\n                raise NotAudited(", ("tests/service/test_workers.py",)),
 )  # fmt: skip
