@@ -153,8 +153,13 @@ class Owner(Declaring):
         with self.instance.cursor() as cursor:
             unprotect(cursor, self._source(cursor, table), reason)
 
-    def settle(self, reason: str) -> None:
-        """No table of the current database but those of its accounts holds private rows; see `dpsql ledger settle`.
+    def settle(self, reason: str, table: str | None = None) -> None:
+        """Confirm that no protected row is in a table that is not protected; see `dpsql ledger settle`.
+
+        Args:
+            reason: why, for the ledger.
+            table: the one; it stays public whatever rows come under its name. Without it, all tables of the current
+                database that are not protected, with the rows that they hold now.
 
         >>> import dpsql
         >>> with dpsql.connect() as db:
@@ -164,7 +169,8 @@ class Owner(Declaring):
         """
         self.instance.check_owner("settle")
         with self.instance.cursor() as cursor:
-            settle(cursor, current_schema(cursor, self._search_path)[0], reason)
+            source = None if table is None else self._source(cursor, table)
+            settle(cursor, current_schema(cursor, self._search_path)[0], reason, source)
 
     def constraint(self, table: str, predicate: str, *, remove: bool = False, looked: bool = False) -> None:
         """State a public fact that every synthetic row must satisfy. See `dp_constraint` in SQL.
