@@ -35,12 +35,13 @@ class Owner(Declaring):
         max_rows: int | None = None,
         *,
         enums: bool = False,
-    ) -> Account:
+    ) -> Protected:
         """Give a table a privacy budget, once: all its releases together will be (ε, δ)-DP. See `dp_protect`.
 
         The promise is for tables that differ by one row; with `privacy_unit` by all rows of one unit, of which at most
         `max_rows` count. `enums=True` is the owner's word that the members of the table's ENUM types are public,
-        whatever rows there are.
+        whatever rows there are. The account's `note` names other tables that seem to be about the same people: their ε
+        adds up.
 
         >>> import dpsql
         >>> with dpsql.connect() as db:

@@ -178,4 +178,9 @@ DEFECTS = (
     Defect("an expression is tried at one spelling", "dpsql/evaluation/bins.py", "range(1, len(attribute.of_type.respelled) + 1)", "range(0)", ("tests/engines/test_equal_values.py",)),
     Defect("a collation is ignored", "dpsql/owner/protect.py", "    if names_texts and column.collated:\n", "    if False:\n", ("tests/engines/test_equal_values.py",)),
     Defect("two equal keys of a public table are two", "dpsql/books/dimensions.py", "    keys = [first_equal(cursor, [row[key] for row in known], dimension.columns[key][1]) for key in dimension.keys]\n", "    keys = [[row[key] for row in known] for key in dimension.keys]\n", ("tests/engines/test_equal_values.py",)),
+    # what is public is listed
+    Defect("what nobody claims is public", "dpsql/books/public_list.py", "        if not by_name and (name", "        if False and (name", ("tests/books/test_public_list.py",)),
+    Defect("a public table is known by its name", "dpsql/books/public_list.py", " or entries.digests[name] != digest_of(books.cursor, table)", "", ("tests/books/test_public_list.py",)),
+    Defect("a copy of protected rows is listed", "dpsql/api/watching.py", "        return not is_protected(cursor, find_parts(cursor, parts, home))", "        return bool(find_parts(cursor, parts, home))", ("tests/books/test_public_list.py",)),
+    Defect("nobody says that epsilons add up", "dpsql/owner/protect.py", "    if not others:\n", "    if others:\n", ("tests/udfs/test_same_people.py",)),
 )  # fmt: skip
