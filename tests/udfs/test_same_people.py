@@ -26,7 +26,7 @@ def test_the_result_names_tables_with_a_unit_of_the_same_name(clinic):
     assert "epsilons add up" in said
     assert "bills (epsilon 1.5)" in note(clinic, "visits", "patient")  # the same call later
     account = clinic.protect("wards", epsilon=1.0, delta=1e-6, privacy_unit="patient", max_rows=1)
-    assert "visits (epsilon 1.5), bills (epsilon 1.5)" in account.note
+    assert "bills (epsilon 1.5), visits (epsilon 1.5)" in account.note
 
 
 def test_tables_of_another_database_are_named_and_other_units_are_not(clinic):
