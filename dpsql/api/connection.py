@@ -16,7 +16,7 @@ from dpsql.api.executed import Executed
 from dpsql.api.once import Parameters, answered, kept, placed
 from dpsql.api.relation import Relation
 from dpsql.api.watching import steps, watched
-from dpsql.books.marking import mark_tables
+from dpsql.books.marking import refresh
 from dpsql.books.store import Books, catalogs_with_books
 from dpsql.engines.registry import find_source
 from dpsql.engines.source import Source
@@ -69,7 +69,7 @@ class Connection(Executed):
         """Bring the list of public tables up to the rows that they have now."""
         with self.instance.cursor() as cursor:
             for catalog in catalogs_with_books(cursor):
-                mark_tables(Books(cursor, catalog))
+                refresh(Books(cursor, catalog))
 
     @own_errors
     def cursor(self) -> Self:

@@ -33,6 +33,7 @@ _READERS: Final = frozenset(
     "read_csv read_csv_auto read_parquet parquet_scan read_json read_json_auto read_ndjson read_ndjson_auto".split()  # noqa: SIM905
 )
 """Functions that read files, whose rows are the owner's to answer for."""
+_DRAWN: Final = frozenset("random uuid uuidv4 uuidv7 gen_random_uuid now today".split())  # noqa: SIM905
 _FILE: Final = re.compile(r".+\.(csv|tsv|parquet|json|ndjson)(\.(gz|zst))?", re.IGNORECASE)
 _FRAMES: Final = frozenset({"pandas", "polars", "pyarrow", "numpy"})
 _MACROS: Final = (
@@ -115,7 +116,7 @@ def _is_public(
         return True
     words = set(re.findall(r"\w+", fold(text)))
     try:
-        check_calls(cursor, text, beside=_READERS | {word for word in words if word.startswith("dp_")})
+        check_calls(cursor, text, beside=_READERS | _DRAWN | {word for word in words if word.startswith("dp_")})
         own = {fold(name) for (name,) in connection.execute(_OWN).fetchall()}
         macros = {fold(name) for (name,) in cursor.execute(_MACROS).fetchall()}
         if macros & words:

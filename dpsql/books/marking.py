@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 import duckdb
@@ -78,13 +79,26 @@ def mark(books: Books, source: Source) -> None:
 
 
 def mark_tables(books: Books) -> None:
-    """Mark what an account holds and has no mark yet, and bring the list of public tables up to their rows.
+    """Mark what an account holds and has no mark yet.
 
     A table that somebody alters in an open transaction is marked another time.
     """
     if books.is_writable:
         with suppress(duckdb.TransactionException):
             books.transaction(lambda: _mark(books), attempts=_ATTEMPTS)
+
+
+def refresh(books: Books) -> None:
+    """Before the database is closed: list public tables with the rows that they hold now."""
+    if books.is_writable and books.has("public_table"):
+        work = partial(_refresh, books)
+        with suppress(duckdb.TransactionException):
+            books.transaction(work, attempts=_ATTEMPTS)
+
+
+def _refresh(books: Books) -> None:
+    now = standing_of(_tables(books), _known(books), _seen(books))
+    public_list.refresh(books, now, _seen(books))
 
 
 def list_all(books: Books) -> None:
@@ -134,4 +148,4 @@ def _mark(books: Books) -> None:
             token = new_token()
             write_mark(books.cursor, table, token)
             books.run("INSERT INTO dpsql.known_table VALUES ($name, $token)", {"name": source, "token": token})
-    public_list.refresh(books, entries, now.unclaimed, _seen(books))
+    public_list.take_over(books, entries, now.unclaimed, _seen(books))

@@ -96,15 +96,19 @@ def add(books: Books, tables: Iterable[Listed], seen: Seen, *, by_word: bool = F
         seen.copies.discard(table.identity)
 
 
-def refresh(books: Books, entries: PublicList, unclaimed: Iterable[Listed], seen: Seen) -> None:
-    """Inside a transaction: bring the list to the rows that public tables hold now, and to this version."""
+def take_over(books: Books, entries: PublicList, unclaimed: Iterable[Listed], seen: Seen) -> None:
+    """Inside a transaction: bring the list of an earlier version to this one."""
     if not entries.taken_over:
         taken = [table for table in unclaimed if fold(table.key) in entries.earlier]
         books.run("DELETE FROM dpsql.public_table WHERE name = $name", {"name": _EARLIER})
         books.run("DELETE FROM dpsql.known_table WHERE token IS NULL")
         add(books, taken, seen)
-        return
-    for table in unclaimed:
+
+
+def refresh(books: Books, standing: Standing, seen: Seen) -> None:
+    """Inside a transaction: bring the list to the rows that public tables hold now."""
+    entries = read_list(books, standing)
+    for table in standing.unclaimed:
         name = fold(table.key)
         if table.identity in seen.public - seen.copies and name not in entries.words:
             digest = digest_of(books.cursor, table)

@@ -197,6 +197,7 @@ def test_tables_made_from_public_rows_are_public_here_and_when_the_file_is_opene
     made = {
         "numbers": "CREATE TABLE numbers AS SELECT i AS id, 'n' AS name FROM range(50) r(i)",
         "constants": "CREATE TABLE constants AS FROM (VALUES (1, 'a'), (2, 'b')) v(id, name)",
+        "drawn": "CREATE TABLE drawn AS SELECT i AS id, uuid() AS name FROM range(5) r(i)",
         "more": "CREATE TABLE more AS WITH w AS (FROM wards) FROM w WHERE id < 9",
         "again": "CREATE OR REPLACE TABLE again AS FROM more; CREATE OR REPLACE TABLE again AS FROM more",
         "filled": "CREATE TABLE filled (id BIGINT, name VARCHAR); INSERT INTO filled VALUES (1, 'x')",
