@@ -31,7 +31,7 @@ CREATE TABLE IF NOT EXISTS dpsql.account (
 -- How a table of an account is known under whatever name it is now (see dpsql/books/marks.py).
 CREATE TABLE IF NOT EXISTS dpsql.known_table (
   name  VARCHAR NOT NULL, -- the account that it belongs to
-  token VARCHAR           -- of the mark in its comment; before version 4 none for the name of a public table
+  token VARCHAR           -- of the mark in its comment; before version 5 none for the name of a public table
 );
 
 -- Which tables are public (see dpsql/books/public_list.py).

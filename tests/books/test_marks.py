@@ -391,7 +391,7 @@ def earlier(bank):
     plain(
         bank,
         "DROP TABLE IF EXISTS dpsql.known_table; DROP TABLE IF EXISTS dpsql.public_table; "
-        "UPDATE dpsql.books SET version = 3; COMMENT ON TABLE people IS NULL; COMMENT ON TABLE visits IS NULL",
+        "UPDATE dpsql.books SET version = 4; COMMENT ON TABLE people IS NULL; COMMENT ON TABLE visits IS NULL",
     )
     return bank
 

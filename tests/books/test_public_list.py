@@ -250,7 +250,7 @@ def test_names_that_an_earlier_version_listed_are_taken_over_once(bank):
         bank,
         "DROP TABLE dpsql.public_table",
         "INSERT INTO dpsql.known_table VALUES ('wards', NULL)",
-        "UPDATE dpsql.books SET version = 3",
+        "UPDATE dpsql.books SET version = 4",
         "CREATE TABLE later AS FROM people",
     )
     with dpsql.connect(bank) as db:
