@@ -28,10 +28,16 @@ CREATE TABLE IF NOT EXISTS dpsql.account (
   retired     BOOLEAN NOT NULL     -- whether nothing more may be charged
 );
 
--- How a table is known under whatever name it is now (see dpsql/database/marks.py).
+-- How a table of an account is known under whatever name it is now (see dpsql/books/marks.py).
 CREATE TABLE IF NOT EXISTS dpsql.known_table (
-  name  VARCHAR NOT NULL, -- the account that it belongs to, or the name of one that was there and belongs to none
-  token VARCHAR           -- of the mark in its comment; none where it belongs to no account
+  name  VARCHAR NOT NULL, -- the account that it belongs to
+  token VARCHAR           -- of the mark in its comment; before version 5 none for the name of a public table
+);
+
+-- Which tables are public (see dpsql/books/public_list.py).
+CREATE TABLE IF NOT EXISTS dpsql.public_table (
+  name   VARCHAR NOT NULL, -- after its schema unless that is main
+  digest VARCHAR           -- of its rows; none where the owner said that no protected row comes under that name
 );
 
 -- The public domain of each column, as its owner declared it (a JSON object; see dpsql/domain.py).

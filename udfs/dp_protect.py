@@ -26,6 +26,7 @@ COLUMNS = {
     "gdp": "DOUBLE",
     "composition": "VARCHAR",
     "enums": "VARCHAR",
+    "note": "VARCHAR",
 }
 
 
@@ -36,8 +37,8 @@ PURE_COMPOSITION = "sum of pure epsilon"
 class DpProtect(SqlFunction):
     """Protect a table: all its releases together will be (ε, δ)-DP for the chosen neighbours.
 
-    With `privacy_unit`, for tables that differ by all rows of one unit. Costs nothing. The budget is set once; the same
-    call again changes nothing.
+    With `privacy_unit`, for tables that differ by all rows of one unit. `note` names tables that seem to be about the
+    same people, whose ε adds up. Costs nothing. The budget is set once; the same call again changes nothing.
     """
 
     name = "dp_protect"
@@ -74,7 +75,17 @@ class DpProtect(SqlFunction):
             values = (account.source, account.epsilon, account.delta, str(neighbours))
             units = (account.unit_column, neighbours.unit_rows)
             added = PURE_COMPOSITION if account.pure else COMPOSITION
-            return [(*values, *units, float(account.rho_budget), float(account.gdp_budget), added, said)]
+            return [
+                (
+                    *values,
+                    *units,
+                    float(account.rho_budget),
+                    float(account.gdp_budget),
+                    added,
+                    said,
+                    account.note or None,
+                )
+            ]
 
         return Computed(COLUMNS, self._instance.for_owner(self.name, record))
 

@@ -42,6 +42,7 @@ def _add_ledger(ledger: argparse.ArgumentParser) -> None:
     key.add_argument("database", help="the DuckDB file")
     settle = actions.add_parser("settle", help="confirm that no unprotected table holds private rows")
     settle.add_argument("database", help="the DuckDB file")
+    settle.add_argument("--table", help="this one alone, whatever rows come under its name later")
     for name, what in _CHANGES.items():
         change = actions.add_parser(name, help=what)
         change.add_argument("database", help="the DuckDB file")
@@ -77,8 +78,9 @@ def _ledger(options: argparse.Namespace) -> None:
 
     ask = partial(owner_door.ask, options.database, open_database)
     if options.action == "settle":
-        ask("settle", {"reason": options.reason})
-        print(f"{options.database}: every table that is not protected is taken for public")
+        ask("settle", {"reason": options.reason} | ({"table": options.table} if options.table else {}))
+        what = f"{options.table} is" if options.table else "all tables that are not protected are"
+        print(f"{options.database}: {what} public from now on")
         return
     given = {"action": options.action, "table": options.table, "reason": options.reason}
     if options.action == "raise":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Self
@@ -14,8 +15,12 @@ from dpsql.api.errors import own_errors
 from dpsql.api.executed import Executed
 from dpsql.api.once import Parameters, answered, kept, placed
 from dpsql.api.relation import Relation
+from dpsql.api.watching import steps, watched
+from dpsql.books.marking import refresh
+from dpsql.books.store import Books, catalogs_with_books
 from dpsql.engines.registry import find_source
 from dpsql.engines.source import Source
+from dpsql.errors import DpsqlError
 from dpsql.udfs.bridge.callbacks import latest_call
 from dpsql.udfs.extension import Instance
 
@@ -56,7 +61,15 @@ class Connection(Executed):
         >>> db = dpsql.connect()
         >>> db.close()
         """
+        with suppress(DpsqlError, duckdb.Error):  # closed already, or a statement is under way
+            self._look_again()
         self.connection.close()
+
+    def _look_again(self) -> None:
+        """Bring the list of public tables up to the rows that they have now."""
+        with self.instance.cursor() as cursor:
+            for catalog in catalogs_with_books(cursor):
+                refresh(Books(cursor, catalog))
 
     @own_errors
     def cursor(self) -> Self:
@@ -114,10 +127,15 @@ class Connection(Executed):
         """
         with own_errors:
             frame = caller()
+            *before, last = steps(self.connection, _text(query))
+            for text in before:
+                with self._watched(frame, text):
+                    seen_from(frame, text, partial(self.connection.execute, text))
             try:
-                found = answered(self.connection, frame, _text(query), params, alias)
+                with self._watched(frame, last):
+                    found = answered(self.connection, frame, last, params, alias)
             except (duckdb.BinderException, duckdb.CatalogException) as error:
-                raise placed(self.connection, error, frame, _text(query)) from None
+                raise placed(self.connection, error, frame, last) from None
             return None if found is None else Relation(found)
 
     def execute(self, query: str | duckdb.Statement, parameters: Parameters = None) -> Self:
@@ -136,8 +154,17 @@ class Connection(Executed):
         [(42,)]
         """
         with own_errors:
-            seen_from(caller(), _text(query), partial(self.connection.execute, query, parameters))
+            frame, text = caller(), _text(query)
+            *before, last = steps(self.connection, text)
+            for first in before:
+                with self._watched(frame, first):
+                    seen_from(frame, first, partial(self.connection.execute, first))
+            with self._watched(frame, last):
+                seen_from(frame, last, partial(self.connection.execute, last if before else query, parameters))
         return self
+
+    def _watched(self, frame: FrameType, text: str) -> AbstractContextManager[None]:
+        return watched(self.instance, self.connection, frame, text, lambda: self._search_path)
 
     def executemany(self, query: str | duckdb.Statement, parameters: Sequence[Parameters]) -> Self:
         """Run a statement once for each set of parameters.

@@ -15,7 +15,7 @@ from dpsql.engines.duckdb.names import current_schema
 from dpsql.evaluation.constraints import parse_predicate
 from dpsql.owner.account_changes import forgive, raise_budget, reset, retire, settle, unprotect
 from dpsql.owner.evaluate import Evaluation, evaluate
-from dpsql.owner.protect import constrain, protect, unconstrain
+from dpsql.owner.protect import Protected, constrain, protect, unconstrain
 from dpsql.owner.sources import RegisteredSource
 from dpsql.privacy.account import Account
 from dpsql.udfs.dp_source import DpSource, register_source
@@ -35,12 +35,13 @@ class Owner(Declaring):
         max_rows: int | None = None,
         *,
         enums: bool = False,
-    ) -> Account:
+    ) -> Protected:
         """Give a table a privacy budget, once: all its releases together will be (ε, δ)-DP. See `dp_protect`.
 
         The promise is for tables that differ by one row; with `privacy_unit` by all rows of one unit, of which at most
         `max_rows` count. `enums=True` is the owner's word that the members of the table's ENUM types are public,
-        whatever rows there are.
+        whatever rows there are. The account's `note` names other tables that seem to be about the same people: their ε
+        adds up.
 
         >>> import dpsql
         >>> with dpsql.connect() as db:
@@ -153,8 +154,13 @@ class Owner(Declaring):
         with self.instance.cursor() as cursor:
             unprotect(cursor, self._source(cursor, table), reason)
 
-    def settle(self, reason: str) -> None:
-        """No table of the current database but those of its accounts holds private rows; see `dpsql ledger settle`.
+    def settle(self, reason: str, table: str | None = None) -> None:
+        """Confirm that no protected row is in a table that is not protected; see `dpsql ledger settle`.
+
+        Args:
+            reason: why, for the ledger.
+            table: the one; it stays public whatever rows come under its name. Without it, all tables of the current
+                database that are not protected, with the rows that they hold now.
 
         >>> import dpsql
         >>> with dpsql.connect() as db:
@@ -164,7 +170,8 @@ class Owner(Declaring):
         """
         self.instance.check_owner("settle")
         with self.instance.cursor() as cursor:
-            settle(cursor, current_schema(cursor, self._search_path)[0], reason)
+            source = None if table is None else self._source(cursor, table)
+            settle(cursor, current_schema(cursor, self._search_path)[0], reason, source)
 
     def constraint(self, table: str, predicate: str, *, remove: bool = False, looked: bool = False) -> None:
         """State a public fact that every synthetic row must satisfy. See `dp_constraint` in SQL.

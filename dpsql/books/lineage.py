@@ -62,7 +62,8 @@ class Tables:
         if is_protected(self.cursor, source):
             raise InvalidQuery(
                 f"query: {source.name!r} is protected, so it stands first in FROM and public tables are joined to it; "
-                "a join of two protected tables is not supported: protect one table that holds the columns of both"
+                "a join of two protected tables is not supported: ask about each of them alone. A table with the "
+                "columns of both would have a third budget, and the epsilons of tables about the same people add up"
             )
         return source, [(column.name, column.type) for column in source.columns]
 

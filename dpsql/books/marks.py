@@ -3,23 +3,16 @@ r"""Marks: how an account knows its tables under whatever name they are now.
 A mark is a token at the end of a table's comment: `Patients [dpsql:9f86…]`. DuckDB 1.5 and 2.0 keep the comment
 through RENAME and every other ALTER, CHECKPOINT, a crash, a reopened file and COPY FROM DATABASE. A mark is lost with
 its table (DROP, CREATE OR REPLACE), by EXPORT and IMPORT, or by another COMMENT ON TABLE. Each table has its own
-token, which the books list. So the loss of one is noticed, even where a newer load under the same name is marked. Each
-table is marked once, for COMMENT is an ALTER: on DuckDB 2.0 another transaction that wrote to the table and is still
-open fails at its COMMIT.
+token, which the books list. A table that lost its mark gets another one while its object id or its name tells whose it
+is. Each table is marked once, for COMMENT is an ALTER: on DuckDB 2.0 another transaction that wrote to the table and is
+still open fails at its COMMIT.
 
 The object id (`table_oid`) is kept by the same ALTERs, and nobody can take it off. But it ends with the process: a file
 that is opened or attached again gets new ones. So it serves within one process; see `Seen`.
 
-Neither follows rows that SQL copies into another table, by CREATE TABLE AS, INSERT, or EXPORT and IMPORT: whoever can
-run these may read the private table anyway.
-
-**Doubt.** A table of an account is lost if its mark is on no table. Where the table under the account's name has no
-mark, or there is none, loads may have come and gone that dpsql never saw. A table that was dropped holds no rows, but
-nothing tells it from one whose mark was removed before it was renamed. So while an account is in doubt, a table is
-public only if it was there before: whenever there is no doubt, the books list all other tables by name. What is not on
-that list is a suspect. It is not public, and gets no budget of its own, until it is dropped, the lost table is back, or
-the owner says that no such table holds protected rows (`dpsql ledger settle`). Where there is no suspect, what is lost
-was dropped, and the doubt ends by itself: so a plain CREATE OR REPLACE of a protected table asks nothing of its owner.
+Neither follows rows that SQL copies into another table. Anybody may copy a mark, too: a load that carries comments over
+takes it to the new table, and the old one is left without. So a mark only ever adds protection, and its absence makes
+nothing public: what is public stands on a list, see `dpsql.books.public_list`.
 """
 
 from __future__ import annotations
@@ -110,14 +103,16 @@ class Seen:
 
     Attributes:
         homes: the id of the books that were opened in a database in memory, by its object id.
-        held: for the object ids of a protected table, its account and its token, None while it has none.
-        public: the object ids of tables that were there, and not protected, when nothing was in doubt.
+        held: the account of a protected table, by its object ids.
+        public: the object ids of tables that are public: see `dpsql.books.public_list`.
+        copies: the object ids of tables that a statement made from rows that are not public.
         books: tables of books that were there: the database, and the name.
     """
 
     homes: dict[int, str] = field(default_factory=dict)
-    held: dict[Identity, tuple[str, str | None]] = field(default_factory=dict)
+    held: dict[Identity, str] = field(default_factory=dict)
     public: set[Identity] = field(default_factory=set)
+    copies: set[Identity] = field(default_factory=set)
     books: set[tuple[str, str]] = field(default_factory=set)
 
 
@@ -141,14 +136,10 @@ class Known:
     Attributes:
         accounts: their sources.
         tokens: the account of each token.
-        public: names, in lower case, of tables that were known not to be protected.
-        there: whether there are books at all; without them nothing is sure.
     """
 
     accounts: Collection[str] = ()
     tokens: Mapping[str, str] = field(default_factory=dict)
-    public: Collection[str] = ()
-    there: bool = True
 
 
 @dataclass(frozen=True)
@@ -157,22 +148,20 @@ class Standing:
 
     Attributes:
         held: the account of each protected table; empty where its mark is not of these books.
-        doubtful: accounts of which a table may be there that nothing tells.
-        suspects: tables that may be such ones.
-        others: tables that are surely not.
+        unclaimed: the others, which are public only if they are listed as that.
+        accounts: of the books.
     """
 
     held: Mapping[Listed, str]
-    doubtful: Sequence[str]
-    suspects: Sequence[Listed]
-    others: Sequence[Listed]
+    unclaimed: Sequence[Listed]
+    accounts: Collection[str]
 
 
 def holder_of(tokens: Iterable[str], name: str, identity: Identity, known: Known, seen: Seen) -> str | None:
     """The account that a table belongs to; empty if its mark is not of these books, None if it belongs to none."""
     owners = [known.tokens.get(token, "") for token in tokens]
     if identity in seen.held:
-        owners.append(seen.held[identity][0])
+        owners.append(seen.held[identity])
     if not owners:
         return next((source for source in known.accounts if fold(source) == fold(name)), None)
     return owners[0] if len(set(owners)) == 1 else ""
@@ -187,32 +176,12 @@ def standing_of(tables: Iterable[Listed], known: Known, seen: Seen) -> Standing:
         seen: in this process.
     """
     held: dict[Listed, str] = {}
-    free: list[Listed] = []
+    unclaimed: list[Listed] = []
     for table in tables:
         owner = holder_of(table.tokens, table.key, table.identity, known, seen)
         if owner is None:
-            free.append(table)
+            unclaimed.append(table)
         else:
             held[table] = owner
-    doubtful = [source for source in known.accounts if not _is_found(source, held, known, seen)]
-    suspects = [t for t in free if doubtful and fold(t.key) not in known.public and t.identity not in seen.public]
-    for table, owner in held.items():
-        if owner:
-            token = next((t for t in table.tokens if known.tokens.get(t) == owner), None)
-            seen.held[table.identity] = owner, token or seen.held.get(table.identity, (owner, None))[1]
-    others = [table for table in free if table not in suspects]
-    seen.public.update(table.identity for table in others if known.there and not doubtful)
-    return Standing(held, doubtful, suspects, others)
-
-
-def _is_found(source: str, held: Mapping[Listed, str], known: Known, seen: Seen) -> bool:
-    """Whether every table of an account is there: each one with a mark, and a marked one under its name."""
-    mine = [table for table, owner in held.items() if owner == source]
-    marked: dict[Listed, set[str | None]] = {
-        table: {*table.tokens, seen.held.get(table.identity, ("", None))[1]} for table in mine
-    }
-    tokens = {token for token, owner in known.tokens.items() if owner == source}
-    named = [table for table in mine if fold(table.key) == fold(source)]
-    if not tokens:  # books of an earlier version, or just opened: by name
-        return bool(named)
-    return tokens <= set().union(*marked.values()) and any(marked[table] & tokens for table in named)
+    seen.held.update({table.identity: owner for table, owner in held.items() if owner})
+    return Standing(held, unclaimed, known.accounts)

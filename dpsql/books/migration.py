@@ -8,8 +8,9 @@ from dpsql.books.statements import read
 from dpsql.books.store import Books
 from dpsql.errors import BooksError
 
-VERSION: Final = 4
-"""1 had no table of requests, 2 none of users, 3 knew of no domain or fact that was read off the rows."""
+VERSION: Final = 5
+"""1 had no table of requests, 2 none of users, 3 knew of no domain or fact that was read off the rows, 4 knew public
+tables by their names alone."""
 REQUESTS: Final = """
     SELECT content->>'$.key' AS key, max(number) AS number FROM dpsql.event
     WHERE (content->>'$.kind') = 'charge' AND number > $anchor GROUP BY 1
@@ -51,5 +52,7 @@ def make_tables(books: Books) -> None:
         anchor = int(books.run("SELECT coalesce(max(number), 0) FROM dpsql.event WHERE basis IS NOT NULL")[0][0])
         books.run(f"INSERT INTO dpsql.request {REQUESTS}", {"anchor": anchor})
     if before < VERSION:
+        if books.run("SELECT count(*) FROM dpsql.event") != [(0,)]:
+            books.run("INSERT INTO dpsql.public_table SELECT '', NULL")  # see `dpsql.books.public_list`
         books.run("DELETE FROM dpsql.books")
         books.run("INSERT INTO dpsql.books VALUES ($version)", {"version": VERSION})

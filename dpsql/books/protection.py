@@ -6,9 +6,9 @@ import secrets
 from typing import Any
 
 from dpsql.books import heads, ledger, origin, sources
-from dpsql.books.accounts import find_account, floor_units
+from dpsql.books.accounts import find_account, floor_units, list_accounts
 from dpsql.books.facts import record_domain
-from dpsql.books.marking import mark_tables, standing
+from dpsql.books.marking import list_all, mark_tables, standing
 from dpsql.books.marks import Listed, Seen, remove_marks, seen_by
 from dpsql.books.migration import make_tables
 from dpsql.books.store import Books
@@ -63,7 +63,10 @@ def _open(
     since = ledger.look(books).link.number + 1
     is_first = since == 1
     identity = origin.new_identity(books) if is_first else None
+    is_only = not list_accounts(books)
     _insert(books, source, budget, neighbours, unit, since)
+    if is_only:
+        list_all(books)
     if unit is not None:
         record_domain(books, source, unit)
     hmac = books.fingerprint if is_first else None

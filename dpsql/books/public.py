@@ -1,8 +1,8 @@
-"""Which tables are public: those that are surely no table of an account, under whatever name they are now.
+"""Which tables are public: those that no account claims and that are on the list of public tables.
 
-See `dpsql.books.marks` for how the tables of an account are known. Where the books of a database are lost, nobody
-knows its accounts, and none of its tables is surely public. That there were books is known from the head of the ledger,
-outside the database; of a database in memory, this process knows it.
+See `dpsql.books.marks` for how the tables of an account are known, and `dpsql.books.public_list` for the list. Where
+the books of a database are lost, nobody knows its accounts, and none of its tables is surely public. That there were
+books is known from the head of the ledger, outside the database; of a database in memory, this process knows it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from dpsql.books import heads, ledger, marking
 from dpsql.books.accounts import list_accounts
 from dpsql.books.marks import Listed, Standing, list_tables, seen_by
 from dpsql.books.store import Books
-from dpsql.core.names import fold
 from dpsql.engines.source import Source
 from dpsql.errors import InvalidArgument
 
@@ -25,44 +24,35 @@ _DATABASE = """
 """
 
 
-def protected_tables(cursor: duckdb.DuckDBPyConnection) -> set[tuple[str, str]]:
-    """Database and key of every table that is not surely public, in lower case.
-
-    Raises:
-        InvalidArgument: the books of a database are lost, so none of its tables is surely public.
-    """
-    keys = set()
-    tables = list_tables(cursor)
-    for catalog in {table.catalog for table in tables}:
-        _, standing = _standing(cursor, catalog, tables)
-        found = [table.key for table in (*standing.held, *standing.suspects)]
-        keys |= {(fold(catalog), fold(key)) for key in (*found, *standing.doubtful)}
-    return keys
-
-
 def is_protected(cursor: duckdb.DuckDBPyConnection, source: Source) -> bool:
     """Whether a table is one of an account, or stands for rows elsewhere, of which nobody said that they are public.
 
     Raises:
-        InvalidArgument: it is not known: the books of its database are lost, or it might be a table of an account
-            that is not found.
+        InvalidArgument: it is not known: the books of its database are lost, or it is not on the list of public tables.
     """
-    _, standing = _standing(cursor, source.catalog, list_tables(cursor))
-    _check_no_suspect(source, standing)
-    return source.place is not None or not any(table.identity == source.identity for table in standing.others)
+    books, standing = _standing(cursor, source.catalog, list_tables(cursor))
+    if source.place is not None:
+        return True
+    table = next((table for table in standing.unclaimed if table.identity == source.identity), None)
+    if table is None:
+        return True
+    _check_public(books, table, standing)
+    return False
 
 
 def check_unclaimed(cursor: duckdb.DuckDBPyConnection, source: Source) -> None:
     """Refuse a budget of its own to a table whose rows have, or may have, one already.
 
     Raises:
-        InvalidArgument: it bears the mark of another account, or might be a table of one.
+        InvalidArgument: it bears the mark of another account, or is not on the list of public tables.
     """
     books, standing = _standing(cursor, source.catalog, list_tables(cursor))
-    _check_no_suspect(source, standing)
     holder = marking.holder(books, source)
     if holder is not None and holder != source.key:
         raise InvalidArgument(f"{elsewhere(source, holder)}; its rows have one budget")
+    for table in standing.unclaimed:
+        if table.identity == source.identity and source.place is None:  # rows elsewhere are told by their address
+            _check_public(books, table, standing)
 
 
 def elsewhere(source: Source, holder: str) -> str:
@@ -79,15 +69,20 @@ def elsewhere(source: Source, holder: str) -> str:
     )
 
 
-def _check_no_suspect(source: Source, standing: Standing) -> None:
-    if any(table.identity == source.identity for table in standing.suspects):
-        names = " and ".join(map(repr, standing.doubtful))
+def _check_public(books: Books, table: Listed, standing: Standing) -> None:
+    if marking.is_public(books, table, standing):
+        return
+    if not standing.accounts:
         raise InvalidArgument(
-            f"{source.name!r} may hold protected rows: a table of {names} was renamed, replaced or dropped unseen, and "
-            f"{source.name!r} was not there before, so it is not surely public. Rename the protected table back; or, "
-            "if no unprotected table holds its rows, the owner says dpsql ledger settle <file> --reason '…', in Python "
-            "db.settle(reason)"
+            f"{table.key!r} was made from a table that is protected, or may be, so it is not public and has no budget "
+            "of its own: ask about the table that it was made from"
         )
+    raise InvalidArgument(
+        f"{table.key!r} may hold protected rows of {', '.join(map(repr, standing.accounts))}: it is not on the list of "
+        "public tables, or has other rows than when dpsql saw it last. If none of its rows comes from there, the owner "
+        f"says dpsql ledger settle <file> --table '{table.key}' --reason '…', in Python db.settle('…', "
+        f"table={table.key!r}), once for all rows that come under this name"
+    )
 
 
 def _standing(cursor: duckdb.DuckDBPyConnection, catalog: str, tables: Sequence[Listed]) -> tuple[Books, Standing]:

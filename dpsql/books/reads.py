@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
@@ -120,7 +120,7 @@ def protected_among(cursor: duckdb.DuckDBPyConnection, query: str) -> str | None
         Unclear: it is not known.
         InvalidArgument: no table is surely public now; see `is_protected`.
     """
-    _check_calls(cursor, query)
+    check_calls(cursor, query)
     for catalog, schema, name in sorted(tables_read(cursor, query)):
         try:
             source = find_parts(cursor, (catalog, schema, name), (catalog, schema))
@@ -153,10 +153,15 @@ _CALLS: Final = "SELECT DISTINCT function_name, internal, macro_definition FROM 
 _CALLED: Final = re.compile(r'\w+(?="?\s*\()')
 
 
-def _check_calls(cursor: duckdb.DuckDBPyConnection, query: str) -> None:
+def check_calls(cursor: duckdb.DuckDBPyConnection, query: str, beside: Set[str] = frozenset()) -> None:
     """Refuse a query if a text that it may come to has a word in it that calls a function which is not listed.
 
     It may come to the definition of every view and macro whose name is in a text that it comes to, in whatever schema.
+
+    Args:
+        cursor: of the database.
+        query: its text.
+        beside: functions that may be called too.
 
     Raises:
         Unclear: there is such a word.
@@ -165,7 +170,7 @@ def _check_calls(cursor: duckdb.DuckDBPyConnection, query: str) -> None:
     macros = [(name, text) for name, internal, text in functions if text is not None and not internal]
     definitions = [(_plain(n), _plain(text)) for n, text in (*macros, *cursor.execute(_VIEWS).fetchall())]
     called = {_plain(name) for name, internal, text in functions if internal or text is None}
-    unknown = called - _FUNCTIONS - _OPERATORS - {"unnest"}
+    unknown = called - _FUNCTIONS - _OPERATORS - {"unnest"} - beside
     odd = [name for name in unknown if not _WORD.fullmatch(name)]
     waiting, seen = [_plain(query)], set[str]()
     while waiting:

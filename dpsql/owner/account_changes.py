@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from dpsql.books import acceptance, changes, ledger, marking, origin, protection, verification
 from dpsql.books.accounts import list_accounts
+from dpsql.books.public import elsewhere
 from dpsql.books.store import Books
 from dpsql.engines.duckdb.cursors import Cursor, EngineError
 from dpsql.engines.source import Source
@@ -78,20 +79,23 @@ def unprotect(cursor: Cursor, source: Source, reason: str) -> None:
     protection.unprotect(_checked(cursor, source, reason), source.key, reason)
 
 
-def settle(cursor: Cursor, catalog: str, reason: str) -> None:
-    """No table of a database but those of its accounts holds private rows, on the owner's word.
+def settle(cursor: Cursor, catalog: str, reason: str, source: Source | None = None) -> None:
+    """No protected row is, or will be, in a table that is not protected, on the owner's word.
 
-    For where a protected table was dropped, replaced or renamed while dpsql did not see it: then tables that were not
-    there before are refused, because one could be it.
+    Without a table, this is said of all of the database that no account claims, with the rows that they hold now.
 
     Raises:
-        InvalidArgument: no reason is given.
+        InvalidArgument: no reason is given, or the table is one of an account.
         BooksError: the ledger does not fit together, or the database is read-only.
     """
     _check_reason(reason)
-    books = Books(cursor, catalog)
+    books = Books(cursor, catalog if source is None else source.catalog)
     verification.check(books)
-    marking.settle(books, reason)
+    if source is not None:
+        holder = marking.holder(books, source)
+        if holder is not None:
+            raise InvalidArgument(f"table is {source.name!r}, which is protected: {elsewhere(source, holder)}")
+    marking.settle(books, reason, source)
 
 
 def _checked(cursor: Cursor, source: Source, reason: str) -> Books:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from dpsql.books import facts, marking, protection
-from dpsql.books.accounts import find_account
+from dpsql.books.accounts import find_account, list_accounts
 from dpsql.books.public import check_unclaimed, elsewhere
-from dpsql.books.store import Books
+from dpsql.books.store import Books, catalogs_with_books
 from dpsql.core.column_types import column_type, lists_members, public_type
 from dpsql.core.constraint import Constraint, components
 from dpsql.core.domain import Attribute, Domain
+from dpsql.core.names import fold
 from dpsql.core.neighbours import Neighbours
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.declare import automatic, check_range, declare_members
@@ -27,6 +28,17 @@ from dpsql.privacy.accounting import account_budget
 _MOST_UNIT_ROWS: Final = 100_000
 
 
+@dataclass(frozen=True)
+class Protected(Account):
+    """An account that was opened, or was there before.
+
+    Attributes:
+        note: which other accounts seem to be about the same people, whose ε adds up; empty where none does.
+    """
+
+    note: str = ""
+
+
 def protect(
     cursor: Cursor,
     source: Source,
@@ -37,7 +49,7 @@ def protect(
     max_rows: int | None = None,
     *,
     enums: bool = False,
-) -> Account:
+) -> Protected:
     """Give a table a privacy budget, once: all its releases together will be (ε, δ)-DP.
 
     Args:
@@ -69,7 +81,27 @@ def protect(
         for column in enum_columns(source):
             if column.name not in declared:
                 facts.declare(books, source.key, declare_members(column, nullable=column.nullable))
-    return account
+    known = {field.name: getattr(account, field.name) for field in fields(account)}
+    return Protected(**known, note=_same_people(cursor, source, account))
+
+
+def _same_people(cursor: Cursor, source: Source, account: Account) -> str:
+    """Which accounts of all databases have a unit column of the same name, in words; empty where none has."""
+    if account.unit_column is None:
+        return ""
+    others = []
+    for catalog in catalogs_with_books(cursor):
+        for other in list_accounts(Books(cursor, catalog)):
+            same = (catalog, other.source) == (source.catalog, account.source)
+            if not same and other.unit_column is not None and fold(other.unit_column) == fold(account.unit_column):
+                name = other.source if catalog == source.catalog else f"{catalog}.{other.source}"
+                others.append(f"{name} (epsilon {other.epsilon:g})")
+    if not others:
+        return ""
+    return (
+        f"privacy_unit {account.unit_column!r} also stands for the people of {', '.join(others)}: each table has a "
+        "budget of its own, so for people who are in several the epsilons add up, and the deltas too"
+    )
 
 
 def enum_columns(source: Source) -> list[Column]:

@@ -11,7 +11,7 @@ import pytest
 import dpsql
 from dpsql.api.cli import main
 from dpsql.books import heads
-from dpsql.books.public import is_protected, protected_tables
+from dpsql.books.public import is_protected
 from dpsql.engines.duckdb.catalog import find_source
 from dpsql.errors import DpsqlError
 
@@ -120,7 +120,7 @@ def test_a_swap_without_dpsql_is_noticed_later(bank):
     plain(bank, SWAP.replace("old", "one") + ";" + SWAP.replace("old", "two"))
     with dpsql.connect(bank) as db:
         check_private(db, "one")
-        check_private(db, "two", "may hold protected rows: a table of 'people' was renamed")
+        check_private(db, "two", "may hold protected rows")
         check_public(db, "wards")
         ask(db)
     with dpsql.connect(bank) as db:
@@ -357,7 +357,9 @@ def test_without_its_books_no_table_of_a_file_is_public(bank, tmp_path):
 
 @pytest.mark.medium
 def test_without_its_books_no_table_in_memory_is_public(memory):
-    memory.sql("ATTACH ':memory:' AS other; CREATE TABLE other.visits AS FROM visits")
+    memory.sql(
+        "ATTACH ':memory:' AS other; CREATE TABLE other.visits AS SELECT i % 2 = 0 AS ill, i AS id FROM range(9) r(i)"
+    )
     memory.protect("other.visits", epsilon=1.0, delta=1e-6)
     memory.domain("other.visits", "id", values=list(range(9)), nulls=False)
     memory.sql("DROP SCHEMA memory.dpsql CASCADE; COMMENT ON TABLE people IS NULL; ALTER TABLE people RENAME TO old")
@@ -387,7 +389,9 @@ def test_an_account_that_is_no_longer_in_the_books_leaves_its_table_protected(me
 def earlier(bank):
     """Books without marks."""
     plain(
-        bank, "DROP TABLE IF EXISTS dpsql.known_table; COMMENT ON TABLE people IS NULL; COMMENT ON TABLE visits IS NULL"
+        bank,
+        "DROP TABLE IF EXISTS dpsql.known_table; DROP TABLE IF EXISTS dpsql.public_table; "
+        "UPDATE dpsql.books SET version = 4; COMMENT ON TABLE people IS NULL; COMMENT ON TABLE visits IS NULL",
     )
     return bank
 
@@ -422,7 +426,6 @@ def test_what_is_public_can_be_asked_inside_a_transaction(earlier):
     with dpsql.connect() as db, db.instance.cursor() as cursor:
         db.sql(f"ATTACH '{earlier}' AS bank (READ_ONLY); CREATE TABLE t AS SELECT 1 AS id")
         cursor.execute("BEGIN")
-        assert protected_tables(cursor) == {("bank", "people"), ("bank", "visits")}
         assert is_protected(cursor, find_source(cursor, "bank.people"))
         assert not is_protected(cursor, find_source(cursor, "bank.wards"))
         assert not is_protected(cursor, find_source(cursor, "memory.main.t"))

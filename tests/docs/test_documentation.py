@@ -64,7 +64,7 @@ def test_every_sql_block_of_a_page_runs(db, page, tmp_path, monkeypatch):
     for block in blocks(page, "sql"):
         for statement in db.connection.extract_statements(block):
             try:
-                found = db.connection.execute(statement)
+                found = db.execute(statement)
                 names, rows = [column[0] for column in found.description or ()], found.fetchall()
             except Exception as error:
                 raise AssertionError(f"{statement.query}\n{error}") from error

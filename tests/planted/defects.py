@@ -192,4 +192,9 @@ DEFECTS = (
     Defect("health is asked of the keeper alone", "dpsql/service/front.py", "return self.heartbeat is not None and self.heartbeat.is_well()", "return True", ("tests/service/test_workers.py",)),
     Defect("the audit log has no size", "dpsql/service/audit_log.py", "            if self._most and self._counted() + len(line) > self._most:", "            if False:", ("tests/service/test_workers.py",)),
     Defect("a full audit log stops readers", "dpsql/service/analyst.py", "            if checked.calls:\n                raise NotAudited(", "            if True:\n                raise NotAudited(", ("tests/service/test_workers.py",)),
+    # what is public is listed
+    Defect("what nobody claims is public", "dpsql/books/public_list.py", "        if not by_name and (name", "        if False and (name", ("tests/books/test_public_list.py",)),
+    Defect("a public table is known by its name", "dpsql/books/public_list.py", " or entries.digests[name] != digest_of(books.cursor, table)", "", ("tests/books/test_public_list.py",)),
+    Defect("a copy of protected rows is listed", "dpsql/api/watching.py", "        return not is_protected(cursor, find_parts(cursor, parts, home))", "        return bool(find_parts(cursor, parts, home))", ("tests/books/test_public_list.py",)),
+    Defect("nobody says that epsilons add up", "dpsql/owner/protect.py", "    if not others:\n", "    if others:\n", ("tests/udfs/test_same_people.py",)),
 )  # fmt: skip

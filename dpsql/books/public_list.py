@@ -1,0 +1,135 @@
+"""The list of public tables: each by its name and its rows, or by its name alone on the owner's word.
+
+DuckDB has no id of a table that outlives the process: object ids are given anew when a file is opened, in the order of
+names, and a comment is a text that anybody may copy. So across a reopening a table is known by what it holds. Its entry
+has a digest of its columns, the number of its rows and the first thousand of them. Rows of a protected table that come
+under the name of a public one, by whatever statement, have another digest.
+
+In one process the object id serves: DuckDB keeps it through every ALTER, and nobody can give it to another table.
+
+While a database has accounts, a table that is not listed is a *suspect*: it is not public, and gets no budget of its
+own. Tables are listed when the first account of their database is opened, when dpsql sees them made from public rows
+(`dpsql.api.watching`), and on the owner's word (`dpsql ledger settle`), which the ledger keeps.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import duckdb
+from sqlglot import exp
+
+from dpsql.books.marks import Listed, Seen, Standing
+from dpsql.books.store import Books
+from dpsql.core.names import fold
+from dpsql.engines.registry import find_parts
+
+_MOST_ROWS: Final = 1000
+_READ: Final = frozenset(
+    """
+    BOOLEAN TINYINT SMALLINT INTEGER BIGINT HUGEINT UTINYINT USMALLINT UINTEGER UBIGINT UHUGEINT FLOAT DOUBLE DECIMAL
+    VARCHAR BLOB UUID DATE TIME TIMESTAMP TIMESTAMP_S TIMESTAMP_MS TIMESTAMP_NS INTERVAL ENUM
+    """.split()  # noqa: SIM905
+)
+"""Types whose values become texts by no code that depends on how deeply they are nested."""
+_EARLIER: Final = ""
+"""The name, which no table has, of the entry that says that these books had a list of names only."""
+
+
+@dataclass(frozen=True)
+class PublicList:
+    """What the books know to be public.
+
+    Attributes:
+        digests: of the tables, by their names in lower case.
+        words: names of which the owner said that no protected row comes under them.
+        earlier: names that an earlier version listed, or that it took for public.
+        taken_over: whether there are no such names left.
+    """
+
+    digests: Mapping[str, str] = field(default_factory=dict)
+    words: frozenset[str] = frozenset()
+    earlier: frozenset[str] = frozenset()
+    taken_over: bool = True
+
+
+def read_list(books: Books, standing: Standing) -> PublicList:
+    """The list of a database's public tables."""
+    entries = books.run("SELECT name, digest FROM dpsql.public_table") if books.has("public_table") else None
+    if entries is not None and not any(name == _EARLIER for name, _ in entries):
+        digests = {fold(name): digest for name, digest in entries if digest is not None}
+        return PublicList(digests, frozenset(fold(name) for name, digest in entries if digest is None))
+    names = books.run("SELECT name, token FROM dpsql.known_table") if books.has("known_table") else []
+    if names:
+        return PublicList(earlier=frozenset(fold(name) for name, token in names if token is None), taken_over=False)
+    places = {fold(table.key) for table in standing.held}  # before there were marks: by name
+    whole = all(fold(account) in places for account in standing.accounts)
+    return PublicList(earlier=frozenset(fold(table.key) for table in standing.unclaimed if whole), taken_over=False)
+
+
+def is_listed(books: Books, table: Listed, entries: PublicList, seen: Seen) -> bool:
+    """Whether a table that no account claims is known to be public; remembers it if so."""
+    if table.identity in seen.copies:
+        return False
+    if table.identity not in seen.public:
+        name = fold(table.key)
+        by_name = name in entries.words or name in entries.earlier
+        if not by_name and (name not in entries.digests or entries.digests[name] != digest_of(books.cursor, table)):
+            return False
+        seen.public.add(table.identity)
+    return True
+
+
+def add(books: Books, tables: Iterable[Listed], seen: Seen, *, by_word: bool = False) -> None:
+    """Inside a transaction: put tables on the list, as they are now or, by the owner's word, whatever rows come."""
+    for table in tables:
+        digest = None if by_word else digest_of(books.cursor, table)
+        books.run("DELETE FROM dpsql.public_table WHERE lower(name) = lower($name)", {"name": table.key})
+        if by_word or digest is not None:
+            row = {"name": table.key, "digest": digest}
+            books.run("INSERT INTO dpsql.public_table VALUES ($name, $digest)", row)
+        seen.public.add(table.identity)
+        seen.copies.discard(table.identity)
+
+
+def take_over(books: Books, entries: PublicList, unclaimed: Iterable[Listed], seen: Seen) -> None:
+    """Inside a transaction: bring the list of an earlier version to this one."""
+    if not entries.taken_over:
+        taken = [table for table in unclaimed if fold(table.key) in entries.earlier]
+        books.run("DELETE FROM dpsql.public_table WHERE name = $name", {"name": _EARLIER})
+        books.run("DELETE FROM dpsql.known_table WHERE token IS NULL")
+        add(books, taken, seen)
+
+
+def refresh(books: Books, standing: Standing, seen: Seen) -> None:
+    """Inside a transaction: bring the list to the rows that public tables hold now."""
+    entries = read_list(books, standing)
+    for table in standing.unclaimed:
+        name = fold(table.key)
+        if table.identity in seen.public - seen.copies and name not in entries.words:
+            digest = digest_of(books.cursor, table)
+            if digest is not None and entries.digests.get(name) != digest:
+                add(books, [table], seen)
+
+
+def digest_of(cursor: duckdb.DuckDBPyConnection, table: Listed) -> str | None:
+    """A digest of a table's columns, number of rows and first rows; None if no row of it can be told from another."""
+    source = find_parts(cursor, (table.catalog, table.schema, table.name), (table.catalog, table.schema))
+    stored = [column for column in source.columns if not column.generated]
+    told = [column.name for column in stored if column.type.partition("(")[0].strip() in _READ]
+    count = exp.select("count(*)").from_(source.table()).sql(dialect="duckdb")
+    ((rows,),) = cursor.execute(count).fetchall()
+    if rows and not told:
+        return None
+    first = []
+    if rows:
+        texts = (exp.cast(exp.column(exp.to_identifier(name, quoted=True)), "VARCHAR") for name in told)
+        query = exp.select(*texts).from_(source.table()).limit(_MOST_ROWS)
+        first = cursor.execute(query.sql(dialect="duckdb")).fetchall()
+    shape = [(column.name, column.type, column.generated) for column in source.columns]
+    whole = json.dumps([shape, rows, sorted(first, key=repr)])
+    return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
