@@ -30,6 +30,7 @@ from dpsql.engines.source import Source
 from dpsql.errors import DpsqlError, InvalidArgument, InvalidQuery
 from dpsql.evaluation.decode import decode
 from dpsql.evaluation.sandbox import empty_database, foreign_word
+from dpsql.evaluation.workers import Empty
 from dpsql.language.size_bounds import check_sizes
 from dpsql.language.syntax import check_depth
 from dpsql.runtime.process_settings import deep_recursion
@@ -168,7 +169,7 @@ def _tried(domain: Domain, part: Sequence[Constraint]) -> list[Attribute]:
     return [attribute for attribute in domain if attribute.name in columns]
 
 
-def _allowed(empty: duckdb.DuckDBPyConnection, source: Source, domain: Domain, part: Sequence[Constraint]) -> Allowed:
+def _allowed(empty: Empty, source: Source, domain: Domain, part: Sequence[Constraint]) -> Allowed:
     columns = {name for constraint in part for name in constraint.columns}
     attributes = _tried(domain, part)
     excluded = [attribute for attribute in domain.excluded if attribute.name in columns]
@@ -241,7 +242,7 @@ def _frame(
 
 
 def _holds(
-    empty: duckdb.DuckDBPyConnection,
+    empty: Empty,
     source: Source,
     attributes: Sequence[Attribute],
     predicates: Sequence[str],
@@ -306,7 +307,7 @@ def settle_bins(
 
 
 def _settle(
-    empty: duckdb.DuckDBPyConnection,
+    empty: Empty,
     source: Source,
     domain: Domain,
     part: Allowed,

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 from sqlglot import exp
@@ -27,6 +26,7 @@ from dpsql.core.linear_query import Integers, LinearQuery, Part
 from dpsql.core.names import shorten
 from dpsql.engines.source import Source
 from dpsql.errors import DomainTooLarge, InvalidQuery
+from dpsql.evaluation.workers import Empty
 from dpsql.evaluation.components import check_points, components_of
 from dpsql.evaluation.decode import as_read
 from dpsql.evaluation.evaluated import Evaluated
@@ -82,7 +82,7 @@ def evaluate(source: Source, domain: Domain, query: Query, dimensions: Sequence[
 class _Evaluation:
     """What is known of a query, whatever is measured for its aggregates."""
 
-    empty: duckdb.DuckDBPyConnection
+    empty: Empty
     source: Source
     domain: Domain
     query: Query

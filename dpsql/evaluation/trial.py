@@ -16,6 +16,7 @@ from dpsql.core.names import fold
 from dpsql.engines.duckdb.types import data_type, filled
 from dpsql.engines.source import Source
 from dpsql.errors import InvalidQuery
+from dpsql.evaluation.workers import Empty
 from dpsql.evaluation.decode import decode
 from dpsql.evaluation.moments import unit_of
 from dpsql.evaluation.points import Points
@@ -59,7 +60,7 @@ def prefix_for(source: Source) -> str:
 
 
 def values_at(
-    points: Points, expressions: Expressions, empty: duckdb.DuckDBPyConnection, source: Source
+    points: Points, expressions: Expressions, empty: Empty, source: Source
 ) -> tuple[dict[str, Any], dict[str, Fraction | None]]:
     """The values of expressions at all points, in the order of the points, and the step of each weight's type.
 
