@@ -16,6 +16,7 @@ from dpsql.fitting.loading import jax
 from dpsql.mechanisms.base import registered as mechanisms
 from dpsql.udfs import FUNCTIONS
 from dpsql.udfs.bridge.library import PATH
+from dpsql.engines.duckdb.versions import LOOKED_AT, OVERRIDE, is_taken
 from dpsql.version import __version__
 
 
@@ -31,7 +32,7 @@ def report() -> dict[str, str]:
         "dpsql": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "duckdb": duckdb.__version__,
+        "duckdb": _duckdb(),
         "jax": jax.__version__,
         "device": devices,
         "compiled": str(keep_programs() or "not kept"),
@@ -40,6 +41,14 @@ def report() -> dict[str, str]:
         "mechanisms": _mechanisms(),
         "types": f"{sum(known.has_bins for known in column_types())} types of columns with bins",
     }
+
+
+def _duckdb() -> str:
+    """Its version, and whether somebody looked at it."""
+    if duckdb.__version__ in LOOKED_AT:
+        return duckdb.__version__
+    taken = f"taken by {OVERRIDE}" if is_taken() else "refused"
+    return f"{duckdb.__version__}, which nobody has looked at: {taken}; looked at were {', '.join(LOOKED_AT)}"
 
 
 def _functions() -> str:

@@ -33,6 +33,7 @@ from dpsql.evaluation.sandbox import empty_database, foreign_word
 from dpsql.evaluation.workers import Empty
 from dpsql.language.size_bounds import check_sizes
 from dpsql.language.syntax import check_depth
+from dpsql.language.value_types import check_nesting
 from dpsql.runtime.process_settings import deep_recursion
 
 _LONGEST: Final = 100_000
@@ -63,10 +64,11 @@ def parse_predicate(source: Source, predicate: str) -> Constraint:
     if len(predicate) > _LONGEST:
         raise InvalidArgument(f"predicate has {len(predicate)} characters, more than {_LONGEST}")
     try:
+        tokens = sqlglot.tokenize(predicate, read="duckdb")
+        check_nesting(tokens)
         with deep_recursion():
             tree = sqlglot.parse_one(f"SELECT {predicate}", read="duckdb")
         check_depth(tree)
-        tokens = sqlglot.tokenize(predicate, read="duckdb")
     except (SqlglotError, RecursionError):
         raise InvalidArgument(
             f"predicate is {shown!r}, which is not an SQL expression: say for example 'sick OR cost = 0'"

@@ -41,7 +41,7 @@ def send(file: int, head: Head, columns: Sequence[Numbers] = ()) -> None:
     _write(file, len(text).to_bytes(8, "big") + text)
     for column in plain:
         if column.size:
-            _write(file, memoryview(column.view(np.uint8)))
+            _write(file, column.view(np.uint8).data)
 
 
 def _write(file: int, data: bytes | memoryview) -> None:
@@ -89,7 +89,7 @@ def written(columns: Mapping[str, Any]) -> tuple[Head, list[Numbers]]:
     Raises:
         TypeError: a value is neither a number nor a text.
     """
-    heads, numbers = [], list[Numbers]()
+    heads, numbers = list[list[Any]](), list[Numbers]()
     for name, values in columns.items():
         masked = np.ma.isMaskedArray(values)
         plain = np.ma.getdata(values) if masked else np.asarray(values)

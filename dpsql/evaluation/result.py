@@ -33,6 +33,7 @@ from dpsql.evaluation.wording import check_written, different_words
 from dpsql.language.arithmetic import errors_of
 from dpsql.language.expressions import columns_read, spelled, unwrapped
 from dpsql.language.query import Query
+from dpsql.language.value_types import check_types
 
 SUFFIXES: Final = ("", "_stderr", "_low", "_high")
 _AGGREGATES: Final = (exp.AggFunc, exp.Filter)
@@ -63,6 +64,8 @@ class Result:
         with empty_database() as empty:
             columns = _columns(empty, source, query)
             stored = {f"k{number}": kind for number, kind in enumerate(_key_types(empty, source, query))}
+            for kind in (*(kind for _, kind in columns), *stored.values()):  # this process casts texts to them
+                check_types(data_type(kind))
             for number, kind in enumerate(_value_types(evaluated)):
                 stored |= {f"a{number}{suffix}": "DOUBLE" if suffix else kind for suffix in SUFFIXES}
             result = Result(query, columns, stored)

@@ -20,6 +20,7 @@ import sqlglot
 from sqlglot import Token, TokenType, exp
 from sqlglot.errors import ErrorLevel, SqlglotError, UnsupportedError
 
+from dpsql.core.functions import LOOK_AROUND, PLAIN
 from dpsql.errors import DpsqlError, Interrupted, InvalidQuery
 from dpsql.evaluation.workers import Died, Empty, Worker, worker_of_thread
 from dpsql.language.size_bounds import LAVISH, check_sizes, refuse_lavish
@@ -31,10 +32,8 @@ _BARE_WORDS: Final = frozenset(
     """current_date current_time current_timestamp localtime localtimestamp current_user session_user current_role
     current_schema current_catalog""".split()  # noqa: SIM905
 )
-_NOT_PLAIN: Final = LAVISH | {  # they look around; DuckDB says not
-    *("age", "current_setting", "getvariable", "current_localtime", "current_localtimestamp")
-}
 _WRITTEN_ONLY: Final = frozenset({"if", "ifnull"})  # that DuckDB's parser knows
+_LISTED: Final = PLAIN - LOOK_AROUND - LAVISH
 _LONGEST_PARSED, _DEEPEST_PARSED = 20_000, 500  # characters, and parentheses
 _LONGEST: Final = 30.0  # seconds that the expressions of one query may take
 _BEFORE_PARENTHESES: Final = frozenset(  # words that are no functions
@@ -169,6 +168,7 @@ def check_syntax(text: str, what: str = "query", error_of: type[DpsqlError] = In
 def plain_functions() -> frozenset[str]:
     """The names, in lower case, of DuckDB's own functions that depend on their arguments alone.
 
+    Both DuckDB and a list of ours say so: a function that nobody has looked at is none.
     Since DuckDB 2.0.1 those of zoned times say that they depend on a setting, the time zone, which is one for all
     evaluations.
     """
@@ -179,7 +179,7 @@ def plain_functions() -> frozenset[str]:
         "['TIMESTAMP WITH TIME ZONE', 'TIMESTAMPTZ_NS', 'TIME WITH TIME ZONE'])))"
     )
     with duckdb.connect() as connection:  # no text of anyone's is in it
-        return frozenset(name for (name,) in connection.execute(sql).fetchall()) - _NOT_PLAIN
+        return frozenset(name for (name,) in connection.execute(sql).fetchall()) & _LISTED
 
 
 @lru_cache(maxsize=1)
@@ -192,14 +192,14 @@ def _plain_macros() -> frozenset[str]:
         "SELECT lower(function_name), string_agg(macro_definition, ' ') FROM duckdb_functions() "
         "WHERE internal AND function_type = 'macro' GROUP BY 1"
     )
-    with empty_database() as empty:
-        definitions = dict(empty.execute(sql).fetchall())
+    with duckdb.connect() as connection:
+        definitions = dict(connection.execute(sql).fetchall())
     known, before = _WRITTEN_ONLY | plain_functions(), 0
     while len(known) > before:
         before = len(known)
         plain = (name for name, words in definitions.items() if _calls_only(words, known))
         known = known.union(plain)
-    return known - plain_functions() - _NOT_PLAIN
+    return known - plain_functions() - LOOK_AROUND - LAVISH
 
 
 def _calls_only(definition: str, known: frozenset[str]) -> bool:
