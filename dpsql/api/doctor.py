@@ -11,12 +11,12 @@ import duckdb
 import dpsql.mechanisms  # noqa: F401 - registers them
 from dpsql.api.database import connect
 from dpsql.core.column_types import registered as column_types
+from dpsql.engines.duckdb import versions
 from dpsql.fitting.compilation import keep_programs
 from dpsql.fitting.loading import jax
 from dpsql.mechanisms.base import registered as mechanisms
 from dpsql.udfs import FUNCTIONS
 from dpsql.udfs.bridge.library import PATH
-from dpsql.engines.duckdb.versions import LOOKED_AT, OVERRIDE, is_taken
 from dpsql.version import __version__
 
 
@@ -45,10 +45,10 @@ def report() -> dict[str, str]:
 
 def _duckdb() -> str:
     """Its version, and whether somebody looked at it."""
-    if duckdb.__version__ in LOOKED_AT:
+    if duckdb.__version__ in versions.LOOKED_AT:
         return duckdb.__version__
-    taken = f"taken by {OVERRIDE}" if is_taken() else "refused"
-    return f"{duckdb.__version__}, which nobody has looked at: {taken}; looked at were {', '.join(LOOKED_AT)}"
+    taken = f"taken by {versions.OVERRIDE}" if versions.is_taken() else "refused"
+    return f"{duckdb.__version__}, which nobody has looked at: {taken}; looked at were {', '.join(versions.LOOKED_AT)}"
 
 
 def _functions() -> str:

@@ -132,7 +132,7 @@ class Worker:
 def _started() -> subprocess.Popen[bytes]:
     """The process: with this one's modules, and without its files, variables or keys that interrupt it."""
     variables = {name: value for name, value in os.environ.items() if name in _HANDED or name.startswith("LC_")}
-    modules = [os.path.abspath(path) for path in sys.path if path and isinstance(path, str)]  # noqa: PTH100
+    modules = [os.path.abspath(path) for path in sys.path if isinstance(path, str)]  # noqa: PTH100
     variables |= {"PYTHONPATH": os.pathsep.join(modules), "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     options: dict[str, Any] = {"start_new_session": True}
     if sys.platform == "win32":

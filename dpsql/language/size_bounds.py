@@ -43,8 +43,9 @@ def refuse_lavish(called: str) -> NoReturn:
 
 
 def check_sizes(trees: Sequence[exp.Expr]) -> None:
-    """Refuse expressions whose values could be too large to be tried, or that are too many inside one another, or have types
-    that are not listed.
+    """Refuse expressions whose values could be too large to be tried, or that are too many inside one another.
+
+    Types that are not listed are refused too.
 
     Raises:
         InvalidQuery: with the part that is too large.

@@ -40,6 +40,10 @@ _DEEPEST_TYPE: Final = 4
 _DEEPEST_TEXT: Final = 300
 _OPENING: Final = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE})
 _CLOSING: Final = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END})
+_INDEXED: Final = frozenset(
+    {TokenType.R_BRACKET, TokenType.R_PAREN, TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING}
+)
+_MOST_INDICES: Final = 200  # sqlglot looks at all that stands before each
 _PREFIXES: Final = frozenset({TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE})
 
 
@@ -67,10 +71,15 @@ def check_nesting(tokens: Sequence[Token]) -> None:
     Raises:
         InvalidQuery: there are too many.
     """
-    depth = signs = 0
+    depth = signs = indices = 0
+    before = None
     for token in tokens:
         kind = token.token_type
+        indices += kind is TokenType.L_BRACKET and before in _INDEXED
+        before = kind
         depth += (kind in _OPENING) - (kind in _CLOSING and depth > 0)
         signs = signs + 1 if kind in _PREFIXES else 0
         if depth > _DEEPEST_TEXT or signs > _DEEPEST_TEXT:
             raise InvalidQuery(f"query: nested too deeply: more than {_DEEPEST_TEXT} expressions inside one another")
+    if indices > _MOST_INDICES:
+        raise InvalidQuery(f"query: nested too deeply: more than {_MOST_INDICES} times x[i]")

@@ -215,9 +215,7 @@ VIEWS: Final = frozenset(
     sqlite_schema sqlite_temp_master sqlite_temp_schema
     """.split()  # noqa: SIM905
 )
-"""DuckDB's own views that it reads where a statement says no schema: they may not be read. A test compares them with the
-catalogue of each version.
-"""
+"""DuckDB's own views that a name without a schema may mean: no statement may read them."""
 
 EXPRESSIONS: Final = frozenset(
     """
