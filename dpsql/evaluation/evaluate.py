@@ -26,7 +26,6 @@ from dpsql.core.linear_query import Integers, LinearQuery, Part
 from dpsql.core.names import shorten
 from dpsql.engines.source import Source
 from dpsql.errors import DomainTooLarge, InvalidQuery
-from dpsql.evaluation.workers import Empty
 from dpsql.evaluation.components import check_points, components_of
 from dpsql.evaluation.decode import as_read
 from dpsql.evaluation.evaluated import Evaluated
@@ -38,6 +37,7 @@ from dpsql.evaluation.part import PartOnCells
 from dpsql.evaluation.sandbox import check_expressions
 from dpsql.evaluation.statistics import Lowered, averages_for, lowered
 from dpsql.evaluation.weights import Weight, weights_of
+from dpsql.evaluation.workers import Empty
 from dpsql.language.expressions import columns_read, sql_of
 from dpsql.language.query import Query
 

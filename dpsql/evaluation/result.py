@@ -24,12 +24,12 @@ from dpsql.engines.duckdb.frames import Columns, shown_as
 from dpsql.engines.duckdb.types import data_type
 from dpsql.engines.source import Source
 from dpsql.errors import InvalidQuery
-from dpsql.evaluation.workers import Empty
 from dpsql.evaluation.decode import as_read
 from dpsql.evaluation.evaluated import Evaluated
 from dpsql.evaluation.own_parts import without_lookups
 from dpsql.evaluation.sandbox import check_expressions, empty_database
 from dpsql.evaluation.wording import check_written, different_words
+from dpsql.evaluation.workers import Empty
 from dpsql.language.arithmetic import errors_of
 from dpsql.language.expressions import columns_read, spelled, unwrapped
 from dpsql.language.query import Query

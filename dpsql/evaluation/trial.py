@@ -16,11 +16,11 @@ from dpsql.core.names import fold
 from dpsql.engines.duckdb.types import data_type, filled
 from dpsql.engines.source import Source
 from dpsql.errors import InvalidQuery
-from dpsql.evaluation.workers import Empty
 from dpsql.evaluation.decode import decode
 from dpsql.evaluation.moments import unit_of
 from dpsql.evaluation.points import Points
 from dpsql.evaluation.wording import check_written, different_words
+from dpsql.evaluation.workers import Empty
 from dpsql.language.expressions import sql_of
 
 

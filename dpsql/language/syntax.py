@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 import numpy as np
+import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
