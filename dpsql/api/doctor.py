@@ -11,6 +11,7 @@ import duckdb
 import dpsql.mechanisms  # noqa: F401 - registers them
 from dpsql.api.database import connect
 from dpsql.core.column_types import registered as column_types
+from dpsql.engines.duckdb import versions
 from dpsql.fitting.compilation import keep_programs
 from dpsql.fitting.loading import jax
 from dpsql.mechanisms.base import registered as mechanisms
@@ -31,7 +32,7 @@ def report() -> dict[str, str]:
         "dpsql": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "duckdb": duckdb.__version__,
+        "duckdb": _duckdb(),
         "jax": jax.__version__,
         "device": devices,
         "compiled": str(keep_programs() or "not kept"),
@@ -40,6 +41,14 @@ def report() -> dict[str, str]:
         "mechanisms": _mechanisms(),
         "types": f"{sum(known.has_bins for known in column_types())} types of columns with bins",
     }
+
+
+def _duckdb() -> str:
+    """Its version, and whether somebody looked at it."""
+    if duckdb.__version__ in versions.LOOKED_AT:
+        return duckdb.__version__
+    taken = f"taken by {versions.OVERRIDE}" if versions.is_taken() else "refused"
+    return f"{duckdb.__version__}, which nobody has looked at: {taken}; looked at were {', '.join(versions.LOOKED_AT)}"
 
 
 def _functions() -> str:

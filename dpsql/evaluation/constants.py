@@ -14,12 +14,11 @@ from dpsql.engines.duckdb.ticks import tick
 from dpsql.errors import DpsqlError, InvalidQuery
 from dpsql.evaluation.bins import all_tried
 from dpsql.evaluation.constancy import operands_of
+from dpsql.evaluation.workers import Empty
 from dpsql.language.expressions import sql_of
 
 
-def constants_of(
-    empty: duckdb.DuckDBPyConnection, trees: Sequence[exp.Expr], attribute: Attribute
-) -> Iterator[int | float]:
+def constants_of(empty: Empty, trees: Sequence[exp.Expr], attribute: Attribute) -> Iterator[int | float]:
     """The ticks of the constants in some expressions that are of the attribute's type."""
     if attribute.kind != "bins" or all_tried(attribute):
         return
@@ -31,9 +30,7 @@ def constants_of(
         yield from _around(empty, text, operand, attribute)
 
 
-def _around(
-    empty: duckdb.DuckDBPyConnection, text: str, operand: exp.Expr, attribute: Attribute
-) -> Iterator[int | float]:
+def _around(empty: Empty, text: str, operand: exp.Expr, attribute: Attribute) -> Iterator[int | float]:
     """The ticks next to a constant that the attribute is compared with, whatever type the constant has."""
     number = attribute.of_type.is_exact
     kind = "DOUBLE" if number or attribute.is_float else attribute.type

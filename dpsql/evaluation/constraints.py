@@ -30,8 +30,10 @@ from dpsql.engines.source import Source
 from dpsql.errors import DpsqlError, InvalidArgument, InvalidQuery
 from dpsql.evaluation.decode import decode
 from dpsql.evaluation.sandbox import empty_database, foreign_word
+from dpsql.evaluation.workers import Empty
 from dpsql.language.size_bounds import check_sizes
 from dpsql.language.syntax import check_depth
+from dpsql.language.value_types import check_nesting
 from dpsql.runtime.process_settings import deep_recursion
 
 _LONGEST: Final = 100_000
@@ -62,10 +64,11 @@ def parse_predicate(source: Source, predicate: str) -> Constraint:
     if len(predicate) > _LONGEST:
         raise InvalidArgument(f"predicate has {len(predicate)} characters, more than {_LONGEST}")
     try:
+        tokens = sqlglot.tokenize(predicate, read="duckdb")
+        check_nesting(tokens)
         with deep_recursion():
             tree = sqlglot.parse_one(f"SELECT {predicate}", read="duckdb")
         check_depth(tree)
-        tokens = sqlglot.tokenize(predicate, read="duckdb")
     except (SqlglotError, RecursionError):
         raise InvalidArgument(
             f"predicate is {shown!r}, which is not an SQL expression: say for example 'sick OR cost = 0'"
@@ -168,7 +171,7 @@ def _tried(domain: Domain, part: Sequence[Constraint]) -> list[Attribute]:
     return [attribute for attribute in domain if attribute.name in columns]
 
 
-def _allowed(empty: duckdb.DuckDBPyConnection, source: Source, domain: Domain, part: Sequence[Constraint]) -> Allowed:
+def _allowed(empty: Empty, source: Source, domain: Domain, part: Sequence[Constraint]) -> Allowed:
     columns = {name for constraint in part for name in constraint.columns}
     attributes = _tried(domain, part)
     excluded = [attribute for attribute in domain.excluded if attribute.name in columns]
@@ -241,7 +244,7 @@ def _frame(
 
 
 def _holds(
-    empty: duckdb.DuckDBPyConnection,
+    empty: Empty,
     source: Source,
     attributes: Sequence[Attribute],
     predicates: Sequence[str],
@@ -306,7 +309,7 @@ def settle_bins(
 
 
 def _settle(
-    empty: duckdb.DuckDBPyConnection,
+    empty: Empty,
     source: Source,
     domain: Domain,
     part: Allowed,

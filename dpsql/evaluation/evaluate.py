@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 from sqlglot import exp
@@ -38,6 +37,7 @@ from dpsql.evaluation.part import PartOnCells
 from dpsql.evaluation.sandbox import check_expressions
 from dpsql.evaluation.statistics import Lowered, averages_for, lowered
 from dpsql.evaluation.weights import Weight, weights_of
+from dpsql.evaluation.workers import Empty
 from dpsql.language.expressions import columns_read, sql_of
 from dpsql.language.query import Query
 
@@ -82,7 +82,7 @@ def evaluate(source: Source, domain: Domain, query: Query, dimensions: Sequence[
 class _Evaluation:
     """What is known of a query, whatever is measured for its aggregates."""
 
-    empty: duckdb.DuckDBPyConnection
+    empty: Empty
     source: Source
     domain: Domain
     query: Query

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import duckdb
 from sqlglot import exp
 
 from dpsql.engines.duckdb.frames import Columns, shown_as
 from dpsql.engines.duckdb.types import data_type
 from dpsql.evaluation.own_parts import own_parts
 from dpsql.evaluation.sandbox import check_expressions, empty_database
+from dpsql.evaluation.workers import Empty
 from dpsql.language.query import Query
 from dpsql.language.scope import Dimension
 
@@ -31,7 +31,7 @@ class Loaded:
     rows: Columns
     digest: str
 
-    def create(self, empty: duckdb.DuckDBPyConnection) -> None:
+    def create(self, empty: Empty) -> None:
         """Make it a temporary table, of the dimension's name, with columns dpsql_d0, dpsql_d1, … of its types."""
         columns = [
             exp.alias_(exp.cast(exp.column(f"dpsql_d{number}"), data_type(kind)), f"dpsql_d{number}")
@@ -43,7 +43,7 @@ class Loaded:
 
 
 @contextmanager
-def database_for(query: Query, dimensions: Sequence[Loaded]) -> Iterator[duckdb.DuckDBPyConnection]:
+def database_for(query: Query, dimensions: Sequence[Loaded]) -> Iterator[Empty]:
     """An empty database with the public tables that a query joins, once its expressions were looked at.
 
     Raises:

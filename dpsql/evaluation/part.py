@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-import duckdb
 import numpy as np
 from sqlglot import exp
 
@@ -26,6 +25,7 @@ from dpsql.evaluation.statistics import MOMENT
 from dpsql.evaluation.sums import Arguments, Sums
 from dpsql.evaluation.trial import Expressions, prefix_for, values_at
 from dpsql.evaluation.weights import Weight
+from dpsql.evaluation.workers import Empty
 from dpsql.language.expressions import columns_read, sql_of, unwrapped
 from dpsql.language.query import Query
 
@@ -49,7 +49,7 @@ class PartOnCells:
 
     def __init__(
         self,
-        empty: duckdb.DuckDBPyConnection,
+        empty: Empty,
         source: Source,
         domain: Domain,
         names: tuple[str, ...],

@@ -29,9 +29,11 @@ from dpsql.evaluation.evaluated import Evaluated
 from dpsql.evaluation.own_parts import without_lookups
 from dpsql.evaluation.sandbox import check_expressions, empty_database
 from dpsql.evaluation.wording import check_written, different_words
+from dpsql.evaluation.workers import Empty
 from dpsql.language.arithmetic import errors_of
 from dpsql.language.expressions import columns_read, spelled, unwrapped
 from dpsql.language.query import Query
+from dpsql.language.value_types import check_types
 
 SUFFIXES: Final = ("", "_stderr", "_low", "_high")
 _AGGREGATES: Final = (exp.AggFunc, exp.Filter)
@@ -62,6 +64,8 @@ class Result:
         with empty_database() as empty:
             columns = _columns(empty, source, query)
             stored = {f"k{number}": kind for number, kind in enumerate(_key_types(empty, source, query))}
+            for kind in (*(kind for _, kind in columns), *stored.values()):  # this process casts texts to them
+                check_types(data_type(kind))
             for number, kind in enumerate(_value_types(evaluated)):
                 stored |= {f"a{number}{suffix}": "DOUBLE" if suffix else kind for suffix in SUFFIXES}
             result = Result(query, columns, stored)
@@ -194,7 +198,7 @@ class Result:
         query = self.query
         return [*query.outputs, *([] if query.having is None else [query.having]), *(o.this for o in query.order)]
 
-    def _check(self, empty: duckdb.DuckDBPyConnection) -> None:
+    def _check(self, empty: Empty) -> None:
         _check_words(self._over_answers())
         nothing = exp.select(*(_null(kind, name) for name, kind in self.stored.items())).limit(0)
         for non_negative in (False, True):
@@ -227,7 +231,7 @@ def _check_words(trees: Sequence[exp.Expr]) -> None:
     check_expressions([without_lookups(tree) for tree in trees])
 
 
-def _described(empty: duckdb.DuckDBPyConnection, select: exp.Select) -> list[tuple[str, str]]:
+def _described(empty: Empty, select: exp.Select) -> list[tuple[str, str]]:
     """Names and types of a SELECT that reads no table."""
     try:
         found = empty.execute(f"DESCRIBE {select.sql(dialect='duckdb')}").fetchall()
@@ -236,7 +240,7 @@ def _described(empty: duckdb.DuckDBPyConnection, select: exp.Select) -> list[tup
     return [(row[0], row[1]) for row in found]
 
 
-def _columns(empty: duckdb.DuckDBPyConnection, source: Source, query: Query) -> tuple[tuple[str, str], ...]:
+def _columns(empty: Empty, source: Source, query: Query) -> tuple[tuple[str, str], ...]:
     """Names and types of the query's result, as DuckDB tells them for a table without rows."""
     select = query.select.copy()
     for clause in ("with_", "where", "order", "limit", "offset", "having"):
@@ -261,7 +265,7 @@ def _columns(empty: duckdb.DuckDBPyConnection, source: Source, query: Query) -> 
     return tuple(_described(empty, select))
 
 
-def _key_types(empty: duckdb.DuckDBPyConnection, source: Source, query: Query) -> list[str]:
+def _key_types(empty: Empty, source: Source, query: Query) -> list[str]:
     """The DuckDB type of each key."""
     if not query.keys:
         return []

@@ -10,7 +10,8 @@ import re
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -19,7 +20,9 @@ import sqlglot
 from sqlglot import Token, TokenType, exp
 from sqlglot.errors import ErrorLevel, SqlglotError, UnsupportedError
 
+from dpsql.core.functions import LOOK_AROUND, PLAIN
 from dpsql.errors import DpsqlError, Interrupted, InvalidQuery
+from dpsql.evaluation.workers import Died, Empty, Worker, worker_of_thread
 from dpsql.language.size_bounds import LAVISH, check_sizes, refuse_lavish
 from dpsql.language.syntax import first_line
 from dpsql.language.written import kept_words
@@ -29,10 +32,8 @@ _BARE_WORDS: Final = frozenset(
     """current_date current_time current_timestamp localtime localtimestamp current_user session_user current_role
     current_schema current_catalog""".split()  # noqa: SIM905
 )
-_NOT_PLAIN: Final = LAVISH | {  # they look around; DuckDB says not
-    *("age", "current_setting", "getvariable", "current_localtime", "current_localtimestamp")
-}
 _WRITTEN_ONLY: Final = frozenset({"if", "ifnull"})  # that DuckDB's parser knows
+_LISTED: Final = PLAIN - LOOK_AROUND - LAVISH
 _LONGEST_PARSED, _DEEPEST_PARSED = 20_000, 500  # characters, and parentheses
 _LONGEST: Final = 30.0  # seconds that the expressions of one query may take
 _BEFORE_PARENTHESES: Final = frozenset(  # words that are no functions
@@ -42,25 +43,32 @@ _BEFORE_PARENTHESES: Final = frozenset(  # words that are no functions
 
 
 @contextmanager
-def empty_database() -> Iterator[duckdb.DuckDBPyConnection]:
+def empty_database() -> Iterator[Empty]:
     """A new empty database, so that nothing that one expression might leave behind is there for another.
 
-    Inside `one_empty_database` that of the steps before.
+    It is in a process of its own, which may die: see `dpsql.evaluation.workers`. Inside `one_empty_database` that of
+    the steps before.
     """
-    kept: list[duckdb.DuckDBPyConnection] | None = getattr(_thread, "kept", None)
-    if kept:
-        with _watched(kept[0], getattr(_thread, "progress", None)):
-            yield kept[0]
-        return
-    connection = duckdb.connect(":memory:", config={"enable_external_access": "false"})
-    if kept is not None:
-        kept.append(connection)
-    try:
-        with _watched(connection, getattr(_thread, "progress", None)):
-            yield connection
-    finally:
-        if kept is None:
-            connection.close()
+    kept: _Kept | None = getattr(_thread, "kept", None)
+    progress: Progress | None = getattr(_thread, "progress", None)
+    with ExitStack() as own:
+        stack = own if kept is None else kept.stack
+        if kept is None or kept.empty is None:
+            worker = stack.enter_context(worker_of_thread(progress))
+            with _watched(worker, progress):
+                empty = worker.open()
+            stack.callback(_close, empty, progress)
+            if kept is not None:
+                kept.empty = empty
+        else:
+            empty = kept.empty
+        with _watched(empty.worker, progress):
+            yield empty
+
+
+def _close(empty: Empty, progress: Progress | None) -> None:
+    with _watched(empty.worker, progress):
+        empty.close()
 
 
 @contextmanager
@@ -74,8 +82,8 @@ def stopped_by(progress: Progress) -> Iterator[None]:
 
 
 @contextmanager
-def _watched(connection: duckdb.DuckDBPyConnection, progress: Progress | None) -> Iterator[None]:
-    """Statements inside are interrupted at the user's wish, and after some time."""
+def _watched(worker: Worker, progress: Progress | None) -> Iterator[None]:
+    """What runs inside ends, with its process, at the user's wish, and after some time."""
     began, interrupted = time.monotonic(), threading.Event()
 
     def is_late() -> bool:
@@ -83,21 +91,35 @@ def _watched(connection: duckdb.DuckDBPyConnection, progress: Progress | None) -
 
     def interrupt() -> None:
         interrupted.set()
-        with suppress(duckdb.ConnectionException):  # closed, where work was broken off before it could end this
-            connection.interrupt()
+        worker.kill()
 
     try:
         with polling(lambda: is_late() or (progress is not None and should_stop(progress)), interrupt):
             yield
-    except (duckdb.Error, DpsqlError):  # as a statement's error, or as what was made of it
-        if not interrupted.is_set():
-            raise
-        if is_late():
+    except (duckdb.Error, DpsqlError) as error:  # as a statement's error, or as what was made of it
+        if interrupted.is_set() and is_late():
             raise InvalidQuery(
                 f"query: to try its expressions on all values takes more than {_LONGEST:.0f} seconds: say less, "
                 "or declare coarser domains"
             ) from None
-        raise Interrupted from None
+        if interrupted.is_set():
+            raise Interrupted from None
+        if isinstance(error, Died):
+            raise InvalidQuery(f"query: {error}") from None
+        raise
+
+
+@dataclass
+class _Kept:
+    """The database that the steps of one query share.
+
+    Attributes:
+        stack: what ends with the query.
+        empty: the database, once a step needed it.
+    """
+
+    stack: ExitStack
+    empty: Empty | None = None
 
 
 @contextmanager
@@ -106,13 +128,12 @@ def one_empty_database() -> Iterator[None]:
     if getattr(_thread, "kept", None) is not None:  # inside another
         yield
         return
-    kept = _thread.kept = []
-    try:
-        yield
-    finally:
-        _thread.kept = None
-        for connection in kept:
-            connection.close()
+    with ExitStack() as stack:
+        _thread.kept = _Kept(stack)
+        try:
+            yield
+        finally:
+            _thread.kept = None
 
 
 _thread: Final = threading.local()
@@ -134,7 +155,9 @@ def check_syntax(text: str, what: str = "query", error_of: type[DpsqlError] = In
         return
     with empty_database() as empty:
         try:
-            empty.extract_statements(text)
+            empty.parse(text)
+        except Died:
+            raise error_of(f"{what}: nested too deeply") from None
         except duckdb.ParserException as error:
             deep = "expression depth" in str(error)  # whose advice is a setting, which dpsql does not follow
             reason = "nested too deeply" if deep else "\n\n".join(filter(None, (str(error).rstrip(), instead)))
@@ -145,6 +168,7 @@ def check_syntax(text: str, what: str = "query", error_of: type[DpsqlError] = In
 def plain_functions() -> frozenset[str]:
     """The names, in lower case, of DuckDB's own functions that depend on their arguments alone.
 
+    Both DuckDB and a list of ours say so: a function that nobody has looked at is none.
     Since DuckDB 2.0.1 those of zoned times say that they depend on a setting, the time zone, which is one for all
     evaluations.
     """
@@ -154,8 +178,8 @@ def plain_functions() -> frozenset[str]:
         "'CONSISTENT_WITHIN_QUERY' AND list_has_any(parameter_types, "
         "['TIMESTAMP WITH TIME ZONE', 'TIMESTAMPTZ_NS', 'TIME WITH TIME ZONE'])))"
     )
-    with empty_database() as empty:
-        return frozenset(name for (name,) in empty.execute(sql).fetchall()) - _NOT_PLAIN
+    with duckdb.connect() as connection:  # no text of anyone's is in it
+        return frozenset(name for (name,) in connection.execute(sql).fetchall()) & _LISTED
 
 
 @lru_cache(maxsize=1)
@@ -168,14 +192,14 @@ def _plain_macros() -> frozenset[str]:
         "SELECT lower(function_name), string_agg(macro_definition, ' ') FROM duckdb_functions() "
         "WHERE internal AND function_type = 'macro' GROUP BY 1"
     )
-    with empty_database() as empty:
-        definitions = dict(empty.execute(sql).fetchall())
+    with duckdb.connect() as connection:
+        definitions = dict(connection.execute(sql).fetchall())
     known, before = _WRITTEN_ONLY | plain_functions(), 0
     while len(known) > before:
         before = len(known)
         plain = (name for name, words in definitions.items() if _calls_only(words, known))
         known = known.union(plain)
-    return known - plain_functions() - _NOT_PLAIN
+    return known - plain_functions() - LOOK_AROUND - LAVISH
 
 
 def _calls_only(definition: str, known: frozenset[str]) -> bool:

@@ -19,6 +19,7 @@ from dpsql.errors import InvalidQuery
 from dpsql.evaluation.constancy import WRITTEN
 from dpsql.evaluation.products import ScaledSum, SummedProduct, product_of
 from dpsql.evaluation.summed import Summed
+from dpsql.evaluation.workers import Empty
 from dpsql.language.expressions import columns_read, sql_of
 
 Sums = Summed | SummedProduct | ScaledSum
@@ -28,7 +29,7 @@ _MOST_BRANCHES: Final = 64  # formulas in one sum, each of which is counted by i
 class Arguments:
     """Reads arguments of sums as formulas of columns."""
 
-    def __init__(self, empty: duckdb.DuckDBPyConnection, source: Source) -> None:
+    def __init__(self, empty: Empty, source: Source) -> None:
         """Of one source.
 
         Args:

@@ -20,6 +20,7 @@ from dpsql.evaluation.decode import decode
 from dpsql.evaluation.moments import unit_of
 from dpsql.evaluation.points import Points
 from dpsql.evaluation.wording import check_written, different_words
+from dpsql.evaluation.workers import Empty
 from dpsql.language.expressions import sql_of
 
 
@@ -59,7 +60,7 @@ def prefix_for(source: Source) -> str:
 
 
 def values_at(
-    points: Points, expressions: Expressions, empty: duckdb.DuckDBPyConnection, source: Source
+    points: Points, expressions: Expressions, empty: Empty, source: Source
 ) -> tuple[dict[str, Any], dict[str, Fraction | None]]:
     """The values of expressions at all points, in the order of the points, and the step of each weight's type.
 

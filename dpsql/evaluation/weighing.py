@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 from sqlglot import exp
@@ -31,6 +30,7 @@ from dpsql.errors import DomainTooLarge, InvalidQuery
 from dpsql.evaluation.decode import as_read
 from dpsql.evaluation.lookups import Loaded, database_for
 from dpsql.evaluation.trial import Expressions, prefix_for, values_at
+from dpsql.evaluation.workers import Empty
 from dpsql.language.expressions import columns_read, sql_of
 from dpsql.language.query import Aggregate, Query
 
@@ -69,7 +69,7 @@ def weigh(source: Source, domain: Domain, query: Query, dimensions: Sequence[Loa
 
 
 def _family(
-    empty: duckdb.DuckDBPyConnection,
+    empty: Empty,
     source: Source,
     domain: Domain,
     query: Query,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-import duckdb
 import sqlglot
 from sqlglot import TokenType, exp
 
 from dpsql.core.names import shorten
 from dpsql.errors import InvalidQuery
+from dpsql.evaluation.workers import Empty
 from dpsql.language.expressions import sql_of
 from dpsql.language.written import kept_words
 
@@ -29,9 +29,7 @@ def _tokens(text: str) -> list[str]:
     return [f"{t.token_type}{t.text}" if t.token_type in _AS_WRITTEN else t.text.lower() for t in tokens]
 
 
-def check_written(
-    empty: duckdb.DuckDBPyConnection, written: Sequence[tuple[exp.Expr, str]], rows: exp.Subquery
-) -> None:
+def check_written(empty: Empty, written: Sequence[tuple[exp.Expr, str]], rows: exp.Subquery) -> None:
     """Refuse expressions that are something else than in the words that people wrote.
 
     Args:

@@ -13,16 +13,13 @@ from typing import Final, NoReturn
 
 from sqlglot import exp
 
+from dpsql.core.functions import CALLS_OTHERS, LONG, QUADRATIC, RECURSIVE, WIDTH_IN_TEXT
 from dpsql.errors import InvalidQuery
 from dpsql.language.syntax import check_depth
+from dpsql.language.value_types import check_types
 
-LAVISH: Final = frozenset(
-    """printf format bar bitstring list_resize array_resize list_zip array_zip json_transform json_transform_strict
-    json_serialize_sql json_deserialize_sql json_serialize_plan aggregate array_aggr array_aggregate list_aggr
-    list_aggregate apply array_apply list_apply array_transform list_transform array_filter list_filter filter
-    array_reduce list_reduce reduce invoke combine finalize to_aggregate_state unpivot_list""".split()  # noqa: SIM905
-)
-"""Functions whose results can be of any size, or that call others: no expression may use them."""
+LAVISH: Final = (LONG - WIDTH_IN_TEXT) | CALLS_OTHERS | RECURSIVE | {"bitstring", "json_pretty"}
+"""Functions whose results can be of any size, or that call others or themselves: no expression may use them."""
 _COLUMN: Final = 200  # characters
 _OTHER: Final = 50  # of a number, a date, …
 _LONGEST: Final = 100_000
@@ -34,23 +31,28 @@ _ADD: Final[Mapping[str, int]] = {
     **dict.fromkeys(("bin", "to_binary"), 8),
 }
 """How many characters of a result can stand for one of the arguments."""
-_IN_PAIRS: Final = ("levenshtein", "editdist3", "damerau_levenshtein", "jaro_similarity", "jaro_winkler_similarity")
+_IN_PAIRS: Final = QUADRATIC - {"json_pretty"}
 """Functions that compare each character of one text with each of another."""
 
 
 def refuse_lavish(called: str) -> NoReturn:
     """Refuse a call of one of `LAVISH`."""
-    raise InvalidQuery(f"query: {called}(…) cannot be used: what it makes can be of any size, or it calls others")
+    raise InvalidQuery(
+        f"query: {called}(…) cannot be used: what it makes can be of any size, or it calls others or itself"
+    )
 
 
 def check_sizes(trees: Sequence[exp.Expr]) -> None:
     """Refuse expressions whose values could be too large to be tried, or that are too many inside one another.
+
+    Types that are not listed are refused too.
 
     Raises:
         InvalidQuery: with the part that is too large.
     """
     for tree in trees:
         nodes = check_depth(tree)
+        check_types(tree)
         sizes: dict[int, int] = {}
         for node in reversed(nodes):  # what is inside first
             sizes[id(node)] = size = _size(node, sizes)

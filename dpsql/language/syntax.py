@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
+import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from dpsql.errors import InvalidQuery
 from dpsql.language.refusal import INSTEAD
+from dpsql.language.value_types import check_nesting
 from dpsql.language.written import parsed
 from dpsql.runtime.process_settings import deep_recursion
 
@@ -31,6 +33,7 @@ def parse_statements(text: str) -> list[exp.Expr]:
     if plain > _MOST_CONDITIONS or len(_CONDITION.findall(text)) > _MOST_CONDITIONS:
         raise InvalidQuery(f"the query has more than {_MOST_CONDITIONS} times AND or OR: say x IN (…) instead")
     try:
+        check_nesting(sqlglot.tokenize(text, read="duckdb"))
         with deep_recursion():
             statements = parsed(text)
     except SqlglotError as error:

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 import numpy as np
+import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
@@ -37,6 +38,7 @@ from dpsql.language.query import Query
 from dpsql.language.refusal import INSTEAD
 from dpsql.language.scope import Catalog, Scope
 from dpsql.language.syntax import first_line
+from dpsql.language.value_types import check_nesting
 from dpsql.language.written import parsed
 from dpsql.runtime.process_settings import deep_recursion
 
@@ -123,8 +125,11 @@ def _parse(text: str, source: Sequence[str], domain: Domain, catalog: Catalog | 
     if is_shorthand(text):
         return [(clique, 1.0) for part in text.split(";") for clique in _shorthand(part, domain)]
     try:
+        check_nesting(sqlglot.tokenize(text, read="duckdb"))
         with deep_recursion():
             statements = parsed(text)
+    except InvalidQuery as deep:
+        raise InvalidWorkload(str(deep).replace("query:", "workload:", 1)) from None
     except SqlglotError as error:
         raise InvalidWorkload(f"workload: {first_line(error)}; {EXPECTED}") from None
     except RecursionError:

@@ -206,6 +206,17 @@ REFUSED_TABLE_FUNCTIONS: Final = frozenset(
 SCHEMAS: Final = frozenset({"", "main", "pgx", "pgi"})
 """Schemas that may be read: released tables, and views in place of `pg_catalog` and `information_schema`."""
 
+VIEWS: Final = frozenset(
+    """
+    duckdb_columns duckdb_constraints duckdb_databases duckdb_indexes duckdb_logs duckdb_schemas duckdb_tables
+    duckdb_types duckdb_views pg_am pg_attrdef pg_attribute pg_class pg_collation pg_constraint pg_database
+    pg_depend pg_description pg_enum pg_index pg_indexes pg_namespace pg_prepared_statements pg_proc pg_sequence
+    pg_sequences pg_settings pg_tables pg_tablespace pg_type pg_views pragma_database_list sqlite_master
+    sqlite_schema sqlite_temp_master sqlite_temp_schema
+    """.split()  # noqa: SIM905
+)
+"""DuckDB's own views that a name without a schema may mean: no statement may read them."""
+
 EXPRESSIONS: Final = frozenset(
     """
     BETWEEN CASE CAST COLLATE COLUMN_REF COMPARISON CONJUNCTION CONSTANT FUNCTION LAMBDA LAMBDA_REF OPERATOR PARAMETER

@@ -12,7 +12,7 @@ import duckdb
 
 from dpsql.errors import DpsqlError
 
-from .allowed import EXPRESSIONS, FUNCTIONS, PARTS, PG_TABLE_FUNCTIONS, SCHEMAS, TABLE_FUNCTIONS
+from .allowed import EXPRESSIONS, FUNCTIONS, PARTS, PG_TABLE_FUNCTIONS, SCHEMAS, TABLE_FUNCTIONS, VIEWS
 from .catalogue import FUNCTIONS as OF_POSTGRES
 from .served import SERVED
 
@@ -28,7 +28,7 @@ _LISTS: Final = frozenset({"SHOW_UNQUALIFIED", "SHOW_SPECIAL"})
 _OURS: Final = frozenset({"pgx", "pgi"})
 _OF_PGI: Final = frozenset(name for name in OF_POSTGRES if name.startswith("_pg"))
 _CALLED_OF: Final = {"pgx": OF_POSTGRES - _OF_PGI, "pgi": _OF_PGI}
-_OWN: Final = ("duckdb_", "pragma_", "sqlite_", "pg_", "dpsql_")
+_OURS_BEGIN: Final = "dpsql_"
 _OF_FILES: Final = "./\\:*?"
 """What DuckDB could take for the name of a file."""
 
@@ -216,8 +216,14 @@ def _known(catalog: str, schema: str, name: str) -> None:
     """Refuse what is not in the schemas that may be read, DuckDB's own views in them, and names of files."""
     if catalog not in ("", "memory") or schema not in SCHEMAS:
         raise NotAllowed(f"{'.'.join(filter(None, (catalog, schema, name)))} may not be read")
-    if schema not in _OURS and (name.lower().startswith(_OWN) or any(sign in name for sign in _OF_FILES)):
+    if schema not in _OURS and _is_own(name):
         raise NotAllowed(f"{name} may not be read")
+
+
+def _is_own(name: str) -> bool:
+    """Whether a name is a view of DuckDB's, or of ours, or could be a file's."""
+    plain = name.lower()
+    return plain in VIEWS or plain.startswith(_OURS_BEGIN) or any(sign in name for sign in _OF_FILES)
 
 
 def _shown(node: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, Protocol
 
 import duckdb
 import numpy as np
@@ -18,13 +18,26 @@ Columns = Mapping[str, npt.NDArray[Any]]
 """Numbers, or texts as objects, None for NULL; all of the same length."""
 
 
+class Connection(Protocol):
+    """As much of a connection as public values need: DuckDB's own, or that of `dpsql.evaluation.sandbox`."""
+
+    def execute(self, query: str, parameters: Any = None) -> Any:
+        """Run a statement."""
+
+    def register(self, view_name: str, python_object: Any) -> Any:
+        """Columns of numbers as a table."""
+
+    def unregister(self, view_name: str) -> Any:
+        """The table is no more."""
+
+
 def length(columns: Columns) -> int:
     """The number of rows."""
     return len(next(iter(columns.values())))
 
 
 @contextmanager
-def shown_as(cursor: duckdb.DuckDBPyConnection, name: str, columns: Columns) -> Iterator[None]:
+def shown_as(cursor: Connection, name: str, columns: Columns) -> Iterator[None]:
     """While inside, the connection has a table of this name.
 
     Args:

@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 
 import duckdb
 
+from dpsql.engines.duckdb.versions import check_version
 from dpsql.errors import DpsqlError
 
 SEALED: Final[Mapping[str, str]] = {
@@ -98,8 +99,9 @@ def check_owned(cursor: duckdb.DuckDBPyConnection) -> None:
     Asked before a charge, and again before each statement that reads private rows.
 
     Raises:
-        DpsqlError: names the setting, and the statement that mends it.
+        DpsqlError: names the setting, and the statement that mends it; or nobody looked at this version of DuckDB.
     """
+    check_version()
     installed = _installed.get(cursor, {})
     for name, value in owned(cursor).items() if installed else ():
         if not _alike(value, installed[name]):

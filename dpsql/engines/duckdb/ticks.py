@@ -11,6 +11,7 @@ import numpy as np
 from sqlglot import exp
 
 from dpsql.core.column_types import column_type
+from dpsql.engines.duckdb.frames import Connection
 from dpsql.engines.duckdb.types import constant_of, data_type, filled, text_of
 from dpsql.errors import InvalidArgument
 
@@ -19,7 +20,7 @@ _LARGEST_FLOAT: Final = 1e307  # the width of the whole range is finite too
 _NUMBERED: Final = "SELECT unnest(CAST($1 AS VARCHAR[])) AS v, generate_subscripts(CAST($1 AS VARCHAR[]), 1) AS i"
 
 
-def canonical(cursor: duckdb.DuckDBPyConnection, values: Sequence[Any], type_name: str, argument: str) -> list[str]:
+def canonical(cursor: Connection, values: Sequence[Any], type_name: str, argument: str) -> list[str]:
     """Public values as DuckDB writes them in the column's type.
 
     Raises:
@@ -39,7 +40,7 @@ def canonical(cursor: duckdb.DuckDBPyConnection, values: Sequence[Any], type_nam
         raise InvalidArgument(f"{argument}: {wrong!r} is not a {type_name}") from None
 
 
-def _converted(cursor: duckdb.DuckDBPyConnection, values: Sequence[Any], type_name: str) -> list[str]:
+def _converted(cursor: Connection, values: Sequence[Any], type_name: str) -> list[str]:
     """In one statement: one for each value would take a millisecond each."""
     text = text_of(exp.cast(exp.column("v"), data_type(type_name), dialect="duckdb"))
     numbered = exp.maybe_parse(_NUMBERED, into=exp.Select, dialect="duckdb").subquery("numbered")
@@ -47,7 +48,7 @@ def _converted(cursor: duckdb.DuckDBPyConnection, values: Sequence[Any], type_na
     return [found for (found,) in cursor.execute(query, [[_written(value) for value in values]]).fetchall()]
 
 
-def _is_of(cursor: duckdb.DuckDBPyConnection, value: Any, type_name: str) -> bool:
+def _is_of(cursor: Connection, value: Any, type_name: str) -> bool:
     try:
         _converted(cursor, [value], type_name)
     except duckdb.Error:
@@ -59,7 +60,7 @@ def _written(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def first_equal(cursor: duckdb.DuckDBPyConnection, texts: Sequence[str], type_name: str) -> list[int]:
+def first_equal(cursor: Connection, texts: Sequence[str], type_name: str) -> list[int]:
     """For each of some canonical texts the place of the first one whose value DuckDB calls equal.
 
     >>> with duckdb.connect() as host:
@@ -78,7 +79,7 @@ def first_equal(cursor: duckdb.DuckDBPyConnection, texts: Sequence[str], type_na
     return [place - 1 for (place,) in cursor.execute(sql, [list(texts)]).fetchall()]
 
 
-def check_distinct(cursor: duckdb.DuckDBPyConnection, texts: Sequence[str], type_name: str, argument: str) -> None:
+def check_distinct(cursor: Connection, texts: Sequence[str], type_name: str, argument: str) -> None:
     """Refuse a list that names a value twice, in one spelling or in two.
 
     Raises:
@@ -94,12 +95,12 @@ def check_distinct(cursor: duckdb.DuckDBPyConnection, texts: Sequence[str], type
             )
 
 
-def is_among(cursor: duckdb.DuckDBPyConnection, text: str, others: Sequence[str], type_name: str) -> bool:
+def is_among(cursor: Connection, text: str, others: Sequence[str], type_name: str) -> bool:
     """Whether DuckDB calls the value of a canonical text equal to one of others."""
     return bool(others) and first_equal(cursor, [*others, text], type_name)[-1] < len(others)
 
 
-def canonical_each(cursor: duckdb.DuckDBPyConnection, texts: Sequence[str | None], type_name: str) -> list[str | None]:
+def canonical_each(cursor: Connection, texts: Sequence[str | None], type_name: str) -> list[str | None]:
     """Texts as DuckDB writes the values of a type; None of those that are no value of it, and of None."""
     given = [text for text in texts if text is not None]
     try:
@@ -110,14 +111,14 @@ def canonical_each(cursor: duckdb.DuckDBPyConnection, texts: Sequence[str | None
     return [None if text is None else next(found) for text in texts]
 
 
-def _canonical_or_none(cursor: duckdb.DuckDBPyConnection, text: str, type_name: str) -> str | None:
+def _canonical_or_none(cursor: Connection, text: str, type_name: str) -> str | None:
     try:
         return canonical(cursor, [text], type_name, "a value")[0]
     except InvalidArgument:
         return None
 
 
-def tick(cursor: duckdb.DuckDBPyConnection, value: Any, type_name: str, argument: str) -> int | float:
+def tick(cursor: Connection, value: Any, type_name: str, argument: str) -> int | float:
     """A public value as a tick of the column's type.
 
     Raises:
@@ -135,7 +136,7 @@ def tick(cursor: duckdb.DuckDBPyConnection, value: Any, type_name: str, argument
     return found
 
 
-def _asked(cursor: duckdb.DuckDBPyConnection, text: str, type_name: str) -> int | None:
+def _asked(cursor: Connection, text: str, type_name: str) -> int | None:
     """The tick of a value from its text, by SQL; None if it is infinite."""
     to_tick = column_type(type_name).to_tick
     assert to_tick is not None
@@ -152,7 +153,7 @@ def from_tick(value: exp.Expr, type_name: str) -> exp.Expr:
     return exp.paren(filled(template, x=value))
 
 
-def edge_texts(cursor: duckdb.DuckDBPyConnection, ticks: Sequence[int | float], type_name: str) -> tuple[str, ...]:
+def edge_texts(cursor: Connection, ticks: Sequence[int | float], type_name: str) -> tuple[str, ...]:
     """Each edge as DuckDB writes the value; of the last one the largest value inside, which the type surely has."""
     known = column_type(type_name)
     shown = ticks if known.is_float else [*ticks[:-1], int(ticks[-1]) - 1]
