@@ -85,5 +85,5 @@ def _check_identity(reading: Reading, identity: tuple[str, ...]) -> None:
     if len(identity) > 1 or any(name not in names for name in identity):
         raise InvalidArgument(
             f"identity is {list(identity)}: give one column, by whose values a sample is drawn; there are "
-            f"{', '.join(names)}. Without identity a sample is drawn by file and row number"
+            f"{', '.join(names)}. Without identity a sample is drawn by what its rows hold"
         )
