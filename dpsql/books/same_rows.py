@@ -8,12 +8,12 @@ Pins before count, because their rows were counted: a file that a source no long
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from dpsql.books.accounts import find_account
 from dpsql.books.store import Books, catalogs_with_books
 from dpsql.engines.external import Registered
-from dpsql.engines.lake.identity import identities_of, kept_identities, without_empty
+from dpsql.engines.lake.identity import held_and_near, identities_of, kept_identities, without_empty
 from dpsql.engines.place import PinnedFile
 from dpsql.engines.source import key_of
 from dpsql.errors import InvalidArgument
@@ -31,7 +31,8 @@ def check_single(books: Books, key: str, found: Registered) -> None:
         InvalidArgument: they are; rows have one budget.
     """
     files = identities_of(found.files)
-    tables = {f"address {found.address}", *found.pin.get("holds", ()), *found.within}
+    holds = found.pin.get("holds", ())
+    tables = {f"address {found.address}", *holds, *found.within, *held_and_near(holds, found.files)[1]}
     for catalog in {*catalogs_with_books(books.cursor), books.catalog}:
         other = Books(books.cursor, catalog)
         if not other.has("source"):
@@ -54,10 +55,10 @@ def keep_past(books: Books, key: str) -> None:
     if find_account(books, key) is None:  # nothing was ever charged for its rows
         books.run("DELETE FROM dpsql.source_past WHERE source = $source", {"source": key})
         return
+    files = _files(books, key).get(key, [])
     place = books.run("SELECT address, pin FROM dpsql.source WHERE source = $source", {"source": key})
-    files = _files(books, key)
     for address, pin in place:
-        past = {f"address {address}", *json.loads(pin).get("holds", ()), *kept_identities(files.get(key, ()))}
+        past = {*_of_table(address, pin, files), *kept_identities(files)}
         books.run(
             "INSERT INTO dpsql.source_past SELECT $source, unnest($identities::VARCHAR[]) ON CONFLICT DO NOTHING",
             {"source": key, "identities": sorted(past)},
@@ -67,14 +68,20 @@ def keep_past(books: Books, key: str) -> None:
 def _held(books: Books) -> dict[str, set[str]]:
     """For each source of a database, what tells its rows from others: those of now, and those of pins before."""
     files = _files(books)
-    held = {
-        source: {f"address {address}", *json.loads(pin).get("holds", ()), *identities_of(files.get(source, ()))}
-        for source, address, pin in books.run("SELECT source, address, pin FROM dpsql.source")
-    }
+    held = {}
+    for source, address, pin in books.run("SELECT source, address, pin FROM dpsql.source"):
+        own = files.get(source, [])
+        held[source] = {*_of_table(address, pin, own), *identities_of(own)}
     if books.has("source_past"):
         for source, identity in books.run("SELECT source, identity FROM dpsql.source_past"):
             held.setdefault(source, set()).add(identity)
     return held
+
+
+def _of_table(address: str, pin: str, files: Sequence[PinnedFile]) -> set[str]:
+    """What tells a relation as a whole, beside its files."""
+    holds = json.loads(pin).get("holds", ())
+    return {f"address {address}", *holds, *held_and_near(holds, files)[0]}
 
 
 def _files(books: Books, key: str | None = None) -> dict[str, list[PinnedFile]]:

@@ -4,7 +4,11 @@
     node ‖ device and inode              hard links, folders that are mounted twice
     bytes ‖ size and digest of footer    copies, wherever they are, also after the file itself went
 
-Two files that share one of these have the same rows. A copy that was written anew is other bytes, and is not noticed.
+Two files that share one of these have the same rows. A copy that was written anew is other bytes, and is not noticed,
+but where a table of Delta or Iceberg writes its files anew, they stay in its folder:
+
+    table in ‖ folder        what such a table holds, whatever its files are at a version
+    files in ‖ folder        what plain files hold, for every folder above them
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 import duckdb
@@ -20,6 +25,7 @@ from dpsql.engines.lake.files import NotParquet, pinned, without_rows
 from dpsql.engines.place import PinnedFile
 
 _NODE, _BYTES = "node ", "bytes "
+_TABLE, _FILES = "table in ", "files in "
 _DIGITS: Final = 64  # of SHA-256; Spark's files are pinned by times, which are shorter
 
 
@@ -44,6 +50,28 @@ def _identities(file: PinnedFile) -> list[str]:
     except NotParquet:
         return found
     return [*found, f"{_BYTES}{now.size} {now.footer}"]
+
+
+def table_in(folder: str) -> str:
+    """What a table holds that writes its files into a folder."""
+    return f"{_TABLE}{os.path.realpath(folder)}"
+
+
+def held_and_near(holds: Iterable[str], files: Iterable[PinnedFile]) -> tuple[set[str], set[str]]:
+    """Of a relation that holds this and has these files: the folders that it holds, and what holds the same rows.
+
+    >>> sorted(map(len, held_and_near([], [PinnedFile("/lake/visits/0.parquet", 1, "")])))
+    [3, 3]
+    >>> held_and_near(["table in /lake/visits"], [])
+    (set(), {'files in /lake/visits'})
+    """
+    tables = {held.removeprefix(_TABLE) for held in holds if held.startswith(_TABLE)}
+    if tables:
+        return set(), {f"{_FILES}{folder}" for folder in tables}
+    own = {str(Path(file.path).parent) for file in files if file.path.startswith("/")}
+    real = {Path(os.path.realpath(folder)) for folder in own}
+    folders = {str(above) for folder in real for above in (folder, *folder.parents)}
+    return {f"{_FILES}{folder}" for folder in folders}, {f"{_TABLE}{folder}" for folder in folders}
 
 
 def without_empty(cursor: duckdb.DuckDBPyConnection, shared: Mapping[str, str]) -> dict[str, str]:
