@@ -92,8 +92,8 @@ def _files(books: Books, key: str | None = None) -> dict[str, list[PinnedFile]]:
         {} if key is None else {"source": key},
     )
     files: dict[str, list[PinnedFile]] = {}
-    for source, *of_file in rows:
-        files.setdefault(source, []).append(PinnedFile(*of_file))
+    for source, path, size, footer in rows:
+        files.setdefault(source, []).append(PinnedFile(path, size, footer))
     return files
 
 

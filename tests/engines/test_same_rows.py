@@ -63,10 +63,10 @@ SPELLINGS = {
     "the root of a process, by its number": lambda p, new: f"/proc/{os.getpid()}/root{p}",
     "a copy": lambda p, new: linked(shutil.copyfile, p, new / "copy.parquet"),
     "a copy with its times": lambda p, new: linked(shutil.copy2, p, new / "copy.parquet"),
-    "a copy by a link of its folder": lambda p, new: linked(
-        os.symlink, Path(linked(shutil.copyfile, p, new / "copy.parquet")).parent, new / "folder"
-    )
-    + "/copy.parquet",
+    "a copy by a link of its folder": lambda p, new: (
+        linked(os.symlink, Path(linked(shutil.copyfile, p, new / "copy.parquet")).parent, new / "folder")
+        + "/copy.parquet"
+    ),
     "moved away": lambda p, new: linked(shutil.move, p, new / "moved.parquet"),
     "in a folder of a column": lambda p, new: linked(
         shutil.copyfile, p, (new / "year=2026").mkdir() or new / "year=2026" / "0.parquet"
@@ -77,8 +77,8 @@ SPELLINGS = {
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_no_spelling_of_a_file_has_a_second_budget(db, lake, tmp_path, spelling):
     """Alone, and among files that are new; in another database that is attached, too."""
-    new = tmp_path / "new"
-    path = SPELLINGS[spelling]((lake / "1.parquet"), new if not new.mkdir() else new)
+    (tmp_path / "new").mkdir()
+    path = SPELLINGS[spelling](lake / "1.parquet", tmp_path / "new")
     with pytest.raises(InvalidArgument, match=REFUSED):
         db.source("again", files=path)
     other = write(tmp_path / "other.parquet", "SELECT -i AS x FROM range(9) r(i)")
@@ -198,4 +198,6 @@ def test_files_that_spark_reads_are_known_by_the_same(lake):
     of_spark = [identities_of([PinnedFile(str(p), 1, "1764103539000000")]) for p in (link / "1.parquet", copy)]
     assert len(of_spark[0].keys() & identities_of([PinnedFile(str(path), 1, "")]).keys()) == 3
     assert {kind.split()[0] for kind in of_spark[1].keys() & of_spark[0].keys()} == {"bytes"}
-    assert [*identities_of([PinnedFile("s3a://lake/1.parquet", 1, "1764103539000000")])] == ["path s3a://lake/1.parquet"]
+    assert [*identities_of([PinnedFile("s3a://lake/1.parquet", 1, "1764103539000000")])] == [
+        "path s3a://lake/1.parquet"
+    ]

@@ -61,12 +61,12 @@ def sample_query(rows: Source, target: str, share: float, secret: str, by: str |
         return f"SELECT {listed} FROM ({placed}) WHERE {small(chosen)}"  # noqa: S608
 
     if by is None:
-        return f"INSERT INTO {target} ({listed}) {drawn('')}"  # noqa: S608
+        return f"INSERT INTO {target} ({listed}) {drawn('')}"
     unit = filled(column_type(rows.column(by).type).unit_key, x=column_of(by)).sql(dialect="duckdb")
     text = f"TRY_CAST({unit} AS VARCHAR)"
     prefixed = f"'unit ' || {text}"
     units = f"SELECT {listed} FROM {table} WHERE {small(prefixed)} AND {text} IS NOT NULL"  # noqa: S608
-    return f"INSERT INTO {target} ({listed}) {units} UNION ALL {drawn(f' WHERE {text} IS NULL')}"  # noqa: S608
+    return f"INSERT INTO {target} ({listed}) {units} UNION ALL {drawn(f' WHERE {text} IS NULL')}"
 
 
 def _is_told(column: Column) -> bool:

@@ -75,15 +75,13 @@ def held_and_near(holds: Iterable[str], files: Iterable[PinnedFile]) -> tuple[se
 
 
 def without_empty(cursor: duckdb.DuckDBPyConnection, shared: Mapping[str, str]) -> dict[str, str]:
-    """Identities, each with a path, without the bytes of files that have no row: empty files of one writer are alike."""
+    """Identities with their paths, without the bytes of files that have no row: such files of one writer are alike."""
     paths = sorted({path for identity, path in shared.items() if identity.startswith(_BYTES)})
     empty: set[str] = set()
     if paths:
         with suppress(NotParquet):
             empty = without_rows(cursor, paths)
-    return {
-        identity: path for identity, path in shared.items() if not (identity.startswith(_BYTES) and path in empty)
-    }
+    return {identity: path for identity, path in shared.items() if not (identity.startswith(_BYTES) and path in empty)}
 
 
 def has_file_twice(paths: Sequence[str]) -> bool:

@@ -176,7 +176,8 @@ def _family(session: Session, oid: int, text: str, server: str) -> tuple[tuple[s
             "the other parts one by one"
         )
     holds, within = (
-        tuple(sorted(f"{server}/{number}" for number, inside, _ in rows if inside == wanted)) for wanted in (True, False)
+        tuple(sorted(f"{server}/{number}" for number, inside, _ in rows if inside == wanted))
+        for wanted in (True, False)
     )
     return holds, within
 
