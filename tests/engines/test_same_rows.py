@@ -92,12 +92,15 @@ def test_no_spelling_of_a_file_has_a_second_budget(db, lake, tmp_path, spelling)
     assert db.source("unlike", files=str(other)).files == 1
 
 
-def test_a_file_in_its_place_is_the_same_file(db, lake):
+@pytest.mark.parametrize("name", ["link/1.parquet", "hard.parquet", "lake/../lake/1.parquet"])
+def test_a_file_in_its_place_is_the_same_file(db, lake, name):
     """Written anew, it is about the same people, whichever name leads to it."""
-    write(lake / "1.parquet", "SELECT i AS x FROM range(2, 200) r(i)")
+    os.link(lake / "1.parquet", lake.parent / "hard.parquet")
     (lake.parent / "link").symlink_to(lake)
+    more = write(lake.parent / "more.parquet", "SELECT i AS x FROM range(2, 200) r(i)")
+    (lake / "1.parquet").write_bytes(more.read_bytes())
     with pytest.raises(InvalidArgument, match=REFUSED):
-        db.source("again", files=f"{lake.parent}/link/1.parquet")
+        db.source("again", files=f"{lake.parent}/{name}")
 
 
 @pytest.mark.parametrize("written", [False, True])
@@ -109,7 +112,7 @@ def test_a_file_of_a_pin_before_is_not_free(db, lake, tmp_path, written):
     if written:
         write(path, "SELECT i AS x FROM range(2, 200) r(i)")
     with pytest.raises(InvalidArgument, match=REFUSED):
-        db.source("again", files=str(path))
+        db.source("again", files=f"{lake}/../lake/{path.name}")
     with pytest.raises(InvalidArgument, match=REFUSED):
         db.source("again", files=shutil.copyfile(other, tmp_path / "copy.parquet").as_posix())
 

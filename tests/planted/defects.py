@@ -180,8 +180,6 @@ DEFECTS = (
     Defect("two equal keys of a public table are two", "dpsql/books/dimensions.py", "    keys = [first_equal(cursor, [row[key] for row in known], dimension.columns[key][1]) for key in dimension.keys]\n", "    keys = [[row[key] for row in known] for key in dimension.keys]\n", ("tests/engines/test_equal_values.py",)),
     # samples, and rows that have a budget already
     Defect("alike rows are numbered by where they are", "dpsql/engines/lake/drawing.py", "row_number() OVER (PARTITION BY {alike})", "row_number() OVER ()", ("tests/engines/test_samples.py",)),
-    Defect("rows whose texts are alike are alike", "dpsql/engines/lake/drawing.py", "    return kind.listable and not kind.depends_on_session\n", "    return True\n", ("tests/engines/test_samples.py",)),
-    Defect("rows without a unit are drawn by where they are", "dpsql/engines/lake/drawing.py", "chosen = f\"concat('alike ', {content}, '/', {number})\"", "chosen = f\"concat('alike ', row_number() OVER ())\"", ("tests/engines/test_samples.py",)),
     Defect("a sample has a public number of rows, if it was there first", "dpsql/owner/protect.py", "    check_sample(source, relation)\n", "", ("tests/engines/test_samples.py",)),
     Defect("a sample has a public number of rows, if it comes later", "dpsql/books/sources.py", "        if registration.share is not None:\n            raise", "        if False:\n            raise", ("tests/engines/test_samples.py",)),
     Defect("a sample with a public number of rows is counted", "dpsql/owner/protect.py", "    check_sample(source, account.neighbours)\n", "", ("tests/engines/test_samples.py",)),

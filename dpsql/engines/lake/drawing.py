@@ -70,6 +70,6 @@ def sample_query(rows: Source, target: str, share: float, secret: str, by: str |
 
 
 def _is_told(column: Column) -> bool:
-    """Whether the text of a value tells it from all others; of nested types a comma may be inside or between."""
+    """Whether the text of a value tells it from all others: not of nested types, nor of times in old time zones."""
     kind = column_type(column.type)
     return kind.listable and not kind.depends_on_session
