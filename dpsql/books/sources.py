@@ -58,12 +58,8 @@ class Registration:
     @property
     def public(self) -> str:
         """The pin in words, with what the owner said of it."""
-        words = self.found.public
-        return (
-            words
-            if self.other_rows is None
-            else f"{words}; no row of another source, the owner says: {self.other_rows}"
-        )
+        said = "" if self.other_rows is None else f"; no row of another source, the owner says: {self.other_rows}"
+        return self.found.public + said
 
     def source(self) -> Source:
         """The stub, as it will be found."""

@@ -106,6 +106,8 @@ def test_tables_that_join_later_are_looked_at(found):
     found.sql("ALTER TABLE whole DETACH PARTITION three", "CREATE TABLE four PARTITION OF whole FOR VALUES IN (4)")
     with pytest.raises(DpsqlError, match=CHANGED):
         counted(found, "whole")
+    with pytest.raises(InvalidArgument, match=REFUSED.format("whole")):
+        found.source("four")
     found.source("whole")
     assert abs(counted(found, "whole") - 100) < 10
     found.sql("ALTER TABLE whole DETACH PARTITION four")

@@ -189,7 +189,7 @@ DEFECTS = (
     Defect("what a pin read before is free", "dpsql/books/sources.py", "    keep_past(books, key)\n", "", ("tests/engines/test_same_rows.py",)),
     Defect("files that a table wrote anew are free", "dpsql/books/same_rows.py", ", *held_and_near(holds, found.files)[1]}", "}", ("tests/engines/test_same_rows.py",)),
     Defect("one file is read twice", "dpsql/engines/lake/parquet.py", "        if has_file_twice(list(found)):\n", "        if False:\n", ("tests/engines/test_same_rows.py",)),
-    Defect("the owner's word is not in the ledger", "dpsql/books/sources.py", "return words if self.other_rows is None else", "return words if True else", ("tests/engines/test_same_rows.py",)),
+    Defect("the owner's word is not in the ledger", "dpsql/books/sources.py", "return self.found.public + said", "return self.found.public", ("tests/engines/test_same_rows.py",)),
     Defect("Postgres: a partition has a budget of its own", "dpsql/engines/postgres/engine.py", "            within=relation.within,\n", "", ("tests/engines/test_postgres_same_rows.py",)),
     Defect("Postgres: a whole has a budget beside its partition's", "dpsql/engines/postgres/catalog.py", "SELECT i.inhrelid FROM pg_inherits i JOIN below b ON i.inhparent = b.oid", "SELECT b.oid FROM below b", ("tests/engines/test_postgres_same_rows.py",)),
     Defect("Postgres: a name is a table", "dpsql/engines/postgres/engine.py", '    if relation.number != pinned.get("number") or not', "    if not", ("tests/engines/test_postgres_same_rows.py",)),
