@@ -92,6 +92,15 @@ def test_names_that_are_swapped_lead_to_neither_table(found):
             found.source(name)
 
 
+def test_a_part_under_the_name_of_the_whole_is_not_the_whole(found):
+    """Though its rows are all of the pinned ones: a release would be about fewer than the owner registered."""
+    found.source("whole")
+    found.db.protect("whole", epsilon=50.0, delta=1e-9)
+    found.sql("ALTER TABLE whole RENAME TO before", "ALTER TABLE one RENAME TO whole")
+    with pytest.raises(DpsqlError, match=CHANGED):
+        counted(found, "whole")
+
+
 def test_tables_that_join_later_are_looked_at(found):
     """A table with a budget that becomes a partition, one that is new, and one that was one once."""
     found.sql("CREATE TABLE three (x int4 NOT NULL, land int4 NOT NULL)")
