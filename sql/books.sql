@@ -72,6 +72,13 @@ CREATE TABLE IF NOT EXISTS dpsql.source_file (
   PRIMARY KEY (source, number)
 );
 
+-- What told the rows of a source from others at pins before, which were counted: no other source may have them.
+CREATE TABLE IF NOT EXISTS dpsql.source_past (
+  source   VARCHAR NOT NULL,
+  identity VARCHAR NOT NULL, -- an address, a real path, the size and digest of a footer, a table of a server
+  PRIMARY KEY (source, identity)
+);
+
 -- Public facts about each row of a table, as its owner stated them; every synthetic row satisfies them.
 CREATE TABLE IF NOT EXISTS dpsql.constraint (
   source    VARCHAR NOT NULL,

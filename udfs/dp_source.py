@@ -45,6 +45,9 @@ class DpSource(SqlFunction):
         Parameter("identity", "ANY", default=None, help="the columns that tell rows apart; the one to sample by"),
         Parameter("sample", "BIGINT", default=None, help="keep about so many rows here, drawn once by a secret"),
         Parameter("rows", "BIGINT", default=None, help="about how many rows there are, a public number; for a sample"),
+        Parameter(
+            "other_rows", "VARCHAR", default=None, help="your word, and why, that no other source has these rows"
+        ),
     )
 
     def bind(self, call: Call) -> Relation:

@@ -68,6 +68,7 @@ class Owner(Declaring):
         identity: str | Sequence[str] | None = None,
         sample: int | None = None,
         rows: int | None = None,
+        other_rows: str | None = None,
     ) -> RegisteredSource:
         """Register a table whose rows stay where they are; it becomes an empty table here. See `dp_source`.
 
@@ -80,6 +81,7 @@ class Owner(Declaring):
         self.instance.check_owner("source")
         given: dict[str, Any] = {"files": files, "relation": relation, "snapshot": snapshot, "catalog": catalog}
         given |= {"secret": secret, "environment": environment, "identity": identity, "sample": sample, "rows": rows}
+        given["other_rows"] = other_rows
         arguments = arguments_of(DpSource, {"name": name, "engine": engine, **given})
         return register_source(self.instance, arguments, self._search_path)
 

@@ -17,8 +17,9 @@ from dpsql.books import ledger
 from dpsql.books.accounts import find_account
 from dpsql.books.marking import mark_tables
 from dpsql.books.migration import make_tables
+from dpsql.books.same_rows import check_single, keep_past
 from dpsql.books.statements import SCHEMA
-from dpsql.books.store import Books, catalogs_with_books
+from dpsql.books.store import Books
 from dpsql.core.names import quote
 from dpsql.engines.duckdb.calls import literal
 from dpsql.engines.duckdb.stubs import alter_stub, create_stub
@@ -39,6 +40,7 @@ class Registration:
         engine: a name of the register of engines.
         found: what the engine made of the owner's arguments.
         share: of the rows in the sample; None without one.
+        other_rows: the owner's word, and why, that no row is one of another source's; None without it.
     """
 
     parts: tuple[str, str, str]
@@ -46,16 +48,24 @@ class Registration:
     engine: str
     found: Registered
     share: float | None = None
+    other_rows: str | None = None
 
     @property
     def key(self) -> str:
         """What the books call the stub."""
         return key_of(*self.parts[1:])
 
+    @property
+    def public(self) -> str:
+        """The pin in words, with what the owner said of it."""
+        said = "" if self.other_rows is None else f"; no row of another source, the owner says: {self.other_rows}"
+        return self.found.public + said
+
     def source(self) -> Source:
         """The stub, as it will be found."""
         found = self.found
-        said, pin = (json.dumps(values, sort_keys=True) for values in (found.relation, found.pin))
+        word = {} if self.other_rows is None else {"other_rows": self.other_rows}
+        said, pin = (json.dumps(values, sort_keys=True) for values in ({**found.relation, **word}, found.pin))
         return Source(*self.parts, found.columns, place=Place(self.engine, said, pin, found.identity))
 
 
@@ -76,7 +86,8 @@ def register(books: Books, registration: Registration, draw: Draw) -> None:
         InvalidArgument: the relation is registered under another name.
     """
     books.check_writable()
-    _check_single(books, registration)
+    if not registration.other_rows:
+        check_single(books, registration.key, registration.found)
     _check_sample(books, registration)
     ledger.commit(books, lambda: _register(books, registration, draw))
     mark_tables(books)
@@ -98,8 +109,9 @@ def _register(books: Books, registration: Registration, draw: Draw) -> None:
         "said": source.place.said,
         "pin": source.place.pin,
         "identity": list(found.identity),
-        "public": found.public,
+        "public": registration.public,
     }
+    keep_past(books, key)
     kept = books.run("SELECT secret, sample FROM dpsql.source WHERE source = $source", {"source": key})
     for table in ("source", "source_file"):
         books.run(f"DELETE FROM dpsql.{table} WHERE source = $source", {"source": key})  # noqa: S608
@@ -172,41 +184,6 @@ def registered(books: Books, source: str) -> Mapping[str, Any] | None:
     return dict(zip(names, rows[0], strict=True)) if rows else None
 
 
-def _check_single(books: Books, registration: Registration) -> None:
-    """Refuse a relation that has another name already, here or in another database that is attached.
-
-    Raises:
-        InvalidArgument: it has; its rows have one budget.
-    """
-    for catalog in {*catalogs_with_books(books.cursor), books.catalog}:
-        other = Books(books.cursor, catalog)
-        if not other.has("source"):
-            continue
-        rows = other.run(
-            "SELECT DISTINCT source FROM dpsql.source WHERE address = $address UNION "
-            "SELECT DISTINCT source FROM dpsql.source_file WHERE path IN (SELECT unnest($paths::VARCHAR[]))",
-            {
-                "address": registration.found.address,
-                "paths": [file.path for file in registration.found.files],
-            },
-        )
-        for (source,) in rows:
-            same = (catalog, source) == (registration.parts[0], registration.key)
-            if not same and _is_in_use(other, source):
-                raise InvalidArgument(
-                    f"these rows are registered as {source!r} of {catalog!r} already, and rows have one budget: ask "
-                    f"about {source!r}; if it was never protected, DROP TABLE {source} frees them"
-                )
-
-
-def _is_in_use(books: Books, source: str) -> bool:
-    """Whether a registered table is there still, or has an account."""
-    tables = books.cursor.execute(
-        "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = ?", [books.catalog]
-    ).fetchall()
-    return find_account(books, source) is not None or source in {key_of(*parts) for parts in tables}
-
-
 def _check_sample(books: Books, registration: Registration) -> None:
     """Refuse to begin or end to sample once something was released: earlier counts would be of other rows than later.
 
@@ -215,6 +192,13 @@ def _check_sample(books: Books, registration: Registration) -> None:
     """
     account, before = find_account(books, registration.key), registered(books, registration.key)
     if account is None or before is None:
+        return
+    if account.neighbours.total_is_public:  # of a sample of an earlier dpsql, its end is what mends it
+        if registration.share is not None:
+            raise InvalidArgument(
+                f"sample: {registration.key!r} is protected with neighbours 'replace_one', where the number of rows is "
+                "public, but how many rows a sample has is private: leave sample and rows out, so that all rows count"
+            )
         return
     drawn = json.loads(before["sample"] or "{}")
     by = next(iter(registration.found.identity), None)

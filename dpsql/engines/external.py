@@ -39,6 +39,8 @@ class Registered:
         identity: the columns that tell rows apart, where the engine wants some.
         files: those of the snapshot, of an engine that reads files.
         public: the pin in words, for the ledger: nothing that depends on the rows, such as their number or a digest.
+        within: names of what has these rows, too, such as the table of which it is a partition. What they are names of,
+            `pin["holds"]` lists for a relation itself, and for all of which it has the rows.
     """
 
     columns: tuple[Column, ...]
@@ -48,6 +50,7 @@ class Registered:
     identity: tuple[str, ...] = ()
     files: Sequence[PinnedFile] = ()
     public: str = ""
+    within: Sequence[str] = ()
 
 
 class ExternalEngine(Engine, Protocol):

@@ -72,6 +72,7 @@ def protect(
     if unit is not None:
         check_unit(cursor, source, unit.name)
     relation = Neighbours(neighbours, max_rows)
+    check_sample(source, relation)
     budget = account_budget(epsilon, delta)
     books = Books(cursor, source.catalog)
     excluded = None if unit is None else Attribute(unit.name, public_type(unit.type), "excluded")
@@ -192,6 +193,33 @@ def account_of(books: Books, source: Source) -> Account:
             )
         _check_collation(source, found[0])
     return account
+
+
+def chargeable(books: Books, source: Source) -> Account:
+    """The account of a protected table whose rows can be counted for a release.
+
+    Raises:
+        DpsqlError: see `account_of` and `check_sample`.
+    """
+    account = account_of(books, source)
+    check_sample(source, account.neighbours)
+    return account
+
+
+def check_sample(source: Source, neighbours: Neighbours) -> None:
+    """Refuse a sample where the number of rows is public: a row that is replaced may leave or join the sample.
+
+    Then how many rows the sample has tells of that row, and texts of refusals would say it exactly and free.
+
+    Raises:
+        InvalidArgument: says what works.
+    """
+    if neighbours.total_is_public and source.place is not None and source.place.sample:
+        raise InvalidArgument(
+            f"neighbours is 'replace_one', where the number of rows is public, but {source.name!r} is a sample, whose "
+            "number of rows is private. Of a table that is not protected yet, say neighbours := 'add_remove'; of one "
+            f"that is, CALL dp_source({source.name!r}), which ends the sample: then all rows count"
+        )
 
 
 def declare(cursor: Cursor, source: Source, name: str, **how: Any) -> Attribute:

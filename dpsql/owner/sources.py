@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dpsql.books import sources
+from dpsql.books.accounts import find_account
 from dpsql.books.sources import Registration
 from dpsql.books.store import Books
 from dpsql.core.names import shorten
@@ -20,6 +21,7 @@ from dpsql.errors import InvalidArgument, UnknownName
 
 USUAL: Final = "parquet"
 _SAMPLED: Final = frozenset({"sample", "rows"})
+_WORD: Final = "other_rows"
 _MOST: Final = 2**53
 """Rows, of which a DOUBLE counts every one."""
 
@@ -70,13 +72,14 @@ def register(cursor: Cursor, name: str, engine: str | None, search_path: str = "
     with closing(external(cursor, engine)) as opened:
         _check_taken(opened, engine, said)
         if place is not None and place.engine == engine:
-            said = _merged(place.relation, said, place.drawn, place.identity)
+            drawn = place.drawn if _may_sample(cursor, before) else {}
+            said = _merged(place.relation, said, drawn, place.identity)
         elif not said:
             raise InvalidArgument(f"dp_source needs to know where the rows are: say {_usage(opened)}")
-        share = _share(said)
+        share, word = _share(said), _word(said)
         found = opened.register({argument: value for argument, value in said.items() if argument not in _SAMPLED})
         parts = _parts(cursor, name, search_path) if before is None else before.parts
-        registration = Registration(parts, before, engine, found, share)
+        registration = Registration(parts, before, engine, found, share, word)
         by = found.identity[0] if found.identity else None
 
         def draw(source: Source, target: str, secret: str) -> None:
@@ -121,12 +124,18 @@ def _parts(cursor: Cursor, name: str, search_path: str) -> tuple[str, str, str]:
 def _check_taken(engine: ExternalEngine, name: str, said: Mapping[str, Any]) -> None:
     """Refuse arguments that an engine does not understand."""
     for argument, value in said.items():
-        if argument not in engine.takes:
+        if argument not in engine.takes | {_WORD}:
             shown = ", ".join(value) if isinstance(value, list) else str(value)
             raise InvalidArgument(
                 f"{argument} is {shorten(shown)!r}, but engine {name!r} does not know it: leave it out, or say "
                 f"engine := '…'; it knows {', '.join(sorted(engine.takes))}"
             )
+
+
+def _may_sample(cursor: Cursor, source: Source | None) -> bool:
+    """Whether a sample goes on when the pin moves: not of a table whose number of rows is public."""
+    account = None if source is None else find_account(Books(cursor, source.catalog), source.key)
+    return account is None or not account.neighbours.total_is_public
 
 
 def _usage(engine: ExternalEngine) -> str:
@@ -138,11 +147,21 @@ def _merged(
 ) -> dict[str, Any]:
     """What was said before, under what is said now; a snapshot that was named is not named again by itself."""
     kept = {argument: value for argument, value in stored.items() if argument != "snapshot"}
+    if said.keys() & stored.keys() - {_WORD}:  # of another relation the owner's word is another one
+        kept.pop(_WORD, None)
     if drawn and not said.keys() & _SAMPLED:
         kept["share"] = drawn["share"]
     if identity:
         kept["identity"] = list(identity)
     return {**kept, **said}
+
+
+def _word(said: dict[str, Any]) -> str | None:
+    """Why no row is one of another source's, as the owner says; None without a word. Takes it out of what was said."""
+    word: str | None = said.pop(_WORD, None)
+    if word is not None and not word.strip():
+        raise InvalidArgument(f"{_WORD} is empty: say why no row of these is a row of another source, for the ledger")
+    return word
 
 
 def _share(said: dict[str, Any]) -> float | None:

@@ -39,7 +39,7 @@ from dpsql.language.refusal import refuse
 from dpsql.language.size_bounds import check_sizes
 from dpsql.language.workloads import EXPECTED, Weigh, is_shorthand, parse_workload
 from dpsql.owner.declaration import read_column
-from dpsql.owner.protect import account_of, as_released, check_collation, check_stored, domain_of
+from dpsql.owner.protect import as_released, chargeable, check_collation, check_stored, domain_of
 from dpsql.privacy.account import Account
 from dpsql.release.discovery_plan import DiscoveryFacts
 from dpsql.release.drawing import check_rows_fit
@@ -63,7 +63,7 @@ def look_up_table(cursor: Cursor, request: Request) -> TableFacts:
     """
     source = find_table(cursor, request.table, request.search_path, request.by)
     books = Books(cursor, source.catalog)
-    account = account_of(books, source)
+    account = chargeable(books, source)
     asked_delta(account, request.epsilon, request.delta)
     domain = domain_of(books, source, request.columns)
     check_rows_fit(request.rows, domain)
@@ -150,7 +150,7 @@ def look_up_again(cursor: Cursor, request: QueryRequest, facts: QueryFacts) -> Q
 
 def _facts_of(cursor: Cursor, request: QueryRequest, query: Query, source: Source) -> tuple[QueryFacts, list[Loaded]]:
     books = Books(cursor, source.catalog)
-    account = account_of(books, source)
+    account = chargeable(books, source)
     delta_of(request, account)
     _check_units(account, query)
     if query.of_units and "presence" in (cannot := cannot_of(source)):
@@ -226,7 +226,7 @@ def look_up_discovery(cursor: Cursor, request: DiscoveryRequest) -> DiscoveryFac
         DpsqlError: a child says what is wrong, and what mends it.
     """
     source = find_source(cursor, request.table, request.search_path)
-    account = account_of(Books(cursor, source.catalog), source)
+    account = chargeable(Books(cursor, source.catalog), source)
     column = source.column(request.column)
     check_stored(source, column)
     if lists_members(column.type):  # whose members need not be public

@@ -83,7 +83,7 @@ class Bound:
         known = exp.select(
             *(exp.column(name, quoted=True) for name in columns),
             exp.alias_(self.key(), unit),
-            exp.alias_(self.content(source), content),
+            exp.alias_(content_of(source, self.secret), content),
         ).from_(source.table())
         known = known.where(exp.Not(this=exp.Is(this=self.key(), expression=exp.null())))
         alike = exp.Window(this=exp.RowNumber(), partition_by=[exp.column(unit), exp.column(content)])
@@ -95,16 +95,17 @@ class Bound:
         bounded.set("qualify", exp.Qualify(this=exp.LTE(this=number, expression=exp.Literal.number(self.rows))))
         return bounded
 
-    def content(self, source: Source) -> exp.Expr:
-        """A digest of all stored columns of a row, keyed by the secret; each text goes after its length."""
-        parts: list[exp.Expr] = []
-        for column in source.columns:
-            if not column.generated:
-                text = _text(exp.column(column.name, quoted=True))
-                length = _text(exp.func("strlen", text.copy(), dialect="duckdb"))
-                lengthened = _joined(length, exp.Literal.string(":"), text)
-                parts.append(exp.func("coalesce", lengthened, exp.Literal.string("-"), dialect="duckdb"))
-        return exp.func("md5", _joined(self.secret.copy(), exp.Literal.string("/"), *parts), dialect="duckdb")
+
+def content_of(source: Source, secret: exp.Expr) -> exp.Expr:
+    """A digest of all stored columns of a row, keyed by the secret; each text goes after its length."""
+    parts: list[exp.Expr] = []
+    for column in source.columns:
+        if not column.generated:
+            text = _text(exp.column(column.name, quoted=True))
+            length = _text(exp.func("strlen", text.copy(), dialect="duckdb"))
+            lengthened = _joined(length, exp.Literal.string(":"), text)
+            parts.append(exp.func("coalesce", lengthened, exp.Literal.string("-"), dialect="duckdb"))
+    return exp.func("md5", _joined(secret.copy(), exp.Literal.string("/"), *parts), dialect="duckdb")
 
 
 def bound_by_secret(bound: UnitBound) -> Bound:

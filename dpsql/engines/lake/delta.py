@@ -74,6 +74,7 @@ class DeltaEngine(LakeEngine):
             identity=tuple(given.get("identity", ())),
             public=f"delta, version {table.version()}",
             version=table.version(),
+            folder=str(folder),
         )
 
 

@@ -19,7 +19,7 @@ from dpsql.engines.duckdb.counting import DuckDBCounter, constant_errors
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.sampling import codes_of
 from dpsql.engines.duckdb.stubs import check_stub, files_of
-from dpsql.engines.duckdb.units import bound_by_secret, unused
+from dpsql.engines.duckdb.units import bound_by_secret
 from dpsql.engines.external import Registered
 from dpsql.engines.lake.drawing import sample_query
 from dpsql.engines.lake.files import changed
@@ -103,9 +103,8 @@ class LakeEngine(NamedByHost, ABC):
 
     def draw(self, source: Source, target: str, share: float, secret: str, by: str | None) -> None:
         """See `ExternalEngine.draw`."""
-        place = unused(source, "dpsql_place")
-        with constant_errors(), rows_of(self._cursor, source, place) as rows:
-            self._cursor.execute(sample_query(rows, place, target, share, secret, by))
+        with constant_errors(), rows_of(self._cursor, source) as rows:
+            self._cursor.execute(sample_query(rows, target, share, secret, by))
 
     def interrupt(self) -> None:
         """See `Engine.interrupt`."""

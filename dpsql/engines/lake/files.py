@@ -100,6 +100,21 @@ def schemas(cursor: duckdb.DuckDBPyConnection, paths: Sequence[str]) -> list[tup
     return [_fields(row[0]) for row in rows]
 
 
+def without_rows(cursor: duckdb.DuckDBPyConnection, paths: Sequence[str]) -> set[str]:
+    """Those of some files that have no row.
+
+    Raises:
+        NotParquet: DuckDB cannot read one.
+    """
+    try:
+        rows = cursor.execute("SELECT file_name FROM parquet_file_metadata(?) WHERE num_rows = 0", [list(paths)])
+        return {path for (path,) in rows.fetchall()}
+    except duckdb.InterruptException:
+        raise
+    except duckdb.Error:
+        raise NotParquet("DuckDB cannot read a file: it is encrypted or cut off") from None
+
+
 def _fields(listed: Sequence[Sequence[str]]) -> tuple[Field, ...]:
     """The top-level columns of a schema that is listed depth first, each with how many children it has."""
     found, place = [], 1

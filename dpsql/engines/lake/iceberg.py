@@ -70,6 +70,7 @@ class IcebergEngine(LakeEngine):
             identity=tuple(given.get("identity", ())),
             public=f"iceberg, snapshot {snapshot}",
             version=int(snapshot),
+            folder=local(table.location(), "the table"),
         )
 
 

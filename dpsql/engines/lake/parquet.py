@@ -11,6 +11,7 @@ import duckdb
 from dpsql.engines.external import Registered
 from dpsql.engines.lake.engine import LakeEngine
 from dpsql.engines.lake.files import check_alike, hive_values, schemas
+from dpsql.engines.lake.identity import has_file_twice
 from dpsql.engines.lake.rows import Reading, columns_of
 from dpsql.engines.lake.snapshot import local, registered
 from dpsql.engines.source import Column
@@ -59,6 +60,11 @@ class ParquetEngine(LakeEngine):
             if not rows:
                 raise InvalidArgument(f"files is {pattern!r}: there is no such file")
             found |= dict.fromkeys(path for (path,) in rows)
+        if has_file_twice(list(found)):
+            raise InvalidArgument(
+                "files: two of the paths lead to one file, by a link or another spelling, and its rows would count "
+                "twice: name each file once"
+            )
         return list(found)
 
 

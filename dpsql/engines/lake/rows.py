@@ -57,17 +57,17 @@ def reading_of(source: Source) -> Reading:
 
 
 @contextmanager
-def rows_of(cursor: duckdb.DuckDBPyConnection, source: Source, place: str = "") -> Iterator[Source]:
+def rows_of(cursor: duckdb.DuckDBPyConnection, source: Source) -> Iterator[Source]:
     """A source of the connection's own that has the rows of a snapshot's files, while inside; see `open_rows`."""
-    view = open_rows(cursor, source, place)
+    view = open_rows(cursor, source)
     try:
         yield view
     finally:
         close_rows(cursor, view)
 
 
-def open_rows(cursor: duckdb.DuckDBPyConnection, source: Source, place: str = "") -> Source:
-    """Create the view; the source that it is. A column `place`, if named, tells in which file and row a row is."""
+def open_rows(cursor: duckdb.DuckDBPyConnection, source: Source) -> Source:
+    """Create the view; the source that it is."""
     name = f"dpsql_rows_{next(_numbers)}"
     of_source = f"FROM {quote(source.catalog)}.dpsql.source_file WHERE source = ?"
     how, catalog = reading_of(source), "temp"
@@ -80,7 +80,7 @@ def open_rows(cursor: duckdb.DuckDBPyConnection, source: Source, place: str = ""
         )
         made = f"CREATE TEMP TABLE {name}_constants AS SELECT path, {typed} {of_source}"
         cursor.execute(made, [*map(_json_path, how.constants), source.key])
-    cursor.execute(f"CREATE TEMP VIEW {name} AS {_select(name, how, place)}")
+    cursor.execute(f"CREATE TEMP VIEW {name} AS {_select(name, how)}")
     return replace(source, catalog=catalog, schema="main", name=name, place=None)
 
 
@@ -90,15 +90,13 @@ def close_rows(cursor: duckdb.DuckDBPyConnection, view: Source) -> None:
     cursor.execute(f"RESET VARIABLE {view.name}")
 
 
-def _select(name: str, how: Reading, place: str) -> str:
+def _select(name: str, how: Reading) -> str:
     """The query of the view."""
     if how.empty:
         nothing = [f"NULL::{_kind(column)} AS {quote(column.name)}" for column in how.columns]
-        return f"SELECT {', '.join(nothing + [f'NULL::VARCHAR AS {quote(place)}'] * bool(place))} WHERE false"
+        return f"SELECT {', '.join(nothing)} WHERE false"
     constants = set(how.constants)
     shown = ", ".join(f"c.{quote(c.name)}" if c.name in constants else _read(c) for c in how.columns)
-    if place:
-        shown += f", concat(p.filename, ':', p.file_row_number) AS {quote(place)}"
     options = ["hive_partitioning := false"]
     if how.ids:
         fields = (

@@ -10,6 +10,7 @@ from typing import Any
 
 from dpsql.engines.external import Registered
 from dpsql.engines.lake.files import pinned
+from dpsql.engines.lake.identity import table_in
 from dpsql.engines.lake.rows import Reading
 from dpsql.engines.place import PinnedFile
 from dpsql.errors import InvalidArgument
@@ -51,6 +52,7 @@ def registered(
     identity: tuple[str, ...],
     public: str,
     version: int | None = None,
+    folder: str | None = None,
 ) -> Registered:
     """What is stored of a snapshot.
 
@@ -62,6 +64,7 @@ def registered(
         identity: the column to sample by; empty for rows.
         public: the pin in words.
         version: of the snapshot, where its table counts or names them.
+        folder: into which its table writes files.
 
     Raises:
         InvalidArgument: there is no such column to sample by.
@@ -75,6 +78,7 @@ def registered(
         "columns": names,
         "digest": digest_of(found),
         "snapshot": version,
+        "holds": [] if folder is None else [table_in(folder)],
     }
     return Registered(reading.columns, address, relation, pin, identity, found, public)
 
@@ -85,5 +89,5 @@ def _check_identity(reading: Reading, identity: tuple[str, ...]) -> None:
     if len(identity) > 1 or any(name not in names for name in identity):
         raise InvalidArgument(
             f"identity is {list(identity)}: give one column, by whose values a sample is drawn; there are "
-            f"{', '.join(names)}. Without identity a sample is drawn by file and row number"
+            f"{', '.join(names)}. Without identity a sample is drawn by what its rows hold"
         )

@@ -21,7 +21,20 @@ OLDEST: Final = 150000
 _SERVER: Final = """
     SELECT current_setting('server_version_num')::int4 AS version, current_setting('server_encoding') AS encoding,
            has_database_privilege(current_database(), 'TEMP') AND NOT pg_is_in_recovery() AS makes,
-           current_database()::text AS called, (SELECT system_identifier::text FROM pg_control_system()) AS cluster
+           current_database()::text AS called,
+           (SELECT d.oid::int8 FROM pg_database d WHERE d.datname = current_database()) AS number,
+           has_function_privilege('pg_control_system()', 'EXECUTE') AS told
+"""
+_CLUSTER: Final = "SELECT system_identifier::text AS cluster FROM pg_control_system()"
+_FAMILY: Final = """
+    WITH RECURSIVE below AS (
+        SELECT $1::oid AS oid UNION SELECT i.inhrelid FROM pg_inherits i JOIN below b ON i.inhparent = b.oid
+    ), above AS (
+        SELECT $1::oid AS oid UNION SELECT i.inhparent FROM pg_inherits i JOIN above a ON i.inhrelid = a.oid
+    )
+    SELECT c.oid::int8 AS oid, true AS inside, c.relkind = 'f' AS elsewhere
+    FROM below b JOIN pg_class c ON c.oid = b.oid
+    UNION ALL SELECT a.oid::int8, false, false FROM above a WHERE a.oid <> $1::oid
 """
 _RELATION: Final = """
     SELECT c.oid::int8, n.nspname::text, c.relname::text, c.relkind::text, row_security_active(c.oid) AS hidden,
@@ -73,7 +86,10 @@ class Relation:
     """A table of Postgres.
 
     Attributes:
-        cluster: what tells servers apart, the same on a replica.
+        cluster: what tells servers apart, the same on a replica and under every address.
+        number: what tells it from all tables of all servers: its cluster, and the object ids of database and table.
+        holds: the numbers of all tables whose rows it has: itself, and its partitions and the tables that inherit.
+        within: the numbers of the tables that have its rows, too.
         database, schema, name: where it is, as the catalogue spells it.
         columns: those that the user may read, with the types that they have in DuckDB.
         natives: by column, the types in Postgres.
@@ -84,6 +100,9 @@ class Relation:
     """
 
     cluster: str
+    number: str
+    holds: tuple[str, ...]
+    within: tuple[str, ...]
     database: str
     schema: str
     name: str
@@ -111,11 +130,17 @@ def find_relation(session: Session, text: str) -> Relation:
         UnknownName: there is none, or its user may read no column of it.
         NotInPostgres: it is no table, a policy hides rows of it, or the server is too old or of another encoding.
     """
-    version, encoding, has_temporary, database, cluster = session.rows(_SERVER)[0]
+    version, encoding, has_temporary, database, place, told = session.rows(_SERVER)[0]
     if version < OLDEST:
         raise NotInPostgres(f"this is Postgres {version // 10_000}: dpsql reads tables of Postgres 15 and newer")
     if encoding != "UTF8":
         raise NotInPostgres(f"the database {database!r} is in {encoding}: dpsql reads databases in UTF8")
+    if not told:
+        raise NotInPostgres(
+            "the user may not call pg_control_system(), which tells servers apart, so that rows have one budget: GRANT "
+            "EXECUTE ON FUNCTION pg_control_system() TO that user"
+        )
+    cluster = str(session.rows(_CLUSTER)[0][0])
     found = _looked_up(session, text if "." in text else f"public.{text}")
     if not found:
         raise UnknownName(f"there is no table {text!r} in the database {database!r}: give relation := 'schema.table'")
@@ -131,7 +156,30 @@ def find_relation(session: Session, text: str) -> Relation:
     keys = [(tuple(_listed(one)), primary) for one, primary in session.rows(_UNIQUE, [oid])]
     keys = [(names, primary) for names, primary in keys if names and filled.issuperset(names)]
     unique, primary = tuple(names for names, _ in keys), any(primary for _, primary in keys)
-    return Relation(cluster, database, schema, name, columns, natives, unique, primary, has_temporary, whole)
+    holds, within = _family(session, oid, text, f"postgres {cluster}/{place}")
+    number = f"postgres {cluster}/{place}/{oid}"
+    return Relation(
+        cluster, number, holds, within, database, schema, name, columns, natives, unique, primary, has_temporary, whole
+    )
+
+
+def _family(session: Session, oid: int, text: str, server: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Which tables' rows a table has, itself among them, and which tables have its rows.
+
+    Raises:
+        NotInPostgres: some of its rows are on another server, where they may have a budget of their own.
+    """
+    rows = session.rows(_FAMILY, [oid])
+    if any(elsewhere for _, _, elsewhere in rows):
+        raise NotInPostgres(
+            f"a part of {text!r} is a foreign table, whose rows are on another server: name the table there, and name "
+            "the other parts one by one"
+        )
+    holds, within = (
+        tuple(sorted(f"{server}/{number}" for number, inside, _ in rows if inside == wanted))
+        for wanted in (True, False)
+    )
+    return holds, within
 
 
 def _looked_up(session: Session, text: str) -> list[tuple[Any, ...]]:

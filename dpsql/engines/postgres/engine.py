@@ -19,7 +19,7 @@ from dpsql.engines.named_by_host import NamedByHost
 from dpsql.engines.postgres.catalog import Relation, find_relation
 from dpsql.engines.postgres.counting import AMONG, PRESENCE, PostgresCounter, make_cuboid
 from dpsql.engines.postgres.encode import READ_AS
-from dpsql.engines.postgres.failures import NotInPostgres, OtherServer, TableChanged
+from dpsql.engines.postgres.failures import NotInPostgres, OtherServer, OtherTable, TableChanged
 from dpsql.engines.postgres.formulas import check_steps
 from dpsql.engines.postgres.session import Session
 from dpsql.engines.postgres.types import UNKNOWN
@@ -58,11 +58,13 @@ class PostgresEngine(NamedByHost):
         identity = _identity_of(relation, given.get("identity"))
         said = {key: given[key] for key in ("environment", "secret") if given.get(key)}
         there = {"cluster": relation.cluster, "database": relation.database}
+        pin = there | {"number": relation.number, "holds": list(relation.holds)}
         return Registered(
             columns=relation.columns,
             address="/".join([*there.values(), relation.text]),
             relation=said | {"relation": relation.text},
-            pin=there,
+            pin=pin,
+            within=relation.within,
             identity=identity,
             public=_PUBLIC,
         )
@@ -179,6 +181,7 @@ def _found(session: Session, source: Source) -> Relation:
 
     Raises:
         OtherServer: the words lead to another server or database.
+        OtherTable: another table has its name, or tables joined it as partitions or by inheritance.
         TableChanged: a column is missing, or of another type; columns that were added do not matter.
     """
     assert source.place is not None
@@ -189,6 +192,8 @@ def _found(session: Session, source: Source) -> Relation:
         raise TableChanged from None
     if (relation.cluster, relation.database) != (pinned["cluster"], pinned["database"]):
         raise OtherServer(named_in(said))
+    if relation.number != pinned.get("number") or not {*relation.holds} <= {*pinned["holds"]}:
+        raise OtherTable
     if not has_columns(source, relation.columns):
         raise TableChanged
     return relation

@@ -52,6 +52,18 @@ class OtherServer(CountingRefused):
         )
 
 
+class OtherTable(CountingRefused):
+    """The name leads to another table, or to more rows than those of one. Nothing was read."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the table in Postgres is not the one that dp_source looked at: another one has its name, as after the "
+            "swap of a load, or it has new partitions, or an earlier dpsql registered it. See that it is the one you "
+            "mean, and say CALL dp_source('…') with the name of the source alone, then make the same call; what was "
+            "charged before is kept"
+        )
+
+
 class CannotConnect(CountingRefused):
     """Postgres does not answer, or does not let the user in. Nothing was read."""
 

@@ -19,6 +19,7 @@ from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.stubs import files_of as pinned_files
 from dpsql.engines.duckdb.units import Bound, key_of
 from dpsql.engines.external import Registered, has_columns
+from dpsql.engines.lake.identity import table_in
 from dpsql.engines.named_by_host import NamedByHost
 from dpsql.engines.protocol import CountingFailed, UnitBound
 from dpsql.engines.sessions import Sessions
@@ -89,6 +90,7 @@ class SparkEngine(NamedByHost, ABC):
             "columns": [column.name for column in relation.columns],
             "snapshot": snapshot.version,
             "address": relation.address,
+            "holds": _holds(relation),
         }
         return Registered(relation.columns, address, said, pin, files=snapshot.files, public=words)
 
@@ -279,6 +281,12 @@ class SparkSqlEngine(SparkEngine):
         if bound is not None:
             self.check_unit(source, bound.column)
         return SqlCounter(session, relation, rows, domain, still, before, self._cursor)
+
+
+def _holds(relation: Relation) -> list[str]:
+    """The folder of a table with versions, where this machine has it: what it writes there later is its rows, too."""
+    folder = relation.address.partition("#")[0]
+    return [table_in(folder)] if relation.has_versions and folder.startswith("/") else []
 
 
 def _said(source: Source) -> Mapping[str, Any]:

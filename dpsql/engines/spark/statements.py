@@ -18,7 +18,7 @@ from dpsql.core.domain import Clique
 from dpsql.core.linear_query import Moment, Product
 from dpsql.engines.duckdb.codes import Codes, sum_of
 from dpsql.engines.duckdb.types import column_of, equal_text
-from dpsql.engines.duckdb.units import Bound
+from dpsql.engines.duckdb.units import Bound, content_of
 from dpsql.engines.source import Source
 from dpsql.engines.spark.checked import WHOLE
 from dpsql.engines.spark.tasks import Statements
@@ -78,7 +78,7 @@ def choosing(source: Source, bound: Bound, shown: exp.Select) -> Statements:
     Rows of a unit with equal digests are alike in all columns, so that it does not matter which of them count.
     """
     there = exp.Not(this=exp.Is(this=bound.key(), expression=exp.null()))
-    unit, digest = exp.alias_(_blob(bound.key()), UNIT), exp.alias_(bound.content(source), DIGEST)
+    unit, digest = exp.alias_(_blob(bound.key()), UNIT), exp.alias_(content_of(source, bound.secret), DIGEST)
     return Statements(shown=_sql(shown.copy().select(unit, digest).where(there)))
 
 

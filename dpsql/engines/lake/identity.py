@@ -1,0 +1,99 @@
+"""What a file is, however its path is written: where it really is, which file of the disk it is, and what it holds.
+
+    path ‖ real path                     `..`, links of files and of folders, /proc/self/root
+    node ‖ device and inode              hard links, folders that are mounted twice
+    bytes ‖ size and digest of footer    copies, wherever they are, also after the file itself went
+
+Two files that share one of these have the same rows. A copy that was written anew is other bytes, and is not noticed,
+but where a table of Delta or Iceberg writes its files anew, they stay in its folder:
+
+    table in ‖ folder        what such a table holds, whatever its files are at a version
+    files in ‖ folder        what plain files hold, for every folder above them
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import duckdb
+
+from dpsql.engines.lake.files import NotParquet, pinned, without_rows
+from dpsql.engines.place import PinnedFile
+
+_NODE, _BYTES = "node ", "bytes "
+_TABLE, _FILES = "table in ", "files in "
+_DIGITS: Final = 64  # of SHA-256; Spark's files are pinned by times, which are shorter
+
+
+def identities_of(files: Iterable[PinnedFile]) -> dict[str, str]:
+    """All that tells some files from others, each with the path of the file that it is of."""
+    return {identity: file.path for file in files for identity in _identities(file)}
+
+
+def kept_identities(files: Iterable[PinnedFile]) -> set[str]:
+    """What still tells a file once it is no longer pinned: the disk may give its node to another."""
+    return {identity for identity in identities_of(files) if not identity.startswith(_NODE)}
+
+
+def _identities(file: PinnedFile) -> list[str]:
+    if not file.path.startswith("/"):
+        return [f"path {file.path}"]
+    found = [f"path {os.path.realpath(file.path)}", *_node(file.path)]
+    if len(file.footer) == _DIGITS:
+        return [*found, f"{_BYTES}{file.size} {file.footer}"]
+    try:
+        now = pinned(file.path)
+    except NotParquet:
+        return found
+    return [*found, f"{_BYTES}{now.size} {now.footer}"]
+
+
+def table_in(folder: str) -> str:
+    """What a table holds that writes its files into a folder."""
+    return f"{_TABLE}{os.path.realpath(folder)}"
+
+
+def held_and_near(holds: Iterable[str], files: Iterable[PinnedFile]) -> tuple[set[str], set[str]]:
+    """Of a relation that holds this and has these files: the folders that it holds, and what holds the same rows.
+
+    >>> sorted(map(len, held_and_near([], [PinnedFile("/lake/visits/0.parquet", 1, "")])))
+    [3, 3]
+    >>> held_and_near(["table in /lake/visits"], [])
+    (set(), {'files in /lake/visits'})
+    """
+    tables = {held.removeprefix(_TABLE) for held in holds if held.startswith(_TABLE)}
+    if tables:
+        return set(), {f"{_FILES}{folder}" for folder in tables}
+    own = {str(Path(file.path).parent) for file in files if file.path.startswith("/")}
+    real = {Path(os.path.realpath(folder)) for folder in own}
+    folders = {str(above) for folder in real for above in (folder, *folder.parents)}
+    return {f"{_FILES}{folder}" for folder in folders}, {f"{_TABLE}{folder}" for folder in folders}
+
+
+def without_empty(cursor: duckdb.DuckDBPyConnection, shared: Mapping[str, str]) -> dict[str, str]:
+    """Identities with their paths, without the bytes of files that have no row: such files of one writer are alike."""
+    paths = sorted({path for identity, path in shared.items() if identity.startswith(_BYTES)})
+    empty: set[str] = set()
+    if paths:
+        with suppress(NotParquet):
+            empty = without_rows(cursor, paths)
+    return {identity: path for identity, path in shared.items() if not (identity.startswith(_BYTES) and path in empty)}
+
+
+def has_file_twice(paths: Sequence[str]) -> bool:
+    """Whether two of some paths lead to one file."""
+    nodes = [identity for path in paths for identity in _node(path)]
+    return len(set(nodes)) < len(nodes)
+
+
+def _node(path: str) -> list[str]:
+    """Which file of the disk it is; nothing where there is none."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - of thousands of files
+    except OSError:
+        return []
+    return [f"{_NODE}{status.st_dev}:{status.st_ino}"]
