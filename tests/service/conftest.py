@@ -121,7 +121,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @contextmanager
-def serving(folder: Path, **options: object) -> Iterator[Served]:
+def serving(folder: Path, *, shown: str = SHOWN, **options: object) -> Iterator[Served]:
     from dpsql.service.supervisor import serve
 
     if not DATA.is_dir():
@@ -139,7 +139,7 @@ def serving(folder: Path, **options: object) -> Iterator[Served]:
         db.protect("asked", epsilon=3.0, delta=1e-9)
         db.domain("asked", "note", values=["usual", "rare"])
         db.domain("asked", "size", lower=0, upper=4)
-        db.sql(SHOWN)
+        db.sql(shown)
         tokens = {name: db.users.add(name, role) for name, role in USERS.items()}
         db.users.limit("alice", "adult", 3.0)
         db.users.limit("alice", "asked", 2.0)
