@@ -17,6 +17,7 @@ import pytest
 
 import dpsql
 from tests.conftest import DATA, declare_from_data
+from tests.engines import postgres_server
 
 JDBC = Path("/usr/share/java/postgresql.jar")
 ODBC = "PostgreSQL Unicode"
@@ -72,7 +73,7 @@ def free_port() -> int:
         return listening.getsockname()[1]
 
 
-pytest.importorskip("psycopg")
+psycopg = pytest.importorskip("psycopg")
 pytest.importorskip("pyarrow")
 
 USERS = {"alice": "analyst", "rita": "reader"}
@@ -146,3 +147,12 @@ def serving(folder: Path, *, shown: str = SHOWN, **options: object) -> Iterator[
     stated = {"port": 0, "directory": "tests.service.typed:open_typed", "statement_seconds": 20.0, **options}
     with serve(str(path), **stated) as service:
         yield Served(service, path, tokens)
+
+
+@pytest.fixture(scope="module")
+def real() -> Iterator[psycopg.Connection]:
+    """A connection to a real PostgreSQL, beside which the service's answers are laid."""
+    with psycopg.connect(postgres_server.server().words(), autocommit=True) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        yield connection
+    postgres_server.remove()

@@ -18,7 +18,7 @@ import duckdb
 import psycopg
 import pytest
 
-from tests.engines.postgres_server import remove, server
+from tests.engines.postgres_server import server
 from tests.service.conftest import JDBC, need_jdbc, serving
 
 pytestmark = pytest.mark.medium
@@ -158,16 +158,6 @@ def both(kind: str) -> Iterator[tuple[str, str]]:
         theirs = ", ".join([*(postgres_own(postgres, value) for value in values), "NULL"])
         yield f"[{ours}]", f"ARRAY[{theirs}]"
         yield f"[]::{kind}[]", f"ARRAY[]::{postgres}[]"
-
-
-@pytest.fixture(scope="module")
-def real():
-    """A connection to PostgreSQL."""
-    server()
-    with psycopg.connect(server().words(), autocommit=True) as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        yield connection
-    remove()
 
 
 @pytest.fixture(scope="module")

@@ -200,8 +200,8 @@ _FROM_TEXT: Final = {
 """Types whose binary format is made of DuckDB's text, a value at a time."""
 
 
-def data_rows(columns: list[Column], count: int) -> bytes:
-    """Messages `D` of rows, all at once: heads, then each column's values put where they belong."""
+def data_rows(columns: list[Column], count: int, message: bytes = b"D") -> bytes:
+    """Messages of rows, all at once: heads, then each column's values put where they belong."""
     lengths = np.zeros((count, len(columns)), np.int64)
     for place, column in enumerate(columns):
         lengths[:, place] = np.maximum(column.lengths, 0)
@@ -209,7 +209,7 @@ def data_rows(columns: list[Column], count: int) -> bytes:
     begins = np.concatenate([[0], np.cumsum(sizes)])
     out = np.zeros(int(begins[-1]), np.uint8)
     starts = begins[:-1]
-    out[starts] = ord("D")
+    out[starts] = ord(message)
     _put(out, starts + 1, (sizes - 1).astype(">i4"))
     _put(out, starts + 5, np.full(count, len(columns), ">i2"))
     at = starts + 7
