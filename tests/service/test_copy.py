@@ -115,7 +115,8 @@ def test_binary_has_many_rows(ours):
     sql = "SELECT i, x, s, t, l FROM shown ORDER BY i"
     with ours.cursor().copy(f"COPY ({sql}) TO STDOUT (FORMAT binary)") as copy:
         copy.set_types(["int8", "numeric", "text", "timestamp", "int8[]"])
-        assert [*copy.rows()] == ours.execute(sql).fetchall()
+        rows = [*copy.rows()]
+    assert rows == ours.execute(sql).fetchall()
 
 
 def test_asyncpg_copies(served):
