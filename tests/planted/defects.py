@@ -178,4 +178,10 @@ DEFECTS = (
     Defect("an expression is tried at one spelling", "dpsql/evaluation/bins.py", "range(1, len(attribute.of_type.respelled) + 1)", "range(0)", ("tests/engines/test_equal_values.py",)),
     Defect("a collation is ignored", "dpsql/owner/protect.py", "    if names_texts and column.collated:\n", "    if False:\n", ("tests/engines/test_equal_values.py",)),
     Defect("two equal keys of a public table are two", "dpsql/books/dimensions.py", "    keys = [first_equal(cursor, [row[key] for row in known], dimension.columns[key][1]) for key in dimension.keys]\n", "    keys = [[row[key] for row in known] for key in dimension.keys]\n", ("tests/engines/test_equal_values.py",)),
+    # values and options of PostgreSQL's protocol
+    Defect("numerics are read in Python's precision", "dpsql/service/pgwire/numerics.py", "    number = Decimal(text.strip())  # exact", "    number = +Decimal(text.strip())  # exact", ("tests/service/test_values.py",)),
+    Defect("-infinity is an early moment in binary", "dpsql/service/pgwire/encode.py", "np.where(below, bounds.min + shift, numbers)", "np.where(below, bounds.min + shift + 1, numbers)", ("tests/service/test_values.py",)),
+    Defect("years before Christ are read as those after", "dpsql/service/pgwire/moments.py", "era[1].upper() == 'BC' else", "era[1].upper() == 'AD' else", ("tests/service/test_values.py",)),
+    Defect("a failed state outlives ROLLBACK TO", "dpsql/service/pgwire/cursors.py", '        session.settings.transaction = "T"\n', '        pass\n', ("tests/service/test_savepoints.py",)),
+    Defect("DISCARD ALL leaves cursors to the next client", "dpsql/service/pgwire/cursors.py", "        self._session.settings.values.clear()\n        self.close()\n", "        self._session.settings.values.clear()\n", ("tests/service/test_savepoints.py",)),
 )  # fmt: skip
