@@ -6,6 +6,7 @@ import asyncio
 import io
 import struct
 
+import duckdb
 import psycopg
 import pytest
 
@@ -141,8 +142,10 @@ def test_asyncpg_copies(served):
             done = await connection.copy_from_query("SELECT i, 'x' AS s FROM shown WHERE i = 7", output=out, **options)
             assert (done, out.getvalue()) == ("COPY 1", expected)
         out = io.BytesIO()
-        sql = "SELECT i, d, small FROM shown WHERE i = $1"
-        assert await connection.copy_from_query(sql, 3, output=out, format="binary") == "COPY 1"
+        sql, sent = ("SELECT i, d, small FROM shown WHERE i = $1", [3])
+        if duckdb.__version__ < "2":  # 1.5 infers no type of a macro's argument, which asyncpg asks for
+            sql, sent = sql.replace("$1", "3"), []
+        assert await connection.copy_from_query(sql, *sent, output=out, format="binary") == "COPY 1"
         assert out.getvalue().startswith(b"PGCOPY\n\xff\r\n\0")
         await connection.close()
 
