@@ -21,16 +21,21 @@ _BY_ID: Final = {
     6: "SMALLINT",
     7: "INTEGER",
     8: "BIGINT",
+    9: "UBIGINT",
     10: "FLOAT",
     11: "DOUBLE",
     12: "TIMESTAMP",
     13: "DATE",
     14: "TIME",
     15: "INTERVAL",
+    16: "HUGEINT",
     17: "VARCHAR",
     18: "BLOB",
+    19: "DECIMAL(18,3)",
     27: "UUID",
+    30: "TIME WITH TIME ZONE",
     31: "TIMESTAMP WITH TIME ZONE",
+    32: "UHUGEINT",
 }
 """Types of parameters as DuckDB infers them; of others the value says it."""
 
@@ -67,7 +72,7 @@ class Nobody:
             if capi.prepare(self._handle, sql.encode(), C.byref(statement)) != capi.SUCCESS:
                 return [0] * count
             kinds = [_BY_ID.get(int(capi.parameter_type(statement, place + 1)), "") for place in range(count)]
-            return [pgtypes.OF[kind].oid if kind else 0 for kind in kinds]
+            return [pgtypes.pg_type(kind).oid if kind else 0 for kind in kinds]
         finally:
             if statement:
                 capi.destroy_prepare(C.byref(statement))
@@ -101,10 +106,23 @@ def cast_to_arrays(sql: str, oids: Sequence[int]) -> list[int]:
     found = list(oids)
     words = [text.lower() for kind, text in tokens(sql) if kind != "space"]
     for place, word in enumerate(words):
-        after = words[place + 1 : place + 7]
-        after = after[:1] + after[3:] if after[1:3] == ["pg_catalog", "."] else after
-        if after[:1] == ["::"] and after[2:4] == ["[", "]"] and word[0] == "$" and word[1:].isdigit():
+        if word[0] != "$" or not word[1:].isdigit():
+            continue
+        standard = words[max(place - 2, 0) : place] == ["cast", "("] and words[place + 1 : place + 2] == ["as"]
+        if standard or words[place + 1 : place + 2] == ["::"]:
             number = int(word[1:]) - 1
             if number < len(found):
-                found[number] = found[number] or _ELEMENTS.get(after[1], 0)
+                found[number] = found[number] or _array_named(words[place + 2 : place + 14])
     return found
+
+
+def _array_named(words: Sequence[str]) -> int:
+    """The type of an array that some words begin with, such as `numeric(9, 2)[]`; 0 where they name none."""
+    name = [*words[2:]] if words[:2] == ["pg_catalog", "."] else [*words]
+    bracket = name.index("[") if "[" in name else len(name)
+    if name[bracket + 1 : bracket + 2] != ["]"]:
+        return 0
+    element = name[:bracket]
+    if "(" in element and ")" in element:
+        element = element[: element.index("(")] + element[element.index(")") + 1 :]
+    return _ELEMENTS.get(" ".join(element), 0)

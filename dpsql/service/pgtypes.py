@@ -42,6 +42,7 @@ DATE = PgType(1082, "date", 4, "date", "D")
 TIME = PgType(1083, "time", 8, "time without time zone", "D")
 TIMESTAMP = PgType(1114, "timestamp", 8, "timestamp without time zone", "D")
 TIMESTAMPTZ = PgType(1184, "timestamptz", 8, "timestamp with time zone", "D")
+TIMETZ = PgType(1266, "timetz", 12, "time with time zone", "D")
 INTERVAL = PgType(1186, "interval", 16, "interval", "T")
 NUMERIC = PgType(1700, "numeric", -1, "numeric", "N")
 UUID = PgType(2950, "uuid", 16, "uuid", "U")
@@ -74,6 +75,7 @@ OF: Final[Mapping[str, PgType]] = {
     "BLOB": BYTEA,
     "DATE": DATE,
     "TIME": TIME,
+    "TIME WITH TIME ZONE": TIMETZ,
     "TIMESTAMP": TIMESTAMP,
     "TIMESTAMP_S": TIMESTAMP,
     "TIMESTAMP_MS": TIMESTAMP,
@@ -97,6 +99,7 @@ _ARRAY_OIDS: Final = {
     1114: 1115,
     1184: 1185,
     1186: 1187,
+    1266: 1270,
     1700: 1231,
     2950: 2951,
 }
@@ -129,6 +132,7 @@ _DUCKDB: Final = {
     1114: "TIMESTAMP",
     1184: "TIMESTAMP WITH TIME ZONE",
     1186: "INTERVAL",
+    1266: "TIME WITH TIME ZONE",
     2950: "UUID",
 }
 DUCKDB: Final[Mapping[int, str]] = {
@@ -160,6 +164,12 @@ def pg_type(kind: str) -> PgType:
 def element_type(kind: str) -> PgType:
     """The type of a list's elements: UINTEGER is `oid` there, an array that clients know without asking for it."""
     return OID if kind == "UINTEGER" else pg_type(kind)
+
+
+def is_fraction(kind: str) -> bool:
+    """Whether a decimal has no digits before its point."""
+    match = _DECIMAL.fullmatch(kind)
+    return match is not None and match[1] == match[2]
 
 
 def modifier(kind: str) -> int:

@@ -117,6 +117,8 @@ class _Words:
         return False
 
     def _cast(self, ahead: list[str]) -> bool:
+        if ahead[1] == '"pg_catalog"':  # asyncpg quotes the names of types, too
+            ahead = [word.strip('"') for word in ahead]
         inner = ahead[3] if ahead[1:3] == ["pg_catalog", "."] else ahead[1]
         count = 4 if inner == ahead[3] and ahead[1] == "pg_catalog" else 2
         if inner == "regclass" and self._is_name():

@@ -17,6 +17,7 @@ import pytest
 
 import dpsql
 from tests.conftest import DATA, declare_from_data
+from tests.engines import postgres_server
 
 JDBC = Path("/usr/share/java/postgresql.jar")
 ODBC = "PostgreSQL Unicode"
@@ -72,7 +73,7 @@ def free_port() -> int:
         return listening.getsockname()[1]
 
 
-pytest.importorskip("psycopg")
+psycopg = pytest.importorskip("psycopg")
 pytest.importorskip("pyarrow")
 
 USERS = {"alice": "analyst", "rita": "reader"}
@@ -121,7 +122,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @contextmanager
-def serving(folder: Path, **options: object) -> Iterator[Served]:
+def serving(folder: Path, *, shown: str = SHOWN, **options: object) -> Iterator[Served]:
     from dpsql.service.supervisor import serve
 
     if not DATA.is_dir():
@@ -139,10 +140,19 @@ def serving(folder: Path, **options: object) -> Iterator[Served]:
         db.protect("asked", epsilon=3.0, delta=1e-9)
         db.domain("asked", "note", values=["usual", "rare"])
         db.domain("asked", "size", lower=0, upper=4)
-        db.sql(SHOWN)
+        db.sql(shown)
         tokens = {name: db.users.add(name, role) for name, role in USERS.items()}
         db.users.limit("alice", "adult", 3.0)
         db.users.limit("alice", "asked", 2.0)
     stated = {"port": 0, "directory": "tests.service.typed:open_typed", "statement_seconds": 20.0, **options}
     with serve(str(path), **stated) as service:
         yield Served(service, path, tokens)
+
+
+@pytest.fixture(scope="module")
+def real() -> Iterator[psycopg.Connection]:
+    """A connection to a real PostgreSQL, beside which the service's answers are laid."""
+    with psycopg.connect(postgres_server.server().words(), autocommit=True) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        yield connection
+    postgres_server.remove()

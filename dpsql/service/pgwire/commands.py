@@ -77,12 +77,14 @@ class Said:
         row: its one column and value, if it has one.
         deallocate: which prepared statement ends: a name, or all if it is empty; None for none.
         reported: a setting that the server reports when it changes.
+        savepoint: the name of one that is made, released or gone back to.
     """
 
     tag: str
     row: tuple[str, str] | None = None
     deallocate: str | None = None
     reported: tuple[str, str] | None = None
+    savepoint: str | None = None
 
 
 @dataclass
@@ -115,15 +117,19 @@ class Settings:
         if word not in _TAGS:
             return None
         said = Said(_TAGS[word])
-        if word in _BEGIN:
+        if word in ("SAVEPOINT", "RELEASE") or (word == "ROLLBACK" and "TO" in map(str.upper, found)):
+            said.savepoint = _unquoted(found[-1]) if found[-1].startswith('"') else found[-1].lower()
+        elif word in _BEGIN:
             self.transaction = "T"
-        elif word in _END and not (word == "ROLLBACK" and "TO" in map(str.upper, found)):
+        elif word in _END:
             said.tag = "ROLLBACK" if self.transaction == "E" else said.tag
             self.transaction = "I"
         elif word == "SET":
             said.reported = self._set(found[1:])
         elif word == "RESET":
             self._reset(found[1:])
+        elif word == "DISCARD" and [one.upper() for one in found[1:]] != ["ALL"]:
+            said.tag = f"DISCARD {''.join(found[1:]).upper()[:20]}"
         elif word == "DISCARD":
             said.deallocate = ""
         elif word == "DEALLOCATE":

@@ -1,30 +1,30 @@
-"""`COPY (query) TO STDOUT`, as text or csv."""
+"""`COPY (query) TO STDOUT`, as text, csv or in PostgreSQL's binary format."""
 
 from __future__ import annotations
 
-import re
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from dpsql.core.names import quote
 from dpsql.service.allowlist import NotAllowed
+from dpsql.service.analyst import Execution
 from dpsql.service.respell import respelled
-from dpsql.service.tokens import tokens
+from dpsql.service.tokens import Token, tokens
 
+from .copy_options import Options, options
 from .encode import copy_lines, texts
 from .messages import text
-from .results import copy_shape
+from .results import Formats, copy_shape
 
 if TYPE_CHECKING:
     from .session import Session
 
-_OPTION: Final = re.compile(
-    r"(?:FORMAT\s+)?(?P<format>csv|text|binary)|DELIMITER\s+(?:AS\s+)?'(?P<delimiter>[^'])'"
-    r"|NULL\s+(?:AS\s+)?'(?P<null>[^']*)'|(?P<header>HEADER)(?:\s+(?P<off>false|off|0)|\s+(?:true|on|1))?"
-    r"|(?P<ignored>ENCODING\s+'utf-?8'|WITH)",
-    re.IGNORECASE,
-)
+_BINARY: Final = Formats((1,))
+_HEAD: Final = b"PGCOPY\n\xff\r\n\0" + struct.pack("!ii", 0, 0)
+"""Of the binary format: the signature, no flags, nothing more. PostgreSQL sends it in the message of the first row."""
+_TAIL: Final = struct.pack("!h", -1)
 
 
 @dataclass(frozen=True)
@@ -33,17 +33,11 @@ class Copy:
 
     Attributes:
         query: whose rows.
-        csv: whether as csv.
-        delimiter: between the values.
-        null: for NULL.
-        header: whether names come first.
+        options: of the format.
     """
 
     query: str
-    csv: bool
-    delimiter: str
-    null: str
-    header: bool
+    options: Options
 
     @classmethod
     def of(cls, sql: str) -> Copy | None:
@@ -55,62 +49,54 @@ class Copy:
         found = tokens(sql.strip())
         if not found or found[0][1].upper() != "COPY":
             return None
-        depth, inner, rest, place = 0, "", "", ""
-        for kind, word in found[1:]:
-            depth -= word == ")" and kind == "other"
-            if place == "rest":
-                rest += word
-            elif depth == 0 and kind == "word" and word.upper() in ("TO", "FROM"):
-                place, rest = "rest", word
-            else:
-                inner += word
-            depth += word == "(" and kind == "other"
-        options = re.fullmatch(r"TO\s+STDOUT\b\s*(?:WITH\b)?\s*(\(?)(.*?)(\)?)", rest.strip(), re.I | re.S)
-        if options is None or bool(options[1]) != bool(options[3]):
+        inner, rest = _parted(found[1:])
+        words = [(kind, word) for kind, word in rest if kind != "space"]
+        if [word.upper() for _, word in words[:2]] != ["TO", "STDOUT"]:
             raise NotAllowed("of COPY, COPY (query) TO STDOUT is served")
-        return cls._with(_query_of(inner.strip()), options[2])
-
-    @classmethod
-    def _with(cls, query: str, options: str) -> Copy:
-        form, delimiter, null, header, place = "text", None, None, False, 0
-        options = options.strip()
-        while place < len(options):
-            found = _OPTION.match(options, place)
-            if found is None:
-                raise NotAllowed(f"COPY's option {options[place : place + 30]!r} is not served")
-            form = (found["format"] or form).lower()
-            delimiter = found["delimiter"] or delimiter
-            null = found["null"] if found["null"] is not None else null
-            header = header or (bool(found["header"]) and not found["off"])
-            place = found.end()
-            place += len(options[place:]) - len(options[place:].lstrip(" ,\n\t"))
-        if form == "binary":
-            raise NotAllowed("COPY is served as text and csv, not as binary")
-        csv = form == "csv"
-        return cls(
-            query, csv, delimiter or ("," if csv else "\t"), null if null is not None else _null(csv=csv), header
-        )
+        more = words[3:] if [word.upper() for _, word in words[2:3]] == ["WITH"] else words[2:]
+        return cls(_query_of(inner.strip()), options(more))
 
     def run(self, session: Session) -> None:
         """Send the rows."""
         checked = session.analyst.check(respelled(self.query, session.analyst.login.user))
-        shape = copy_shape(csv=self.csv, delimiter=self.delimiter, null=self.null, header=self.header)
-        execution = session.analyst.run(checked, shape)
+        binary = self.options.form == "binary"
+        execution = session.analyst.run(checked, _BINARY.shape if binary else copy_shape(self.options))
         try:
             columns = len(execution.columns)
-            session.channel.send(b"H", struct.pack(f"!bh{columns}h", 0, columns, *[0] * columns))
+            session.channel.send(b"H", struct.pack(f"!bh{columns}h", binary, columns, *[int(binary)] * columns))
             count = 0
-            while (batch := execution.next()) is not None:
-                count = session.counted(count, batch.num_rows)
-                session.channel.send_raw(copy_lines(texts(batch.column(0))))
+            for rows, messages in self._messages(execution, binary=binary):
+                count = session.counted(count, rows)
+                session.channel.send_raw(messages)
             session.channel.send(b"c")
-            session.channel.send(b"C", text(f"COPY {count - self.header}"))
+            session.channel.send(b"C", text(f"COPY {count - self.options.header}"))
         finally:
             execution.close()
 
+    @staticmethod
+    def _messages(execution: Execution, *, binary: bool) -> Iterator[tuple[int, bytes]]:
+        """How many rows, and their messages: one for each, because clients take a message for a row."""
+        head = _HEAD if binary else b""
+        while (batch := execution.next()) is not None:
+            if not binary:
+                yield batch.num_rows, copy_lines(texts(batch.column(0)))
+            elif batch.num_rows:
+                rows = _BINARY.rows(batch, execution.columns, b"d")
+                (length,) = struct.unpack_from("!i", rows, 1)
+                yield batch.num_rows, b"d" + struct.pack("!i", length + len(head)) + head + rows[5:]
+                head = b""
+        if binary:
+            yield 0, b"d" + struct.pack("!i", 4 + len(head + _TAIL)) + head + _TAIL
 
-def _null(*, csv: bool) -> str:
-    return "" if csv else "\\N"
+
+def _parted(found: list[Token]) -> tuple[str, list[Token]]:
+    """What is copied, and what follows from TO or FROM on."""
+    depth = 0
+    for place, (kind, word) in enumerate(found):
+        depth += (kind == "other") * ((word == "(") - (word == ")"))
+        if depth == 0 and kind == "word" and word.upper() in ("TO", "FROM"):
+            return "".join(inner for _, inner in found[:place]), found[place:]
+    return "".join(inner for _, inner in found), []
 
 
 def _query_of(inner: str) -> str:

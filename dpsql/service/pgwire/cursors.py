@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _MOST: Final = 100
 """Cursors of a session: each may hold rows that were read."""
+_MOST_SAVEPOINTS: Final = 1000
 _KINDS: Final = frozenset({"BINARY", "ASENSITIVE", "INSENSITIVE", "NO", "SCROLL"})
 
 
@@ -103,6 +104,8 @@ class Cursors:
         self._session = session
         self._open: dict[str, tuple[Declared, Portal]] = {}
         self._new: set[str] = set()
+        self._savepoints: list[tuple[str, frozenset[str]]] = []
+        """Their names, and the cursors that were open at each."""
 
     def declare(self, declared: Declared, prepared: Prepared, parameters: list[object]) -> None:
         """Make one."""
@@ -172,12 +175,53 @@ class Cursors:
         self._session.channel.send(b"C", text("CLOSE CURSOR"))
         return True
 
+    def savepoint(self, tag: str, name: str) -> None:
+        """Make one, release one, or go back to one: what failed since then is over, and cursors since then end.
+
+        Raises:
+            Failed: there is none of the name, no transaction, or it has failed.
+        """
+        session = self._session
+        if session.settings.transaction == "I":
+            raise Failed("25P01", f"{tag} can only be used in transaction blocks: say BEGIN first")
+        if tag != "ROLLBACK":
+            session.allowed(name)
+        if tag == "SAVEPOINT":
+            if len(self._savepoints) >= _MOST_SAVEPOINTS:
+                raise Failed("54000", f"{_MOST_SAVEPOINTS} savepoints are there: RELEASE some")
+            self._savepoints.append((name, frozenset(self._open)))
+            return
+        places = [place for place, (other, _) in enumerate(self._savepoints) if other == name]
+        if not places:
+            raise Failed("3B001", f'savepoint "{name[:60]}" does not exist')
+        if tag == "RELEASE":
+            del self._savepoints[places[-1] :]
+            return
+        del self._savepoints[places[-1] + 1 :]
+        for cursor in [one for one in self._open if one not in self._savepoints[-1][1]]:
+            self._end(cursor)
+            self._new.discard(cursor)
+        session.settings.transaction = "T"
+
+    def discard(self) -> None:
+        """End all that a session has, for the next client of a pool.
+
+        Raises:
+            Failed: a transaction is open.
+        """
+        self._session.allowed("")
+        if self._session.settings.transaction != "I":
+            raise Failed("25001", "DISCARD ALL cannot run inside a transaction block")
+        self._session.settings.values.clear()
+        self.close()
+
     def ended(self, *, kept: bool) -> None:
         """A transaction ended: so do its cursors, but those WITH HOLD if it was `kept`."""
         for name, (declared, _) in list(self._open.items()):
             if not declared.hold or (not kept and name in self._new):
                 self._end(name)
         self._new.clear()
+        self._savepoints.clear()
 
     def close(self) -> None:
         """End all."""

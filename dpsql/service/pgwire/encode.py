@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
+from dpsql.errors import DpsqlError
 from dpsql.service import pgtypes
+
+from . import moments, numerics
 
 _EPOCH_DAYS: Final = 10957
 """From 1970 to 2000, where PostgreSQL's dates begin."""
-_EPOCH_MICROSECONDS: Final = _EPOCH_DAYS * 86_400_000_000
-_NUMBERS: Final = {16: "u1", 21: ">i2", 23: ">i4", 20: ">i8", 26: ">u4", 700: ">f4", 701: ">f8", 1083: ">i8"}
-BINARY: Final = frozenset({*_NUMBERS, 17, 25, 1082, 1114, 1184, 1186, 1700, 2950})
+_NUMBERS: Final = {16: "u1", 21: ">i2", 23: ">i4", 20: ">i8", 26: ">u4", 700: ">f4", 701: ">f8"}
+_MOMENTS: Final = {
+    1082: (pa.int32(), _EPOCH_DAYS),
+    1083: (pa.int64(), 0),
+    1114: (pa.int64(), _EPOCH_DAYS * 86_400_000_000),
+    1184: (pa.int64(), _EPOCH_DAYS * 86_400_000_000),
+}
+"""Dates and times: the integers that Arrow has them as, and how far PostgreSQL counts from elsewhere."""
+BINARY: Final = frozenset({*_NUMBERS, *_MOMENTS, 17, 25, 1186, 1266, 1700, 2950})
 """Types with a binary format here; the protocol has no way to send others than as they are asked for."""
-_BARE: Final = frozenset({16, 20, 21, 23, 700, 701, 1700, 1082, 2950})
+_BARE: Final = frozenset({16, 20, 21, 23, 26, 700, 701, 1083, 1266, 1700, 2950})
 """Types whose texts need no quotes in an array."""
 
 
@@ -39,10 +47,20 @@ def text_of(column: str, kind: str) -> str:
             f"WHEN '-nan' THEN 'NaN' ELSE {written} END"
         )
     if oid in (pgtypes.DATE.oid, pgtypes.TIMESTAMP.oid, pgtypes.TIMESTAMPTZ.oid):
-        return f"replace({written}, ' (BC)', ' BC')"
+        before_christ = f"replace({written}, ' (BC)', '') || ' BC'"
+        return f"CASE WHEN contains({written}, '(BC)') THEN {before_christ} ELSE {written} END"
     if oid == pgtypes.INTERVAL.oid:
-        return f"replace(replace({written}, ' months', ' mons'), ' month', ' mon')"
+        return _interval_text(written)
+    if oid == pgtypes.NUMERIC.oid and pgtypes.is_fraction(kind):  # DuckDB writes .5
+        return f"regexp_replace({written}, '^(-?)\\.', '\\10.')"
     return written
+
+
+def _interval_text(written: str) -> str:
+    """An expression of PostgreSQL's text of an interval: -1 takes the plural, and what follows a minus has a sign."""
+    mons = f"replace({written}, 'month', 'mon')"
+    plural = f"regexp_replace({mons}, '-1 (year|mon|day)\\b', '-1 \\1s', 'g')"
+    return f"regexp_replace({plural}, '(-\\d+ [a-z]+ )(\\d)', '\\1+\\2', 'g')"
 
 
 def _array_text(column: str, element: str) -> str:
@@ -64,20 +82,16 @@ def binary_of(column: str, kind: str) -> str:
         return f"list_transform(CAST({column} AS {element}[]), lambda x: {binary_of('x', element)})"
     oid = pgtypes.pg_type(kind).oid
     casts = {
+        20: "BIGINT",
         21: "SMALLINT",
         23: "INTEGER",
-        20: "BIGINT",
         25: "VARCHAR",
         1114: "TIMESTAMP",
+        1186: "VARCHAR",
+        1266: "VARCHAR",
         1700: "VARCHAR",
         2950: "VARCHAR",
     }
-    if oid == 1083:
-        return f"epoch_us({column})"
-    if oid in (1114, 1184):
-        return f"epoch_us({column})"
-    if oid == 1082:
-        return f"CAST({column} - DATE '2000-01-01' AS INTEGER)"
     return f"CAST({column} AS {casts[oid]})" if oid in casts else column
 
 
@@ -116,17 +130,39 @@ def binary(values: Any, kind: str, oid: int = 0) -> Column:
     oid = oid or pgtypes.pg_type(kind).oid
     if oid in (17, 25) or oid not in BINARY:
         return texts(values)
-    if oid in (1186, 1700, 2950):
-        encode = {1186: _interval, 1700: _numeric, 2950: _uuid}[oid]
+    if oid in _FROM_TEXT:
+        encode = _FROM_TEXT[oid]
         return texts(pa.array([None if v is None else encode(v) for v in values.to_pylist()], pa.large_binary()))
     valid = np.asarray(values.is_valid())
+    if oid in _MOMENTS:
+        return _fixed(_moments(values, oid)[valid], valid)
     numbers = np.asarray((values.cast(pa.uint8()) if oid == 16 else values).fill_null(0))
-    if oid in (1114, 1184):
-        numbers = numbers - _EPOCH_MICROSECONDS
-    form = {1082: ">i4", 1114: ">i8", 1184: ">i8"}.get(oid) or _NUMBERS[oid]
-    encoded = np.ascontiguousarray(numbers[valid].astype(form))
-    width = encoded.dtype.itemsize
-    return Column(encoded.view(np.uint8).reshape(-1), np.where(valid, width, -1))
+    return _fixed(numbers[valid].astype(_NUMBERS[oid]), valid)
+
+
+def _fixed(numbers: np.ndarray[Any, Any], valid: np.ndarray[Any, Any]) -> Column:
+    encoded = np.ascontiguousarray(numbers)
+    return Column(encoded.view(np.uint8).reshape(-1), np.where(valid, encoded.dtype.itemsize, -1))
+
+
+def _moments(values: Any, oid: int) -> np.ndarray[Any, Any]:
+    """Dates and times as PostgreSQL counts them. Infinity is the greatest number, and -infinity the least.
+
+    Raises:
+        DpsqlError: one is before what the binary format holds, which begins 30 years after DuckDB's own.
+    """
+    integers, shift = _MOMENTS[oid]
+    numbers = np.asarray(values.view(integers).fill_null(0))
+    bounds = np.iinfo(numbers.dtype)
+    below = numbers == -bounds.max  # DuckDB's -infinity; PostgreSQL's is one less
+    if shift and bool(np.any(~below & (numbers <= bounds.min + shift))):
+        raise DpsqlError(
+            f"a {pgtypes.BY_OID[oid].spelled} is before what PostgreSQL's binary format holds: "
+            "ask for text, or for CAST(… AS VARCHAR)"
+        )
+    shifted = np.where(below, bounds.min + shift, numbers) - numbers.dtype.type(shift)
+    shown = np.where(numbers == bounds.max, bounds.max, shifted) if shift else numbers
+    return shown.astype(numbers.dtype.newbyteorder(">"))
 
 
 def _arrays(values: Any, element: str) -> Column:
@@ -151,35 +187,21 @@ def _arrays(values: Any, element: str) -> Column:
     return texts(pa.array(found, pa.large_binary()))
 
 
-def _interval(value: Any) -> bytes:
-    months, days, nanoseconds = value
-    return struct.pack("!qii", nanoseconds // 1000, days, months)
-
-
 def _uuid(value: str) -> bytes:
     return bytes.fromhex(value.replace("-", ""))
 
 
-def _numeric(value: str) -> bytes:
-    """Digits in base 10,000, the weight of the first, the sign, and how many decimals are shown."""
-    number = Decimal(value)
-    whole, _, part = f"{abs(number):f}".partition(".")
-    whole, shown = whole.lstrip("0"), len(part)
-    whole = whole.zfill(-(-len(whole) // 4) * 4)
-    part = part.ljust(-(-len(part) // 4) * 4, "0")
-    digits = [int((whole + part)[place : place + 4]) for place in range(0, len(whole + part), 4)]
-    weight = len(whole) // 4 - 1
-    while digits and digits[0] == 0:
-        digits.pop(0)
-        weight -= 1
-    while digits and digits[-1] == 0:
-        digits.pop()
-    sign = 0x4000 if number < 0 else 0
-    return struct.pack(f"!hhHh{len(digits)}h", len(digits), weight if digits else 0, sign, shown, *digits)
+_FROM_TEXT: Final = {
+    1186: moments.interval_binary,
+    1266: moments.zoned_time_binary,
+    1700: numerics.to_binary,
+    2950: _uuid,
+}
+"""Types whose binary format is made of DuckDB's text, a value at a time."""
 
 
-def data_rows(columns: list[Column], count: int) -> bytes:
-    """Messages `D` of rows, all at once: heads, then each column's values put where they belong."""
+def data_rows(columns: list[Column], count: int, message: bytes = b"D") -> bytes:
+    """Messages of rows, all at once: heads, then each column's values put where they belong."""
     lengths = np.zeros((count, len(columns)), np.int64)
     for place, column in enumerate(columns):
         lengths[:, place] = np.maximum(column.lengths, 0)
@@ -187,7 +209,7 @@ def data_rows(columns: list[Column], count: int) -> bytes:
     begins = np.concatenate([[0], np.cumsum(sizes)])
     out = np.zeros(int(begins[-1]), np.uint8)
     starts = begins[:-1]
-    out[starts] = ord("D")
+    out[starts] = ord(message)
     _put(out, starts + 1, (sizes - 1).astype(">i4"))
     _put(out, starts + 5, np.full(count, len(columns), ">i2"))
     at = starts + 7

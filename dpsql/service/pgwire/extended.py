@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +18,6 @@ from dpsql.service.respell import respelled
 from dpsql.service.tokens import tokens, trimmed
 
 from . import decode
-from .commands import Said
 from .copying import Copy
 from .cursors import Cursors, Declared, Fetched
 from .messages import BadMessage, Reader, row_description, text
@@ -232,7 +232,7 @@ class Extended:
             if said.row is not None:
                 raw = said.row[1].encode()
                 session.channel.send(b"D", struct.pack("!hi", 1, len(raw)) + raw)
-            session.said(Said(said.tag, deallocate=said.deallocate, reported=said.reported))
+            session.said(replace(said, row=None))
             return
         copy = Copy.of(sql)
         if copy is not None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from dpsql.errors import InvalidArgument
 from dpsql.service import pgtypes
 from dpsql.service.directory import Columns
 
 from . import encode
+from .copy_options import Options
 from .messages import BadMessage, row_description
 
 _CALLED: Final = re.compile(r'pgx\."?(\w+)"?\(.*\)', re.DOTALL)
@@ -22,7 +24,8 @@ _UNQUOTED: Final = frozenset(
     kind.oid
     for kind in (
         pgtypes.BOOL, pgtypes.INT2, pgtypes.INT4, pgtypes.INT8, pgtypes.FLOAT4, pgtypes.FLOAT8, pgtypes.NUMERIC,
-        pgtypes.DATE, pgtypes.TIME, pgtypes.TIMESTAMP, pgtypes.TIMESTAMPTZ, pgtypes.INTERVAL, pgtypes.UUID,
+        pgtypes.DATE, pgtypes.TIME, pgtypes.TIMETZ, pgtypes.TIMESTAMP, pgtypes.TIMESTAMPTZ, pgtypes.INTERVAL,
+        pgtypes.UUID,
     )
 )  # fmt: skip
 """Types whose texts COPY writes as they are."""
@@ -63,13 +66,13 @@ class Formats:
             ]
         )
 
-    def rows(self, batch: Any, columns: Columns) -> bytes:
-        """The messages of a batch."""
+    def rows(self, batch: Any, columns: Columns, message: bytes = b"D") -> bytes:
+        """The messages of a batch; a binary COPY has them under another letter."""
         found = [
             encode.binary(batch.column(n), kind) if self.of(n, kind) else encode.texts(batch.column(n))
             for n, (_, kind) in enumerate(columns)
         ]
-        return encode.data_rows(found, batch.num_rows)
+        return encode.data_rows(found, batch.num_rows, message)
 
 
 def _title(name: str) -> str:
@@ -82,41 +85,64 @@ def _names(columns: Sequence[Any]) -> str:
     return ", ".join(f"c{number}" for number in range(len(columns)))
 
 
-def copy_shape(*, csv: bool, delimiter: str, null: str, header: bool) -> Callable[[str, Columns], str]:
+def copy_shape(options: Options) -> Callable[[str, Columns], str]:
     """The query of COPY's lines, of one column; before each line is room for the head of its message."""
-    between, nothing = _literal(delimiter), _literal(null)
-    usual = delimiter in _USUAL and null in ("", "\\N")
+    between, nothing = _literal(options.delimiter), _literal(options.null)
+    usual = options.delimiter in _USUAL and options.null in ("", "\\N") and options.quote == '"'
 
-    def cell(place: int, kind: str) -> str:
-        text = encode.text_of(f"c{place}", kind)
-        if usual and pgtypes.pg_type(kind).oid in _UNQUOTED:
-            shown = text
-        elif csv:
-            needs = (
-                f"contains({text}, '\"') OR contains({text}, {between}) OR contains({text}, chr(10)) "
-                f"OR contains({text}, chr(13)) OR {text} = {nothing}"
-            )
-            shown = f"CASE WHEN {needs} THEN '\"' || replace({text}, '\"', '\"\"') || '\"' ELSE {text} END"
-        else:
-            escaped = f"replace({text}, '\\', '\\\\')"
-            for code, letter in ((9, "t"), (10, "n"), (13, "r"), (8, "b"), (12, "f"), (11, "v")):
-                escaped = f"replace({escaped}, chr({code}), '\\{letter}')"
-            needs = f"regexp_matches({text}, '[\\x08-\\x0d\\\\]')"
-            if delimiter != "\t":
-                escaped = f"replace({escaped}, {between}, '\\' || {between})"
-                needs += f" OR contains({text}, {between})"
-            shown = f"CASE WHEN {needs} THEN {escaped} ELSE {text} END"
+    def cell(place: int, name: str, kind: str, *, alone: bool) -> str:
+        shown = encode.text_of(f"c{place}", kind)
+        if options.form == "csv" and (options.force_all or name in options.force):
+            shown = _quoted(shown, options)
+        elif not usual or pgtypes.pg_type(kind).oid not in _UNQUOTED:
+            shown = _of_csv(shown, options, alone=alone) if options.form == "csv" else _of_text(shown, options)
         return f"coalesce({shown}, {nothing})"
 
+    def line(cells: Iterable[str]) -> str:
+        return f"SELECT {encode.HEAD} || {f' || {between} || '.join(cells)} || chr(10) AS line"
+
     def shape(query: str, columns: Columns) -> str:
-        line = f" || {between} || ".join(cell(n, kind) for n, (_, kind) in enumerate(columns))
-        lines = f"SELECT {encode.HEAD} || {line} || chr(10) AS line FROM {query} AS q({_names(columns)})"  # noqa: S608
-        if header:
-            first = _literal(delimiter.join(name.replace('"', '""') for name, _ in columns))
-            return f"SELECT {encode.HEAD} || {first} || chr(10) AS line UNION ALL ({lines})"
-        return lines
+        strange = options.force - {name for name, _ in columns}
+        if strange:
+            raise InvalidArgument(f"COPY's force_quote names {min(strange)[:60]!r}, which is no column of the query")
+        alone = len(columns) == 1
+        cells = (cell(n, name, kind, alone=alone) for n, (name, kind) in enumerate(columns))
+        lines = f"{line(cells)} FROM {query} AS q({_names(columns)})"
+        if not options.header:
+            return lines
+        names = (_literal(name) for name, _ in columns)
+        titles = (_of_csv(n, options, alone=alone) if options.form == "csv" else _of_text(n, options) for n in names)
+        return f"{line(titles)} UNION ALL ({lines})"
 
     return shape
+
+
+def _of_csv(shown: str, options: Options, *, alone: bool) -> str:
+    """An expression of a cell of csv, quoted where it could be read otherwise."""
+    signs = [options.delimiter, options.quote, "\n", "\r"]
+    needs = [f"contains({shown}, {_literal(sign)})" for sign in signs] + [f"{shown} = {_literal(options.null)}"]
+    if alone:  # a line that would end the data
+        needs.append(f"{shown} = '\\.'")
+    return f"CASE WHEN {' OR '.join(needs)} THEN {_quoted(shown, options)} ELSE {shown} END"
+
+
+def _quoted(shown: str, options: Options) -> str:
+    quote, escape = _literal(options.quote), _literal(options.escape)
+    inner = shown if options.escape == options.quote else f"replace({shown}, {escape}, {escape} || {escape})"
+    return f"{quote} || replace({inner}, {quote}, {escape} || {quote}) || {quote}"
+
+
+def _of_text(shown: str, options: Options) -> str:
+    """An expression of a cell of the text format: a backslash before what would be read otherwise."""
+    escaped = f"replace({shown}, '\\', '\\\\')"
+    for code, letter in ((9, "t"), (10, "n"), (13, "r"), (8, "b"), (12, "f"), (11, "v")):
+        escaped = f"replace({escaped}, chr({code}), '\\{letter}')"
+    needs = f"regexp_matches({shown}, '[\\x08-\\x0d\\\\]')"
+    if options.delimiter != "\t":
+        between = _literal(options.delimiter)
+        escaped = f"replace({escaped}, {between}, '\\' || {between})"
+        needs += f" OR contains({shown}, {between})"
+    return f"CASE WHEN {needs} THEN {escaped} ELSE {shown} END"
 
 
 def _literal(text: str) -> str:

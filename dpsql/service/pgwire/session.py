@@ -85,6 +85,10 @@ class Session:
 
     def said(self, said: Said) -> None:
         """Answer a command."""
+        if said.savepoint is not None:
+            self._extended.cursors.savepoint(said.tag, said.savepoint)
+        if said.tag == "DISCARD ALL":
+            self._extended.cursors.discard()
         if said.reported is not None:
             self.channel.send(b"S", text(said.reported[0]) + text(said.reported[1]))
         if said.deallocate is not None:

@@ -72,7 +72,7 @@ def _parameters(channel: Channel, code: int, reader: Reader) -> Mapping[str, str
         found[name] = reader.text()
     unknown = [name for name in found if name.startswith("_pq_.")]
     if code != _VERSION_3 or unknown:
-        channel.send(b"v", struct.pack("!ii", 0, len(unknown)) + b"".join(map(text, unknown)))
+        channel.send(b"v", struct.pack("!ii", _VERSION_3, len(unknown)) + b"".join(map(text, unknown)))
     if not found.get("user"):
         _away(channel, "28000", "the startup message names no user", "")
     return found
