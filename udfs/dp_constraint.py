@@ -9,7 +9,7 @@ from dpsql.engines.registry import find_source
 from dpsql.engines.source import Source
 from dpsql.evaluation.constraints import parse_predicate
 from dpsql.evaluation.sandbox import stopped_by
-from dpsql.owner.protect import constrain, tried_on, unconstrain
+from dpsql.owner.constraints import constrain, tried_on, unconstrain
 
 from .bridge.declare import Call, Parameter, Relation
 from .extension import SqlFunction

@@ -14,8 +14,9 @@ from dpsql.api.release import Release
 from dpsql.engines.duckdb.names import current_schema
 from dpsql.evaluation.constraints import parse_predicate
 from dpsql.owner.account_changes import forgive, raise_budget, reset, retire, settle, unprotect
+from dpsql.owner.constraints import constrain, unconstrain
 from dpsql.owner.evaluate import Evaluation, evaluate
-from dpsql.owner.protect import Protected, constrain, protect, unconstrain
+from dpsql.owner.protect import Protected, protect
 from dpsql.owner.sources import RegisteredSource
 from dpsql.privacy.account import Account
 from dpsql.udfs.dp_source import DpSource, register_source

@@ -11,7 +11,6 @@ from dpsql.books.accounts import find_account, list_accounts
 from dpsql.books.public import check_unclaimed, elsewhere
 from dpsql.books.store import Books, catalogs_with_books
 from dpsql.core.column_types import column_type, lists_members, public_type
-from dpsql.core.constraint import Constraint, components
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.names import fold
 from dpsql.core.neighbours import Neighbours
@@ -20,7 +19,6 @@ from dpsql.engines.duckdb.declare import automatic, check_range, declare_members
 from dpsql.engines.registry import check_domain, check_readable, check_unit
 from dpsql.engines.source import Column, Source, written_alike
 from dpsql.errors import InvalidArgument, NotDeclared, NotProtected
-from dpsql.evaluation.constraints import check_tuples, find_allowed
 from dpsql.owner.declaration import Declaration
 from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import account_budget
@@ -275,61 +273,6 @@ def check_stored(source: Source, column: Column) -> None:
     """
     if column.generated:
         raise InvalidArgument(_GENERATED.format(source.name, column.name))
-
-
-def constrain(cursor: Cursor, source: Source, constraint: Constraint, *, looked: bool = False) -> tuple[int, int]:
-    """State a public fact that every synthetic row must satisfy; see docs/how-to/constraints.md.
-
-    It runs on the declared domain and on synthetic rows, never on private ones: whether they satisfy it is not checked.
-
-    Args:
-        cursor: of the owner.
-        source: whose rows it is about.
-        constraint: from `parse_predicate`.
-        looked: whether the owner read it off the rows, so that it is the owner's disclosure.
-
-    Returns:
-        How many tuples of its columns' codes there are, and how many it allows together with the constraints recorded
-        before that share a column with it.
-
-    Raises:
-        NotProtected: the table has no account yet.
-        NotDeclared: a column that it names has no domain yet.
-        InvalidArgument: there are too many tuples to try, or nothing would satisfy it.
-    """
-    books = Books(cursor, source.catalog)
-    domain, component = tried_on(books, source, constraint)
-    allowed = find_allowed(source, domain, component)[0]
-    facts.constrain(books, source.key, constraint, looked=looked)
-    return domain.size(allowed.clique), len(allowed.codes)
-
-
-def unconstrain(cursor: Cursor, source: Source, predicate: str) -> Constraint:
-    """Take a fact back.
-
-    Raises:
-        NotProtected: the table has no account yet.
-        InvalidArgument: it was not stated.
-    """
-    books = Books(cursor, source.catalog)
-    account_of(books, source)
-    known = facts.constraints(books, source.key)
-    found = [other for other in known if other.predicate == predicate.strip()]
-    if not found:
-        listed = "; ".join(other.predicate for other in known) or "none"
-        raise InvalidArgument(f"{source.name!r} has no constraint {predicate.strip()!r}; it has: {listed}")
-    facts.constrain(books, source.key, found[0], remove=True)
-    return found[0]
-
-
-def tried_on(books: Books, source: Source, constraint: Constraint) -> tuple[Domain, Sequence[Constraint]]:
-    """The domain on which a fact is tried, and the facts that belong together with it, itself too; see `constrain`."""
-    account_of(books, source)
-    others = (other for other in facts.constraints(books, source.key) if other.predicate != constraint.predicate)
-    component = next(part for part in components([constraint, *others]) if constraint in part)
-    domain = domain_of(books, source, sorted({name for part in component for name in part.columns}))
-    check_tuples(source, domain, component)
-    return domain.inner, component
 
 
 def domain_of(books: Books, source: Source, columns: Sequence[str] | None = None) -> Domain:
