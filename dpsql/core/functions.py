@@ -33,10 +33,18 @@ RECURSIVE: Final = frozenset(
 
 QUADRATIC: Final = frozenset(
     """
-    damerau_levenshtein editdist3 jaro_similarity jaro_winkler_similarity json_pretty levenshtein
+    damerau_levenshtein editdist3 jaro_similarity jaro_winkler_similarity json_pretty levenshtein nfc_normalize
     """.split()  # noqa: SIM905
 )
 """Take a time that grows with the square of a text's length, in which DuckDB notices no interrupt."""
+
+PAIRS_OF_VALUES: Final = frozenset(
+    "json_contains json_deep_merge json_merge_patch json_merge_patch_diff".split()  # noqa: SIM905
+)
+"""Go through two values at once, level by level: of deep ones they may end the process, or take a square of time."""
+
+ALONE: Final = QUADRATIC | PAIRS_OF_VALUES
+"""May be called only where the process may die alone, and is killed when its time is over."""
 
 LOOK_AROUND: Final = frozenset(
     "age current_localtime current_localtimestamp current_setting getvariable".split()  # noqa: SIM905

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from dpsql.core.functions import ALONE
+
 from .served import SERVED
 
 _WORDS: Final = frozenset(
@@ -76,7 +78,7 @@ _WORDS: Final = frozenset(
     json_copy_strftime_if_date json_copy_strftime_if_timestamp json_exists json_extract
     json_extract_path json_extract_path_text json_extract_string json_group_array json_group_object
     json_group_structure json_insert json_keys json_normalize json_object
-    json_pretty json_quote json_remove json_replace json_set json_strip_nulls json_structure json_transform
+    json_quote json_remove json_replace json_set json_strip_nulls json_structure json_transform
     json_transform_strict json_type json_valid json_value julian kahan_sum kurtosis kurtosis_pop lag last last_day
     last_value lcase lcm lead least least_common_multiple left left_grapheme len length length_grapheme
     lgamma like_escape list list_aggr list_aggregate list_any_value list_append list_apply
@@ -121,8 +123,9 @@ _WORDS: Final = frozenset(
 FUNCTIONS: Final = _WORDS | {"is distinct from", "is not distinct from"}
 """Functions that may be called."""
 
-REFUSED: Final = frozenset(
-    """
+REFUSED: Final = (
+    frozenset(
+        """
     __internal_barrier __internal_compress_geometry_point __internal_compress_integral_ubigint
     __internal_compress_integral_uinteger __internal_compress_integral_usmallint
     __internal_compress_integral_utinyint __internal_compress_string_hugeint __internal_compress_string_ubigint
@@ -150,11 +153,8 @@ REFUSED: Final = frozenset(
     pg_ts_template_is_visible pg_type_is_visible pg_typeof printf repeat rpad session_user setseed setval
     shobj_description sleep_ms stats txid_current user vector_type version write_log
     """.split()  # noqa: SIM905
-) | frozenset(
-    """
-    damerau_levenshtein editdist3 jaro_similarity jaro_winkler_similarity json_contains json_deep_merge
-    json_merge_patch json_merge_patch_diff levenshtein nfc_normalize
-    """.split()  # noqa: SIM905 - quadratic
+    )
+    | ALONE
 )
 """Functions that look around, change, wait, run texts, make texts of any length, or take the square of a length.
 

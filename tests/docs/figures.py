@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dpsql.core.digits import up
+from dpsql.engines.duckdb.versions import LOOKED_AT
 from dpsql.privacy.accounting import gaussian_gdp
 from dpsql.privacy.promised import largest_excess, normal_excess
 
@@ -50,18 +51,9 @@ def cost() -> str:
     )
 
 
-def duckdb_versions() -> list[str]:
-    """The versions of DuckDB that `.ci/run` tests, the oldest first."""
-    text = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    loop = re.search(r"^for version in ((?:\d+\.\d+\.\d+ ?)+); do$", text, re.MULTILINE)
-    assert loop is not None
-    found = {*loop[1].split(), *re.findall(r'"duckdb==(\d+\.\d+\.\d+)"', text)}
-    return sorted(found, key=lambda version: tuple(map(int, version.split("."))))
-
-
 def duckdb_tested() -> str:
     """The versions of DuckDB that are tested, in words."""
-    *earlier, newest = duckdb_versions()
+    *earlier, newest = LOOKED_AT
     return f"DuckDB {', '.join(earlier)} and {newest} are tested."
 
 

@@ -216,7 +216,7 @@ def test_what_a_case_adds_is_planned_and_solved_for(wide):
     assert 0.98e6 <= float(wide.plan(case, epsilons[0]).note[0].split("± ")[1]) <= 1e6
 
 
-@pytest.mark.parametrize("argument", ["x + n", "CASE WHEN sex = 'F' THEN x * n END", "CASE WHEN x > n THEN x END"])
+@pytest.mark.parametrize("argument", ["CASE WHEN sex = 'F' THEN x * n END", "CASE WHEN x > n THEN x END"])
 def test_what_joins_the_values_of_two_columns_is_told_the_filter(wide, argument):
     before = len(wide.ledger())
     with pytest.raises(

@@ -198,12 +198,12 @@ DEFECTS = (
     Defect("a copy of protected rows is listed", "dpsql/api/watching.py", "        return not is_protected(cursor, find_parts(cursor, parts, home))", "        return bool(find_parts(cursor, parts, home))", ("tests/books/test_public_list.py",)),
     Defect("nobody says that epsilons add up", "dpsql/owner/protect.py", "    if not others:\n", "    if others:\n", ("tests/udfs/test_same_people.py",)),
     # expressions that are tried in a process that may die alone, versions, lists
-    Defect("a VARIANT may be cast to", "dpsql/language/value_types.py", "_T.JSON, _T.NULL,", "_T.JSON, _T.VARIANT, _T.NULL,", ("tests/evaluation/test_alone.py", "-m", "")),
+    Defect("a VARIANT may be cast to", "dpsql/language/value_types.py", "_T.JSON, _T.NULL,", "_T.JSON, _T.VARIANT, _T.NULL,", ("tests/evaluation/test_alone.py",)),
     Defect("the process of expressions sees the keys", "dpsql/evaluation/workers.py", "if name in _HANDED or", "if True or", ("tests/evaluation/test_alone.py",)),
-    Defect("a dead process is used again", "dpsql/evaluation/workers.py", "            if worker.is_running() and len(self.idle) < _IDLE:", "            if len(self.idle) < _IDLE:", ("tests/evaluation/test_alone.py", "-m", "")),
+    Defect("a dead process is used again", "dpsql/evaluation/workers.py", "            if worker.is_running() and len(self.idle) < _IDLE:", "            if len(self.idle) < _IDLE:", ("tests/evaluation/test_alone.py",)),
     Defect("a process that was forked uses its parent's", "dpsql/evaluation/workers.py", "    os.register_at_fork(after_in_child=_forget_all)", "    pass", ("tests/evaluation/test_alone.py",)),
     Defect("what another process sends is believed", "dpsql/evaluation/messages.py", "k.kind not in _KINDS or", "False or", ("tests/evaluation/test_alone.py",)),
-    Defect("any DuckDB counts", "dpsql/engines/duckdb/settings.py", "    check_version()\n", "", ("tests/engines/test_versions.py", "-m", "")),
+    Defect("any DuckDB counts", "dpsql/engines/duckdb/settings.py", "    check_version()\n", "", ("tests/engines/test_versions.py",)),
     Defect("a view may make texts of any length", "dpsql/books/reads.py", "lower ltrim mad", "lower lpad ltrim mad", ("tests/engines/test_versions.py",)),
     # samples, and rows that have a budget already
     Defect("alike rows are numbered by where they are", "dpsql/engines/lake/drawing.py", "row_number() OVER (PARTITION BY {alike})", "row_number() OVER ()", ("tests/engines/test_samples.py",)),

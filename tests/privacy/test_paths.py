@@ -34,6 +34,7 @@ AFTER_THE_CURATOR = {
     "dpsql/service/parameters.py": "likewise",
     "dpsql/language/workloads.py": "draws which marginals are asked for, by a public seed",
     "dpsql/owner/stand_ins.py": "draws ids and texts for columns without a domain, and reads nothing of the rows",
+    "dpsql/core/column_types/identifiers.py": "names the type UUID, and draws nothing",
     "dpsql/evaluation/decode.py": "names the type UUID, and draws nothing",
     "dpsql/api/proposing/": "names keys and the type UUID; a script of declarations is the owner's, and holds no noise",
     "dpsql/api/private_truth.py": "draws which rows the owner's own measures look at, for the owner's eyes",
