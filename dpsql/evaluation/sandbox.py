@@ -24,8 +24,7 @@ from dpsql.core.functions import LOOK_AROUND, PLAIN
 from dpsql.errors import DpsqlError, Interrupted, InvalidQuery
 from dpsql.evaluation.workers import Died, Empty, Worker, worker_of_thread
 from dpsql.language.size_bounds import LAVISH, check_sizes, refuse_lavish
-from dpsql.language.syntax import first_line
-from dpsql.language.written import kept_words
+from dpsql.language.written import kept_words, own_words
 from dpsql.runtime.progress import Progress, polling, should_stop
 
 _BARE_WORDS: Final = frozenset(
@@ -230,8 +229,11 @@ def check_expressions(trees: Sequence[exp.Expr]) -> None:
     select = exp.select(exp.Literal.number(0), *(exp.Paren(this=tree.copy()) for tree in trees))
     try:
         text = select.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE)
-    except UnsupportedError as error:
-        raise InvalidQuery(f"query: {first_line(error)}, which DuckDB has not: say it more plainly") from None
+    except UnsupportedError:
+        shown = "; ".join(own_words(tree) for tree in trees)
+        raise InvalidQuery(
+            f"query: {shown[:200]} has an argument that DuckDB's function does not take: leave it out"
+        ) from None
     try:
         again = sqlglot.parse(text, read="duckdb")
     except (SqlglotError, RecursionError):
