@@ -14,6 +14,7 @@ import pytest
 import dpsql
 from dpsql.api.cli import main
 from dpsql.books import heads
+from dpsql.books.migration import VERSION
 from dpsql.books.store import Books
 from dpsql.errors import BooksError, DpsqlError, InvalidArgument, NotProtected
 from dpsql.privacy.course import follow
@@ -326,7 +327,7 @@ def test_older_books_are_verified_read_and_migrated(old):
         spent = db.budget()
     assert "course" not in json.loads(heads.file_beside(old).read_text())
     with dpsql.connect(old) as db:
-        assert db.sql("FROM dpsql.books").fetchall() == [(4,)]
+        assert db.sql("FROM dpsql.books").fetchall() == [(VERSION,)]
         assert ask(db, "one", 0.3) == told
         assert db.budget().equals(spent)
         assert len(ask(db, "unfinished", 0.1)) >= 2
@@ -364,8 +365,8 @@ def test_a_forged_older_event_is_noticed(old, capsys):
 @pytest.mark.medium
 def test_newer_books_are_refused(bank):
     with duckdb.connect(str(bank)) as con:
-        con.execute("UPDATE dpsql.books SET version = 5")
-    with pytest.raises(BooksError, match="of version 5, which a newer dpsql wrote"):
+        con.execute(f"UPDATE dpsql.books SET version = {VERSION + 1}")
+    with pytest.raises(BooksError, match=f"of version {VERSION + 1}, which a newer dpsql wrote"):
         dpsql.connect(bank)
 
 
