@@ -30,7 +30,7 @@ from dpsql.evaluation.own_parts import without_lookups
 from dpsql.evaluation.sandbox import check_expressions, empty_database
 from dpsql.evaluation.wording import check_written, different_words
 from dpsql.evaluation.workers import Empty
-from dpsql.language.arithmetic import errors_of
+from dpsql.language.arithmetic import errors_of, is_answer
 from dpsql.language.expressions import columns_read, spelled, unwrapped
 from dpsql.language.query import Query
 from dpsql.language.value_types import check_types
@@ -110,6 +110,8 @@ class Result:
                 listed.append(exp.alias_(value, next(names), quoted=True))
                 for suffix in SUFFIXES[1:]:
                     error = _floored(exp.column(f"a{noisy}{suffix}"), floor=floor)
+                    if suffix != "_stderr" and _is_cast_to_number(tree):  # which may round
+                        error = exp.TryCast(this=_try_cast(error, data_type(kind)), to=data_type("DOUBLE"))
                     listed.append(exp.alias_(error, next(names), quoted=True))
             else:
                 made = self._arithmetic(tree, data_type(kind), non_negative=non_negative)
@@ -129,10 +131,13 @@ class Result:
         sums = {n for n, a in enumerate(self.query.aggregates) if a.kind == "sum"}
         errors = errors_of(tree, counts | sums)
         known = [exp.null()] * 3 if errors is None else [errors.stderr, errors.low, errors.high]
-        floored = {f"a{n}{suffix}" for n in counts for suffix in ("", "_low", "_high")} if non_negative else set()
+        alone = len({column.name for column in tree.find_all(exp.Column) if is_answer(column)}) == 1
+        suffixes = ("", "_low", "_high") if alone else ("",)  # widths that are added are those of the noise
+        floored = {f"a{n}{suffix}" for n in counts for suffix in suffixes} if non_negative else set()
 
         def shown(node: exp.Expr) -> exp.Expr:
-            return _floored(node, floor=isinstance(node, exp.Column) and not node.table and node.name in floored)
+            is_floored = isinstance(node, exp.Column) and not node.table and node.name in floored
+            return _floored(node, floor=True) if is_floored else node  # itself, so that what is in it is looked at
 
         return [
             exp.TryCast(this=exp.Anonymous(this="try", expressions=[part.transform(shown)]), to=to)
@@ -208,6 +213,10 @@ class Result:
 def _is_answer_alone(tree: exp.Expr) -> bool:
     """Whether a column shows an answer as it is, or in another type."""
     return isinstance(unwrapped(tree.this if isinstance(tree, exp.Cast) else tree), exp.Column)
+
+
+def _is_cast_to_number(tree: exp.Expr) -> bool:
+    return isinstance(tree, exp.Cast) and tree.to.is_type(*exp.DataType.NUMERIC_TYPES)
 
 
 def _null(kind: str, name: str) -> exp.Expr:

@@ -2,7 +2,8 @@
 
     one answer         the ends of its 95 % interval, carried through what grows or falls with it
     several            the same of counts and sums in a linear expression: the widths are added. Noise of one
-                       kind can do no more, however it goes together, so the interval holds at least as often
+                       kind can do no more, however it goes together, so the interval holds at least as often.
+                       That is of the sum: where it adds what was rounded, nothing is known
     anything else      nothing is known: NULL
 
 A standard error is carried along likewise; rounding is left out of it.
@@ -57,6 +58,15 @@ def _holds_answer(tree: exp.Expr) -> bool:
     return any(map(is_answer, tree.find_all(exp.Column)))
 
 
+def _holds_rounded(tree: exp.Expr) -> bool:
+    """Whether an answer in it is rounded: also by a cast, except to DOUBLE, in which ends of intervals are."""
+    return any(_holds_answer(node) for node in tree.find_all(*_ROUNDING) if not _is_exact(node))
+
+
+def _is_exact(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Cast) and node.to.is_type("DOUBLE")
+
+
 class _Reader:
     def __init__(self, *, linear: bool) -> None:
         self._linear = linear
@@ -69,6 +79,8 @@ class _Reader:
             return Errors(*(exp.column(f"{tree.name}_{suffix}") for suffix in ("stderr", "low", "high")))
         if isinstance(tree, exp.Neg):
             return _negated(self.errors(tree.this))
+        if isinstance(tree, exp.Add | exp.Sub) and self._adds_rounded(tree.this, tree.expression):
+            return None
         if isinstance(tree, exp.Add):
             return _added(self.errors(tree.this), self.errors(tree.expression))
         if isinstance(tree, exp.Sub):
@@ -81,6 +93,10 @@ class _Reader:
         if isinstance(tree, exp.Div) and not _holds_answer(tree.expression):
             return _scaled(self.errors(tree.this), tree.expression, exp.Div)
         return self._growing(tree)
+
+    def _adds_rounded(self, *sides: exp.Expr) -> bool:
+        """Whether several answers are added after one was rounded: then widths that are added hold too seldom."""
+        return self._linear and all(map(_holds_answer, sides)) and any(map(_holds_rounded, sides))
 
     def _growing(self, tree: exp.Expr) -> Errors | None:
         """Of a function that grows with its first argument, or of a cast to another type of number."""
@@ -96,8 +112,6 @@ class _Reader:
             return None
 
         def at(end: exp.Expr) -> exp.Expr:
-            if cast:
-                return end
             made = tree.copy()
             made.set("this", end.copy())
             return made

@@ -16,6 +16,8 @@ from dpsql.language.refusal import OF_ROWS, check_clauses, first_word, refuse, r
 from dpsql.language.scope import Catalog, Dimension, Scope
 
 _DEEPEST: Final = 20  # views, CTEs and subqueries inside one another
+_NAME: Final = ("this", "db", "catalog", "alias")
+_OF_JOIN: Final = ("this", "on", "using", "side", "kind", "method")
 _JOIN: Final = "join public tables on their key, many rows to one: FROM protected JOIN public ON public.key = …"
 
 
@@ -53,6 +55,7 @@ def _with_joins(item: exp.Expr, joins: Sequence[exp.Join], place: Place) -> Scop
     """One item of FROM, and the public tables that are joined to it."""
     inside = item.this if isinstance(item, exp.Subquery | exp.Paren) and isinstance(item.this, exp.Table) else None
     if inside is not None and not item.args.get("alias"):  # (a JOIN b ON …), as DuckDB writes views down
+        _check_plain(item, ("this",))
         plain = inside.copy()
         plain.set("joins", None)
         scope = _with_joins(plain, inside.args.get("joins") or (), place)
@@ -62,9 +65,7 @@ def _with_joins(item: exp.Expr, joins: Sequence[exp.Join], place: Place) -> Scop
     if isinstance(item, exp.Table):
         scope = _table(item, place)
     elif isinstance(item, exp.Subquery):
-        for name, value in item.args.items():
-            if value and name not in ("this", "alias", "with_"):
-                refuse_clause(item, name)
+        _check_plain(item, ("this", "alias", "with_"))
         scope = _rows(item.this, replace(place.with_(item), depth=place.depth + 1))
     else:
         refuse(item, f"FROM {words_of(item)} is not a protected table")
@@ -79,9 +80,7 @@ def _with_joins(item: exp.Expr, joins: Sequence[exp.Join], place: Place) -> Scop
 def _table(table: exp.Table, place: Place) -> Scope:
     if not isinstance(table.this, exp.Identifier):
         refuse(table, "a function in FROM is not a protected table")
-    for name, value in table.args.items():
-        if value and name not in ("this", "db", "catalog", "alias"):
-            refuse_clause(table, name)
+    _check_plain(table, _NAME)
     if not table.args.get("db") and fold(table.name) in place.named:
         query, columns, outside = place.named[fold(table.name)]
         return _renamed(_rows(query, replace(outside, depth=place.depth + 1)), columns, table)
@@ -104,8 +103,12 @@ def _rows(query: exp.Expr, place: Place) -> Scope:
         query.set("order", None)  # of rows that are counted
     check_clauses(query, OF_ROWS, inside=True)
     inside = place.with_(query)
-    query = protected_first(query, inside)
-    inner = scope_of(query, inside)
+    starred = any(item.is_star for item in query.expressions)
+    turned = protected_first(query, inside)
+    inner = scope_of(turned, inside)
+    if starred and turned is not query:
+        inner = inner.in_order(_tables_in_order(query, inner))
+    query = turned
     names_of_rows = ColumnNames(inner, query.expressions)
     filters = conjuncts(query.args.get("where"), names_of_rows)
     columns: dict[str, exp.Expr] = {}
@@ -114,12 +117,27 @@ def _rows(query: exp.Expr, place: Place) -> Scope:
             if name in columns:
                 refuse(item, f"two columns of a subquery are called {name!r}", "give one of them another name")
             columns[name] = tree
-    return Scope(inner.origin, columns, (*inner.filters, *filters), dimensions=inner.dimensions)
+    every = any(isinstance(item, exp.Star) for item in query.expressions)
+    lacks = (starred and inner.lacks) or (every and bool(inner.ambiguous))
+    return Scope(inner.origin, columns, (*inner.filters, *filters), dimensions=inner.dimensions, lacks=lacks)
+
+
+def _tables_in_order(select: exp.Select, scope: Scope) -> list[str]:
+    """The tables of a FROM clause as it was written."""
+    found = []
+    for item in (select.args["from_"].this, *(join.this for join in select.args["joins"])):
+        table = pick(item.alias_or_name, scope.tables)
+        if table is None:
+            refuse(item, "* beside tables in parentheses is not supported", "list the columns")
+        found.append(table)
+    return found
 
 
 def _renamed(scope: Scope, names: Sequence[str], node: exp.Expr) -> Scope:
     if not names:
         return scope
+    if scope.lacks:
+        refuse(node, "names are given to columns of *, of which two have the same name", "list the columns")
     if len(names) > len(scope.columns):
         refuse(node, f"{len(names)} names are given for {len(scope.columns)} columns")
     visible = list(scope.columns.items())
@@ -132,8 +150,9 @@ def _renamed(scope: Scope, names: Sequence[str], node: exp.Expr) -> Scope:
 
 def _joined(scope: Scope, join: exp.Join, place: Place) -> Scope:
     """A protected table beside the row of a public one that its key names; without LEFT only where there is one."""
+    _check_plain(join, _OF_JOIN)
     table, side = join.this, join.side
-    if join.method or side not in ("", "LEFT") or join.kind not in ("", "INNER", "OUTER"):
+    if join.method or side not in ("", "LEFT") or join.kind not in ("", "OUTER" if side else "INNER"):
         refuse(join, f"{' '.join(filter(None, (join.method, side, join.kind)))} JOIN is not supported", _JOIN)
     is_named = isinstance(table, exp.Table) and fold(table.name) in place.named and not table.args.get("db")
     if not isinstance(table, exp.Subquery) and not (isinstance(table, exp.Table) and _is_name(table)):
@@ -146,7 +165,10 @@ def _joined(scope: Scope, join: exp.Join, place: Place) -> Scope:
     if isinstance(table, exp.Subquery) or is_named:
         dimension, found, there = _selected(scope, join, place)
     else:
+        _check_plain(table, _NAME)
         origin, columns = place.catalog.public(table)
+        if table.args.get("alias") and table.args["alias"].args.get("columns"):
+            refuse(table, "names of columns after a public table's are not supported", "say AS in a subquery of it")
         mine = [name for name, _ in columns]
         pairs = _key_pairs(join, scope, alias, mine)
         dimension = _dimension(scope, origin, columns, pairs)
@@ -162,6 +184,13 @@ def _joined(scope: Scope, join: exp.Join, place: Place) -> Scope:
         ambiguous=scope.ambiguous | (shared - using),
         dimensions=(*scope.dimensions, dimension),
     )
+
+
+def _check_plain(item: exp.Expr, read: tuple[str, ...]) -> None:
+    """Refuse what a part of FROM says beside what is read of it, by sqlglot's names: nothing is left out unseen."""
+    for name, value in item.args.items():
+        if value and name not in read:
+            refuse_clause(item, name)
 
 
 def _is_name(table: exp.Table) -> bool:
@@ -288,6 +317,10 @@ def _turned(join: exp.Join, public: exp.Expr, *, is_left: bool) -> exp.Join:
 
 def _in_order(items: Sequence[exp.Expr], joins: Sequence[exp.Join]) -> list[exp.Join]:
     """The tables before the protected one, each joined to those that are there by then."""
+    for join in joins:
+        _check_plain(join, _OF_JOIN)
+        if join.args.get("using"):
+            refuse(join, "USING before the protected table is not supported", _JOIN)
     waiting, left = [], [join.args["on"] for join in joins if join.args.get("on")]
     while left:
         tree = unwrapped(left.pop())
@@ -308,6 +341,8 @@ def _in_order(items: Sequence[exp.Expr], joins: Sequence[exp.Join]) -> list[exp.
         waiting = [tree for tree in waiting if tree not in conditions]
         before.remove(item)
         there.add(name)
+    if waiting:
+        refuse(waiting[0], "a condition joins no public table", "say it in WHERE; name the table of each column")
     return found
 
 

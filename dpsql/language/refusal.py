@@ -17,6 +17,8 @@ _NOT_SELECT: Final = {
     "distinct": ("DISTINCT", "say GROUP BY the columns, with count(*)"),
     "windows": ("a window", "say the window around it: SELECT … OVER … FROM dp_query('…')"),
     "qualify": ("QUALIFY", "say it around: SELECT … FROM dp_query('…') QUALIFY …"),
+    "joins": ("a join inside a join", "join each table to the protected one"),
+    "when": ("AT (…)", INSTEAD),
     "laterals": ("LATERAL", INSTEAD),
     "sample": ("TABLESAMPLE", "leave it out: noise does not shrink with a sample"),
     "into": ("INTO", "say CREATE TABLE … AS FROM dp_query('…')"),

@@ -8,6 +8,8 @@ from typing import Any, Protocol
 
 from sqlglot import exp
 
+from dpsql.core.names import fold
+
 
 @dataclass(frozen=True)
 class Scope:
@@ -20,6 +22,7 @@ class Scope:
         tables: the columns again, by the name that qualifies them.
         ambiguous: names, in lower case, of columns that two tables have: they must be qualified.
         dimensions: public tables that are joined, one row of each for a row of the origin at most.
+        lacks: whether `*` made fewer columns than in DuckDB, because two tables have one of the same name.
     """
 
     origin: Any
@@ -28,6 +31,17 @@ class Scope:
     tables: Mapping[str, Mapping[str, exp.Expr]] = field(default_factory=dict)
     ambiguous: frozenset[str] = frozenset()
     dimensions: tuple[Dimension, ...] = ()
+    lacks: bool = False
+
+    def in_order(self, tables: Sequence[str]) -> Scope:
+        """The same, its columns in the order of the tables; of two with one name the first's."""
+        columns = {fold(name): (name, tree) for name, tree in self.columns.items()}
+        found: dict[str, tuple[str, exp.Expr]] = {}
+        for table in tables:
+            for name, tree in self.tables[table].items():
+                own = (name, tree) if fold(name) in self.ambiguous else columns[fold(name)]
+                found.setdefault(fold(name), own)
+        return replace(self, columns=dict(found.values()))
 
     def named(self, name: str) -> Scope:
         """The same, its columns qualified by a name."""

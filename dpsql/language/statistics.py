@@ -80,7 +80,7 @@ def ratio_of(tree: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
         tree = tree.this
     if not isinstance(tree, exp.Div):
         return None
-    over, under = _side(tree.this), _side(tree.expression)
+    over, under = _side(tree.this), _lower_side(tree)
     return (over, under) if all(isinstance(side, exp.AggFunc | exp.Filter) for side in (over, under)) else None
 
 
@@ -100,15 +100,19 @@ def constants_apart(tree: exp.Expr) -> tuple[list[exp.Expr], exp.Expr | None]:
             constants.append(node)
         else:
             left.append(node)
-    return (constants, exp.Div(this=left[0], expression=_side(tree.expression))) if len(left) == 1 else ([], None)
+    return (constants, exp.Div(this=left[0], expression=_lower_side(tree))) if len(left) == 1 else ([], None)
 
 
 def _side(tree: exp.Expr) -> exp.Expr:
-    """One side of a division without parentheses and a cast to DOUBLE, which `/` does anyway; x of nullif(x, 0)."""
-    while (
-        isinstance(tree, exp.Paren)
-        or (type(tree) is exp.Cast and tree.to.is_type("DOUBLE"))
-        or (isinstance(tree, exp.Nullif) and tree.expression.is_number and float(tree.expression.name) == 0)
-    ):
+    """One side of a division without parentheses and a cast to DOUBLE, which `/` does anyway."""
+    while isinstance(tree, exp.Paren) or (type(tree) is exp.Cast and tree.to.is_type("DOUBLE")):
         tree = tree.this
+    return tree
+
+
+def _lower_side(division: exp.Div) -> exp.Expr:
+    """What is divided by, also x of nullif(x, 0): a division by 0 is NULL anyway, while 0 / y is 0."""
+    tree = _side(division.expression)
+    while isinstance(tree, exp.Nullif) and tree.expression.is_number and float(tree.expression.name) == 0:
+        tree = _side(tree.this)
     return tree

@@ -247,8 +247,8 @@ def _loss(facts: Facts) -> dict[str, Any]:
     if unit is None and total is not None:
         reach = facts.judgement.total_reach
         found["number_of_privacy_units"] = (
-            f"About {total:,.0f} by noisy counts; the 95 % interval is {max(0.0, total - reach):,.0f} to "
-            f"{total + reach:,.0f}."
+            f"About {max(0.0, total):,.0f} by noisy counts; the 95 % interval is {max(0.0, total - reach):,.0f} to "
+            f"{max(0.0, total + reach):,.0f}."
         )
     parameters = {"epsilon": facts.epsilon} | ({"delta": facts.delta} if facts.delta else {})
     return found | {

@@ -86,6 +86,11 @@ COVERED = {
     "count(*) FILTER (WHERE sold > 4) - count(*) FILTER (WHERE sold < 3)": 500,
     "round(avg(sold), 1) * 2": 500,
     "sqrt(count(*))": 500,
+    "round(count(*) + count(*) FILTER (WHERE sold > 4), -1)": 500,
+    "(sum(sold) - count(*))::INTEGER": 500,
+    "(count(*) FILTER (WHERE sold > 4) / count(*))::INTEGER * 100": 500,
+    "(count(*) FILTER (WHERE sold > 4) / count(*))::INTEGER": 500,
+    "(count(*) / 7)::DECIMAL(9, 1)": 500,
 }
 
 
@@ -104,9 +109,53 @@ def test_intervals_of_arithmetic_hold_the_truth(sales, value, noise):
     assert np.ptp([float(row[1]) for row in found if row[1] is not None]) > 0
 
 
+# several answers added after one was rounded: a sum of such intervals held the truth in 86 % of groups, not in 95 %
+ROUNDED_INSIDE = (
+    "floor(count(*)) + ceil(sum(sold))",
+    "2 * (1 - round(sum(sold), -2)) + count(*)",
+    "sum(sold)::INTEGER + count(*)",
+    "sum(sold)::DECIMAL(18, 1)::DOUBLE - sum(day)",
+    "sum(price)::FLOAT + sum(price) FILTER (WHERE shop = 'a')",
+    "round(floor(count(*) FILTER (WHERE sold > 4)) - count(*), 1)",
+    "nullif(count(*) FILTER (WHERE sold > 4), 0) / count(*)",  # NULL is not 0
+)
+
+
+@pytest.mark.medium
+def test_the_value_of_a_cast_lies_within_its_ends(sales):
+    """The ends are rounded as the value is, also where the cast is all there is."""
+    share = "count(*) FILTER (WHERE sold < 6) / count(*)"
+    for value, most in ((f"({share})::INTEGER * 100", 100), (f"({share})::BIGINT", 1), (f"round({share})", 1)):
+        sql = f"SELECT {value} AS x FROM sales"
+        ((x, _, low, high),) = sales.sql("FROM dp_query(?, epsilon := 1)", [sql]).fetchall()
+        assert (x, low, high) == (most, most, most)
+
+
+@pytest.mark.medium
+def test_counts_below_zero_can_be_hidden_inside_arithmetic(sales):
+    """Ends of one answer are no less than 0; those of a sum of several are left, because they would hold too seldom."""
+    made = {
+        "count(*) FILTER (WHERE sold = 1) + count(*) FILTER (WHERE sold = 2)": 0,
+        "count(*) FILTER (WHERE sold = 1) * 5 + 3": 3,
+        "-(count(*) FILTER (WHERE sold = 1))": None,
+    }
+    for value, least in made.items():
+        sql = f"SELECT day, {value} AS x FROM sales WHERE day % 10 > 4 GROUP BY day"  # no row: sold is day % 10
+        asked = "SELECT x, x_low, x_high FROM dp_query(?, epsilon := 0.1{}) ORDER BY day"
+        raw = np.array(sales.sql(asked.format(""), [sql]).fetchall(), float)
+        shown = np.array(sales.sql(asked.format(", non_negative := true"), [sql]).fetchall(), float)
+        if least is None:
+            assert shown.max() == 0 < raw[:, 0].max()
+            continue
+        assert raw[:, 0].min() < least
+        assert shown[:, 0].min() == least
+        assert (shown[:, 1:] == (raw[:, 1:] if least == 0 else np.maximum(raw[:, 1:], least))).all()
+
+
 @pytest.mark.medium
 def test_errors_that_nothing_is_known_of_are_null(sales):
-    for value in ("avg(sold) / avg(day)", "avg(sold) - avg(day)", "count(*) * count(*)", "count(*) // 7"):
+    unknown = ("avg(sold) / avg(day)", "avg(sold) - avg(day)", "count(*) * count(*)", "count(*) // 7")
+    for value in (*unknown, *ROUNDED_INSIDE):
         sql = f"SELECT {value} AS x FROM sales"
         (row,) = sales.sql("FROM dp_query(?, epsilon := 1)", [sql]).fetchall()
         assert row[0] is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import jsonschema
 import pytest
@@ -67,6 +68,20 @@ def test_what_it_says_is_what_was_released(release):
     assert "gaussian" in deployment["implementation"]["mechanisms"]
     assert deployment["implementation"]["utility"] == str(release.verdict)
     assert str(release.verdict) in release.card().md
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize(
+    ("total", "reach", "words"),
+    [(-3.2, 8.0, "About 0 by noisy counts; the 95 % interval is 0 to 5."), (-9.0, 2.0, "About 0 by noisy counts; the")],
+)
+def test_a_total_that_noise_takes_below_zero_is_about_none(release, monkeypatch, total, reach, words):
+    """A table of few rows has one at a small ε; the schema takes no sign."""
+    noisy = replace(release.judgement, total=total, total_reach=reach)
+    monkeypatch.setitem(vars(release), "judgement", noisy)
+    card = release.card()
+    check(card)
+    assert card["deployment"]["privacy_loss"]["number_of_privacy_units"].startswith(words)
 
 
 @pytest.mark.medium
