@@ -11,6 +11,7 @@ from dpsql.udfs import FUNCTIONS
 import dpsql
 from dpsql.api import cli
 from dpsql.api.cli import build_parser, main
+from tests.conftest import settle
 
 
 @pytest.fixture
@@ -42,6 +43,7 @@ def test_synthesize_and_budget(bank, capsys, tmp_path):
     assert "1.0" in capsys.readouterr().out
     with dpsql.connect(bank) as db:
         db.sql("CREATE TABLE public_t AS FROM t LIMIT 30")
+        settle(db, "public_t")
     command = ["synthesize", bank, "t", "--epsilon", "0.5", "--output", str(output), "--mechanism", "pmwpub"]
     assert main([*command, "--prior", "public_t", "--option", "rounds=1", "--option", "passes=2"]) == 0
     assert "rows in" in capsys.readouterr().out

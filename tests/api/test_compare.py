@@ -22,6 +22,7 @@ from dpsql.books.store import Books
 from dpsql.errors import InvalidArgument, NotOwner, NotProtected, UnknownName
 from dpsql.owner.protect import account_of, domain_of
 from tests.api.test_evaluate import books_of
+from tests.conftest import settle
 
 ONE = {"epsilons": [1.0], "runs": 1, "workloads": ["all 2-way"]}
 
@@ -101,6 +102,7 @@ def test_what_a_mechanism_refuses_stands_in_the_table(people):
 @pytest.mark.medium
 def test_a_public_table_to_lean_on(people):
     people.sql("CREATE TABLE known AS FROM people")
+    settle(people, "known")
     (run,) = people.compare("people", "pmwpub", prior="known", **ONE).runs
     assert run["workload_largest"] < 0.2
 
@@ -109,6 +111,7 @@ def test_a_public_table_to_lean_on(people):
 def test_fewer_public_rows_are_a_worse_prior(people):
     """One row can be right about one kind of people only; the others of `known` are as the table."""
     people.sql("CREATE TABLE known AS FROM people")
+    settle(people, "known")
     most = people.sql("SELECT count(*) FROM known").fetchall()[0][0]
     found = people.compare("people", "pmwpub", prior="known", vary=f"prior_rows=1,{most}", **ONE)
     few, all_of_them = found.df.workload_largest

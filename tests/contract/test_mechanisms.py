@@ -31,6 +31,7 @@ from dpsql.privacy.pricing import price
 from dpsql.release.plan import plan_table
 from dpsql.release.synthesis import resolve
 from dpsql.runtime.progress import Quiet
+from tests.conftest import settle
 
 from ..conftest import seeded_entropy
 from ..counters import RELATIONS, Journal, Rows
@@ -92,6 +93,7 @@ def with_prior(db, name, table):
     if not registered()[name].needs_prior:
         return {}
     db.sql(f"CREATE OR REPLACE TABLE public_rows AS FROM {table}")
+    settle(db, "public_rows")
     return {"prior": "public_rows"}
 
 
@@ -454,6 +456,7 @@ def test_a_pure_account_gets_noise_that_keeps_its_promise(people, name):
     if name == "fem":
         pytest.skip("its noise is the scale of what its leaders are drawn with")
     people.sql("CREATE TABLE strict AS FROM people")
+    settle(people, "strict")
     people.protect("strict", epsilon=3.0, delta=0.0, enums=True)
     people.domain("strict", "age", lower=18, upper=77, bins=6)
     for table in ("people", "strict"):

@@ -17,6 +17,7 @@ from dpsql.core.domain import Attribute, Domain
 from dpsql.engines.duckdb.catalog import find_source
 from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.engines.duckdb.units import Bound, bound_by_secret
+from tests.conftest import settle
 
 from ..processes import run_and_die
 
@@ -354,6 +355,7 @@ def test_noise_grows_with_the_rows(db):
     total = "SELECT count(DISTINCT patient) AS n FROM visits"
     one = db.sql("SELECT stddev FROM dp_plan(?, epsilon := 1)", [total]).fetchall()[0][0]
     db.sql("CREATE TABLE rows AS SELECT ward, ill, days FROM visits")
+    settle(db, "rows")
     db.protect("rows", epsilon=1000.0, delta=1e-6)
     db.domain("rows", "ward", values=["a", "b", "c"])
     db.domain("rows", "days", lower=0, upper=29, bins=30)

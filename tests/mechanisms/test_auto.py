@@ -9,6 +9,7 @@ import duckdb
 import pytest
 
 from dpsql.mechanisms.auto import Facts, choose
+from tests.conftest import settle
 
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "RESULTS.md"
 
@@ -100,6 +101,7 @@ def test_with_a_prior_the_choice_is_near_the_best_that_was_measured():
 @pytest.fixture
 def census(people):
     people.sql("CREATE TABLE p AS FROM people WHERE sex IS NOT NULL LIMIT 200")
+    settle(people, "p")
     return people
 
 
@@ -125,6 +127,7 @@ THRESHOLDS = "SELECT count(*) FROM pure GROUP BY at_least(1, sex, mood)"
 )
 def test_a_pure_account_gets_a_mechanism_that_answers_it(census, how, chosen):
     census.sql("CREATE TABLE pure AS FROM people")
+    settle(census, "pure")
     census.protect("pure", epsilon=5.0, delta=0.0, enums=True)
     census.domain("pure", "age", lower=18, upper=77, bins=6)
     census.domain("pure", "sex", values=["F", "M"])

@@ -20,6 +20,7 @@ from dpsql.errors import InvalidArgument
 from dpsql.fitting.least_squares import best_strategy, least_squares, subsets
 from dpsql.fitting.target import Target
 from dpsql.mechanisms.base import make
+from tests.conftest import settle
 
 
 def domain_of(sizes) -> Domain:
@@ -124,6 +125,7 @@ def test_the_estimate_has_the_variance_that_it_claims():
 @pytest.mark.parametrize("name", ["direct", "hdmm", "projection"])
 def test_much_budget_gives_the_table(people, name):
     people.sql("CREATE TABLE t AS SELECT sex, mood, sick FROM people WHERE sex IS NOT NULL")
+    settle(people, "t")
     people.protect("t", epsilon=1000, delta=1e-6, enums=True)
     people.domain("t", "sex", values=["F", "M"], nulls=False)
     rows = people.synthesize("t", 500.0, mechanism=name, workload="all 2-way").df()
@@ -190,6 +192,7 @@ def test_a_public_number_of_rows_is_exact(people, options):
     """Where it is public it costs nothing: the synthetic table has as many rows, at an ε that would be 40 rows off."""
     people.sql("CREATE TABLE t AS SELECT sex, mood, sick FROM people WHERE sex IS NOT NULL LIMIT 443")
     people.sql("CREATE TABLE public_t AS SELECT 'M' AS sex, mood, sick FROM people WHERE sex IS NOT NULL LIMIT 99")
+    settle(people, "t", "public_t")
     people.protect("t", epsilon=1000, delta=1e-6, enums=True, neighbours="replace_one")
     people.domain("t", "sex", values=["F", "M"], nulls=False)
     how = {**options, **({"prior": "public_t"} if "prior" in options else {})}
@@ -203,6 +206,7 @@ def test_a_public_number_of_rows_is_exact(people, options):
 def test_a_public_number_of_no_rows_gives_none(people, mechanism):
     people.sql("CREATE TABLE t AS SELECT sex, mood, sick FROM people LIMIT 0")
     people.sql("CREATE TABLE public_t AS SELECT 'M' AS sex, mood, sick FROM people LIMIT 99")
+    settle(people, "t", "public_t")
     people.protect("t", epsilon=1000, delta=1e-6, enums=True, neighbours="replace_one")
     people.domain("t", "sex", values=["F", "M"], nulls=False)
     prior = {"prior": "public_t"} if mechanism in ("pmwpub", "ide") else {}

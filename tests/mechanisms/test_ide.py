@@ -33,6 +33,7 @@ from dpsql.privacy.curator import Curator
 from dpsql.privacy.pricing import price
 from dpsql.runtime.progress import Quiet
 from dpsql.strategy.dependence import dependent_cliques, independent_columns, mutual_information
+from tests.conftest import settle
 
 from ..conftest import seeded_entropy
 from ..counters import RELATIONS, Journal, Rows
@@ -526,6 +527,7 @@ REFUSED = {
 def census(people):
     """`people`, with a public table of some of its columns."""
     people.sql("CREATE TABLE public_people AS SELECT age, sex, mood FROM people WHERE sex IS NOT NULL LIMIT 200")
+    settle(people, "public_people")
     return people
 
 

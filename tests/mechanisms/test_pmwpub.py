@@ -14,6 +14,7 @@ from dpsql.mechanisms.base import make
 from dpsql.mechanisms.defaults import make_for
 from dpsql.privacy.curator import Curator
 from dpsql.runtime.progress import Quiet
+from tests.conftest import settle
 
 from ..conftest import seeded_entropy
 from ..counters import RELATIONS, Journal, Rows
@@ -78,6 +79,7 @@ def test_it_asks_for_marginals_by_default():
 @pytest.mark.parametrize("option", ["queries", "output", "start"])
 def test_words_are_checked(people, option):
     people.sql("CREATE TABLE public_people AS SELECT age, mood FROM people LIMIT 100")
+    settle(people, "public_people")
     sql = f"FROM dp_synthesize('people', epsilon := 1.0, mechanism := 'pmwpub', prior := 'public_people', {option} := 'x')"
     with pytest.raises(Exception, match=f"{option} is 'x'"):
         people.sql(sql).fetchall()

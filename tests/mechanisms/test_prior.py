@@ -14,6 +14,7 @@ from dpsql.core.marginal import Measurement
 from dpsql.errors import InvalidArgument
 from dpsql.evidence.earlier_releases import consistent
 from dpsql.mechanisms.base import make
+from tests.conftest import settle
 
 FAST = {"relaxed_rows": 16, "steps": 20}
 
@@ -22,6 +23,7 @@ FAST = {"relaxed_rows": 16, "steps": 20}
 def census(people):
     """`people`, with a public table of the same columns."""
     people.sql("CREATE TABLE public_people AS FROM people WHERE sex IS NOT NULL LIMIT 200")
+    settle(people, "public_people")
     return people
 
 
@@ -34,8 +36,8 @@ def report(db, number=None):
 @pytest.mark.medium
 def test_a_table_a_view_and_a_release_are_priors(census):
     census.sql("CREATE VIEW seen AS SELECT age, mood FROM public_people")
-    census.synthesize("people", 0.5, release="first", **FAST)
-    for prior in ("public_people", "main.public_people", "seen", "first", "2"):
+    first = census.synthesize("people", 0.5, release="first", **FAST)
+    for prior in ("public_people", "main.public_people", "seen", "first", str(first.entry.number)):
         release = census.synthesize("people", 0.1, prior=prior, **FAST)
         assert len(release.df()) > 0
         assert report(census)[1]["prior"] == ["main", prior]
@@ -95,6 +97,7 @@ def test_what_is_no_prior(census, prior):
         """
     )
     for name in ("odd", '"a""b."'):
+        settle(census, name)
         census.protect(name, epsilon=1.0, delta=1e-6)
     with pytest.raises(duckdb.Error, match=REFUSED[prior]):
         census.sql(f"FROM dp_synthesize('people', epsilon := 1.0, prior := '{prior}')")

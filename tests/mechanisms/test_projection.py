@@ -19,6 +19,7 @@ from dpsql.mechanisms.hdmm import optimised_shares
 from dpsql.mechanisms.projection import Projection
 from dpsql.privacy.curator import Curator
 from dpsql.runtime.progress import Quiet
+from tests.conftest import settle
 
 from ..adult import adult_codes, domain_of
 from ..conftest import seeded_entropy
@@ -48,6 +49,7 @@ def test_options_that_would_be_ignored_cost_nothing(people, options):
 
 def test_cells_take_no_prior(people):
     people.sql("CREATE TABLE p AS FROM people WHERE sex IS NOT NULL LIMIT 50")
+    settle(people, "p")
     with pytest.raises(duckdb.Error, match="queries is 'cells', which makes no use of a prior: say queries"):
         how = "epsilon := 1.0, queries := 'cells', prior := 'p'"
         people.sql(f"FROM dp_synthesize('people', {how}, mechanism := 'projection')")

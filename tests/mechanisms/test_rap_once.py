@@ -8,6 +8,8 @@ import duckdb
 import numpy as np
 import pytest
 
+from tests.conftest import settle
+
 QUICK = {"mechanism": "rap", "relaxed_rows": 8, "steps": 5}
 TRIPLE = "SELECT a, b, c, count(*) FROM cube GROUP BY a, b, c"
 SIDE = 30
@@ -110,6 +112,7 @@ def asked(db, table: str, epsilon: float) -> int:
 def test_rounds_follow_from_public_facts(cube):
     """A table of other rows, but as many, is asked as often; more ε is asked more."""
     cube.sql("CREATE TABLE other AS SELECT 0 AS a, 0 AS b, 0 AS c, 0 AS d FROM cube")
+    settle(cube, "other")
     cube.protect("other", epsilon=500.0, delta=1e-6, neighbours="replace_one")
     for name, side in (("a", SIDE), ("b", SIDE), ("c", SIDE), ("d", 2)):
         cube.domain("other", name, lower=0, upper=side - 1, bins=side, nulls=False)

@@ -16,6 +16,7 @@ import pytest
 import dpsql
 from dpsql.errors import DpsqlError
 from dpsql.runtime.process_settings import deep_recursion
+from tests.conftest import settle
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "workload"
 TABLES = """
@@ -351,6 +352,7 @@ def test_the_plan_of_a_query(noisy):
     assert f"{(found.n_high - found.n_low).iloc[0] / 2:.4g}" in planned[0][5]
     assert noisy.budget().epsilon_left.iloc[0] == pytest.approx(planned[0][4], rel=1e-4)
     noisy.sql("CREATE TABLE copy AS FROM people LIMIT 0")
+    settle(noisy, "copy")
     noisy.protect("copy", epsilon=50.0, delta=1e-9, enums=True)
     for name, how in {
         "sex": {"values": ["F", "M"]},

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dpsql
+from tests.conftest import settle
 
 SIZES = {"a": 2, "b": 3, "c": 4, "d": 5, "e": 6, "f": 8, "g": 10, "h": 16}
 ROWS = 6_000
@@ -102,6 +103,7 @@ def test_many_ordered_bins_are_taken_for_few_usual_values():
     assert hundred < sixty
     with protected() as db:
         db.sql("CREATE TABLE u AS SELECT * REPLACE (h::VARCHAR AS h) FROM t")
+        settle(db, "u")
         db.protect("u", epsilon=100.0, delta=1e-9)
         for name, size in SIZES.items():
             if name != "h":
