@@ -36,8 +36,8 @@ CREATE TABLE IF NOT EXISTS dpsql.known_table (
 
 -- Which tables are public (see dpsql/books/public_list.py).
 CREATE TABLE IF NOT EXISTS dpsql.public_table (
-  name   VARCHAR NOT NULL, -- after its schema unless that is main
-  digest VARCHAR           -- of its rows; none where the owner said that no protected row comes under that name
+  name   VARCHAR PRIMARY KEY, -- in lower case, after its schema unless that is main
+  digest VARCHAR              -- of its rows; none where the owner said that no protected row comes under that name
 );
 
 -- The public domain of each column, as its owner declared it (a JSON object; see dpsql/domain.py).

@@ -27,6 +27,7 @@ from dpsql.books.marks import Listed, Seen, Standing
 from dpsql.books.store import Books
 from dpsql.core.names import fold
 from dpsql.engines.registry import find_parts
+from dpsql.engines.source import Column
 
 _MOST_ROWS: Final = 1000
 _READ: Final = frozenset(
@@ -36,6 +37,8 @@ _READ: Final = frozenset(
     """.split()  # noqa: SIM905
 )
 """Types whose values become texts by no code that depends on how deeply they are nested."""
+_HASHED: Final = frozenset({"VARCHAR", "BLOB"})
+"""Types that are hashed as they are."""
 _EARLIER: Final = ""
 """The name, which no table has, of the entry that says that these books had a list of names only."""
 
@@ -88,10 +91,12 @@ def add(books: Books, tables: Iterable[Listed], seen: Seen, *, by_word: bool = F
     """Inside a transaction: put tables on the list, as they are now or, by the owner's word, whatever rows come."""
     for table in tables:
         digest = None if by_word else digest_of(books.cursor, table)
-        books.run("DELETE FROM dpsql.public_table WHERE lower(name) = lower($name)", {"name": table.key})
+        name = fold(table.key)
         if by_word or digest is not None:
-            row = {"name": table.key, "digest": digest}
-            books.run("INSERT INTO dpsql.public_table VALUES ($name, $digest)", row)
+            row = {"name": name, "digest": digest}
+            books.run("INSERT OR REPLACE INTO dpsql.public_table VALUES ($name, $digest)", row)
+        else:
+            books.run("DELETE FROM dpsql.public_table WHERE name = $name", {"name": name})
         seen.public.add(table.identity)
         seen.copies.discard(table.identity)
 
@@ -117,19 +122,27 @@ def refresh(books: Books, standing: Standing, seen: Seen) -> None:
 
 
 def digest_of(cursor: duckdb.DuckDBPyConnection, table: Listed) -> str | None:
-    """A digest of a table's columns, number of rows and first rows; None if no row of it can be told from another."""
+    """A digest of a table's columns, number of rows and first rows; None if no row of it can be told from another.
+
+    Values are hashed where they are: DuckDB hands over 32 letters for each row, however long its values are.
+    """
     source = find_parts(cursor, (table.catalog, table.schema, table.name), (table.catalog, table.schema))
-    stored = [column for column in source.columns if not column.generated]
-    told = [column.name for column in stored if column.type.partition("(")[0].strip() in _READ]
-    count = exp.select("count(*)").from_(source.table()).sql(dialect="duckdb")
-    ((rows,),) = cursor.execute(count).fetchall()
-    if rows and not told:
+    values = [_hash(column) for column in source.columns if not column.generated and _is_flat(column.type)]
+    rows = source.table().sql(dialect="duckdb")
+    row = f"system.main.md5(CAST([{', '.join(values) or 'NULL'}] AS VARCHAR))"
+    query = f"SELECT (SELECT count(*) FROM {rows}), {row} FROM {rows} LIMIT {_MOST_ROWS}"
+    hashes = cursor.execute(query).fetchall()
+    if hashes and not values:
         return None
-    first = []
-    if rows:
-        texts = (exp.cast(exp.column(exp.to_identifier(name, quoted=True)), "VARCHAR") for name in told)
-        query = exp.select(*texts).from_(source.table()).limit(_MOST_ROWS)
-        first = cursor.execute(query.sql(dialect="duckdb")).fetchall()
     shape = [(column.name, column.type, column.generated) for column in source.columns]
-    whole = json.dumps([shape, rows, sorted(first, key=repr)])
+    whole = json.dumps([shape, sorted(hashes)])
     return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _is_flat(kind: str) -> bool:
+    return not kind.endswith("]") and kind.partition("(")[0].strip() in _READ
+
+
+def _hash(column: Column) -> str:
+    value = exp.to_identifier(column.name, quoted=True).sql(dialect="duckdb")
+    return f"system.main.md5({value if column.type in _HASHED else f'CAST({value} AS VARCHAR)'})"

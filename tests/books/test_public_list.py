@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import duckdb
 import pandas as pd
 import pytest
@@ -10,7 +12,9 @@ from hypothesis import strategies as st
 
 import dpsql
 from dpsql.api.cli import main
+from dpsql.books.marks import list_tables
 from dpsql.books.public import check_unclaimed, is_protected
+from dpsql.books.public_list import digest_of
 from dpsql.engines.duckdb.catalog import find_source
 from dpsql.errors import DpsqlError, InvalidArgument
 
@@ -259,6 +263,62 @@ def test_names_that_an_earlier_version_listed_are_taken_over_once(bank):
     plain(bank, "DROP TABLE wards; ALTER TABLE later RENAME TO wards")
     with dpsql.connect(bank) as db:
         check_refused(db, "wards")
+
+
+# --- what is stored of a table ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.medium
+def test_rows_are_told_by_hashes_however_long_their_values_are(db):
+    """Python reads none of the values, at a call about another table."""
+    db.sql(f"{TABLES} CREATE TABLE pictures AS SELECT i, repeat('x', 1000000)::BLOB AS b FROM range(30) r(i)")
+    tracemalloc.start()
+    try:
+        protect(db)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
+    check_digests_differ(db, "pictures", "UPDATE pictures SET b = 'y' || repeat('x', 999999) WHERE i = 7")
+
+
+@pytest.mark.parametrize(
+    "kind", ["DECIMAL(9,2)[]", "ENUM('a', 'b')[]", "ENUM('a', 'b')[2]", "VARCHAR[]", "STRUCT(a INT)"]
+)
+def test_a_value_that_is_nested_is_not_read(db, kind):
+    """Rows of such columns alone cannot be told apart, so the table needs its owner's word."""
+    db.sql(f"CREATE TABLE t (a {kind}); INSERT INTO t VALUES (NULL)")
+    assert digest(db, "t") is None
+
+
+@pytest.mark.parametrize(
+    "change", ["SET a = NULL", "SET b = NULL", "SET a = 'x', b = 'y'", "SET a = b, b = a", "SET e = 'b'"]
+)
+def test_each_change_of_a_row_is_another_digest(db, change):
+    db.sql("CREATE TABLE t (a VARCHAR, b BLOB, e ENUM('a', 'b')); INSERT INTO t VALUES ('y', 'x', 'a'), ('', '', NULL)")
+    check_digests_differ(db, "t", f"UPDATE t {change}")
+
+
+def check_digests_differ(db, table, statement):
+    before = digest(db, table)
+    assert before == digest(db, table)
+    db.sql(statement)
+    assert digest(db, table) != before
+
+
+def digest(db, name):
+    with db.instance.cursor() as cursor:
+        return digest_of(cursor, next(table for table in list_tables(cursor) if table.name == name))
+
+
+@pytest.mark.medium
+def test_a_name_is_on_the_list_once(bank):
+    """Also where two connections put it there at a time, and spelled otherwise."""
+    with dpsql.connect(bank) as db:
+        db.sql("CREATE OR REPLACE TABLE WARDS AS SELECT i AS id, 'x' AS name FROM range(50) r(i)")
+        check_public(db, "wards")
+        assert db.sql("SELECT count(*) FROM dpsql.public_table WHERE lower(name) = 'wards'").fetchall() == [(1,)]
+        with pytest.raises(duckdb.ConstraintException):
+            db.sql("INSERT INTO dpsql.public_table VALUES ('wards', 'again')")
 
 
 # --- the kind ---------------------------------------------------------------------------------------------------------
