@@ -327,7 +327,7 @@ def test_examples_run(example, tmp_path):
 def test_sql_examples_run_and_what_they_say_holds(db, example):
     checked = 0
     for statement in db.connection.extract_statements(example.read_text(encoding="utf-8")):
-        found = db.connection.execute(statement)
+        found = db.execute(statement)
         names, rows = [column[0] for column in found.description or ()], found.fetchall()
         if names == ["holds"]:
             assert rows == [(True,)], statement.query

@@ -13,6 +13,7 @@ import dpsql
 from dpsql.core.column_types import column_type, registered
 from dpsql.engines.duckdb.ticks import canonical
 from dpsql.errors import InvalidArgument, InvalidQuery
+from tests.conftest import settle
 
 from .spellings import SPELLINGS, Spelled, is_there
 
@@ -84,6 +85,7 @@ def test_two_spellings_are_not_two_values(db, host, kind):
     column = Spelled(host, rows, made(db, kind, rows))
     texts = {text: canonical(host, [text], kind, "x")[0] for text in dict.fromkeys(rows)}
     db.sql("CREATE TABLE d AS SELECT DISTINCT CAST(x AS VARCHAR) AS x FROM t")
+    settle(db, "d")
     db.domain("t", "x", reference="d.x")
     for text in texts:
         for other in column.distinct:
