@@ -18,6 +18,7 @@ from typing import Any, Final
 import duckdb
 
 from dpsql.evaluation.messages import Ended, Head, Numbers, receive, send, written
+from dpsql.runtime.children import end_first
 
 try:
     import resource
@@ -41,6 +42,7 @@ def memory() -> int:
 
 def bound() -> None:
     """Bound what this process may take; what a system does not know is left out."""
+    end_first()
     if resource is None:
         return
     limits = {

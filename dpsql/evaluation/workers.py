@@ -23,13 +23,12 @@ import duckdb
 
 from dpsql.errors import DpsqlError
 from dpsql.evaluation.messages import Ended, Head, Numbers, read, receive, rows_of, send
+from dpsql.runtime.children import handed
 from dpsql.runtime.progress import Progress, unbreakable
 
 _MOST: Final = 8
 _IDLE: Final = 2
 _MODULE: Final = "dpsql.evaluation.worker"
-_HANDED: Final = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "PYTHONHOME", "LANG", "TZ", "HOME")
-"""Variables that the process may see: no key, password or token is among them."""
 
 
 class Died(duckdb.Error):
@@ -131,9 +130,8 @@ class Worker:
 
 def _started() -> subprocess.Popen[bytes]:
     """The process: with this one's modules, and without its files, variables or keys that interrupt it."""
-    variables = {name: value for name, value in os.environ.items() if name in _HANDED or name.startswith("LC_")}
     modules = [os.path.abspath(path) for path in sys.path if isinstance(path, str)]  # noqa: PTH100
-    variables |= {"PYTHONPATH": os.pathsep.join(modules), "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    variables = handed() | {"PYTHONPATH": os.pathsep.join(modules), "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     options: dict[str, Any] = {"start_new_session": True}
     if sys.platform == "win32":
         options = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Self
 
+from dpsql.books.keys import VARIABLE
 from dpsql.errors import DpsqlError, InvalidArgument
 
 from .certificate import certificate_beside, check_certificate
@@ -125,6 +126,7 @@ class Service:
             stdout=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            env={key: value for key, value in os.environ.items() if name == "keeper" or key != VARIABLE},
         )
         self._processes[name] = process
         assert process.stdin is not None
@@ -167,7 +169,10 @@ class Service:
     def _watch(self) -> None:
         """Start again what died, with growing pauses."""
         failures = 0
-        while not self._ending.wait(_PAUSES[min(failures, len(_PAUSES) - 1)]):
+        looked = time.monotonic()
+        while not self._ending.wait(pause := _PAUSES[min(failures, len(_PAUSES) - 1)]):
+            late = time.monotonic() - looked - pause  # while this process was stopped it could hear no beat
+            self._beat = min(time.monotonic(), self._beat + late)
             self._end_silent()
             dead = [name for name, process in self._processes.items() if process.poll() is not None]
             if not dead:
@@ -179,6 +184,7 @@ class Service:
                     self._start(name)
                 except NotStarted:
                     time.sleep(_PAUSES[0])
+            looked = time.monotonic()
 
 
 def _check_apart(name: str, options: Options) -> None:

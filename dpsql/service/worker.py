@@ -19,11 +19,11 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.abc import MetaPathFinder
-from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Final
 
 from dpsql.errors import DpsqlError
+from dpsql.runtime.children import end_first
 
 from . import wire
 from .allowlist import AllowList
@@ -220,8 +220,7 @@ def _run(options: Options, line: socket.socket) -> None:
     import resource
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # who makes it die writes nothing to the disk
-    with suppress(OSError):  # where memory ends, Linux ends this process first
-        Path("/proc/self/oom_score_adj").write_text("1000")
+    end_first()
     limit_memory(options)
     with suppress(wire.Lost):
         Worker(options, line).serve()

@@ -24,9 +24,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from dpsql.errors import DpsqlError
+from dpsql.runtime.children import handed
 
 from . import wire
 from .options import Options
+from .served import PULSE
 
 NEW, SESSION, CANCEL, AUDIT, BEAT, ENDED, LEAVE, LATE = b"N", b"S", b"C", b"A", b"B", b"E", b"G", b"L"
 LONGEST: Final = 1 << 20
@@ -163,7 +165,8 @@ class Workers:
         with self._lock:
             worker = self._of.get(user)
             if worker is None or worker.dead:
-                self._make_room()
+                if user != PULSE:  # which is no user's: the front would seem to let nobody in
+                    self._make_room()
                 worker = self._of[user] = self._started(user)
                 self._watch(worker)
             worker.sessions[told["number"]] = ended
@@ -209,9 +212,10 @@ class Workers:
 
     def _make_room(self) -> None:
         """End the process that has been without a session for longest, where there are as many as may be."""
-        if len(self._of) < self._options.processes:
+        of_users = [worker for worker in self._of.values() if worker.user != PULSE]
+        if len(of_users) < self._options.processes:
             return
-        idle = [worker for worker in self._of.values() if not worker.sessions]
+        idle = [worker for worker in of_users if not worker.sessions]
         if not idle:
             raise Crowded(
                 f"{self._options.processes} users are connected already, the most that there may be: the owner may "
@@ -248,8 +252,9 @@ class _Nursery:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "dpsql.service.worker", str(theirs.fileno())],
                 stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,  # the front's is read by the supervisor
                 pass_fds=[theirs.fileno()],
-                env={**os.environ, **quiet},
+                env={**handed("PYTHONPATH"), **quiet},
             )
         assert self._process.stdin is not None
         self._process.stdin.write(options.to_json().encode() + b"\n")

@@ -7,6 +7,8 @@ import re
 import signal
 import socket
 import struct
+import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -27,7 +29,7 @@ from dpsql.service.scram import Client
 from dpsql.service.served import PULSE, SERVED
 from dpsql.service.supervisor import serve
 from tests.service.conftest import Served, free_port
-from tests.service.processes import threads, workers_of
+from tests.service.processes import children_of, threads, workers_of
 from tests.service.test_wire import raw_session, read
 
 SECONDS = 2.0
@@ -231,13 +233,19 @@ def test_no_client_starts_a_thread_of_the_front(served):
 
 @pytest.mark.medium
 def test_so_many_users_have_a_process_and_no_more(tmp_path):
-    with bank(tmp_path, processes=2) as few:  # one of them is the heartbeat's
+    with bank(tmp_path, processes=1, silence_seconds=4.0) as few:
+        front = few.service.process("front")
         with connected(few, "ann") as ann:
             assert len(workers_of(few.service.process("front"))) == 2
             until(lambda: "no" in refusal(few, "ben"))
             assert ann.execute("SELECT 1").fetchall() == [(1,)]
+            for _ in range(3):
+                beat = few.service._beat
+                until(lambda beat=beat: few.service._beat > beat)
+            assert ann.execute("SELECT 1").fetchall() == [(1,)]
         until(lambda: refusal(few, "ben") == "")
-        assert len(workers_of(few.service.process("front"))) <= 2
+        assert len(workers_of(front)) <= 2, "the heartbeat's has a place of its own"
+        assert few.service.process("front") == front, "who fills the places does not stop the heart"
 
 
 def refusal(served, user):
@@ -281,6 +289,85 @@ def test_a_front_that_lets_nobody_in_is_started_again(tmp_path):
             os.kill(keeper, signal.SIGCONT)
         until(lambda: health(silent) == 200)
         assert silent.service.process("front") == front, "it was the keeper who said nothing"
+
+
+@pytest.mark.medium
+def test_a_supervisor_that_was_stopped_ends_no_front(tmp_path):
+    """Both stand still for longer than the silence, and the supervisor goes on first."""
+    with bank(tmp_path):
+        pass
+    code = f"from dpsql.service.supervisor import serve\nserve({str(tmp_path / 'bank.duckdb')!r}, port=0, silence_seconds=5.0)"
+    code += ".__enter__().wait()"
+    supervisor = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+    try:
+        until(lambda: len(fronts_of(supervisor.pid)) == 1 and children_of(fronts_of(supervisor.pid)[0]))
+        front = fronts_of(supervisor.pid)
+        os.kill(supervisor.pid, signal.SIGSTOP)
+        os.kill(front[0], signal.SIGSTOP)
+        time.sleep(8.0)
+        os.kill(supervisor.pid, signal.SIGCONT)
+        time.sleep(1.0)
+        assert fronts_of(supervisor.pid) == front
+        os.kill(front[0], signal.SIGCONT)
+    finally:
+        supervisor.kill()
+        supervisor.wait()
+
+
+def fronts_of(supervisor):
+    return [one for one in children_of(supervisor) if "dpsql.service.front" in about(one, "cmdline")]
+
+
+# --- a process that was broken into -----------------------------------------------------------------------------------
+
+
+def about(process, what):
+    with open(f"/proc/{process}/{what}") as file:
+        return file.read()
+
+
+@pytest.mark.medium
+def test_no_process_of_a_user_has_a_secret(tmp_path, monkeypatch):
+    monkeypatch.setenv("DPSQL_LEDGER_KEY", "0123456789abcdef" * 4)
+    monkeypatch.setenv("PASSWORD_OF_ANOTHER", "canary-4711")
+    with bank(tmp_path) as one, connected(one, "ann"):
+        front = one.service.process("front")
+        assert "DPSQL_LEDGER_KEY" not in about(front, "environ")
+        assert "DPSQL_LEDGER_KEY" in about(one.service.process("keeper"), "environ")
+        for process in (*children_of(front), *workers_of(front)):
+            assert not {"DPSQL_LEDGER_KEY", "PASSWORD_OF_ANOTHER"} & {*re.findall(r"(\w+)=", about(process, "environ"))}
+            assert os.readlink(f"/proc/{process}/fd/1") == os.devnull, "the front's output is read by the supervisor"
+
+
+SAID = r"""
+import socket, subprocess, sys, threading, time
+from dpsql.service import wire
+from dpsql.service.options import Options
+from dpsql.service.relay import Relay
+from dpsql.service.workers import Worker, Workers
+
+relay = Relay(lambda event: None, lambda pair: None)
+relay.workers = Workers(Options("x"), relay.watch)
+relay.start()
+for kind in b"ABEGL?":
+    for payload in (b"Infinity", b"NaN", b"[" * 100000, b'[1, "\ud800", "x"]', b"[Infinity, 1, 1]", b"\xff", b"9" * 9999):
+        ours, theirs = socket.socketpair()
+        process = subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE)
+        worker = Worker("ann", ours, process.pid)
+        relay.watch(worker)
+        theirs.sendall(wire.frame(bytes([kind]), payload))
+        theirs.close()
+        while not worker.dead:
+            time.sleep(0.01)
+        process.wait()
+print("alive", relay.is_alive())
+"""
+
+
+@pytest.mark.medium
+def test_whatever_a_process_says_ends_that_process_alone():
+    ended = subprocess.run([sys.executable, "-c", SAID], capture_output=True, text=True, timeout=300)
+    assert (ended.stdout, ended.returncode) == ("alive True\n", 0), ended.stderr
 
 
 # --- the audit log ----------------------------------------------------------------------------------------------------
