@@ -111,7 +111,8 @@ def test_values_are_listed_as_duckdb_writes_them(both, way):
     with closing(engine_of(cursor, source)) as engine, closing(engine.counter(source, Domain(()))) as counter:
         for name in ("nocase", "slashes", "exact", "zeros", "days", "zoned", "local"):
             texts, numbers = counter.values(name)
-            held = f"SELECT CAST({name} AS VARCHAR) AS v, 2 * count(*) FROM u WHERE {name} IS NOT NULL GROUP BY v"
+            value = "zeros + 0.0" if name == "zeros" else name  # both zeros are one value
+            held = f"SELECT CAST({value} AS VARCHAR) AS v, 2 * count(*) FROM u WHERE {name} IS NOT NULL GROUP BY v"
             assert dict(zip(texts, numbers.tolist(), strict=True)) == dict(host.execute(held).fetchall()), name
 
 

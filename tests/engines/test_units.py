@@ -247,10 +247,10 @@ def test_one_choice_wherever_rows_are_stored(tmp_path, silent, move):
     assert found[0] == found[1]
 
 
-def by_row_number(bound, source):
-    """A broken twin of `Bound.content`: where a row is stored, and not what it holds."""
+def by_row_number(source, secret):
+    """A broken twin of `content_of`: where a row is stored, and not what it holds."""
     number = exp.cast(exp.column("rowid"), "VARCHAR", dialect="duckdb")
-    return exp.func("md5", exp.DPipe(this=bound.secret.copy(), expression=number), dialect="duckdb")
+    return exp.func("md5", exp.DPipe(this=secret.copy(), expression=number), dialect="duckdb")
 
 
 @pytest.mark.medium
@@ -258,7 +258,7 @@ def by_row_number(bound, source):
 def test_one_choice_after_rows_moved_in_the_file(tmp_path, silent, monkeypatch, broken):
     """DELETE and CHECKPOINT give rows other numbers. The marginals of the next release stay; by rowid they do not."""
     if broken:
-        monkeypatch.setattr(Bound, "content", by_row_number)
+        monkeypatch.setattr("dpsql.engines.duckdb.units.content_of", by_row_number)
     path, found = tmp_path / "bank.duckdb", []
     call = "dp_synthesize('t', epsilon := 1, mechanism := 'direct', workload := 'all 2-way', release := '{0}')"
 
