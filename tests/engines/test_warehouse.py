@@ -165,8 +165,8 @@ def test_adult_is_answered_as_here(place):
     (values, counts, groups), (values_here, counts_here, groups_here) = told["adult"], told["here"]
     assert values == values_here
     assert counts == pytest.approx(counts_here, abs=8)
-    assert [group for group, _ in groups] == [group for group, _ in groups_here]
-    assert sum(abs(n - n_here) for (_, n), (_, n_here) in zip(groups, groups_here, strict=True)) < 488
+    rows, rows_here = dict(groups), dict(groups_here)  # a group of seven rows may be left out
+    assert sum(abs(rows.get(group, 0) - rows_here.get(group, 0)) for group in {*rows, *rows_here}) < 488
     assert db.sql("SELECT count(*) FROM adult").fetchall() == [(0,)]
 
 
