@@ -14,6 +14,7 @@ from dpsql.books.store import Books
 from dpsql.engines.duckdb.catalog import find_source
 from dpsql.errors import InvalidArgument, NotDeclared
 from dpsql.owner.protect import domain_of
+from tests.conftest import settle
 
 SECRET = "Zachariah"
 """A name that one row of the private table has."""
@@ -428,7 +429,11 @@ def test_it_is_refused_in_python_too_and_named_bare(lite):
 
 
 def test_a_copy_of_it_can_be_protected(lite):
+    """Once its owner has said that no protected row is in it, because dpsql knows nothing of that database's tables."""
     lite.sql("CREATE TABLE t AS SELECT sick = 1 AS sick FROM lite.main.t")
+    with pytest.raises(InvalidArgument, match=r"'t' may hold protected rows of 'u': .* db\.settle"):
+        lite.protect("t", epsilon=1.0, delta=1e-6)
+    settle(lite, "t")
     assert lite.protect("t", epsilon=1.0, delta=1e-6).source == "t"
     lite.sql("CREATE VIEW seen AS FROM lite.main.t")
     with pytest.raises(duckdb.Error, match="so dpsql cannot tell whether it is public"):
