@@ -69,6 +69,14 @@ class _Known:
         """None is."""
         raise DpsqlError("there is no such table")
 
+    def is_public(self, table: Any) -> bool:
+        """None is."""
+        return False
+
+    def aggregates(self) -> frozenset[str]:
+        """Those that DuckDB has beside the ones that are counted."""
+        return frozenset({"histogram", "entropy"})
+
 
 def corpus() -> list[str]:
     """All statements of the golden suites."""
