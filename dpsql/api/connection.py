@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import duckdb
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _LEDGER_OF_ONE = (
     "CREATE OR REPLACE TEMP MACRO dp_ledger(source := '') AS TABLE FROM system.main.dp_ledger(source := source)"
 )
+
+_ROWS_AT_ONCE: Final = 100_000
 
 
 class Connection(Executed):
@@ -130,7 +132,7 @@ class Connection(Executed):
             *before, last = steps(self.connection, _text(query))
             for text in before:
                 with self._watched(frame, text):
-                    seen_from(frame, text, partial(self.connection.execute, text))
+                    seen_from(frame, text, partial(self._complete, text))
             try:
                 with self._watched(frame, last):
                     found = answered(self.connection, frame, last, params, alias)
@@ -158,10 +160,16 @@ class Connection(Executed):
             *before, last = steps(self.connection, text)
             for first in before:
                 with self._watched(frame, first):
-                    seen_from(frame, first, partial(self.connection.execute, first))
+                    seen_from(frame, first, partial(self._complete, first))
             with self._watched(frame, last):
                 seen_from(frame, last, partial(self.connection.execute, last if before else query, parameters))
         return self
+
+    def _complete(self, text: str) -> None:
+        """Run a statement whose rows nobody reads: DuckDB 2 begins no other before they were fetched."""
+        result = self.connection.execute(text)
+        while result.fetchmany(_ROWS_AT_ONCE):
+            pass
 
     def _watched(self, frame: FrameType, text: str) -> AbstractContextManager[None]:
         return watched(self.instance, self.connection, frame, text, lambda: self._search_path)
