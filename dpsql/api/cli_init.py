@@ -26,6 +26,8 @@ def add_commands(commands: Any) -> None:
         "--discover", type=float, metavar="EPSILON", help="discover columns that nobody knows, at this price each"
     )
     add_nullstr(init)
+    init.add_argument("--rows", type=int, help="about how many rows there will be, for the number of cells")
+    init.add_argument("--columns", metavar="A,B,…", default="", help="keep only these columns")
     init.add_argument("--output", metavar="FILE", help="the script (default: TABLE.sql); - for standard output")
     init.set_defaults(run=run)
 
@@ -48,6 +50,8 @@ def run(options: argparse.Namespace) -> None:
 
     if options.max_rows is not None and options.unit is None:
         raise InvalidArgument(f"max_rows is {options.max_rows}, of which unit? Say --unit COLUMN too")
+    if options.rows is not None and options.rows < 1:
+        raise InvalidArgument(f"rows is {options.rows}: give about how many rows there will be, such as 10000")
     if options.output not in (None, "-"):
         _check_free(options.output)
     script = propose(
@@ -60,6 +64,8 @@ def run(options: argparse.Namespace) -> None:
         owner_looks=options.owner_looks,
         discover=options.discover,
         nullstr=options.nullstr,
+        rows=options.rows,
+        columns=[name.strip() for name in options.columns.split(",") if name.strip()],
     )
     if options.output == "-":
         sys.stdout.write(script.text)
@@ -68,6 +74,8 @@ def run(options: argparse.Namespace) -> None:
     _check_free(path)
     Path(path).write_text(script.text, encoding="utf-8")
     print(folded(f"{path}: {script.summary}. Read it, then: dpsql sql bank.duckdb {path}"))
+    if script.forecast is not None:
+        print(folded(f"{script.forecast}."))
     if script.advice:
         print(folded(script.advice))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import subprocess
 import sys
 
@@ -108,7 +110,7 @@ def test_a_codebook_and_public_tables_and_names_are_public_facts(folder):
     assert "The codebook names 'ghost', which is no column" in script
     assert "Public: the codebook says so" in lines_of(script, "strange")
     assert "\"values\" := ['x', 'y', 'z']" in lines_of(script, "strange")
-    assert "lower := 0, upper := 119, bins := 120" in lines_of(script, "age")
+    assert "lower := 0, upper := 119, bins := 24" in lines_of(script, "age")
     assert "a week has 168 hours" in lines_of(script, "hours_per_week")
     assert "CONFIRM" in lines_of(script, "sex")
     assert "exclude := true" in lines_of(script, "notes")
@@ -166,7 +168,8 @@ def test_every_kind_of_column_gets_a_domain_and_the_script_runs(parquet, kind):
     assert left_out == (LEFT_OUT | {"huge"} if kind == "duckdb" else LEFT_OUT) | ({"part", "mixed"} & left_out)
     if kind == "parquet":
         assert left_out == LEFT_OUT
-    assert found.loc["top", "size"] == 201
+    assert found.loc["top", "size"] == 5
+    assert "lower := 56, upper := 255, bins := 200" in lines_of(script, "top")  # the finer cells, as a comment
     assert found.loc["cost", "kind"] == found.loc["seen_at", "kind"] == found.loc["zoned", "kind"] == "bins"
     assert found.loc["kind", "size"] == 4  # a, b, other and NULL: of 'rare' there are three rows
     assert "rare'" not in lines_of(script, "kind")
@@ -208,6 +211,50 @@ def test_a_value_that_many_rows_have_is_as_frequent_in_synthetic_rows(folder):
             assert shares[1] > 0.003
 
 
+@pytest.mark.medium
+def test_cells_are_as_many_as_a_plan_predicts_reliable_pairs_of(folder):
+    """The number in the forecast is what dp_plan says of the declarations that the script makes."""
+    columns = ", ".join(f"hash(i + {n}) % 997 AS c{n}" for n in range(5))
+    with duckdb.connect("bank.duckdb") as con:
+        con.execute(f"CREATE TABLE t AS SELECT {columns}, i % 2 AS flag FROM range(3000) r(i)")
+    cells, scripts = [], {}
+    for rows in (3_000, 20_000, 10_000_000):
+        scripts[rows] = init("bank.duckdb:t", "--owner-looks", "--rows", str(rows), output=f"{rows}.sql")
+        said = re.search(r"about (\d+) of (\d+) pairs", scripts[rows])
+        shutil.copy("bank.duckdb", f"{rows}.duckdb")
+        with dpsql.connect(f"{rows}.duckdb") as db:
+            ran(db, scripts[rows])
+            plan = db.plan("t", epsilon=1.0, assume_rows=rows)
+            cells.append(int(db.domains("t").set_index("column").loc["c0", "bins"]))
+        pairs = plan[[len(clique) == 2 for clique in plan["marginal"]]]
+        assert said is not None
+        assert [int(said[1]), int(said[2])] == [(pairs["predicted_l1"] <= 0.1).sum(), len(pairs)] == [int(said[1]), 15]
+    assert cells == sorted(cells)
+    assert (cells[0], cells[-1]) == (5, 25)  # one of them of the largest hundredth
+    assert "of 15 pairs will be reliable" in lines_of(scripts[3_000], "c0")
+    assert init("bank.duckdb:t", "--rows", "3000", output="a.sql") != init("bank.duckdb:t", output="b.sql")
+
+
+@pytest.mark.medium
+def test_cells_of_public_bounds_are_where_the_rows_are(folder):
+    """Of people over 65 nobody younger is made up, and nobody of more than their ages."""
+    with duckdb.connect("bank.duckdb") as con:
+        con.execute(
+            "CREATE TABLE old AS SELECT 65 + (hash(i) % 30)::INTEGER AS age, (i % 24)::INTEGER AS hour, "
+            "i % 3 AS ward, i AS note, 'x' AS kind FROM range(4000) r(i)"
+        )
+    script = init("bank.duckdb:old", "--owner-looks", "--columns", "AGE, hour,ward")
+    assert "edges := [0, 65, " in lines_of(script, "age")
+    assert ", 95, 120], looked := true" in lines_of(script, "age")
+    assert "Public: a day has 24 hours" in lines_of(script, "hour")
+    assert "Public: it is not among --columns" in lines_of(script, "kind")
+    with dpsql.connect("bank.duckdb") as db:
+        ran(db, script)
+        rows = db.synthesize("old", epsilon=1.0).df()
+    assert ((rows["age"] < 65) | (rows["age"] > 95)).mean() < 0.03  # noise has a standard deviation of some 20 rows
+    assert rows["kind"].isna().all()
+
+
 def test_names_cannot_leave_their_comments_and_quotes(folder):
     name = 'x\'); DROP TABLE t; --\n"quoted"'
     with duckdb.connect("bank.duckdb") as con:
@@ -233,6 +280,8 @@ def test_names_cannot_leave_their_comments_and_quotes(folder):
         (["bank.duckdb:t", "--codebook", "nowhere.csv"], "codebook is 'nowhere.csv'"),
         (["bank.duckdb:t", "--codebook", "bad.json"], "'lowr' is no argument"),
         (["bank.duckdb:t", "--epsilon", "-1"], "epsilon is -1"),
+        (["bank.duckdb:t", "--rows", "0"], "rows is 0"),
+        (["bank.duckdb:t", "--columns", "a,b"], "columns is 'b', which is no column"),
         (["bank.duckdb:t", "--output", "bad.json"], "exists already"),
     ],
 )

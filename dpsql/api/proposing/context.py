@@ -22,6 +22,8 @@ class Context:
         unit: the privacy unit's column; empty without one.
         discover: whether what nobody knows is discovered, and paid for, when the script runs.
         price: ε of each discovery.
+        epsilon: of the budget.
+        columns: folded names of those that are kept; empty for all.
     """
 
     table: str
@@ -31,6 +33,8 @@ class Context:
     unit: str = ""
     discover: bool = False
     price: float = 0.1
+    epsilon: float = 1.0
+    columns: frozenset[str] = frozenset()
 
     def said(self, column: str) -> Mapping[str, Any] | None:
         """What the codebook says of a column."""

@@ -8,6 +8,7 @@ from datetime import date, timedelta
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Final
 
+PERIODS: Final = ("year", "quarter", "month", "week", "day")
 _UNITS: Final = ((3650, "year"), (1200, "quarter"), (200, "month"), (45, "week"))
 """From how many days on dates are in bins of years, quarters, months, weeks."""
 
@@ -40,15 +41,6 @@ def _unit(gap: Decimal, step: Decimal) -> Decimal:
 
 def _to(value: Decimal, unit: Decimal, rounding: str) -> Decimal:
     return (value / unit).to_integral_value(rounding) * unit
-
-
-def with_single(edges: Sequence[Decimal], values: Sequence[Decimal], step: Decimal) -> list[Decimal]:
-    """Edges between which each of some values has a bin of its own.
-
-    >>> [str(edge) for edge in with_single([Decimal(0), Decimal(10)], [Decimal(0), Decimal(5)], Decimal(1))]
-    ['0', '1', '5', '6', '10']
-    """
-    return sorted({*edges, *values, *(value + step for value in values)})
 
 
 def period_of(first: date, last: date) -> str:

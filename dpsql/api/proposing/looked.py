@@ -6,7 +6,7 @@ Values that fewer than `LEAST` rows have are not named, because they would be th
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
 from dpsql.api.proposing import codes, names, public
 from dpsql.api.proposing.context import Context
@@ -15,10 +15,9 @@ from dpsql.api.proposing.looked_dates import dates
 from dpsql.api.proposing.looked_numbers import numbers
 from dpsql.api.proposing.looked_parts import LEAST, disclosed, keyed, left_out
 from dpsql.api.proposing.profile import Profile, profile
-from dpsql.api.proposing.proposal import Ground, Proposal, knows, with_later
+from dpsql.api.proposing.proposal import Ground, Proposal
 from dpsql.core.column_types import column_type
 from dpsql.core.names import quote
-from dpsql.engines.duckdb.calls import literal
 from dpsql.engines.source import Column
 
 _MISSING: Final = frozenset({"", "na", "n/a", "nan", "null", "?", "-", "--", ".", ".."})
@@ -74,40 +73,22 @@ def _texts(column: Column, seen: Profile, context: Context) -> Proposal:
         return keyed(column, "nearly each row has a text of its own: a key, a name, or free text")
     if not kept or rows < rest:
         return left_out(column, f"most of its texts are rare: {seen.distinct} of them in {seen.known} rows")
-    return _listed(column, context, kept, missing, rest)
+    return _listed(column, kept, missing, rest)
 
 
-def _listed(column: Column, context: Context, kept: list[str], missing: list[str], rest: int) -> Proposal:
+def _listed(column: Column, kept: list[str], missing: list[str], rest: int) -> Proposal:
     """A column of a few texts."""
     ordered = sorted(kept)
-    plain: dict[str, object] = {"values": ordered}
+    how: dict[str, Any] = {"values": ordered}
     because = f"{len(kept)} values that at least {LEAST} rows have each"
     if rest:
-        plain["other"] = next(text for text in ("other", "(other)", "((other))") if text not in kept)
-        because += f"; rarer ones become {plain['other']!r}"
-    load = None
-    if missing and not knows("nulls_as"):
-        if context.is_file:
-            load = f"CASE WHEN {quote(column.name)} NOT IN {_tuple(missing)} THEN {quote(column.name)} END"
-        else:
-            plain["values"] = ordered = sorted([*kept, *missing])
-    how, older = with_later(plain, nulls_as=missing)
-    because += f"; {', '.join(map(repr, missing))} means that it is missing" if missing else ""
-    is_closed = not rest and (not missing or load is not None or older is not None)
-    return Proposal(
-        column.name,
-        column.type,
-        Ground.LOOKED,
-        because,
-        how,
-        older,
-        load=load,
-        codes=tuple(ordered if is_closed else ()),
-    )
-
-
-def _tuple(values: list[str]) -> str:
-    return f"({', '.join(map(literal, values))})"
+        how["other"] = next(text for text in ("other", "(other)", "((other))") if text not in kept)
+        because += f"; rarer ones become {how['other']!r}"
+    if missing:
+        how["nulls_as"] = missing
+        because += f"; {', '.join(map(repr, missing))} means that it is missing"
+    codes = () if rest else tuple(ordered)
+    return Proposal(column.name, column.type, Ground.LOOKED, because, how, codes=codes)
 
 
 def _public_list(column: Column, seen: Profile, missing: list[str]) -> Proposal | None:
@@ -183,16 +164,19 @@ def _read(
 ) -> Proposal:
     """The proposal for texts as what they are: read so by `dp_domain`, else loaded so from a file."""
     inner = numbers(typed, seen, context) if column_type(typed.type).is_number else dates(typed, seen)
-    because = f"{because}; {inner.because}"
     if missing:
         because += f"; {', '.join(map(repr, missing))} means that it is missing"
-    has_bins = inner.how is not None and not {"values", "exclude"} & {*inner.how}
-    if knows("read_as") and has_bins and inner.how is not None:
-        how, _ = with_later(inner.how, read_as=read_as, nulls_as=missing)
-        return Proposal(column.name, column.type, inner.ground, because, how)
-    if context.is_file:
-        return Proposal(
-            column.name, typed.type, inner.ground, because, inner.how, inner.plain, load=seen.sql, codes=inner.codes
-        )
-    kept = [value for value, n in seen.top if n >= LEAST]
-    return left_out(column, f"{because}; load it as a column of type {typed.type} to keep it", kept[:0])
+    has_bins = not any({"values", "exclude"} & {*(each.how or {"exclude"})} for each in (inner, *inner.coarser))
+
+    def read(proposal: Proposal) -> Proposal:
+        why, how = f"{because}; {proposal.because}", proposal.how or {}
+        if has_bins:
+            how = {**how, "read_as": read_as, **({"nulls_as": missing} if missing else {})}
+            return Proposal(column.name, column.type, proposal.ground, why, how)
+        if context.is_file:
+            return Proposal(
+                column.name, typed.type, proposal.ground, why, proposal.how, load=seen.sql, codes=proposal.codes
+            )
+        return left_out(column, f"{why}; load it as a column of type {typed.type} to keep it")
+
+    return inner.each(read)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from datetime import date, timedelta
 from typing import Any, Final
 
 from dpsql.api.proposing import names, public
-from dpsql.api.proposing.edges import calendar_edges, period_of
+from dpsql.api.proposing.edges import PERIODS, calendar_edges, period_of
 from dpsql.api.proposing.looked_parts import left_out
 from dpsql.api.proposing.profile import Profile
-from dpsql.api.proposing.proposal import Ground, Proposal, with_later
+from dpsql.api.proposing.proposal import MOST_CELLS, Ground, Proposal, ladder
 from dpsql.engines.source import Column
 
 _REAL: Final = "isfinite(v) AND year(v) BETWEEN 1000 AND 8999"
 _MANY: Final = 10_000  # rows, of which a thousandth at each end is not looked at
 _SHORT: Final = 3  # days
+_MONTHS: Final = 2  # periods of the calendar for each cell of a number, because months matter
 
 
 def dates(column: Column, seen: Profile) -> Proposal:
@@ -34,14 +36,22 @@ def dates(column: Column, seen: Profile) -> Proposal:
         return f"{day} {clock}{zone}" if is_time else str(day)
 
     if is_time and (last - first).days < _SHORT:
-        how: dict[str, Any] = {"lower": text(first, "00:00:00"), "upper": text(last, "23:59:59"), "bins": 24}
-        return Proposal(column.name, column.type, Ground.LOOKED, "24 parts of the days that the rows are of", how)
-    period = period_of(first, last)
-    edges = calendar_edges(first, last, period)
-    plain = {"edges": [text(day, "00:00:00") for day in edges]}
-    because = f"one cell for each {period} that the rows are of"
-    bounds = {"lower": text(edges[0], "00:00:00"), "upper": text(edges[-1] - timedelta(days=1), "23:59:59")}
-    how, older = with_later(bounds, every=period)
-    if older is None:  # `every` is not known
-        return Proposal(column.name, column.type, Ground.LOOKED, because, plain)
-    return Proposal(column.name, column.type, Ground.LOOKED, because, how, plain)
+        bounds = {"lower": text(first, "00:00:00"), "upper": text(last, "23:59:59")}
+        why = "parts of the days that the rows are of"
+        return ladder(lambda most: Proposal(column.name, column.type, Ground.LOOKED, why, {**bounds, "bins": most}))
+
+    def proposal(most: int) -> Proposal:
+        finest = period_of(first, last)
+        periods = PERIODS[: PERIODS.index(finest) + 1]
+        room = most * _MONTHS if most < MOST_CELLS[0] else math.inf
+        period = next((p for p in reversed(periods) if len(calendar_edges(first, last, p)) <= room), "year")
+        edges = calendar_edges(first, last, period)
+        why = f"one cell for each {period} that the rows are of"
+        if zone:  # their periods depend on the zone in which a calendar is read
+            how: dict[str, Any] = {"edges": [text(day, "00:00:00") for day in edges]}
+        else:
+            last_day = edges[-1] - timedelta(days=1)
+            how = {"lower": text(edges[0], "00:00:00"), "upper": text(last_day, "23:59:59"), "every": period}
+        return Proposal(column.name, column.type, Ground.LOOKED, why, how)
+
+    return ladder(proposal)

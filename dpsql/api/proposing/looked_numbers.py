@@ -7,21 +7,21 @@ rows have it as often as real ones.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import cached_property
 from statistics import median
 from typing import Any, Final
 
 from dpsql.api.proposing import names, public
 from dpsql.api.proposing.context import Context
-from dpsql.api.proposing.edges import round_edges, with_single
+from dpsql.api.proposing.edges import round_edges
 from dpsql.api.proposing.looked_parts import LEAST, keyed
 from dpsql.api.proposing.profile import MOST_VALUES, Profile
-from dpsql.api.proposing.proposal import Ground, Proposal, knows, with_later
+from dpsql.api.proposing.proposal import MOST_CELLS, Ground, Proposal, ladder
 from dpsql.core.column_types import column_type
-from dpsql.core.names import quote
 from dpsql.engines.source import Column
 
-_BINS: Final = 24
 _ROWS_IN_BIN: Final = 40
 _MOST_STEPS: Final = 120
 _SHORT: Final = ("TINYINT", "UTINYINT")
@@ -29,6 +29,13 @@ _MOST_SHORT_STEPS: Final = 256
 _MOST_VALUES: Final = 30
 _MOST_POINTS: Final = 8
 _POINT: Final = 0.02  # of the rows, that a value has to have a cell of its own
+_GRID: Final = 480  # parts of the rows whose quantiles are looked at
+_KEPT: Final = 12  # different values that keep a cell each, however coarse the others are
+_FEWEST: Final = 4  # cells of the rows without points
+_WIDE: Final = (
+    4  # times as wide as the bin beside it is one at an end that loses its outermost rows to a bin of their own
+)
+_HEAD: Final = 0.01
 _END_POINT: Final = 0.002  # so for the smallest and the largest value, which are often codes
 _TAIL: Final = (0.99, 0.999)
 _MISSING: Final = (-1, -9, -99, -999, -9999, -8, -88, -7, -77)
@@ -50,48 +57,85 @@ def numbers(column: Column, seen: Profile, context: Context) -> Proposal:
     if not span:
         return keyed(column, "it has no finite number")
     low, high = map(Decimal, span)
+    missing_codes = _MissingCodes(column, missing)
+    rows = _Rows(column, seen, finite, low, high, tuple(missing))
     named = names.number_of(column.name, whole=known.scale == 0)
     if named is not None and named.sure and not missing and _covers(named.how, low, high):
-        return public.known_by_name(column, named)
+        if named.is_calendar:
+            return public.known_by_name(column, named)
+        lower, upper = (Decimal(str(named.how[bound])) for bound in ("lower", "upper"))
+        within = replace(rows, low=lower, high=upper)
+        why = f"{named.because}; cells where the rows are: "
+        return ladder(lambda most: missing_codes.proposal(*_bins(within, most, why)))
     if _is_key(column, seen, low, high):
         return keyed(column, _KEY.format(column.name))
-    further = _MissingCodes(column, context, missing)
-    if known.scale == 0 and high - low < (_MOST_SHORT_STEPS if column.type in _SHORT else _MOST_STEPS):
-        return further.proposal(*_steps(int(low), int(high)))
-    values = [(Decimal(text), n) for text, n in seen.top if _is_finite(text)]
-    values = [(value, n) for value, n in values if value not in missing]
-    if seen.is_whole and len(values) <= _MOST_VALUES and all(n >= LEAST for _, n in values):
-        listed = sorted(_plain(value, column) for value, _ in values)
-        return further.proposal({"values": listed}, f"{len(listed)} values, each of at least {LEAST} rows")
-    return _bins(column, seen, values, finite, low, high, further)
+    values = [(value, n) for value, n in rows.frequent if value not in missing]
+    few = seen.is_whole and len(values) <= _MOST_VALUES and all(n >= LEAST for _, n in values)
+    steps = _MOST_SHORT_STEPS if column.type in _SHORT else _MOST_STEPS
+
+    def proposal(most: int) -> Proposal:
+        finest = most == MOST_CELLS[0]
+        if known.scale == 0 and high - low < (steps if finest else max(most, _KEPT)):
+            return missing_codes.proposal(*_steps(int(low), int(high)))
+        if few and (finest or len(values) <= max(most, _KEPT)):
+            listed = sorted(_plain(value, column) for value, _ in values)
+            return missing_codes.proposal({"values": listed}, f"{len(listed)} values, each of at least {LEAST} rows")
+        return missing_codes.proposal(*_bins(rows, most))
+
+    return ladder(proposal)
 
 
+@dataclass(frozen=True)
+class _Rows:
+    """The numbers of a column, and between which bounds cells are wanted.
+
+    Attributes:
+        column, seen: it, and what its rows are like.
+        finite: the condition of a number that has a cell.
+        low, high: the smallest and the largest value.
+        missing: numbers that stand for a missing value.
+    """
+
+    column: Column
+    seen: Profile
+    finite: str
+    low: Decimal
+    high: Decimal
+    missing: tuple[Decimal, ...]
+    grids: dict[tuple[Decimal, ...], dict[float, Decimal]] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def frequent(self) -> list[tuple[Decimal, int]]:
+        """The most frequent finite numbers, with their rows."""
+        return [(Decimal(text), n) for text, n in self.seen.top if _is_finite(text)]
+
+    def quantiles(self, parts: Sequence[float], without: tuple[Decimal, ...]) -> list[Decimal]:
+        """Values below which these parts of the rows are, of a grid that is asked for once."""
+        if without not in self.grids:
+            rest = self.finite + (f" AND v NOT IN ({', '.join(map(str, without))})" if without else "")
+            places = [place / _GRID for place in range(_GRID + 1)] + [_HEAD, *_TAIL]
+            values = map(Decimal, self.seen.quantiles(places, rest))
+            self.grids[without] = dict(zip(places, values, strict=False))
+        grid = self.grids[without]
+        return [grid[part if part in grid else round(part * _GRID) / _GRID] for part in parts] if grid else []
+
+
+@dataclass(frozen=True)
 class _MissingCodes:
     """Numbers that stand for a missing value, and how a proposal says so."""
 
-    def __init__(self, column: Column, context: Context, missing: Sequence[Decimal]) -> None:
-        self.column, self.missing = column, [int(value) for value in missing]
-        self.in_load = bool(missing) and context.is_file and not knows("nulls_as")
+    column: Column
+    codes: Sequence[Decimal]
 
-    @property
-    def load(self) -> str | None:
-        """How a file's column is loaded without them."""
-        if not self.in_load:
-            return None
-        name = quote(self.column.name)
-        return f"CASE WHEN {name} NOT IN ({', '.join(map(str, self.missing))}) THEN {name} END"
-
-    def proposal(self, plain: Mapping[str, Any], because: str, **later: Any) -> Proposal:
-        """A proposal with these arguments, and with those of `LATER` that are known."""
-        how, older = with_later(plain, nulls_as=[str(value) for value in self.missing], **later)
-        if self.missing:
-            because += f"; {', '.join(map(str, self.missing))} means that it is missing"
-        codes = tuple(map(str, plain.get("values", ())))
-        if column_type(self.column.type).scale == 0 and "bins" in plain and plain["bins"] == _count(plain):
-            codes = tuple(map(str, range(plain["lower"], plain["upper"] + 1)))
-        return Proposal(
-            self.column.name, self.column.type, Ground.LOOKED, because, how, older, load=self.load, codes=codes
-        )
+    def proposal(self, how: Mapping[str, Any], because: str) -> Proposal:
+        """A proposal with these arguments."""
+        values = tuple(map(str, how.get("values", ())))
+        if column_type(self.column.type).scale == 0 and "bins" in how and how["bins"] == _count(how):
+            values = tuple(map(str, range(how["lower"], how["upper"] + 1)))
+        if self.codes:
+            how = {**how, "nulls_as": [str(int(code)) for code in self.codes]}
+            because += f"; {', '.join(how['nulls_as'])} means that it is missing"
+        return Proposal(self.column.name, self.column.type, Ground.LOOKED, because, how, codes=values)
 
 
 def _count(how: Mapping[str, Any]) -> int:
@@ -131,46 +175,57 @@ def _steps(low: int, high: int) -> tuple[dict[str, Any], str]:
     return {"lower": low, "upper": high, "bins": high - low + 1}, f"whole numbers from {low} to {high}"
 
 
-def _bins(
-    column: Column,
-    seen: Profile,
-    values: Sequence[tuple[Decimal, int]],
-    finite: str,
-    low: Decimal,
-    high: Decimal,
-    further: _MissingCodes,
-) -> Proposal:
-    """Edges at quantiles, and points."""
-    usual = median([n for _, n in values]) if values else 0
-    frequent = [
-        value
-        for value, n in values
-        if n >= LEAST
-        and (n >= _POINT * seen.known or (value in (low, high) and n >= max(_END_POINT * seen.known, 5 * usual)))
-    ]
-    points = sorted(frequent[:_MOST_POINTS])
-    step = _step(column, low, high)
-    rest = finite + (f" AND v NOT IN ({', '.join(map(str, points))})" if points else "")
-    count = max(4, min(_BINS, seen.known // _ROWS_IN_BIN))
+def _bins(rows: _Rows, most: int, because: str = "") -> tuple[dict[str, Any], str]:
+    """Edges at quantiles, and points, in about so many cells; and why."""
+    column, seen = rows.column, rows.seen
+    points = _points(rows, most)
+    step = _step(column, rows.low, rows.high)
+    finest = most == MOST_CELLS[0]
+    count = max(min(_FEWEST, most), min(most, seen.known // _ROWS_IN_BIN))
     parts = [part / count for part in range(count + 1)]
-    parts += [part for part in _TAIL if seen.known * (1 - part) >= LEAST and part > parts[-2]]
-    quantiles = [Decimal(text) for text in seen.quantiles(sorted(parts), rest)]
-    edges = round_edges([*quantiles, *points] or [low, high], step)
-    edges = _inside(column, edges, step, low, high)
-    if edges[-1] <= high and not column_type(column.type).is_float:  # the largest value of the type: no edge is above
-        bounds = {"lower": _plain(low, column), "upper": _plain(high, column), "bins": _BINS}
-        return further.proposal(bounds, f"{_BINS} bins of equal width")
-    because = "edges at quantiles of the rows, rounded"
+    tail = _TAIL if finest else _TAIL[:1]
+    parts += [part for part in tail if seen.known * (1 - part) >= LEAST and part > parts[-2]]
+    without = tuple(points) if finest else ()
+    if not finest and _is_wide_below(rows.quantiles(parts[:3], without)) and seen.known * _HEAD >= LEAST:
+        parts.append(_HEAD)
+    quantiles = rows.quantiles(sorted(parts), without)
+    if quantiles and quantiles[-1] < rows.high:  # bounds by name: no row is between its largest value and these
+        quantiles[-1] += step
+    inside = [value for value in quantiles if rows.low <= value <= rows.high]
+    edges = round_edges([rows.low, *inside, *points, rows.high], step)
+    edges = _inside(column, edges, step, rows.low, rows.high)
+    if edges[-1] <= rows.high and not column_type(column.type).is_float:  # it is the type's largest: no edge is above
+        bounds = {"lower": _plain(rows.low, column), "upper": _plain(rows.high, column), "bins": most}
+        return bounds, f"{most} bins of equal width"
+    because += "edges at quantiles of the rows, rounded"
+    how = {"edges": [_plain(edge, column) for edge in edges]}
     if points:
         because += f"; so many rows have {', '.join(map(str, points))} that it gets a cell of its own"
-    single = edges if column_type(column.type).is_float else with_single(edges, points, step)
-    if knows("points"):
-        plain = {"edges": [_plain(edge, column) for edge in edges]}
-        how, _ = with_later(plain, points=[_plain(point, column) for point in points])
-        found = further.proposal(how, because)
-        older = {"edges": [_plain(edge, column) for edge in single]}
-        return Proposal(**{**vars(found), "plain": older}) if points else found
-    return further.proposal({"edges": [_plain(edge, column) for edge in single]}, because)
+        how["points"] = [_plain(point, column) for point in points]
+    return how, because
+
+
+def _is_wide_below(quantiles: Sequence[Decimal]) -> bool:
+    """Whether the lowest of two bins is so much wider that most of it is nearly empty."""
+    if len(quantiles) < 3:
+        return False
+    first, second, third = quantiles
+    return second - first > _WIDE * (third - second)
+
+
+def _points(rows: _Rows, most: int) -> list[Decimal]:
+    """Values that get a cell of their own: of coarse cells only those with as many rows as a cell has."""
+    usual = median([n for _, n in rows.frequent]) if rows.frequent else 0
+    share = _POINT if most == MOST_CELLS[0] else 1 / most
+    known, ends = rows.seen.known, (rows.low, rows.high)
+    frequent = [
+        value
+        for value, n in rows.frequent
+        if n >= LEAST
+        and value not in rows.missing
+        and (n >= share * known or (value in ends and n >= max(_END_POINT * known, 5 * usual)))
+    ]
+    return sorted(frequent[: min(_MOST_POINTS, max(2, most // 3))])
 
 
 def _step(column: Column, low: Decimal, high: Decimal) -> Decimal:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from dpsql.api.proposing.proposal import Ground, Proposal, with_later
+from dpsql.api.proposing.proposal import Ground, Proposal
 from dpsql.core.column_types import kind_of
 from dpsql.engines.source import Column
 
@@ -22,21 +22,23 @@ def disclosed(proposal: Proposal, unseen: Proposal) -> Proposal:
         proposal: what was chosen.
         unseen: what is proposed without a look; the same statement tells nothing of the rows.
     """
-    same = proposal.how == unseen.how and proposal.load is None and proposal.ground is not Ground.LOOKED
-    if proposal.how is None or same:
-        return proposal
-    how, plain = (None if one is None else {**one, "looked": True} for one in (proposal.how, proposal.plain))
-    return replace(proposal, ground=Ground.LOOKED, how=how, plain=plain)
+
+    def marked(proposal: Proposal, unseen: Proposal) -> Proposal:
+        same = proposal.how == unseen.how and proposal.load is None and proposal.ground is not Ground.LOOKED
+        if proposal.how is None or same:
+            return proposal
+        return replace(proposal, ground=Ground.LOOKED, how={**proposal.how, "looked": True})
+
+    coarser = (marked(each, unseen.at(level)) for level, each in enumerate(proposal.coarser, 1))
+    return replace(marked(proposal, unseen), coarser=tuple(coarser))
 
 
 def keyed(column: Column, because: str) -> Proposal:
     """A column that tells rows apart: left out, with ids of their own for synthetic rows."""
-    how, plain = with_later({"exclude": True}, ids=column.type in _NUMBERED)
-    return Proposal(column.name, kind_of(column.type), Ground.LOOKED, because, how, plain)
+    how = {"exclude": True} | ({"ids": True} if column.type in _NUMBERED else {})
+    return Proposal(column.name, kind_of(column.type), Ground.LOOKED, because, how)
 
 
 def left_out(column: Column, because: str, options: Sequence[str] = ()) -> Proposal:
     """A column that nobody would keep."""
-    return Proposal(
-        column.name, kind_of(column.type), Ground.LOOKED, because, {"exclude": True}, options=tuple(options)
-    )
+    return Proposal(column.name, kind_of(column.type), Ground.LOOKED, because, {"exclude": True}, tuple(options))

@@ -19,6 +19,7 @@ class Known:
         how: the arguments of `dp_domain`.
         because: why, in a sentence.
         sure: whether it holds in every table; else the owner confirms it.
+        is_calendar: whether cells of equal width suit it, because rows are of all of it, as of the hours of a day.
         fake: what a generator of values makes in place of it, where the column is left out.
     """
 
@@ -26,6 +27,7 @@ class Known:
     because: str
     sure: bool = True
     fake: str = ""
+    is_calendar: bool = False
 
 
 def words_of(name: str) -> tuple[str, ...]:
@@ -98,14 +100,14 @@ def number_of(name: str, *, whole: bool) -> Known | None:
     """What a name says of a column of numbers; None where it says nothing.
 
     >>> number_of("age", whole=True).how
-    {'lower': 0, 'upper': 119, 'bins': 120}
+    {'lower': 0, 'upper': 119, 'bins': 24}
     """
     words, year = words_of(name), datetime.now(UTC).year
     last = words[-1] if words else ""
     if "age" in (last, words[0] if words else "") and len(words) <= 2:
-        return Known({"lower": 0, "upper": 119, "bins": 120 if whole else 60}, "nobody is 120 years old")
+        return Known({"lower": 0, "upper": 119, "bins": 24}, "nobody is 120 years old")
     if {"hours", "week"} <= {*words} or {"hour", "week"} <= {*words}:
-        return Known({"lower": 0, "upper": 168, "bins": 169 if whole else 84}, "a week has 168 hours")
+        return Known({"lower": 0, "upper": 168, "bins": 24}, "a week has 168 hours")
     if not whole:
         return _place_of(last)
     if last in ("sex", "gender"):
@@ -116,7 +118,7 @@ def number_of(name: str, *, whole: bool) -> Known | None:
         return Known({"lower": 1950, "upper": year + 1}, f"it is between 1950 and {year + 1}", sure=False)
     if last in _RANGES and len(words) <= 2:
         low, high, why = _RANGES[last]
-        return Known({"lower": low, "upper": high}, why, sure=len(words) == 1)
+        return Known({"lower": low, "upper": high}, why, sure=len(words) == 1, is_calendar=True)
     return None
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
-from dpsql.udfs.dp_domain import DpDomain
+MOST_CELLS: Final = (24, 16, 12, 8, 6, 4)
+"""About how many cells a column of numbers gets, from fine to coarse. At first few whole numbers have one each."""
 
 
 class Ground(Enum):
@@ -33,11 +34,11 @@ class Proposal:
         ground: why it may be proposed.
         because: a sentence for the owner.
         how: the arguments of `dp_domain`; None where the type declares itself.
-        plain: the same without arguments that an older `dp_domain` lacks; None where that is `how`.
         options: other statements for the owner to choose from, written as comments.
         load: the SQL expression by which a file's column is loaded; None for as it is.
         price: the ε that the statement costs.
         codes: each value that it has, where it is a column of few values; for facts of several columns.
+        coarser: proposals for the same column with fewer cells, one for each of `MOST_CELLS` but the first.
     """
 
     column: str
@@ -45,36 +46,31 @@ class Proposal:
     ground: Ground
     because: str
     how: Mapping[str, Any] | None
-    plain: Mapping[str, Any] | None = None
     options: tuple[str, ...] = ()
     load: str | None = None
     price: float = 0.0
-    codes: tuple[str, ...] = field(default=())
+    codes: tuple[str, ...] = ()
+    coarser: tuple[Proposal, ...] = field(default=(), repr=False)
 
     @property
     def is_excluded(self) -> bool:
         """Whether the column stays NULL in synthetic rows."""
         return self.how is not None and bool(self.how.get("exclude"))
 
+    def at(self, level: int) -> Proposal:
+        """The proposal with about `MOST_CELLS[level]` cells; itself where it has as many at every level."""
+        return self.coarser[level - 1] if level and self.coarser else self
 
-LATER = frozenset({"nulls_as", "points", "read_as", "every", "ids", "fake"})
-"""Arguments of `dp_domain` that are written where it has them."""
+    def each(self, change: Callable[[Proposal], Proposal]) -> Proposal:
+        """The proposal with a change made to it and to the coarser ones."""
+        return replace(change(self), coarser=tuple(map(change, self.coarser)))
 
 
-def knows(argument: str) -> bool:
-    """Whether `dp_domain` has an argument of that name.
+def ladder(proposals: Callable[[int], Proposal]) -> Proposal:
+    """The proposal with the most cells, and the coarser ones with it.
 
-    >>> knows("lower"), knows("nothing")
-    (True, False)
+    Args:
+        proposals: of about how many cells.
     """
-    return any(parameter.name == argument for parameter in DpDomain.parameters)
-
-
-def with_later(plain: Mapping[str, Any], **later: Any) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """The arguments of a declaration with those of `LATER` that `dp_domain` has, and without; the latter if it differs.
-
-    >>> with_later({"lower": 0, "upper": 9})
-    ({'lower': 0, 'upper': 9}, None)
-    """
-    more = {name: value for name, value in later.items() if name in LATER and knows(name) and value}
-    return ({**plain, **more}, dict(plain)) if more else (dict(plain), None)
+    first, *others = map(proposals, MOST_CELLS)
+    return first if all(other.how == first.how for other in others) else replace(first, coarser=tuple(others))

@@ -10,7 +10,6 @@ import duckdb
 
 from dpsql.api.proposing import public
 from dpsql.api.proposing.context import Context
-from dpsql.api.proposing.facts import Fact, find_facts
 from dpsql.api.proposing.inputs import Input, opened
 from dpsql.api.proposing.looked import look
 from dpsql.api.proposing.references import references_of
@@ -39,6 +38,8 @@ def propose(
     owner_looks: bool = False,
     discover: float | None = None,
     nullstr: Sequence[str] = (),
+    rows: int | None = None,
+    columns: Sequence[str] = (),
 ) -> Script:
     """A script that protects a table and declares its columns.
 
@@ -52,13 +53,15 @@ def propose(
         owner_looks: whether rows are read to propose.
         discover: the ε of each discovery, if columns that nobody knows are discovered when the script runs.
         nullstr: texts of a CSV file that mean NULL.
+        rows: about how many rows the table has, for the number of cells; with `owner_looks` as many as there are.
+        columns: those that are kept; all if empty.
 
     Raises:
         DpsqlError: a child says what is wrong.
     """
     with opened(given, nullstr, read=owner_looks) as source:
         said = {} if codebook is None else _codebook(codebook)
-        owned = "" if unit is None else _unit(source, unit)
+        owned = "" if unit is None else _named(source, "unit", unit)
         context = Context(
             source.table,
             source.is_file,
@@ -67,18 +70,18 @@ def propose(
             owned,
             discover is not None,
             PRICE if discover is None else discover,
+            epsilon,
+            frozenset(fold(_named(source, "columns", name)) for name in columns),
         )
-        if owner_looks:
-            proposals = [look(column, context, source) for column in source.columns]
-            facts = find_facts(source, proposals)
-        else:
-            proposals, facts = [public.propose(column, context) for column in source.columns], list[Fact]()
+        proposals = [(look(c, context, source) if owner_looks else public.propose(c, context)) for c in source.columns]
+        if owner_looks and rows is None:
+            rows = source.ask({"v": "1"}, "count(*)")[0][0]
         if unit is not None and max_rows is None:
             max_rows = _UNIT_ROWS  # never off the rows: everything that is released depends on it
         protection = _protection(source, epsilon, delta, owned, max_rows)
         names = {fold(column.name) for column in source.columns}
         unknown = [name for name in said if fold(name) not in names]
-        found = tried(source, context, protection, proposals, facts)
+        found = tried(source, context, protection, proposals, rows, looks=owner_looks)
         return write(source, context, protection, found, looked=owner_looks, unknown=unknown)
 
 
@@ -89,14 +92,14 @@ def _protection(source: Input, epsilon: float, delta: float, unit: str, max_rows
     return call_of("dp_protect", [source.table], named)
 
 
-def _unit(source: Input, name: str) -> str:
-    """The privacy unit's column, as the table spells it."""
-    found = [column.name for column in source.columns if fold(column.name) == fold(name)]
-    if not found:
+def _named(source: Input, argument: str, name: str) -> str:
+    """A column that an argument names, as the table spells it."""
+    matches = [column.name for column in source.columns if fold(column.name) == fold(name)]
+    if not matches:
         raise InvalidArgument(
-            f"unit is {name!r}, which is no column: the table has {', '.join(c.name for c in source.columns)}"
+            f"{argument} is {name!r}, which is no column: the table has {', '.join(c.name for c in source.columns)}"
         )
-    return found[0]
+    return matches[0]
 
 
 def _codebook(path: str) -> dict[str, Mapping[str, Any]]:

@@ -5,15 +5,18 @@ Nothing here reads a row.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from dpsql.api.proposing import codes, names
 from dpsql.api.proposing.context import Context
 from dpsql.api.proposing.names import Known
-from dpsql.api.proposing.proposal import Ground, Proposal, with_later
+from dpsql.api.proposing.proposal import MOST_CELLS, Ground, Proposal, ladder
 from dpsql.core.column_types import column_type, kind_of, lists_members
+from dpsql.core.names import fold
 from dpsql.engines.source import Column
 
+_KEPT: Final = 12
 _STRANGE: Final = "only its owner knows which values it may have, whatever the rows are"
 
 
@@ -21,6 +24,8 @@ def settled(column: Column, context: Context) -> Proposal | None:
     """What the codebook or the type alone decides, whether or not rows are looked at."""
     shown, known = kind_of(column.type), column_type(column.type)
     said = context.said(column.name)
+    if context.columns and fold(column.name) not in context.columns and column.name != context.unit:
+        return Proposal(column.name, shown, Ground.PUBLIC, "it is not among --columns", {"exclude": True})
     if column.name == context.unit:
         return Proposal(column.name, shown, Ground.PUBLIC, "it is the privacy unit, which dp_protect leaves out", None)
     if said is not None:
@@ -40,8 +45,8 @@ def settled(column: Column, context: Context) -> Proposal | None:
 
 
 def _clock(column: Column) -> Proposal:
-    how = {"lower": "00:00:00", "upper": "23:59:59.999999", "bins": 24}
-    return Proposal(column.name, column.type, Ground.PUBLIC, "a day has 24 hours", how)
+    day = Known({"lower": "00:00:00", "upper": "23:59:59.999999", "bins": 24}, "a day has 24 hours")
+    return known_by_name(column, day)
 
 
 def propose(column: Column, context: Context) -> Proposal:
@@ -59,12 +64,30 @@ def propose(column: Column, context: Context) -> Proposal:
 
 def known_by_name(column: Column, said: Known) -> Proposal:
     """What the name of a column says of it."""
-    ground = Ground.PUBLIC if said.sure else Ground.CONFIRM
-    how, plain = dict(said.how), None
-    if said.how.get("exclude"):
-        later = {"fake": said.fake} if said.fake else {"ids": names.key_like(column.name)}
-        how, plain = with_later(said.how, **later)
-    return Proposal(column.name, kind_of(column.type), ground, said.because, how, plain)
+    ground, shown = Ground.PUBLIC if said.sure else Ground.CONFIRM, kind_of(column.type)
+    how = dict(said.how)
+    if "lower" in how:
+        return ladder(
+            lambda most: Proposal(column.name, shown, ground, said.because, _of_equal_width(column, how, most))
+        )
+    if how.get("exclude"):
+        how |= {"fake": said.fake} if said.fake else {"ids": True} if names.key_like(column.name) else {}
+    return Proposal(column.name, shown, ground, said.because, how)
+
+
+def _of_equal_width(column: Column, how: Mapping[str, Any], most: int) -> dict[str, Any]:
+    """The same bounds in at most so many cells; of few whole numbers each keeps its own."""
+    if column_type(column.type).scale != 0:
+        return {**how, "bins": min(most, how["bins"])}
+    count = how["upper"] - how["lower"] + 1
+    if count <= _KEPT or (most == MOST_CELLS[0] and "bins" not in how):
+        return dict(how)
+    widths = range(-(-count // most), count + 1)
+    width = next((width for width in widths if count % width == 0 and count // width >= most / 2), widths[0])
+    if count % width == 0:
+        return {**how, "bins": count // width}
+    edges = [*range(how["lower"], how["upper"] + 1, width), how["upper"] + 1]
+    return {"edges": edges, **{name: value for name, value in how.items() if name not in ("lower", "upper", "bins")}}
 
 
 def _number(column: Column, context: Context) -> Proposal:
@@ -127,7 +150,5 @@ def _question(
     if discovered and context.discover:
         how = context.discovery(column.name)
         because = f"discovered for ε = {context.price:g}; if no value is common enough, the script stops here"
-        return Proposal(
-            column.name, column.type, Ground.QUESTION, because, how, None, options[:-1], price=context.price
-        )
-    return Proposal(column.name, column.type, Ground.QUESTION, why, {"exclude": True}, None, options)
+        return Proposal(column.name, column.type, Ground.QUESTION, because, how, options[:-1], price=context.price)
+    return Proposal(column.name, column.type, Ground.QUESTION, why, {"exclude": True}, options)

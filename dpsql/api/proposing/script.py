@@ -10,6 +10,7 @@ from typing import Final
 from sqlglot import exp
 
 from dpsql.api.proposing.context import Context
+from dpsql.api.proposing.forecast import Forecast
 from dpsql.api.proposing.inputs import Input
 from dpsql.api.proposing.proposal import Ground, Proposal
 from dpsql.api.proposing.trial import Tried
@@ -29,12 +30,14 @@ class Script:
         table: that it protects.
         proposals: for the table's columns.
         price: the ε that it spends when it runs.
+        forecast: what a plan predicts of a release; None where nothing can be.
     """
 
     text: str
     table: str
     proposals: tuple[Proposal, ...]
     price: float
+    forecast: Forecast | None = None
 
     @property
     def keeps_columns(self) -> bool:
@@ -99,7 +102,7 @@ def write(
         lines += [*_declared(context, proposal), ""]
     lines += _facts(context, found)
     lines += [*comment("What is declared now."), _listing(context)]
-    return Script("\n".join(lines) + "\n", context.table, found.proposals, price)
+    return Script("\n".join(lines) + "\n", context.table, found.proposals, price, found.forecast)
 
 
 def _head(source: Input, context: Context, found: Tried, price: float, *, looked: bool) -> Iterator[str]:
@@ -128,12 +131,24 @@ def _head(source: Input, context: Context, found: Tried, price: float, *, looked
         yield from comment("No row was read, but for the types: DuckDB finds those of a CSV file in its first rows.")
     else:
         yield from comment("No row was read to write this file.")
+    yield from _forecast(found.forecast)
     asked = [p.column for p in found.proposals if p.ground is Ground.QUESTION]
     confirm = [p.column for p in found.proposals if p.ground is Ground.CONFIRM]
     if asked:
         yield from comment(f"QUESTION: only you can tell of {', '.join(asked)}.")
     if confirm:
         yield from comment(f"CONFIRM: running this script is your word on {', '.join(confirm)}.")
+
+
+def _forecast(forecast: Forecast | None) -> Iterator[str]:
+    if forecast is None:
+        return
+    cells = f", with about {forecast.cells} cells for a column of numbers" if len(forecast.reliable) > 1 else ""
+    others = f" Of those, {forecast.others} cells." if forecast.others else ""
+    yield from comment(
+        f"FORECAST: {str(forecast).replace('At', 'at', 1)}{cells}.{others} --epsilon, --columns and --rows change it; "
+        "dp_plan tells of each pair."
+    )
 
 
 def _load(source: Input, proposals: Sequence[Proposal]) -> list[str]:

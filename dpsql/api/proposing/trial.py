@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dpsql.api.database import Database, connect
 from dpsql.api.proposing.context import Context
-from dpsql.api.proposing.facts import Fact
+from dpsql.api.proposing.facts import Fact, find_facts
+from dpsql.api.proposing.forecast import Forecast, with_forecast
 from dpsql.api.proposing.inputs import Input
 from dpsql.api.proposing.proposal import Ground, Proposal
 from dpsql.core.column_types import kind_of
@@ -27,20 +28,33 @@ class Tried:
     Attributes:
         proposals: of every column, in order; one that was refused leaves the column out, and says so.
         facts: each with why it is refused; empty where it is not.
+        forecast: what a plan predicts; None where nothing can be.
     """
 
     proposals: tuple[Proposal, ...]
     facts: tuple[tuple[Fact, str], ...]
+    forecast: Forecast | None
 
 
 def tried(
-    source: Input, context: Context, protection: str, proposals: Sequence[Proposal], facts: Sequence[Fact]
+    source: Input, context: Context, protection: str, proposals: Sequence[Proposal], rows: int | None, *, looks: bool
 ) -> Tried:
-    """Try all that the script will run, but for discoveries, which are charged."""
+    """Try all that the script will run, but for discoveries, which are charged.
+
+    Args:
+        source: the table.
+        context: of the proposals.
+        protection: the statement that protects it.
+        proposals: for all columns.
+        rows: about how many the table has; None if nobody says.
+        looks: whether rows are read for facts about several columns.
+    """
     with _empty(source, proposals) as db:
         db.sql(protection)
         settled = tuple(_settled(db, context, proposal) for proposal in proposals)
-        return Tried(settled, tuple((fact, _refused(db, _constraint(context, fact))) for fact in facts))
+        settled, forecast = with_forecast(db, context, settled, rows)
+        facts = find_facts(source, settled) if looks else []
+        return Tried(settled, tuple((fact, _refused(db, _constraint(context, fact))) for fact in facts), forecast)
 
 
 @contextmanager
@@ -63,21 +77,17 @@ def _constraint(context: Context, fact: Fact) -> str:
 
 
 def _settled(db: Database, context: Context, proposal: Proposal) -> Proposal:
-    """The proposal itself if it runs, else the older form of it, else one that leaves the column out."""
+    """The proposal itself if it runs, else one that leaves the column out."""
     if proposal.how is None or proposal.price:
         return proposal
     refused = _refused(db, context.call(proposal.column, proposal.how))
     if not refused:
         return proposal
-    if proposal.plain is not None and not _refused(db, context.call(proposal.column, proposal.plain)):
-        return replace(proposal, how=proposal.plain, plain=None)
     left_out = {"exclude": True}
     _refused(db, context.call(proposal.column, left_out))
     because = f"what was proposed is refused: {refused}"
     options = (context.call(proposal.column, proposal.how), *proposal.options)
-    return Proposal(
-        proposal.column, kind_of(proposal.type), Ground.QUESTION, because, left_out, None, options, proposal.load
-    )
+    return Proposal(proposal.column, kind_of(proposal.type), Ground.QUESTION, because, left_out, options, proposal.load)
 
 
 def _refused(db: Database, statement: str) -> str:
