@@ -232,7 +232,12 @@ def test_cells_are_as_many_as_a_plan_predicts_reliable_pairs_of(folder):
     assert cells == sorted(cells)
     assert (cells[0], cells[-1]) == (5, 25)  # one of them of the largest hundredth
     assert "of 15 pairs will be reliable" in lines_of(scripts[3_000], "c0")
-    assert init("bank.duckdb:t", "--rows", "3000", output="a.sql") != init("bank.duckdb:t", output="b.sql")
+    with duckdb.connect("bank.duckdb") as con:
+        con.execute("CREATE TABLE shifts (age INTEGER, hour INTEGER, day INTEGER)")
+    unseen = [init("bank.duckdb:shifts", *rows, output=f"{len(rows)}.sql") for rows in ([], ["--rows", "500"])]
+    assert "lower := 0, upper := 119, bins := 24" in lines_of(unseen[0], "age")
+    assert "lower := 0, upper := 119, bins := 4" in lines_of(unseen[1], "age")
+    assert "FORECAST" not in unseen[0]
 
 
 @pytest.mark.medium
