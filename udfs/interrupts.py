@@ -15,7 +15,7 @@ from contextlib import contextmanager
 import duckdb
 
 from dpsql.errors import Interrupted
-from dpsql.evaluation.sandbox import stopped_by
+from dpsql.evaluation.sandbox import one_limit, stopped_by
 from dpsql.runtime.progress import Progress, Quiet, automatic, breaking
 
 from .bridge.library import shim
@@ -127,6 +127,12 @@ def _hand_on(words: str) -> None:
 
 @contextmanager
 def looking_up(instance: Instance) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection to look up what a statement names; to parse and to try it can be stopped meanwhile."""
-    with instance.lookup() as cursor, watched(instance) as progress, stopped_by(progress), breaking(progress):
+    """A connection to look up what a statement names; to parse and to try it can be stopped, and has one limit."""
+    with (
+        instance.lookup() as cursor,
+        watched(instance) as progress,
+        stopped_by(progress),
+        one_limit(),
+        breaking(progress),
+    ):
         yield cursor

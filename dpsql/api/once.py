@@ -14,6 +14,7 @@ import duckdb
 from dpsql.api.caller import seen_from
 from dpsql.api.errors import has_place, one_line_up
 from dpsql.errors import Interrupted
+from dpsql.evaluation.sandbox import TooLong
 from dpsql.udfs.bridge.callbacks import kind_of, latest_call
 
 Parameters = Sequence[Any] | Mapping[str, Any] | None
@@ -111,7 +112,7 @@ def placed(connection: duckdb.DuckDBPyConnection, error: duckdb.Error, frame: Fr
 
     The query is prepared for it, and not run.
     """
-    if has_place(error) or issubclass(kind_of(str(error)), Interrupted):
+    if has_place(error) or issubclass(kind_of(str(error)), Interrupted | TooLong):  # which would take as long again
         return error
     try:
         with _prepared(connection, frame, query):

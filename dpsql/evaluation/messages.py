@@ -18,9 +18,10 @@ import numpy.typing as npt
 
 Head = dict[str, Any]
 Numbers = npt.NDArray[Any]
-_LARGEST_HEAD: Final = 1 << 31
-_LARGEST: Final = 1 << 33  # bytes of all columns of a message
-_KINDS: Final = frozenset("biuf")
+_LARGEST_HEAD: Final = 1 << 28
+_MOST_VALUES: Final = 1 << 25  # in a head: each takes many times its text in memory
+_LARGEST: Final = 1 << 31  # bytes of all columns of a message
+_KINDS: Final = frozenset("biufmM")  # NumPy's letters: truths, numbers, moments
 _SIZES: Final = frozenset({1, 2, 4, 8})
 _CHUNK: Final = 1 << 20
 
@@ -59,8 +60,11 @@ def receive(file: int) -> tuple[Head, list[Numbers]]:
     size = int.from_bytes(_read(file, 8), "big")
     if size > _LARGEST_HEAD:
         raise Ended
+    text = bytes(_read(file, size))
+    if sum(text.count(sign) for sign in (b",", b"[", b"{")) > _MOST_VALUES:
+        raise Ended
     try:
-        head = json.loads(bytes(_read(file, size)))
+        head = json.loads(text)
         listed = [(np.dtype(str(kind)), int(count)) for kind, count in head["columns"]]
     except (ValueError, TypeError, KeyError, RecursionError, MemoryError):
         raise Ended from None
@@ -72,14 +76,13 @@ def receive(file: int) -> tuple[Head, list[Numbers]]:
 
 
 def _read(file: int, size: int) -> bytearray:
-    data = bytearray(size)
-    view, filled = memoryview(data), 0
-    while filled < size:
-        some = os.read(file, min(_CHUNK, size - filled))
+    """So many bytes; room is taken as they come, whatever was said of how many there are."""
+    data = bytearray()
+    while len(data) < size:
+        some = os.read(file, min(_CHUNK, size - len(data)))
         if not some:
             raise Ended
-        view[filled : filled + len(some)] = some
-        filled += len(some)
+        data += some
     return data
 
 
@@ -87,7 +90,7 @@ def written(columns: Mapping[str, Any]) -> tuple[Head, list[Numbers]]:
     """A result's columns as a head and columns of numbers: texts go into the head, masks are columns.
 
     Raises:
-        TypeError: a value is neither a number nor a text.
+        TypeError: a value is neither a number, nor a moment, nor a text.
     """
     heads, numbers = list[list[Any]](), list[Numbers]()
     for name, values in columns.items():
@@ -98,6 +101,8 @@ def written(columns: Mapping[str, Any]) -> tuple[Head, list[Numbers]]:
             if not all(text is None or isinstance(text, str) for text in texts):
                 raise TypeError
             heads.append([name, "texts", texts])
+        elif plain.dtype.kind not in _KINDS:
+            raise TypeError
         else:
             heads.append([name, "masked" if masked else "numbers", None])
             numbers += [plain, np.ma.getmaskarray(values)] if masked else [plain]

@@ -6,6 +6,7 @@ can neither meet a private row nor look around.
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 import time
@@ -34,11 +35,15 @@ _BARE_WORDS: Final = frozenset(
 _WRITTEN_ONLY: Final = frozenset({"if", "ifnull"})  # that DuckDB's parser knows
 _LISTED: Final = PLAIN - LOOK_AROUND - LAVISH
 _LONGEST_PARSED, _DEEPEST_PARSED = 20_000, 500  # characters, and parentheses
-_LONGEST: Final = 30.0  # seconds that the expressions of one query may take
+_LONGEST: Final = 30.0  # seconds that the expressions of one call may take
 _BEFORE_PARENTHESES: Final = frozenset(  # words that are no functions
     """and any array as between case cast coalesce date decimal distinct else end escape extract from ilike in interval
     is like not nullif numeric or row struct then time timestamp to try_cast varchar when""".split()  # noqa: SIM905
 )
+
+
+class TooLong(InvalidQuery):
+    """To try the expressions takes more time than a call has."""
 
 
 @contextmanager
@@ -81,9 +86,23 @@ def stopped_by(progress: Progress) -> Iterator[None]:
 
 
 @contextmanager
+def one_limit() -> Iterator[None]:
+    """All steps of what this thread looks up inside share the time of one: see `_LONGEST`."""
+    if getattr(_thread, "used", None) is not None:  # inside another
+        yield
+        return
+    _thread.used = 0.0
+    try:
+        yield
+    finally:
+        _thread.used = None
+
+
+@contextmanager
 def _watched(worker: Worker, progress: Progress | None) -> Iterator[None]:
     """What runs inside ends, with its process, at the user's wish, and after some time."""
-    began, interrupted = time.monotonic(), threading.Event()
+    used: float | None = getattr(_thread, "used", None)
+    began, interrupted = time.monotonic() - (used or 0.0), threading.Event()
 
     def is_late() -> bool:
         return time.monotonic() - began > _LONGEST
@@ -97,7 +116,7 @@ def _watched(worker: Worker, progress: Progress | None) -> Iterator[None]:
             yield
     except (duckdb.Error, DpsqlError) as error:  # as a statement's error, or as what was made of it
         if interrupted.is_set() and is_late():
-            raise InvalidQuery(
+            raise TooLong(
                 f"query: to try its expressions on all values takes more than {_LONGEST:.0f} seconds: say less, "
                 "or declare coarser domains"
             ) from None
@@ -106,6 +125,9 @@ def _watched(worker: Worker, progress: Progress | None) -> Iterator[None]:
         if isinstance(error, Died):
             raise InvalidQuery(f"query: {error}") from None
         raise
+    finally:
+        if used is not None:
+            _thread.used = time.monotonic() - began
 
 
 @dataclass
@@ -136,6 +158,15 @@ def one_empty_database() -> Iterator[None]:
 
 
 _thread: Final = threading.local()
+
+
+def _forget() -> None:
+    """In a process that was forked: a database that its parent had open is not its own."""
+    _thread.kept = _thread.used = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
 
 
 def check_syntax(text: str, what: str = "query", error_of: type[DpsqlError] = InvalidQuery, instead: str = "") -> None:

@@ -130,8 +130,11 @@ class Worker:
 
 def _started() -> subprocess.Popen[bytes]:
     """The process: with this one's modules, and without its files, variables or keys that interrupt it."""
-    modules = [os.path.abspath(path) for path in sys.path if isinstance(path, str)]  # noqa: PTH100
-    variables = handed() | {"PYTHONPATH": os.pathsep.join(modules), "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    variables = handed() | {
+        "PYTHONPATH": os.pathsep.join(_modules()),
+        "OPENBLAS_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+    }
     options: dict[str, Any] = {"start_new_session": True}
     if sys.platform == "win32":
         options = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
@@ -143,6 +146,7 @@ def _started() -> subprocess.Popen[bytes]:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=variables,
+            cwd=None if _has_directory() else os.sep,
             **options,
         )
     except OSError as error:
@@ -150,6 +154,23 @@ def _started() -> subprocess.Popen[bytes]:
             f"the process in which expressions are tried cannot be started: {_python()!r}: {error.strerror}; name "
             "Python's program by multiprocessing.set_executable"
         ) from None
+
+
+def _has_directory() -> bool:
+    """Whether the current directory is there: Python does not start in one that was deleted."""
+    try:
+        return bool(os.getcwd())  # noqa: PTH109
+    except OSError:
+        return False
+
+
+def _modules() -> list[str]:
+    """Where this process looks for modules, from any current directory; one that was deleted has none."""
+    places = list[str]()
+    for place in sys.path:
+        with suppress(OSError, ValueError):
+            places += [os.path.abspath(place)] if isinstance(place, str) else []  # noqa: PTH100
+    return places
 
 
 def _python() -> str:
@@ -310,7 +331,9 @@ def _forget_all() -> None:
 
 
 def _end_all() -> None:
-    for worker in _pool.all():
+    for worker in list(_pool.busy):
+        worker.kill()  # a thread that still runs reads from it, so its pipes stay open
+    for worker in _pool.idle:
         worker.close()
 
 

@@ -101,11 +101,15 @@ class _Watcher:
     """
 
     def __init__(self) -> None:
+        self.renew()
+        atexit.register(self._end)
+
+    def renew(self) -> None:
+        """Begin anew, as in a process that was forked, where no thread but one is there."""
         self.lock = threading.Lock()
         self._looks: list[_Look] = []
         self._some, self._ended = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
-        atexit.register(self._end)
 
     def add(self, look: _Look) -> None:
         """From now on it is done, until it is over; at exit no more."""
@@ -142,6 +146,17 @@ class _Watcher:
 
 
 _watcher: Final = _Watcher()
+
+
+def _forget() -> None:
+    """In a process that was forked: what other threads of its parent held or watched is not its own."""
+    if unbreakable.locked():  # by a thread that is not there
+        unbreakable.release()
+    _watcher.renew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
 
 
 @contextmanager

@@ -31,11 +31,15 @@ from .directory import Bound, Credential, Directory, Known
 from .options import Options
 from .scram import Server, WrongProof
 from .served import CHARGING, PULSE, ROLES, SERVED, checked_arguments, functions_served
-from .turns import Turns
+from .turns import Lookups, Shares, Turns
 
 _NICE, _NICE_FIT = 5, 15
 """Of the system's priorities: the keeper takes what plain queries in the front leave, a fit what queries leave."""
 _OWNER_SECONDS = 60.0
+_FREE_CALLS = 2
+"""Of one user at once that wait for no turn: fewer than there are processes in which expressions are tried."""
+_LOOKUPS, _LOOKUP_SECONDS = 8, 10.0
+"""Calls that were looked up for their columns, and wait for the front to ask for their rows."""
 _REQUEST_SECONDS = 30.0
 """In which the front sends a request, and its client the proof of a password."""
 
@@ -201,7 +205,8 @@ class Call:
             with turns.turn(user, self.cancelled, lambda n: self._tell(f"waiting for {n} other calls")):
                 self._run(bound, user, function, request)
         else:
-            self._run(bound, user, function, request)
+            with self.keeper.shares.share(user, self.cancelled):
+                self._run(bound, user, function, request)
         self.keeper.audit(
             {"event": "answered", "user": user, "function": function, "seconds": time.monotonic() - began}
         )
@@ -217,15 +222,20 @@ class Call:
         self._send_rows(bound.rows(_Told(self.cancelled, self._tell), self.cancelled))
 
     def _bind(self, request: dict[str, Any]) -> Bound:
+        """The call, looked up; for its rows, as it was looked up for its columns."""
         user, function = str(request["user"]), str(request["function"])
         role = self._role(request)
         if function not in SERVED:
             raise Forbidden(f"{function} is not served to {user}")
         if function not in ROLES[role]:
             raise Forbidden(f"{function} is not for the role {role}: ask the owner for the role analyst")
-        arguments = checked_arguments(function, request["arguments"])
-        with reporting(Quiet(self.cancelled)):
-            return self.keeper.directory.bind(user, function, arguments)
+        call, arguments = _call_of(request), checked_arguments(function, request["arguments"])
+        with self.keeper.shares.share(user, self.cancelled), reporting(Quiet(self.cancelled)):
+            bound = self.keeper.lookups.take(call) if request["call"] == "rows" else None
+            bound = bound or self.keeper.directory.bind(user, function, arguments)
+        if request["call"] == "bind":
+            self.keeper.lookups.keep(call, bound)
+        return bound
 
     def _known(self, user: str) -> Known | None:
         return self.keeper.heart if user == PULSE else self.keeper.directory.find(user)
@@ -267,6 +277,11 @@ def _yield_to_others() -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE_FIT)
 
 
+def _call_of(request: dict[str, Any]) -> str:
+    """A text that the same call of the same login has again."""
+    return json.dumps([request[name] for name in ("user", "token", "function", "arguments")], sort_keys=True)
+
+
 def _of_token(known: Credential) -> str:
     """What tells whether a token was replaced since a session began, and nothing of the token."""
     return hashlib.sha256(b"session" + known.salt + known.stored_key).hexdigest()
@@ -280,6 +295,8 @@ class Keeper:
         self.pulse, kept = new_token()
         self.heart = Known("reader", Credential(kept.salt, kept.iterations, kept.stored_key, kept.server_key))
         self.turns = {function: Turns(options.queue, options.user_queue) for function in CHARGING}
+        self.shares = Shares(_FREE_CALLS)
+        self.lookups: Lookups[Bound] = Lookups(_LOOKUPS, _LOOKUP_SECONDS)
 
     def listen(self, path: Path, group: str = "") -> socket.socket:
         """A Unix socket that only this user may open, or a group of the system's too."""

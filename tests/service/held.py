@@ -1,4 +1,7 @@
-"""The users that the books know; a call of a release named `held…` goes on when there is a file `go` beside them."""
+"""The users that the books know; a call of a release named `held…` goes on when there is a file `go` beside them.
+
+A plan is held while it is looked up. The file `looked-up` has a line for each call that is looked up.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +39,12 @@ class HeldUsers(users.Users):
         self.go = Path(path).with_name("go")
 
     def bind(self, user, function, arguments):
-        bound = super().bind(user, function, arguments)
+        with open(self.go.with_name("looked-up"), "a") as file:
+            file.write(f"{user} {function}\n")
         held = str(arguments.get("release", "")).startswith("held")
+        while held and function == "dp_plan" and not self.go.exists():
+            time.sleep(0.01)
+        bound = super().bind(user, function, arguments)
         return Held(bound, self.go) if held else bound
 
 

@@ -6,6 +6,7 @@ for a setting that it does not know.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Mapping
@@ -81,7 +82,10 @@ def pin(cursor: duckdb.DuckDBPyConnection) -> None:
     sql = "SELECT system.main.current_setting('max_temp_directory_size'), system.main.current_setting('temp_directory')"
     size, folder = cursor.execute(sql).fetchall()[0]
     if str(size).endswith("of available disk space") and folder:
-        place = Path(folder).absolute()
+        try:
+            place = Path(folder).absolute()
+        except OSError:  # the current directory was deleted
+            place = Path(os.sep)
         there = next(path for path in (place, *place.parents) if path.exists())
         free = shutil.disk_usage(there).free * int(str(size).split("%")[0]) // 100
         with suppress(duckdb.Error):  # the configuration is locked: then nobody else sets it either
