@@ -107,15 +107,17 @@ def test_a_users_free_calls_leave_room_for_others(bank):
 
     with ThreadPoolExecutor(workers._MOST) as pool:
         asked = [pool.submit(ask, number) for number in range(workers._MOST)]
-        with connected("ben") as ben:
-            while not path.with_name("looked-up").exists() or looked_up(path)["ann dp_plan"] < keeper._FREE_CALLS:
-                time.sleep(0.01)
-            assert len(ben.execute(COUNT).fetchall()) == 1
-            for number in range(3):
-                assert ben.execute(PLAN.format(number)).fetchall() == [(1,)]
-        assert looked_up(path)["ann dp_plan"] == keeper._FREE_CALLS < workers._MOST
-        assert not any(one.done() for one in asked)
-        path.with_name("go").touch()
+        try:
+            with connected("ben") as ben:
+                while not path.with_name("looked-up").exists() or looked_up(path)["ann dp_plan"] < keeper._FREE_CALLS:
+                    time.sleep(0.01)
+                assert len(ben.execute(COUNT).fetchall()) == 1
+                for number in range(3):
+                    assert ben.execute(PLAN.format(number)).fetchall() == [(1,)]
+            assert looked_up(path)["ann dp_plan"] == keeper._FREE_CALLS < workers._MOST
+            assert not any(one.done() for one in asked)
+        finally:
+            path.with_name("go").touch()
         assert [one.result(120) for one in asked] == [[(1,)]] * workers._MOST, "they waited, and lost nothing"
 
 
