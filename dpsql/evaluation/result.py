@@ -260,7 +260,10 @@ def _columns(empty: Empty, source: Source, query: Query) -> tuple[tuple[str, str
 
     _check_words([item.unalias().transform(spelled).transform(constant) for item in select.expressions])
     wanted = {fold(column.name) for column in select.find_all(exp.Column)}
-    wanted |= {fold(key.name) for join in select.args.get("joins") or () for key in join.args.get("using") or ()}
+    joins: list[exp.Join] = select.args.get("joins") or []
+    wanted |= {fold(key.name) for join in joins for key in join.args.get("using") or ()}
+    if any(join.method for join in joins):  # NATURAL, whose keys are the names that both have
+        wanted |= {fold(name) for columns in query.scope.tables.values() for name in columns}
     tables = []
     for table, columns in query.scope.tables.items():
         seen = {name: without_lookups(tree) for name, tree in columns.items() if fold(name) in wanted}
@@ -269,8 +272,8 @@ def _columns(empty: Empty, source: Source, query: Query) -> tuple[tuple[str, str
         rows = exp.select(*visible).from_(_nothing(source, list(seen.values())))
         tables.append(rows.subquery(exp.to_identifier(table or "dpsql_rows", quoted=True)))
     select.set("from_", exp.From(this=tables[0]))
-    for join in select.args.get("joins") or ():
-        join.set("this", tables[select.args["joins"].index(join) + 1])
+    for number, join in enumerate(joins):
+        join.set("this", tables[number + 1])
     return tuple(_described(empty, select))
 
 

@@ -21,8 +21,10 @@ from dpsql.errors import InvalidQuery
 from dpsql.language.arithmetic import is_answer
 from dpsql.language.columns import ColumnNames, conjuncts
 from dpsql.language.expressions import comparable, enclosed, has_aggregate, holds_values, spelled, unwrapped
-from dpsql.language.from_clause import Place, protected_first, scope_of
+from dpsql.language.from_clause import scope_of
 from dpsql.language.grouping import grouping_sets
+from dpsql.language.place import Place
+from dpsql.language.preserved import check_preserved
 from dpsql.language.query import Aggregate, Query
 from dpsql.language.refusal import (
     ALLOWED,
@@ -83,11 +85,10 @@ def analyse(statement: exp.Expr, catalog: Catalog) -> Query:
         window = item.find(exp.Window)
         if window is not None:
             refuse_clause(window, "windows")
-    place = Place(catalog).with_(statement)
-    written = statement = protected_first(statement, place)
+    scope, written = scope_of(statement, Place(catalog).with_(statement))
+    statement = written
     if statement.find(exp.Anonymous) is not None:  # to transform copies
         statement = cast(exp.Select, statement.transform(spelled))
-    scope = scope_of(statement, place)
     return replace(_Analysis(statement, scope, catalog).query(), select=written)
 
 
@@ -115,6 +116,7 @@ class _Analysis:
             refuse_clause(select, "distinct")
         if not self._aggregates:
             refuse(select, "the query selects rows, and counts nothing", RAW_ROWS)
+        check_preserved(self._scope, [tree for _, tree in self._keys.values()], filters, tuple(self._aggregates))
         return Query(
             self._scope,
             select,

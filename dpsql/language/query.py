@@ -139,5 +139,6 @@ class Query:
             self.limit,
             self.offset,
         )
+        shown += () if self.scope.preserved is None else (self.scope.preserved.dimension.name,)
         words = [words for tree in self.trees for _, words in kept_words(tree)]  # what is translated alike may differ
         return repr((texts, aggregates, shown, len(self.keys), len(self.filters), words))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from sqlglot import exp
 
 from dpsql.core.names import fold
+
+MATCHES: Final = "dpsql_matches"  # of a filter: it says which rows of two tables meet, not which groups there are
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,7 @@ class Scope:
         ambiguous: names, in lower case, of columns that two tables have: they must be qualified.
         dimensions: public tables that are joined, one row of each for a row of the origin at most.
         lacks: whether `*` made fewer columns than in DuckDB, because two tables have one of the same name.
+        preserved: a public table of which all rows are groups, also those without a row of the protected table.
     """
 
     origin: Any
@@ -32,6 +35,7 @@ class Scope:
     ambiguous: frozenset[str] = frozenset()
     dimensions: tuple[Dimension, ...] = ()
     lacks: bool = False
+    preserved: Preserved | None = None
 
     def in_order(self, tables: Sequence[str]) -> Scope:
         """The same, its columns in the order of the tables; of two with one name the first's."""
@@ -70,6 +74,23 @@ class Dimension:
     origin: Any
     columns: tuple[tuple[str, str], ...]
     keys: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Preserved:
+    """A public table that is LEFT JOINed to the protected one, so that each of its rows is in a group.
+
+    Attributes:
+        dimension: the table.
+        public: what FROM calls it.
+        protected: what FROM calls the protected table.
+        key: what the rows that meet have in common, as the query says it of the protected table.
+    """
+
+    dimension: Dimension
+    public: str
+    protected: str
+    key: str
 
 
 class Catalog(Protocol):
