@@ -45,6 +45,8 @@ def errors_of(tree: exp.Expr, plain: Set[int]) -> Errors | None:
         tree: with other names for what is known exactly.
         plain: the numbers of the answers that are counts or sums.
     """
+    if any(map(is_window, tree.find_all(exp.Column))):  # of several groups
+        return None
     answers = {int(column.name[1:]) for column in tree.find_all(exp.Column) if is_answer(column)}
     return _Reader(linear=len(answers) > 1).errors(tree) if len(answers) <= 1 or answers <= plain else None
 
@@ -52,6 +54,11 @@ def errors_of(tree: exp.Expr, plain: Set[int]) -> Errors | None:
 def is_answer(tree: exp.Expr) -> bool:
     """Whether it is the name of a noisy answer."""
     return isinstance(tree, exp.Column) and not tree.table and tree.name.startswith("a")
+
+
+def is_window(tree: exp.Expr) -> bool:
+    """Whether it is the name of a window over the groups."""
+    return isinstance(tree, exp.Column) and not tree.table and tree.name.startswith("w")
 
 
 def _holds_answer(tree: exp.Expr) -> bool:

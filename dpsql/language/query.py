@@ -84,6 +84,8 @@ class Query:
         order: likewise.
         limit: how many rows of the result.
         offset: after how many.
+        windows: over keys and aggregates; w0, … stand for them in outputs, `qualify` and order.
+        qualify: which rows of the result there are, by their windows.
     """
 
     scope: Scope
@@ -98,6 +100,8 @@ class Query:
     order: tuple[exp.Ordered, ...] = ()
     limit: int | None = None
     offset: int = 0
+    windows: tuple[exp.Window, ...] = ()
+    qualify: exp.Expr | None = None
 
     @property
     def trees(self) -> list[exp.Expr]:
@@ -129,7 +133,7 @@ class Query:
     def fingerprint(self) -> str:
         """Tells queries apart that mean or show something else."""
         trees = [*self.keys, *self.filters, *self.outputs, *self.scope.columns.values(), self.select]
-        trees += [] if self.having is None else [self.having]
+        trees += [tree for tree in (self.having, self.qualify, *self.windows) if tree is not None]
         texts = [sql_of(tree) for tree in (*trees, *self.order)]
         aggregates = [a.identity(structure) for a in self.aggregates]
         shown = (

@@ -16,7 +16,6 @@ RAW_ROWS: Final = "say count(*), sum or avg of it with GROUP BY, or make a table
 _NOT_SELECT: Final = {
     "distinct": ("DISTINCT", "say GROUP BY the columns, with count(*)"),
     "windows": ("a window", "say the window around it: SELECT … OVER … FROM dp_query('…')"),
-    "qualify": ("QUALIFY", "say it around: SELECT … FROM dp_query('…') QUALIFY …"),
     "joins": ("a join inside a join", "join each table to the protected one"),
     "when": ("AT (…)", INSTEAD),
     "laterals": ("LATERAL", INSTEAD),
@@ -25,7 +24,7 @@ _NOT_SELECT: Final = {
     "pivots": ("PIVOT", "say it around: PIVOT (FROM dp_query('…')) …"),
 }
 OF_ROWS: Final = frozenset({"expressions", "from_", "joins", "where", "with_"})
-OF_GROUPS: Final = OF_ROWS | {"group", "having", "order", "limit", "offset"}
+OF_GROUPS: Final = OF_ROWS | {"group", "having", "order", "limit", "offset", "qualify"}
 ALLOWED: Final = (
     exp.Column,
     exp.Identifier,
