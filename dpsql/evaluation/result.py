@@ -276,6 +276,9 @@ def _columns(empty: Empty, source: Source, query: Query) -> tuple[tuple[str, str
     def constant(node: exp.Expr) -> exp.Expr:
         return exp.Literal.number(0) if isinstance(node, _AGGREGATES) else node
 
+    for column in select.find_all(exp.Column):  # of tables that are there by their last name
+        column.set("db", None)
+        column.set("catalog", None)
     _check_words([item.unalias().transform(spelled).transform(constant) for item in select.expressions])
     wanted = {fold(column.name) for column in select.find_all(exp.Column)}
     joins: list[exp.Join] = select.args.get("joins") or []

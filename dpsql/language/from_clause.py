@@ -42,7 +42,8 @@ def scope_of(select: exp.Select, place: Place) -> tuple[Scope, exp.Select]:
         return scope, select
     where = select.args.get("where")
     conditions = [] if where is None else conjuncts_of(where.this)
-    waiting, done = [], []
+    waiting: list[exp.Join] = []
+    done: list[exp.Join] = []
     for join in joins:
         if is_loose(join):
             waiting.append(join)
@@ -101,7 +102,16 @@ def _item(item: exp.Expr, place: Place) -> Scope:
         refuse(item, f"FROM {words_of(item)} is not a protected table")
     alias = item.args.get("alias")
     renamed = [column.name for column in alias.args.get("columns") or ()] if alias is not None else []
-    return _renamed(scope, renamed, item).named(item.alias_or_name)
+    own = isinstance(item, exp.Table) and alias is None and not place.is_named(item)
+    parts = _place_of(item, scope) if own else ()  # type: ignore[arg-type]
+    return _renamed(scope, renamed, item).named(item.alias_or_name, parts)
+
+
+def _place_of(table: exp.Table, scope: Scope) -> tuple[str, ...]:
+    """The database and the schema of a table; of a view what is written of them."""
+    parts = tuple(getattr(scope.origin, "parts", ()))
+    is_table = bool(parts) and fold(parts[-1]) == fold(table.name)
+    return parts[:-1] if is_table else tuple(part.name for part in table.parts[:-1])
 
 
 def _table(table: exp.Table, place: Place) -> Scope:

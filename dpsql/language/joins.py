@@ -67,12 +67,14 @@ class _Joined:
         columns: over the protected table's columns.
         there: which rows have one of its rows.
         keys: what its key is equal to, as it was written and over the protected table's columns.
+        place: its database and schema, where FROM calls it by its own name.
     """
 
     dimension: Dimension
-    columns: dict[str, exp.Expr]
+    columns: Mapping[str, exp.Expr]
     there: tuple[exp.Expr, ...]
     keys: tuple[tuple[str, exp.Expr], ...]
+    place: tuple[str, ...] = ()
 
 
 def visible_columns(join: exp.Join, place: Place, rows_of: RowsOf) -> list[str]:
@@ -141,6 +143,7 @@ def _beside(scope: Scope, alias: str, known: _Joined, using: set[str], *, preser
         scope,
         columns={**own, **{c: tree for c, tree in known.columns.items() if fold(c) not in shared}},
         tables={**scope.tables, alias: known.columns},
+        places={**scope.places, fold(alias): known.place},
         ambiguous=scope.ambiguous | (shared - using),
         dimensions=(*scope.dimensions, known.dimension),
         preserved=keeps,
@@ -182,7 +185,8 @@ def _whole(scope: Scope, join: exp.Join, place: Place, rows_of: RowsOf) -> tuple
     pairs, conditions, written = _key_pairs(join, scope, alias, mine)
     dimension = _dimension(scope, origin, columns, pairs)
     found = {c: _looked_up(dimension, n, pairs) for n, c in enumerate(mine)}
-    return _Joined(dimension, found, (_is_there(dimension, pairs),), tuple(written)), conditions
+    parts = () if table.args.get("alias") else tuple(getattr(origin, "parts", ()))[:-1]
+    return _Joined(dimension, found, (_is_there(dimension, pairs),), tuple(written), parts), conditions
 
 
 def _selected(scope: Scope, join: exp.Join, place: Place, rows_of: RowsOf) -> tuple[_Joined, list[exp.Expr]]:

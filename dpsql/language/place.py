@@ -41,15 +41,10 @@ class Place:
         """Whether an item of FROM reads public tables only."""
         if self.is_named(item):
             query, _, outside = self.named[fold(item.name)]
-            return outside._reads_public(query)
+            return _reads_public(query, outside)
         if isinstance(item, exp.Subquery):
-            return self.with_(item)._reads_public(item.this)
+            return _reads_public(item.this, self.with_(item))
         return isinstance(item, exp.Table) and is_name(item) and self.catalog.is_public(item)
-
-    def _reads_public(self, query: exp.Expr) -> bool:
-        origin = query.args.get("from_") if isinstance(query, exp.Select) else None
-        items = [] if origin is None else [origin.this, *(join.this for join in query.args.get("joins") or ())]
-        return bool(items) and all(map(self.with_(query).is_public, items))  # type: ignore[arg-type]
 
     def seen_by(self, catalog: Catalog) -> Place:
         """The same place with another catalogue, in its WITH queries too."""
@@ -57,6 +52,12 @@ class Place:
             name: (query, columns, outside.seen_by(catalog)) for name, (query, columns, outside) in self.named.items()
         }
         return Place(catalog, named, self.depth)
+
+
+def _reads_public(query: exp.Expr, place: Place) -> bool:
+    origin = query.args.get("from_") if isinstance(query, exp.Select) else None
+    items = [] if origin is None else [origin.this, *(join.this for join in query.args.get("joins") or ())]
+    return bool(items) and all(map(place.with_(query).is_public, items))  # type: ignore[arg-type]
 
 
 def is_name(table: exp.Table) -> bool:

@@ -18,8 +18,8 @@ from dpsql.language.scope import MATCHES, Preserved, Scope
 
 _STRICT = (exp.Cast, exp.Neg, exp.Not, exp.Abs, exp.Floor, exp.Ceil, exp.Round, exp.Sqrt, exp.Lower, exp.Upper)
 _STRICT_IN_BOTH = (
-    exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Like,
-    exp.ILike,
+    exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE,
+    exp.Like, exp.ILike,
 )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ class Scope:
         dimensions: public tables that are joined, one row of each for a row of the origin at most.
         lacks: whether `*` made fewer columns than in DuckDB, because two tables have one of the same name.
         preserved: a public table of which all rows are groups, also those without a row of the protected table.
+        places: database and schema of each table that FROM calls by its own name, by that name in lower case.
     """
 
     origin: Any
@@ -36,6 +37,7 @@ class Scope:
     dimensions: tuple[Dimension, ...] = ()
     lacks: bool = False
     preserved: Preserved | None = None
+    places: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def in_order(self, tables: Sequence[str]) -> Scope:
         """The same, its columns in the order of the tables; of two with one name the first's."""
@@ -47,9 +49,15 @@ class Scope:
                 found.setdefault(fold(name), own)
         return replace(self, columns=dict(found.values()))
 
-    def named(self, name: str) -> Scope:
-        """The same, its columns qualified by a name."""
-        return replace(self, tables={name: self.columns}, ambiguous=frozenset())
+    def named(self, name: str, place: tuple[str, ...] = ()) -> Scope:
+        """The same, its columns qualified by a name, and by a database and a schema before it."""
+        return replace(self, tables={name: self.columns}, ambiguous=frozenset(), places={fold(name): place})
+
+    def is_at(self, column: exp.Column) -> bool:
+        """Whether the database and the schema that a column is qualified by are those of its table."""
+        written = [fold(part.name) for part in (column.args.get("catalog"), column.args.get("db")) if part is not None]
+        place = [fold(part) for part in self.places.get(fold(column.table), ())]
+        return not written or place[-len(written) :] == written
 
     @property
     def title(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Final
+from typing import Final, cast
 
 from sqlglot import exp
 
@@ -73,7 +73,7 @@ def within_group(tree: exp.WithinGroup) -> exp.Expr:
         name = "quantile_cont" if isinstance(called, exp.PercentileCont) else "quantile_disc"
         instead = f"{1 - Decimal(share.name)}" if known and name == "quantile_cont" else "…"
         refuse(tree, "ORDER BY … DESC is not supported here", f"say {name}({words_of(ordered.this)}, {instead})")
-    return type(called)(this=ordered.this.copy(), expression=share.copy())
+    return cast(exp.Expr, type(called)(this=ordered.this.copy(), expression=share.copy()))
 
 
 def _share_of(tree: exp.Expr) -> float:

@@ -14,12 +14,12 @@ from dpsql.language.arithmetic import is_answer, is_window
 from dpsql.language.refusal import refuse, words_of
 
 _FUNCTIONS: Final = (
-    exp.Sum, exp.Avg, exp.Count, exp.Min, exp.Max, exp.RowNumber, exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist,
-    exp.Ntile, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue,
+    exp.Sum, exp.Avg, exp.Count, exp.Min, exp.Max, exp.RowNumber, exp.Rank, exp.DenseRank, exp.PercentRank,
+    exp.CumeDist, exp.Ntile, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue,
 )  # fmt: skip
 _ANSWERED: Final = (
-    "sum, avg, count, min, max, row_number, rank, dense_rank, percent_rank, cume_dist, ntile, lag, lead, first_value and "
-    "last_value are; or say it around: SELECT … OVER … FROM dp_query('…')"
+    "sum, avg, count, min, max, row_number, rank, dense_rank, percent_rank, cume_dist, ntile, lag, lead, first_value "
+    "and last_value are; or say it around: SELECT … OVER … FROM dp_query('…')"
 )
 
 
@@ -60,6 +60,13 @@ def _parts(window: exp.Window) -> Iterator[exp.Expr]:
     order = window.args.get("order")
     ordered = [] if order is None else [item.this for item in order.expressions]
     yield from [*arguments, *(window.args.get("partition_by") or ()), *ordered]
+
+
+def answers_in(tree: exp.Expr, windows: Sequence[exp.Window]) -> set[int]:
+    """The numbers of all answers in an expression, also in its windows."""
+    columns = list(tree.find_all(exp.Column))
+    inside = (answers_in(windows[int(column.name[1:])], windows) for column in columns if is_window(column))
+    return {int(column.name[1:]) for column in columns if is_answer(column)}.union(*inside)
 
 
 def first_answer(tree: exp.Expr, windows: Sequence[exp.Window]) -> int | None:
