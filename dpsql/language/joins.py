@@ -68,6 +68,7 @@ class _Joined:
         there: which rows have one of its rows.
         keys: what its key is equal to, as it was written and over the protected table's columns.
         place: its database and schema, where FROM calls it by its own name.
+        own: those of `there` that say which of its rows there are.
     """
 
     dimension: Dimension
@@ -75,6 +76,7 @@ class _Joined:
     there: tuple[exp.Expr, ...]
     keys: tuple[tuple[str, exp.Expr], ...]
     place: tuple[str, ...] = ()
+    own: tuple[exp.Expr, ...] = ()
 
 
 def visible_columns(join: exp.Join, place: Place, rows_of: RowsOf) -> list[str]:
@@ -120,8 +122,10 @@ def joined(scope: Scope, join: exp.Join, place: Place, rows_of: RowsOf) -> Scope
         found = _beside(scope, alias, replace(known, columns=columns), using, preserved=preserved)
     if side == "LEFT":
         return found
-    filters = (*found.filters, *known.there)
-    return replace(found, filters=tuple(map(_matching, filters)) if preserved else filters)
+    if not preserved:
+        return replace(found, filters=(*found.filters, *known.there))
+    meets = [tree for tree in (*found.filters, *known.there) if not any(tree is own for own in known.own)]
+    return replace(found, filters=(*map(_matching, meets), *known.own))
 
 
 def _check_keys(join: exp.Join, preserved: Preserved, known: _Joined) -> None:
@@ -202,9 +206,8 @@ def _selected(scope: Scope, join: exp.Join, place: Place, rows_of: RowsOf) -> tu
     dimension = _dimension(scope, origin, columns, pairs)
     values = {name: _looked_up(dimension, n, pairs) for n, name in enumerate(names)}
     rows = rows_of(item, place.seen_by(_PublicTable(place.catalog, values)))
-    return _Joined(
-        dimension, dict(rows.columns), (_is_there(dimension, pairs), *rows.filters), tuple(written)
-    ), conditions
+    there = (_is_there(dimension, pairs), *rows.filters)
+    return _Joined(dimension, rows.columns, there, tuple(written), own=rows.filters), conditions
 
 
 def _dimension(

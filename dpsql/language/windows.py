@@ -11,7 +11,7 @@ from typing import Final
 from sqlglot import exp
 
 from dpsql.language.arithmetic import is_answer, is_window
-from dpsql.language.refusal import refuse, words_of
+from dpsql.language.refusal import call_of, refuse
 
 _FUNCTIONS: Final = (
     exp.Sum, exp.Avg, exp.Count, exp.Min, exp.Max, exp.RowNumber, exp.Rank, exp.DenseRank, exp.PercentRank,
@@ -35,7 +35,7 @@ def over_answers(window: exp.Window, of_results: Callable[[exp.Expr], exp.Expr])
     """
     function = window.this
     if not isinstance(function, _FUNCTIONS):
-        refuse(window, f"{words_of(function)} is not supported in a window", _ANSWERED)
+        refuse(window, f"{call_of(window)} is not supported in a window", _ANSWERED)
     extra = [name for name in ("alias", "first") if window.args.get(name)]
     if extra or function.find(exp.Distinct, exp.Order):
         refuse(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+
 from dpsql.core.prior import Prior
 from dpsql.engines.costs import Cost, foretell
 from dpsql.errors import DpsqlError, InvalidArgument
