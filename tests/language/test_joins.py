@@ -51,7 +51,7 @@ REFUSED = {
     "t JOIN p1 TABLESAMPLE 10% ON t.id = p1.id": "TABLESAMPLE is not supported",
     "t JOIN p1 JOIN p2 ON p1.id = p2.j ON t.id = p1.id": "a join inside a join is not supported",
     "t JOIN p1 PIVOT (sum(id) FOR k IN (1)) ON t.id = p1.id": "PIVOT is not supported",
-    "(t) TABLESAMPLE 10%": "TABLESAMPLE is not supported",
+    "(SELECT * FROM t) q TABLESAMPLE 10%": "TABLESAMPLE is not supported",
     # places of columns that `*` does not make
     "(SELECT * FROM p1 JOIN t ON t.id = p1.id) AS q(w, v) WHERE v = 1": "two have the same name",
     "(SELECT * FROM t JOIN p1 ON t.id = p1.id) AS q(c, d, e, f, g, h) WHERE h = 1": "two have the same name",
@@ -70,6 +70,9 @@ def test_what_is_not_read_of_a_join_is_refused_before_the_charge(declared, rows)
 
 
 ANSWERED = [
+    "t LEFT JOIN p1 ON t.id = p1.id AND p1.k = 1",
+    "t LEFT JOIN p1 ON t.id = p1.id AND t.a > 4 WHERE p1.word IS NULL",
+    "t NATURAL JOIN (SELECT id, k AS b, word FROM p1) q",
     "p1 JOIN p2 ON p1.id = p2.j JOIN t ON t.id = p1.id AND t.a > 5",
     "p1 JOIN p2 ON p1.id = p2.j JOIN t ON t.id = p1.id AND a > 5",
     "p1 JOIN p2 ON p1.id = p2.j JOIN t ON t.id = p1.id AND (a = 5 OR p1.k = 1)",

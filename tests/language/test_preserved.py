@@ -106,6 +106,22 @@ REFUSED = {
 }
 
 
+CLAUSES = {
+    SQL.replace(" GROUP", " WHERE v.sick GROUP"): "say it in ON",
+    SQL.replace(" GROUP", " WHERE v.ward IS NULL GROUP"): "say it in ON",
+    SQL.replace(" GROUP", " WHERE w.beds > v.age GROUP"): "say it in ON",
+    SQL + ", v.sick": "a key of 'v'",
+    SQL.replace(" GROUP", " JOIN wards x ON x.ward = v.age GROUP"): "a join by a column of 'v'",
+}
+
+
+@pytest.mark.parametrize("sql", CLAUSES)
+def test_what_a_public_row_that_nobody_visits_would_change_is_refused(declared, sql):
+    with pytest.raises(duckdb.Error) as caught:
+        declared.sql("FROM dp_query(?, epsilon := 1)", [sql]).fetchall()
+    assert CLAUSES[sql] in str(caught.value)
+
+
 @pytest.mark.parametrize("shown", REFUSED)
 def test_what_counts_public_rows_that_nobody_visits_is_refused(declared, shown):
     """Whether one has no private row is private, so nothing may count it; and nothing is charged."""
