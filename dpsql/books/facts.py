@@ -95,10 +95,10 @@ def constraints(books: Books, source: str) -> list[Constraint]:
 
 
 def looked_columns(books: Books, source: str) -> dict[str, Attribute]:
-    """The recorded domains that their owner read off the rows, by name."""
+    """The recorded domains that their owner read off the rows, by name; excluded columns have none."""
     sql = "SELECT spec FROM dpsql.domain WHERE source = $source AND contains(spec, '\"looked\": true')"
     attributes = [attribute_from(json.loads(spec)) for (spec,) in books.run(sql, {"source": source})]
-    return {attribute.name: attribute for attribute in attributes if attribute.looked}
+    return {attribute.name: attribute for attribute in attributes if attribute.known_from == "looked"}
 
 
 def looked_facts(books: Books, source: str) -> tuple[str, ...]:

@@ -126,8 +126,8 @@ class Attribute:
 
     @property
     def known_from(self) -> str:
-        """How the domain became known: its `origin`, or `looked`."""
-        return "looked" if self.looked else self.origin
+        """How the domain became known: its `origin`, or `looked`; an excluded column has none to be known."""
+        return "looked" if self.looked and self.kind != "excluded" else self.origin
 
     @property
     def inner(self) -> Attribute:

@@ -5,6 +5,7 @@ Its ends and the values around its constants tell all that a comparison or a mon
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -50,8 +51,23 @@ _ORDERED: Final = (
 )
 WRITTEN: Final = "dpsql_written"  # of an expression of ours: the user's
 _CLOCK_PARTS: Final = {"hour": 3600, "minute": 60, "second": 1}
+_TIMES: Final = ("TIMESTAMP", "TIMESTAMPNTZ", "TIME")
+_FORMATS: Final = dict.fromkeys("aAwudbBmyYGVUWjxDFe", 86_400) | {"H": 3600, "I": 3600, "p": 3600, "M": 60, "S": 1}
 _DATE_PARTS: Final = frozenset(
-    {"year", "quarter", "month", "monthname", "week", "weekofyear", "yearweek", "isoyear", "day", "dayofmonth", "dow"}
+    {
+        "year",
+        "quarter",
+        "millennium",
+        "month",
+        "monthname",
+        "week",
+        "weekofyear",
+        "yearweek",
+        "isoyear",
+        "day",
+        "dayofmonth",
+        "dow",
+    }
     | {"dayofweek", "dayofweekiso", "isodow", "weekday", "dayname", "dayofyear", "doy", "decade", "century"}
 )
 
@@ -114,21 +130,58 @@ def known_from_ends(tree: exp.Expr, attribute: Attribute) -> bool:
 def _in_calendar(column: exp.Column, attribute: Attribute) -> bool:
     """Whether a column stands in a function of its date or its clock, and each bin lies within a day, an hour, …."""
     second = attribute.of_type.ticks_per_second
-    node = column.parent
-    while isinstance(node, exp.Paren) or (type(node) is exp.Cast and node.to.is_type("DATE", "TIMESTAMP", "TIME")):
-        node = node.parent
-    if not second or node is None:
+    period = _period_of(column)
+    if not second or not period:
         return False
+    ticks = np.array(attribute.ticks, np.int64)
+    return bool((ticks[:-1] // (period * second) == (ticks[1:] - 1) // (period * second)).all())
+
+
+def _period_of(column: exp.Column) -> int:
+    """The seconds within which what is made of a time is the same: of its date 86,400; 0 where nothing is known."""
+    node = column.parent
+    while isinstance(node, exp.Paren) or (type(node) is exp.Cast and node.to.is_type("DATE", *_TIMES)):
+        if isinstance(node, exp.Cast) and node.to.is_type("DATE"):
+            return PERIODS[0]
+        node = node.parent
+    if node is None:
+        return 0
+    if isinstance(node, exp.TimestampTrunc | exp.DateTrunc):
+        return _period(node.args["unit"].name)
+    if isinstance(node, exp.DateBin):
+        return _period_of_bucket(node)
+    if isinstance(node, exp.TimeToStr):
+        return _period_of_format(node.args.get("format"))
     name = (node.name if isinstance(node, exp.Anonymous) else node.key).lower()
     if name in ("date_part", "datepart"):
         name = node.expressions[0].name.lower() if isinstance(node.expressions[0], exp.Literal) else ""
     elif name == "extract":
         name = node.name.lower()
-    period = PERIODS[0] if name in _DATE_PARTS else _CLOCK_PARTS.get(name, 0)
-    if not period:
-        return False
-    ticks = np.array(attribute.ticks, np.int64)
-    return bool((ticks[:-1] // (period * second) == (ticks[1:] - 1) // (period * second)).all())
+    return PERIODS[0] if name in _DATE_PARTS else _CLOCK_PARTS.get(name, 0)
+
+
+def _period(unit: str) -> int:
+    name = unit.lower().removesuffix("s")
+    return PERIODS[0] if name in _DATE_PARTS else _CLOCK_PARTS.get(name, 0)
+
+
+def _period_of_bucket(node: exp.Expr) -> int:
+    """Of time_bucket(width, x): buckets begin at midnight, at full hours, …, as their width does."""
+    width = node.this
+    plain = isinstance(width, exp.Interval) and isinstance(width.this, exp.Literal) and isinstance(width.unit, exp.Var)
+    others = [value for name, value in node.args.items() if name not in ("this", "expression") and value]
+    whole = plain and width.this.name.isdigit() and int(width.this.name) > 0
+    return _period(width.unit.name) if whole and not others else 0
+
+
+def _period_of_format(format_: exp.Expr | None) -> int:
+    """Of strftime(x, format): the finest of what the format shows."""
+    if not isinstance(format_, exp.Literal) or not format_.is_string:
+        return 0
+    shown = set(re.findall(r"%-?(.)", format_.name)) - {"%"}
+    if not shown <= _FORMATS.keys():
+        return 0
+    return min((_FORMATS[letter] for letter in shown), default=0)
 
 
 def operands_of(column: exp.Column) -> list[exp.Expr] | None:
@@ -144,8 +197,8 @@ def operands_of(column: exp.Column) -> list[exp.Expr] | None:
 
 
 def _is_constant(tree: exp.Expr) -> bool:
-    kinds = (exp.Literal, exp.Null, exp.Neg, exp.Cast, exp.DataType, exp.Paren, exp.DataTypeParam)
-    return all(isinstance(node, kinds) for node in tree.walk())
+    """Whether an expression reads nothing: all that may be called depends on its arguments alone."""
+    return tree.find(exp.Column, exp.Query, exp.Subquery, exp.Star, exp.Placeholder, exp.Parameter) is None
 
 
 def _in_monotone(column: exp.Column, tree: exp.Expr) -> bool:

@@ -36,6 +36,7 @@ from dpsql.evaluation.own_parts import own_parts
 from dpsql.evaluation.part import PartOnCells
 from dpsql.evaluation.sandbox import check_expressions
 from dpsql.evaluation.statistics import Lowered, averages_for, lowered
+from dpsql.evaluation.unmatched import with_unmatched
 from dpsql.evaluation.weights import Weight, weights_of
 from dpsql.evaluation.workers import Empty
 from dpsql.language.expressions import columns_read, sql_of
@@ -101,7 +102,7 @@ class _Evaluation:
             for number, names in enumerate(components)
         ]
         _check_possible(query, weights, pieces)
-        joined, numbers, histograms = _joined(domain, query, weights, pieces)
+        joined, numbers, histograms = _joined(domain, query, weights, pieces, self.empty)
         measured, passed = [], 0
         for one in found:
             of_parts = [number for parts in made_of[passed : passed + len(one.parts)] for number in parts]
@@ -141,7 +142,7 @@ def _check_groups(domain: Domain, query: Query) -> None:
 
 
 def _joined(
-    domain: Domain, query: Query, weights: Sequence[Weight], pieces: Sequence[PartOnCells]
+    domain: Domain, query: Query, weights: Sequence[Weight], pieces: Sequence[PartOnCells], empty: Empty
 ) -> tuple[Evaluated, list[tuple[int, ...]], dict[int, Histogram]]:
     """The pieces together; for each weight the numbers of those that it became, of a histogram one for each bin; and
     the histograms.
@@ -149,6 +150,8 @@ def _joined(
     finer = {attribute.name: attribute for piece in pieces for attribute in piece.attributes}
     refined = replace(domain, attributes=tuple(finer.get(a.name, a) for a in domain))
     local = [[_local_keys(piece, chosen) for chosen in query.sets] for piece in pieces]
+    if query.scope.preserved is not None:
+        local = [_with_unmatched(empty, query, piece, by_set) for piece, by_set in zip(pieces, local, strict=True)]
     counts = [tuple(max(1, len(cells)) for _, cells in by_set) for by_set in local]
     size = sum(math.prod(of_set) for of_set in zip(*counts, strict=True))
     if size > _MOST_GROUPS:
@@ -200,6 +203,23 @@ def _keys(
         keys.append(tuple(columns))
         present.append(alive)
     return tuple(keys), tuple(present)
+
+
+def _with_unmatched(
+    empty: Empty, query: Query, piece: PartOnCells, by_set: Sequence[tuple[Integers, Integers]]
+) -> list[tuple[Integers, Integers]]:
+    """The groups of a part in each grouping set, with those of public rows that no cell meets."""
+    found = []
+    for chosen, (groups, cells) in zip(query.sets, by_set, strict=True):
+        places = [place for place, key in enumerate(piece.keys) if key in chosen and columns_read(query.keys[key])]
+        if places:
+            numbers = [piece.keys[place] for place in places]
+            texts, cells = with_unmatched(empty, query, numbers, [piece.key_texts[p] for p in places], cells)
+            for place, column in zip(places, texts, strict=True):
+                piece.key_texts[place] = column
+            piece.pad_texts(max(map(len, piece.key_texts)))
+        found.append((groups, cells))
+    return found
 
 
 def _local_keys(piece: PartOnCells, chosen: Sequence[int]) -> tuple[Integers, Integers]:

@@ -92,6 +92,11 @@ class PartOnCells:
             self.units[number] *= unit
         self._bin(domain)
 
+    def pad_texts(self, size: int) -> None:
+        """Make room for texts of groups that no cell is in; a key that is constant is that there, too."""
+        for place, texts in enumerate(self.key_texts):
+            self.key_texts[place] = np.concatenate([texts, np.full(size - len(texts), texts[0], object)])
+
     def _columns_with_bins(self) -> dict[int, str]:
         """The columns whose own bins are counted; they need not be tried."""
         found = {}

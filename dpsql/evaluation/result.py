@@ -34,9 +34,10 @@ from dpsql.language.arithmetic import errors_of, is_answer
 from dpsql.language.expressions import columns_read, spelled, unwrapped
 from dpsql.language.query import Query
 from dpsql.language.value_types import check_types
+from dpsql.language.windows import parts_of
 
 SUFFIXES: Final = ("", "_stderr", "_low", "_high")
-_AGGREGATES: Final = (exp.AggFunc, exp.Filter)
+_AGGREGATES: Final = (exp.AggFunc, exp.Filter, exp.WithinGroup, exp.Window)
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,17 @@ class Result:
         listed = [_null(kind, name) for name, kind in self.shown()]
         return exp.select(*listed).limit(0).sql(dialect="duckdb")
 
+    def _with_windows(self, table: exp.Expr, *, non_negative: bool = False) -> exp.Select:
+        """The stored answers that HAVING leaves, with the windows over them."""
+        counts = {f"a{n}" for n, a in enumerate(self.query.aggregates) if a.kind in ("count", "units") and non_negative}
+
+        def shown(node: exp.Expr) -> exp.Expr:
+            return _floored(node, floor=True) if is_answer(node) and node.name in counts else node
+
+        windows = [exp.alias_(w.transform(shown), f"w{number}") for number, w in enumerate(self.query.windows)]
+        select = exp.select("*", *windows).from_(table)
+        return select if self.query.having is None else select.where(self.query.having.copy())
+
     def select(self, table: exp.Expr, *, non_negative: bool = False) -> exp.Select:
         """The result, from the stored answers.
 
@@ -116,9 +128,12 @@ class Result:
             else:
                 made = self._arithmetic(tree, data_type(kind), non_negative=non_negative)
                 listed += [exp.alias_(value, next(names), quoted=True) for value in made]
+        if query.windows:
+            table = self._with_windows(table, non_negative=non_negative).subquery("dpsql_windows")
         select = exp.select(*listed).from_(table)
-        if query.having is not None:
-            select = select.where(query.having.copy())
+        chosen = query.qualify if query.windows else query.having
+        if chosen is not None:
+            select = select.where(chosen.copy())
         if query.order:
             select.set("order", exp.Order(expressions=[item.copy() for item in query.order]))
         if query.limit is not None:
@@ -147,7 +162,7 @@ class Result:
     @property
     def is_plain(self) -> bool:
         """Whether the result shows keys and answers as they are: then no expression of a user's runs to make it."""
-        if self.query.having is not None or self.query.order:
+        if self.query.having is not None or self.query.order or self.query.windows:
             return False
         pairs = zip(self.query.outputs, self.query.noisy, strict=True)
         shown = [tree.this if isinstance(tree, exp.Cast) and noisy is not None else tree for tree, noisy in pairs]
@@ -189,7 +204,8 @@ class Result:
         with empty_database() as empty:
             try:
                 with shown_as(empty, "dpsql_known", answers):
-                    check_written(empty, written, self._stored_rows())
+                    rows = self._with_windows(self._stored_rows()).subquery("dpsql_windows")
+                    check_written(empty, written, rows if self.query.windows else self._stored_rows())
             except duckdb.Error as error:  # of public values only
                 raise InvalidQuery(f"query: {str(error).splitlines()[0]}") from None
 
@@ -201,7 +217,9 @@ class Result:
     def _over_answers(self) -> list[exp.Expr]:
         """What is made of keys and answers."""
         query = self.query
-        return [*query.outputs, *([] if query.having is None else [query.having]), *(o.this for o in query.order)]
+        chosen = [tree for tree in (query.having, query.qualify) if tree is not None]
+        of_windows = [part for window in query.windows for part in parts_of(window)]
+        return [*query.outputs, *chosen, *(o.this for o in query.order), *of_windows]
 
     def _check(self, empty: Empty) -> None:
         _check_words(self._over_answers())
@@ -212,7 +230,7 @@ class Result:
 
 def _is_answer_alone(tree: exp.Expr) -> bool:
     """Whether a column shows an answer as it is, or in another type."""
-    return isinstance(unwrapped(tree.this if isinstance(tree, exp.Cast) else tree), exp.Column)
+    return is_answer(unwrapped(tree.this if isinstance(tree, exp.Cast) else tree))
 
 
 def _is_cast_to_number(tree: exp.Expr) -> bool:
@@ -252,15 +270,21 @@ def _described(empty: Empty, select: exp.Select) -> list[tuple[str, str]]:
 def _columns(empty: Empty, source: Source, query: Query) -> tuple[tuple[str, str], ...]:
     """Names and types of the query's result, as DuckDB tells them for a table without rows."""
     select = query.select.copy()
-    for clause in ("with_", "where", "order", "limit", "offset", "having"):
+    for clause in ("with_", "where", "order", "limit", "offset", "having", "qualify"):
         select.set(clause, None)
 
     def constant(node: exp.Expr) -> exp.Expr:
         return exp.Literal.number(0) if isinstance(node, _AGGREGATES) else node
 
+    for column in select.find_all(exp.Column):  # of tables that are there by their last name
+        column.set("db", None)
+        column.set("catalog", None)
     _check_words([item.unalias().transform(spelled).transform(constant) for item in select.expressions])
     wanted = {fold(column.name) for column in select.find_all(exp.Column)}
-    wanted |= {fold(key.name) for join in select.args.get("joins") or () for key in join.args.get("using") or ()}
+    joins: list[exp.Join] = select.args.get("joins") or []
+    wanted |= {fold(key.name) for join in joins for key in join.args.get("using") or ()}
+    if any(join.method for join in joins):  # NATURAL, whose keys are the names that both have
+        wanted |= {fold(name) for columns in query.scope.tables.values() for name in columns}
     tables = []
     for table, columns in query.scope.tables.items():
         seen = {name: without_lookups(tree) for name, tree in columns.items() if fold(name) in wanted}
@@ -269,8 +293,8 @@ def _columns(empty: Empty, source: Source, query: Query) -> tuple[tuple[str, str
         rows = exp.select(*visible).from_(_nothing(source, list(seen.values())))
         tables.append(rows.subquery(exp.to_identifier(table or "dpsql_rows", quoted=True)))
     select.set("from_", exp.From(this=tables[0]))
-    for join in select.args.get("joins") or ():
-        join.set("this", tables[select.args["joins"].index(join) + 1])
+    for number, join in enumerate(joins):
+        join.set("this", tables[number + 1])
     return tuple(_described(empty, select))
 
 

@@ -32,6 +32,8 @@ _BARE_WORDS: Final = frozenset(
     """current_date current_time current_timestamp localtime localtimestamp current_user session_user current_role
     current_schema current_catalog""".split()  # noqa: SIM905
 )
+_OF_TODAY: Final = _BARE_WORDS | {"now", "today", "get_current_timestamp", "transaction_timestamp", "age"}
+_TODAY: Final = "; write the date or the time itself, as in DATE '2024-06-30'"
 _WRITTEN_ONLY: Final = frozenset({"if", "ifnull"})  # that DuckDB's parser knows
 _LISTED: Final = PLAIN - LOOK_AROUND - LAVISH
 _LONGEST_PARSED, _DEEPEST_PARSED = 20_000, 500  # characters, and parentheses
@@ -290,7 +292,7 @@ def _refuse_foreign(foreign: str | None) -> None:
     if foreign is not None:
         raise InvalidQuery(
             f"query: {foreign} cannot be used: expressions may call DuckDB's own scalar functions whose result depends "
-            "on their arguments alone"
+            f"on their arguments alone{_TODAY if foreign.removesuffix('(…)') in _OF_TODAY else ''}"
         )
 
 

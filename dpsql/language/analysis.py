@@ -18,11 +18,12 @@ from sqlglot import exp
 
 from dpsql.core.names import fold, pick
 from dpsql.errors import InvalidQuery
-from dpsql.language.arithmetic import is_answer
 from dpsql.language.columns import ColumnNames, conjuncts
 from dpsql.language.expressions import comparable, enclosed, has_aggregate, holds_values, spelled, unwrapped
-from dpsql.language.from_clause import Place, protected_first, scope_of
+from dpsql.language.from_clause import scope_of
 from dpsql.language.grouping import grouping_sets
+from dpsql.language.place import Place
+from dpsql.language.preserved import check_preserved
 from dpsql.language.query import Aggregate, Query
 from dpsql.language.refusal import (
     ALLOWED,
@@ -40,8 +41,9 @@ from dpsql.language.refusal import (
     refuse_clause,
 )
 from dpsql.language.scope import Catalog, Scope
-from dpsql.language.statistics import ANSWERED, constants_apart, ratio_of, statistic
+from dpsql.language.statistics import ANSWERED, constants_apart, ratio_of, statistic, within_group
 from dpsql.language.syntax import check_depth, parse_statements
+from dpsql.language.windows import first_answer, over_answers
 from dpsql.language.written import keep_words
 from dpsql.runtime.process_settings import deep_recursion
 
@@ -79,15 +81,10 @@ def analyse(statement: exp.Expr, catalog: Catalog) -> Query:
     distinct = statement.args.get("distinct")
     plain = distinct is not None and not distinct.args.get("on") and statement.args.get("group") is not None
     check_clauses(statement, OF_GROUPS | {"distinct"} if plain else OF_GROUPS)
-    for item in statement.expressions:
-        window = item.find(exp.Window)
-        if window is not None:
-            refuse_clause(window, "windows")
-    place = Place(catalog).with_(statement)
-    written = statement = protected_first(statement, place)
+    scope, written = scope_of(statement, Place(catalog).with_(statement))
+    statement = written
     if statement.find(exp.Anonymous) is not None:  # to transform copies
         statement = cast(exp.Select, statement.transform(spelled))
-    scope = scope_of(statement, place)
     return replace(_Analysis(statement, scope, catalog).query(), select=written)
 
 
@@ -99,6 +96,7 @@ class _Analysis:
         self._names = ColumnNames(scope, select.expressions)
         self._aggregates: dict[Aggregate, int] = {}
         self._keys: dict[str, tuple[int, exp.Expr]] = {}
+        self._windows: list[exp.Window] = []
 
     def query(self) -> Query:
         """The query taken apart."""
@@ -110,11 +108,14 @@ class _Analysis:
         outputs = [self._output(item.unalias()) for item in select.expressions]
         having = select.args.get("having")
         over_results = None if having is None else self._over_results(having.this)
+        qualify = select.args.get("qualify")
+        chosen = None if qualify is None else self._over_results(qualify.this)
         order = self._order(select.args.get("order"), [tree for tree, _ in outputs])
         if select.args.get("distinct") is not None and not self._shows_keys(sets, [tree for tree, _ in outputs]):
             refuse_clause(select, "distinct")
         if not self._aggregates:
             refuse(select, "the query selects rows, and counts nothing", RAW_ROWS)
+        check_preserved(self._scope, [tree for _, tree in self._keys.values()], filters, tuple(self._aggregates))
         return Query(
             self._scope,
             select,
@@ -128,6 +129,8 @@ class _Analysis:
             order,
             _whole(select.args.get("limit"), "LIMIT"),
             _whole(select.args.get("offset"), "OFFSET") or 0,
+            tuple(self._windows),
+            chosen,
         )
 
     def _shows_keys(self, sets: Sequence[Sequence[int]], outputs: Sequence[exp.Expr]) -> bool:
@@ -204,8 +207,7 @@ class _Analysis:
         if (ratio := self._ratio(item)) is not None:
             return ratio, int(ratio.name[1:])
         tree = exp.column(f"k{constant[0]}") if constant is not None else self._over_results(item, shown=True)
-        first = next((column for column in tree.find_all(exp.Column) if is_answer(column)), None)
-        return tree, None if first is None else int(first.name[1:])
+        return tree, first_answer(tree, self._windows)
 
     def _over_results(self, tree: exp.Expr, *, shown: bool = False) -> exp.Expr:
         """An expression over keys and aggregates: each replaced by its name in the result.
@@ -222,7 +224,7 @@ class _Analysis:
 
     def _named_results(self, tree: exp.Expr, replaced: list[tuple[exp.Expr, exp.Expr]], *, shown: bool) -> exp.Expr:
         """The same, of an expression that may be changed; adds what stands for which part of it."""
-        found = self._result(tree) or (self._scaled_ratio(tree) if shown else None)
+        found = self._window(tree) or self._result(tree) or (self._scaled_ratio(tree) if shown else None)
         if found is None and isinstance(tree, exp.Column):
             named = self._names.names_aggregate(tree, first=not shown)
             if named is not None:
@@ -240,6 +242,15 @@ class _Analysis:
             if isinstance(value, exp.Expr | list):
                 tree.set(name, [inside(v) for v in value] if isinstance(value, list) else inside(value))
         return tree
+
+    def _window(self, tree: exp.Expr) -> exp.Expr | None:
+        """w<i> where the expression is a window over the groups."""
+        if not isinstance(tree, exp.Window):
+            return None
+        window = over_answers(tree, self._over_results)
+        if window not in self._windows:
+            self._windows.append(window)
+        return exp.column(f"w{self._windows.index(window)}")
 
     def _check_over_results(self, tree: exp.Expr) -> None:
         """Refuse what is no part of an expression over keys and aggregates."""
@@ -288,7 +299,7 @@ class _Analysis:
             filters = conjuncts(tree.expression, self._names)
             tree = tree.this
         if isinstance(tree, exp.WithinGroup):
-            refuse(tree, "WITHIN GROUP is not supported", "say quantile_cont(x, 0.9)")
+            tree = within_group(tree)
         if not isinstance(tree, exp.AggFunc):
             return None
         argument = tree.this

@@ -38,6 +38,48 @@ class Errors:
     high: exp.Expr
 
 
+def scaled_answer(tree: exp.Expr) -> tuple[int, float] | None:
+    """The number of an answer and what it is multiplied by, where an expression is that; None if it is more.
+
+    What is added, and rounding, is left out.
+
+    >>> import sqlglot
+    >>> scaled_answer(sqlglot.parse_one("round(100.0 * a2 / 4 + 1, 1)"))
+    (2, 25.0)
+    """
+    tree = unwrapped(tree)
+    if is_answer(tree):
+        return int(tree.name[1:]), 1.0
+    if isinstance(tree, exp.Neg):
+        inside = scaled_answer(tree.this)
+        return None if inside is None else (inside[0], -inside[1])
+    if isinstance(tree, _ROUNDING):
+        return scaled_answer(tree.this)
+    if not isinstance(tree, exp.Add | exp.Sub | exp.Mul | exp.Div):
+        return None
+    if isinstance(tree, exp.Div) or not _holds_answer(tree.expression):
+        inside, constant = scaled_answer(tree.this), _constant(tree.expression)
+    else:
+        inside, constant = scaled_answer(tree.expression), _constant(tree.this)
+    if inside is None or constant is None or (isinstance(tree, exp.Div) and constant == 0):
+        return None
+    number, factor = inside
+    if isinstance(tree, exp.Mul | exp.Div):
+        return number, factor * constant if isinstance(tree, exp.Mul) else factor / constant
+    return number, -factor if isinstance(tree, exp.Sub) and _holds_answer(tree.expression) else factor
+
+
+def _constant(tree: exp.Expr) -> float | None:
+    """The number that is written there; None if it is none."""
+    tree = unwrapped(tree)
+    if isinstance(tree, exp.Neg):
+        inside = _constant(tree.this)
+        return None if inside is None else -inside
+    if isinstance(tree, exp.Cast) and tree.to.is_type("DOUBLE"):
+        return _constant(tree.this)
+    return float(tree.name) if isinstance(tree, exp.Literal) and tree.is_number else None
+
+
 def errors_of(tree: exp.Expr, plain: Set[int]) -> Errors | None:
     """The errors of an expression over answers a0, …; None where nothing is known.
 
@@ -45,6 +87,8 @@ def errors_of(tree: exp.Expr, plain: Set[int]) -> Errors | None:
         tree: with other names for what is known exactly.
         plain: the numbers of the answers that are counts or sums.
     """
+    if any(map(is_window, tree.find_all(exp.Column))):  # of several groups
+        return None
     answers = {int(column.name[1:]) for column in tree.find_all(exp.Column) if is_answer(column)}
     return _Reader(linear=len(answers) > 1).errors(tree) if len(answers) <= 1 or answers <= plain else None
 
@@ -52,6 +96,11 @@ def errors_of(tree: exp.Expr, plain: Set[int]) -> Errors | None:
 def is_answer(tree: exp.Expr) -> bool:
     """Whether it is the name of a noisy answer."""
     return isinstance(tree, exp.Column) and not tree.table and tree.name.startswith("a")
+
+
+def is_window(tree: exp.Expr) -> bool:
+    """Whether it is the name of a window over the groups."""
+    return isinstance(tree, exp.Column) and not tree.table and tree.name.startswith("w")
 
 
 def _holds_answer(tree: exp.Expr) -> bool:

@@ -15,6 +15,7 @@ from dpsql.language.refusal import RAW_ROWS, check_scalar, refuse
 from dpsql.language.scope import Scope
 from dpsql.language.written import keep_words
 
+_PARTS: Final = "the owner makes a table with the part as a column of its own, and protects that"
 _MOST_NODES: Final = 200_000
 
 
@@ -53,7 +54,9 @@ class ColumnNames:
         if not column.table:
             return self.scope.columns
         table = pick(column.table, self.scope.tables)
-        if table is None or column.args.get("db"):
+        if pick(column.table, self.scope.columns) is not None and table is None:
+            refuse(column, f"{column.table!r} is a column, and parts of it are not supported", _PARTS)
+        if table is None or not self.scope.is_at(column):
             refuse(column, f"{column.table!r} is not what FROM calls {self.scope.title!r}")
         return self.scope.tables[table]
 

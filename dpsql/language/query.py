@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from sqlglot import exp
 
-from dpsql.language.expressions import sql_of, structure, unwrapped
+from dpsql.language.expressions import columns_read, sql_of, structure, unwrapped
 from dpsql.language.scope import Scope
 from dpsql.language.written import kept_words
 
@@ -84,6 +84,8 @@ class Query:
         order: likewise.
         limit: how many rows of the result.
         offset: after how many.
+        windows: over keys and aggregates; w0, … stand for them in outputs, `qualify` and order.
+        qualify: which rows of the result there are, by their windows.
     """
 
     scope: Scope
@@ -98,6 +100,8 @@ class Query:
     order: tuple[exp.Ordered, ...] = ()
     limit: int | None = None
     offset: int = 0
+    windows: tuple[exp.Window, ...] = ()
+    qualify: exp.Expr | None = None
 
     @property
     def trees(self) -> list[exp.Expr]:
@@ -107,17 +111,22 @@ class Query:
     def without_sure(self, columns: Set[str]) -> Query:
         """The same, where `count(x)` of some columns, which are never NULL, counts rows and does not read x."""
 
-        def is_sure(tree: exp.Expr) -> bool:
-            asked = tree.this.this if isinstance(tree, exp.Not) and isinstance(tree.this, exp.Is) else None
-            inside = None if asked is None or not isinstance(tree.this.expression, exp.Null) else unwrapped(asked)
-            return isinstance(inside, exp.Column) and not inside.table and inside.name in columns
-
         def counted(aggregate: Aggregate) -> Aggregate:
             if aggregate.kind != "count":
                 return replace(aggregate, sides=tuple(map(counted, aggregate.sides)))
-            return replace(aggregate, filters=tuple(tree for tree in aggregate.filters if not is_sure(tree)))
+            return replace(
+                aggregate, filters=tuple(tree for tree in aggregate.filters if _column_there(tree) not in columns)
+            )
 
         return replace(self, aggregates=tuple(map(counted, self.aggregates))) if columns else self
+
+    @property
+    def counted_columns(self) -> list[str]:
+        """The columns of which nothing is asked but whether they are NULL, by `count(x)`."""
+        every = [side for aggregate in self.aggregates for side in aggregate.sides or (aggregate,)]
+        counted = {_column_there(tree) for one in every if one.kind == "count" for tree in one.filters} - {None}
+        trees = [tree for tree in self.trees if _column_there(tree) is None]
+        return sorted(name for name in counted if name and not any(name in columns_read(tree) for tree in trees))
 
     @property
     def of_units(self) -> list[Aggregate]:
@@ -129,15 +138,23 @@ class Query:
     def fingerprint(self) -> str:
         """Tells queries apart that mean or show something else."""
         trees = [*self.keys, *self.filters, *self.outputs, *self.scope.columns.values(), self.select]
-        trees += [] if self.having is None else [self.having]
+        trees += [tree for tree in (self.having, self.qualify, *self.windows) if tree is not None]
         texts = [sql_of(tree) for tree in (*trees, *self.order)]
         aggregates = [a.identity(structure) for a in self.aggregates]
-        shown = (
+        shown: tuple[Any, ...] = (
             {name: list(columns) for name, columns in self.scope.tables.items()},
             self.sets,
             self.noisy,
             self.limit,
             self.offset,
         )
+        shown += () if self.scope.preserved is None else (self.scope.preserved.dimension.name,)
         words = [words for tree in self.trees for _, words in kept_words(tree)]  # what is translated alike may differ
         return repr((texts, aggregates, shown, len(self.keys), len(self.filters), words))
+
+
+def _column_there(tree: exp.Expr) -> str | None:
+    """The column that `x IS NOT NULL` asks for; None if a condition is another."""
+    asked = tree.this.this if isinstance(tree, exp.Not) and isinstance(tree.this, exp.Is) else None
+    inside = None if asked is None or not isinstance(tree.this.expression, exp.Null) else unwrapped(asked)
+    return inside.name if isinstance(inside, exp.Column) and not inside.table else None

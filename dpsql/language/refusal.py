@@ -16,7 +16,6 @@ RAW_ROWS: Final = "say count(*), sum or avg of it with GROUP BY, or make a table
 _NOT_SELECT: Final = {
     "distinct": ("DISTINCT", "say GROUP BY the columns, with count(*)"),
     "windows": ("a window", "say the window around it: SELECT … OVER … FROM dp_query('…')"),
-    "qualify": ("QUALIFY", "say it around: SELECT … FROM dp_query('…') QUALIFY …"),
     "joins": ("a join inside a join", "join each table to the protected one"),
     "when": ("AT (…)", INSTEAD),
     "laterals": ("LATERAL", INSTEAD),
@@ -25,7 +24,7 @@ _NOT_SELECT: Final = {
     "pivots": ("PIVOT", "say it around: PIVOT (FROM dp_query('…')) …"),
 }
 OF_ROWS: Final = frozenset({"expressions", "from_", "joins", "where", "with_"})
-OF_GROUPS: Final = OF_ROWS | {"group", "having", "order", "limit", "offset"}
+OF_GROUPS: Final = OF_ROWS | {"group", "having", "order", "limit", "offset", "qualify"}
 ALLOWED: Final = (
     exp.Column,
     exp.Identifier,
@@ -92,7 +91,7 @@ def check_clauses(select: exp.Select, allowed: frozenset[str], *, inside: bool =
             continue
         reason, instead = _NOT_SELECT.get(name, (name.strip("_").upper(), INSTEAD))
         if inside and name in OF_GROUPS:
-            reason, instead = f"{reason} inside FROM", "select, filter and rename rows there, and group outside"
+            reason, instead = f"{reason} inside FROM", "ask that query, and say the rest around it: FROM dp_query('…')"
         refuse(select, f"{reason} is not supported", instead)
 
 
@@ -100,7 +99,8 @@ def check_scalar(tree: exp.Expr) -> None:
     """Refuse what is not an expression of one row; which functions are allowed is checked where they would run."""
     for node in tree.walk():
         if isinstance(node, exp.Query | exp.Subquery | exp.Exists):
-            refuse(node, "a subquery in an expression is not supported", "say WITH or FROM (SELECT …) for one table")
+            instead = "join the public table on its key: FROM protected JOIN public ON public.key = …"
+            refuse(node, "a subquery in an expression is not supported", instead)
         if isinstance(node, exp.Window):
             refuse_clause(node, "windows")
         if isinstance(node, exp.AggFunc):

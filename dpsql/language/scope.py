@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from sqlglot import exp
 
 from dpsql.core.names import fold
+
+MATCHES: Final = "dpsql_matches"  # of a filter: it says which rows of two tables meet, not which groups there are
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,8 @@ class Scope:
         ambiguous: names, in lower case, of columns that two tables have: they must be qualified.
         dimensions: public tables that are joined, one row of each for a row of the origin at most.
         lacks: whether `*` made fewer columns than in DuckDB, because two tables have one of the same name.
+        preserved: a public table of which all rows are groups, also those without a row of the protected table.
+        places: database and schema of each table that FROM calls by its own name, by that name in lower case.
     """
 
     origin: Any
@@ -32,6 +36,8 @@ class Scope:
     ambiguous: frozenset[str] = frozenset()
     dimensions: tuple[Dimension, ...] = ()
     lacks: bool = False
+    preserved: Preserved | None = None
+    places: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def in_order(self, tables: Sequence[str]) -> Scope:
         """The same, its columns in the order of the tables; of two with one name the first's."""
@@ -43,9 +49,15 @@ class Scope:
                 found.setdefault(fold(name), own)
         return replace(self, columns=dict(found.values()))
 
-    def named(self, name: str) -> Scope:
-        """The same, its columns qualified by a name."""
-        return replace(self, tables={name: self.columns}, ambiguous=frozenset())
+    def named(self, name: str, place: tuple[str, ...] = ()) -> Scope:
+        """The same, its columns qualified by a name, and by a database and a schema before it."""
+        return replace(self, tables={name: self.columns}, ambiguous=frozenset(), places={fold(name): place})
+
+    def is_at(self, column: exp.Column) -> bool:
+        """Whether the database and the schema that a column is qualified by are those of its table."""
+        written = [fold(part.name) for part in (column.args.get("catalog"), column.args.get("db")) if part is not None]
+        place = [fold(part) for part in self.places.get(fold(column.table), ())]
+        return not written or place[-len(written) :] == written
 
     @property
     def title(self) -> str:
@@ -70,6 +82,23 @@ class Dimension:
     origin: Any
     columns: tuple[tuple[str, str], ...]
     keys: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Preserved:
+    """A public table that is LEFT JOINed to the protected one, so that each of its rows is in a group.
+
+    Attributes:
+        dimension: the table.
+        public: what FROM calls it.
+        protected: what FROM calls the protected table.
+        key: what the rows that meet have in common, as the query says it of the protected table.
+    """
+
+    dimension: Dimension
+    public: str
+    protected: str
+    key: str
 
 
 class Catalog(Protocol):

@@ -14,6 +14,7 @@ from sqlglot import exp
 from dpsql.language.arithmetic import is_answer
 from dpsql.language.expressions import columns_read, unwrapped
 from dpsql.language.query import Aggregate, Query
+from dpsql.language.windows import first_answer
 from dpsql.language.written import rename_words
 
 
@@ -32,7 +33,8 @@ def split_sums(query: Query) -> Query | None:
     if not any(isinstance(tree, exp.Paren) for tree in made):
         return None
     outputs = tuple(_with_answers(tree, made) for tree in query.outputs)
-    noisy = tuple(next((int(c.name[1:]) for c in tree.find_all(exp.Column) if is_answer(c)), None) for tree in outputs)
+    windows = tuple(cast(exp.Window, _with_answers(tree, made)) for tree in query.windows)
+    noisy = tuple(first_answer(tree, windows) for tree in outputs)
     return replace(
         query,
         aggregates=tuple(aggregates),
@@ -40,14 +42,30 @@ def split_sums(query: Query) -> Query | None:
         noisy=noisy,
         having=None if query.having is None else _with_answers(query.having, made),
         order=tuple(cast(exp.Ordered, _with_answers(tree, made)) for tree in query.order),
+        windows=windows,
+        qualify=None if query.qualify is None else _with_answers(query.qualify, made),
     )
 
 
 def _parts(aggregate: Aggregate) -> list[tuple[int, Aggregate]]:
-    """The signed sums that an aggregate is the sum of: itself, if it is none of sums of several columns."""
-    terms = [] if aggregate.kind != "sum" or aggregate.argument is None else list(_terms(aggregate.argument))
+    """The signed aggregates that one is the sum of: itself, if it is of no sum of several columns.
+
+    An average is a sum over a count, and a ratio of a sum a sum of ratios.
+    """
+    if aggregate.kind == "ratio":
+        over, under = aggregate.sides
+        return [(sign, replace(aggregate, sides=(part, under))) for sign, part in _parts(over)]
+    is_sum = aggregate.kind in ("sum", "avg") and aggregate.argument is not None
+    terms = list(_terms(cast(exp.Expr, aggregate.argument))) if is_sum else []
     if len(terms) < 2 or not all(columns_read(tree) for _, tree in terms):
         return [(1, aggregate)]
+    if aggregate.kind == "avg":
+        every = tuple(
+            exp.Not(this=exp.Is(this=exp.Paren(this=tree.copy()), expression=exp.null())) for _, tree in terms
+        )
+        count = Aggregate("count", None, (*aggregate.filters, *every))
+        parts = _parts(replace(aggregate, kind="sum"))
+        return [(sign, Aggregate("ratio", None, (), sides=(part, count))) for sign, part in parts]
     parts = []
     for sign, term in terms:
         others = (exp.Paren(this=tree.copy()) for _, tree in terms if tree is not term)

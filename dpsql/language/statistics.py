@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Final
+from decimal import Decimal
+from typing import Final, cast
 
 from sqlglot import exp
 
 from dpsql.language.columns import ColumnNames
 from dpsql.language.query import Aggregate, Kind
-from dpsql.language.refusal import call_of, refuse
+from dpsql.language.refusal import call_of, refuse, words_of
 
 OF_ONE: Final[Mapping[type[exp.Expr], Kind]] = {
     exp.Sum: "sum",
@@ -58,6 +59,21 @@ def statistic(tree: exp.AggFunc, filters: tuple[exp.Expr, ...], names: ColumnNam
         share = 0.5 if kind is exp.Median else _share_of(tree)
         return Aggregate(_QUANTILES[kind], names.over_rows(tree.this), filters, share=share)
     return refuse(tree, f"{call_of(tree)} is not supported", ANSWERED)
+
+
+def within_group(tree: exp.WithinGroup) -> exp.Expr:
+    """`percentile_cont(0.9) WITHIN GROUP (ORDER BY x)` as `quantile_cont(x, 0.9)`."""
+    order, called = tree.expression, tree.this
+    known = isinstance(called, exp.PercentileCont | exp.PercentileDisc) and isinstance(order, exp.Order)
+    if not known or len(order.expressions) != 1 or called.expression is not None:
+        refuse(tree, "WITHIN GROUP of this is not supported", "say quantile_cont(x, 0.9)")
+    ordered, share = order.expressions[0], called.this
+    if ordered.args.get("desc"):
+        known = isinstance(share, exp.Literal) and not share.is_string
+        name = "quantile_cont" if isinstance(called, exp.PercentileCont) else "quantile_disc"
+        instead = f"{1 - Decimal(share.name)}" if known and name == "quantile_cont" else "…"
+        refuse(tree, "ORDER BY … DESC is not supported here", f"say {name}({words_of(ordered.this)}, {instead})")
+    return cast(exp.Expr, type(called)(this=ordered.this.copy(), expression=share.copy()))
 
 
 def _share_of(tree: exp.Expr) -> float:

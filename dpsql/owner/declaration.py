@@ -161,10 +161,11 @@ class Declaration:
 
         Earlier versions divided the bounds by their number of values, so that edges were 0, 1001, 2001, …; who says the
         same again keeps those, because requests on other edges would be charged anew. A domain that was read off the
-        rows stays one, until its owner says `looked := false`.
+        rows stays one, whatever else of it is declared anew, until its owner says `looked := false`: who has read the
+        rows has read them.
         """
         same = self._same(found, known)
-        looked = known is not None and known.looked and known.of_release == same if self.looked is None else self.looked
+        looked = known is not None and known.looked if self.looked is None else self.looked
         return replace(same, looked=looked)
 
     def _same(self, found: Attribute, known: Attribute | None) -> Attribute:

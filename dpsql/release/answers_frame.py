@@ -52,6 +52,8 @@ def answers_frame(
 def _silent(query: Query, evaluated: Evaluated, noisy: Sequence[Noisy]) -> npt.NDArray[np.bool_]:
     """The groups in which a key is NULL, of columns that may hold NULL, and noise is all that the answers show."""
     nullable = {attribute.name for attribute in evaluated.linear.domain if attribute.nullable}
+    if query.scope.preserved is not None:  # whose rows are the groups, NULL or not
+        nullable = set()
     may_be_null = [not nullable.isdisjoint(columns_read(tree)) for tree in query.keys]
     parts = []
     for keys, alive in zip(evaluated.keys, evaluated.present, strict=True):

@@ -27,7 +27,7 @@ from dpsql.engines.duckdb.names import current_schema
 from dpsql.engines.duckdb.ticks import canonical
 from dpsql.engines.registry import cannot_of, check_domain, check_listed, find_parts, find_source, rates_of
 from dpsql.engines.source import Column, Source
-from dpsql.errors import InvalidArgument, InvalidQuery, InvalidWorkload
+from dpsql.errors import DpsqlError, InvalidArgument, InvalidQuery, InvalidWorkload, NotDeclared
 from dpsql.evaluation.components import columns_of
 from dpsql.evaluation.lookups import Loaded
 from dpsql.evaluation.sandbox import check_syntax, one_empty_database
@@ -158,7 +158,11 @@ def _facts_of(cursor: Cursor, request: QueryRequest, query: Query, source: Sourc
             f"query: engine {source.engine!r} of {source.name!r} cannot count DISTINCT values; {cannot['presence']}"
         )
     query = query.without_sure(_never_null(books, source))
-    domain = _domain_of(books, source, query)
+    try:
+        domain = _domain_of(books, source, query)
+    except DpsqlError:
+        _check_counted(books, source, query)
+        raise
     joined = [load(cursor, dimension, query.trees) for dimension in query.scope.dimensions]
     digests = tuple((loaded.dimension.name, loaded.digest) for loaded in joined)
     found = as_released(source, domain)
@@ -170,6 +174,25 @@ def _never_null(books: Books, source: Source) -> frozenset[str]:
     known = {name for name, attribute in declared(books, source.key).items() if attribute.kind != "excluded"}
     sure = (c for c in source.columns if not c.nullable and c.name not in known and automatic(c) is None)
     return frozenset(column.name for column in sure)
+
+
+def _check_counted(books: Books, source: Source, query: Query) -> None:
+    """Refuse count(x) of a column whose NULLs nobody may know of, because it has no domain.
+
+    Raises:
+        NotDeclared: with what counts instead.
+    """
+    known = declared(books, source.key)
+    for name in query.counted_columns:
+        column = source.column(name)
+        attribute = known.get(name) or automatic(column)
+        if attribute is None or attribute.kind == "excluded":
+            preserved = query.scope.preserved
+            rows = "count(*), which counts rows with NULL, too" if preserved is None else f"count({preserved.key})"
+            raise NotDeclared(
+                f"query: count({name}) counts the rows in which {name!r} is not NULL, and it has no public domain: say "
+                f"{rows}; or the owner declares it with dp_domain, or as NOT NULL in the table"
+            )
 
 
 def _parsed(cursor: Cursor, request: QueryRequest) -> Query:

@@ -14,7 +14,10 @@ from dpsql.engines.costs import Cost, foretell
 from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.evaluation.evaluated import Evaluated, Measured
 from dpsql.evaluation.histograms import spread_evenly
-from dpsql.language.query import Aggregate
+from dpsql.language.arithmetic import scaled_answer
+from dpsql.language.query import Aggregate, Query
+from dpsql.language.refusal import words_of
+from dpsql.language.windows import answers_in
 from dpsql.mechanisms.base import PlannedMeasurement, Remark
 from dpsql.privacy.linear import linear_stddevs
 from dpsql.release.intervals import Noisy, least_count, ratio, reach_of
@@ -167,7 +170,36 @@ def plan_answers(plan: QueryPlan, evaluated: Evaluated, assume_rows: int) -> lis
         else:
             reach = float(reach_of(known[0], unit))
             planned.append(PlannedAnswer(text, spread[parts[0]] * unit, reach, f"95 % interval ± {reach:.4g}"))
-    return planned
+    return _as_asked(query, planned)
+
+
+def _as_asked(query: Query, planned: Sequence[PlannedAnswer]) -> list[PlannedAnswer]:
+    """What is planned for the aggregates as the query shows them: scaled where it scales one, else as what they are."""
+    found: dict[PlannedAnswer, None] = {}
+    shown: set[int] = set()
+    for item, tree in zip(query.select.expressions, query.outputs, strict=True):
+        scaled = scaled_answer(tree)
+        if scaled is not None:
+            found[_scaled(planned[scaled[0]], scaled[1], words_of(item.unalias()))] = None
+            shown.add(scaled[0])
+            continue
+        made_of = answers_in(tree, query.windows)
+        for number in sorted(made_of - shown):
+            answer, words = planned[number], words_of(item.unalias())
+            note = f"{answer.note}; of {answer.aggregate} alone, of which {words} is made"
+            found[replace(answer, note=note)] = None
+        shown |= made_of
+    return [*found, *(answer for number, answer in enumerate(planned) if number not in shown)]
+
+
+def _scaled(answer: PlannedAnswer, factor: float, words: str) -> PlannedAnswer:
+    """What is planned for an aggregate times a constant."""
+    if factor == 1:
+        return answer
+    times = abs(factor)
+    stddev, reach = (None if one is None else one * times for one in (answer.stddev, answer.reach))
+    note = answer.note if reach is None else f"95 % interval ± {reach:.4g}; {answer.aggregate}: {answer.note}"
+    return PlannedAnswer(words, stddev, reach, note)
 
 
 def _planned_average(

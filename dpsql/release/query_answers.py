@@ -145,7 +145,7 @@ def resolve_query(cursor: Cursor, request: QueryRequest, *, to_charge: bool = Tr
     planned = plan_query(request, facts)
     try:
         evaluated, result = _understood(facts.source, facts.domain, facts.query, joined)
-    except VariesInBin:  # its words were compared
+    except (VariesInBin, DomainTooLarge):  # its words are compared
         split = split_sums(facts.query)  # only now, because what was answered before keeps its key
         if split is None:
             raise

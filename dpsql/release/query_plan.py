@@ -148,6 +148,8 @@ def canonical_query(request: QueryRequest, facts: QueryFacts, budget: Budget) ->
         "types": [[column.name, column.type] for column in facts.source.columns if column.name in facts.domain.by_name],
         "joined": [list(named) for named in facts.joined],
     }
+    if query.scope.preserved is not None:  # left out otherwise, because keys of earlier requests lack it
+        asked["preserved"] = query.scope.preserved.dimension.name
     return canonical_request(
         facts,
         {

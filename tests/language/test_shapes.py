@@ -16,14 +16,17 @@ SHAPES = [
 ]
 TABLES = """
     CREATE TABLE orders (
-        number INTEGER NOT NULL, day DATE, region VARCHAR, late BOOLEAN, units INTEGER, price DOUBLE, channel INTEGER);
+        number INTEGER NOT NULL, day DATE, region VARCHAR, late BOOLEAN, units INTEGER, price DOUBLE, channel INTEGER,
+        placed TIMESTAMP);
     INSERT INTO orders
     SELECT
         i, DATE '2024-01-01' + (i % 91)::INTEGER, (['north', 'south', 'east', NULL])[1 + i % 4], i % 5 = 0,
-        i * 7 % 10, (i * 13 % 51) / 2, i % 3
+        i * 7 % 10, (i * 13 % 51) / 2, i % 3, TIMESTAMP '2024-01-01' + to_minutes(i * 127 % 131040)
     FROM range(1020) r(i);
-    CREATE TABLE channels AS FROM (VALUES (0, 'shop', 1.5), (1, 'post', 0.5), (2, 'web', 2.5)) v(id, name, fee);
+    CREATE TABLE channels AS FROM (VALUES (0, 'shop', 1.5), (1, 'post', 0.5), (2, 'web', 2.5), (7, 'fax', 9.0)) v(id, name, fee);
+    CREATE TABLE lanes AS FROM (VALUES (0, 'fast'), (1, 'slow'), (9, 'none')) v(channel, lane);
     CREATE TABLE words AS FROM (VALUES ('shop', 'Laden'), ('post', 'Post'), ('web', 'Netz')) v(name, word);
+    CREATE TABLE calendar AS SELECT DATE '2023-12-30' + i::INTEGER AS date, i % 7 < 2 AS weekend FROM range(100) r(i);
 """
 
 
@@ -34,6 +37,7 @@ def declared():
         db.protect("orders", epsilon=1000.0, delta=1e-9)
         db.domain("orders", "number", exclude=True)
         db.domain("orders", "day", lower="2024-01-01", upper="2024-03-31", bins=91)
+        db.domain("orders", "placed", lower="2024-01-01", upper="2024-03-31 23:59:59.999999", bins=91)
         db.domain("orders", "region", values=["east", "north", "south"])
         db.domain("orders", "units", lower=0, upper=9)
         db.domain("orders", "price", lower=0, upper=25, bins=5)

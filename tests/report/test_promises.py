@@ -194,3 +194,30 @@ def test_the_statement_of_a_domain_says_it_too(stays):
 def test_what_is_measured_with_noise_was_not_looked_at(stays):
     with pytest.raises(dpsql.DpsqlError, match="looked is true, but discover := true"):
         stays.sql("CALL dp_domain('stays', 'ward', discover := true, epsilon := 0.1, looked := true)")
+
+
+OTHERS = (
+    {"lower": 0, "upper": 7},
+    {"lower": 0, "upper": 6, "bins": 2},
+    {"lower": 0, "upper": 6, "nulls": False},
+    {"lower": 0, "upper": 6, "nulls_as": [99]},
+    {"lower": 0, "upper": 6, "points": [3]},
+    {"lower": 0, "upper": 5, "other": 9},
+    {"edges": [0, 3, 7]},
+    {"values": [0, 1, 2, 3, 4, 5, 6]},
+)
+
+
+@pytest.mark.parametrize("how", OTHERS, ids=str)
+def test_whoever_read_the_rows_has_read_them_whatever_he_declares_next(stays, how):
+    """Until he says otherwise; also with a time between in which the column was excluded."""
+    stays.domain("stays", "ward", lower=0, upper=6, looked=True)
+    stays.domain("stays", "ward", **how)
+    assert origin(stays) == "looked"
+    stays.domain("stays", "ward", exclude=True)
+    assert origin(stays) != "looked"
+    stays.domain("stays", "ward", **how)
+    assert origin(stays) == "looked"
+    stays.domain("stays", "ward", **how, looked=False)
+    stays.domain("stays", "ward", lower=0, upper=6)
+    assert origin(stays) == "declared"
