@@ -21,20 +21,22 @@ from dpsql.core.formula import COLUMN, Formula
 from dpsql.core.linear_query import Moment, Product
 from dpsql.engines.duckdb.codes import Codes
 from dpsql.engines.duckdb.counting import DuckDBCounter
-from dpsql.engines.duckdb.encode import encode as encode_in_duckdb
-from dpsql.engines.duckdb.encode import encode_steps
+from dpsql.engines.duckdb.dialect import encode as encode_in_duckdb
+from dpsql.engines.duckdb.dialect import encode_steps
 from dpsql.engines.duckdb.units import Bound as BoundInDuckDB
 from dpsql.engines.postgres.catalog import Relation as RelationInPostgres
 from dpsql.engines.postgres.counting import PostgresCounter
-from dpsql.engines.postgres.encode import encode as encode_in_postgres
-from dpsql.engines.postgres.types import Native as NativeInPostgres
+from dpsql.engines.postgres.dialect import POSTGRES, native_of
 from dpsql.engines.postgres.units import Bound as BoundInPostgres
 from dpsql.engines.source import Column, Source
-from dpsql.engines.spark.encode import encode as encode_in_spark
-from dpsql.engines.spark.in_sql import SqlCounter
+from dpsql.engines.spark.dialect import SPARK
+from dpsql.engines.spark.dialect import native_of as spark_native
+from dpsql.engines.spark.in_sql import SparkSqlCounter
 from dpsql.engines.spark.statements import counting, summing, values, with_steps
-from dpsql.engines.spark.steps import steps_of
-from dpsql.engines.spark.types import Native as NativeInSpark
+from dpsql.engines.sql.codes import encode
+from dpsql.engines.sql.counts import Sums
+from dpsql.engines.sql.sums import steps_of
+from dpsql.engines.sql.types import Native
 from dpsql.errors import DpsqlError
 from dpsql.owner.declaration import Declaration
 
@@ -62,21 +64,32 @@ MORE_CASES = {
     "tiny": Case("UTINYINT", {"lower": 0, "upper": 255}, ()),
 }
 ALL = CASES | MORE_CASES
-POSTGRES = {
-    **{
-        "BOOLEAN": "bool",
-        "TINYINT": "int2",
-        "SMALLINT": "int2",
-        "INTEGER": "int4",
-        "BIGINT": "int8",
-        "FLOAT": "float4",
-    },
-    **{"DOUBLE": "float8", "DATE": "date", "TIME": "time", "TIMESTAMP": "timestamp", "UUID": "uuid", "VARCHAR": "text"},
+IN_POSTGRES = {
+    "BOOLEAN": "bool",
+    "TINYINT": "int2",
+    "SMALLINT": "int2",
+    "INTEGER": "int4",
+    "BIGINT": "int8",
+    "FLOAT": "float4",
+    "DOUBLE": "float8",
+    "DATE": "date",
+    "TIME": "time",
+    "TIMESTAMP": "timestamp",
+    "UUID": "uuid",
+    "VARCHAR": "text",
     "TIMESTAMP WITH TIME ZONE": "timestamptz",
 }
-SPARK = {
-    **{"BOOLEAN": "boolean", "TINYINT": "tinyint", "SMALLINT": "smallint", "INTEGER": "int", "BIGINT": "bigint"},
-    **{"FLOAT": "float", "DOUBLE": "double", "DATE": "date", "TIMESTAMP": "timestamp_ntz", "VARCHAR": "string"},
+IN_SPARK = {
+    "BOOLEAN": "boolean",
+    "TINYINT": "tinyint",
+    "SMALLINT": "smallint",
+    "INTEGER": "int",
+    "BIGINT": "bigint",
+    "FLOAT": "float",
+    "DOUBLE": "double",
+    "DATE": "date",
+    "TIMESTAMP": "timestamp_ntz",
+    "VARCHAR": "string",
     "TIMESTAMP WITH TIME ZONE": "timestamp",
 }
 CLIQUES = ((), ("wide",), ("truth", "told"))
@@ -100,21 +113,21 @@ def attribute_named(name: str, kind: str) -> Attribute:
     return found.closed(never_null=False) if case.outside else found
 
 
-def in_postgres(kind: str) -> NativeInPostgres | None:
+def in_postgres(kind: str) -> Native | None:
     """A type of Postgres like one of DuckDB."""
     if kind.startswith("DECIMAL"):
         precision, scale = map(int, re.findall(r"\d+", kind))
-        return NativeInPostgres("numeric", ((precision << 16) | scale) + 4)
+        return native_of("numeric", ((precision << 16) | scale) + 4)
     if kind.startswith("ENUM"):
-        return NativeInPostgres("enum", members=("sad", "ok", "happy"))
-    return NativeInPostgres(POSTGRES[kind]) if kind in POSTGRES else None
+        return native_of("enum", members=("sad", "ok", "happy"))
+    return native_of(IN_POSTGRES[kind]) if kind in IN_POSTGRES else None
 
 
-def in_spark(kind: str) -> NativeInSpark | None:
+def in_spark(kind: str) -> Native | None:
     """A type of Spark like one of DuckDB."""
     if kind.startswith("DECIMAL"):
-        return NativeInSpark(kind.lower().replace(" ", ""))
-    return NativeInSpark(SPARK[kind]) if kind in SPARK else None
+        return spark_native(kind.lower().replace(" ", ""))
+    return spark_native(IN_SPARK[kind]) if kind in IN_SPARK else None
 
 
 def _domain(natives: dict[str, Any]) -> Domain:
@@ -148,8 +161,8 @@ def _noted(what: str, texts: list[str]) -> Iterator[str]:
     texts.clear()
 
 
-def _natives(native_of: Any) -> dict[str, Any]:
-    found = {name: native_of(ALL[name].type) for name in ALL if "read_as" not in ALL[name].declared}
+def _natives(native_in: Any) -> dict[str, Any]:
+    found = {name: native_in(ALL[name].type) for name in ALL if "read_as" not in ALL[name].declared}
     return {name: native for name, native in found.items() if native is not None}
 
 
@@ -159,10 +172,10 @@ def _natives(native_of: Any) -> dict[str, Any]:
 def postgres() -> Iterator[str]:
     natives = _natives(in_postgres)
     for kind in ("bpchar", "varchar", "numeric"):
-        natives[kind] = NativeInPostgres(kind)
+        natives[kind] = native_of(kind)
     for name, native in natives.items():
         case = "names" if name in ("bpchar", "varchar") else "prices" if name == "numeric" else name
-        yield f"-- {name}\n{encode_in_postgres(attribute_named(case, native.in_duckdb), native).sql(dialect='postgres')}"
+        yield f"-- {name}\n{encode(attribute_named(case, native.in_duckdb), native, POSTGRES).sql(dialect='postgres')}"
     bound = BoundInPostgres("names", natives["names"], 3, ("many", "days"), b"key")
     for what, bounded, once, makes, repeats in (
         ("once", None, True, False, False),
@@ -173,7 +186,7 @@ def postgres() -> Iterator[str]:
     ):
         texts: list[str] = []
         columns = tuple(Column(name, native.in_duckdb, nullable=True) for name, native in natives.items())
-        relation = RelationInPostgres("1", "1", (), (), "bank", "s", 't"1', columns, natives, (), True, makes, True)  # noqa: FBT003
+        relation = RelationInPostgres("1", "1", (), (), "bank", "s", 't"1', columns, natives, (), True, makes, True)
         with duckdb.connect() as host:
             session: Any = SimpleNamespace(count=partial(_count_in_postgres, texts, repeats))
             counter = PostgresCounter(session, relation, _domain(natives), bounded, host, once=once)
@@ -192,12 +205,12 @@ def _count_in_postgres(texts: list[str], repeats: bool, query: exp.Expr, paramet
 
 def spark_sql() -> Iterator[str]:
     natives = _natives(in_spark)
-    natives["collated"] = NativeInSpark("string collate UTF8_LCASE")
+    natives["collated"] = spark_native("string collate UTF8_LCASE")
     for name, native in natives.items():
         attribute = attribute_named("names" if name == "collated" else name, native.in_duckdb)
-        yield f"-- {name}\n{encode_in_spark(attribute, native).sql(dialect='spark')}"
+        yield f"-- {name}\n{encode(attribute, native, SPARK).sql(dialect='spark')}"
     yield from (
-        f"-- steps of {name}\n{steps_of(_domain(natives), natives, m).sql(dialect='spark')}"
+        f"-- steps of {name}\n{steps_of(_domain(natives), natives, m, SPARK).sql(dialect='spark')}"
         for name, m in MOMENTS.items()
     )
     texts: list[str] = []
@@ -212,7 +225,7 @@ def spark_sql() -> Iterator[str]:
     )
     rows = SimpleNamespace(createOrReplaceTempView=lambda name: None)
     with duckdb.connect() as host:
-        counter: Any = SqlCounter(
+        counter: Any = SparkSqlCounter(
             session, SimpleNamespace(natives=natives), rows, _domain(natives), lambda: None, None, host
         )
         counter.expect([clique for clique in CLIQUES if clique])
@@ -243,7 +256,7 @@ def in_duckdb() -> Iterator[str]:
     domain = Domain(tuple(attribute_named(name, ALL[name].type) for name in COUNTED))
     for name, moment in MOMENTS.items():
         if isinstance(moment, Moment):
-            yield f"-- steps of {name}\n{encode_steps(domain.by_name['wide'], moment).sql(dialect='duckdb')}"
+            yield f"-- steps of {name}\n{encode_steps(domain, moment).sql(dialect='duckdb')}"
     columns = tuple(Column(name, case.type, nullable=True) for name, case in ALL.items() if case.type != "INTERVAL")
     source = Source("memory", "main", "t", columns)
     secret = exp.Literal.string("secret")
@@ -275,7 +288,10 @@ def spark_tasks() -> Iterator[str]:
     for what, found in {
         "one marginal": counting(codes, [("wide",)], codes.of(block)),
         "four marginals": counting(codes, [("truth",), ("wide",), ("told",), ("truth", "told")], codes.of(block)),
-        **{f"sum of {n}": summing(codes, ("told",), with_steps(codes, codes.of(block), m)) for n, m in MOMENTS.items()},
+        **{
+            f"sum of {n}": summing(codes, ("told",), with_steps(codes, codes.of(block), Sums(m)))
+            for n, m in MOMENTS.items()
+        },
     }.items():
         yield from (f"-- {what}\n{text}" for text in (*found.first, *found.each, *found.pack, found.last))
     yield f"-- values\n{values('weight', 'DOUBLE').sql(dialect='duckdb')}"
