@@ -40,8 +40,8 @@ EXTERNAL: Final[Mapping[str, str]] = MappingProxyType(
         "delta": "dpsql.engines.lake.delta:DeltaEngine",
         "iceberg": "dpsql.engines.lake.iceberg:IcebergEngine",
         "postgres": "dpsql.engines.postgres.engine:PostgresEngine",
-        "snowflake": "dpsql.engines.warehouse.snowflake:SnowflakeEngine",
-        "bigquery": "dpsql.engines.warehouse.bigquery:BigQueryEngine",
+        "snowflake": "dpsql.engines.sql.snowflake:SnowflakeEngine",
+        "bigquery": "dpsql.engines.sql.bigquery:BigQueryEngine",
         "spark": "dpsql.engines.spark.engine:SparkTaskEngine",
         "spark_sql": "dpsql.engines.spark.engine:SparkSqlEngine",
         # one line an engine

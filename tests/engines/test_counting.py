@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.formula import COLUMN
 from dpsql.engines.duckdb.catalog import find_source
-from dpsql.engines.duckdb.codes import Codes
 from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.engines.duckdb.declare import declare_bins
-from dpsql.engines.source import Source
 from dpsql.errors import DomainTooLarge
 from dpsql.evaluation.moments import Branch, moments_of
 from dpsql.fitting.relaxed.program import TileProgram, device_grid  # the compiled query itself
@@ -213,11 +211,3 @@ def test_no_value_adds_more_than_its_bounds(kind, lower, upper, odd, other):
                 if cell != attribute.null_code
             ]
             assert known in ([], [moment.outside] if other is not None else [])
-
-
-@pytest.mark.parametrize("clique", [("x",), ("y", "x"), ("x", "y", "z"), ("z", "y", "x", "w")])
-def test_a_cell_as_text_is_the_cell_as_an_expression(clique):
-    names = dict(zip("wxyz", (("a",), ("a", "b"), ("a", "b", "c"), tuple("abcdefg")), strict=True))
-    domain = Domain(tuple(Attribute(name, "VARCHAR", "values", values) for name, values in names.items()))
-    codes = Codes(Source("memory", "main", "t", ()), domain)
-    assert codes.cell_text(clique) == codes.cell(clique).sql(dialect="duckdb")

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 import dpsql
 from dpsql.engines.duckdb.catalog import find_source
-from dpsql.engines.duckdb.encode import encode
+from dpsql.engines.duckdb.dialect import encode
 from dpsql.evaluation.decode import decode
 from dpsql.owner.protect import domain_of
 

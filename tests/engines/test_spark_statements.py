@@ -13,8 +13,8 @@ import dpsql
 from dpsql.core.domain import Attribute
 from dpsql.core.formula import COLUMN, Formula
 from dpsql.core.linear_query import Moment
-from dpsql.engines.spark.steps import steps_of
-from dpsql.engines.spark.types import Native
+from dpsql.engines.spark.dialect import SPARK, native_of
+from dpsql.engines.sql.sums import steps_of
 
 from .spark_bank import Lot, lot
 
@@ -111,9 +111,9 @@ def test_formulas_are_duckdbs(people):
     people.db.connection.executemany("INSERT INTO numbers VALUES (?)", [[number] for number in numbers])
     attribute = Attribute("x", "DOUBLE", "bins", (), (-1e305, 0.0, 1e305), ("-1e305", "0.0", "1e305"), nullable=True)
     from dpsql.core.domain import Domain
-    from dpsql.engines.duckdb.encode import encode_steps
+    from dpsql.engines.duckdb.dialect import encode_steps
 
-    one = Formula("constant", (), 3.0)
+    domain, one = Domain((attribute,)), Formula("constant", (), 3.0)
     formulas = [
         COLUMN,
         *(Formula(name, (COLUMN,)) for name in ("neg", "abs", "floor", "ceil")),
@@ -126,7 +126,7 @@ def test_formulas_are_duckdbs(people):
     ]
     for formula in formulas:
         moment = Moment("x", 8.0, -(2**31), 2**31, outside=7, missing=1, formula=formula)
-        there = steps_of(Domain((attribute,)), {"x": Native("double")}, moment).sql(dialect="spark")
-        here = encode_steps(attribute, moment).sql(dialect="duckdb")
+        there = steps_of(domain, {"x": native_of("double")}, moment, SPARK).sql(dialect="spark")
+        here = encode_steps(domain, moment).sql(dialect="duckdb")
         expected = people.db.sql(f"SELECT x, {here} FROM numbers ORDER BY x").fetchall()
         assert people.sql(f"SELECT x, {there} FROM numbers ORDER BY x") == expected, formula

@@ -18,13 +18,15 @@ from sqlglot import exp
 
 import dpsql
 from dpsql.core.domain import Attribute, Domain
-from dpsql.engines.warehouse import types
-from dpsql.engines.warehouse.bigquery import BigQuery
-from dpsql.engines.warehouse.dialect import Dialect
-from dpsql.engines.warehouse.encode import MOST
-from dpsql.engines.warehouse.snowflake import Snowflake, SnowflakeEngine
-from dpsql.engines.warehouse.statements import Relation, counted_cells, counted_rows, listed_values
-from dpsql.engines.warehouse.types import Native
+from dpsql.engines.sql import types
+from dpsql.engines.sql.bigquery import BigQuery
+from dpsql.engines.sql.codes import MOST
+from dpsql.engines.sql.counter import SqlCounter
+from dpsql.engines.sql.counts import every_row, listed_values
+from dpsql.engines.sql.database import Database
+from dpsql.engines.sql.engine import Relation
+from dpsql.engines.sql.snowflake import Snowflake, SnowflakeEngine
+from dpsql.engines.sql.types import Native
 from dpsql.errors import DpsqlError, InvalidArgument, InvalidQuery
 
 from ..conftest import DATA, settle
@@ -59,18 +61,19 @@ def known(name: str) -> bool:
     return native_of(case.type) is not None and "read_as" not in case.declared and not listed_floats
 
 
-def statements(dialect: Dialect) -> list[str]:
+def statements(dialect: Database) -> list[str]:
     """Of the catalogue, and one for each column of the conformance suite."""
     names = [name for name in CASES if known(name)]
     attributes = [attribute_of(name, native_of(CASES[name].type).in_duckdb) for name in names]
     texts = ["it's", "a\\b", "x\ny", "😀", "a`b", 'a"b']
     attributes.append(Attribute("texts", "VARCHAR", "values", tuple(texts), nullable=True))
     natives = {a.name: native_of(CASES[a.name].type) for a in attributes[:-1]} | {"texts": NATIVES["VARCHAR"]}
-    relation, when = Relation(dialect, ("bank", "s", 'it"s'), natives), "2026-01-01 00:00:00+00:00"
+    table = dialect.at(Relation(("bank", "s", 'it"s'), natives).table(), "2026-01-01 00:00:00+00:00")
     domain = Domain(tuple(attributes))
-    queries = [counted_rows(relation, when), listed_values(relation, when, "ward")]
-    queries += [counted_cells(relation, when, domain, (name,)) for name in domain.names]
-    queries.append(counted_cells(relation, when, domain, ("truth", "wide", "texts")))
+    counter = SqlCounter(None, dialect, table, natives, domain, None)
+    queries = [every_row(table.copy()), listed_values("ward", natives, dialect, table.copy())]
+    queries += [counter._counting(domain, (name,)) for name in domain.names]
+    queries.append(counter._counting(domain, ("truth", "wide", "texts")))
     catalogue = [*dialect.settings, dialect.columns(("bank", "s", "it's")), dialect.identity(), dialect.now()]
     return [*catalogue, *(query.sql(dialect=dialect.sqlglot) for query in queries)]
 
@@ -213,13 +216,13 @@ def test_a_domain_that_means_something_else_there_is_refused(place, monkeypatch)
     """A warehouse that compares texts in any case: found out by constants, before anything is charged."""
     db = people(place)
     db.domain("people", "sex", values=["F", "M"])
-    equals = Dialect.equals
+    equals = Database.equals
 
     def in_any_case(self, name, text, native):
         found = equals(self, name, text, native)
         return exp.EQ(this=exp.Lower(this=found.this), expression=exp.Lower(this=found.expression))
 
-    monkeypatch.setattr(Dialect, "equals", in_any_case)
+    monkeypatch.setattr(Database, "equals", in_any_case)
     with pytest.raises(InvalidArgument, match="elsewhere than DuckDB does"):
         db.domain("people", "sex", values=["F", "M"])
 

@@ -26,10 +26,10 @@ import dpsql
 from dpsql.core.domain import Attribute, Domain
 from dpsql.engines.external import ExternalEngine
 from dpsql.engines.registry import ENGINES
-from dpsql.engines.warehouse.bigquery import BigQuery, BigQueryEngine
-from dpsql.engines.warehouse.dialect import Dialect
-from dpsql.engines.warehouse.snowflake import Snowflake, SnowflakeEngine
-from dpsql.engines.warehouse.types import Native
+from dpsql.engines.sql.bigquery import BigQuery, BigQueryEngine
+from dpsql.engines.sql.database import Database
+from dpsql.engines.sql.snowflake import Snowflake, SnowflakeEngine
+from dpsql.engines.sql.types import Native
 
 from .conformance import Rows
 from .held_in_duckdb import WithUnits
@@ -98,7 +98,7 @@ class BigQueryHere(BigQuery):
 
 
 def catalogue(schema: str, table: str) -> str:
-    """DuckDB's columns, in the words of `Dialect.columns`."""
+    """DuckDB's columns, in the words of `Database.columns`."""
     tables = f"table_schema = '{schema}' AND table_name = '{table}'"
     return (
         "SELECT column_name AS name, data_type AS kind, is_nullable AS nullable, numeric_precision AS digits, "
@@ -252,7 +252,7 @@ class InWarehouse(WithUnits):
         return len([one for one in self.made if not one._closed])
 
 
-DIALECTS: Mapping[str, tuple[type[Dialect], type[ExternalEngine]]] = {
+DIALECTS: Mapping[str, tuple[type[Database], type[ExternalEngine]]] = {
     "snowflake": (SnowflakeHere, SnowflakeEngine),
     "bigquery": (BigQueryHere, BigQueryEngine),
 }

@@ -15,7 +15,7 @@ import dpsql
 from dpsql.core.formula import COLUMN, Formula, Spans, values_of
 from dpsql.core.neighbours import Neighbours
 from dpsql.engines.duckdb.counting import DuckDBCounter
-from dpsql.engines.duckdb.encode import encode_steps
+from dpsql.engines.duckdb.dialect import encode_steps
 from dpsql.errors import DpsqlError, InvalidQuery
 from dpsql.privacy.linear import exact_answers
 from dpsql.release.query_answers import QueryRequest, resolve_query
@@ -295,7 +295,7 @@ def test_whatever_a_row_holds_its_steps_are_within_the_bounds(db, formula):
             continue
         linear = query.evaluated.linear
         for moment in linear.moments.values():
-            steps = encode_steps(linear.domain.by_name["x"], moment)
+            steps = encode_steps(linear.domain, moment)
             found = [v for (v,) in db.sql(exp.select(steps).from_("t").sql(dialect="duckdb")).fetchall()]
             assert all(moment.low <= v <= moment.high for v in found), (formula, where, found)
         with db.instance.cursor() as cursor:  # each group has one row

@@ -1,24 +1,23 @@
 """The codes of rows as SQL that DuckDB runs, wherever the rows are: in a table, in files, or in a task of Spark.
 
 codes   =  SELECT code_1, …, code_k FROM rows              (the smallest integers that hold them)
-cell    =  Σ code_i·stride_i, which is NULL where a code is
+cell    =  Σ code_i·stride_i, −1 where one is missing
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from sqlglot import exp
 
 from dpsql.core.domain import Clique, Domain
-from dpsql.core.linear_query import Moment, Product
-from dpsql.engines.duckdb.encode import encode
+from dpsql.engines.duckdb.dialect import DuckDB, native_of
 from dpsql.engines.duckdb.reading import value
-from dpsql.engines.duckdb.steps import steps_of
 from dpsql.engines.duckdb.types import data_type
 from dpsql.engines.duckdb.units import unused
 from dpsql.engines.source import Source
+from dpsql.engines.sql.codes import encode
+from dpsql.engines.sql.counts import Kind, cell_text
 
 _SIZES: Final = ((2**8, "UTINYINT"), (2**16, "USMALLINT"), (2**31, "INTEGER"))
 
@@ -36,43 +35,32 @@ class Codes:
 
     def __init__(self, source: Source, domain: Domain) -> None:
         self.names: Final = [f"c{place}" for place in range(len(domain))]
-        self._domain = domain
+        self._domain, self._natives = domain, {attribute.name: native_of(attribute) for attribute in domain}
         texts = [attribute.name for attribute in domain if attribute.text]
         self._read = {name: exp.column(unused(source, f"dpsql_read_{n}")) for n, name in enumerate(texts)}
+        self._dialect = DuckDB(domain, self._read)
 
     def of(self, rows: exp.Expr) -> exp.Select:
         """The codes of every row; all columns of the rows can be selected beside them."""
         codes = []
         for name, attribute in zip(self.names, self._domain, strict=True):
             kind = next(kind for size, kind in _SIZES if attribute.size <= size)
-            code = exp.Cast(this=encode(attribute, self._read.get(attribute.name)), to=data_type(kind))
-            codes.append(exp.Alias(this=code, alias=exp.to_identifier(name)))
+            code = encode(attribute, self._natives[attribute.name], self._dialect)
+            codes.append(exp.Alias(this=exp.Cast(this=code, to=data_type(kind)), alias=exp.to_identifier(name)))
         return exp.Select(expressions=codes).from_(self._with_read(rows), copy=False)
 
-    def steps(self, moment: Moment | Product) -> exp.Expr:
-        """What a row adds to a sum, to be selected beside the codes."""
-        return steps_of(self._domain, moment, self._read.get)
-
-    def key(self, clique: Clique) -> tuple[exp.Expr, list[exp.Expr]]:
-        """A cell's index, of codes; and which rows have one."""
-        columns = [exp.column(self.names[self._domain.names.index(name)]) for name in clique]
-        codes = [exp.cast(column, "BIGINT", dialect="duckdb") for column in columns]
-        key: exp.Expr = codes[0] if codes else exp.cast(exp.Literal.number(0), "BIGINT", dialect="duckdb")
-        for code, size in zip(codes[1:], self._domain.shape(clique)[1:], strict=True):
-            key = exp.Add(this=exp.Mul(this=exp.paren(key), expression=exp.Literal.number(size)), expression=code)
-        return key, [exp.Not(this=exp.Is(this=column.copy(), expression=exp.null())) for column in columns]
+    def adds(self, kind: Kind) -> exp.Expr:
+        """What a row adds to a count of a kind, to be selected beside the codes."""
+        added = kind.adds(self._domain, self._natives, self._dialect)
+        return exp.cast(exp.Literal.number(1), "BIGINT", dialect="duckdb") if added is None else added
 
     def cell(self, clique: Clique) -> exp.Expr:
         """A cell's index, of codes; −1 where one is missing."""
-        return exp.Coalesce(this=self.key(clique)[0], expressions=[exp.Literal.number(-1)])
+        return exp.Var(this=self.cell_text(clique))
 
     def cell_text(self, clique: Clique) -> str:
-        """`cell` in DuckDB's words. The expression takes longer to build and to print than a marginal to count."""
-        codes = [f"CAST({self.names[self._domain.names.index(name)]} AS BIGINT)" for name in clique]
-        key = codes[0]
-        for code, size in zip(codes[1:], self._domain.shape(clique)[1:], strict=True):
-            key = f"({key}) * {size} + {code}"
-        return f"COALESCE({key}, -1)"
+        """`cell` in DuckDB's words."""
+        return cell_text(self._domain, clique, self._dialect)
 
     def _with_read(self, rows: exp.Expr) -> exp.Expr:
         """Rows with the numbers of columns of texts beside them: the search for a bin would read each many times."""
@@ -86,9 +74,3 @@ class Codes:
 def sum_of(column: str) -> exp.Expr:
     """The sum of a column of whole numbers, in 64 bits."""
     return exp.cast(exp.Sum(this=exp.column(column)), "BIGINT", dialect="duckdb")
-
-
-def columns_of(moment: Moment | Product) -> Sequence[str]:
-    """The columns that a row's steps are of."""
-    parts = (moment,) if isinstance(moment, Moment) else (moment.first, moment.second)
-    return [part.column for part in parts]

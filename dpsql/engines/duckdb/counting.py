@@ -40,6 +40,7 @@ from dpsql.engines.duckdb.types import equal_text, filled
 from dpsql.engines.duckdb.units import Bound, unused
 from dpsql.engines.protocol import CountingFailed
 from dpsql.engines.source import Source
+from dpsql.engines.sql.counts import STEPS, Sums, grouped
 from dpsql.errors import DpsqlError, Interrupted
 
 _numbers = itertools.count(1)
@@ -152,8 +153,9 @@ class DuckDBCounter:
         named = self._unused("dpsql_unit")
         unit = exp.alias_(self._bound.key(), named)
         codes = self._encoded(columns=(self._bound.column,)).select(unit).subquery("codes")
-        key, inside = self._codes.key(clique)
-        pairs = exp.select(exp.alias_(exp.column(named), "unit"), exp.alias_(key, "cell")).from_(codes).where(*inside)
+        cell = self._codes.cell(clique)
+        pairs = exp.select(exp.alias_(exp.column(named), "unit"), exp.alias_(cell, "cell")).from_(codes)
+        pairs = pairs.where(exp.GTE(this=cell.copy(), expression=exp.Literal.number(0)))
         order = exp.Order(expressions=[exp.column("unit")])
         rank = exp.cast(exp.Window(this=exp.DenseRank(), order=order), "BIGINT", dialect="duckdb")
         ranked = exp.select(exp.alias_(rank, "unit"), "cell").from_(pairs.distinct().subquery("pairs"))
@@ -162,13 +164,11 @@ class DuckDBCounter:
 
     def sums(self, clique: Clique, moment: Moment | Product) -> Marginal:
         """The sum of a column's steps, or a product's, over the rows of each cell, in place of their number."""
-        named = self._unused("dpsql_steps")
-        steps = exp.alias_(self._codes.steps(moment), named)
-        key, inside = self._codes.key(clique)
-        codes = self._encoded().select(steps).subquery("codes")
-        selected = exp.select(exp.alias_(key, "cell"), exp.alias_(sum_of(named), "n")).from_(codes)
-        found = self._fetch(selected.where(*inside).group_by("cell"))
-        return Marginal(clique, self._domain.size(clique), found["cell"], found["n"])
+        kind = Sums(moment)
+        codes = self._encoded().select(exp.alias_(self._codes.adds(kind), STEPS)).subquery("codes")
+        found = self._fetch(grouped(self._codes.cell(clique), sum_of(STEPS), codes))
+        cells, sums = kind.checked(found["cell"], found["n"], 0)
+        return Marginal(clique, self._domain.size(clique), cells, sums)
 
     def bins(self, attribute: Attribute) -> Marginal:
         """The exact counts of the bins of one column, whatever its domain."""

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from dpsql.core.domain import Attribute
 from dpsql.core.names import fold
-from dpsql.engines.duckdb.encode import encode
+from dpsql.engines.duckdb.dialect import encode
 from dpsql.engines.duckdb.types import column_of
 
 

@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from dpsql.core.domain import Domain
 from dpsql.engines.duckdb.counting import constant_errors
-from dpsql.engines.duckdb.encode import encode
+from dpsql.engines.duckdb.dialect import encode
 from dpsql.engines.duckdb.settings import check_owned
 from dpsql.engines.duckdb.units import unused
 from dpsql.engines.source import Source

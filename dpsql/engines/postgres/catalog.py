@@ -10,11 +10,13 @@ from typing import Any, Final
 from sqlglot import exp
 
 from dpsql.core.names import quote
-from dpsql.engines.postgres.failures import ConnectionLost, NotInPostgres
-from dpsql.engines.postgres.session import Session
-from dpsql.engines.postgres.types import Native
+from dpsql.engines.postgres.dialect import native_of
+from dpsql.engines.postgres.failures import ConnectionLost
+from dpsql.engines.postgres.session import PostgresSession
 from dpsql.engines.protocol import CountingFailed
 from dpsql.engines.source import Column
+from dpsql.engines.sql.failures import NotCounted
+from dpsql.engines.sql.types import Native
 from dpsql.errors import UnknownName
 
 OLDEST: Final = 150000
@@ -123,20 +125,20 @@ class Relation:
         return exp.table_(self.name, db=self.schema, quoted=True)
 
 
-def find_relation(session: Session, text: str) -> Relation:
+def find_relation(session: PostgresSession, text: str) -> Relation:
     """The table that a name means: `adult` is `public.adult`.
 
     Raises:
         UnknownName: there is none, or its user may read no column of it.
-        NotInPostgres: it is no table, a policy hides rows of it, or the server is too old or of another encoding.
+        NotCounted: it is no table, a policy hides rows of it, or the server is too old or of another encoding.
     """
     version, encoding, has_temporary, database, place, told = session.rows(_SERVER)[0]
     if version < OLDEST:
-        raise NotInPostgres(f"this is Postgres {version // 10_000}: dpsql reads tables of Postgres 15 and newer")
+        raise NotCounted(f"this is Postgres {version // 10_000}: dpsql reads tables of Postgres 15 and newer")
     if encoding != "UTF8":
-        raise NotInPostgres(f"the database {database!r} is in {encoding}: dpsql reads databases in UTF8")
+        raise NotCounted(f"the database {database!r} is in {encoding}: dpsql reads databases in UTF8")
     if not told:
-        raise NotInPostgres(
+        raise NotCounted(
             "the user may not call pg_control_system(), which tells servers apart, so that rows have one budget: GRANT "
             "EXECUTE ON FUNCTION pg_control_system() TO that user"
         )
@@ -146,9 +148,9 @@ def find_relation(session: Session, text: str) -> Relation:
         raise UnknownName(f"there is no table {text!r} in the database {database!r}: give relation := 'schema.table'")
     oid, schema, name, kind, hidden, whole = found[0]
     if kind not in _TABLES:
-        raise NotInPostgres(f"{text!r} is {_KINDS.get(kind, 'no table')}")
+        raise NotCounted(f"{text!r} is {_KINDS.get(kind, 'no table')}")
     if hidden:
-        raise NotInPostgres(f"a row security policy hides rows of {text!r}: use a user who may read all of them")
+        raise NotCounted(f"a row security policy hides rows of {text!r}: use a user who may read all of them")
     columns, natives = _columns_of(session.rows(_COLUMNS, [oid]))
     if not columns:
         raise UnknownName(f"the user may read no column of {text!r}: GRANT SELECT ON {text} TO that user")
@@ -163,15 +165,15 @@ def find_relation(session: Session, text: str) -> Relation:
     )
 
 
-def _family(session: Session, oid: int, text: str, server: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _family(session: PostgresSession, oid: int, text: str, server: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Which tables' rows a table has, itself among them, and which tables have its rows.
 
     Raises:
-        NotInPostgres: some of its rows are on another server, where they may have a budget of their own.
+        NotCounted: some of its rows are on another server, where they may have a budget of their own.
     """
     rows = session.rows(_FAMILY, [oid])
     if any(elsewhere for _, _, elsewhere in rows):
-        raise NotInPostgres(
+        raise NotCounted(
             f"a part of {text!r} is a foreign table, whose rows are on another server: name the table there, and name "
             "the other parts one by one"
         )
@@ -182,7 +184,7 @@ def _family(session: Session, oid: int, text: str, server: str) -> tuple[tuple[s
     return holds, within
 
 
-def _looked_up(session: Session, text: str) -> list[tuple[Any, ...]]:
+def _looked_up(session: PostgresSession, text: str) -> list[tuple[Any, ...]]:
     """What a text names; nothing where it is no name."""
     try:
         return session.rows(_RELATION, [text])
@@ -195,7 +197,7 @@ def _looked_up(session: Session, text: str) -> list[tuple[Any, ...]]:
 def _columns_of(rows: Sequence[tuple[Any, ...]]) -> tuple[tuple[Column, ...], dict[str, Native]]:
     columns, natives = [], {}
     for name, filled, computed, modifier, kind, equal_bytes, members in rows:
-        native = Native(kind, modifier, tuple(_listed(members)))
+        native = native_of(kind, modifier, _listed(members))
         natives[name] = native
         columns.append(Column(name, native.in_duckdb, not filled, computed, equal_bytes))
     return tuple(columns), natives

@@ -6,35 +6,27 @@
 
 The cuboid is made where codes repeat (a sample tells), where a choice of rows is kept, and where the user may make a
 temporary table, which is the one thing that a transaction that only reads may write to. Otherwise each marginal is
-counted from the table. A row whose value has no code is in cell −1, so that the rows of all cells add up to the rows of
-the table: what comes back is checked against that.
+counted from the table, or from its distinct values where those are few.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
-import numpy as np
-import numpy.typing as npt
 from sqlglot import exp
 
-from dpsql.core.domain import Attribute, Clique, Domain
-from dpsql.core.linear_query import Moment, Product
-from dpsql.core.marginal import Marginal
-from dpsql.engines.checked import cells_of, counts_of, number_of
+from dpsql.core.domain import Clique, Domain
+from dpsql.engines.checked import number_of
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.postgres.catalog import Relation
-from dpsql.engines.postgres.encode import encode
-from dpsql.engines.postgres.failures import NotInPostgres
-from dpsql.engines.postgres.formulas import sql_of_steps
-from dpsql.engines.postgres.listed import listed_values
-from dpsql.engines.postgres.session import Session
-from dpsql.engines.postgres.types import column_of, value_of, whole
+from dpsql.engines.postgres.dialect import POSTGRES
+from dpsql.engines.postgres.session import PostgresSession
 from dpsql.engines.postgres.units import Bound, unused
+from dpsql.engines.sql.counter import SqlCounter
+from dpsql.engines.sql.counts import cell_of, codes_of, every_row, grouped, named_n
+from dpsql.engines.sql.types import column_of
 
-PRESENCE: Final = "count rows with count(*), or copy the table into this database"
-AMONG: Final = "leave out the option that draws a sample, or copy the table into this database"
 _CUBOID: Final = "dpsql_codes"
 _SAMPLE: Final = 50_000
 _WORTH_GROUPING: Final = 0.5  # distinct tuples among the rows of the sample
@@ -42,8 +34,8 @@ _FIRST: Final = 2_048  # rows that tell whether it is worth grouping before enco
 _FEW: Final = 4  # of those, rows for each distinct one
 
 
-class PostgresCounter:
-    """See `dpsql.engines.protocol.TableCounter`; on a session of its own, which it closes.
+class PostgresCounter(SqlCounter):
+    """See `SqlCounter`.
 
     Args:
         session: with its transaction begun.
@@ -57,7 +49,7 @@ class PostgresCounter:
 
     def __init__(
         self,
-        session: Session,
+        session: PostgresSession,
         relation: Relation,
         domain: Domain,
         bound: Bound | None,
@@ -66,135 +58,48 @@ class PostgresCounter:
         once: bool = False,
         before: Callable[[], object] | None = None,
     ) -> None:
-        self._session, self._relation, self._domain, self._host = session, relation, domain, host
-        self._bound, self._once, self._before = bound, once, before
-        self._names = [f"c{place}" for place in range(len(domain))]
-        self._rows_seen: int | None = None
+        super().__init__(session, POSTGRES, relation.table(), relation.natives, domain, host, before)
+        self._relation, self._bound, self._once = relation, bound, once
         self._cuboid: bool | None = None
 
-    def marginal(self, clique: Clique) -> Marginal:
-        """See `Counter.marginal`."""
-        if not clique:
-            return Marginal((), 1, np.zeros(1, np.int64), np.array([self._every_row()], np.int64))
-        self._domain.check_countable(clique)
-        self._every_row()
-        size = self._domain.size(clique)
-        cells, counts = cells_of(self._fetch(self._grouped(clique)), size)
-        return Marginal(clique, size, *counts_of(cells, counts, self._every_row()))
-
-    def presence(self, clique: Clique) -> NoReturn:
-        """Not here: it would move a number for each unit."""
-        raise NotInPostgres(f"privacy units are not counted in Postgres: {PRESENCE}")
-
-    def sums(self, clique: Clique, moment: Moment | Product) -> Marginal:
-        """See `Counter.sums`."""
-        domain = self._domain
-        columns = {*clique, *_columns_of(moment)}
-        steps = exp.alias_(sql_of_steps(domain, self._relation.natives, moment), "steps")
-        codes = self._codes([name for name in domain.names if name in columns]).select(steps).subquery("codes")
-        summed = exp.alias_(exp.Sum(this=exp.column("steps")), "n")
-        query = exp.select(exp.alias_(self._cell(clique), "cell"), summed).from_(codes).group_by(_first(1))
-        cells, sums = cells_of(self._fetch(query), domain.size(clique))
-        return Marginal(clique, domain.size(clique), cells[cells >= 0], sums[cells >= 0])
-
-    def bins(self, attribute: Attribute) -> Marginal:
-        """See `Counter.bins`."""
-        self._about_to_read()
-        domain = Domain((attribute,))
-        alone = PostgresCounter(self._session, self._relation, domain, self._bound, self._host, once=True)
-        return alone.marginal((attribute.name,))
-
-    def values(self, column: str) -> tuple[Sequence[str], npt.NDArray[np.int64]]:
-        """See `Counter.values`."""
-        unit = None if self._bound is None else self._bound.unit
-        rows = self._rows([column] if unit is None else [column, unit])
-        return listed_values(self._fetch, rows, column, self._relation.natives, unit, self._host)
-
-    def among(self, places: npt.NDArray[np.int64]) -> NoReturn:
-        """Not here: rows have no places."""
-        raise NotInPostgres(f"rows have no places in Postgres: {AMONG}")
-
-    def interrupt(self) -> None:
-        """End what runs, from any thread."""
-        self._session.interrupt()
-
-    def close(self) -> None:
-        """See `TableCounter.close`."""
-        self._session.close()
-
-    # --- what runs ----------------------------------------------------------------------------------------------------
-
-    def _about_to_read(self) -> None:
-        if self._before is not None:
-            before, self._before = self._before, None
-            before()
-
-    def _fetch(self, query: exp.Expr) -> dict[str, Any]:
-        self._about_to_read()
-        keyed = self._bound is not None and query.find(exp.Parameter) is not None
-        assert keyed or query.find(exp.Parameter) is None
-        return self._session.count(query, [self._bound.key] if keyed and self._bound is not None else [])
-
-    def _every_row(self) -> int:
-        """The number of rows that count."""
-        if self._rows_seen is None:
-            table = self._relation.table()
-            if self._bound is None:
-                counted = exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(table)
-            else:
-                counted = self._bound.number(table)
-            self._rows_seen = number_of(self._fetch(counted))
-        return self._rows_seen
-
-    def _grouped(self, clique: Clique) -> exp.Select:
-        """Each cell with its rows; −1 for those without a cell."""
-        if self._has_cuboid():
-            rows: exp.Expr = exp.table_(_CUBOID, db="pg_temp")
-            weight: exp.Expr = exp.Sum(this=exp.column("n"))
-        elif self._values_repeat(clique):
-            number = exp.column(self._unused("dpsql_rows"))
-            encoded = self._codes(clique, self._distinct(clique)).select(exp.alias_(number, "n"))
-            rows, weight = encoded.subquery("codes"), exp.Sum(this=exp.column("n"))
-        else:
-            rows, weight = self._codes(clique).subquery("codes"), exp.Count(this=exp.Star())
-        cell = exp.alias_(self._cell(clique), "cell")
-        return exp.select(cell, exp.alias_(weight, "n")).from_(rows).group_by(_first(1))
-
-    def _cell(self, clique: Clique) -> exp.Expr:
-        """A cell's index, of codes; −1 where one is missing."""
-        columns = [exp.column(self._names[self._domain.names.index(name)]) for name in clique]
-        key: exp.Expr = whole(0)
-        for code, size in zip(columns, self._domain.shape(clique), strict=True):
-            key = exp.Add(this=exp.Mul(this=exp.paren(key), expression=whole(size)), expression=code)
-        return exp.Coalesce(this=key, expressions=[exp.Literal.number(-1)])
-
-    def _codes(self, columns: Sequence[str], rows: exp.Expr | None = None) -> exp.Select:
-        """The codes of some columns of the rows that count; all their columns can be selected beside them."""
-        natives, codes = self._relation.natives, []
-        for name, attribute in zip(self._names, self._domain, strict=True):
-            if attribute.name in columns:
-                codes.append(exp.alias_(encode(attribute, natives[attribute.name]), name))
-        return exp.select(*codes).from_(self._rows(columns) if rows is None else rows)
+    @property
+    def _unit(self) -> str | None:
+        return None if self._bound is None else self._bound.unit
 
     def _rows(self, columns: Sequence[str]) -> exp.Expr:
-        """The rows that count, with those columns."""
-        table = self._relation.table()
         if self._bound is None:
-            return table
-        kept = list(dict.fromkeys([*columns, self._bound.unit]))
-        return self._bound.apply(table, kept, list(self._relation.natives)).subquery("bounded")
+            return self._table.copy()
+        chosen = list(dict.fromkeys([*columns, self._bound.unit]))
+        return self._bound.apply(self._table.copy(), chosen, list(self._natives)).subquery("bounded")
+
+    def _number(self) -> exp.Select:
+        return super()._number() if self._bound is None else self._bound.number(self._table.copy())
+
+    def _parameters(self, query: exp.Expr) -> Sequence[Any]:
+        if self._bound is None or query.find(exp.Parameter) is None:
+            return super()._parameters(query)
+        return [self._bound.key]
+
+    def _counting(self, domain: Domain, clique: Clique) -> exp.Select:
+        if domain == self._domain and self._has_cuboid():
+            rows, n = exp.table_(_CUBOID, db="pg_temp"), exp.Sum(this=exp.column("n"))
+            return grouped(cell_of(domain, clique, POSTGRES), n, rows)
+        if not self._values_repeat(clique):
+            return super()._counting(domain, clique)
+        only, number = Domain(tuple(domain.by_name[name] for name in clique)), self._unused("dpsql_rows")
+        weight = exp.alias_(exp.column(number), "n")
+        codes = codes_of(only, self._natives, POSTGRES, self._distinct(clique, number), weight)
+        return grouped(cell_of(only, clique, POSTGRES), exp.Sum(this=exp.column("n")), codes.subquery("codes"))
 
     def _unused(self, name: str) -> str:
         """A name that no column of the table has."""
-        return unused(list(self._relation.natives), name)
+        return unused(list(self._natives), name)
 
-    def _distinct(self, columns: Sequence[str]) -> exp.Expr:
+    def _distinct(self, columns: Sequence[str], number: str) -> exp.Expr:
         """The distinct values of some columns, with their rows: texts by their bytes."""
-        natives = self._relation.natives
-        keys = [exp.alias_(value_of(name, natives[name]), name, quoted=True) for name in columns]
-        places = [_first(place) for place in range(1, len(keys) + 1)]
-        number = exp.alias_(exp.Count(this=exp.Star()), self._unused("dpsql_rows"))
-        return exp.select(*keys, number).from_(self._rows(columns)).group_by(*places).subquery("values")
+        keys = [exp.alias_(POSTGRES.column(name, self._natives[name]), name, quoted=True) for name in columns]
+        counted = exp.alias_(exp.Count(this=exp.Star()), number)
+        return exp.select(*keys, counted).from_(self._rows(columns)).group_by(*_places(columns)).subquery("values")
 
     def _values_repeat(self, columns: Sequence[str]) -> bool:
         """Whether the first rows have few distinct values; decides how to count, never what.
@@ -203,10 +108,13 @@ class PostgresCounter:
         """
         if self._bound is not None:
             return False
-        first = exp.select(*map(column_of, columns)).from_(self._rows(columns)).limit(_FIRST).subquery("first_rows")
-        groups = exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(first).group_by(*map(column_of, columns))
-        counted = exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(groups.subquery("tuples"))
-        return _FEW * number_of(self._fetch(counted)) <= min(_FIRST, self._every_row())
+        first = exp.select(*map(column_of, columns)).from_(self._rows(columns)).limit(_FIRST)
+        return _FEW * self._tuples(first, [column_of(name) for name in columns]) <= min(_FIRST, self._every_row())
+
+    def _tuples(self, first: exp.Select, columns: Sequence[exp.Expr | str]) -> int:
+        """How many distinct tuples the first rows have."""
+        groups = every_row(first.subquery("first_rows")).group_by(*columns)
+        return number_of(self._fetch(every_row(groups.subquery("tuples"))))
 
     # --- the cuboid ---------------------------------------------------------------------------------------------------
 
@@ -223,30 +131,30 @@ class PostgresCounter:
 
     def _repeat(self) -> bool:
         """Whether the first rows have few distinct tuples; decides how to count, never what."""
-        first = self._codes(self._domain.names).limit(_SAMPLE).subquery("first_rows")
-        groups = exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(first).group_by(*self._names)
-        counted = exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(groups.subquery("tuples"))
-        return number_of(self._fetch(counted)) < _WORTH_GROUPING * min(_SAMPLE, self._every_row())
+        tuples = self._tuples(self._codes().limit(_SAMPLE), _names(self._domain))
+        return tuples < _WORTH_GROUPING * min(_SAMPLE, self._every_row())
 
     def _fill(self) -> bool:
-        codes = self._codes(self._domain.names).subquery("codes")
-        number = exp.alias_(exp.Count(this=exp.Star()), "n")
-        places = [_first(place) for place in range(1, len(self._names) + 1)]
-        grouped = exp.select(*self._names, number).from_(codes).group_by(*places)
-        self._fetch(exp.insert(grouped, exp.table_(_CUBOID, db="pg_temp"), columns=[*self._names, "n"]))
+        names = _names(self._domain)
+        codes = exp.select(*names, named_n(exp.Count(this=exp.Star()))).from_(self._codes().subquery("codes"))
+        query = codes.group_by(*_places(names))
+        self._fetch(exp.insert(query, exp.table_(_CUBOID, db="pg_temp"), columns=[*names, "n"]))
         return True
 
+    def _codes(self) -> exp.Select:
+        """The codes of all columns of the rows that count."""
+        return codes_of(self._domain, self._natives, POSTGRES, self._rows(self._domain.names))
 
-def make_cuboid(session: Session, domain: Domain) -> None:
+
+def make_cuboid(session: PostgresSession, domain: Domain) -> None:
     """The temporary table, empty: made before the transaction, in which nothing can be made."""
-    columns = ", ".join([*(f"c{place} int4" for place in range(len(domain))), "n int8"])
+    columns = ", ".join([*(f"{name} int4" for name in _names(domain)), "n int8"])
     session.control(f"CREATE TEMPORARY TABLE {_CUBOID} ({columns})")
 
 
-def _columns_of(moment: Moment | Product) -> set[str]:
-    parts = (moment,) if isinstance(moment, Moment) else (moment.first, moment.second)
-    return {part.column for part in parts}
+def _names(domain: Domain) -> list[str]:
+    return [f"c{place}" for place in range(len(domain))]
 
 
-def _first(place: int) -> exp.Expr:
-    return exp.Literal.number(place)
+def _places(columns: Sequence[str]) -> list[exp.Expr]:
+    return [exp.Literal.number(place) for place in range(1, len(columns) + 1)]

@@ -6,7 +6,6 @@ CALL dp_source('adult', engine := 'postgres', environment := 'BANK_PG', relation
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any, ClassVar, Final, NoReturn
 
 from dpsql.core.domain import Domain
@@ -17,17 +16,18 @@ from dpsql.engines.duckdb.units import key_of
 from dpsql.engines.external import Registered, has_columns
 from dpsql.engines.named_by_host import NamedByHost
 from dpsql.engines.postgres.catalog import Relation, find_relation
-from dpsql.engines.postgres.counting import AMONG, PRESENCE, PostgresCounter, make_cuboid
-from dpsql.engines.postgres.encode import READ_AS
-from dpsql.engines.postgres.failures import NotInPostgres, OtherServer, OtherTable, TableChanged
+from dpsql.engines.postgres.counting import PostgresCounter, make_cuboid
+from dpsql.engines.postgres.dialect import POSTGRES
+from dpsql.engines.postgres.failures import OtherTable
 from dpsql.engines.postgres.formulas import check_steps
-from dpsql.engines.postgres.session import Session
-from dpsql.engines.postgres.types import UNKNOWN
+from dpsql.engines.postgres.session import PostgresSession
 from dpsql.engines.postgres.units import Bound
 from dpsql.engines.postgres.words import named_in, words_of
 from dpsql.engines.protocol import UnitBound
 from dpsql.engines.sessions import Sessions
 from dpsql.engines.source import Source
+from dpsql.engines.sql.failures import NotCounted, OtherPlace, TableChanged
+from dpsql.engines.sql.types import UNKNOWN_IN_DUCKDB
 from dpsql.errors import InvalidArgument, UnknownName
 
 _PUBLIC: Final = "the rows that Postgres has when a release counts them"
@@ -37,12 +37,12 @@ class PostgresEngine(NamedByHost):
     """See `dpsql.engines.external.ExternalEngine`; each counter has a connection to Postgres of its own."""
 
     takes: ClassVar[frozenset[str]] = frozenset({"environment", "secret", "relation", "identity"})
-    cannot: ClassVar[Mapping[str, str]] = MappingProxyType({"presence": PRESENCE, "among": AMONG, "read_as": READ_AS})
+    cannot: ClassVar[Mapping[str, str]] = POSTGRES.cannot
     rates: ClassVar[Rates] = Rates("Postgres", row=1.5e-6, marginal=2.4e-7, more=4, whole_rows=True)
 
     def __init__(self, cursor: Cursor) -> None:
         super().__init__(cursor)
-        self._sessions: Sessions[Session] = Sessions()
+        self._sessions: Sessions[PostgresSession] = Sessions()
 
     # --- registering --------------------------------------------------------------------------------------------------
 
@@ -79,7 +79,7 @@ class PostgresEngine(NamedByHost):
 
     def check_unit(self, source: Source, unit: str) -> None:
         """See `ExternalEngine.check_unit`."""
-        if source.column(unit).type == UNKNOWN:
+        if source.column(unit).type == UNKNOWN_IN_DUCKDB:
             raise InvalidArgument(
                 f"privacy_unit is {unit!r}: values of its type cannot be told apart in Postgres, so name a column of "
                 "texts, numbers or dates that says whose row it is"
@@ -99,7 +99,7 @@ class PostgresEngine(NamedByHost):
 
     def draw(self, source: Source, target: str, share: float, secret: str, by: str | None) -> NoReturn:
         """Not here: no row leaves."""
-        raise NotInPostgres(f"sample: no row of {source.name!r} leaves Postgres, so no sample of it can be kept here")
+        raise NotCounted(f"sample: no row of {source.name!r} leaves Postgres, so no sample of it can be kept here")
 
     # --- counting -----------------------------------------------------------------------------------------------------
 
@@ -128,7 +128,7 @@ class PostgresEngine(NamedByHost):
 
     def codes(self, source: Source, domain: Domain, most: int) -> NoReturn:
         """Not here: no row leaves."""
-        raise NotInPostgres(
+        raise NotCounted(
             f"the rows of {source.name!r} do not leave Postgres, so nothing is compared with them row by row: copy the "
             "table into a database of yours, and evaluate there"
         )
@@ -141,13 +141,13 @@ class PostgresEngine(NamedByHost):
         """See `Engine.close`."""
         self._sessions.close()
 
-    def _connected(self, given: Mapping[str, Any]) -> Session:
-        return self._sessions.opened(Session(words_of(self._cursor, given), named_in(given)))
+    def _connected(self, given: Mapping[str, Any]) -> PostgresSession:
+        return self._sessions.opened(PostgresSession(words_of(self._cursor, given), named_in(given)))
 
     def _bound(self, bound: UnitBound, relation: Relation, source: Source) -> Bound:
         identity = () if source.place is None else source.place.identity
         if {*identity} not in map(set, relation.unique):
-            raise TableChanged
+            raise TableChanged(POSTGRES.label)
         key = key_of(self._cursor, bound, relation.text)
         return Bound(bound.column, relation.natives[bound.column], bound.rows, identity, key)
 
@@ -176,11 +176,11 @@ def _identity_of(relation: Relation, given: str | list[str] | None) -> tuple[str
     )
 
 
-def _found(session: Session, source: Source) -> Relation:
+def _found(session: PostgresSession, source: Source) -> Relation:
     """The table of a source as it is now.
 
     Raises:
-        OtherServer: the words lead to another server or database.
+        OtherPlace: the words lead to another server or database.
         OtherTable: another table has its name, or tables joined it as partitions or by inheritance.
         TableChanged: a column is missing, or of another type; columns that were added do not matter.
     """
@@ -189,11 +189,11 @@ def _found(session: Session, source: Source) -> Relation:
     try:
         relation = find_relation(session, said["relation"])
     except UnknownName:
-        raise TableChanged from None
+        raise TableChanged(POSTGRES.label) from None
     if (relation.cluster, relation.database) != (pinned["cluster"], pinned["database"]):
-        raise OtherServer(named_in(said))
+        raise OtherPlace(named_in(said), "server or database")
     if relation.number != pinned.get("number") or not {*relation.holds} <= {*pinned["holds"]}:
         raise OtherTable
     if not has_columns(source, relation.columns):
-        raise TableChanged
+        raise TableChanged(POSTGRES.label)
     return relation

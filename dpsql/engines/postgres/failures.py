@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from dpsql.engines.protocol import CountingFailed, CountingRefused
-from dpsql.errors import InvalidArgument
+from dpsql.engines.sql.failures import TableChanged
 
 CANCELLED: Final = "57014"
 _LOST: Final = ("08", "57P")
@@ -32,26 +32,6 @@ class Cancelled(CountingRefused):
         )
 
 
-class TableChanged(CountingRefused):
-    """The table is not as it was, or may not be read any more."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "the table in Postgres is not as dp_source registered it, or its user may not read it any more: undo that, "
-            "or say dp_source again, then make the same call; what was charged before is kept",
-        )
-
-
-class OtherServer(CountingRefused):
-    """The words that connect lead elsewhere than when the source was registered. Nothing was read."""
-
-    def __init__(self, named: str) -> None:
-        super().__init__(
-            f"{named} leads to another server or database than when dp_source registered the table: set it as it was, "
-            "then make the same call; what was charged before is kept"
-        )
-
-
 class OtherTable(CountingRefused):
     """The name leads to another table, or to more rows than those of one. Nothing was read."""
 
@@ -62,20 +42,6 @@ class OtherTable(CountingRefused):
             "mean, and say CALL dp_source('…') with the name of the source alone, then make the same call; what was "
             "charged before is kept"
         )
-
-
-class CannotConnect(CountingRefused):
-    """Postgres does not answer, or does not let the user in. Nothing was read."""
-
-    def __init__(self, named: str) -> None:
-        super().__init__(
-            f"Postgres cannot be reached with {named}: see that the server runs and that psql connects with the same "
-            "words, then make the same call; what was charged before is kept"
-        )
-
-
-class NotInPostgres(InvalidArgument):
-    """What cannot be done with a table in Postgres."""
 
 
 def failure_of(sqlstate: str | None, *, alive: bool) -> CountingFailed:
@@ -89,4 +55,4 @@ def failure_of(sqlstate: str | None, *, alive: bool) -> CountingFailed:
         return ConnectionLost()
     if sqlstate == CANCELLED:
         return Cancelled()
-    return TableChanged() if (sqlstate or "").startswith(_REFUSED) else CountingFailed()
+    return TableChanged("Postgres") if (sqlstate or "").startswith(_REFUSED) else CountingFailed()

@@ -13,7 +13,7 @@ from the public bins, and a formula of which it is not known is refused:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -22,13 +22,15 @@ from sqlglot import exp
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.formula import COLUMN, Formula
 from dpsql.core.linear_query import Moment, Product
-from dpsql.engines.postgres.encode import missing, within
-from dpsql.engines.postgres.types import Native, column_of, constant, double
+from dpsql.engines.sql import types
+from dpsql.engines.sql.types import Native, column_of, typed
 from dpsql.errors import InvalidQuery
 
 _SMALLEST: Final = 1e-300
 _LARGEST: Final = 1e300
 _TINY: Final = "1e-50"
+_MAY_BE_TINY: Final = (types.FLOAT, types.NUMBER)
+"""Kinds of numbers that may be so near to 0 that arithmetic with them fails in Postgres, which reports underflow."""
 _LAST_BIT: Final = 2.0**-53
 _MOST_NODES: Final = 20_000
 _BINARY: Final = {"add": exp.Add, "sub": exp.Sub, "mul": exp.Mul, "div": exp.Div}
@@ -64,22 +66,24 @@ class CannotSum(InvalidQuery):
         )
 
 
-def sql_of_steps(domain: Domain, natives: Mapping[str, Native], moment: Moment | Product) -> exp.Expr:
-    """What a row adds, in whole steps of 64 bits: of one column, or of two.
+def number_of(
+    attribute: Attribute, native: Native, formula: Formula, multiplier: float, constant: Callable[[str], exp.Expr]
+) -> exp.Expr:
+    """A formula of a value in the bins, multiplied; 0 where it is NULL.
+
+    Args:
+        attribute: of the column.
+        native: its type.
+        formula: of its value.
+        multiplier: of the formula.
+        constant: of the column's type, from its text.
 
     Raises:
         CannotSum: the formula could fail on some value.
     """
-
-    def steps(one: Moment) -> exp.Expr:
-        return _steps(domain.by_name[one.column], natives[one.column], one)
-
-    if isinstance(moment, Moment):
-        return steps(moment)
-    first = exp.Mul(this=exp.Paren(this=steps(moment.first)), expression=double(1.0))
-    product = exp.Mul(this=first, expression=exp.Paren(this=steps(moment.second)))
-    scaled = exp.Mul(this=product, expression=double(moment.multiplier))
-    return _clamped(_rounded(scaled), moment.low, moment.high)
+    added = _Writer(attribute, native, constant).number(formula)
+    scaled = _joined("mul", added, _constant(multiplier), attribute.name)
+    return exp.Coalesce(this=scaled.sql, expressions=[double(0.0)])
 
 
 def check_steps(domain: Domain, moment: Moment | Product) -> None:
@@ -90,31 +94,28 @@ def check_steps(domain: Domain, moment: Moment | Product) -> None:
     """
     for one in (moment,) if isinstance(moment, Moment) else (moment.first, moment.second):
         attribute = domain.by_name[one.column]
-        _steps(attribute, Native("float8" if attribute.is_float else "int8"), one)
+        native = Native(types.FLOAT if attribute.is_float else types.WHOLE, attribute.type)
+        number_of(attribute, native, one.formula, one.multiplier, exp.Literal.string)
 
 
-def _steps(attribute: Attribute, native: Native, moment: Moment) -> exp.Expr:
-    added = _Writer(attribute, native).number(moment.formula)
-    scaled = _joined("mul", added, _constant(moment.multiplier), attribute.name)
-    known = exp.Coalesce(this=_rounded(scaled.sql), expressions=[double(0.0)])
-    inside = exp.If(this=within(attribute, native), true=_clamped(known, moment.low, moment.high))
-    of_null = exp.If(this=missing(attribute, native), true=exp.Literal.number(moment.missing))
-    return exp.Case(ifs=[of_null, inside], default=exp.Literal.number(moment.outside))
-
-
-def _clamped(number: exp.Expr, low: int, high: int) -> exp.Expr:
+def clamped(number: exp.Expr, low: int, high: int) -> exp.Expr:
     """A whole number between two bounds, in 64 bits; the one cast of what is no constant, which cannot fail."""
     most = exp.Least(this=number, expressions=[double(float(high))])
     return exp.Cast(this=exp.Greatest(this=most, expressions=[double(float(low))]), to=exp.DataType.build("BIGINT"))
 
 
-def _rounded(number: exp.Expr) -> exp.Expr:
+def rounded(number: exp.Expr) -> exp.Expr:
     """The nearest whole number, of two the one that is farther from 0; Postgres' own round takes the even one."""
     whole = exp.Anonymous(this="trunc", expressions=[number])
     rest = exp.Abs(this=exp.Sub(this=exp.Paren(this=number.copy()), expression=whole))
     up = exp.Add(this=whole.copy(), expression=exp.Anonymous(this="sign", expressions=[number.copy()]))
     half = exp.GTE(this=rest, expression=double(0.5))
     return exp.Case(ifs=[exp.If(this=half, true=up)], default=whole.copy())
+
+
+def double(number: float) -> exp.Expr:
+    """A constant in double precision."""
+    return typed(repr(number), "DOUBLE PRECISION", "postgres")
 
 
 def _constant(number: float) -> _Number:
@@ -142,8 +143,9 @@ def _joined(operation: str, a: _Number, b: _Number, column: str) -> _Number:
 class _Writer:
     """Writes formulas of one column."""
 
-    def __init__(self, attribute: Attribute, native: Native) -> None:
+    def __init__(self, attribute: Attribute, native: Native, constant: Callable[[str], exp.Expr]) -> None:
         self._attribute, self._native, self._name = attribute, native, attribute.name
+        self._constant_of = constant
 
     def number(self, formula: Formula) -> _Number:
         """A node whose value is a number."""
@@ -175,10 +177,10 @@ class _Writer:
         edges = [abs(float(text)) for text in self._attribute.edges]
         most, column = max(*edges, 1.0), column_of(self._name)
         sql: exp.Expr = exp.Paren(this=exp.Mul(this=column, expression=double(1.0)))
-        if not self._native.may_be_tiny:
+        if self._native.kind not in _MAY_BE_TINY:
             scale = self._attribute.of_type.scale or 0
             return _checked(_Number(sql, 10.0**-scale, most, 1), self._name)
-        ends = (constant(sign + _TINY, self._native) for sign in ("-", ""))
+        ends = (self._constant_of(sign + _TINY) for sign in ("-", ""))
         tiny = exp.Between(this=column.copy(), low=next(ends), high=next(ends))
         sql = exp.Case(ifs=[exp.If(this=tiny, true=double(0.0))], default=sql)
         return _checked(_Number(sql, float(_TINY), most, 5), self._name)
@@ -196,7 +198,7 @@ class _Writer:
         scale = _constant(10.0 ** abs(digits))
         up, down = ("mul", "div") if digits >= 0 else ("div", "mul")
         scaled = _joined(up, part, scale, self._name)
-        whole = _Number(_rounded(scaled.sql), 1.0, scaled.most + 1, 5 * scaled.nodes + 5)
+        whole = _Number(rounded(scaled.sql), 1.0, scaled.most + 1, 5 * scaled.nodes + 5)
         return _joined(down, _checked(whole, self._name), scale, self._name)
 
     def _case(self, parts: tuple[Formula, ...]) -> _Number:
@@ -216,7 +218,11 @@ class _Writer:
     def _compared(self, formula: Formula) -> _Number:
         """A number that is compared only: of a float itself, though it may be next to 0."""
         found = self.number(formula)
-        return replace(found, sql=column_of(self._name)) if formula == COLUMN and self._native.is_float else found
+        return (
+            replace(found, sql=column_of(self._name))
+            if formula == COLUMN and self._native.kind == types.FLOAT
+            else found
+        )
 
     def _condition(self, formula: Formula) -> tuple[exp.Expr, int]:
         """A node that holds or not, and how long it is."""

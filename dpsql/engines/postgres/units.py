@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dpsql.core.names import fold
-from dpsql.engines.postgres.types import Native, column_of, value_of
+from dpsql.engines.postgres.dialect import POSTGRES
+from dpsql.engines.sql.types import Native, column_of
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Bound:
         hashed = exp.Anonymous(this="sha256", expressions=[digest])
         number = exp.Window(
             this=exp.RowNumber(),
-            partition_by=[value_of(self.unit, self.native)],
+            partition_by=[POSTGRES.column(self.unit, self.native)],
             order=exp.Order(expressions=[exp.Ordered(this=hashed, nulls_first=False)]),
         )
         chosen = exp.select(*map(column_of, columns), exp.alias_(number, place)).from_(table)
@@ -63,7 +64,7 @@ class Bound:
 
     def number(self, table: exp.Expr) -> exp.Select:
         """How many rows count, found out without choosing them: what is chosen is checked against it."""
-        unit = value_of(self.unit, self.native)
+        unit = POSTGRES.column(self.unit, self.native)
         there = exp.Not(this=exp.Is(this=column_of(self.unit), expression=exp.null()))
         held = exp.select(exp.alias_(exp.Count(this=exp.Star()), "rows")).from_(table).where(there).group_by(unit)
         few = exp.Least(this=exp.column("rows"), expressions=[exp.Literal.number(self.rows)])

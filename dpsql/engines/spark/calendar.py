@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from dpsql.engines.spark.failures import NotInSpark
 from dpsql.engines.spark.session import Session
-from dpsql.engines.spark.types import Native
+from dpsql.engines.sql.failures import NotCounted
+from dpsql.engines.sql.types import Native
 
 _TIMES: Final = ("date", "timestamp", "timestamp_ntz")
 _PARQUET: Final = ("spark.sql.parquet.datetimeRebaseModeInRead", "spark.sql.parquet.int96RebaseModeInRead")
@@ -27,14 +27,14 @@ def check_calendar(session: Session, kind: str, natives: Iterable[Native]) -> No
     """Refuse to read dates of files as long as some would stop a count.
 
     Raises:
-        NotInSpark: says the setting.
+        NotCounted: says the setting.
     """
     if not any(native.name in _TIMES for native in natives):
         return
     get = session.spark.conf.get
     stops = [name for name in SETTINGS.get(kind, ()) if session.run(partial(get, name, None)) == "EXCEPTION"]
     if stops:
-        raise NotInSpark(
+        raise NotCounted(
             "this session stops at a date before 1582 or a time before 1900 in a file, so a value could stop a count: "
             f"{'; '.join(f'SET {name} = CORRECTED' for name in stops)}; or LEGACY, if Spark 2 or Hive wrote the files"
         )

@@ -16,13 +16,12 @@ import numpy.typing as npt
 from dpsql.core.domain import Attribute, Clique, Domain
 from dpsql.core.linear_query import Moment, Product
 from dpsql.core.marginal import Marginal
-from dpsql.engines.duckdb.codes import columns_of
 from dpsql.engines.spark.checked import Cells, marginals_of
-from dpsql.engines.spark.failures import NotInSpark
 from dpsql.engines.spark.session import Session
+from dpsql.engines.sql.counts import Kind, Sums
+from dpsql.engines.sql.dialect import AMONG, PRESENCE
+from dpsql.engines.sql.failures import NotCounted
 
-PRESENCE: Final = "count rows with count(*), or copy the table into this database"
-AMONG: Final = "leave out the option that draws a sample, or copy the table into this database"
 _MOST_CELLS: Final = 2 * 10**7
 """Of the marginals of one pass, which the driver holds."""
 _MOST_MARGINALS: Final = 2_000
@@ -67,13 +66,13 @@ class SparkCounter(ABC):
 
     def presence(self, clique: Clique) -> NoReturn:
         """Not here: it would move a number for each unit."""
-        raise NotInSpark(f"privacy units are not counted in Spark: {PRESENCE}")
+        raise NotCounted(f"privacy units are not counted in Spark: {PRESENCE}")
 
     def sums(self, clique: Clique, moment: Moment | Product) -> Marginal:
         """See `Counter.sums`."""
-        rows = self._every_row()
-        used = self._only([*clique, *columns_of(moment)])
-        table = self._fetch(lambda: self._sums(used, clique, moment))
+        rows, kind = self._every_row(), Sums(moment)
+        used = self._only([*clique, *kind.columns])
+        table = self._fetch(lambda: self._adding(used, clique, kind))
         size = self._domain.size(clique)
         return Marginal(clique, size, *marginals_of(table, {0: size}, rows, are_counts=False)[0])
 
@@ -89,7 +88,7 @@ class SparkCounter(ABC):
 
     def among(self, places: npt.NDArray[np.int64]) -> NoReturn:
         """Not here: rows have no places."""
-        raise NotInSpark(f"rows have no places in Spark: {AMONG}")
+        raise NotCounted(f"rows have no places in Spark: {AMONG}")
 
     def interrupt(self) -> None:
         """End what runs, from any thread."""
@@ -107,8 +106,8 @@ class SparkCounter(ABC):
         """The cells of marginals, numbered in order: an Arrow table of m, cell and n, and the rows as m = −1."""
 
     @abstractmethod
-    def _sums(self, domain: Domain, clique: Clique, moment: Moment | Product) -> Any:
-        """The sums of a marginal's cells, as `_marginals`; n of m = −1 are rows."""
+    def _adding(self, domain: Domain, clique: Clique, kind: Kind) -> Any:
+        """What rows add to a marginal's cells, as `_marginals`; n of m = −1 are rows."""
 
     @abstractmethod
     def _number(self) -> int:

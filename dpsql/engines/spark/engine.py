@@ -25,10 +25,9 @@ from dpsql.engines.protocol import CountingFailed, UnitBound
 from dpsql.engines.sessions import Sessions
 from dpsql.engines.source import Source
 from dpsql.engines.spark.calendar import check_calendar
-from dpsql.engines.spark.counting import AMONG, PRESENCE, SparkCounter
-from dpsql.engines.spark.encode import READ_AS
-from dpsql.engines.spark.failures import NotInSpark, TableChanged
-from dpsql.engines.spark.in_sql import SqlCounter
+from dpsql.engines.spark.counting import SparkCounter
+from dpsql.engines.spark.dialect import SPARK
+from dpsql.engines.spark.in_sql import SparkSqlCounter
 from dpsql.engines.spark.in_tasks import TaskCounter
 from dpsql.engines.spark.relation import (
     Relation,
@@ -43,9 +42,11 @@ from dpsql.engines.spark.relation import (
 )
 from dpsql.engines.spark.session import Session
 from dpsql.engines.spark.statements import key_of_tasks
-from dpsql.engines.spark.types import UNKNOWN
 from dpsql.engines.spark.versions import check_not_cached
 from dpsql.engines.spark.workers import check_workers
+from dpsql.engines.sql.dialect import AMONG, PRESENCE
+from dpsql.engines.sql.failures import NotCounted, TableChanged
+from dpsql.engines.sql.types import UNKNOWN_IN_DUCKDB
 from dpsql.errors import InvalidArgument, UnknownName
 
 _SAID: Final = ("environment", "relation", "files")
@@ -105,7 +106,7 @@ class SparkEngine(NamedByHost, ABC):
 
     def draw(self, source: Source, target: str, share: float, secret: str, by: str | None) -> NoReturn:
         """Not here: no row leaves."""
-        raise NotInSpark(f"sample: no row of {source.name!r} leaves Spark, so no sample of it can be kept here")
+        raise NotCounted(f"sample: no row of {source.name!r} leaves Spark, so no sample of it can be kept here")
 
     # --- counting -----------------------------------------------------------------------------------------------------
 
@@ -132,7 +133,7 @@ class SparkEngine(NamedByHost, ABC):
 
     def codes(self, source: Source, domain: Domain, most: int) -> NoReturn:
         """Not here: no row leaves."""
-        raise NotInSpark(
+        raise NotCounted(
             f"the rows of {source.name!r} do not leave Spark, so nothing is compared with them row by row: copy the "
             "table into a database of yours, and evaluate there"
         )
@@ -194,7 +195,7 @@ class SparkEngine(NamedByHost, ABC):
             raise SnapshotGone(source.name) from None
         relation = seen_in(session, relation, rows)
         if not has_columns(source, relation.columns):
-            raise TableChanged
+            raise TableChanged("Spark")
         check_calendar(session, relation.kind, relation.natives.values())
 
         def still() -> None:
@@ -212,7 +213,7 @@ class SparkTaskEngine(SparkEngine):
 
     def check_unit(self, source: Source, unit: str) -> None:
         """See `ExternalEngine.check_unit`."""
-        if source.column(unit).type == UNKNOWN:
+        if source.column(unit).type == UNKNOWN_IN_DUCKDB:
             raise InvalidArgument(
                 f"privacy_unit is {unit!r}: values of its type cannot be told apart in Spark, so name a column of "
                 "texts, numbers or dates that says whose row it is"
@@ -232,7 +233,7 @@ class SparkTaskEngine(SparkEngine):
         still: Callable[[], object],
         before: Callable[[], object] | None,
     ) -> TaskCounter:
-        known = replace(source, columns=tuple(column for column in source.columns if column.type != UNKNOWN))
+        known = replace(source, columns=tuple(column for column in source.columns if column.type != UNKNOWN_IN_DUCKDB))
         if bound is None:
             return TaskCounter(session, known, rows, domain, None, "", still, before)
         chosen = Bound(bound.column, bound.type, bound.rows, key_of_tasks())
@@ -243,7 +244,7 @@ class SparkTaskEngine(SparkEngine):
 class SparkSqlEngine(SparkEngine):
     """`engine := 'spark_sql'`: Spark's own SQL counts, where no Python may run in its tasks."""
 
-    cannot: ClassVar[Mapping[str, str]] = MappingProxyType({**SparkEngine.cannot, "read_as": READ_AS})
+    cannot: ClassVar[Mapping[str, str]] = SPARK.cannot
     rates: ClassVar[Rates] = Rates("Spark", row=None, marginal=5e-7, statement=0.5, more=1, together=True)
 
     def check_unit(self, source: Source, unit: str) -> None:
@@ -265,7 +266,7 @@ class SparkSqlEngine(SparkEngine):
         """Statements are written as Spark reads them unless it is told otherwise."""
         for setting, usual in _USUAL.items():
             if session.run(partial(session.spark.conf.get, setting)) != usual:
-                raise NotInSpark(f"{setting} changes how Spark reads statements: SET {setting} = {usual}")
+                raise NotCounted(f"{setting} changes how Spark reads statements: SET {setting} = {usual}")
 
     def _counter(
         self,
@@ -277,10 +278,10 @@ class SparkSqlEngine(SparkEngine):
         bound: UnitBound | None,
         still: Callable[[], object],
         before: Callable[[], object] | None,
-    ) -> SqlCounter:
+    ) -> SparkSqlCounter:
         if bound is not None:
             self.check_unit(source, bound.column)
-        return SqlCounter(session, relation, rows, domain, still, before, self._cursor)
+        return SparkSqlCounter(session, relation, rows, domain, still, before, self._cursor)
 
 
 def _holds(relation: Relation) -> list[str]:
@@ -305,8 +306,8 @@ def _found(session: Session, source: Source) -> Relation:
     except (CountingFailed, InvalidArgument, UnknownName) as error:
         if isinstance(error, CountingFailed) and not isinstance(error, TableChanged):
             raise
-        raise TableChanged from None
+        raise TableChanged("Spark") from None
     assert source.place is not None
     if relation.address != source.place.pinned.get("address", relation.address):  # another table of that name
-        raise TableChanged
+        raise TableChanged("Spark")
     return relation

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dpsql.engines.protocol import CountingRefused
-from dpsql.errors import InvalidArgument
 
 
 class SessionLost(CountingRefused):
@@ -35,17 +34,3 @@ class NoWorkers(CountingRefused):
             "that PYSPARK_PYTHON names it; where no Python may run there, register the table with engine := "
             "'spark_sql'. What was charged before is kept"
         )
-
-
-class TableChanged(CountingRefused):
-    """The table is not as it was, or may not be read any more."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "the table in Spark is not as dp_source registered it, or may not be read any more: undo that, or say "
-            "dp_source again, then make the same call; what was charged before is kept"
-        )
-
-
-class NotInSpark(InvalidArgument):
-    """What cannot be done with a table in Spark."""

@@ -19,23 +19,20 @@ import numpy.typing as npt
 from sqlglot import exp
 
 from dpsql.core.domain import Clique, Domain
-from dpsql.core.linear_query import Moment, Product
-from dpsql.engines.checked import WrongCounts, listed_once
 from dpsql.engines.duckdb.cursors import Cursor
-from dpsql.engines.duckdb.ticks import canonical_each
-from dpsql.engines.spark.checked import WHOLE, decoded, numbers_of
+from dpsql.engines.spark.checked import WHOLE
 from dpsql.engines.spark.client import arrow_of
-from dpsql.engines.spark.constants import constant, whole
 from dpsql.engines.spark.counting import SparkCounter
-from dpsql.engines.spark.encode import column_of, encode
+from dpsql.engines.spark.dialect import SPARK
 from dpsql.engines.spark.relation import Relation
 from dpsql.engines.spark.session import Session
-from dpsql.engines.spark.steps import steps_of
+from dpsql.engines.sql.counter import values_of
+from dpsql.engines.sql.counts import STEPS, Kind, cell_of, codes_of, every_row, listed_values, named_n
 
 _numbers: Final = itertools.count(1)
 
 
-class SqlCounter(SparkCounter):
+class SparkSqlCounter(SparkCounter):
     """Counts by statements; see `SparkCounter`.
 
     Args:
@@ -64,27 +61,11 @@ class SqlCounter(SparkCounter):
 
     def values(self, column: str) -> tuple[list[str], npt.NDArray[np.int64]]:
         """See `Counter.values`: texts are those that Spark writes, and DuckDB writes them anew."""
-        native, value = self._relation.natives[column], column_of(column)
-        if native.name == "timestamp":  # which Spark would write in the zone of the session, and not say it
-            layout = exp.Literal.string("yyyy-MM-dd HH:mm:ss.SSSSSSXXX")
-            text: exp.Expr = exp.Anonymous(this="date_format", expressions=[value, layout])
-        else:
-            text = exp.Anonymous(this="concat", expressions=[value])
-        if native.is_float:  # 0 and −0 are one value
-            text = exp.case().when(exp.EQ(this=value.copy(), expression=constant("0", native)), "'0.0'").else_(text)
-        bytes_of = exp.Anonymous(this="encode", expressions=[text, exp.Literal.string("UTF-8")])
-        counted, there = exp.Count(this=exp.Star()), exp.Not(this=exp.Is(this=value.copy(), expression=exp.null()))
-        query = exp.select(exp.alias_(bytes_of, "value"), exp.alias_(counted, "n")).from_(self._view).where(there)
-        many = exp.GTE(this=counted.copy(), expression=exp.Literal.number(2))
-        table = self._fetch(lambda: self._asked(query.group_by(exp.Literal.number(1)).having(many)))
-        (numbers,) = numbers_of(table, ("n",))
-        try:
-            values = table.column("value").to_pylist()
-        except (KeyError, TypeError, ValueError):
-            raise WrongCounts from None
-        texts = [decoded(value) for value in values]
-        known = texts if native.is_text else canonical_each(self._host, texts, native.in_duckdb)
-        return listed_once(zip(known, numbers.tolist(), strict=True), native.in_duckdb)
+        natives = self._relation.natives
+        query = listed_values(column, natives, SPARK, exp.table_(self._view))
+        table = self._fetch(lambda: self._asked(query))
+        found = dict(zip(table.column_names, table.columns, strict=True))
+        return values_of(found, natives[column], SPARK, self._host)
 
     def close(self) -> None:
         """See `TableCounter.close`."""
@@ -93,40 +74,28 @@ class SqlCounter(SparkCounter):
         super().close()
 
     def _number(self) -> int:
-        query = exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(self._view)
-        return int(self._asked(query).column("n")[0].as_py())
+        return int(self._asked(every_row(exp.table_(self._view))).column("n")[0].as_py())
 
     def _marginals(self, domain: Domain, cliques: Sequence[Clique]) -> Any:
-        codes = self._codes(domain).subquery("codes")
-        cells = [_pair(number, _cell(domain, clique)) for number, clique in enumerate(cliques)]
-        cells.append(_pair(WHOLE, whole(-1)))
-        return self._asked(_grouped(cells, codes, exp.Count(this=exp.Star())))
+        cells = [_pair(number, cell_of(domain, clique, SPARK)) for number, clique in enumerate(cliques)]
+        cells.append(_pair(WHOLE, SPARK.whole(-1)))
+        return self._asked(_grouped(cells, self._codes(domain), exp.Count(this=exp.Star())))
 
-    def _sums(self, domain: Domain, clique: Clique, moment: Moment | Product) -> Any:
-        steps = exp.alias_(steps_of(domain, self._relation.natives, moment), "dpsql_steps")
-        codes = self._codes(domain).select(steps).subquery("codes")
-        added = exp.Add(this=whole(0), expression=exp.column("dpsql_steps"))
-        cells = [_pair(0, _cell(domain, clique), added), _pair(WHOLE, whole(-1), whole(1))]
+    def _adding(self, domain: Domain, clique: Clique, kind: Kind) -> Any:
+        adds = kind.adds(domain, self._relation.natives, SPARK)
+        assert adds is not None
+        added = exp.Add(this=SPARK.whole(0), expression=exp.column(STEPS))
+        cells = [_pair(0, cell_of(domain, clique, SPARK), added), _pair(WHOLE, SPARK.whole(-1), SPARK.whole(1))]
+        codes = self._codes(domain, exp.alias_(adds, STEPS))
         return self._asked(_grouped(cells, codes, exp.Sum(this=exp.column("steps"))))
 
-    def _codes(self, domain: Domain) -> exp.Select:
-        natives = self._relation.natives
-        codes = [exp.alias_(encode(a, natives[a.name]), f"c{place}") for place, a in enumerate(domain)]
-        return exp.select(*codes).from_(self._view)
+    def _codes(self, domain: Domain, *more: exp.Expr) -> exp.Expr:
+        return codes_of(domain, self._relation.natives, SPARK, exp.table_(self._view), *more).subquery("codes")
 
     def _asked(self, query: exp.Expr) -> Any:
         """What a statement returns."""
         text = query.sql(dialect="spark").replace("${", "\\u0024{")  # which Spark would replace by a setting
         return arrow_of(self._session.spark.sql(text))
-
-
-def _cell(domain: Domain, clique: Clique) -> exp.Expr:
-    """A cell's index, of codes; −1 where one is missing."""
-    key: exp.Expr = whole(0)
-    for name, size in zip(clique, domain.shape(clique), strict=True):
-        code = exp.column(f"c{domain.names.index(name)}")
-        key = exp.Add(this=exp.Mul(this=exp.Paren(this=key), expression=whole(size)), expression=code)
-    return exp.Coalesce(this=key, expressions=[exp.Literal.number(-1)])
 
 
 def _pair(number: int, cell: exp.Expr, steps: exp.Expr | None = None) -> exp.Expr:
@@ -140,7 +109,7 @@ def _grouped(pairs: Sequence[exp.Expr], codes: exp.Expr, n: exp.Expr) -> exp.Sel
     """Each cell of each marginal with what its rows add up to."""
     listed = exp.Anonymous(this="inline", expressions=[exp.Anonymous(this="array", expressions=list(pairs))])
     return (
-        exp.select("m", "cell", exp.alias_(n, "n"))
+        exp.select("m", "cell", named_n(n))
         .from_(exp.select(listed).from_(codes).subquery("pairs"))
         .group_by("m", "cell")
     )

@@ -17,7 +17,6 @@ import numpy.typing as npt
 from sqlglot import exp
 
 from dpsql.core.domain import Clique, Domain
-from dpsql.core.linear_query import Moment, Product
 from dpsql.engines.checked import WrongCounts, listed_once
 from dpsql.engines.duckdb.codes import Codes
 from dpsql.engines.duckdb.units import Bound
@@ -31,7 +30,6 @@ from dpsql.engines.spark.statements import (
     COUNTED,
     DIGEST,
     LISTED,
-    STEPS,
     UNIT,
     VALUE,
     choosing,
@@ -43,6 +41,7 @@ from dpsql.engines.spark.statements import (
     with_steps,
 )
 from dpsql.engines.spark.tasks import Statements, in_task
+from dpsql.engines.sql.counts import STEPS, Kind
 
 _PLACE: Final = "dpsql_place"
 
@@ -118,12 +117,12 @@ class TaskCounter(SparkCounter):
         kept = self._bounded(stored(codes), _schema(codes))
         return _counted(kept, counting(codes, cliques, _coded(codes)))
 
-    def _sums(self, domain: Domain, clique: Clique, moment: Moment | Product) -> Any:
+    def _adding(self, domain: Domain, clique: Clique, kind: Kind) -> Any:
         codes = Codes(self._source, domain)
         if self._bound is None:
-            rows = with_steps(codes, codes.of(BLOCK), moment)
+            rows = with_steps(codes, codes.of(BLOCK), kind)
             return _summed(self._mapped(domain.names, summing(codes, clique, rows), COUNTED))
-        written = with_steps(codes, stored(codes), moment)
+        written = with_steps(codes, stored(codes), kind)
         kept = self._bounded(written, f"{_schema(codes)}, {STEPS} bigint")
         return _counted(kept, summing(codes, clique, _coded(codes, STEPS)))
 

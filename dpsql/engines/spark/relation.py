@@ -18,10 +18,11 @@ from dpsql.core.names import fold
 from dpsql.engines.place import PinnedFile
 from dpsql.engines.protocol import CountingFailed
 from dpsql.engines.source import Column
-from dpsql.engines.spark.failures import NotInSpark, TableChanged
+from dpsql.engines.spark.dialect import is_collated, native_of
 from dpsql.engines.spark.session import Session
-from dpsql.engines.spark.types import Native
 from dpsql.engines.spark.versions import DELTA, ICEBERG, VERSIONED, identity, latest, rows_at
+from dpsql.engines.sql.failures import NotCounted, TableChanged
+from dpsql.engines.sql.types import Native
 from dpsql.errors import DpsqlError, InvalidArgument, UnknownName
 
 _FILES: Final = ("parquet", "orc", "csv", "json", "avro")
@@ -61,7 +62,7 @@ def find_relation(session: Session, given: Mapping[str, Any]) -> Relation:
     Raises:
         InvalidArgument: neither a table nor files are named, or both.
         UnknownName: there is no such table.
-        NotInSpark: its rows have no snapshots, or it is a view.
+        NotCounted: its rows have no snapshots, or it is a view.
     """
     name, paths = given.get("relation"), tuple(given.get("files") or ())
     if bool(name) == bool(paths):
@@ -88,14 +89,14 @@ def _table(session: Session, text: str) -> Relation:
             f"there is no table {text!r} in Spark: give relation := 'catalog.schema.table', as Spark spells it"
         ) from None
     if found.isTemporary or "VIEW" in (found.tableType or ""):
-        raise NotInSpark(f"{text!r} is a view: name the table that it reads, for the budget is the table's")
+        raise NotCounted(f"{text!r} is a view: name the table that it reads, for the budget is the table's")
     parts = [part for part in (found.catalog, *(found.namespace or ()), found.name) if part]
     name = ".".join(f"`{part.replace('`', '``')}`" for part in parts)
     described = session.run(lambda: session.spark.sql(f"DESCRIBE TABLE EXTENDED {name}").collect())
     facts = _facts([(row[0], row[1]) for row in described])
     kind = (facts.get("Provider") or "").lower()
     if kind not in (*_FILES, *VERSIONED):
-        raise NotInSpark(
+        raise NotCounted(
             f"{text!r} is stored as {kind or 'something unknown'!r}, and dpsql pins files ({', '.join(_FILES)}) or "
             f"versions ({', '.join(VERSIONED)}): CREATE TABLE … USING parquet AS …, and register that"
         )
@@ -137,12 +138,12 @@ def _columns(session: Session, rows: Any) -> tuple[tuple[Column, ...], dict[str,
     fields = session.run(lambda: [(f.name, f.dataType.simpleString(), f.nullable) for f in rows().schema.fields])
     names = [fold(name) for name, _, _ in fields]
     if len(set(names)) != len(names):
-        raise NotInSpark("two columns differ in case only, which DuckDB takes for one: rename one")
+        raise NotCounted("two columns differ in case only, which DuckDB takes for one: rename one")
     if any("${" in name for name in names):
-        raise NotInSpark("the name of a column has ${, which Spark would replace by a setting: rename the column")
-    natives = {name: Native(kind) for name, kind, _ in fields}
+        raise NotCounted("the name of a column has ${, which Spark would replace by a setting: rename the column")
+    natives = {name: native_of(kind) for name, kind, _ in fields}
     columns = (
-        Column(name, natives[name].in_duckdb, nullable, collated=natives[name].is_collated)
+        Column(name, natives[name].in_duckdb, nullable, collated=is_collated(natives[name]))
         for name, _, nullable in fields
     )
     return tuple(columns), natives

@@ -21,7 +21,8 @@ from typing import Any, Final, TypeVar
 from dpsql.engines.external import driver
 from dpsql.engines.protocol import CountingFailed
 from dpsql.engines.spark.client import add_tag, interrupt_tag, loggers, remove_tag
-from dpsql.engines.spark.failures import CannotStart, SessionLost, TableChanged
+from dpsql.engines.spark.failures import CannotStart, SessionLost
+from dpsql.engines.sql.failures import TableChanged
 from dpsql.errors import Interrupted, InvalidArgument
 
 _numbers: Final = itertools.count(1)
@@ -146,7 +147,7 @@ class Session:
             self.spark.sql("SELECT 1 AS one").collect()
         except Exception:
             return SessionLost()
-        return TableChanged() if isinstance(error, AnalysisException) else CountingFailed()
+        return TableChanged("Spark") if isinstance(error, AnalysisException) else CountingFailed()
 
 
 def _words_of(given: Mapping[str, Any]) -> str:

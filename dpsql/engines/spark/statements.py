@@ -15,13 +15,13 @@ from typing import Final
 from sqlglot import exp
 
 from dpsql.core.domain import Clique
-from dpsql.core.linear_query import Moment, Product
 from dpsql.engines.duckdb.codes import Codes, sum_of
 from dpsql.engines.duckdb.types import column_of, equal_text
 from dpsql.engines.duckdb.units import Bound, content_of
 from dpsql.engines.source import Source
 from dpsql.engines.spark.checked import WHOLE
 from dpsql.engines.spark.tasks import Statements
+from dpsql.engines.sql.counts import STEPS, Kind
 
 COUNTED: Final = "m int, cell bigint, n bigint"
 """The columns of counts, as Spark writes them."""
@@ -35,7 +35,7 @@ _PACK: Final = (
 _MANY: Final = 4
 """Marginals that are worth grouping for."""
 BLOCK: Final = exp.table_("block")
-UNIT, DIGEST, STEPS, VALUE, WEIGHT = "dpsql_unit", "dpsql_digest", "dpsql_steps", "value", "dpsql_weight"
+UNIT, DIGEST, VALUE, WEIGHT = "dpsql_unit", "dpsql_digest", "value", "dpsql_weight"
 
 
 def key_of_tasks() -> exp.Expr:
@@ -90,9 +90,9 @@ def stored(codes: Codes) -> exp.Select:
     return written
 
 
-def with_steps(codes: Codes, rows: exp.Select, moment: Moment | Product) -> exp.Select:
-    """Codes, and what a row adds to a sum beside them."""
-    return rows.select(exp.alias_(codes.steps(moment), STEPS))
+def with_steps(codes: Codes, rows: exp.Select, kind: Kind) -> exp.Select:
+    """Codes, and what a row adds to a count beside them."""
+    return rows.select(exp.alias_(codes.adds(kind), STEPS))
 
 
 def values(column: str, kind: str) -> exp.Select:

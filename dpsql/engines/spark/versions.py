@@ -14,8 +14,9 @@ import json
 from typing import Any, Final
 
 from dpsql.engines.protocol import CountingFailed
-from dpsql.engines.spark.failures import NotInSpark, SessionLost, TableChanged
+from dpsql.engines.spark.failures import SessionLost
 from dpsql.engines.spark.session import Session
+from dpsql.engines.sql.failures import NotCounted, TableChanged
 
 DELTA, ICEBERG = "delta", "iceberg"
 VERSIONED: Final = (DELTA, ICEBERG)
@@ -31,18 +32,18 @@ def latest(session: Session, kind: str, name: str) -> int:
     """The version of a table that is read by its name.
 
     Raises:
-        NotInSpark: it has none yet, or it is a branch or a tag of a table, or a list that Iceberg keeps of one.
+        NotCounted: it has none yet, or it is a branch or a tag of a table, or a list that Iceberg keeps of one.
     """
     refresh(session, name)
     try:
         found = session.run(lambda: session.spark.sql(_CURRENT[kind].format(table=name)).collect())
     except TableChanged:
-        raise NotInSpark(
+        raise NotCounted(
             f"{name} is a part of a table, such as a branch, a tag or a list of its files: register the table, and "
             "name a branch's snapshot by snapshot := …, as table.refs lists it"
         ) from None
     if not found:
-        raise NotInSpark("the table has no snapshot yet: write rows to it first")
+        raise NotCounted("the table has no snapshot yet: write rows to it first")
     return int(found[0][0])
 
 
@@ -50,7 +51,7 @@ def rows_at(session: Session, name: str, version: int) -> Any:
     """The rows of a version as a DataFrame, with the columns that the table had then.
 
     Raises:
-        NotInSpark: the session keeps rows of the table.
+        NotCounted: the session keeps rows of the table.
         TableChanged: Spark has it no more.
         SessionLost: the session stopped.
     """
@@ -63,17 +64,17 @@ def rows_at(session: Session, name: str, version: int) -> Any:
     except SessionLost:
         raise
     except CountingFailed:  # for a snapshot that expired Iceberg has another error than for a table that is gone
-        raise TableChanged from None
+        raise TableChanged("Spark") from None
 
 
 def check_not_cached(session: Session, name: str) -> None:
     """Refuse a table that the session caches, because Spark would read the cached rows, whatever the version is.
 
     Raises:
-        NotInSpark: says how to end it.
+        NotCounted: says how to end it.
     """
     if session.run(lambda: session.spark.catalog.isCached(name)):
-        raise NotInSpark(f"{name} is cached, so Spark would not read the pinned snapshot: UNCACHE TABLE {name}")
+        raise NotCounted(f"{name} is cached, so Spark would not read the pinned snapshot: UNCACHE TABLE {name}")
 
 
 def identity(session: Session, kind: str, name: str, location: str) -> str:

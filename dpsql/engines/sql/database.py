@@ -1,41 +1,53 @@
-"""`Dialect`: what differs between warehouses; each has one in a file of its own, and all else is the same for all.
+"""`Database`: a dialect of a database that is reached over ADBC; each has one in a file of its own.
 
 types       the catalogue's names of types, and constants of each type, which are the only casts that are written
-snapshot    an instant of the warehouse's clock, and a table as it was then
+snapshot    an instant of the database's clock, and a table as it was then
 session     what a connection is set to, so that nobody's default changes what a statement means
 """
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from sqlglot import exp
 
-from dpsql.engines.warehouse.types import Native, column_of
+from dpsql.engines.sql import types
+from dpsql.engines.sql.dialect import Dialect
+from dpsql.engines.sql.types import Native
+
+_TIMES: Final = (types.DATE, types.TIMESTAMP, types.INSTANT)
+_PLAIN: Final = re.compile(r"\d{4}-")
 
 
-class Dialect(ABC):
-    """One warehouse.
+class Reached(Dialect):
+    """A database that is reached over ADBC.
 
     Attributes:
         name: of the engine, as dp_source knows it, and of the extra that installs its driver.
-        label: as errors say it.
-        sqlglot: the name of its SQL.
         driver: the module of its ADBC driver.
-        example: a relation, as errors show it.
-        parts: how many parts the whole name of a table has.
+        unless: what to see to where it cannot be reached.
         settings: statements that every connection begins with.
     """
 
     name: ClassVar[str]
-    label: ClassVar[str]
-    sqlglot: ClassVar[str]
     driver: ClassVar[str]
+    unless: ClassVar[str] = "its options are right and that the user may log in"
+    settings: ClassVar[Sequence[str]] = ()
+
+
+class Database(Reached, ABC):
+    """One whose table is counted as it was at an instant.
+
+    Attributes:
+        example: a relation, as errors show it.
+        parts: how many parts the whole name of a table has.
+    """
+
     example: ClassVar[str]
     parts: ClassVar[int] = 3
-    settings: ClassVar[Sequence[str]] = ()
 
     @abstractmethod
     def native(self, type_name: str, precision: int | None, scale: int | None) -> Native:
@@ -46,14 +58,6 @@ class Dialect(ABC):
             precision: the digits of a number, where the catalogue has them beside the name.
             scale: how many of them are after the point.
         """
-
-    @abstractmethod
-    def can_be(self, text: str, native: Native) -> bool:
-        """Whether the warehouse has the value that DuckDB writes so."""
-
-    @abstractmethod
-    def constant(self, text: str, native: Native) -> exp.Expr:
-        """A constant of a type, from the text of the DuckDB value; it fails for no row, because none is in it."""
 
     @abstractmethod
     def columns(self, parts: Sequence[str]) -> str:
@@ -76,21 +80,10 @@ class Dialect(ABC):
     def at(self, table: exp.Table, snapshot: str) -> exp.Expr:
         """A table as it was at a snapshot."""
 
-    def column(self, name: str, native: Native) -> exp.Expr:
-        """A column to compare with constants: where a default could call two texts equal, with what forbids that."""
-        return column_of(name)
-
-    def missing(self, name: str, texts: Sequence[str], native: Native) -> exp.Expr:
-        """Whether a row has no value in a column: NULL, or one that the owner says stands for it."""
-        is_null: exp.Expr = exp.Is(this=column_of(name), expression=exp.null())
-        for text in texts:
-            if self.can_be(text, native):
-                is_null = exp.or_(is_null, self.equals(name, text, native), copy=False)
-        return is_null
-
-    def equals(self, name: str, text: str, native: Native) -> exp.Expr:
-        """Whether a value is the one that DuckDB writes so."""
-        return exp.EQ(this=self.column(name, native), expression=self.constant(text, native))
+    def can_be(self, text: str, native: Native) -> bool:
+        """See `Dialect.can_be`: of dates and timestamps those of the years 1 to 9999, which every warehouse has."""
+        is_plain = _PLAIN.match(text) is not None and not text.endswith(")")
+        return super().can_be(text, native) and (is_plain or native.kind not in _TIMES)
 
     def stored(self, identifier: exp.Identifier) -> str:
         """A name as the catalogue has it."""

@@ -1,4 +1,4 @@
-"""What is said where a warehouse fails: constant texts, because its own may quote a row."""
+"""What is said where a database fails: constant texts, because its own may quote a row."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dpsql.errors import InvalidArgument
 
 
 class CannotConnect(CountingRefused):
-    """The warehouse does not answer, or does not let the user in. Nothing was read."""
+    """The database does not answer, or does not let the user in. Nothing was read."""
 
-    def __init__(self, label: str, named: str) -> None:
+    def __init__(self, label: str, named: str, unless: str) -> None:
         super().__init__(
-            f"{label} cannot be reached with {named}: see that its options are right and that the user may log in, "
-            "then make the same call; what was charged before is kept"
+            f"{label} cannot be reached with {named}: see that {unless}, then make the same call; what was charged "
+            "before is kept"
         )
 
 
@@ -37,19 +37,19 @@ class TableChanged(CountingRefused):
         )
 
 
-class OtherAccount(CountingRefused):
-    """The options that connect lead elsewhere than when the source was registered. Nothing was read."""
+class OtherPlace(CountingRefused):
+    """The words that connect lead elsewhere than when the source was registered. Nothing was read."""
 
-    def __init__(self, label: str, named: str) -> None:
+    def __init__(self, named: str, place: str) -> None:
         super().__init__(
-            f"{named} leads to another account of {label} than when dp_source registered the table: set it as it was, "
-            "then make the same call; what was charged before is kept"
+            f"{named} leads to another {place} than when dp_source registered the table: set it as it was, then make "
+            "the same call; what was charged before is kept"
         )
 
 
 class OtherOrder(InvalidArgument):
-    """The warehouse gives some constant another code than DuckDB does."""
+    """The database gives some constant another code than DuckDB does."""
 
 
-class NotInWarehouse(InvalidArgument):
-    """What cannot be done with a table in a warehouse."""
+class NotCounted(InvalidArgument):
+    """What cannot be done with a table of an engine."""

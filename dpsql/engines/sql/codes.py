@@ -1,26 +1,26 @@
-"""Private values to codes, as SQL that any warehouse runs.
+"""Private values to codes: the one place that writes this SQL, whatever the dialect is.
 
     values  a search tree of comparisons, and at its leaf one for equality
     bins    CASE WHEN x >= lowest AND x <= highest THEN a search tree of the edges END
 
-It runs on private rows, so nothing in it can fail because of a value: comparisons with typed constants, and no
-arithmetic but the distance of a whole number from the lowest one inside the bins. A row outside the domain gets the
-code of OTHER or of OUTSIDE; where the attribute has neither, NULL.
+It runs on private rows, so nothing in it can fail or take longer because of a value: comparisons with typed constants,
+and no arithmetic but the distance of a whole number from the lowest one inside the bins. A row outside the domain gets
+the code of OTHER or of OUTSIDE; where the attribute has neither, NULL. A dialect may have something quicker than a
+search (`Dialect.place`, `Dialect.listed`), which gives the same codes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from decimal import Decimal
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from sqlglot import exp
 
 from dpsql.core.domain import Attribute
-from dpsql.engines.warehouse import types
-from dpsql.engines.warehouse.dialect import Dialect
-from dpsql.engines.warehouse.types import Native, column_of
-from dpsql.engines.warehouse.written import whole
+from dpsql.engines.sql import types
+from dpsql.engines.sql.dialect import Dialect
+from dpsql.engines.sql.failures import NotCounted
+from dpsql.engines.sql.types import Native
 from dpsql.errors import InvalidArgument
 
 MOST: Final = 5_000
@@ -29,7 +29,7 @@ _MOST_LETTERS: Final = 200_000  # of one column, of which a marginal has several
 _FEW: Final = 4  # values that are compared one after the other
 
 
-def check_domain(attribute: Attribute, native: Native, dialect: Dialect) -> None:
+def check_written(attribute: Attribute, native: Native, dialect: Dialect) -> None:
     """Refuse a domain that cannot be written, when it is declared.
 
     Raises:
@@ -42,7 +42,8 @@ def check_domain(attribute: Attribute, native: Native, dialect: Dialect) -> None
             "upper and bins, and points := […] for single values"
         )
     leaves = len(attribute.values) if attribute.kind == "values" else attribute.regular
-    if leaves > MOST and not (attribute.kind != "values" and _is_counted(attribute, native)):
+    is_counted = attribute.kind != "values" and attribute.has_single_values and native.kind == types.WHOLE
+    if leaves > MOST and not is_counted:
         raise InvalidArgument(
             f"{name!r} has {leaves} values or bins, at most {MOST} can be written in a statement of {label}: declare "
             "fewer bins, or coarser values"
@@ -56,60 +57,59 @@ def check_domain(attribute: Attribute, native: Native, dialect: Dialect) -> None
 
 
 def encode(attribute: Attribute, native: Native, dialect: Dialect) -> exp.Expr:
-    """The code of a column; total on every value of the type. NULL outside a domain without OTHER and OUTSIDE."""
+    """The code of a column; total on every value of the type. NULL outside a domain without OTHER and OUTSIDE.
+
+    Args:
+        attribute: of the column.
+        native: the column's type there.
+        dialect: of the database.
+
+    Raises:
+        NotCounted: its texts are read as numbers, which would be a cast that fails for some.
+    """
+    if attribute.text and "read_as" in dialect.cannot:
+        raise NotCounted(
+            f"the texts of {attribute.name!r} cannot be read as numbers in {dialect.label}: {dialect.cannot['read_as']}"
+        )
     outside = _code(attribute.outside_code if attribute.other_code is None else attribute.other_code)
     null_code = _code(attribute.null_code) if attribute.nullable else outside.copy()
-    name = attribute.name
-    ifs = [exp.If(this=dialect.missing(name, attribute.nulls_as, native), true=null_code)]
+    column = dialect.column(attribute.name, native)
+    ifs = [exp.If(this=dialect.missing(attribute, native), true=null_code)]
     if attribute.kind != "values":
-        ifs.append(exp.If(this=_within(attribute, native, dialect), true=_bin_of(attribute, native, dialect)))
+        place = dialect.place(attribute, native, column)
+        place = _bin(attribute, native, dialect, column, 0, attribute.regular) if place is None else place
+        ifs.append(exp.If(this=within(attribute, native, dialect, column), true=place))
         return exp.Case(ifs=ifs, default=outside)
+    listed = dialect.listed(attribute, column)
+    if listed is not None:
+        return exp.Case(ifs=ifs, default=exp.Coalesce(this=listed, expressions=[outside]))
     pairs = [(value, code) for code, value in enumerate(attribute.values) if dialect.can_be(value, native)]
-    order = _order_of(native)
+    order = dialect.order(native)
     if order is not None:
         pairs.sort(key=lambda pair: order(pair[0]))
-    found = _Searched(dialect, native, name, outside, is_ordered=order is not None)
+    found = _Searched(dialect, native, attribute.name, outside, is_ordered=order is not None)
     return exp.Case(ifs=ifs, default=found.among(pairs))
+
+
+def within(attribute: Attribute, native: Native, dialect: Dialect, column: exp.Expr) -> exp.Expr:
+    """Whether a value is in one of the bins; NaN is not, whether it is above all numbers or equal to nothing."""
+    lowest, highest = (dialect.constant(attribute.edges[place], native) for place in (0, -1))
+    return exp.and_(exp.GTE(this=column.copy(), expression=lowest), exp.LTE(this=column.copy(), expression=highest))
 
 
 def _code(code: int | None) -> exp.Expr:
     return exp.null() if code is None else exp.Literal.number(code)
 
 
-def _within(attribute: Attribute, native: Native, dialect: Dialect) -> exp.Expr:
-    """Whether a value is in one of the bins; NaN is not, whether it is above all numbers or equal to nothing."""
-    lowest, highest = (dialect.constant(attribute.edges[place], native) for place in (0, -1))
-    column = dialect.column(attribute.name, native)
-    return exp.and_(exp.GTE(this=column, expression=lowest), exp.LTE(this=column.copy(), expression=highest))
-
-
-def _is_counted(attribute: Attribute, native: Native) -> bool:
-    """Whether the bins are whole numbers one after the other, so that a bin is a distance."""
-    return attribute.has_single_values and native.kind == types.WHOLE
-
-
-def _bin_of(attribute: Attribute, native: Native, dialect: Dialect) -> exp.Expr:
-    """The number of the bin that a value is in, of one that is in a bin; nothing to overflow."""
-    if _is_counted(attribute, native):
-        return exp.Sub(this=column_of(attribute.name), expression=whole(int(attribute.ticks[0])))
-    return _bin(attribute, native, dialect, 0, attribute.regular)
-
-
-def _bin(attribute: Attribute, native: Native, dialect: Dialect, low: int, high: int) -> exp.Expr:
+def _bin(attribute: Attribute, native: Native, dialect: Dialect, column: exp.Expr, low: int, high: int) -> exp.Expr:
+    """The number of the bin that a value is in, by a search among the edges."""
     if high - low == 1:
         return exp.Literal.number(low)
     middle = (low + high) // 2
     edge = dialect.constant(attribute.edges[middle], native)
-    below = exp.LT(this=dialect.column(attribute.name, native), expression=edge)
-    lower = exp.If(this=below, true=_bin(attribute, native, dialect, low, middle))
-    return exp.Case(ifs=[lower], default=_bin(attribute, native, dialect, middle, high))
-
-
-def _order_of(native: Native) -> Callable[[str], Any] | None:
-    """By what constants of a kind are in the warehouse's order; None where that is not plain."""
-    if native.kind == types.TEXT:
-        return str.encode
-    return Decimal if native.kind in (types.WHOLE, types.DECIMAL) else None
+    below = exp.LT(this=column.copy(), expression=edge)  # the builder would copy each half again
+    lower = exp.If(this=below, true=_bin(attribute, native, dialect, column, low, middle))
+    return exp.Case(ifs=[lower], default=_bin(attribute, native, dialect, column, middle, high))
 
 
 class _Searched:
@@ -117,11 +117,11 @@ class _Searched:
 
     def __init__(self, dialect: Dialect, native: Native, name: str, outside: exp.Expr, *, is_ordered: bool) -> None:
         self._dialect, self._native, self._name, self._outside = dialect, native, name, outside
-        self._few = _FEW if is_ordered else MOST
+        self._is_ordered = is_ordered
 
     def among(self, pairs: Sequence[tuple[str, int]]) -> exp.Expr:
         """The search tree of pairs of a value and its code, in order."""
-        if len(pairs) <= self._few:
+        if len(pairs) <= _FEW or not self._is_ordered:
             ifs = [
                 exp.If(this=self._dialect.equals(self._name, value, self._native), true=_code(code))
                 for value, code in pairs

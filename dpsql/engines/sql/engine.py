@@ -8,7 +8,7 @@ declared (`probe`), and counts that cannot be are refused (`checked`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NoReturn
 
 from sqlglot import exp
@@ -24,17 +24,18 @@ from dpsql.engines.named_by_host import NamedByHost
 from dpsql.engines.protocol import CountingFailed, UnitBound
 from dpsql.engines.sessions import Sessions
 from dpsql.engines.source import Column, Source
-from dpsql.engines.warehouse.counting import AMONG, PRESENCE, SUMS, WarehouseCounter
-from dpsql.engines.warehouse.dialect import Dialect
-from dpsql.engines.warehouse.encode import check_domain
-from dpsql.engines.warehouse.failures import CannotCount, NotInWarehouse, OtherAccount, TableChanged
-from dpsql.engines.warehouse.probe import check_codes
-from dpsql.engines.warehouse.session import Session, named_in, options_of
-from dpsql.engines.warehouse.statements import Relation, counted_rows
-from dpsql.engines.warehouse.types import NO_DOMAIN, Native
+from dpsql.engines.sql.codes import check_written
+from dpsql.engines.sql.counter import SqlCounter
+from dpsql.engines.sql.counts import every_row
+from dpsql.engines.sql.database import Database
+from dpsql.engines.sql.dialect import SUMS, Dialect
+from dpsql.engines.sql.failures import CannotCount, NotCounted, OtherPlace, TableChanged
+from dpsql.engines.sql.options import named_in, options_of
+from dpsql.engines.sql.probe import check_codes
+from dpsql.engines.sql.session import Session
+from dpsql.engines.sql.types import NO_DOMAIN, Native
 from dpsql.errors import InvalidArgument, InvalidQuery, UnknownName
 
-READ_AS: Final = "make a column of numbers there, or declare values := […] in place of read_as"
 UNITS: Final = "protect it without privacy_unit, where one row is one person's, or copy the table into this database"
 _TABLES: Final = ("BASE TABLE", "TABLE")
 
@@ -46,9 +47,9 @@ class WarehouseEngine(NamedByHost):
         dialect: of the warehouse.
     """
 
-    dialect: ClassVar[Dialect]
+    dialect: ClassVar[Database]
     takes: ClassVar[frozenset[str]] = frozenset({"environment", "relation"})
-    cannot: ClassVar[Mapping[str, str]] = MappingProxyType({"presence": PRESENCE, "among": AMONG, "read_as": READ_AS})
+    cannot: ClassVar[Mapping[str, str]] = Dialect.cannot
     rates: ClassVar[Rates]
 
     def __init__(self, cursor: Cursor) -> None:
@@ -70,7 +71,7 @@ class WarehouseEngine(NamedByHost):
             self._sessions.end(session)
         return Registered(
             columns=columns,
-            address=f"{account}/{relation.text}",
+            address=f"{account}/{relation.table().sql(dialect=self.dialect.sqlglot)}",
             relation=said,
             pin={"account": account},
             public=f"the rows that {self.dialect.label} has when a release counts them",
@@ -96,8 +97,9 @@ class WarehouseEngine(NamedByHost):
         session = self._connected(_said(source))
         try:
             relation = self._same(session, source)
-            check_domain(attribute, relation.natives[attribute.name], self.dialect)
-            check_codes(session, relation, attribute, self._cursor)
+            native = relation.natives[attribute.name]
+            check_written(attribute, native, self.dialect)
+            check_codes(session, self.dialect, native, attribute, self._cursor)
         finally:
             self._sessions.end(session)
 
@@ -116,7 +118,7 @@ class WarehouseEngine(NamedByHost):
 
     def draw(self, source: Source, target: str, share: float, secret: str, by: str | None) -> NoReturn:
         """Not here: no row leaves."""
-        raise NotInWarehouse(f"sample: no row of {source.name!r} leaves {self.dialect.label}")
+        raise NotCounted(f"sample: no row of {source.name!r} leaves {self.dialect.label}")
 
     # --- counting -----------------------------------------------------------------------------------------------------
 
@@ -128,22 +130,23 @@ class WarehouseEngine(NamedByHost):
         *,
         once: bool = False,
         before: Callable[[], object] | None = None,
-    ) -> WarehouseCounter:
+    ) -> SqlCounter:
         """See `Engine.counter`."""
         if bound is not None:
             self.check_unit(source, bound.column)
         session = self._connected(_said(source))
         try:
             relation = self._same(session, source)
-            snapshot = str(session.told(self.dialect.now())[0][0])
-            return WarehouseCounter(session, relation, snapshot, domain, self._cursor, before)
+            snapshot = str(session.rows(self.dialect.now())[0][0])
+            table = self.dialect.at(relation.table(), snapshot)
+            return SqlCounter(session, self.dialect, table, relation.natives, domain, self._cursor, before)
         except BaseException:
             self._sessions.end(session)
             raise
 
     def codes(self, source: Source, domain: Domain, most: int) -> NoReturn:
         """Not here: no row leaves."""
-        raise NotInWarehouse(
+        raise NotCounted(
             f"the rows of {source.name!r} do not leave {self.dialect.label}, so nothing is compared with them row by "
             "row: copy the table into a database of yours, and evaluate there"
         )
@@ -159,7 +162,8 @@ class WarehouseEngine(NamedByHost):
     # --- the table ----------------------------------------------------------------------------------------------------
 
     def _connected(self, said: Mapping[str, Any]) -> Session:
-        return self._sessions.opened(Session(self.dialect, options_of(said), named_in(said)))
+        arguments, keywords = self.dialect.connecting(options_of(said))
+        return self._sessions.opened(Session(self.dialect, arguments, keywords, named_in(said)))
 
     def _parts(self, text: str | None) -> tuple[str, ...]:
         """The parts of a relation's whole name."""
@@ -178,18 +182,18 @@ class WarehouseEngine(NamedByHost):
         return found
 
     def _account(self, session: Session) -> str:
-        return str(session.told(self.dialect.identity())[0][0])
+        return str(session.rows(self.dialect.identity())[0][0])
 
     def _found(self, session: Session, parts: tuple[str, ...]) -> tuple[Relation, tuple[Column, ...]]:
         """A table with its columns.
 
         Raises:
             UnknownName: there is none, or the user may not see it.
-            NotInWarehouse: it is a view, or two columns differ in case only.
+            NotCounted: it is a view, or two columns differ in case only.
         """
         label = self.dialect.label
         try:
-            rows = session.told(self.dialect.columns(parts))
+            rows = session.rows(self.dialect.columns(parts))
         except CountingFailed:
             rows = []
         if not rows:
@@ -198,15 +202,15 @@ class WarehouseEngine(NamedByHost):
                 f"'{self.dialect.example}'"
             )
         if rows[0][7] not in _TABLES:
-            raise NotInWarehouse(f"{'.'.join(parts)!r} is no table but a view or the like: name a table of {label}")
+            raise NotCounted(f"{'.'.join(parts)!r} is no table but a view or the like: name a table of {label}")
         if len({fold(row[0]) for row in rows}) != len(rows):
-            raise NotInWarehouse("two columns of the table differ in case only, which DuckDB takes for one: rename one")
+            raise NotCounted("two columns of the table differ in case only, which DuckDB takes for one: rename one")
         natives: dict[str, Native] = {}
         for name, kind, _, digits, scale, collation, computed, _ in rows:
             known = self.dialect.native(str(kind), _whole(digits), _whole(scale))
             natives[name] = NO_DOMAIN if collation or computed == "YES" else known  # an expression may fail on a value
         columns = tuple(Column(row[0], natives[row[0]].in_duckdb, nullable=row[2] != "NO") for row in rows)
-        return Relation(self.dialect, parts, natives), columns
+        return Relation(parts, natives), columns
 
     def _try(self, session: Session, relation: Relation) -> None:
         """Count no row of a snapshot, as a release would count all: what the warehouse refuses then costs nothing.
@@ -214,9 +218,9 @@ class WarehouseEngine(NamedByHost):
         Raises:
             CannotCount: it does.
         """
-        snapshot = str(session.told(self.dialect.now())[0][0])
+        snapshot = str(session.rows(self.dialect.now())[0][0])
         try:
-            session.count(counted_rows(relation, snapshot).where(exp.false()))
+            session.count(every_row(self.dialect.at(relation.table(), snapshot)).where(exp.false()))
         except CountingFailed:
             raise CannotCount(self.dialect.label) from None
 
@@ -224,20 +228,39 @@ class WarehouseEngine(NamedByHost):
         """The table of a source as it is now.
 
         Raises:
-            OtherAccount: the options lead to another one.
+            OtherPlace: the options lead to another one.
             TableChanged: a column is missing, or of another type; columns that were added do not matter.
         """
         assert source.place is not None
         label, said = self.dialect.label, _said(source)
         try:
             relation, columns = self._found(session, self._parts(said["relation"]))
-        except (UnknownName, NotInWarehouse):
+        except (UnknownName, NotCounted):
             raise TableChanged(label) from None
         if self._account(session) != source.place.pinned["account"]:
-            raise OtherAccount(label, named_in(said))
+            raise OtherPlace(named_in(said), f"account of {label}")
         if not has_columns(source, columns):
             raise TableChanged(label)
         return relation
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A table of a warehouse.
+
+    Attributes:
+        parts: of its whole name, as the catalogue has them; the last is the table's own.
+        natives: the types of its columns, by name.
+    """
+
+    parts: tuple[str, ...]
+    natives: Mapping[str, Native]
+
+    def table(self) -> exp.Table:
+        """It as an expression."""
+        above = [exp.to_identifier(part, quoted=True) for part in self.parts]
+        name, schema, database = above.pop(), above.pop(), above.pop() if above else None
+        return exp.Table(this=name, db=schema, catalog=database)
 
 
 def _said(source: Source) -> Mapping[str, Any]:

@@ -18,15 +18,15 @@ from sqlglot import exp
 from dpsql.core.domain import Attribute
 from dpsql.engines.checked import WrongCounts
 from dpsql.engines.duckdb.cursors import Cursor
-from dpsql.engines.duckdb.encode import encode as encode_in_duckdb
+from dpsql.engines.duckdb.dialect import encode as encode_in_duckdb
 from dpsql.engines.duckdb.ticks import canonical, canonical_each
 from dpsql.engines.duckdb.types import constant_of
-from dpsql.engines.warehouse import types
-from dpsql.engines.warehouse.encode import encode
-from dpsql.engines.warehouse.failures import OtherOrder
-from dpsql.engines.warehouse.session import Session
-from dpsql.engines.warehouse.statements import Relation
-from dpsql.engines.warehouse.types import Native, column_of
+from dpsql.engines.sql import types
+from dpsql.engines.sql.codes import encode
+from dpsql.engines.sql.dialect import Dialect
+from dpsql.engines.sql.failures import OtherOrder
+from dpsql.engines.sql.session import Session
+from dpsql.engines.sql.types import Native, column_of
 from dpsql.errors import InvalidArgument
 
 _MOST: Final = 400
@@ -34,13 +34,12 @@ _MOST: Final = 400
 _FLOATS: Final = ("nan", "inf", "-inf", "0.0", "-0.0", "1e+300")
 
 
-def check_codes(session: Session, relation: Relation, attribute: Attribute, host: Cursor) -> None:
+def check_codes(session: Session, dialect: Dialect, native: Native, attribute: Attribute, host: Cursor) -> None:
     """Compare the constants themselves, and their codes.
 
     Raises:
         OtherOrder: one differs; says which.
     """
-    native, dialect = relation.natives[attribute.name], relation.dialect
     tried = _readable(host, [text for text in _tried(attribute, native) if dialect.can_be(text, native)], attribute)
     there = [dialect.constant(text, native) for text in tried]
     here = [constant_of(text, attribute.type) for text in tried]

@@ -13,11 +13,10 @@ from typing import Any, ClassVar, Final
 from sqlglot import exp
 
 from dpsql.engines.costs import Rates
-from dpsql.engines.warehouse import types
-from dpsql.engines.warehouse.dialect import Dialect
-from dpsql.engines.warehouse.engine import WarehouseEngine
-from dpsql.engines.warehouse.types import NO_DOMAIN, Native, column_of, decimal
-from dpsql.engines.warehouse.written import is_plain_time, literal, typed
+from dpsql.engines.sql import types
+from dpsql.engines.sql.database import Database
+from dpsql.engines.sql.engine import WarehouseEngine
+from dpsql.engines.sql.types import NO_DOMAIN, Native, column_of, decimal, typed
 
 _KINDS: Final[Mapping[str, Native]] = {
     "FLOAT": Native(types.FLOAT, "DOUBLE"),
@@ -30,7 +29,7 @@ _KINDS: Final[Mapping[str, Native]] = {
     "TIMESTAMP_LTZ": Native(types.INSTANT, "TIMESTAMP WITH TIME ZONE"),
     "TIMESTAMP_TZ": Native(types.INSTANT, "TIMESTAMP WITH TIME ZONE"),
 }
-_CASTS: Final = {
+_CASTS: Final[Mapping[str, str]] = {
     types.FLOAT: "DOUBLE",
     types.DATE: "DATE",
     types.TIME: "TIME",
@@ -39,13 +38,14 @@ _CASTS: Final = {
 }
 
 
-class Snowflake(Dialect):
-    """See `Dialect`."""
+class Snowflake(Database):
+    """See `Database`."""
 
     name: ClassVar[str] = "snowflake"
     label: ClassVar[str] = "Snowflake"
     sqlglot: ClassVar[str] = "snowflake"
     driver: ClassVar[str] = "adbc_driver_snowflake"
+    casts: ClassVar[Mapping[str, str]] = _CASTS
     example: ClassVar[str] = "DATABASE.SCHEMA.TABLE"
     settings: ClassVar[Sequence[str]] = (
         "ALTER SESSION SET TIMEZONE = 'UTC', QUOTED_IDENTIFIERS_IGNORE_CASE = FALSE, QUERY_TAG = 'dpsql'",
@@ -53,21 +53,14 @@ class Snowflake(Dialect):
     )
 
     def native(self, type_name: str, precision: int | None, scale: int | None) -> Native:
-        """See `Dialect.native`."""
+        """See `Database.native`."""
         if type_name == "NUMBER":
             return decimal(38 if precision is None else precision, scale or 0)
         return _KINDS.get(type_name, NO_DOMAIN)
 
-    def can_be(self, text: str, native: Native) -> bool:
-        """See `Dialect.can_be`."""
-        return "\x00" not in text and is_plain_time(text, native)
-
-    def constant(self, text: str, native: Native) -> exp.Expr:
-        """See `Dialect.constant`; a number with a point is exact there."""
-        kind = _CASTS.get(native.kind)
-        if kind is None:
-            return literal(text, native)
-        return typed(f"{text}:00" if native.kind == types.INSTANT and text[-3] in "+-" else text, kind, "snowflake")
+    def spelled(self, text: str, native: Native) -> str:
+        """See `Dialect.spelled`: an offset has minutes."""
+        return f"{text}:00" if native.kind == types.INSTANT and text[-3] in "+-" else text
 
     def column(self, name: str, native: Native) -> exp.Expr:
         """See `Dialect.column`: the catalogue does not tell which columns have a collation, so none decides."""
@@ -77,7 +70,7 @@ class Snowflake(Dialect):
         return exp.Collate(this=column, expression=exp.Literal.string("utf8"))
 
     def columns(self, parts: Sequence[str]) -> str:
-        """See `Dialect.columns`; the catalogue does not tell which columns are computed."""
+        """See `Database.columns`; the catalogue does not tell which columns are computed."""
         database, schema, table = parts
         where = f"{_quoted(database)}.INFORMATION_SCHEMA"
         names = f"table_schema = {_text(schema)} AND table_name = {_text(table)}"
@@ -90,26 +83,26 @@ class Snowflake(Dialect):
         )
 
     def identity(self) -> str:
-        """See `Dialect.identity`."""
+        """See `Database.identity`."""
         return "SELECT CURRENT_ORGANIZATION_NAME() || '.' || CURRENT_ACCOUNT_NAME() AS \"n\""
 
     def now(self) -> str:
-        """See `Dialect.now`: a second ago, because AT knows milliseconds, and a warehouse's clocks differ a little."""
+        """See `Database.now`: a second ago, because AT knows milliseconds, and a warehouse's clocks differ a little."""
         second_ago = "DATEADD(second, -1, CURRENT_TIMESTAMP())"
         return f"SELECT TO_CHAR({second_ago}, 'YYYY-MM-DD HH24:MI:SS.FF3 TZH:TZM') AS \"n\""
 
     def at(self, table: exp.Table, snapshot: str) -> exp.Expr:
-        """See `Dialect.at`."""
+        """See `Database.at`."""
         when = typed(snapshot, "TIMESTAMP_TZ", "snowflake")
         table.set("when", exp.HistoricalData(this="AT", kind="TIMESTAMP", expression=when))
         return table
 
     def stored(self, identifier: exp.Identifier) -> str:
-        """See `Dialect.stored`: in capitals, unless it is quoted."""
+        """See `Database.stored`: in capitals, unless it is quoted."""
         return str(identifier.this) if identifier.args.get("quoted") else str(identifier.this).upper()
 
     def connecting(self, options: Mapping[str, Any]) -> tuple[Sequence[Any], Mapping[str, Any]]:
-        """See `Dialect.connecting`; its driver takes the address apart from the rest."""
+        """See `Database.connecting`; its driver takes the address apart from the rest."""
         others = {key: value for key, value in options.items() if key != "uri"}
         return ([options["uri"]] if "uri" in options else []), {"db_kwargs": others, "autocommit": True}
 
@@ -125,5 +118,5 @@ def _text(value: str) -> str:
 class SnowflakeEngine(WarehouseEngine):
     """See `WarehouseEngine`."""
 
-    dialect: ClassVar[Dialect] = Snowflake()
+    dialect: ClassVar[Database] = Snowflake()
     rates: ClassVar[Rates] = Rates("Snowflake", row=None, marginal=None, more=8)

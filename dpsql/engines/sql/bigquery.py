@@ -13,11 +13,10 @@ from typing import ClassVar, Final
 from sqlglot import exp
 
 from dpsql.engines.costs import Rates
-from dpsql.engines.warehouse import types
-from dpsql.engines.warehouse.dialect import Dialect
-from dpsql.engines.warehouse.engine import WarehouseEngine
-from dpsql.engines.warehouse.types import NO_DOMAIN, Native, column_of, decimal
-from dpsql.engines.warehouse.written import is_plain_time, literal, typed
+from dpsql.engines.sql import types
+from dpsql.engines.sql.database import Database
+from dpsql.engines.sql.engine import WarehouseEngine
+from dpsql.engines.sql.types import NO_DOMAIN, Native, column_of, decimal, typed
 
 _KINDS: Final[Mapping[str, Native]] = {
     "INT64": Native(types.WHOLE, "BIGINT"),
@@ -29,7 +28,8 @@ _KINDS: Final[Mapping[str, Native]] = {
     "DATETIME": Native(types.TIMESTAMP, "TIMESTAMP"),
     "TIMESTAMP": Native(types.INSTANT, "TIMESTAMP WITH TIME ZONE"),
 }
-_CASTS: Final = {
+_CASTS: Final[Mapping[str, str]] = {
+    types.DECIMAL: "NUMERIC",
     types.FLOAT: "FLOAT64",
     types.DATE: "DATE",
     types.TIME: "TIME",
@@ -39,36 +39,26 @@ _CASTS: Final = {
 _NUMERIC: Final = re.compile(r"(BIG)?NUMERIC(?:\((\d+)(?:, *(\d+))?\))?")
 
 
-class BigQuery(Dialect):
-    """See `Dialect`."""
+class BigQuery(Database):
+    """See `Database`."""
 
     name: ClassVar[str] = "bigquery"
     label: ClassVar[str] = "BigQuery"
     sqlglot: ClassVar[str] = "bigquery"
     driver: ClassVar[str] = "adbc_driver_bigquery"
+    casts: ClassVar[Mapping[str, str]] = _CASTS
     example: ClassVar[str] = "project.dataset.table"
 
     def native(self, type_name: str, precision: int | None, scale: int | None) -> Native:
-        """See `Dialect.native`; the digits are in the name, as NUMERIC(9, 2) or STRING(10)."""
+        """See `Database.native`; the digits are in the name, as NUMERIC(9, 2) or STRING(10)."""
         found = _NUMERIC.fullmatch(type_name)
         if found is None:
             return _KINDS.get(type_name.partition("(")[0], NO_DOMAIN)
         big, digits, after = found.groups()
         if digits is None:
             return NO_DOMAIN if big else decimal(38, 9)
-        number = decimal(int(digits), int(after or 0), wide=bool(big))
-        return number if number.kind == types.DECIMAL else Native(types.DECIMAL, number.in_duckdb, bool(big))
-
-    def can_be(self, text: str, native: Native) -> bool:
-        """See `Dialect.can_be`."""
-        return "\x00" not in text and is_plain_time(text, native)
-
-    def constant(self, text: str, native: Native) -> exp.Expr:
-        """See `Dialect.constant`."""
-        if native.kind == types.DECIMAL:
-            return typed(text, "BIGNUMERIC" if native.wide else "NUMERIC", "bigquery")
-        kind = _CASTS.get(native.kind)
-        return literal(text, native) if kind is None else typed(text, kind, "bigquery")
+        number = decimal(int(digits), int(after or 0))
+        return Native(types.DECIMAL, number.in_duckdb, "BIGNUMERIC" if big else "")
 
     def equals(self, name: str, text: str, native: Native) -> exp.Expr:
         """See `Dialect.equals`."""
@@ -77,7 +67,7 @@ class BigQuery(Dialect):
         return super().equals(name, text, native)
 
     def columns(self, parts: Sequence[str]) -> str:
-        """See `Dialect.columns`."""
+        """See `Database.columns`."""
         database, schema, table = parts
         where = f"{_quoted(database)}.{_quoted(schema)}.INFORMATION_SCHEMA"
         name = exp.Literal.string(table).sql(dialect="bigquery")
@@ -92,15 +82,15 @@ class BigQuery(Dialect):
         )
 
     def identity(self) -> str:
-        """See `Dialect.identity`: the project is in the name of each table."""
+        """See `Database.identity`: the project is in the name of each table."""
         return "SELECT '' AS n"
 
     def now(self) -> str:
-        """See `Dialect.now`: a second ago, so that no write of now comes later."""
+        """See `Database.now`: a second ago, so that no write of now comes later."""
         return "SELECT CAST(TIMESTAMP_SUB(CURRENT_TIMESTAMP(), INTERVAL 1 SECOND) AS STRING) AS n"
 
     def at(self, table: exp.Table, snapshot: str) -> exp.Expr:
-        """See `Dialect.at`."""
+        """See `Database.at`."""
         when = typed(snapshot, "TIMESTAMP", "bigquery")
         table.set("version", exp.Version(this="TIMESTAMP", kind="AS OF", expression=when))
         return table
@@ -113,5 +103,5 @@ def _quoted(name: str) -> str:
 class BigQueryEngine(WarehouseEngine):
     """See `WarehouseEngine`."""
 
-    dialect: ClassVar[Dialect] = BigQuery()
+    dialect: ClassVar[Database] = BigQuery()
     rates: ClassVar[Rates] = Rates("BigQuery", row=None, marginal=None, more=8)
