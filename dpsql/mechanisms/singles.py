@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Final
 
-from dpsql.core.domain import Domain
+from dpsql.core.domain import Clique, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
 from dpsql.evidence.earlier_releases import light, sharpened
@@ -21,6 +21,11 @@ from dpsql.privacy.distributions import GAUSSIAN
 
 STARTS: Final = ("uniform", "marginals")
 _SHARE: Final = Fraction(1, 3)
+
+
+def singles(domain: Domain, start: str) -> list[Clique]:
+    """The 1-way marginals that are measured first; none where the start is uniform."""
+    return [(name,) for name in domain.names] if start == "marginals" else []
 
 
 def plan_singles(
@@ -43,6 +48,6 @@ def measure_singles(start: str, curator: Curator, rho: Fraction) -> tuple[list[M
     return curator.measure([((name,), each) for name in curator.domain.names]), rho - each * len(curator.domain)
 
 
-def told_singles(domain: Domain, singles: Sequence[Measurement], earlier: Sequence[Measurement]) -> list[Target]:
+def told_singles(domain: Domain, measured: Sequence[Measurement], earlier: Sequence[Measurement]) -> list[Target]:
     """The 1-way marginals by all that is known of them: earlier releases may tell them with less noise."""
-    return sharpened(domain, singles, light(domain, singles, earlier)) if singles else []
+    return sharpened(domain, measured, light(domain, measured, earlier)) if measured else []
