@@ -15,17 +15,29 @@ from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
 from dpsql.evidence.earlier_releases import light, sharpened
 from dpsql.fitting.target import Target
+from dpsql.mechanisms.asks import Ask, Marginals, Total
 from dpsql.mechanisms.base import PlannedMeasurement
+from dpsql.mechanisms.course import Course
+from dpsql.mechanisms.facts import Facts
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import GAUSSIAN
+from dpsql.privacy.pricing import Conversion
 
 STARTS: Final = ("uniform", "marginals")
+_TOTAL_SHARE: Final = Fraction(1, 100)
 _SHARE: Final = Fraction(1, 3)
 
 
 def singles(domain: Domain, start: str) -> list[Clique]:
     """The 1-way marginals that are measured first; none where the start is uniform."""
     return [(name,) for name in domain.names] if start == "marginals" else []
+
+
+def after_singles(facts: Facts, start: str, *asks: Ask, conversion: Conversion | None = None, note: str = "") -> Course:
+    """Gaussian: the number of rows with ρ/100, a third of the rest for the 1-way marginals, and what follows them."""
+    total = Total.of(facts, _TOTAL_SHARE, **({"note": note} if note else {}))
+    first = Marginals(_SHARE, singles(facts.domain, start))
+    return Course.in_turn(facts, GAUSSIAN, total, first, *asks, conversion=conversion)
 
 
 def plan_singles(
