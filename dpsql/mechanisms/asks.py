@@ -84,10 +84,12 @@ class Marginals(Ask):
     Attributes:
         cliques: which.
         weights: their parts of the share; none for equal ones.
+        spent: the part of the share that the noise takes; what is left of it stays unspent.
     """
 
     cliques: Sequence[Clique] = ()
     weights: Sequence[Fraction] | None = None
+    spent: Fraction = field(default=Fraction(1), kw_only=True)
 
     @property
     def is_free(self) -> bool:
@@ -97,9 +99,10 @@ class Marginals(Ask):
     @property
     def requests(self) -> list[tuple[Clique, Fraction]]:
         """The cliques with their parts of the whole."""
+        share = self.share * self.spent
         if self.weights is None:
-            return list(zip(self.cliques, repeat(self.share / max(1, len(self.cliques)))))
-        return [(clique, self.share * weight) for clique, weight in zip(self.cliques, self.weights, strict=True)]
+            return list(zip(self.cliques, repeat(share / max(1, len(self.cliques)))))
+        return [(clique, share * weight) for clique, weight in zip(self.cliques, self.weights, strict=True)]
 
     def parts(self, noise: Distribution) -> Iterable[Part]:
         """See `Ask.parts`."""
@@ -108,7 +111,7 @@ class Marginals(Ask):
     def planned(self, course: Course) -> Iterable[PlannedMeasurement]:
         """See `Ask.planned`."""
         for clique, part in self.requests:
-            cells, cost = course.facts.domain.size(clique), float(course.cost(part))
+            cells, cost = course.facts.domain.size(clique), float(course.cost(part / self.spent))
             yield PlannedMeasurement(clique, cells, course.stddev(part), cost, self.note)
 
 
@@ -136,6 +139,31 @@ class Linear(Ask):
         facts = course.facts
         cost = course.cost(self.share)
         return planned_linear(facts.domain, self.families, cost, facts.neighbours, course.noise)
+
+
+@dataclass(frozen=True)
+class Cells(Ask):
+    """Cells, each measured by itself.
+
+    Attributes:
+        count: how many.
+    """
+
+    count: int = 1
+
+    @property
+    def part(self) -> Fraction:
+        """Of one cell."""
+        return self.share / self.count
+
+    def parts(self, noise: Distribution) -> Iterable[Part]:
+        """See `Ask.parts`."""
+        return [Part(noise, self.count, self.part)]
+
+    def planned(self, course: Course) -> Iterable[PlannedMeasurement]:
+        """See `Ask.planned`."""
+        stddev, cost = course.stddev(self.part, whole=False), float(course.cost(self.share))
+        yield PlannedMeasurement((), self.count, stddev, cost, self.note, open="selected cells")
 
 
 @dataclass(frozen=True)

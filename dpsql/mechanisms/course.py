@@ -81,6 +81,11 @@ class Course:
         return math.sqrt(self.facts.charge / self.whole)
 
     @property
+    def left(self) -> Fraction:
+        """The share that nothing is asked with."""
+        return 1 - sum((ask.share for ask in self.asks), Fraction(0))
+
+    @property
     def step(self) -> tuple[Fraction, Fraction]:
         """ρ of one selection of a round, and of one measurement."""
         (rounds,) = self.of(Rounds)

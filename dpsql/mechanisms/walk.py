@@ -13,7 +13,7 @@ from functools import cached_property
 from dpsql.core.domain import Domain
 from dpsql.core.marginal import Measurement
 from dpsql.core.workload import Workload
-from dpsql.mechanisms.asks import Draws, Linear, Marginals, Total
+from dpsql.mechanisms.asks import Cells, Draws, Linear, Marginals, Total
 from dpsql.mechanisms.course import Course, Courses
 from dpsql.mechanisms.facts import Facts
 from dpsql.privacy.curator import Curator
@@ -57,13 +57,14 @@ class Walk:
         """The number of rows; exact where it is public."""
         return self.curator.total(self.course.cost(self.course.share(Total)), self.course.noise)
 
-    def marginals(self, *, begun: bool = False) -> list[Measurement]:
-        """All whole marginals of the course at once.
+    def marginals(self, name: str | None = None, *, begun: bool = False) -> list[Measurement]:
+        """Whole marginals of the course, at once.
 
         Args:
+            name: of the ask; all of them without.
             begun: ask in their place what a run that was killed had asked, by the rules of an earlier version.
         """
-        asked = [request for ask in self.course.of(Marginals) for request in ask.requests]
+        asked = [request for ask in self.course.of(Marginals, name) for request in ask.requests]
         costs = {part: self.course.cost(part) for part in {part for _, part in asked}}
         before = self.curator.begun() if begun else []
         return self.curator.measure(before or [(clique, costs[part]) for clique, part in asked], self.course.noise)
@@ -78,6 +79,12 @@ class Walk:
                 ask.families, self.course.cost(ask.share), self.course.noise
             )
         ]
+
+    @property
+    def cell(self) -> Fraction:
+        """ρ of a cell that is measured by itself."""
+        (cells,) = self.course.of(Cells)
+        return self.course.cost(cells.part)
 
     @property
     def draw(self) -> Fraction:
