@@ -206,14 +206,16 @@ class Draws(Ask):
     """Cells with their signs, drawn by the exponential mechanism and not measured.
 
     Attributes:
-        times: how many draws; each gets the same.
+        times: how many draws, where each gets the same.
         cells: that a plan shows.
         open: what is drawn, in words.
+        spent: the part of the share that the draws take; what is left of it stays unspent.
     """
 
     times: int = 1
     cells: int = 1
     open: str = "drawn cells"
+    spent: Fraction = field(default=Fraction(1), kw_only=True)
 
     @property
     def part(self) -> Fraction:
@@ -226,4 +228,5 @@ class Draws(Ask):
 
     def planned(self, course: Course) -> Iterable[PlannedMeasurement]:
         """See `Ask.planned`."""
-        yield PlannedMeasurement((), self.cells, None, float(course.cost(self.share)), self.note, open=self.open)
+        cost = float(course.cost(self.share * self.spent))
+        yield PlannedMeasurement((), self.cells, None, cost, self.note, open=self.open)

@@ -78,3 +78,8 @@ class Facts:
     def about(self) -> float:
         """n; 1 where nothing is known of it."""
         return 1.0 if self.rows is None else self.rows
+
+    @property
+    def whole_rows(self) -> float:
+        """N as a whole number, at least 1."""
+        return max(1.0, float(round(self.about)))

@@ -58,7 +58,7 @@ from dpsql.mechanisms.course import Course
 from dpsql.mechanisms.facts import Facts
 from dpsql.mechanisms.promises import log_records, rap_bound
 from dpsql.mechanisms.rap_grid import AUTO, grid_point
-from dpsql.mechanisms.singles import STARTS, after_singles, told_singles
+from dpsql.mechanisms.singles import STARTS, after_singles, left_after, told_singles
 from dpsql.mechanisms.walk import Walk
 from dpsql.models.relaxed import RelaxedModel
 from dpsql.privacy.curator import Curator
@@ -158,7 +158,7 @@ class RAP(Mechanism):
         elif self.rounds == 1:
             asked = Cells(Fraction(1), _cells(domain, workload))
         else:
-            rho = facts.charge * after_singles(facts, self.start).left
+            rho = left_after(facts, self.start)
             rounds, each = self._grid(domain, workload, facts.neighbours, rho, facts.about)
             note = f"{rounds} rounds, each selects {each} and measures them"
             asked = Rounds(Fraction(1), rounds, each, rounds * each, note=note)
@@ -238,7 +238,7 @@ class RAP(Mechanism):
         facts, said = course.facts, list[Remark]()
         domain, workload = facts.domain, facts.workload
         if self._is_whole(domain, workload):
-            said += rap_once.remarks(facts, facts.charge * after_singles(facts, self.start).left, self.queries)
+            said += rap_once.remarks(facts, left_after(facts, self.start), self.queries)
         if self.rounds == 1 and not workload.thresholds:
             noise, cells = cast(float, course.preview()[-1].stddev) / max(1.0, facts.about), _cells(domain, workload)
             proven = rap_bound(log_records(domain), cells, len(workload.cliques), noise, self.relaxed_rows)

@@ -12,14 +12,11 @@ from typing import Final
 
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.marginal import Measurement
-from dpsql.core.neighbours import Neighbours
 from dpsql.evidence.earlier_releases import light, sharpened
 from dpsql.fitting.target import Target
 from dpsql.mechanisms.asks import Ask, Marginals, Total
-from dpsql.mechanisms.base import PlannedMeasurement
 from dpsql.mechanisms.course import Course
 from dpsql.mechanisms.facts import Facts
-from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import GAUSSIAN
 from dpsql.privacy.pricing import Conversion
 
@@ -40,24 +37,9 @@ def after_singles(facts: Facts, start: str, *asks: Ask, conversion: Conversion |
     return Course.in_turn(facts, GAUSSIAN, total, first, *asks, conversion=conversion)
 
 
-def plan_singles(
-    start: str, domain: Domain, neighbours: Neighbours, rho: Fraction
-) -> tuple[Sequence[PlannedMeasurement], Fraction]:
-    """The questions, and the ρ left; none where the start is uniform."""
-    if start != "marginals":
-        return [], rho
-    each = rho * _SHARE / len(domain)
-    stddev = GAUSSIAN.stddev(each, neighbours.marginal_l2_squared)
-    planned = [PlannedMeasurement((name,), domain.size((name,)), stddev, float(each)) for name in domain.names]
-    return planned, rho - each * len(domain)
-
-
-def measure_singles(start: str, curator: Curator, rho: Fraction) -> tuple[list[Measurement], Fraction]:
-    """The noisy marginals, and the ρ left; none where the start is uniform."""
-    if start != "marginals":
-        return [], rho
-    each = rho * _SHARE / len(curator.domain)
-    return curator.measure([((name,), each) for name in curator.domain.names]), rho - each * len(curator.domain)
+def left_after(facts: Facts, start: str) -> Fraction:
+    """The ρ that these leave."""
+    return facts.charge * after_singles(facts, start).left
 
 
 def told_singles(domain: Domain, measured: Sequence[Measurement], earlier: Sequence[Measurement]) -> list[Target]:

@@ -74,7 +74,8 @@ def asked_of(mechanism: Mechanism, workload: Workload, neighbours: Neighbours) -
     for rho, rows in CHARGES:
         found[f"plan {rho}"] = said(lambda rho=rho, rows=rows: "\n".join(map(repr, mechanism.plan(*facts, rho, rows))))
         found[f"seconds {rho}"] = said(lambda rho=rho, rows=rows: mechanism.duration(DOMAIN, workload, rows, rho))
-        found[f"rows {rho}"] = said(lambda rho=rho, rows=rows: mechanism.check_public_rows(*facts, rho, int(rows)))
+        if neighbours.total_is_public:
+            found[f"rows {rho}"] = said(lambda rho=rho, rows=rows: mechanism.check_public_rows(*facts, rho, int(rows)))
         if hasattr(mechanism, "enough"):
             found[f"enough {rho}"] = said(lambda rows=rows: mechanism.enough(*facts, rows))
     return found
