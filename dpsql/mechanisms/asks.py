@@ -59,7 +59,8 @@ class Total(Ask):
     @staticmethod
     def of(facts: Facts, share: Fraction, note: str = "the number of rows") -> Total:
         """The number of rows of a table; free where it is public."""
-        return Total(share, note=note, public=facts.neighbours.total_is_public)
+        public = facts.neighbours.total_is_public
+        return Total(Fraction(0) if public else share, note=note, public=public)
 
     @property
     def is_free(self) -> bool:
@@ -113,6 +114,19 @@ class Marginals(Ask):
         for clique, part in self.requests:
             cells, cost = course.facts.domain.size(clique), float(course.cost(part / self.spent))
             yield PlannedMeasurement(clique, cells, course.stddev(part), cost, self.note)
+
+
+@dataclass(frozen=True)
+class Open(Ask):
+    """Measurements that are found out when the charge is known, or the first answers are there."""
+
+    def parts(self, noise: Distribution) -> Iterable[Part]:
+        """See `Ask.parts`."""
+        return [Part(noise, 1, self.share)]
+
+    def planned(self, course: Course) -> Iterable[PlannedMeasurement]:
+        """See `Ask.planned`."""
+        return ()
 
 
 @dataclass(frozen=True)

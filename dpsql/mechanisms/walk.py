@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
-from dpsql.core.domain import Domain
+from dpsql.core.domain import Clique, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.core.workload import Workload
 from dpsql.mechanisms.asks import Cells, Draws, Linear, Marginals, Total
@@ -57,6 +57,12 @@ class Walk:
         """The number of rows; exact where it is public."""
         return self.curator.total(self.course.cost(self.course.share(Total)), self.course.noise)
 
+    def requests(self, name: str | None = None) -> list[tuple[Clique, Fraction]]:
+        """The whole marginals of the course with their ρ; those of one ask, where it is named."""
+        asked = [request for ask in self.course.of(Marginals, name) for request in ask.requests]
+        costs = {part: self.course.cost(part) for part in {part for _, part in asked}}  # most are equal
+        return [(clique, costs[part]) for clique, part in asked]
+
     def marginals(self, name: str | None = None, *, begun: bool = False) -> list[Measurement]:
         """Whole marginals of the course, at once.
 
@@ -64,10 +70,9 @@ class Walk:
             name: of the ask; all of them without.
             begun: ask in their place what a run that was killed had asked, by the rules of an earlier version.
         """
-        asked = [request for ask in self.course.of(Marginals, name) for request in ask.requests]
-        costs = {part: self.course.cost(part) for part in {part for _, part in asked}}
         before = self.curator.begun() if begun else []
-        return self.curator.measure(before or [(clique, costs[part]) for clique, part in asked], self.course.noise)
+        asked = before or self.requests(name)
+        return self.curator.measure(asked, self.course.noise) if asked else []
 
     def linear(self) -> list[Measurement]:
         """All linear queries of the course at once."""
