@@ -40,6 +40,11 @@ class Ask(ABC):
         """Whether nothing is asked that costs anything."""
         return False
 
+    @property
+    def part(self) -> Fraction:
+        """Of one question, where all of them get the same."""
+        return self.share
+
     @abstractmethod
     def parts(self, noise: Distribution) -> Iterable[Part]:
         """Its questions, with what each takes of the whole."""
@@ -98,12 +103,19 @@ class Marginals(Ask):
         return not self.cliques
 
     @property
+    def part(self) -> Fraction:
+        """See `Ask.part`."""
+        return self.share * self.spent / max(1, len(self.cliques))
+
+    @property
     def requests(self) -> list[tuple[Clique, Fraction]]:
         """The cliques with their parts of the whole."""
-        share = self.share * self.spent
         if self.weights is None:
-            return list(zip(self.cliques, repeat(share / max(1, len(self.cliques)))))
-        return [(clique, share * weight) for clique, weight in zip(self.cliques, self.weights, strict=True)]
+            return list(zip(self.cliques, repeat(self.part)))
+        return [
+            (clique, self.share * self.spent * weight)
+            for clique, weight in zip(self.cliques, self.weights, strict=True)
+        ]
 
     def parts(self, noise: Distribution) -> Iterable[Part]:
         """See `Ask.parts`."""
@@ -114,6 +126,38 @@ class Marginals(Ask):
         for clique, part in self.requests:
             cells, cost = course.facts.domain.size(clique), float(course.cost(part / self.spent))
             yield PlannedMeasurement(clique, cells, course.stddev(part), cost, self.note)
+
+
+@dataclass(frozen=True)
+class Chosen(Ask):
+    """Whole marginals that are chosen in the run, from what is public or was answered before.
+
+    Attributes:
+        times: how many.
+        inside: columns that each of them has.
+        cells: that a plan shows of each.
+        open: what they are chosen from, in words.
+    """
+
+    times: int = 1
+    inside: Clique = ()
+    cells: int = 1
+    open: str = "chosen from the prior"
+
+    @property
+    def part(self) -> Fraction:
+        """See `Ask.part`."""
+        return self.share / max(1, self.times)
+
+    def parts(self, noise: Distribution) -> Iterable[Part]:
+        """See `Ask.parts`."""
+        return [Part(noise, self.times, self.part)]
+
+    def planned(self, course: Course) -> Iterable[PlannedMeasurement]:
+        """See `Ask.planned`."""
+        stddev, cost = course.stddev(self.part), float(course.cost(self.part))
+        one = PlannedMeasurement(self.inside, self.cells, stddev, cost, self.note, open=self.open)
+        return [one] * self.times
 
 
 @dataclass(frozen=True)
@@ -167,7 +211,7 @@ class Cells(Ask):
 
     @property
     def part(self) -> Fraction:
-        """Of one cell."""
+        """See `Ask.part`."""
         return self.share / self.count
 
     def parts(self, noise: Distribution) -> Iterable[Part]:
@@ -176,7 +220,7 @@ class Cells(Ask):
 
     def planned(self, course: Course) -> Iterable[PlannedMeasurement]:
         """See `Ask.planned`."""
-        stddev, cost = course.stddev(self.part, whole=False), float(course.cost(self.share))
+        stddev, cost = course.stddev(self.part, whole=False), float(self.count * course.cost(self.part))
         yield PlannedMeasurement((), self.count, stddev, cost, self.note, open="selected cells")
 
 
@@ -233,7 +277,7 @@ class Draws(Ask):
 
     @property
     def part(self) -> Fraction:
-        """Of one draw."""
+        """See `Ask.part`."""
         return self.share / self.times
 
     def parts(self, noise: Distribution) -> Iterable[Part]:
@@ -242,5 +286,5 @@ class Draws(Ask):
 
     def planned(self, course: Course) -> Iterable[PlannedMeasurement]:
         """See `Ask.planned`."""
-        cost = float(course.cost(self.share * self.spent))
+        cost = float(self.times * course.cost(self.part * self.spent, SELECTION))
         yield PlannedMeasurement((), self.cells, None, cost, self.note, open=self.open)

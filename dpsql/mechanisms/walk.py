@@ -6,6 +6,7 @@ asks another kind than it declared, or more than was charged (`dpsql.privacy.pur
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -13,7 +14,7 @@ from functools import cached_property
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.core.workload import Workload
-from dpsql.mechanisms.asks import Cells, Draws, Linear, Marginals, Total
+from dpsql.mechanisms.asks import Cells, Chosen, Draws, Linear, Marginals, Total
 from dpsql.mechanisms.course import Course, Courses
 from dpsql.mechanisms.facts import Facts
 from dpsql.privacy.curator import Curator
@@ -73,6 +74,11 @@ class Walk:
         before = self.curator.begun() if begun else []
         asked = before or self.requests(name)
         return self.curator.measure(asked, self.course.noise) if asked else []
+
+    def chosen(self, cliques: Sequence[Clique], name: str) -> list[Measurement]:
+        """Whole marginals that were chosen meanwhile, as one ask of the course says."""
+        (ask,) = self.course.of(Chosen, name)
+        return self.curator.measure([(clique, self.course.cost(ask.part)) for clique in cliques], self.course.noise)
 
     def linear(self) -> list[Measurement]:
         """All linear queries of the course at once."""
