@@ -1,6 +1,7 @@
 """A mechanism of one's own: one class, which SQL finds by its name. This one keeps only the 1-way marginals."""
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -8,10 +9,11 @@ import dpsql
 from dpsql.fitting.relaxed.settings import one_way_prior
 from dpsql.fitting.relaxed.table import Blocks, RelaxedTable
 from dpsql.fitting.target import targets_of
-from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, register
+from dpsql.mechanisms.asks import Marginals
+from dpsql.mechanisms.base import Mechanism, Outcome, register
+from dpsql.mechanisms.course import Course
 from dpsql.models.relaxed import RelaxedModel
 from dpsql.privacy.distributions import GAUSSIAN
-from dpsql.privacy.pricing import Questions
 
 
 @register("independent", when="columns that have nothing to do with each other")
@@ -22,21 +24,18 @@ class Independent(Mechanism):
     Privacy: ρ-zCDP, ρ the charge: one `measure` of every 1-way marginal with an equal share.
     """
 
-    def questions(self, domain, workload, neighbours):
-        return Questions.of(GAUSSIAN)
+    def course(self, facts):
+        """One question, of all 1-way marginals, which gets all of the charge."""
+        singles = [(name,) for name in facts.domain.names]
+        return Course(facts, GAUSSIAN, (Marginals(Fraction(1), singles),))
 
-    def plan(self, domain, workload, neighbours, rho, rows):
-        share = rho / len(domain)
-        stddev = GAUSSIAN.stddev(share, neighbours.marginal_l2_squared)
-        return [PlannedMeasurement((name,), domain.size((name,)), stddev, float(share)) for name in domain.names]
-
-    def run(self, curator, workload, rho, seed, progress):
-        share = rho / len(curator.domain)
+    def fit(self, walk, seed, progress):
+        """Ask it; a model of what was answered."""
         progress.check()  # whether somebody pressed Ctrl-C; a loop does so in each round
-        measured = curator.measure([((name,), share) for name in curator.domain.names])
+        measured = walk.marginals()
         total = max(1.0, float(np.mean([m.values.sum() for m in measured])))
-        prior = one_way_prior(curator.domain, targets_of(measured), total).astype(np.float32)
-        table = RelaxedTable(Blocks.of(curator.domain), prior[:, None], total)
+        prior = one_way_prior(walk.domain, targets_of(measured), total).astype(np.float32)
+        table = RelaxedTable(Blocks.of(walk.domain), prior[:, None], total)
         return Outcome(RelaxedModel(table), {"marginals": len(measured)})
 
 

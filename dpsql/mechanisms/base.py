@@ -1,14 +1,14 @@
 """What a mechanism is, and the register of all by name.
 
 A mechanism is one frozen dataclass in one file. Its fields are its options, named in SQL as they are named here.
-`questions` declares which kinds of questions it asks, from which `dpsql.privacy.pricing` derives the guarantee: a
-mechanism states none. `run` gets a curator and asks it those questions. It never sees a count, and is stopped where it
-asks otherwise, so it cannot break the guarantee; see `dpsql.privacy.curator`.
+`course` says what it asks, as one value: the kernel derives the guarantee from that (`dpsql.privacy.pricing`), a plan
+shows it, and `fit` walks it. A mechanism states no guarantee. It never sees a count, and is stopped where it asks
+otherwise, so it cannot break the guarantee; see `dpsql.privacy.curator`.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from fractions import Fraction
@@ -16,7 +16,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, TypeVar, get_args, get_origin, get_type_hints
 
-from dpsql.core.domain import Clique, Domain
+from dpsql.core.domain import Domain
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.prior import Prior
 from dpsql.core.workload import Workload
@@ -28,6 +28,11 @@ from dpsql.privacy.pricing import Questions
 from dpsql.runtime.progress import Progress
 
 from .costs import BASE_BYTES, JAX_BYTES, base_seconds
+from .course import Course
+from .facts import Facts
+from .facts import PlannedMeasurement as PlannedMeasurement
+from .facts import Remark as Remark
+from .walk import Walk
 
 
 @dataclass(frozen=True)
@@ -41,47 +46,6 @@ class Outcome:
 
     model: Model
     report: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class PlannedMeasurement:
-    """One question that a mechanism would ask, or several that are alike.
-
-    Attributes:
-        clique: the marginal, or empty for the total; of what is found out in the run, the columns that are known.
-        cells: how many noisy counts.
-        stddev: of each one's noise (rows); None for a marginal that is not measured.
-        rho: its cost (zCDP).
-        note: what is done with it.
-        predicted: about the L1 error of the synthetic table's marginal (fraction), where it can be foretold.
-        open: what is found out in the run, such as 'selected cells'; None where the marginal is known.
-    """
-
-    clique: Clique
-    cells: int
-    stddev: float | None
-    rho: float
-    note: str = "measured"
-    predicted: float | None = None
-    open: str | None = None
-
-    @property
-    def shown(self) -> list[str]:
-        """The columns, and what is still open in parentheses, as a plan shows them."""
-        return [*self.clique, *(() if self.open is None else (f"({self.open})",))]
-
-
-@dataclass(frozen=True)
-class Remark:
-    """What a plan says beside its questions, such as what is proven of the accuracy.
-
-    Attributes:
-        topic: what it is about.
-        note: what it says.
-    """
-
-    topic: str
-    note: str
 
 
 class Mechanism(ABC):
@@ -115,15 +79,47 @@ class Mechanism(ABC):
         """What `faithful := true` sets beside the fields' defaults; None where no published algorithm is meant."""
         return None
 
-    @abstractmethod
-    def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
-        """Which questions `run` asks, and with which parts of ε where it promises pure ε; from public facts.
+    def course(self, facts: Facts) -> Course:
+        """What it asks, and with which shares: of ε where its noise proves a pure one, else of ρ.
 
-        What they cost and what is promised of them the kernel derives from it: see `dpsql.privacy.pricing`.
+        It is asked for three times: to be priced, when neither the charge nor the number of rows is known; for a plan;
+        and by the run, which asks again when it has measured the number of rows (`Walk.knowing`), if that decides what
+        else is asked. What is priced may depend on neither.
 
         Raises:
             InvalidArgument: there is nothing that it could ask.
         """
+        raise NotImplementedError
+
+    def fit(self, walk: Walk, seed: int, progress: Progress) -> Outcome:
+        """Ask what the course says, fit a model.
+
+        Args:
+            walk: the course; its curator answers within the charge.
+            seed: for randomness that touches no private data; the same for a release that is completed later.
+            progress: notified of each step; may raise `Interrupted`.
+        """
+        raise NotImplementedError
+
+    def remarks(self, course: Course) -> Sequence[Remark]:
+        """What a plan says beside the questions."""
+        return ()
+
+    def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
+        """What the kernel prices: see `dpsql.privacy.pricing`."""
+        return self.course(Facts(domain, workload, neighbours)).questions
+
+    def plan(
+        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
+    ) -> Sequence[PlannedMeasurement | Remark]:
+        """What `run` would ask for a table of about `rows` rows; an adaptive mechanism names what it knows."""
+        course = self.course(Facts(domain, workload, neighbours, rho, rows))
+        return [*course.preview(), *self.remarks(course)]
+
+    def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
+        """Ask a curator, within a charge ρ, and fit a model; see `fit`."""
+        facts = Facts(curator.domain, workload, curator.neighbours, rho)
+        return self.fit(Walk(curator, facts, self.course), seed, progress)
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:  # noqa: B027 - may be empty
         """Refuse what cannot work, from public facts, before anything is charged."""
@@ -165,27 +161,9 @@ class Mechanism(ABC):
         """About how long a release takes on two cores, for so many rows and a charge of ρ; None if it is not known."""
         return base_seconds(rows)
 
-    @abstractmethod
-    def plan(
-        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
-    ) -> Sequence[PlannedMeasurement | Remark]:
-        """What `run` would ask for a table of about `rows` rows; an adaptive mechanism names what it knows."""
-
     def remarks_on(self, prior: Prior, domain: Domain, workload: Workload) -> Sequence[Remark]:
         """What a plan says of a public prior, where one is needed."""
         return ()
-
-    @abstractmethod
-    def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
-        """Ask the curator, fit a model.
-
-        Args:
-            curator: answers within the charge.
-            workload: what the table should answer well.
-            rho: the charge, exact.
-            seed: for randomness that touches no private data; the same for a release that is completed later.
-            progress: notified of each step; may raise `Interrupted`.
-        """
 
 
 LATER: Final = MappingProxyType({"later": True})
@@ -208,13 +186,20 @@ def register(name: str, *, when: str = "", package: str = "") -> Callable[[Regis
     """
 
     def decorate(mechanism: Registered) -> Registered:
-        if missing := sorted(mechanism.__abstractmethods__):
+        if missing := _missing(mechanism):
             raise InvalidArgument(f"mechanism {name!r} has no {missing[0]}(…): define it, see dpsql.mechanisms.base")
         mechanism.name, mechanism.when, mechanism.package = name, when, package
         _registry[name] = mechanism
         return mechanism
 
     return decorate
+
+
+def _missing(mechanism: type[Mechanism]) -> list[str]:
+    """The methods that a class leaves out: it has a course, or says itself all that follows from one."""
+    own = {name for name, method in vars(Mechanism).items() if getattr(mechanism, name, None) is not method}
+    wanted = () if {"questions", "plan", "run"} <= own else ("course", "fit")
+    return sorted({*mechanism.__abstractmethods__, *(name for name in wanted if name not in own)})
 
 
 def registered() -> Mapping[str, type[Mechanism]]:

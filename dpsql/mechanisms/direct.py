@@ -27,21 +27,22 @@ from dpsql.evidence.public_prior import fit_with_prior
 from dpsql.fitting.least_squares import MOST_ADDED, Estimate, additions, least_squares
 from dpsql.fitting.relaxed.settings import Fit, Settings, best_total, fitting_bytes, fitting_seconds
 from dpsql.fitting.target import Target, targets_of
+from dpsql.mechanisms.asks import Linear, Marginals, Total
 from dpsql.mechanisms.base import (
     Mechanism,
     Outcome,
-    PlannedMeasurement,
     check_range,
     check_word,
     register,
 )
-from dpsql.mechanisms.linear_queries import linear_part, linear_seconds, planned_linear
+from dpsql.mechanisms.course import Course
+from dpsql.mechanisms.facts import Facts
+from dpsql.mechanisms.linear_queries import linear_part, linear_seconds
 from dpsql.mechanisms.threshold_queries import refuse_thresholds
+from dpsql.mechanisms.walk import Walk
 from dpsql.models.fitness import Fitness
 from dpsql.models.relaxed import RelaxedModel, fit_report
-from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import GAUSSIAN, LAPLACE, Distribution, find_noise, noise_names
-from dpsql.privacy.pricing import Part, Questions
 from dpsql.runtime.memory import in_words, machine_memory
 from dpsql.runtime.progress import Progress
 
@@ -49,21 +50,6 @@ _TOTAL_PART: Final = Fraction(1, 20)  # where there are linear queries alone, wh
 _MOST_CELLS: Final = 5_000_000
 _ESTIMATE_BYTES: Final = 200_000_000
 _ESTIMATED_BYTES: Final = 80  # of a cell
-
-
-@dataclass(frozen=True)
-class Shares:
-    """What the questions get.
-
-    Attributes:
-        total: the number of rows, where no marginal tells it.
-        each: of the marginals.
-        linear: all linear queries together.
-    """
-
-    total: Fraction
-    each: Fraction
-    linear: Fraction
 
 
 @register("direct", when="few or small marginals of the same weight; the smallest error of single cells")
@@ -107,30 +93,18 @@ class Direct(Mechanism):
     def _noise(self) -> Distribution:
         return find_noise(self.noise)
 
-    def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
-        """See `Mechanism.questions`: noise that proves a pure ε shares ε, other noise ρ."""
-        if not self._noise.pure:
-            return Questions.of(self._noise)
-        self._refuse_thresholds(workload)  # there may be no marginals to share ε
-        parts = self._parts(domain, workload, neighbours)
-        of_linear = Part(self._noise, int(parts.linear > 0), parts.linear)
-        total = Part(self._noise, int(parts.total > 0), parts.total)
-        return Questions.pure(total, Part(self._noise, len(workload.cliques), parts.each), of_linear)
-
-    def _parts(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Shares:
-        """Of ε or of ρ, with which the noise is what equal shares of marginals have."""
-        linear = linear_part(domain, workload.linear, neighbours, self._noise)
-        total = Fraction(0) if workload.cliques or neighbours.total_is_public else _TOTAL_PART
-        each = (1 - total) / (len(workload.cliques) + linear)
-        return Shares(total, each, each * linear)
-
-    def _shares(self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction) -> Shares:
-        """Of a charge ρ."""
-        parts = self._parts(domain, workload, neighbours)
-        if not self._noise.pure:
-            return Shares(rho * parts.total, rho * parts.each, rho * parts.linear)
-        squares = parts.total**2 + len(workload.cliques) * parts.each**2 + parts.linear**2
-        return Shares(*(rho * part**2 / squares for part in (parts.total, parts.each, parts.linear)))
+    def course(self, facts: Facts) -> Course:
+        """See `Mechanism.course`: equal shares of marginals; linear queries get as much noise by theirs."""
+        workload, noise = facts.workload, self._noise
+        if noise.pure:
+            self._refuse_thresholds(workload)  # there may be no marginals to share ε
+        linear = linear_part(facts.domain, workload.linear, facts.neighbours, noise)
+        total = Total.of(facts, Fraction(0) if workload.cliques else _TOTAL_PART)
+        each, count = (1 - total.share) / (len(workload.cliques) + linear or 1), len(workload.cliques)
+        before = () if workload.cliques else (total,)
+        return Course(
+            facts, noise, (*before, Marginals(each * count, workload.cliques), Linear(each * linear, workload.linear))
+        )
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""
@@ -153,25 +127,11 @@ class Direct(Mechanism):
         cells = sum(map(domain.size, workload.cliques))
         return fitting_seconds(domain, work, rows, cells) + linear_seconds(workload, work)
 
-    def plan(
-        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
-    ) -> Sequence[PlannedMeasurement]:
-        """See `Mechanism.plan`."""
-        shares, noise = self._shares(domain, workload, neighbours, rho), self._noise
-        planned = []
-        if shares.total:
-            stddev = noise.stddev(shares.total, neighbours.cell**noise.norm)
-            planned.append(PlannedMeasurement((), 1, stddev, float(shares.total), "the number of rows"))
-        stddev = noise.stddev(shares.each, neighbours.marginal(noise.norm))
-        planned += [PlannedMeasurement(c, domain.size(c), stddev, float(shares.each)) for c in workload.cliques]
-        return [*planned, *planned_linear(domain, workload.linear, shares.linear, neighbours, noise)]
-
-    def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
-        """See `Mechanism.run`."""
-        shares = self._shares(curator.domain, workload, curator.neighbours, rho)
-        total_known = [] if workload.cliques else [curator.total(shares.total or rho, self._noise)]
-        measured = curator.measure([(clique, shares.each) for clique in workload.cliques], self._noise)
-        linear = curator.measure_linear_families(workload.linear, shares.linear, self._noise) if workload.linear else []
+    def fit(self, walk: Walk, seed: int, progress: Progress) -> Outcome:
+        """See `Mechanism.fit`."""
+        workload, curator = walk.workload, walk.curator
+        total_known = [] if workload.cliques else [walk.total()]
+        measured, linear = walk.marginals(), walk.linear()
         held = occupied(curator.domain, measured or agreeing(total_known, curator.earlier))
         measured, linear = held.measurements(measured), held.measurements(linear)
         earlier = usable(held.measurements(curator.earlier), measured, held.domain, _MOST_CELLS, room=_MOST_CELLS)

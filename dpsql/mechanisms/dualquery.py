@@ -46,21 +46,19 @@ import numpy.typing as npt
 
 from dpsql.core.domain import Domain
 from dpsql.core.neighbours import Neighbours
-from dpsql.core.threshold import Family
 from dpsql.core.workload import Workload
 from dpsql.errors import InvalidArgument
 from dpsql.fitting.relaxed.settings import best_total, one_way_prior
 from dpsql.fitting.rows.best_records import Floats, Goal, best_record, check_search, perturbed_leaders
 from dpsql.fitting.target import targets_of
+from dpsql.mechanisms.asks import Draws
 from dpsql.mechanisms.base import (
     LATER,
     Mechanism,
     Outcome,
-    PlannedMeasurement,
     Remark,
     check_range,
     check_word,
-    plan_total,
     register,
 )
 from dpsql.mechanisms.cell_queries import (
@@ -73,6 +71,8 @@ from dpsql.mechanisms.cell_queries import (
     workload_words,
 )
 from dpsql.mechanisms.costs import BASE_BYTES, SCORED_BYTES, base_seconds
+from dpsql.mechanisms.course import Course
+from dpsql.mechanisms.facts import Facts
 from dpsql.mechanisms.promises import check_affords, check_part, log_records
 from dpsql.mechanisms.query_accuracy import Accuracy, check_alpha
 from dpsql.mechanisms.query_game import (
@@ -87,15 +87,12 @@ from dpsql.mechanisms.query_game import (
     shown,
     squares,
 )
-from dpsql.mechanisms.singles import STARTS, measure_singles, plan_singles
+from dpsql.mechanisms.singles import STARTS, after_singles, left_after
+from dpsql.mechanisms.walk import Walk
 from dpsql.models.weighted_rows import WeightedRows
-from dpsql.privacy.curator import Curator
-from dpsql.privacy.distributions import GAUSSIAN, SELECTION
 from dpsql.privacy.journal import SignedQuery
-from dpsql.privacy.pricing import Questions
 from dpsql.runtime.progress import Progress
 
-_TOTAL_SHARE: Final = Fraction(1, 100)
 _SAMPLING_ERROR: Final = 0.05
 _MOST_SAMPLED: Final = 10_000_000
 _USUAL_RECORDS: Final = 200
@@ -198,10 +195,11 @@ class DualQuery(Mechanism):
         """Whether rounds are the paper's, of which its theorem is."""
         return self.start == "uniform" and self.records == 1
 
-    def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
-        """See `Mechanism.questions`."""
-        counts = self.start == "marginals" or not neighbours.total_is_public
-        return Questions.of(GAUSSIAN, SELECTION) if counts else Questions.of(SELECTION)
+    def course(self, facts: Facts) -> Course:
+        """See `Mechanism.course`: the draws, after the number of rows and the 1-way marginals; later ones cost more."""
+        words, cells = workload_words(facts.workload), cells_of(facts.domain, facts.workload)
+        spent, note = self._drawn(facts)
+        return after_singles(facts, self.start, Draws(Fraction(1), 1, cells, f"drawn {words}", spent=spent, note=note))
 
     @property
     def draws_rows(self) -> bool:
@@ -225,8 +223,8 @@ class DualQuery(Mechanism):
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: int
     ) -> None:
         """See `Mechanism.check_public_rows`: an alpha or eta that costs more than ρ."""
-        _, rho = plan_singles(self.start, domain, neighbours, rho)
-        self.parameters(domain, workload, rho, int(self.played_rows(domain, workload, max(1, rows))) / neighbours.cell)
+        left = left_after(Facts(domain, workload, neighbours, rho), self.start)
+        self.parameters(domain, workload, left, int(self.played_rows(domain, workload, max(1, rows))) / neighbours.cell)
 
     def footprint(self, domain: Domain, workload: Workload) -> int:
         """See `Mechanism.footprint`: scores of all queries, their order, and the records' counts."""
@@ -303,46 +301,51 @@ class DualQuery(Mechanism):
         if self.alpha is None:
             return None
         units = self.played_rows(domain, workload, rows) / neighbours.cell
-        left = plan_total(Fraction(1), neighbours, _TOTAL_SHARE)[1]
+        left = after_singles(Facts(domain, workload, neighbours), "uniform").left
         return self._wanted(domain, workload, self.alpha).parameters(units).cost / left
 
-    def plan(
-        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
-    ) -> Sequence[PlannedMeasurement | Remark]:
-        """See `Mechanism.plan`: which queries are drawn is found out in the run."""
-        planned, whole = plan_total(rho, neighbours, _TOTAL_SHARE)
-        singles, rho = plan_singles(self.start, domain, neighbours, whole)
-        planned += singles
-        rows = max(1.0, float(round(rows)))
-        played = self.played_rows(domain, workload, rows)
-        units = played / neighbours.cell  # one of them changes all frequencies by 1/units
-        cells, drawn = cells_of(domain, workload), f"drawn {workload_words(workload)}"
+    def _game(self, facts: Facts) -> tuple[Parameters, float]:
+        """The game of about so many rows, and the units that play; one of them changes all frequencies by 1/units."""
+        played = self.played_rows(facts.domain, facts.workload, facts.whole_rows)
+        units = played / facts.neighbours.cell
         try:
-            found = self.parameters(domain, workload, rho, units)
+            return self.parameters(facts.domain, facts.workload, left_after(facts, self.start), units), units
         except InvalidArgument as refused:
-            note = f"would cost more than there is for {played:g} rows: {refused}"
-            return [*planned, PlannedMeasurement((), cells, None, 0.0, note, open=drawn)]
+            raise InvalidArgument(f"would cost more than there is for {played:g} rows: {refused}") from None
+
+    def _drawn(self, facts: Facts) -> tuple[Fraction, str]:
+        """The part of the game's ρ that is spent, and what a plan says of the draws; before they are known nothing."""
+        if facts.rho is None or facts.rows is None:
+            return Fraction(1), ""
+        try:
+            found, units = self._game(facts)
+        except InvalidArgument as dear:
+            return Fraction(0), str(dear)
         note = f"{found.rounds} rounds of {found.samples} draws, eta {found.eta(units):.4g}; {compared(found, units)}"
         if self.subsample:
-            note += sampled(found, whole - rho, played, rows, alone=neighbours.total_is_public)
-        asked = PlannedMeasurement((), cells, None, float(found.cost), note, open=drawn)
-        proven = promised(
-            domain, workload, found, units, self.beta, published=self._is_published, of_sample=self.subsample
-        )
-        saved = [] if self.alpha is None else self._wanted(domain, workload, self.alpha).saved()
-        return [*planned, asked, Remark("promise", proven), *saved]
+            note += sampled(found, after_singles(facts, self.start), units * facts.neighbours.cell)
+        return found.cost / left_after(facts, self.start), note
 
-    def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
-        """See `Mechanism.run`."""
-        domain = curator.domain
-        counted, rho = curator.total(rho * _TOTAL_SHARE), plan_total(rho, curator.neighbours, _TOTAL_SHARE)[1]
-        singles, rho = measure_singles(self.start, curator, rho)
+    def remarks(self, course: Course) -> Sequence[Remark]:
+        """See `Mechanism.remarks`: what is proven, and what the least constants would save, of a game that is paid."""
+        if not course.of(Draws)[0].spent:
+            return []
+        domain, workload, (found, units) = course.facts.domain, course.facts.workload, self._game(course.facts)
+        published, of_sample = self._is_published, self.subsample
+        proven = promised(domain, workload, found, units, self.beta, published=published, of_sample=of_sample)
+        saved = [] if self.alpha is None else self._wanted(domain, workload, self.alpha).saved()
+        return [Remark("promise", proven), *saved]
+
+    def fit(self, walk: Walk, seed: int, progress: Progress) -> Outcome:
+        """See `Mechanism.fit`."""
+        domain, workload, rho = walk.domain, walk.workload, left_after(walk.facts, self.start)
+        counted, singles = walk.total(), walk.marginals()
         rows = max(1, int(best_total(targets_of([counted, *singles]))))
         shares = one_way_prior(domain, targets_of(singles), rows) if singles else None
         played = int(self.played_rows(domain, workload, rows))
-        units = played / curator.neighbours.cell
+        units = played / walk.facts.neighbours.cell
         found, warning = self._affordable(domain, workload, rho, units)
-        records, drawn = self._play(curator, workload.families, found, played, shares, seed, progress)
+        records, drawn = self._play(walk, found, played, shares, seed, progress)
         report: dict[str, Any] = {
             "rounds": found.rounds,
             "samples": found.samples,
@@ -350,9 +353,8 @@ class DualQuery(Mechanism):
             "records": len(np.unique(records, axis=0)),
             "total": rows,
             "loss": round(unsatisfied(domain, records, drawn.elements()), 4),
+            **({"sample": played} if self.subsample else {}),
         }
-        if self.subsample:
-            report["sample"] = played
         if found.cost < rho:
             report["unspent"] = round(1 - float(found.cost / rho), 4)
         if warning:
@@ -362,8 +364,7 @@ class DualQuery(Mechanism):
 
     def _play(
         self,
-        curator: Curator,
-        families: Sequence[Family],
+        walk: Walk,
         found: Parameters,
         rows: int,
         shares: Floats | None,
@@ -371,7 +372,7 @@ class DualQuery(Mechanism):
         progress: Progress,
     ) -> tuple[npt.NDArray[np.int64], Counter[SignedQuery]]:
         """The records of all rounds, shape (rounds · records, attributes), and what was drawn after the first one."""
-        domain, generator = curator.domain, np.random.default_rng(seed)
+        domain, families, generator = walk.domain, walk.workload.families, np.random.default_rng(seed)
         counts = RecordCounts(domain, families)
         sample = rows if self.subsample else None
         records, asked, each = [], Counter[SignedQuery](), rows / self.records
@@ -379,7 +380,7 @@ class DualQuery(Mechanism):
         for played in range(found.rounds):
             if played:
                 cost = found.draw_cost(played)
-                drawn = curator.sample_cells(
+                drawn = walk.curator.sample_cells(
                     families, lambda family: each * counts.of(family), played, found.samples, cost, sample
                 )
             else:

@@ -24,7 +24,7 @@ Source: Vietri, Tian, Bun, Steinke, Wu 2020, New Oracle-Efficient Algorithms for
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
@@ -41,14 +41,13 @@ from dpsql.fitting.relaxed.settings import best_total, one_way_prior
 from dpsql.fitting.rows.best_records import Goal, perturbed_leaders, random_records
 from dpsql.fitting.rows.exact_leaders import exact_leaders
 from dpsql.fitting.target import targets_of
+from dpsql.mechanisms.asks import Draws
 from dpsql.mechanisms.base import (
     LATER,
     Mechanism,
     Outcome,
-    PlannedMeasurement,
     check_range,
     check_word,
-    plan_total,
     register,
 )
 from dpsql.mechanisms.cell_queries import (
@@ -60,15 +59,14 @@ from dpsql.mechanisms.cell_queries import (
     workload_words,
 )
 from dpsql.mechanisms.costs import BASE_BYTES, SCORED_BYTES, base_seconds
-from dpsql.mechanisms.singles import STARTS, measure_singles, plan_singles
+from dpsql.mechanisms.course import Course
+from dpsql.mechanisms.facts import Facts
+from dpsql.mechanisms.singles import STARTS, after_singles
+from dpsql.mechanisms.walk import Walk
 from dpsql.models.weighted_rows import WeightedRows
-from dpsql.privacy.curator import Curator
-from dpsql.privacy.distributions import GAUSSIAN, SELECTION
 from dpsql.privacy.journal import SignedQuery
-from dpsql.privacy.pricing import Questions
 from dpsql.runtime.progress import Progress
 
-_TOTAL_SHARE: Final = Fraction(1, 100)
 _WIDEST: Final = 200  # the one-hot width of an integer program for each record
 _PROGRAM_SECONDS: Final = 1.8e-4  # of an integer program, for each query found so far, on average
 
@@ -126,10 +124,13 @@ class FEM(Mechanism):
         check_word("search", self.search, ("local", "milp"))
         check_range("seconds", self.seconds, 0.01, 3600)
 
-    def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
-        """See `Mechanism.questions`."""
-        counts = self.start == "marginals" or not neighbours.total_is_public
-        return Questions.of(GAUSSIAN, SELECTION) if counts else Questions.of(SELECTION)
+    def course(self, facts: Facts) -> Course:
+        """See `Mechanism.course`: T draws, after the number of rows and the 1-way marginals; which is found out."""
+        words = workload_words(facts.workload)
+        one = {"cells": "one cell", "thresholds": "one threshold"}.get(words, "one cell or threshold")
+        note = f"{one} and its sign drawn in each of {self.rounds} rounds"
+        drawn = Draws(Fraction(1), self.rounds, self.rounds, open=f"drawn {words}", note=note)
+        return after_singles(facts, self.start, drawn)
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""
@@ -152,28 +153,12 @@ class FEM(Mechanism):
         programs = _PROGRAM_SECONDS * self.rounds**2 * self.samples if self.search == "milp" else 0.0
         return base_seconds(rows) + work + programs
 
-    def plan(
-        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
-    ) -> Sequence[PlannedMeasurement]:
-        """See `Mechanism.plan`: which cells is found out by selection."""
-        planned, rho = plan_total(rho, neighbours, _TOTAL_SHARE)
-        singles, rho = plan_singles(self.start, domain, neighbours, rho)
-        words = workload_words(workload)
-        one = {"cells": "one cell", "thresholds": "one threshold"}.get(words, "one cell or threshold")
-        note = f"{one} and its sign drawn in each of {self.rounds} rounds"
-        drawn = PlannedMeasurement((), self.rounds, None, float(rho), note, open=f"drawn {words}")
-        return [*planned, *singles, drawn]
-
-    def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
-        """See `Mechanism.run`."""
-        domain = curator.domain
-        known = curator.total(rho * _TOTAL_SHARE)
-        if not curator.neighbours.total_is_public:
-            rho -= rho * _TOTAL_SHARE
-        singles, rho = measure_singles(self.start, curator, rho)
+    def fit(self, walk: Walk, seed: int, progress: Progress) -> Outcome:
+        """See `Mechanism.fit`."""
+        domain, known, singles = walk.domain, walk.total(), walk.marginals()
         total = max(1, round(best_total(targets_of([known, *singles]))))
         shares = one_way_prior(domain, targets_of(singles), total) if singles else None
-        records, drawn = self._play(curator, workload, rho / self.rounds, total, shares, seed, progress)
+        records, drawn = self._play(walk, total, shares, seed, progress)
         codes, counts = np.unique(records, axis=0, return_counts=True)
         report: dict[str, Any] = {
             "rounds": self.rounds,
@@ -194,16 +179,14 @@ class FEM(Mechanism):
 
     def _play(
         self,
-        curator: Curator,
-        workload: Workload,
-        share: Fraction,
+        walk: Walk,
         total: int,
         shares: npt.NDArray[np.float64] | None,
         seed: int,
         progress: Progress,
     ) -> tuple[npt.NDArray[np.int64], list[SignedQuery]]:
         """The records of all rounds, shape (T·s, attributes), and the queries that were drawn."""
-        domain, generator = curator.domain, np.random.default_rng(seed)
+        domain, generator = walk.domain, np.random.default_rng(seed)
         drawn: list[SignedQuery] = []
         nothing = Goal.of(domain, [], [])
         if shares is None:
@@ -218,7 +201,7 @@ class FEM(Mechanism):
             def answers(family: Family, shown: npt.NDArray[np.int64] = records) -> npt.NDArray[np.float64]:
                 return answers_of_rows(domain, shown, each, family)
 
-            drawn += curator.sample_cells(workload.families, answers, 1, 1, share)
+            drawn += walk.curator.sample_cells(walk.workload.families, answers, 1, 1, walk.draw)
             goal = Goal.of(domain, [query for query, _ in drawn], [sign for _, sign in drawn])
             records = self._leaders(goal, generator, progress, shares)
             found.append(records)

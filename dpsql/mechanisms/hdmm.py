@@ -35,24 +35,26 @@ from dpsql.fitting.laplace_strategy import best_laplace_strategy
 from dpsql.fitting.least_squares import best_strategy
 from dpsql.fitting.relaxed.settings import Settings, best_total, fitting_seconds
 from dpsql.fitting.target import targets_of
+from dpsql.mechanisms.asks import Marginals, Open
 from dpsql.mechanisms.base import (
     LATER,
     Mechanism,
     Outcome,
-    PlannedMeasurement,
     check_range,
     check_word,
     register,
 )
+from dpsql.mechanisms.course import Course
 from dpsql.mechanisms.direct import check_additions, check_fit, consistent_bytes, fit_consistent
+from dpsql.mechanisms.facts import Facts
 from dpsql.mechanisms.graph_fits import check_graph, graph_bytes, graph_report, graph_seconds, within_tree
 from dpsql.mechanisms.threshold_queries import refuse_thresholds
+from dpsql.mechanisms.walk import Walk
 from dpsql.models.fitness import Fitness
 from dpsql.models.graph import GraphModel
 from dpsql.models.relaxed import RelaxedModel, fit_report
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import GAUSSIAN, LAPLACE, Distribution, find_noise, noise_names
-from dpsql.privacy.pricing import Part, Questions
 from dpsql.runtime.progress import Progress
 
 _RECONSTRUCTIONS: Final = ("projection", "least_squares", "pgm")
@@ -106,13 +108,14 @@ class HDMM(Mechanism):
         check_range("relaxed_rows", self.relaxed_rows, 1, 100_000)
         check_range("steps", self.steps, 1, 100_000)
 
-    def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
-        """See `Mechanism.questions`: noise that proves a pure ε shares ε, other noise ρ."""
-        if not self.distribution.pure:
-            return Questions.of(self.distribution)
-        refuse_thresholds(self.name, workload, "lp")  # there may be no marginals to share ε
-        parts = optimised_shares(domain.inner, workload, Fraction(1), self.max_cells, self.distribution)
-        return Questions.pure(*(Part(self.distribution, 1, share) for _, share in parts))
+    def course(self, facts: Facts) -> Course:
+        """See `Mechanism.course`: the marginals of least error; which they are is no matter for a price in ρ."""
+        if self.distribution.pure:
+            refuse_thresholds(self.name, facts.workload, "lp")  # there may be no marginals to share ε
+        elif facts.rho is None:
+            return Course(facts, self.distribution, (Open(Fraction(1)),))
+        cliques, weights = zip(*self._strategy(facts.domain, facts.workload), strict=True)
+        return Course(facts, self.distribution, (Marginals(Fraction(1), cliques, weights),))
 
     @property
     def distribution(self) -> Distribution:
@@ -124,29 +127,25 @@ class HDMM(Mechanism):
         """See `Mechanism.takes_prior`: a graphical model takes none."""
         return self.reconstruct != "pgm"
 
-    def _shares(self, domain: Domain, workload: Workload, rho: Fraction) -> list[tuple[Clique, Fraction]]:
-        """The marginals, each with its ρ."""
-        if not self.distribution.pure:
-            return optimised_shares(domain.inner, workload, rho, self.max_cells)
-        parts = optimised_shares(domain.inner, workload, Fraction(1), self.max_cells, self.distribution)
-        whole = sum((share**2 for _, share in parts), Fraction(0))
-        return [(clique, rho * share**2 / whole) for clique, share in parts]
+    def _strategy(self, domain: Domain, workload: Workload) -> list[tuple[Clique, Fraction]]:
+        """The marginals, each with its part of ε or of ρ."""
+        return optimised_shares(domain.inner, workload, Fraction(1), self.max_cells, self.distribution)
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""
         refuse_thresholds(self.name, workload, "lp" if self.distribution.pure else "projection")
         check_fit(domain, workload.cliques, self.relaxed_rows, self.name)
         if self.reconstruct == "pgm":
-            check_graph(domain, [clique for clique, _ in self._shares(domain, workload, Fraction(1))], self.model_mb)
+            check_graph(domain, [clique for clique, _ in self._strategy(domain, workload)], self.model_mb)
         if self.reconstruct == "least_squares":
-            shares = self._shares(domain, workload, Fraction(1))
+            shares = self._strategy(domain, workload)
             check_additions(domain, [clique for clique, _ in shares], self.name)
         else:
             _candidates(domain.inner, workload, self.max_cells)
 
     def footprint(self, domain: Domain, workload: Workload) -> int:
         """See `Mechanism.footprint`."""
-        cells = sum(domain.size(clique) for clique, _ in self._shares(domain, workload, Fraction(1)))
+        cells = sum(domain.size(clique) for clique, _ in self._strategy(domain, workload))
         if self.reconstruct == "pgm":
             return graph_bytes(self.model_mb) + 40 * cells
         return consistent_bytes(domain, self.relaxed_rows, cells)
@@ -155,24 +154,14 @@ class HDMM(Mechanism):
         """See `Mechanism.duration`."""
         if self.reconstruct == "pgm":
             return graph_seconds(domain, self.model_mb, self.steps, rows)
-        cells = sum(domain.size(clique) for clique, _ in self._shares(domain, workload, Fraction(1)))
+        cells = sum(domain.size(clique) for clique, _ in self._strategy(domain, workload))
         return fitting_seconds(domain, float(self.relaxed_rows * self.steps), rows, cells)
 
-    def plan(
-        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
-    ) -> Sequence[PlannedMeasurement]:
-        """See `Mechanism.plan`."""
-        planned = []
-        noise = self.distribution
-        for clique, share in self._shares(domain, workload, rho):
-            stddev = noise.stddev(share, neighbours.marginal(noise.norm))
-            planned.append(PlannedMeasurement(clique, domain.size(clique), stddev, float(share)))
-        return planned
-
-    def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
-        """See `Mechanism.run`."""
-        measured = curator.measure(self._asked(curator, workload, rho), self.distribution)
-        held = occupied(curator.domain, measured)
+    def fit(self, walk: Walk, seed: int, progress: Progress) -> Outcome:
+        """See `Mechanism.fit`."""
+        workload, curator = walk.workload, walk.curator
+        measured = curator.measure(self._asked(walk), self.distribution)
+        held = occupied(walk.domain, measured)
         domain, measured = held.domain, held.measurements(measured)
         if self.reconstruct == "pgm":
             return self._graph(curator, held, measured, progress)
@@ -201,18 +190,18 @@ class HDMM(Mechanism):
         }
         return Outcome(held.model(RelaxedModel(fit.model, targets)), report)
 
-    def _asked(self, curator: Curator, workload: Workload, rho: Fraction) -> list[tuple[Clique, Fraction]]:
+    def _asked(self, walk: Walk) -> list[tuple[Clique, Fraction]]:
         """The marginals to measure with their ρ: those of the run that was killed, or within what is left of a pure ε.
 
         The best shares under Laplace noise come from a descent whose last digits another processor may find otherwise,
         so a run that goes on there must neither ask something else nor more than was charged.
         """
         begun = [
-            (clique, share) for clique, share in curator.begun() if share
+            (clique, share) for clique, share in walk.curator.begun() if share
         ]  # a public total is free, and comes later
         if begun:
             return begun
-        shares, left = self._shares(curator.domain, workload, rho), curator.remaining_pure
+        shares, left = walk.requests(), walk.curator.remaining_pure
         needed = sum(math.sqrt(2 * share) for _, share in shares)
         if left is None or needed <= float(left) * (1 + _ROUNDED):
             return shares

@@ -39,7 +39,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Final
 
@@ -51,11 +51,11 @@ from dpsql.core.prior import Prior
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.fitting.rows.iterative_estimation import TIES
+from dpsql.mechanisms.asks import Ask, Chosen, Marginals, Total
 from dpsql.mechanisms.base import (
     LATER,
     Mechanism,
     Outcome,
-    PlannedMeasurement,
     Remark,
     check_range,
     check_word,
@@ -64,32 +64,19 @@ from dpsql.mechanisms.base import (
     usual_noise,
 )
 from dpsql.mechanisms.costs import BASE_BYTES, base_seconds
+from dpsql.mechanisms.course import Course
+from dpsql.mechanisms.facts import Facts
 from dpsql.mechanisms.ide_run import Run
 from dpsql.mechanisms.ide_support import REACHES, most_rows, remarks
-from dpsql.privacy.curator import Curator
+from dpsql.mechanisms.walk import Walk
 from dpsql.privacy.distributions import LAPLACE, Distribution, find_noise, noise_names
-from dpsql.privacy.pricing import Part, Questions
 from dpsql.runtime.progress import Progress
 
 TOTAL_SHARE: Final = Fraction(1, 20)
+_EQUAL: Final = Fraction(1)  # for each kind of question
 _USUAL_SUPPORT: Final = 10_000
 _MOST_SUPPORT: Final = 100_000_000
 METHODS: Final = ("iterations", "exact")
-
-
-@dataclass(frozen=True)
-class _Part:
-    """Questions that share a part of ε equally, as Laplace noise, or of ρ, as Gaussian noise.
-
-    Attributes:
-        name: which.
-        count: how many.
-        share: of the whole.
-    """
-
-    name: str
-    count: int
-    share: Fraction
 
 
 @register("ide", when="a public table of the same kind and pure ε; many small public groups")
@@ -201,14 +188,35 @@ class IDE(Mechanism):
         """See `Mechanism.uses_earlier`: not inside regions or groups, of which nothing was measured before."""
         return self.region is None and self.group_by is None
 
-    def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
-        """See `Mechanism.questions`: noise that proves a pure ε shares ε, other noise ρ."""
-        if not self.distribution.pure:
-            return Questions.of(self.distribution)
-        parts = self.parts(domain, workload, neighbours)
-        if any(part.count == 0 for part in parts):
-            self.check(domain, workload, neighbours)  # says what is too large
-        return Questions.pure(*(Part(self.distribution, part.count, part.share / part.count) for part in parts))
+    def course(self, facts: Facts) -> Course:
+        """See `Mechanism.course`: equal shares of each kind, as the class says; what is chosen the prior decides."""
+        domain, columns = facts.domain, len(self.features_of(facts.domain))
+        region, keys = self.region_of(domain), self.keys_of(domain)
+        chosen = min(self.marginals or (columns if keys else -(-columns // 2)), self.candidates(domain, region))
+        asks: list[Ask] = [] if region else [Total.of(facts, TOTAL_SHARE)]
+        if not keys:
+            own, rest = self.own_marginals(domain, facts.workload), 1 - sum((ask.share for ask in asks), Fraction(0))
+            asks.append(Marginals(rest, own) if own else self._chosen(domain, rest, chosen, (), single=False))
+        else:
+            asks += [Marginals(_EQUAL, (region,), note="rows of each region", name="regions")] * bool(region)
+            asks.append(self._chosen(domain, _EQUAL, chosen, region, single=False))
+            if keys != region:
+                count = min(self.group_marginals or -(-columns // 4), len(self._in_groups(domain)))
+                asks.append(Marginals(_EQUAL, (keys,), note="rows of each group", name="groups"))
+                asks.append(self._chosen(domain, _EQUAL, count, keys, single=True))
+            paid = [ask for ask in asks if not ask.is_free]
+            asks = [replace(ask, share=Fraction(1, len(paid))) for ask in paid]
+        if self.distribution.pure and not all(part.count for ask in asks for part in ask.parts(self.distribution)):
+            self.check(domain, facts.workload, facts.neighbours)  # says what is too large
+        return Course(facts, self.distribution, tuple(asks))
+
+    def _chosen(self, domain: Domain, share: Fraction, times: int, inside: Clique, *, single: bool) -> Chosen:
+        """Marginals by the prior: of one column in each group, or of large dependences."""
+        cells = round(math.exp(np.mean([math.log(domain.size((name,))) for name in domain.names])) ** 2)
+        what = "a nearly independent column of the prior" if single else "large dependences of the prior"
+        size = domain.size(inside) * (math.isqrt(cells) if single else cells)
+        name = "group marginals" if single else "marginals"
+        return Chosen(share, times, inside, size, note=f"{what}; about so many cells", name=name)
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """Refuse columns that there are not, and marginals that are too large, from public facts."""
@@ -288,42 +296,12 @@ class IDE(Mechanism):
         """The most rows of the prior that are kept, for each region or group."""
         return most_rows(self.support // domain.size(self.keys_of(domain)), exact=self.method == "exact")
 
-    def plan(
-        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
-    ) -> Sequence[PlannedMeasurement]:
-        """See `Mechanism.plan`: which marginals are measured is found out from the prior."""
-        known = {
-            "total": ((), "the number of rows"),
-            "regions": (self.region_of(domain), "rows of each region"),
-            "groups": (self.keys_of(domain), "rows of each group"),
-        }
-        cells = round(math.exp(np.mean([math.log(domain.size((name,))) for name in domain.names])) ** 2)
-        shares = self.shares(domain, workload, neighbours, rho)
-        planned: list[PlannedMeasurement] = []
-        for part in self.parts(domain, workload, neighbours):
-            each = float(shares[part.name])
-            stddev = math.sqrt(self.variance(neighbours, shares[part.name]))
-            if part.name in known:
-                clique, note = known[part.name]
-                planned.append(PlannedMeasurement(clique, domain.size(clique), stddev, each, note))
-            elif part.name == "marginals" and (own := self.own_marginals(domain, workload)):
-                planned += [PlannedMeasurement(clique, domain.size(clique), stddev, each) for clique in own]
-            else:
-                single = part.name == "group marginals"
-                outer = self.keys_of(domain) if single else self.region_of(domain)
-                what = "a nearly independent column of the prior" if single else "large dependences of the prior"
-                size = domain.size(outer) * (math.isqrt(cells) if single else cells)
-                note = f"{what}; about so many cells"
-                one = PlannedMeasurement(outer, size, stddev, each, note, open="chosen from the prior")
-                planned += [one] * part.count
-        return planned
-
-    def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
-        """See `Mechanism.run`."""
-        if curator.prior is None:
+    def fit(self, walk: Walk, seed: int, progress: Progress) -> Outcome:
+        """See `Mechanism.fit`."""
+        prior = walk.curator.prior
+        if prior is None:
             raise InvalidArgument(f"mechanism {self.name!r} starts from a public table: give prior := 'its name'")
-        generator = np.random.default_rng(seed)
-        work = Run.of(self, curator, workload, rho, curator.prior, generator, progress)
+        work = Run.of(self, walk, prior, np.random.default_rng(seed), progress)
         return work.by_groups() if work.keys else work.whole()
 
     def region_of(self, domain: Domain) -> Clique:
@@ -356,40 +334,6 @@ class IDE(Mechanism):
         """The columns whose 1-way marginals may be measured in each group."""
         keys = self.keys_of(domain)
         return [name for name in self.features_of(domain) if domain.size((*keys, name)) <= self.max_cells]
-
-    def parts(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> list[_Part]:
-        """What is asked, and with which parts of ε: from public facts that are known before the charge."""
-        region, keys, columns = self.region_of(domain), self.keys_of(domain), len(self.features_of(domain))
-        usual = columns if keys else -(-columns // 2)
-        chosen = min(self.marginals or usual, self.candidates(domain, region))
-        free = neighbours.total_is_public
-        if not keys:
-            count = len(self.own_marginals(domain, workload)) or chosen
-            if free:
-                return [_Part("marginals", count, Fraction(1))]
-            return [_Part("total", 1, TOTAL_SHARE), _Part("marginals", count, 1 - TOTAL_SHARE)]
-        counts = {"regions": 1} if region else {} if free else {"total": 1}
-        counts["region marginals"] = chosen
-        if keys != region:
-            most = len(self._in_groups(domain))
-            counts |= {"groups": 1, "group marginals": min(self.group_marginals or -(-columns // 4), most)}
-        return [_Part(name, count, Fraction(1, len(counts))) for name, count in counts.items()]
-
-    def _rate(self, part: _Part) -> Fraction:
-        """What one question of a part takes of ρ, in multiples of the same number for all."""
-        each = part.share / part.count
-        return each**2 if self.distribution.pure else each
-
-    def shares(self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction) -> dict[str, Fraction]:
-        """The ρ of one question of each part; all questions together cost ρ."""
-        parts = self.parts(domain, workload, neighbours)
-        rates = sum((part.count * self._rate(part) for part in parts), Fraction(0))
-        return {part.name: rho * self._rate(part) / rates for part in parts}
-
-    def variance(self, neighbours: Neighbours, rho: Fraction) -> Fraction:
-        """Of the noise of a marginal's cells."""
-        noise = self.distribution
-        return noise.variance(noise.scale(rho, neighbours.marginal(noise.norm)))
 
 
 def _check_count(name: str, asked: int | None, most: int, what: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -16,18 +15,18 @@ from scipy.sparse import csr_matrix
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.core.prior import Prior, packed
-from dpsql.core.workload import Workload
 from dpsql.evidence.earlier_releases import combined, precise, reused, usable
 from dpsql.evidence.prior_reach import reach_report
 from dpsql.fitting.relaxed.settings import best_total
 from dpsql.fitting.rows.iterative_estimation import Partial, estimate, nearest_by_threshold
 from dpsql.fitting.rows.two_stages import two_stages
 from dpsql.fitting.target import Target, targets_of
+from dpsql.mechanisms.asks import Chosen
 from dpsql.mechanisms.base import Outcome
 from dpsql.mechanisms.ide_support import MEND, every_record, support_of, with_cells
+from dpsql.mechanisms.walk import Walk
 from dpsql.models.grouped_rows import GroupedRows
 from dpsql.models.weighted_rows import WeightedRows
-from dpsql.privacy.curator import Curator
 from dpsql.runtime.progress import Progress
 from dpsql.strategy.dependence import Noise, dependent_cliques, independent_columns, mutual_information
 
@@ -47,9 +46,7 @@ class Run:
 
     Attributes:
         asked: the mechanism.
-        curator, workload, generator, progress: of the run.
-        shares: ρ of one question of each part.
-        counts: questions of each part.
+        walk, generator, progress: of the run.
         keys: the region's and the groups' columns.
         features: the other columns.
         codes: the support, of the features, shape (rows, features).
@@ -60,12 +57,9 @@ class Run:
     """
 
     asked: IDE
-    curator: Curator
-    workload: Workload
+    walk: Walk
     generator: np.random.Generator
     progress: Progress
-    shares: dict[str, Fraction]
-    counts: dict[str, int]
     keys: Clique
     features: Clique
     codes: Codes
@@ -75,39 +69,26 @@ class Run:
     summed: list[Target] = field(default_factory=list)
 
     @staticmethod
-    def of(
-        asked: IDE,
-        curator: Curator,
-        workload: Workload,
-        rho: Fraction,
-        prior: Prior,
-        generator: np.random.Generator,
-        progress: Progress,
-    ) -> Run:
-        """Before the first question: the shares, and the support."""
-        domain = curator.domain
+    def of(asked: IDE, walk: Walk, prior: Prior, generator: np.random.Generator, progress: Progress) -> Run:
+        """Before the first question: the support."""
+        domain = walk.domain
         keys, features = asked.keys_of(domain), asked.features_of(domain)
         codes, weights = support_of(prior, domain, features, asked.copies, asked.rows_of(domain), generator)
         if asked.reach == "domain":
             codes, weights = every_record(domain, codes, weights)
-        parts = asked.parts(domain, workload, curator.neighbours)
-        shares = asked.shares(domain, workload, curator.neighbours, rho)
-        counts = {part.name: part.count for part in parts}
-        return Run(
-            asked, curator, workload, generator, progress, shares, counts, keys, features, codes, weights, prior.total
-        )
+        return Run(asked, walk, generator, progress, keys, features, codes, weights, prior.total)
 
     @property
     def domain(self) -> Domain:
         """Of the table."""
-        return self.curator.domain
+        return self.walk.domain
 
     def whole(self) -> Outcome:
         """Algorithm 1."""
-        total = self._total()
-        own = self.asked.own_marginals(self.domain, self.workload)
-        chosen = own or self._dependent((), "marginals", np.array([max(1.0, float(total.values[0]))]))
-        measured = self._measure(chosen, "marginals")
+        total = self.walk.total()
+        own = self.asked.own_marginals(self.domain, self.walk.workload)
+        chosen = own or self._dependent((), np.array([max(1.0, float(total.values[0]))]))
+        measured = self.walk.marginals() if own else self.walk.chosen(chosen, "marginals")
         best = best_total(targets_of([total, *measured]))
         earlier = self._earlier([total, *measured], best)
         targets = combined(measured, earlier)
@@ -181,16 +162,9 @@ class Run:
         mend = MEND if self.asked.reach == "prior" else "give a prior that has some, or more copies"
         return reach_report(support, self.codes, answers, targets, total, mend)
 
-    def _total(self) -> Measurement:
-        return self.curator.total(self.shares.get("total", Fraction(1)), self.asked.distribution)
-
-    def _measure(self, cliques: Sequence[Clique], part: str) -> list[Measurement]:
-        requests = [(clique, self.shares[part]) for clique in cliques]
-        return self.curator.measure(requests, self.asked.distribution)
-
     def _earlier(self, measured: Sequence[Measurement], total: float) -> list[Measurement]:
         """Earlier whole marginals whose noise leaves something of them."""
-        return precise(usable(self.curator.earlier, measured, self.domain, self.asked.max_cells), total)
+        return precise(usable(self.walk.curator.earlier, measured, self.domain, self.asked.max_cells), total)
 
     def by_groups(self) -> Outcome:
         """Algorithm 2."""
@@ -200,11 +174,11 @@ class Run:
         if self.keys == region:
             return self._grouped(groups, weights, totals, chosen, ())
         inside = packed(groups, self.keys, self.domain, region)  # the region of each group
-        measured = self._measure([self.keys], "groups")[0].values.astype(np.float64)
+        measured = self.walk.marginals("groups")[0].values.astype(np.float64)
         counts = _shared_out(measured, totals, inside)
         kept = np.flatnonzero(counts > 0)
         fits = [self.domain.size((*self.keys, name)) <= self.asked.max_cells for name in self.features]
-        columns = independent_columns(self.features, self.information, self.counts["group marginals"], fits)
+        columns = independent_columns(self.features, self.information, self._count("group marginals"), fits)
         noisy = self._by(self.keys, columns, "group marginals", np.maximum(measured, 1.0))
         begin = self._group_prior(groups[kept], weights[inside[kept]])
         moved = self._estimate(begin, columns, [answers[kept] for answers in noisy])
@@ -212,7 +186,7 @@ class Run:
 
     def _group_prior(self, groups: Codes, weights: Floats) -> Floats:
         """What each group starts from; see the module. The regions' estimates, where the prior cannot say more."""
-        public, region = cast(Prior, self.curator.prior), self.asked.region_of(self.domain)
+        public, region = cast(Prior, self.walk.curator.prior), self.asked.region_of(self.domain)
         columns = tuple(name for name in self.keys if name not in region)
         if not self.asked.group_prior or not public.covers((*columns, *self.features)):
             return weights
@@ -233,13 +207,13 @@ class Run:
 
     def _regions(self, region: Clique) -> tuple[Floats, Floats, tuple[Clique, ...]]:
         """Total and estimate of each region, and what was measured."""
-        first = self._measure([region], "regions")[0] if region else self._total()
+        first = self.walk.marginals("regions")[0] if region else self.walk.total()
         totals = np.maximum(first.values, 0).astype(np.float64)
-        if region and self.curator.neighbours.total_is_public:  # then regions add up to it
-            rows = self._total().values.astype(np.float64)
+        if region and self.walk.curator.neighbours.total_is_public:  # then regions add up to it
+            rows = self.walk.total().values.astype(np.float64)
             totals = _shared_out(first.values.astype(np.float64), rows, np.zeros(len(totals), np.int64))
-        chosen = self._dependent(region, "region marginals", totals)
-        noisy = self._by(region, chosen, "region marginals", np.maximum(totals, 1.0))
+        chosen = self._dependent(region, totals)
+        noisy = self._by(region, chosen, "marginals", np.maximum(totals, 1.0))
         weights = np.repeat(self.prior[None, :], len(totals), axis=0)
         some = totals > 0
         weights[some] = self._estimate(weights[some], chosen, [answers[some] for answers in noisy])
@@ -249,7 +223,7 @@ class Run:
         """Noisy answers to marginals inside each value of `outer`, in fractions; shapes (values of outer, cells)."""
         cliques = [self.domain.clique((*outer, *clique)) for clique in inner]
         found = []
-        for clique, own, measurement in zip(inner, cliques, self._measure(cliques, part), strict=True):
+        for clique, own, measurement in zip(inner, cliques, self.walk.chosen(cliques, part), strict=True):
             order = [own.index(name) for name in (*outer, *clique)]
             values = measurement.values.reshape(self.domain.shape(own)).transpose(order).astype(np.float64)
             values, shape = values.reshape(len(totals), -1), self.domain.shape(clique)
@@ -263,12 +237,16 @@ class Run:
         sizes = self.domain.shape(self.features)
         return mutual_information(self.codes, self.prior * self.size, sizes, self.progress)
 
-    def _dependent(self, outer: Clique, part: str, totals: Floats) -> tuple[Clique, ...]:
+    def _count(self, name: str) -> int:
+        """How many marginals are chosen."""
+        return self.walk.course.of(Chosen, name)[0].times
+
+    def _dependent(self, outer: Clique, totals: Floats) -> tuple[Clique, ...]:
         """Marginals chosen from the prior, and from the noisy totals that decide which would drown in noise."""
-        stddev = math.sqrt(self.asked.variance(self.curator.neighbours, self.shares[part]))
+        stddev = self.walk.course.stddev(self.walk.course.of(Chosen, "marginals")[0].part)
         sizes, room = self.domain.shape(self.features), self.asked.max_cells // self.domain.size(outer)
         noise = _expected_noise(stddev, totals)
-        return dependent_cliques(self.features, sizes, self.information, self.counts[part], room, noise)
+        return dependent_cliques(self.features, sizes, self.information, self._count("marginals"), room, noise)
 
     def _estimate(self, weights: Floats, cliques: Sequence[Clique], noisy: Sequence[Floats]) -> Floats:
         partials = [Partial.of(packed(self.codes, self.features, self.domain, clique)) for clique in cliques]

@@ -20,8 +20,8 @@ from dpsql.core.names import shorten
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
 from dpsql.fitting.relaxed.settings import fitting_seconds
-from dpsql.mechanisms.base import PlannedMeasurement, Remark
 from dpsql.mechanisms.costs import FAMILY_SECONDS
+from dpsql.mechanisms.facts import PlannedMeasurement, Remark
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import Distribution
 from dpsql.privacy.linear_families import family_stddevs

@@ -31,13 +31,12 @@ Source: Machanavajjhala, lecture 13; Hardt, Ligett, McSherry 2012 (arXiv:1012.47
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any, Final
 
-from dpsql.core.domain import Clique, Domain
+from dpsql.core.domain import Domain
 from dpsql.core.linear_family import Asked, columns_of
 from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
@@ -46,11 +45,11 @@ from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.evidence.earlier_releases import consistent, reused
 from dpsql.fitting.relaxed.settings import best_total
 from dpsql.fitting.target import targets_of
+from dpsql.mechanisms.asks import Marginals, Rounds, Total
 from dpsql.mechanisms.base import (
     LATER,
     Mechanism,
     Outcome,
-    PlannedMeasurement,
     Remark,
     check_range,
     check_rounds,
@@ -69,11 +68,12 @@ from dpsql.mechanisms.costs import (
     UPDATE_SECONDS,
     base_seconds,
 )
+from dpsql.mechanisms.course import Course
+from dpsql.mechanisms.facts import Facts
 from dpsql.mechanisms.linear_queries import sensitivity_remarks, weighing_seconds
 from dpsql.mechanisms.mwem_asking import ask, asked_of, named
 from dpsql.mechanisms.mwem_foreseen import foreseen_updates
 from dpsql.mechanisms.mwem_iterates import Iterates, Past
-from dpsql.mechanisms.mwem_steps import PureParts, Steps
 from dpsql.mechanisms.promises import (
     check_affords,
     check_mwem_failure,
@@ -83,15 +83,17 @@ from dpsql.mechanisms.promises import (
     mwem_epsilon,
     mwem_rounds,
 )
-from dpsql.mechanisms.singles import told_singles
+from dpsql.mechanisms.singles import STARTS, singles, told_singles
+from dpsql.mechanisms.walk import Walk
 from dpsql.models.mixture import MixtureModel
-from dpsql.privacy.curator import Curator
-from dpsql.privacy.distributions import LAPLACE, SELECTION, Distribution, find_noise, noise_names
-from dpsql.privacy.pricing import Part, Questions
+from dpsql.privacy.distributions import LAPLACE, Distribution, find_noise, noise_names
 from dpsql.runtime.progress import Progress
 
 _MOST_SCORED: Final = 100_000_000
-_STARTS: Final = ("uniform", "marginals")
+_TOTAL_OF_EPSILON: Final = Fraction(1, 20)
+_TOTAL_OF_RHO: Final = Fraction(1, 100)
+_SINGLES_OF_EPSILON: Final = Fraction(1, 3)  # of what the total leaves
+_SINGLES_OF_RHO: Final = Fraction(1, 4)
 _MOST_ROUNDS: Final = 10_000
 _LARGEST: Final = 1e9  # an ε that no request can have
 _GOING_THROUGH: Final = 4  # times, through all iterates: in the rounds, for the fitness, for the rows, and to mend them
@@ -155,7 +157,7 @@ class MWEM(Mechanism):
 
     def __post_init__(self) -> None:
         """Check the options."""
-        check_word("start", self.start, _STARTS)
+        check_word("start", self.start, STARTS)
         check_rounds(self.rounds)
         check_word("queries", self.queries, ("cells", "marginals"))
         check_word("noise", self.noise, noise_names())
@@ -186,14 +188,25 @@ class MWEM(Mechanism):
     def _noise(self) -> Distribution:
         return find_noise(self.noise)
 
-    def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
-        """See `Mechanism.questions`: with noise that proves a pure ε they share ε, else ρ."""
-        if not self._noise.pure:
-            return Questions.of(self._noise, SELECTION)
-        rounds, private, singles = self._rounds(domain), not neighbours.total_is_public, len(self._singles(domain))
-        parts = PureParts.of(rounds, singles, private=private)
-        known = Part(self._noise, int(private), parts.total), Part(self._noise, singles, parts.single)
-        return Questions.pure(*known, Part(SELECTION, rounds, parts.step), Part(self._noise, rounds, parts.step))
+    def course(self, facts: Facts) -> Course:
+        """See `Mechanism.course`: T rounds, after the number of rows and the 1-way marginals."""
+        pure, whole, domain = self._noise.pure, self.queries == "marginals", facts.domain
+        rounds, workload = self._rounds(domain), facts.workload
+        by = " by the error of its thresholds" if whole and workload.thresholds else ""
+        return Course.in_turn(
+            facts,
+            self._noise,
+            Total.of(facts, _TOTAL_OF_EPSILON if pure else _TOTAL_OF_RHO, note="measured"),
+            Marginals(_SINGLES_OF_EPSILON if pure else _SINGLES_OF_RHO, singles(domain, self.start)),
+            Rounds(
+                Fraction(1),
+                rounds,
+                cells=max(self._sizes(domain, workload), default=0) if whole else 1,
+                whole=whole,
+                open="selected marginals, at most" if whole else f"selected {workload_words(workload)}",
+                note=f"{rounds} rounds, each selects one{by} and measures it",
+            ),
+        )
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""
@@ -245,60 +258,34 @@ class MWEM(Mechanism):
 
     def _moving(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float:
         """About how long the updates take, each of a group; of whole marginals noise decides how large those grow."""
-        steps = self._steps(domain, Neighbours.ADD_REMOVE, rho)
-        spread = self._noise.stddev(steps.measure, 1) / max(1.0, rows)
+        measure = self.course(Facts(domain, workload, Neighbours.ADD_REMOVE, rho)).step[1]
+        spread = self._noise.stddev(measure, 1) / max(1.0, rows)
         whole, candidates = self.queries == "marginals", self._candidates(workload)
         found = foreseen_updates(domain, candidates, spread, self._rounds(domain), self.max_cells, whole=whole)
         again = _GOING_THROUGH if self.output == "average" else 1
         return again * self.passes * (MOVED_SECONDS * found.cells + UPDATE_SECONDS * found.number)
 
-    def plan(
-        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
-    ) -> Sequence[PlannedMeasurement | Remark]:
-        """See `Mechanism.plan`."""
-        rounds = self._rounds(domain)
-        steps = self._steps(domain, neighbours, rho)
-        whole = self.queries == "marginals"
-        noise = self._noise
-        one, planned = neighbours.cell**noise.norm, []
-        if steps.total:
-            planned.append(PlannedMeasurement((), 1, noise.stddev(steps.total, one), float(steps.total)))
-        for clique in self._singles(domain):
-            stddev = noise.stddev(steps.single, neighbours.marginal(noise.norm))
-            planned.append(PlannedMeasurement(clique, domain.size(clique), stddev, float(steps.single)))
-        stddev = noise.stddev(steps.measure, neighbours.marginal(noise.norm) if whole else one)
-        cells = max(self._sizes(domain, workload)) if whole else 1
-        what = "selected marginals, at most" if whole else f"selected {workload_words(workload)}"
-        by = " by the error of its thresholds" if whole and workload.thresholds else ""
-        note = f"{rounds} rounds, each selects one{by} and measures it"
-        spent = rounds * (steps.select + steps.measure)
-        asked = PlannedMeasurement((), cells, stddev, float(spent), note, open=what)
-        linear = sensitivity_remarks(domain, workload.linear, neighbours, noise, steps.measure, whole=whole)
-        return [*planned, asked, *linear, *self._promise(domain, workload, neighbours, rho, rows)]
-
-    def _promise(
-        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
-    ) -> list[Remark]:
-        """Claim 3, of the lecture's own algorithm only."""
+    def remarks(self, course: Course) -> Sequence[Remark]:
+        """See `Mechanism.remarks`: what linear queries have for noise, and Claim 3, of the lecture's algorithm only."""
+        facts, whole = course.facts, self.queries == "marginals"
+        domain, neighbours, measure = facts.domain, facts.neighbours, course.step[1]
+        linear = sensitivity_remarks(domain, facts.workload.linear, neighbours, self._noise, measure, whole=whole)
         if not self._is_lecture:
-            return []
-        private = not neighbours.total_is_public
-        parts = PureParts.of(self._rounds(domain), 0, private=private)
-        epsilon = math.sqrt(rho / parts.cost) * float(1 - parts.total)
-        queries = cells_of(domain, workload)
-        units = max(1.0, rows / neighbours.cell)
-        proven = mwem_bound(log_records(domain), queries, self._rounds(domain), epsilon, units)
-        beside = ", for a public number of rows)" if private else ")"
-        what = f"all {workload_words(workload)} (if max_cells leaves out none{beside}"
-        return [Remark("promise", proven.words(what, "Claim 3"))]
+            return linear
+        epsilon = course.epsilon * float(1 - course.share(Total))
+        units = max(1.0, facts.about / neighbours.cell)
+        proven = mwem_bound(log_records(domain), cells_of(domain, facts.workload), self._rounds(domain), epsilon, units)
+        beside = ")" if neighbours.total_is_public else ", for a public number of rows)"
+        what = f"all {workload_words(facts.workload)} (if max_cells leaves out none{beside}"
+        return [*linear, Remark("promise", proven.words(what, "Claim 3"))]
 
     def enough(self, domain: Domain, workload: Workload, neighbours: Neighbours, rows: float) -> Fraction | None:
         """See `NamesAccuracy.enough`: ρ of the ε by which Claim 3 promises α."""
         if self.alpha is None:
             return None
-        parts = PureParts.of(self._rounds(domain), 0, private=not neighbours.total_is_public)
-        epsilon = self._least(domain, workload, rows / neighbours.cell, self.alpha) / (1 - parts.total)
-        return epsilon**2 * parts.cost
+        course = self.course(Facts(domain, workload, neighbours))
+        epsilon = self._least(domain, workload, rows / neighbours.cell, self.alpha) / (1 - course.share(Total))
+        return epsilon**2 * course.whole
 
     def _least(self, domain: Domain, workload: Workload, units: float, alpha: float) -> Fraction:
         """ε by which Claim 3 promises an α."""
@@ -311,74 +298,48 @@ class MWEM(Mechanism):
     ) -> None:
         """See `Mechanism.check_public_rows`: an alpha that takes more than the ε of ρ."""
         if self.alpha is not None:
-            paid = math.sqrt(rho / PureParts.of(self._rounds(domain), 0, private=False).cost)
+            paid = self.course(Facts(domain, workload, neighbours, rho)).epsilon
             check_affords(self.alpha, lambda alpha: float(self._least(domain, workload, rows, alpha)), "epsilon", paid)
 
-    def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
-        """See `Mechanism.run`."""
-        domain, rounds = curator.domain, self._rounds(curator.domain)
-        steps = self._steps(domain, curator.neighbours, rho)
-        known = curator.total(steps.total, self._noise)
-        singles = curator.measure([(c, steps.single) for c in self._singles(domain)], self._noise)
+    def fit(self, walk: Walk, seed: int, progress: Progress) -> Outcome:
+        """See `Mechanism.fit`."""
+        domain, curator, rounds = walk.domain, walk.curator, self._rounds(walk.domain)
+        known, first = walk.total(), walk.marginals()
         measured, past = list[Measurement](), Past.of(curator, known, self.max_cells)
-        if not consistent(singles, past.earlier):
+        if not consistent(first, past.earlier):
             past = Past()
-        course = self._course(domain, past, [known, *singles], singles)
-        now = course.first(progress)
+        iterates = self._iterates(domain, past, known, first)
+        now = iterates.first(progress)
         progress.rounds("multiplicative weights", rounds)
         for _ in range(rounds):
-            every = self._candidates(workload)
+            every = self._candidates(walk.workload)
             held = [family for family in every if domain.size(now.joined(columns_of(family))) <= self.max_cells]
-            measured += ask(
-                curator,
-                now,
-                held,
-                course.total,
-                steps,
-                self._noise,
-                whole=self.queries == "marginals",
-                penalised=self.start == "marginals",
-            )
-            if not course.past.earlier or consistent(
-                [known, *singles, *(m for m in measured if m.linear is None)], curator.earlier
+            whole, penalised = self.queries == "marginals", self.start == "marginals"
+            measured += ask(walk, now, held, iterates.total, whole=whole, penalised=penalised)
+            if not iterates.past.earlier or consistent(
+                [known, *first, *(m for m in measured if m.linear is None)], curator.earlier
             ):
-                now = course.after(now, measured, progress)
+                now = iterates.after(now, measured, progress)
             else:  # the table changed since: all again without what was measured before
-                course = self._course(domain, Past(), [known, *singles], singles)
-                now = course.last(measured, progress)
+                iterates = self._iterates(domain, Past(), known, first)
+                now = iterates.last(measured, progress)
             progress.round_done()
-        used = course.past.inside(now) if known.variance == 0 else course.past.earlier  # which n is from
+        used = iterates.past.inside(now) if known.variance == 0 else iterates.past.earlier  # which n is from
         report: dict[str, Any] = {
             "rounds": rounds,
-            "total": round(course.total),
+            "total": round(iterates.total),
             "asked": sorted({named(m) for m in measured}),
             "largest_group": max(table.size for _, table in now.factors),
             **reused(used),
         }
-        parts = replace(course, measured=tuple(measured)) if self.output == "average" else (now,)
-        return Outcome(MixtureModel(domain, parts, course.total), report)
+        parts = replace(iterates, measured=tuple(measured)) if self.output == "average" else (now,)
+        return Outcome(MixtureModel(domain, parts, iterates.total), report)
 
-    def _course(
-        self, domain: Domain, past: Past, known: Sequence[Measurement], singles: Sequence[Measurement]
-    ) -> Iterates:
+    def _iterates(self, domain: Domain, past: Past, known: Measurement, first: Sequence[Measurement]) -> Iterates:
         """The iterates that follow from what is known before the first round."""
-        total = best_total(targets_of([*known, *past.earlier]))
-        return Iterates(
-            domain,
-            past,
-            total,
-            self.passes,
-            self.queries == "marginals",
-            tuple(told_singles(domain, singles, past.earlier)),
-        )
-
-    def _steps(self, domain: Domain, neighbours: Neighbours, rho: Fraction) -> Steps:
-        """The shares of a charge."""
-        return Steps.of(rho, self._rounds(domain), neighbours, len(self._singles(domain)), pure=self._noise.pure)
-
-    def _singles(self, domain: Domain) -> list[Clique]:
-        """The 1-way marginals that are measured first."""
-        return [(name,) for name in domain.names] if self.start == "marginals" else []
+        total = best_total(targets_of([known, *first, *past.earlier]))
+        start = tuple(told_singles(domain, first, past.earlier))
+        return Iterates(domain, past, total, self.passes, self.queries == "marginals", start)
 
     def _candidates(self, workload: Workload) -> Sequence[Asked]:
         """What rounds select from, or whose cells: after the 1-way marginals, all larger parts of the workload."""

@@ -15,56 +15,44 @@ from dpsql.core.marginal import Measurement
 from dpsql.core.threshold import Threshold
 from dpsql.core.workload import Workload
 from dpsql.fitting.rows.multiplicative_weights import Factored
-from dpsql.mechanisms.mwem_steps import Steps
+from dpsql.mechanisms.course import Course
 from dpsql.mechanisms.threshold_queries import candidates, expected_noise, weights
-from dpsql.privacy.curator import Curator
-from dpsql.privacy.distributions import Distribution
+from dpsql.mechanisms.walk import Walk
 from dpsql.privacy.linear_families import family_stddevs
 
 
 def ask(
-    curator: Curator,
-    now: Factored,
-    asked: Sequence[Asked],
-    total: float,
-    steps: Steps,
-    noise: Distribution,
-    *,
-    whole: bool,
-    penalised: bool,
+    walk: Walk, now: Factored, asked: Sequence[Asked], total: float, *, whole: bool, penalised: bool
 ) -> list[Measurement]:
     """Select what the distribution answers worst, and measure it.
 
     Args:
-        curator: of the release.
+        walk: of the release.
         now: A_{i−1}.
         asked: the candidates, or the families whose single queries are.
         total: n, rows.
-        steps: the shares of the charge.
-        noise: of the measurement.
         whole: select and measure whole marginals and families, and no single queries.
         penalised: take expected noise off the scores of whole ones.
     """
-    domain = curator.domain
+    domain, curator, noise = walk.domain, walk.curator, walk.course.noise
 
     def answers(family: Asked) -> Any:
         return answers_of(domain, total * now.project(columns_of(family)), family)
 
-    shares = steps.select, steps.measure
     if not whole:
-        return curator.measure_selected_cells(asked, answers, 1, shares, noise)[1]
-    penalties = [_expected(curator, family, steps, noise) for family in asked] if penalised else None
+        return curator.measure_selected_cells(asked, answers, 1, walk.course.step, noise)[1]
+    penalties = [_expected(walk.course, family) for family in asked] if penalised else None
     factors = weights(domain, asked, curator.neighbours)
-    return [curator.measure_selected_marginal(asked, answers, shares, noise, penalties, factors)]
+    return [curator.measure_selected_marginal(asked, answers, walk.course.step, noise, penalties, factors)]
 
 
-def _expected(curator: Curator, family: Asked, steps: Steps, noise: Distribution) -> float:
+def _expected(course: Course, family: Asked) -> float:
     """About Σ |noise| of the answers, if the family is measured: rows, or steps of linear queries."""
+    (_, measure), facts, noise = course.step, course.facts, course.noise
     if isinstance(family, LinearFamily):
-        (spread,) = family_stddevs(curator.domain, [family], steps.measure, curator.neighbours, noise)
+        (spread,) = family_stddevs(facts.domain, [family], measure, facts.neighbours, noise)
         return math.sqrt(2 / math.pi) * spread * family.count
-    spread = noise.stddev(steps.measure, curator.neighbours.marginal(noise.norm))
-    return expected_noise(curator.domain, family, spread)
+    return expected_noise(facts.domain, family, noise.stddev(measure, facts.neighbours.marginal(noise.norm)))
 
 
 def asked_of(workload: Workload, *, larger: bool) -> Sequence[Asked]:

@@ -45,24 +45,25 @@ from dpsql.evidence.prior_reach import reach_report, reach_words
 from dpsql.fitting.relaxed.settings import best_total
 from dpsql.fitting.rows.multiplicative_weights import Codes, Weighted, absorb
 from dpsql.fitting.target import Target, targets_of
+from dpsql.mechanisms.asks import Marginals, Rounds, Total
 from dpsql.mechanisms.base import (
     LATER,
     Mechanism,
     Outcome,
-    PlannedMeasurement,
     Remark,
     check_range,
     check_rounds,
     check_word,
-    plan_total,
     register,
 )
 from dpsql.mechanisms.costs import BASE_BYTES, SCORED_SECONDS, base_seconds
+from dpsql.mechanisms.course import Course
+from dpsql.mechanisms.facts import Facts
+from dpsql.mechanisms.singles import singles
 from dpsql.mechanisms.threshold_queries import refuse_thresholds
+from dpsql.mechanisms.walk import Walk
 from dpsql.models.weighted_rows import WeightedRows
-from dpsql.privacy.curator import Curator
-from dpsql.privacy.distributions import GAUSSIAN, SELECTION
-from dpsql.privacy.pricing import Questions
+from dpsql.privacy.distributions import GAUSSIAN
 from dpsql.runtime.progress import Progress
 
 _MEND: Final = "give a prior that has some, or say mechanism := 'ide', reach := 'cells'"
@@ -129,9 +130,24 @@ class PMWPub(Mechanism):
         for name, words in (("queries", _QUERIES), ("output", _OUTPUTS), ("start", _STARTS)):
             check_word(name, getattr(self, name), words)
 
-    def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
-        """See `Mechanism.questions`."""
-        return Questions.of(GAUSSIAN, SELECTION)
+    def course(self, facts: Facts) -> Course:
+        """See `Mechanism.course`: T rounds, after the 1-way marginals of the mixture, which tell the number of rows."""
+        domain, workload = facts.domain, facts.workload
+        rounds, whole = self._rounds(domain, workload), self.queries == "marginals"
+        first = Marginals(_FIRST, singles(domain, "marginals"))
+        return Course.in_turn(
+            facts,
+            GAUSSIAN,
+            first if self.start == "mixture" else Total.of(facts, _TOTAL_SHARE),
+            Rounds(
+                Fraction(1),
+                rounds,
+                cells=max(map(domain.size, workload.cliques), default=0) if whole else rounds,
+                whole=whole,
+                open="selected marginals, at most" if whole else "selected cells",
+                note=f"{rounds} rounds, each selects one and measures it",
+            ),
+        )
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""
@@ -158,46 +174,27 @@ class PMWPub(Mechanism):
         updates = rounds * each
         return base_seconds(rows) + SCORED_SECONDS * scored + _ROW_SECONDS * _USUAL_SUPPORT * updates
 
-    def plan(
-        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
-    ) -> Sequence[PlannedMeasurement | Remark]:
-        """See `Mechanism.plan`."""
-        planned, rho, first, step = self._paid(domain, workload, neighbours, rho)
-        if self.start == "mixture":
-            for name in domain.names:
-                stddev = GAUSSIAN.stddev(first, neighbours.marginal_l2_squared)
-                planned.append(PlannedMeasurement((name,), domain.size((name,)), stddev, float(first)))
-        rounds = self._rounds(domain, workload)
-        note, spent = f"{rounds} rounds, each selects one and measures it", float(2 * rounds * step)
-        if self.queries == "cells":
-            stddev = GAUSSIAN.stddev(step, neighbours.cell**2)
-            return [*planned, PlannedMeasurement((), rounds, stddev, spent, note, open="selected cells")]
-        cells = max(domain.size(clique) for clique in workload.cliques)
-        stddev = GAUSSIAN.stddev(step, neighbours.marginal_l2_squared)
-        return [*planned, PlannedMeasurement((), cells, stddev, spent, note, open="selected marginals, at most")]
-
     def remarks_on(self, prior: Prior, domain: Domain, workload: Workload) -> Sequence[Remark]:
         """See `Mechanism.remarks_on`: which values it lacks."""
         return [Remark("prior", words) for words in reach_words(prior, domain, workload.cliques, _MEND)]
 
-    def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
-        """See `Mechanism.run`."""
-        domain, prior = curator.domain, curator.prior
+    def fit(self, walk: Walk, seed: int, progress: Progress) -> Outcome:
+        """See `Mechanism.fit`."""
+        domain, workload, curator, prior = walk.domain, walk.workload, walk.curator, walk.curator.prior
         if prior is None:
             raise InvalidArgument("mechanism 'pmwpub' starts from a public table: give prior := 'its name'")
-        _, rho, first, step = self._paid(domain, workload, curator.neighbours, rho)
         codes, weights = support_of(prior, domain, seed, self.copies)
         mixture, now, earlier = None, Weighted(domain, codes, weights), list[Measurement]()
         if self.start == "prior":
             measured: list[Measurement] = []
-            known, total = list[Target](), best_total(targets_of([curator.total(curator.remaining - rho)]))
+            known, total = list[Target](), best_total(targets_of([walk.total()]))
         else:
-            measured = curator.measure([((name,), first) for name in domain.names])
+            measured = walk.marginals()
             earlier = usable(curator.earlier, measured, domain, _MOST_SCORED)
             known = targets_of([*measured, *earlier])
             total = best_total([*public_total(curator), *known])
             mixture, now = _mixed(domain, codes, weights, measured, total)
-        now, fresh = self._adapt(curator, workload, now, known, total, step, progress)
+        now, fresh = self._adapt(walk, now, known, total, progress)
         measured += fresh
         model = WeightedRows(domain, now.codes, now.weights, total)
         report: dict[str, Any] = {
@@ -212,27 +209,21 @@ class PMWPub(Mechanism):
         return Outcome(model, report)
 
     def _adapt(
-        self,
-        curator: Curator,
-        workload: Workload,
-        now: Weighted,
-        known: Sequence[Target],
-        total: float,
-        step: Fraction,
-        progress: Progress,
+        self, walk: Walk, now: Weighted, known: Sequence[Target], total: float, progress: Progress
     ) -> tuple[Weighted, list[Measurement]]:
         """The last distribution, or the average of those of all rounds; and what was measured on the way."""
-        domain, left, told = curator.domain, list(workload.cliques), list(known)
-        noise = math.sqrt(2 / math.pi) * GAUSSIAN.stddev(step, curator.neighbours.marginal_l2_squared)
+        domain, workload, curator = walk.domain, walk.workload, walk.curator
+        left, told, step = list(workload.cliques), list(known), walk.course.step
+        noise = math.sqrt(2 / math.pi) * GAUSSIAN.stddev(step[1], curator.neighbours.marginal_l2_squared)
         rounds, fresh, sums = self._rounds(domain, workload), list[Measurement](), np.zeros(len(now.weights))
         progress.rounds("multiplicative weights", rounds)
         for _ in range(rounds):
             answers = partial(_counts, now, total)
             if self.queries == "cells":
-                found = curator.measure_selected_cells(workload.cliques, answers, 1, (step, step))[1]
+                found = curator.measure_selected_cells(workload.cliques, answers, 1, step)[1]
             else:
                 penalties = [noise * domain.size(clique) for clique in left]
-                found = [curator.measure_selected_marginal(left, answers, (step, step), penalties=penalties)]
+                found = [curator.measure_selected_marginal(left, answers, step, penalties=penalties)]
                 left.remove(found[0].clique)
             fresh += found
             told += targets_of(found)
@@ -246,19 +237,6 @@ class PMWPub(Mechanism):
         if isinstance(self.rounds, int):
             return self.rounds
         return _CELL_ROUNDS * len(domain) if self.queries == "cells" else min(len(domain), len(workload.cliques))
-
-    def _paid(
-        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction
-    ) -> tuple[list[PlannedMeasurement | Remark], Fraction, Fraction, Fraction]:
-        """The question for the number of rows, the ρ left; ρ of each 1-way marginal, and of each selection.
-
-        Of the mixture 1-way marginals tell the number of rows.
-        """
-        rounds, planned = self._rounds(domain, workload), list[PlannedMeasurement | Remark]()
-        if self.start == "mixture":
-            return planned, rho, _FIRST * rho / len(domain), (1 - _FIRST) * rho / (2 * rounds)
-        totals, left = plan_total(rho, neighbours, _TOTAL_SHARE)
-        return [*totals], left, Fraction(0), left / (2 * rounds)
 
 
 def support_of(prior: Prior, domain: Domain, seed: int, copies: int) -> tuple[Codes, npt.NDArray[np.float64]]:

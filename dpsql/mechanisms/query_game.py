@@ -11,7 +11,9 @@ from typing import Final
 from dpsql.core.digits import up
 from dpsql.core.domain import Domain
 from dpsql.core.workload import Workload
+from dpsql.mechanisms.asks import Marginals
 from dpsql.mechanisms.cell_queries import cells_of, workload_words
+from dpsql.mechanisms.course import Course
 from dpsql.mechanisms.promises import Bound, dualquery_bound, log_records
 from dpsql.privacy.accounting import simple_epsilon, zcdp_epsilon
 
@@ -133,19 +135,19 @@ def promised(
     return f"{said}; nothing is proven of this run, whose rounds are not the paper's"
 
 
-def sampled(found: Parameters, singles: Fraction, played: float, rows: float, *, alone: bool) -> str:
-    """What a sample of the rows means, in words.
+def sampled(found: Parameters, before: Course, played: float) -> str:
+    """What a sample of the rows means, in words; where their number is public, by the ε of a release that is alone.
 
     Args:
         found: the game, which is played on the sample.
-        singles: ρ of the 1-way marginals, which are measured on all rows.
+        before: what is measured on all rows.
         played: m.
-        rows: n.
-        alone: whether to say the ε of a release that nothing else comes beside.
     """
+    rows = before.facts.whole_rows
     words = f"; a sample of {played:g} rows of {rows:g}"
-    if not alone:
+    if not before.facts.neighbours.total_is_public:
         return words
+    singles = before.cost(before.share(Marginals))
     epsilon = alone_epsilon(found.cost, singles, played / rows, 1 / max(2.0, rows) ** 2)
     return f"{words}, by which this release, standing alone, has epsilon {up(epsilon, 4)}"
 

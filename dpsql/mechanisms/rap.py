@@ -27,7 +27,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -42,11 +42,11 @@ from dpsql.fitting.relaxed.settings import Settings, best_total
 from dpsql.fitting.relaxed.table import Blocks, RelaxedTable
 from dpsql.fitting.target import Target, targets_of
 from dpsql.mechanisms import rap_once
+from dpsql.mechanisms.asks import Ask, Cells, Rounds
 from dpsql.mechanisms.base import (
     LATER,
     Mechanism,
     Outcome,
-    PlannedMeasurement,
     Remark,
     check_range,
     check_rounds,
@@ -54,14 +54,16 @@ from dpsql.mechanisms.base import (
     register,
 )
 from dpsql.mechanisms.costs import BASE_BYTES, JAX_BYTES, JAX_SECONDS, SCORED_BYTES, SCORED_SECONDS, base_seconds
+from dpsql.mechanisms.course import Course
+from dpsql.mechanisms.facts import Facts
 from dpsql.mechanisms.promises import log_records, rap_bound
 from dpsql.mechanisms.rap_grid import AUTO, grid_point
-from dpsql.mechanisms.singles import STARTS, measure_singles, plan_singles, told_singles
+from dpsql.mechanisms.singles import STARTS, after_singles, left_after, told_singles
+from dpsql.mechanisms.walk import Walk
 from dpsql.models.relaxed import RelaxedModel
 from dpsql.privacy.curator import Curator
-from dpsql.privacy.distributions import GAUSSIAN, SELECTION
 from dpsql.privacy.journal import Query
-from dpsql.privacy.pricing import Conversion, Questions
+from dpsql.privacy.pricing import Conversion
 from dpsql.runtime.progress import Progress
 
 _MOST_QUERIES: Final = 20_000
@@ -146,12 +148,21 @@ class RAP(Mechanism):
         check_word("relaxation", self.relaxation, ("sparsemax", "softmax"))
         check_word("conversion", self.conversion, _CONVERSIONS)  # 'gdp' has no room for selections
 
-    def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
-        """See `Mechanism.questions`."""
+    def course(self, facts: Facts) -> Course:
+        """See `Mechanism.course`: all cells at once, or those that rounds select; after the number of rows and more."""
+        domain, workload = facts.domain, facts.workload
         conversion: Conversion = "simple" if self.conversion == "simple" else "tight"
-        if self.rounds == 1:
-            return Questions.of(GAUSSIAN, conversion=conversion)
-        return Questions.of(GAUSSIAN, SELECTION, conversion=conversion)
+        asked: Ask
+        if self._is_whole(domain, workload):
+            asked = rap_once.asked(facts, self.queries)
+        elif self.rounds == 1:
+            asked = Cells(Fraction(1), _cells(domain, workload))
+        else:
+            rho = left_after(facts, self.start)
+            rounds, each = self._grid(domain, workload, facts.neighbours, rho, facts.about)
+            note = f"{rounds} rounds, each selects {each} and measures them"
+            asked = Rounds(Fraction(1), rounds, each, rounds * each, note=note)
+        return after_singles(facts, self.start, asked, conversion=conversion, note="measured")
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""
@@ -222,53 +233,35 @@ class RAP(Mechanism):
         rounds, per_round = self._grid(domain, workload, Neighbours.REPLACE_ONE, _USUAL_RHO, rows)
         return singles + rounds * per_round
 
-    def plan(
-        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
-    ) -> Sequence[PlannedMeasurement | Remark]:
-        """See `Mechanism.plan`: which cells is found out by selection."""
-        planned: list[PlannedMeasurement | Remark] = []
-        if not neighbours.total_is_public:
-            share = rho / 100
-            planned.append(PlannedMeasurement((), 1, GAUSSIAN.stddev(share, neighbours.cell**2), float(share)))
-            rho -= share
-        singles, rho = plan_singles(self.start, domain, neighbours, rho)
-        planned += singles
-        cells = _cells(domain, workload)
+    def remarks(self, course: Course) -> Sequence[Remark]:
+        """See `Mechanism.remarks`: how much less noise whole marginals have, and the theorem, of T = 1."""
+        facts, said = course.facts, list[Remark]()
+        domain, workload = facts.domain, facts.workload
         if self._is_whole(domain, workload):
-            stddev = rap_once.stddev_of(domain, workload, neighbours, rho, self.queries)
-            planned += rap_once.planned(domain, workload, rho, stddev)
-            planned += rap_once.remarks(domain, workload, neighbours, rho, rows, self.queries)
-        else:
-            rounds, per_round = (1, cells) if self.rounds == 1 else self._grid(domain, workload, neighbours, rho, rows)
-            count = rounds * per_round
-            stddev = GAUSSIAN.stddev(rho / count / (1 if self.rounds == 1 else 2), neighbours.cell**2)
-            note = "measured" if self.rounds == 1 else f"{rounds} rounds, each selects {per_round} and measures them"
-            planned.append(PlannedMeasurement((), count, stddev, float(rho), note, open="selected cells"))
+            said += rap_once.remarks(facts, left_after(facts, self.start), self.queries)
         if self.rounds == 1 and not workload.thresholds:
-            noise, marginals = stddev / max(1.0, rows), len(workload.cliques)
-            proven = rap_bound(log_records(domain), cells, marginals, noise, self.relaxed_rows)
+            noise, cells = cast(float, course.preview()[-1].stddev) / max(1.0, facts.about), _cells(domain, workload)
+            proven = rap_bound(log_records(domain), cells, len(workload.cliques), noise, self.relaxed_rows)
             what = "the root mean square error of all cells (if the projection is exact)"
-            planned.append(Remark("promise", proven.words(what, "Theorem 4.1")))
-        return planned
+            said.append(Remark("promise", proven.words(what, "Theorem 4.1")))
+        return said
 
-    def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
-        """See `Mechanism.run`."""
-        blocks = Blocks.of(curator.domain)
-        counted = curator.total(rho / 100)
-        singles, rho = measure_singles(self.start, curator, curator.remaining)
-        known = [counted, *singles]
-        if self._is_whole(curator.domain, workload):
-            share = rap_once.share_of(curator.domain, workload, curator.neighbours, rho, self.queries)
+    def fit(self, walk: Walk, seed: int, progress: Progress) -> Outcome:
+        """See `Mechanism.fit`."""
+        counted, singles = walk.total(), walk.marginals("")
+        if self._is_whole(walk.domain, walk.workload):
             how = (self.relaxed_rows, self.steps, self.learning_rate, self.relaxation)
-            return rap_once.measure_and_fit(curator, workload, counted, singles, share, how, seed, progress)
+            return rap_once.measure_and_fit(walk, counted, singles, how, seed, progress)
         if self.rounds == 1:
-            queries = [(f, cell) for f in workload.families for cell in range(curator.domain.size(clique_of(f)))]
-            measured = curator.measure_cells(queries, rho / len(queries))
-            model, earlier = self._start(curator, blocks, singles, [*known, *measured], seed, progress)
-            told = told_singles(curator.domain, singles, earlier)
+            families, domain = walk.workload.families, walk.domain
+            queries = [(family, cell) for family in families for cell in range(domain.size(clique_of(family)))]
+            measured = walk.curator.measure_cells(queries, walk.cell)
+            model, earlier = self._start(walk.curator, singles, [counted, *singles, *measured], seed, progress)
+            told = told_singles(domain, singles, earlier)
             model, steps = self._project(model, told, measured, len(queries), progress)
         else:
-            model, steps, measured, earlier = self._adapt(curator, workload, blocks, known, rho, seed, progress)
+            known = walk.knowing(max(1.0, float(counted.values[0])))
+            model, steps, measured, earlier = self._adapt(known, counted, singles, seed, progress)
         report: dict[str, Any] = {
             "cells": sum(len(m.values) for m in measured),
             "total": round(model.total),
@@ -280,7 +273,6 @@ class RAP(Mechanism):
     def _start(
         self,
         curator: Curator,
-        blocks: Blocks,
         singles: Sequence[Measurement],
         measured: Sequence[Measurement],
         seed: int,
@@ -290,7 +282,6 @@ class RAP(Mechanism):
 
         Args:
             curator: which knows them.
-            blocks: the attributes.
             singles: the 1-way marginals that were measured first.
             measured: by this release: first n, then what else there is, which they must not contradict.
             seed: of the random one.
@@ -302,39 +293,31 @@ class RAP(Mechanism):
         earlier = usable(curator.earlier, measured, curator.domain, _MOST_REUSED, room=_MOST_REUSED)
         total = max(1.0, best_total(targets_of([measured[0], *singles, *earlier])))
         if not earlier and not singles:
+            blocks = Blocks.of(curator.domain)
             return RelaxedTable(blocks, random_start(blocks, self.relaxed_rows, seed), total), []
         settings = Settings(rows=self.relaxed_rows, relaxation=self.relaxation)
         return fit_marginals(curator.domain, combined(singles, earlier), total, settings, seed, progress).model, earlier
 
     def _adapt(
-        self,
-        curator: Curator,
-        workload: Workload,
-        blocks: Blocks,
-        known: Sequence[Measurement],
-        rho: Fraction,
-        seed: int,
-        progress: Progress,
+        self, walk: Walk, counted: Measurement, singles: Sequence[Measurement], seed: int, progress: Progress
     ) -> tuple[RelaxedTable, int, list[Measurement], list[Measurement]]:
-        rows = max(1.0, float(known[0].values[0]))
-        rounds, per_round = self._grid(curator.domain, workload, curator.neighbours, rho, rows)
-        count = rounds * per_round
-        share, taken = rho / (2 * count), 0
+        curator, domain = walk.curator, walk.domain
+        (asks,) = walk.course.of(Rounds)
+        rounds, taken, known = asks.times, 0, [counted, *singles]
         measured: list[Measurement] = []
         asked: list[Query] = []
-        singles = known[1:]
-        model, earlier = self._start(curator, blocks, singles, known, seed, progress)
+        model, earlier = self._start(curator, singles, known, seed, progress)
         progress.rounds("rounds", rounds)
         for _ in range(rounds):
             chosen, fresh = curator.measure_selected_cells(
-                workload.families, model.counts, per_round, (share, share), exclude=asked
+                walk.workload.families, model.counts, asks.each, walk.course.step, exclude=asked
             )
             asked += chosen
             measured += fresh
             if not consistent(measured, earlier):  # the table changed since
-                model, earlier = self._start(curator, blocks, singles, [*known, *measured], seed, progress)
-            told = told_singles(curator.domain, singles, earlier)
-            model, steps = self._project(model, told, measured, count, progress)
+                model, earlier = self._start(curator, singles, [*known, *measured], seed, progress)
+            told = told_singles(domain, singles, earlier)
+            model, steps = self._project(model, told, measured, rounds * asks.each, progress)
             taken += steps
             progress.round_done()
         return model, taken, measured, earlier

@@ -21,16 +21,17 @@ from typing import Any, Final
 
 from dpsql.core.domain import Domain
 from dpsql.core.marginal import Measurement
-from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge
 from dpsql.evidence.earlier_releases import combined, reused, usable
 from dpsql.fitting.relaxed.settings import Settings, best_total, fitting_bytes
 from dpsql.fitting.target import targets_of
-from dpsql.mechanisms.base import Outcome, PlannedMeasurement, Remark
+from dpsql.mechanisms.asks import Marginals
+from dpsql.mechanisms.base import Outcome
 from dpsql.mechanisms.costs import JAX_SECONDS, base_seconds
+from dpsql.mechanisms.facts import Facts, Remark
+from dpsql.mechanisms.walk import Walk
 from dpsql.models.relaxed import RelaxedModel, fit_report
-from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import GAUSSIAN
 from dpsql.runtime.progress import Progress
 
@@ -44,39 +45,33 @@ _SOFTMAX_RATE: Final = 400
 _SPREAD: Final = 1.0  # of random rows, as wide as the paper's
 
 
-def share_of(domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, queries: str) -> Fraction:
-    """The ρ of each marginal: of the whole charge, or of as much noise as ρ/m for each cell would buy.
+def asked(facts: Facts, queries: str) -> Marginals:
+    """All marginals with all that is left of a charge, or with as much of it as their noise takes."""
+    return Marginals(Fraction(1), facts.workload.cliques, spent=part_of(facts, queries), name="cells")
 
-    >>> from dpsql.core.domain import Attribute
+
+def part_of(facts: Facts, queries: str) -> Fraction:
+    """The part of a charge that is spent: all, or as much as buys the noise of ρ/m for each cell.
+
+    >>> from dpsql.core.domain import Attribute, Domain
     >>> domain = Domain((Attribute("a", "BOOLEAN", "values", ("false", "true")),))
-    >>> pair, replace_one = Workload((("a",),)), Neighbours.REPLACE_ONE
-    >>> [str(share_of(domain, pair, replace_one, Fraction(1), queries)) for queries in QUERIES]
+    >>> facts = Facts(domain, Workload((("a",),)), Neighbours.REPLACE_ONE)
+    >>> [str(part_of(facts, queries)) for queries in QUERIES]
     ['1', '1']
     """
-    if queries == "marginals":
-        return rho / len(workload.cliques)
-    cells = sum(map(domain.size, workload.cliques))
-    return min(rho / cells * neighbours.marginal_l2_squared / neighbours.cell**2, rho / len(workload.cliques))
+    cliques, neighbours = facts.workload.cliques, facts.neighbours
+    cells = sum(map(facts.domain.size, cliques))
+    whole = Fraction(len(cliques) * neighbours.marginal_l2_squared, cells * neighbours.cell**2)
+    return Fraction(1) if queries == "marginals" else min(Fraction(1), whole)
 
 
-def stddev_of(domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, queries: str) -> float:
-    """The noise of a cell (rows)."""
-    return GAUSSIAN.stddev(share_of(domain, workload, neighbours, rho, queries), neighbours.marginal_l2_squared)
-
-
-def planned(domain: Domain, workload: Workload, rho: Fraction, stddev: float) -> list[PlannedMeasurement]:
-    """Its questions, each with its part of the charge."""
-    each = float(rho) / len(workload.cliques)
-    return [PlannedMeasurement(clique, domain.size(clique), stddev, each) for clique in workload.cliques]
-
-
-def remarks(
-    domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float, queries: str
-) -> list[Remark]:
-    """What a request for single cells should know: how much less noise whole marginals have."""
+def remarks(facts: Facts, rho: Fraction, queries: str) -> list[Remark]:
+    """What a request for single cells with ρ should know: how much less noise whole marginals have."""
     if queries == "marginals":
         return []
-    cells, whole = (stddev_of(domain, workload, neighbours, rho, each) / max(1.0, rows) for each in QUERIES)
+    each = [part_of(facts, way) * rho / len(facts.workload.cliques) for way in QUERIES]
+    stddevs = (GAUSSIAN.stddev(share, facts.neighbours.marginal_l2_squared) for share in each)
+    cells, whole = (stddev / max(1.0, facts.about) for stddev in stddevs)
     words = (
         f"each cell pays for itself, as in the paper, so its noise is {cells:.3g} of the rows; with queries := "
         f"'marginals' it is {whole:.3g} at the same price"
@@ -112,11 +107,9 @@ def seconds_of(domain: Domain, workload: Workload, relaxed_rows: int, steps: int
 
 
 def measure_and_fit(
-    curator: Curator,
-    workload: Workload,
+    walk: Walk,
     counted: Measurement,
     singles: Sequence[Measurement],
-    share: Fraction,
     settings: tuple[int, int, float, str],
     seed: int,
     progress: Progress,
@@ -124,20 +117,18 @@ def measure_and_fit(
     """Measure every cell of the workload, and project once.
 
     Args:
-        curator: answers.
-        workload: of marginals.
+        walk: of the release.
         counted: the number of rows.
         singles: 1-way marginals that were measured first; none to start from random rows.
-        share: ρ of each marginal.
         settings: n′, steps, rate, relaxation.
         seed: of the random start.
         progress: may raise `Interrupted`.
     """
     from dpsql.fitting.relaxed.fit_marginals import fit_marginals  # loads JAX
 
-    domain, (rows, steps, rate, relaxation) = curator.domain, settings
-    measured = curator.measure([(clique, share) for clique in workload.cliques])
-    earlier = usable(curator.earlier, [counted, *singles, *measured], domain, _MOST_CELLS, room=_MOST_CELLS)
+    domain, (rows, steps, rate, relaxation) = walk.domain, settings
+    measured = walk.marginals("cells")
+    earlier = usable(walk.curator.earlier, [counted, *singles, *measured], domain, _MOST_CELLS, room=_MOST_CELLS)
     earlier = [one for one in earlier if one.cells is None]
     known = combined([*singles, *measured], earlier)
     total = best_total([*targets_of([counted]), *known])

@@ -10,11 +10,9 @@ See `dpsql.mechanisms.lp` for the algorithm and its source.
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -24,7 +22,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.domain import Clique, Domain
-from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.prior import Prior
 from dpsql.core.threshold import most_counted
@@ -35,17 +32,19 @@ from dpsql.evidence.occupied import occupied
 from dpsql.fitting.relaxed.settings import best_total
 from dpsql.fitting.rows.linear_program import OBJECTIVES, Codes, nearest_density, statistics
 from dpsql.fitting.target import Target, targets_of
-from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, Remark, check_range, check_word, usual_noise
+from dpsql.mechanisms.asks import Linear, Marginals, Total
+from dpsql.mechanisms.base import Mechanism, Outcome, Remark, check_range, check_word, usual_noise
 from dpsql.mechanisms.cell_queries import cells_of, workload_words
 from dpsql.mechanisms.costs import BASE_BYTES, base_seconds
-from dpsql.mechanisms.linear_queries import linear_part, planned_linear, weighing_seconds
+from dpsql.mechanisms.course import Course
+from dpsql.mechanisms.facts import Facts
+from dpsql.mechanisms.linear_queries import linear_part, weighing_seconds
 from dpsql.mechanisms.reduced_settling import left_alone, settle, settling_seconds
 from dpsql.mechanisms.threshold_answers import reach_of_sums, threshold_answers
 from dpsql.mechanisms.threshold_queries import to_measure
+from dpsql.mechanisms.walk import Walk
 from dpsql.models.weighted_rows import WeightedRows
-from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import LAPLACE, Distribution, find_noise, noise_names
-from dpsql.privacy.pricing import Part, Questions
 from dpsql.runtime.progress import Progress
 
 TOTAL_SHARE: Final = Fraction(1, 20)
@@ -120,71 +119,47 @@ class ReducedSpace(Mechanism):
             seed: of the draws.
         """
 
-    def parts(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> list[tuple[Clique, Fraction]]:
-        """The part of ε (Laplace) or of ρ (Gaussian) of each question; with `linear_share` they add up to 1."""
-        cliques = self.measured_marginals(domain, workload)[0]
-        before = self._before(domain, workload, neighbours)
-        return [*before, *zip(cliques, itertools.repeat(self._each(domain, workload, neighbours)))]
+    def course(self, facts: Facts) -> Course:
+        """See `Mechanism.course`: the total, the 1-way marginals of the points, what is asked for; in parts of 1."""
+        total, first, own = *self._before(facts), facts.workload.cliques
+        cliques, each = self.measured_marginals(facts.domain, facts.workload)[0], self._each(facts)
+        others = [clique for clique in cliques if clique not in set(own)]
+        linear = linear_part(facts.domain, facts.workload.linear, facts.neighbours, self._noise)
+        return Course(
+            facts,
+            self._noise,
+            (
+                total,
+                first,
+                Marginals(each * (len(cliques) - len(others)), own),
+                Marginals(each * len(others), others, note="measured for thresholds"),
+                Linear(each * linear, facts.workload.linear),
+            ),
+        )
 
-    def _before(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> list[tuple[Clique, Fraction]]:
-        """The parts of the total, and of the 1-way marginals that the points are drawn from."""
-        cliques = self.measured_marginals(domain, workload)[0]
-        asked: list[tuple[Clique, Fraction]] = []
-        if not neighbours.total_is_public:
-            asked.append(((), TOTAL_SHARE))
-        used = {name for clique in (*cliques, *(one.clique for one in workload.linear)) for name in clique}
-        singles = [(name,) for name in domain.names if name in used and (name,) not in cliques]
-        if singles and self.one_way_share:
-            asked += zip(singles, itertools.repeat(self.one_way_share / len(singles)))
-        return asked
+    def _before(self, facts: Facts) -> tuple[Total, Marginals]:
+        """The number of rows, and the 1-way marginals that the points are drawn from, where they are not asked for."""
+        cliques = self.measured_marginals(facts.domain, facts.workload)[0]
+        used = {name for clique in (*cliques, *(one.clique for one in facts.workload.linear)) for name in clique}
+        held = set(cliques)
+        singles = [(name,) for name in facts.domain.names if name in used and (name,) not in held]
+        wanted = singles if self.one_way_share else []
+        share = self.one_way_share if wanted else Fraction(0)
+        return Total.of(facts, TOTAL_SHARE), Marginals(share, wanted, note="for the points of the reduced space")
 
-    def _each(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Fraction:
+    def _each(self, facts: Facts) -> Fraction:
         """The part of a marginal, if there are some; linear queries have as much noise as with it."""
-        rest = 1 - sum((part for _, part in self._before(domain, workload, neighbours)), Fraction(0))
-        marginals = len(self.measured_marginals(domain, workload)[0])
-        return rest / (marginals + linear_part(domain, workload.linear, neighbours, self._noise))
+        marginals = len(self.measured_marginals(facts.domain, facts.workload)[0])
+        linear = linear_part(facts.domain, facts.workload.linear, facts.neighbours, self._noise)
+        return (1 - sum(ask.share for ask in self._before(facts))) / (marginals + linear)
 
-    def linear_share(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Fraction:
-        """The part of all linear queries together."""
-        share = linear_part(domain, workload.linear, neighbours, self._noise)
-        return share * self._each(domain, workload, neighbours) if share else share
-
-    def squares(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Fraction:
-        """Q of all parts."""
-        return _squares(self.parts(domain, workload, neighbours)) + self.linear_share(domain, workload, neighbours) ** 2
-
-    def _rho_of(
-        self, part: Fraction, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction
-    ) -> Fraction:
-        """The ρ of a part."""
-        return rho * part**2 / self.squares(domain, workload, neighbours) if self._noise.pure else rho * part
-
-    def cell_rho(self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction) -> Fraction:
+    def cell_rho(self, facts: Facts) -> Fraction:
         """The ρ of a marginal, whose cells have as much noise as linear queries by their largest weight."""
-        return self._rho_of(self._each(domain, workload, neighbours), domain, workload, neighbours, rho)
+        return self.course(facts).cost(self._each(facts))
 
     def measured_marginals(self, domain: Domain, workload: Workload) -> tuple[tuple[Clique, ...], float]:
         """The marginals from which the answers follow, and how much noisier an answer is than a cell, at most."""
         return to_measure(domain, workload, self._noise.norm)
-
-    def shares(
-        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction
-    ) -> list[tuple[Clique, Fraction]]:
-        """The ρ of the total and of each marginal; with that of linear queries they add up to `rho`."""
-        parts = self.parts(domain, workload, neighbours)
-        known = {part for _, part in parts}
-        each = {part: self._rho_of(part, domain, workload, neighbours, rho) for part in known}
-        return [(clique, each[part]) for clique, part in parts]
-
-    def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
-        """See `Mechanism.questions`: noise that proves a pure ε shares ε, other noise ρ."""
-        if not self._noise.pure:
-            return Questions.of(self._noise)
-        counted = Counter(part for _, part in self.parts(domain, workload, neighbours))  # most parts are equal
-        linear = self.linear_share(domain, workload, neighbours)
-        if linear:
-            counted[linear] += 1
-        return Questions.pure(*(Part(self._noise, count, part) for part, count in counted.items()))
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """Refuse what the noise or the linear program cannot hold; says what would."""
@@ -235,38 +210,21 @@ class ReducedSpace(Mechanism):
         measured = 3e-7 * sum(map(domain.size, self.measured_marginals(domain, workload)[0]))
         return base_seconds(rows) + measured + weighing_seconds(workload) + min(self.seconds, program)
 
-    def plan(
-        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
-    ) -> Sequence[PlannedMeasurement | Remark]:
-        """See `Mechanism.plan`; the last lines are what the theorems say."""
-        needed = set(self.measured_marginals(domain, workload)[0])
-        planned = list[PlannedMeasurement]()
-        shares = self.shares(domain, workload, neighbours, rho)
-        for clique, share in shares:
-            note = "measured" if clique in needed else "for the points of the reduced space"
-            note += " for thresholds" if clique in needed and clique not in workload.cliques else ""
-            stddev = self._stddev(neighbours, share)
-            note = note if clique else "the number of rows"
-            planned.append(PlannedMeasurement(clique, domain.size(clique), stddev, float(share), note))
-        share = self._rho_of(self.linear_share(domain, workload, neighbours), domain, workload, neighbours, rho)
-        planned += planned_linear(domain, workload.linear, share, neighbours, self._noise)
-        each = self.cell_rho(domain, workload, neighbours, rho)
-        noise = self.largest_noise(domain, workload, neighbours, each, rows)
-        notes = [
-            *self.privacy_theorem(domain, workload, neighbours, rho, noise, rows),
-            self.promise(domain, workload, neighbours, noise, rows) if self.objective == "max" else _NOT_PROVEN,
-        ]
-        return [*planned, *(Remark("promise", note) for note in notes)]
+    def remarks(self, course: Course) -> Sequence[Remark]:
+        """See `Mechanism.remarks`: what the theorems say."""
+        facts, words = course.facts, _NOT_PROVEN
+        domain, workload, neighbours, rows = facts.domain, facts.workload, facts.neighbours, facts.about
+        noise = self.largest_noise(domain, workload, neighbours, self.cell_rho(facts), rows)
+        if self.objective == "max":
+            words = self.promise(domain, workload, neighbours, noise, rows)
+        return [Remark("promise", note) for note in (*self.privacy_theorem(course, noise), words)]
 
-    def privacy_theorem(
-        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, noise: float, rows: float
-    ) -> list[str]:
-        """Theorem 2.2 for about `rows` rows, in words; nothing for other noise than Laplace's, which it is about."""
+    def privacy_theorem(self, course: Course, noise: float) -> list[str]:
+        """Theorem 2.2 for about so many rows, in words; nothing for other noise than Laplace's, which it is about."""
         if self._noise is not LAPLACE:
             return []
-        count = functions(domain, workload)
-        squares = self.squares(domain, workload, neighbours)
-        epsilon = math.sqrt(2 * rho / squares)
+        domain, workload, rows = course.facts.domain, course.facts.workload, course.facts.about
+        count, epsilon = functions(domain, workload), course.epsilon
         least = math.ceil(2 * count * math.log(count / self.gamma) / (epsilon * noise))
         return [
             f"Theorem 2.2 with |F| = {count}, gamma = {self.gamma:g}, epsilon = {epsilon:.4g}, delta = {noise:.3g}: to "
@@ -293,15 +251,12 @@ class ReducedSpace(Mechanism):
     def promise(self, domain: Domain, workload: Workload, neighbours: Neighbours, noise: float, rows: float) -> str:
         """What is proven of the accuracy for about `rows` rows, in words."""
 
-    def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
-        """See `Mechanism.run`."""
-        domain, neighbours = curator.domain, curator.neighbours
+    def fit(self, walk: Walk, seed: int, progress: Progress) -> Outcome:
+        """See `Mechanism.fit`."""
+        domain, workload, curator, neighbours = walk.domain, walk.workload, walk.curator, walk.facts.neighbours
         self.refuse_without(curator.prior)
-        shares = self.shares(domain, workload, neighbours, rho)
-        total = curator.total(next((share for clique, share in shares if not clique), Fraction(0)), self._noise)
-        begun = curator.begun()  # by an earlier version, which measured other marginals for thresholds
-        measured = curator.measure(begun or [(clique, share) for clique, share in shares if clique], self._noise)
-        linear = self._linear(curator, workload, rho)
+        total = walk.total()
+        measured, linear = walk.marginals(begun=True), walk.linear()  # as a version did that measured others
         held = occupied(domain, measured or agreeing([total], curator.earlier))
         asked, domain, measured = domain, held.domain, held.measurements(measured)
         room = _MOST_REUSED if sum(len(m.values) for m in measured) <= _MOST_REUSED else 0
@@ -313,7 +268,7 @@ class ReducedSpace(Mechanism):
         targets = sharpened(domain, measured, earlier)
         ratios = [after.stddev / before.stddev for after, before in zip(targets, measured, strict=True)]
         less = 1.0 if linear else max(ratios)
-        each = self.cell_rho(asked, workload, neighbours, rho)
+        each = self.cell_rho(walk.facts)
         noise = less * self.largest_noise(asked, workload, neighbours, each, rows)
         points, origin = self.points_of(domain, targets, held.known(curator.prior).prior, rows, noise, seed)
         answers = [target for target in targets if target.clique in set(workload.cliques)]
@@ -349,31 +304,18 @@ class ReducedSpace(Mechanism):
             )
         return Outcome(held.model(WeightedRows(domain, points, settled.weights, rows, self.bootstrap)), report)
 
-    def _linear(self, curator: Curator, workload: Workload, rho: Fraction) -> list[Measurement]:
-        """The linear queries, measured."""
-        if not workload.linear:
-            return []
-        domain, neighbours = curator.domain, curator.neighbours
-        share = self._rho_of(self.linear_share(domain, workload, neighbours), domain, workload, neighbours, rho)
-        return curator.measure_linear_families(workload.linear, share, self._noise)
-
     def refuse_without(self, prior: Prior | None) -> None:
         """Refuse a request whose space needs a prior that is not there, before any question."""
 
 
 def _program_seconds(mechanism: ReducedSpace, domain: Domain, workload: Workload, rho: Fraction, rows: float) -> float:
     """About how long the linear programs take: the interior-point method's steps grow with the square of the points."""
-    each = mechanism.cell_rho(domain, workload, Neighbours.ADD_REMOVE, rho)
+    each = mechanism.cell_rho(Facts(domain, workload, Neighbours.ADD_REMOVE, rho))
     noise = mechanism.largest_noise(domain, workload, Neighbours.ADD_REMOVE, each, rows)
     points = mechanism.most_points(domain, noise)
     entries = len(workload.needed) * points * (points / 1000)
     settling = points / mechanism.most_points(domain) * settling_seconds(domain, workload)
     return float(_PROGRAM_SECONDS + mechanism.entry_seconds * entries + settling)
-
-
-def _squares(parts: Sequence[tuple[Clique, Fraction]]) -> Fraction:
-    """Σ part²; most parts are equal."""
-    return sum((count * part**2 for part, count in Counter(part for _, part in parts).items()), Fraction(0))
 
 
 def _linear_rows(workload: Workload) -> int:

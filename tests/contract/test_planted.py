@@ -269,8 +269,8 @@ def test_gaussian_noise_is_no_pure_promise_of_a_table_without_delta(plant):
         assert spent(db) == 0
 
 
-def test_a_class_without_questions_is_refused_at_once(plant):
-    with pytest.raises(InvalidArgument, match=r"mechanism 'planted' has no questions"):
+def test_a_class_without_a_course_or_questions_is_refused_at_once(plant):
+    with pytest.raises(InvalidArgument, match=r"mechanism 'planted' has no course"):
         plant(questions=Mechanism.questions)
 
 

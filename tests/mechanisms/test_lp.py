@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -22,6 +23,7 @@ from dpsql.fitting.rows.linear_program import nearest_density, statistics
 from dpsql.fitting.target import Target
 from dpsql.mechanisms.barak import Barak
 from dpsql.mechanisms.base import Remark, make
+from dpsql.mechanisms.facts import Facts
 from dpsql.mechanisms.lp import LP, all_points
 from dpsql.privacy.accounting import exact
 from dpsql.privacy.curator import Curator
@@ -233,7 +235,7 @@ def test_its_epsilons_add_up(mechanism, neighbours, epsilon):
     mechanism.run(curator, WORKLOAD, budget.rho, 0, Quiet())
     assert curator.remaining == 0
     assert 0 <= curator.remaining_pure < Fraction(1, 10**25)
-    assert sum(part for _, part in mechanism.parts(domain, WORKLOAD, neighbours)) == 1
+    assert mechanism.course(Facts(domain, WORKLOAD, neighbours)).left == 0
     assert {answer.measurement.noise for answer in journal.answers} <= {"laplace", "none"}
     planned = mechanism.plan(domain, WORKLOAD, neighbours, budget.rho, 200)
     planned = [p for p in planned if not isinstance(p, Remark)]
@@ -265,8 +267,8 @@ def test_a_twin_with_too_little_noise_is_refused():
     """Scales too small by √2, that is twice the ρ: the curator answers the total and then stops it."""
 
     class Greedy(LP):
-        def shares(self, *arguments):
-            return [(clique, 2 * share) for clique, share in super().shares(*arguments)]
+        def fit(self, walk, *arguments):
+            return super().fit(replace(walk, facts=replace(walk.facts, rho=2 * walk.facts.rho)), *arguments)
 
     domain = domain_of(3, 4, 5, 2)
     mechanism = Greedy(points=20)

@@ -143,7 +143,7 @@ DEFECTS = (
     Defect("Postgres: a sum may overflow", "dpsql/engines/postgres/formulas.py", "    if number.least < _SMALLEST or", "    if", ("tests/engines/test_postgres_source.py",)),
     Defect("Postgres: another server is counted", "dpsql/engines/postgres/engine.py", "        raise OtherPlace(named_in(said), \"server or database\")\n", "        pass\n", ("tests/engines/test_postgres_faults.py",)),
     # RAP in one round, priors that reach too short, HDMM and PGM
-    Defect("RAP: a cell of a marginal pays for all", "dpsql/mechanisms/rap_once.py", "rho / cells * neighbours", "rho / len(workload.cliques) * neighbours", ("tests/mechanisms/test_rap_once.py",)),
+    Defect("RAP: a cell of a marginal pays for all", "dpsql/mechanisms/rap_once.py", "Fraction(len(cliques) * neighbours", "Fraction(cells * neighbours", ("tests/mechanisms/test_rap_once.py",)),
     Defect("RAP: T and K look at nothing but epsilon", "dpsql/mechanisms/rap_grid.py", "_NOISE * rows]", "_NOISE * 100]", ("tests/mechanisms/test_rap_once.py",)),
     Defect("a short prior is not said", "dpsql/evidence/prior_reach.py", "reached, count = inside[cells], len(cells)", "reached, count = np.ones(len(cells), bool), len(cells)", ("tests/mechanisms/test_prior_reach.py",)),
     Defect("noise is said to be a short prior", "dpsql/evidence/prior_reach.py", "_DEVIATIONS: Final = 5.0", "_DEVIATIONS: Final = -5.0", ("tests/mechanisms/test_prior_reach.py",)),
