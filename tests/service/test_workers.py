@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 
 import psycopg
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import dpsql
@@ -171,6 +171,7 @@ STEPS = st.lists(st.tuples(st.integers(0, 3), KINDS, st.integers(0, 20), st.inte
 
 @settings(max_examples=60, deadline=None)
 @given(STEPS)
+@example([(number, "portal", 0, 60_000, False) for number in range(4)])  # each has room, all together have not
 def test_sessions_of_a_user_keep_no_more_than_they_may(steps):
     of_user = Holdings(150_000)
     sessions, kept = [Holdings(80_000, of_user) for _ in range(4)], {}
