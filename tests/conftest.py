@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
@@ -33,8 +33,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tiers", action="store_true", help="list the tests that are above their tier of CPU time")
 
 
-def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    """Mark what touches DuckDB, found out from the code of each test, its fixtures and what they name."""
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long tests first, so that no core waits for one at the end; and a mark for what touches DuckDB.
+
+    That is found out from the code of each test, its fixtures and what they name.
+    """
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
     known: dict[int, bool] = {}
     for item in items:
         if not isinstance(item, pytest.Function):

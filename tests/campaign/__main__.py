@@ -78,7 +78,7 @@ def main() -> int:
             continue
         began = time.monotonic()
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "--no-header", *arguments],
+            [sys.executable, "-m", "pytest", "-n", "logical", "-q", "--no-header", *arguments],
             capture_output=True,
             text=True,
             check=False,
