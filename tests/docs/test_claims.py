@@ -65,8 +65,8 @@ def test_what_counting_units_costs(db, groups, sets):
 def test_versions_of_duckdb_are_those_that_ci_tests():
     """Of the table of settings too; the package itself must not name others."""
     text = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    loop = re.search(r"^for version in ((?:\d+\.\d+\.\d+ ?)+); do$", text, re.MULTILINE)
-    assert {*loop[1].split(), *re.findall(r'"duckdb==(\d+\.\d+\.\d+)"', text)} == {*LOOKED_AT}
+    both = re.findall(r"^  of_both (\d+\.\d+\.\d+)$", text, re.MULTILINE)
+    assert {*both, *re.findall(r'"duckdb==(\d+\.\d+\.\d+)"', text)} == {*LOOKED_AT}
     for name in ("README.md", "docs/index.md"):
         assert set(re.findall(r"\d+\.\d+\.\d+", re.search(r"DuckDB [^<]*are tested", page(name))[0])) == {*LOOKED_AT}
 

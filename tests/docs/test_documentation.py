@@ -197,7 +197,7 @@ def test_the_readme_is_short_and_has_its_two_commands():
     assert len(README.splitlines()) <= 200
     assert blocks("README.md", "sh") == [
         "python3 -m venv .venv && .venv/bin/python -m pip install . && .venv/bin/dpsql demo\n",
-        ".venv/bin/python -m pip install '.[test]' && .venv/bin/python -m pytest\n",
+        ".venv/bin/python -m pip install '.[test]' && .venv/bin/python -m pytest -n logical\n",
     ]
 
 
