@@ -160,7 +160,7 @@ DEFECTS = (
     Defect("losses are rounded to the nearest", "dpsql/core/digits.py", "return _rounded(value, digits, ROUND_CEILING)", 'return _rounded(value, digits, "ROUND_HALF_EVEN")', ("tests/privacy/test_promised.py",)),
     Defect("a card does not say what was looked at", "dpsql/report/card.py", "    if entry.looked:\n", "    if False:\n", ("tests/report/test_promises.py",)),
     Defect("a charge forgets what was looked at", "dpsql/books/charging.py", "        looked=list(entry.looked) or None,\n", "", ("tests/report/test_promises.py",)),
-    Defect("a script does not say what it looked at", "dpsql/api/proposing/looked_parts.py", '{**one, "looked": True}', "{**one}", ("tests/report/test_promises.py",)),
+    Defect("a script does not say what it looked at", "dpsql/api/proposing/looked_parts.py", '{**proposal.how, "looked": True}', "{**proposal.how}", ("tests/report/test_promises.py",)),
     Defect("looking is part of the key of a request", "dpsql/core/domain.py", "return replace(self, looked=False) if self.looked else self", "return self", ("tests/report/test_promises.py",)),
     # queries that mean what people wrote
     Defect("what people wrote is not compared", "dpsql/evaluation/wording.py", "        if is_same is False:\n", "        if False:\n", ("tests/language/test_written.py",)),
