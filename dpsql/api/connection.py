@@ -275,7 +275,8 @@ class Connection(Executed):
         ...     db.append("t", pd.DataFrame({"a": [1]})).table("t").fetchall()
         [(1,)]
         """
-        text = f"INSERT INTO {'.'.join(map(quote, split_name(name) or (name,)))} VALUES (0)"
+        target = ".".join(map(quote, split_name(name) or (name,)))
+        text = " ".join(["INSERT INTO", target, "DEFAULT VALUES"])  # what is judged in its place
         with self._watched(caller(), text, self.connection.execute):
             self.connection.append(name, frame, by_name=by_name)
         return self
