@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import duckdb
 import pandas as pd
 import pytest
+import sqlglot
 
 import dpsql
 from dpsql.books.public import is_protected
@@ -326,3 +327,15 @@ def test_nothing_is_written_to_standard_error(bank, capfd, statement):
         if statement.startswith("CREATE"):
             assert is_public(db, "w")
     assert capfd.readouterr().err == ""
+
+
+def test_sqlglot_logs_nothing_of_a_call_of_ours(caplog):
+    """From whichever module of the package; other users of sqlglot see what it logs as before."""
+    code = "def write(text):\n    return parse_one(text, read='postgres').sql('duckdb')"
+    heard = []
+    for name in ("dpsql.made_up", "other"):
+        space = {"__name__": name, "parse_one": sqlglot.parse_one}
+        exec(code, space)
+        space["write"]("SELECT levenshtein(a, 'b', 1, 2, 3)")
+        heard.append(bool(caplog.records))
+    assert heard == [False, True]
