@@ -16,7 +16,10 @@ if not (Path(__file__).parent / "udfs").is_dir():
     __path__.append(str(Path(__file__).parents[1]))
 
 from dpsql.errors import DpsqlError
+from dpsql.runtime.quiet import keep_quiet
 from dpsql.version import __version__
+
+keep_quiet()
 
 __all__ = ["Database", "DpsqlError", "Release", "__version__", "client", "connect", "install", "serve"]
 

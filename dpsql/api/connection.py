@@ -15,9 +15,9 @@ from dpsql.api.errors import own_errors
 from dpsql.api.executed import Executed
 from dpsql.api.once import Parameters, answered, kept, placed
 from dpsql.api.relation import Relation
-from dpsql.api.watching import steps, watched
-from dpsql.books.marking import refresh
-from dpsql.books.store import Books, catalogs_with_books
+from dpsql.api.watching import Changes, settle_changes, steps, watched
+from dpsql.core.names import quote
+from dpsql.engines.duckdb.names import split_name
 from dpsql.engines.registry import find_source
 from dpsql.engines.source import Source
 from dpsql.errors import DpsqlError
@@ -48,6 +48,7 @@ class Connection(Executed):
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, instance: Instance) -> None:
         self.connection, self.instance = connection, instance
+        self._changes = Changes(instance)
         connection.execute(_LEDGER_OF_ONE)
 
     def __enter__(self) -> Self:
@@ -64,14 +65,8 @@ class Connection(Executed):
         >>> db.close()
         """
         with suppress(DpsqlError, duckdb.Error):  # closed already, or a statement is under way
-            self._look_again()
+            settle_changes(self._changes)
         self.connection.close()
-
-    def _look_again(self) -> None:
-        """Bring the list of public tables up to the rows that they have now."""
-        with self.instance.cursor() as cursor:
-            for catalog in catalogs_with_books(cursor):
-                refresh(Books(cursor, catalog))
 
     @own_errors
     def cursor(self) -> Self:
@@ -131,10 +126,10 @@ class Connection(Executed):
             frame = caller()
             *before, last = steps(self.connection, _text(query))
             for text in before:
-                with self._watched(frame, text):
+                with self._watched(frame, text, self.connection.execute):
                     seen_from(frame, text, partial(self._complete, text))
             try:
-                with self._watched(frame, last):
+                with self._watched(frame, last, self.connection.sql):
                     found = answered(self.connection, frame, last, params, alias)
             except (duckdb.BinderException, duckdb.CatalogException) as error:
                 raise placed(self.connection, error, frame, last) from None
@@ -159,9 +154,9 @@ class Connection(Executed):
             frame, text = caller(), _text(query)
             *before, last = steps(self.connection, text)
             for first in before:
-                with self._watched(frame, first):
+                with self._watched(frame, first, self.connection.execute):
                     seen_from(frame, first, partial(self._complete, first))
-            with self._watched(frame, last):
+            with self._watched(frame, last, self.connection.execute):
                 seen_from(frame, last, partial(self.connection.execute, last if before else query, parameters))
         return self
 
@@ -171,8 +166,8 @@ class Connection(Executed):
         while result.fetchmany(_ROWS_AT_ONCE):
             pass
 
-    def _watched(self, frame: FrameType, text: str) -> AbstractContextManager[None]:
-        return watched(self.instance, self.connection, frame, text, lambda: self._search_path)
+    def _watched(self, frame: FrameType, text: str, run: Callable[[str], Any]) -> AbstractContextManager[None]:
+        return watched(self._changes, lambda query: run(query).fetchall(), frame, text)
 
     def executemany(self, query: str | duckdb.Statement, parameters: Sequence[Parameters]) -> Self:
         """Run a statement once for each set of parameters.
@@ -184,7 +179,9 @@ class Connection(Executed):
         [(1,), (2,)]
         """
         with own_errors:
-            seen_from(caller(), _text(query), partial(self.connection.executemany, query, parameters))
+            frame, text = caller(), _text(query)
+            with self._watched(frame, text, self.connection.execute):
+                seen_from(frame, text, partial(self.connection.executemany, query, parameters))
         return self
 
     def table(self, name: str) -> Relation:
@@ -278,7 +275,10 @@ class Connection(Executed):
         ...     db.append("t", pd.DataFrame({"a": [1]})).table("t").fetchall()
         [(1,)]
         """
-        self.connection.append(name, frame, by_name=by_name)
+        target = ".".join(map(quote, split_name(name) or (name,)))
+        text = " ".join(["INSERT INTO", target, "DEFAULT VALUES"])  # what is judged in its place
+        with self._watched(caller(), text, self.connection.execute):
+            self.connection.append(name, frame, by_name=by_name)
         return self
 
     @own_errors
@@ -305,6 +305,7 @@ class Connection(Executed):
         [('t',)]
         """
         self.connection.commit()
+        settle_changes(self._changes)
         return self
 
     @own_errors
@@ -317,6 +318,7 @@ class Connection(Executed):
         []
         """
         self.connection.rollback()
+        settle_changes(self._changes)
         return self
 
     @property

@@ -1,170 +1,338 @@
-"""Tables that a statement makes from public rows alone are listed as public; others are left for their owner's word.
+"""What statements do to public tables: those that read public rows alone leave their tables public, others do not.
 
-Only statements of `Database.sql` and `execute` are seen, and those of the command line. A table that came otherwise, or
-inside a transaction, is a suspect until its owner says what it holds: see `dpsql.books.public_list`.
+A statement is judged before it runs, by what its text names (see `dpsql.api.wording`), and names are looked up where it
+runs: on the caller's own connection, in its transaction. Tables are followed by their object ids there, so renames and
+swaps lead to the same tables. What is doubtful is never public:
+
+    before    a table that may get protected rows leaves the list, durably
+    after     tables that were made or changed from public rows are listed as they are now; in a transaction at its end
+
+A process that dies in between leaves a table with other rows than it is listed with, which is a suspect. Statements on
+a DuckDB connection of one's own are not seen, so what they make or change is one, too: see `dpsql.books.public_list`.
 """
 
 from __future__ import annotations
 
+import atexit
 import re
+import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from enum import IntEnum
 from types import FrameType
-from typing import Final
+from typing import Any, Final, cast
 
 import duckdb
-import sqlglot
-from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
+from dpsql.api.caller import Named
+from dpsql.api.wording import Name, Wording, wording_of
 from dpsql.books import marking
-from dpsql.books.marks import Listed, list_tables, seen_by
+from dpsql.books.marks import Identity, Listed, list_tables, seen_by
 from dpsql.books.public import is_protected
 from dpsql.books.reads import Unclear, check_calls
+from dpsql.books.same_rows import holds_files
 from dpsql.books.store import Books, catalogs_with_books
 from dpsql.core.names import fold
-from dpsql.engines.duckdb.names import current_schema
 from dpsql.engines.registry import find_parts
-from dpsql.errors import DpsqlError, UnknownName
+from dpsql.errors import DpsqlError
 from dpsql.udfs.extension import Instance
 
-_CREATE: Final = re.compile(r"\bcreate\b", re.IGNORECASE)
-_TABLE: Final = re.compile(r"\btable\b", re.IGNORECASE)
+Ask = Callable[[str], list[tuple[Any, ...]]]
+"""Gives the rows of a query on the caller's connection, by the means by which the statement itself runs."""
+_CHANGES: Final = re.compile(
+    r"\b(create|insert|update|delete|merge|copy|alter|truncate|replace|prepare|execute|commit|end|rollback|abort)\b",
+    re.IGNORECASE,
+)
+_ENDS: Final = frozenset({"commit", "end", "rollback", "abort"})
+_AT_ONCE: Final = 2.0
+"""Seconds of listing before statements that come quickly are listed together."""
 _READERS: Final = frozenset(
     "read_csv read_csv_auto read_parquet parquet_scan read_json read_json_auto read_ndjson read_ndjson_auto".split()  # noqa: SIM905
 )
 """Functions that read files, whose rows are the owner's to answer for."""
-_DRAWN: Final = frozenset("random uuid uuidv4 uuidv7 gen_random_uuid now today".split())  # noqa: SIM905
+_DRAWN: Final = frozenset("random uuid uuidv4 uuidv7 gen_random_uuid now today nextval currval".split())  # noqa: SIM905
 _FILE: Final = re.compile(r".+\.(csv|tsv|parquet|json|ndjson)(\.(gz|zst))?", re.IGNORECASE)
 _FRAMES: Final = frozenset({"pandas", "polars", "pyarrow", "numpy"})
-_MACROS: Final = (
-    "SELECT DISTINCT function_name FROM duckdb_functions() WHERE macro_definition IS NOT NULL AND NOT internal"
-)
-_OWN: Final = """
-    SELECT table_name FROM duckdb_tables() WHERE temporary
-    UNION ALL SELECT view_name FROM duckdb_views() WHERE temporary AND NOT internal
+_VISIBLE: Final = """
+    SELECT database_name, schema_name, table_name, database_oid, table_oid, temporary FROM duckdb_tables()
+    UNION ALL SELECT database_name, schema_name, view_name, NULL, NULL, temporary FROM duckdb_views()
 """
-"""What only the connection itself sees, and finds first."""
+_HOME: Final = "SELECT system.main.current_database(), system.main.current_schema(), system.main.txid_current()"
 
 
-def _makes(text: str) -> bool:
-    """Whether a text may make a table. Two searches, for one with both words takes the square of a long text's time."""
-    create = _CREATE.search(text)
-    return create is not None and _TABLE.search(text, create.end()) is not None
+class Verdict(IntEnum):
+    """On the rows that a statement reads."""
+
+    PUBLIC = 0
+    DOUBTFUL = 1
+    PROTECTED = 2
+
+
+@dataclass(eq=False)
+class Changes:
+    """What the statements of one connection did that the list does not say yet, and what they prepared.
+
+    Attributes:
+        instance: of the connection.
+        made: the object ids of tables made from public rows.
+        changed: tables that public rows changed, each as it was before.
+        prepared: the texts of prepared statements.
+        since: when the connection was opened, in seconds.
+        spent: seconds of this process that listing took.
+    """
+
+    instance: Instance
+    made: set[Identity] = field(default_factory=set)
+    changed: dict[Identity, Listed] = field(default_factory=dict)
+    prepared: dict[str, str] = field(default_factory=dict)
+    since: float = field(default_factory=time.monotonic)
+    spent: float = 0.0
+
+    def __post_init__(self) -> None:
+        _open.add(self)
+
+    @property
+    def can_wait(self) -> bool:
+        """Whether listing has taken so long that a load of many small statements should come first."""
+        return self.spent > _AT_ONCE + (time.monotonic() - self.since) / 2
 
 
 def steps(connection: duckdb.DuckDBPyConnection, text: str) -> list[str]:
-    """The statements of a text that makes tables, which are looked at one by one; else the text as it is."""
-    if not _makes(text):
-        return [text]
-    with suppress(duckdb.Error):
-        return [statement.query for statement in connection.extract_statements(text)] or [text]
+    """The statements of a text that changes tables, which are looked at one by one; else the text as it is."""
+    if _CHANGES.search(text):
+        with suppress(duckdb.Error):
+            parts = [statement.query for statement in connection.extract_statements(text)]
+            if parts and all(part.strip() for part in parts):  # DuckDB 1.5 makes several of a PIVOT, without texts
+                return parts
     return [text]
 
 
 @contextmanager
-def watched(
-    instance: Instance,
-    connection: duckdb.DuckDBPyConnection,
-    frame: FrameType,
-    text: str,
-    search_path: Callable[[], str],
-) -> Iterator[None]:
-    """Look at a statement that makes a table, before it runs and after.
+def watched(changes: Changes, ask: Ask, frame: FrameType, text: str) -> Iterator[None]:
+    """Look at a statement that may change a table, before it runs and after.
 
     Args:
-        instance: of the connection.
-        connection: the caller's.
+        changes: of the connection.
+        ask: runs a query on the caller's connection.
         frame: the caller's, whose variables a statement can name.
         text: one statement.
-        search_path: gives that of the connection.
     """
-    if not _makes(text):
+    if not _CHANGES.search(text):
         yield
         return
-    with instance.cursor() as cursor:
-        made = _made_by(text) if catalogs_with_books(cursor) else None
-        if made is None:
+    with changes.instance.cursor() as cursor:
+        watch = _watch(cursor, ask, frame, text, changes) if catalogs_with_books(cursor) else None
+        if watch is None:
             yield
             return
-        path, before = search_path(), {table.identity for table in list_tables(cursor)}
-        public = _is_public(cursor, connection, frame, made, text, path)
+        watch.before()
         yield
-        table = _table(cursor, made, path)
-        if table is None or table.identity in before:
-            return
-        seen = seen_by(cursor)
-        if public:
-            marking.list_table(Books(cursor, table.catalog), table)
-        elif seen is not None:
-            seen.copies.add(table.identity)
+        watch.after()
 
 
-def _made_by(text: str) -> exp.Create | None:
-    """A statement that makes a table which stays."""
-    with suppress(SqlglotError, RecursionError):
-        tree = sqlglot.parse_one(text, read="duckdb")
-        if isinstance(tree, exp.Create) and tree.kind == "TABLE" and not tree.find(exp.TemporaryProperty):
-            return tree
+def settle_changes(changes: Changes) -> None:
+    """List what was made and changed, as it is now: at the end of a transaction, or of the connection."""
+    if changes.made or changes.changed:
+        with changes.instance.cursor() as cursor:
+            _settle(cursor, changes)
+
+
+_open: Final[weakref.WeakSet[Changes]] = weakref.WeakSet()
+
+
+@atexit.register
+def _settle_all() -> None:
+    """At the end of a script that closes nothing."""
+    for changes in list(_open):
+        with suppress(DpsqlError, duckdb.Error):
+            settle_changes(changes)
+
+
+def _watch(cursor: duckdb.DuckDBPyConnection, ask: Ask, frame: FrameType, text: str, changes: Changes) -> _Watch | None:
+    wording = wording_of(text)
+    if wording.first == "prepare":
+        changes.prepared[wording.second] = text
+    if wording.first == "execute":
+        text = changes.prepared.get(wording.second, text)
+        wording = wording_of(text)
+    if wording.targets or wording.first in _ENDS:
+        return _Watch(cursor, ask, frame, text, wording, changes)
     return None
 
 
-def _is_public(
-    cursor: duckdb.DuckDBPyConnection,
-    connection: duckdb.DuckDBPyConnection,
-    frame: FrameType,
-    made: exp.Create,
-    text: str,
-    path: str,
-) -> bool:
-    """Whether all that a statement reads is public; if in doubt not."""
-    query = made.expression
-    if query is None:
-        return True
-    words = set(re.findall(r"\w+", fold(text)))
-    try:
-        check_calls(cursor, text, beside=_READERS | _DRAWN | {word for word in words if word.startswith("dp_")})
-        own = {fold(name) for (name,) in connection.execute(_OWN).fetchall()}
-        macros = {fold(name) for (name,) in cursor.execute(_MACROS).fetchall()}
-        if macros & words:
-            return False
-        home = current_schema(cursor, path)
-        names = [table for table in query.find_all(exp.Table) if isinstance(table.this, exp.Identifier)]
-        return all(_is_public_name(cursor, table, home, own, frame) for table in names)
-    except (Unclear, DpsqlError, duckdb.Error):
+@dataclass
+class _Watch:
+    """One statement."""
+
+    cursor: duckdb.DuckDBPyConnection
+    ask: Ask
+    frame: FrameType
+    text: str
+    wording: Wording
+    changes: Changes
+    visible: Sequence[tuple[Any, ...]] = ()
+    home: tuple[str, ...] = ()
+    verdict: Verdict = Verdict.PUBLIC
+    ends: bool = False
+
+    def before(self) -> None:
+        """Judge what the statement reads, and take the tables off the list that may get protected rows."""
+        self.ends = self.wording.first in _ENDS
+        if self.ends:
+            return
+        self._look()
+        self.verdict = self._judge()
+        listed = {table.identity: table for table in list_tables(self.cursor)}
+        for identity in () if self.wording.makes and len(self.wording.targets) == 1 else self._targets():
+            table = listed.get(identity)
+            if self.verdict is not Verdict.PUBLIC:
+                self._let_leave(identity, table)
+            elif table is not None and identity not in self.changes.made | self.changes.changed.keys():
+                marking.begin_change(Books(self.cursor, table.catalog), table)
+                self.changes.changed[identity] = table
+
+    def _let_leave(self, identity: Identity, table: Listed | None) -> None:
+        self.changes.made.discard(identity)
+        if table is not None:
+            marking.leave(Books(self.cursor, table.catalog), table, surely=self.verdict is Verdict.PROTECTED)
+        elif (seen := seen_by(self.cursor)) is not None:
+            seen.copies.add(identity)
+
+    def after(self) -> None:
+        """Note what the statement made; outside of a transaction, list it and what it changed."""
+        if self.ends:
+            _settle(self.cursor, self.changes)
+            return
+        earlier = {row[3:5] for row in self.visible}
+        transaction = self._look()
+        if self.wording.makes:
+            listed = {table.identity: table for table in list_tables(self.cursor)}
+            for identity in self._targets():
+                if identity not in earlier and self.verdict is Verdict.PUBLIC:
+                    self.changes.made.add(identity)
+                elif identity not in earlier:
+                    self._let_leave(identity, listed.get(identity))
+        if transaction != int(self.ask(_HOME)[0][2]) and not self.changes.can_wait:
+            _settle(self.cursor, self.changes)
+
+    def _look(self) -> int:
+        """See the tables that the caller sees; returns the number of the transaction."""
+        *home, transaction = self.ask(_HOME)[0]
+        self.visible, self.home = self.ask(_VISIBLE), tuple(home)
+        return int(transaction)
+
+    def _targets(self) -> set[Identity]:
+        return {
+            cast("Identity", row[3:5])
+            for target in self.wording.targets
+            for row in self._named(target)
+            if row[4] is not None and not row[5]
+        }
+
+    def _named(self, name: Name) -> list[tuple[Any, ...]]:
+        """The tables and views that a name can mean here; those of other schemas only if none of this one has it."""
+        *above, last = name
+        rows = [row for row in self.visible if fold(row[2]) == last]
+        if above:
+            return [row for row in rows if above[-1] in (fold(row[0]), fold(row[1]))]
+        near = [row for row in rows if row[5] or row[:2] == self.home]
+        return near if any(not row[5] for row in near) else rows
+
+    def _judge(self) -> Verdict:
+        """What a statement reads, as its text says; in doubt it is not public."""
+        try:
+            if self.wording.reads or self.wording.calls:
+                self._check_calls()
+            if not self.wording.reads:
+                return Verdict.PUBLIC
+            if self._reads_files() and holds_files(self.cursor, self._files()):
+                return Verdict.PROTECTED
+            rows = {row for name in self.wording.names for row in self._named(name)}
+            verdicts = [self._of_row(row) for row in rows]
+            names = {name[0] for name in self.wording.names if len(name) == 1}
+            return max([*verdicts, self._of_variables(names)], default=Verdict.PUBLIC)
+        except (Unclear, DpsqlError, duckdb.Error, OSError):
+            return Verdict.DOUBTFUL
+
+    def _check_calls(self) -> None:
+        """Refuse functions and macros that may read tables which the text does not name."""
+        words = {part for name in self.wording.names for part in name} | self.wording.calls
+        dpsql = {word for word in words if word.startswith("dp_")}
+        asked = _Asked(self.ask)
+        check_calls(cast("duckdb.DuckDBPyConnection", asked), self.text, _READERS | _DRAWN | dpsql)
+        functions = asked.answers[0]  # all of them, with the definitions of macros
+        if {fold(name) for name, internal, text in functions if text is not None and not internal} & words:
+            raise Unclear("a macro")
+
+    def _of_row(self, row: tuple[Any, ...]) -> Verdict:
+        """Of a table or view that the caller sees."""
+        identity = row[3:5]
+        if row[4] is None or row[5]:
+            return Verdict.DOUBTFUL
+        if identity in self.changes.made:
+            return Verdict.PUBLIC
+        table = next((table for table in list_tables(self.cursor) if table.identity == identity), None)
+        if table is None:
+            return Verdict.DOUBTFUL
+        place = (table.catalog, table.schema)
+        source = find_parts(self.cursor, (*place, table.name), place)
+        return Verdict.PROTECTED if is_protected(self.cursor, source) else Verdict.PUBLIC
+
+    def _of_variables(self, names: set[str]) -> Verdict:
+        """Of the caller's variables: one that holds rows of its own is public, a relation reads tables."""
+        spaces: Sequence[Mapping[str, object]] = (self.frame.f_locals, self.frame.f_globals)
+        values = [value for space in spaces for name, value in space.items() if fold(name) in names]
+        return Verdict.DOUBTFUL if any(map(_reads_tables, values)) else Verdict.PUBLIC
+
+    def _reads_files(self) -> bool:
+        return bool(self.wording.calls & _READERS or any(_FILE.fullmatch(path) for path in self.wording.paths))
+
+    def _files(self) -> list[str] | None:
+        """The files whose paths the text has; None if it does not tell them."""
+        globs = [path for path in self.wording.paths if "/" in path or "." in path or "*" in path]
+        files = [self.cursor.execute("SELECT file FROM glob(?)", [glob]).fetchall() for glob in globs]
+        return [path for rows in files for (path,) in rows] if globs and all(files) else None
+
+
+@dataclass
+class _Asked:
+    """The caller's connection, as far as `check_calls` needs it."""
+
+    ask: Ask
+    answers: list[list[tuple[Any, ...]]] = field(default_factory=list)
+
+    def execute(self, query: str) -> _Asked:
+        self.answers.append(self.ask(query))
+        return self
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        return self.answers[-1]
+
+
+def _reads_tables(value: object) -> bool:
+    """Whether DuckDB can read a variable that holds no rows of its own."""
+    if type(value).__module__.partition(".")[0] in _FRAMES:
         return False
+    return isinstance(value, Named | duckdb.DuckDBPyRelation) or hasattr(value, "__arrow_c_stream__")
 
 
-def _is_public_name(
-    cursor: duckdb.DuckDBPyConnection, table: exp.Table, home: tuple[str, str], own: set[str], frame: FrameType
-) -> bool:
-    """Whether a name in FROM is a public table, a file, or rows of Python. A name of WITH is looked up, too."""
-    parts = [part.name for part in table.parts]
-    if fold(parts[-1]) in own:
-        return False
-    try:
-        return not is_protected(cursor, find_parts(cursor, parts, home))
-    except UnknownName:
-        named_by_with = fold(parts[-1]) in _names_of_with(table)
-        return len(parts) == 1 and (named_by_with or bool(_FILE.fullmatch(parts[0])) or _is_frame(frame, parts[0]))
-
-
-def _names_of_with(table: exp.Table) -> set[str]:
-    return {fold(cte.alias) for cte in table.root().find_all(exp.CTE)}
-
-
-def _is_frame(frame: FrameType, name: str) -> bool:
-    """Whether a variable holds rows of its own, unlike a relation, which reads tables."""
-    spaces: Sequence[Mapping[str, object]] = (frame.f_locals, frame.f_globals)
-    value = next((space[name] for space in spaces if name in space), None)
-    return type(value).__module__.partition(".")[0] in _FRAMES
-
-
-def _table(cursor: duckdb.DuckDBPyConnection, made: exp.Create, path: str) -> Listed | None:
-    """The table that was made, as it is listed; None inside a transaction."""
-    target = made.this.this if isinstance(made.this, exp.Schema) else made.this
-    try:
-        source = find_parts(cursor, [part.name for part in target.parts], current_schema(cursor, path))
-    except DpsqlError:
-        return None
-    return next((table for table in list_tables(cursor) if table.identity == source.identity), None)
+def _settle(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> None:
+    """List what was made and changed, and is there."""
+    begin = time.thread_time()
+    made, changed = set(changes.made), dict(changes.changed)
+    changes.made.clear()
+    changes.changed.clear()
+    listed = {table.identity: table for table in list_tables(cursor)}
+    for catalog in {table.catalog for identity, table in listed.items() if identity in made or identity in changed}:
+        marking.end_changes(
+            Books(cursor, catalog),
+            [table for identity, table in listed.items() if identity in made and table.catalog == catalog],
+            [
+                (table, fold(changed[identity].key))
+                for identity, table in listed.items()
+                if identity in changed and table.catalog == catalog
+            ],
+        )
+    changes.spent += time.thread_time() - begin

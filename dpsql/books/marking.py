@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Final
 
 import duckdb
@@ -30,9 +29,10 @@ from dpsql.books.marks import (
 from dpsql.books.migration import make_tables
 from dpsql.books.statements import SCHEMA
 from dpsql.books.store import Books
+from dpsql.core.names import fold
 from dpsql.engines.source import Source
 
-_ATTEMPTS: Final = 5
+_ATTEMPTS: Final = 20
 
 
 def holder(books: Books, source: Source) -> str | None:
@@ -88,30 +88,71 @@ def mark_tables(books: Books) -> None:
             books.transaction(lambda: _mark(books), attempts=_ATTEMPTS)
 
 
-def refresh(books: Books) -> None:
-    """Before the database is closed: list public tables with the rows that they hold now."""
-    if books.is_writable and books.has("public_table"):
-        work = partial(_refresh, books)
-        with suppress(duckdb.TransactionException):
-            books.transaction(work, attempts=_ATTEMPTS)
-
-
-def _refresh(books: Books) -> None:
-    now = standing_of(_tables(books), _known(books), _seen(books))
-    public_list.refresh(books, now, _seen(books))
-
-
 def list_all(books: Books) -> None:
     """Inside the transaction that opens a database's first account: its other tables are public."""
     now = standing_of(_tables(books), _known(books), _seen(books))
     public_list.add(books, (t for t in now.unclaimed if t.identity not in _seen(books).copies), _seen(books))
 
 
-def list_table(books: Books, table: Listed) -> None:
-    """A table that was just made from public rows is public."""
-    if books.is_writable and books.has("public_table"):
+def begin_change(books: Books, table: Listed) -> None:
+    """Before a statement that reads public rows alone changes a table: may it be listed anew afterwards?
+
+    Only if nobody changed it unseen before. While a change is under way, the list is behind the table, so the first of
+    several asks.
+    """
+    seen = _seen(books)
+    with seen.lock:
+        under_way = seen.changing.get(table.identity, 0)
+        seen.changing[table.identity] = under_way + 1
+        now = standing(books)
+        if under_way or not now.accounts:
+            return
+        entries = public_list.read_list(books, now)
+        if not (is_public(books, table, now) and public_list.is_current(books, table, entries)):
+            seen.strayed.add(table.identity)
+
+
+def end_changes(books: Books, made: Sequence[Listed], changed: Sequence[tuple[Listed, str]]) -> None:
+    """After statements that read public rows alone: list the tables that they made or changed as they are now.
+
+    Args:
+        books: of their database.
+        made: by the statements.
+        changed: by them, each with its name of before.
+    """
+    seen = _seen(books)
+    tables = [*((table, fold(table.key)) for table in made), *changed]
+
+    def work() -> None:
+        now = standing_of(_tables(books), _known(books), seen)
+        if now.accounts:
+            public_list.renew(books, tables, public_list.read_list(books, now), seen)
+
+    if books.is_writable and books.has("public_table") and tables:
         with suppress(duckdb.TransactionException):
-            books.transaction(lambda: public_list.add(books, [table], _seen(books)), attempts=_ATTEMPTS)
+            books.transaction(work, attempts=_ATTEMPTS)
+    with seen.lock:
+        for table, _ in changed:
+            seen.changing[table.identity] = seen.changing.get(table.identity, 1) - 1
+
+
+def leave(books: Books, table: Listed, *, surely: bool) -> None:
+    """Before a statement that may read protected rows changes a table: it is not public from now on.
+
+    Args:
+        books: of its database.
+        table: that is changed.
+        surely: whether the statement names a protected table.
+    """
+    seen = _seen(books)
+    if books.is_writable and books.has("public_table"):
+        books.transaction(lambda: public_list.leave(books, table, _entries(books), seen, surely=surely))
+    else:
+        seen.copies.add(table.identity)
+
+
+def _entries(books: Books) -> public_list.PublicList:
+    return public_list.read_list(books, standing_of(_tables(books), _known(books), _seen(books)))
 
 
 def settle(books: Books, reason: str, source: Source | None = None) -> None:
@@ -125,6 +166,7 @@ def settle(books: Books, reason: str, source: Source | None = None) -> None:
         _mark(books)
         now = standing(books)
         chosen = [t for t in now.unclaimed if source is None or t.identity == source.identity]
+        _seen(books).trust(table.identity for table in chosen)
         public_list.add(books, chosen, _seen(books), by_word=source is not None)
         tables = None if source is None else source.key
         ledger.event(books, "settle", reason=reason, table=tables)

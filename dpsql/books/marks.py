@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import threading
 import weakref
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -105,7 +106,10 @@ class Seen:
         homes: the id of the books that were opened in a database in memory, by its object id.
         held: the account of a protected table, by its object ids.
         public: the object ids of tables that are public: see `dpsql.books.public_list`.
-        copies: the object ids of tables that a statement made from rows that are not public.
+        copies: the object ids of tables that a statement made, or changed, from rows that are not public.
+        strayed: the object ids of public tables whose rows dpsql did not see come: they are not listed anew.
+        changing: how many changes of a public table are under way or not yet listed, by its object ids.
+        lock: for whoever begins or ends such a change.
         books: tables of books that were there: the database, and the name.
     """
 
@@ -113,7 +117,16 @@ class Seen:
     held: dict[Identity, str] = field(default_factory=dict)
     public: set[Identity] = field(default_factory=set)
     copies: set[Identity] = field(default_factory=set)
+    strayed: set[Identity] = field(default_factory=set)
+    changing: dict[Identity, int] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
     books: set[tuple[str, str]] = field(default_factory=set)
+
+    def trust(self, tables: Iterable[Identity]) -> None:
+        """Tables of which the owner said that they hold no protected row."""
+        for identity in tables:
+            self.copies.discard(identity)
+            self.strayed.discard(identity)
 
 
 _seen: Final[weakref.WeakKeyDictionary[duckdb.DuckDBPyConnection, Seen]] = weakref.WeakKeyDictionary()

@@ -98,7 +98,6 @@ def add(books: Books, tables: Iterable[Listed], seen: Seen, *, by_word: bool = F
         else:
             books.run("DELETE FROM dpsql.public_table WHERE name = $name", {"name": name})
         seen.public.add(table.identity)
-        seen.copies.discard(table.identity)
 
 
 def take_over(books: Books, entries: PublicList, unclaimed: Iterable[Listed], seen: Seen) -> None:
@@ -110,15 +109,29 @@ def take_over(books: Books, entries: PublicList, unclaimed: Iterable[Listed], se
         add(books, taken, seen)
 
 
-def refresh(books: Books, standing: Standing, seen: Seen) -> None:
-    """Inside a transaction: bring the list to the rows that public tables hold now."""
-    entries = read_list(books, standing)
-    for table in standing.unclaimed:
-        name = fold(table.key)
-        if table.identity in seen.public - seen.copies and name not in entries.words:
-            digest = digest_of(books.cursor, table)
-            if digest is not None and entries.digests.get(name) != digest:
-                add(books, [table], seen)
+def is_current(books: Books, table: Listed, entries: PublicList) -> bool:
+    """Whether a public table holds the rows that it is listed with, or is listed whatever it holds."""
+    name = fold(table.key)
+    if name in entries.words or name in entries.earlier:
+        return True
+    return name in entries.digests and entries.digests[name] == digest_of(books.cursor, table)
+
+
+def renew(books: Books, tables: Iterable[tuple[Listed, str]], entries: PublicList, seen: Seen) -> None:
+    """Inside a transaction: list tables by the rows that they hold now, and no longer under their earlier names."""
+    chosen = [(table, name) for table, name in tables if table.identity not in seen.copies | seen.strayed]
+    for table, name in chosen:
+        if name != fold(table.key) and name in entries.digests:
+            books.run("DELETE FROM dpsql.public_table WHERE name = $name", {"name": name})
+    add(books, (table for table, _ in chosen if fold(table.key) not in entries.words), seen)
+
+
+def leave(books: Books, table: Listed, entries: PublicList, seen: Seen, *, surely: bool) -> None:
+    """Inside a transaction: take a table off the list; the owner's word ends only if protected rows surely come."""
+    name = fold(table.key)
+    if surely or name not in entries.words:
+        seen.copies.add(table.identity)
+        books.run("DELETE FROM dpsql.public_table WHERE name = $name", {"name": name})
 
 
 def digest_of(cursor: duckdb.DuckDBPyConnection, table: Listed) -> str | None:

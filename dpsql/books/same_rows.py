@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
+import duckdb
+
 from dpsql.books.accounts import find_account
 from dpsql.books.store import Books, catalogs_with_books
 from dpsql.engines.external import Registered
@@ -48,6 +50,27 @@ def check_single(books: Books, key: str, found: Registered) -> None:
                 f"budget: ask about {source!r}; if it was never protected, DROP TABLE {source} frees them. If you know "
                 "that no row here is a row there, say other_rows := 'why', which the ledger keeps"
             )
+
+
+def holds_files(cursor: duckdb.DuckDBPyConnection, paths: Iterable[str] | None) -> bool:
+    """Whether one of some files has, or may have, rows of a registered source of any attached database.
+
+    Args:
+        cursor: of the instance.
+        paths: of the files; None if they are not known.
+    """
+    held = [held for catalog in catalogs_with_books(cursor) for held in _all_held(Books(cursor, catalog))]
+    if not held or paths is None:
+        return bool(held)
+    files = [PinnedFile(path, 0, "") for path in paths]
+    if any(not file.path.startswith("/") for file in files):
+        return True
+    own = {*identities_of(files), *held_and_near([], files)[1]}
+    return any(own & identities for identities in held)
+
+
+def _all_held(books: Books) -> Iterable[set[str]]:
+    return _held(books).values() if books.has("source") else ()
 
 
 def keep_past(books: Books, key: str) -> None:
