@@ -54,6 +54,7 @@ def part_of(facts: Facts, queries: str) -> Fraction:
     """The part of a charge that is spent: all, or as much as buys the noise of ρ/m for each cell.
 
     >>> from dpsql.core.domain import Attribute, Domain
+    >>> from dpsql.core.neighbours import Neighbours
     >>> domain = Domain((Attribute("a", "BOOLEAN", "values", ("false", "true")),))
     >>> facts = Facts(domain, Workload((("a",),)), Neighbours.REPLACE_ONE)
     >>> [str(part_of(facts, queries)) for queries in QUERIES]

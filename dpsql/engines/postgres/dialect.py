@@ -27,11 +27,15 @@ _KINDS: Final[Mapping[str, Native]] = {
     "float8": Native(types.FLOAT, "DOUBLE", "DOUBLE PRECISION"),
     "numeric": Native(types.NUMBER, "DOUBLE", "NUMERIC"),
     "bool": Native(types.TRUTH, "BOOLEAN", "BOOLEAN"),
-    "date": Native(types.DATE, "DATE", "DATE"),
-    "time": Native(types.TIME, "TIME", "TIME"),
-    "timestamp": Native(types.TIMESTAMP, "TIMESTAMP", "TIMESTAMP"),
     "timestamptz": Native(types.INSTANT, "TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ"),
-    "uuid": Native(types.IDENTIFIER, "UUID", "UUID"),
+    **{
+        name: Native(kind, name.upper(), name.upper())
+        for kind, name in zip(
+            (types.DATE, types.TIME, types.TIMESTAMP, types.IDENTIFIER),
+            "date time timestamp uuid".split(),  # noqa: SIM905 - one is a sampler's
+            strict=True,
+        )
+    },
     **{name: Native(types.TEXT, "VARCHAR", name) for name in ("text", "varchar", "bpchar", "name")},
 }
 _NUMBERS: Final = {"nan": "NaN", "-nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
