@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from bisect import bisect
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Final
 
+_OFF: Final = 0.03
+"""Of the mean distance from the median, by which rows that are drawn evenly in a bin may move the mean."""
+_MORE: Final = 4
+"""Bins that are split for that."""
 PERIODS: Final = ("year", "quarter", "month", "week", "day")
 _UNITS: Final = ((3650, "year"), (1200, "quarter"), (200, "month"), (45, "week"))
 """From how many days on dates are in bins of years, quarters, months, weeks."""
@@ -41,6 +46,47 @@ def _unit(gap: Decimal, step: Decimal) -> Decimal:
 
 def _to(value: Decimal, unit: Decimal, rounding: str) -> Decimal:
     return (value / unit).to_integral_value(rounding) * unit
+
+
+def with_even_bins(grid: Mapping[float, Decimal], parts: Sequence[float], least: float) -> list[float]:
+    """Parts of the rows that bound bins, and a few more where rows that are drawn evenly in a bin would move the mean.
+
+    A bin with the share s of the rows, their mean m and the middle c moves the mean by s·|m − c|. The bin that moves it
+    most is split at its mean, as head/tail breaks do. Amounts of money have most rows low in their last bin.
+
+    Args:
+        grid: increasing parts of the rows from 0 to 1, and the values below which they are.
+        parts: some of those, from 0 to 1.
+        least: the smallest share that a bin may have.
+
+    >>> grid = {place / 100: Decimal(place if place < 99 else 5000) for place in range(101)}
+    >>> with_even_bins(grid, [0.0, 0.5, 1.0], 0.01)
+    [0.0, 0.5, 0.98, 1.0]
+    """
+    places, values = list(grid), list(grid.values())
+    widths = [b - a for a, b in itertools.pairwise(places)]
+    middles = [float(a + b) / 2 for a, b in itertools.pairwise(values)]
+    median = float(values[bisect(places, 0.5) - 1])
+    most = _OFF * sum(width * abs(middle - median) for width, middle in zip(widths, middles, strict=True))
+    edges, done = sorted(places.index(part) for part in parts), set[tuple[int, int]]()
+    while len(edges) < len(parts) + _MORE:
+        moved = {
+            (a, b): abs(sum(widths[i] * (middles[i] - float(values[a] + values[b]) / 2) for i in range(a, b)))
+            for a, b in itertools.pairwise(edges)
+            if (a, b) not in done
+        }
+        worst = max(moved, key=lambda ends: moved[ends], default=None)
+        if worst is None or moved[worst] <= most:
+            break
+        a, b = worst
+        mean = sum(widths[i] * middles[i] for i in range(a, b)) / (places[b] - places[a])
+        inside = [i for i in range(a + 1, b) if min(places[i] - places[a], places[b] - places[i]) >= least]
+        inside = [i for i in inside if values[a] < values[i] < values[b]]
+        if inside:
+            edges = sorted([*edges, min(inside, key=lambda i: abs(float(values[i]) - mean))])
+        else:
+            done.add(worst)
+    return [places[edge] for edge in edges]
 
 
 def period_of(first: date, last: date) -> str:

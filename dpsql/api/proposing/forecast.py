@@ -50,8 +50,11 @@ class Forecast:
 
     @property
     def others(self) -> str:
-        """What other numbers of cells would lead to."""
-        return ", ".join(f"{count} with {cells}" for cells, count in self.reliable.items() if cells != self.cells)
+        """What other numbers of cells would lead to, in a sentence; empty where none was tried."""
+        tried = [
+            f"{cells} cells would make it {count}" for cells, count in self.reliable.items() if cells != self.cells
+        ]
+        return f"{', '.join(tried)}." if tried else ""
 
 
 def with_forecast(

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from dpsql.api.proposing import names, public
 from dpsql.api.proposing.context import Context
-from dpsql.api.proposing.edges import round_edges
+from dpsql.api.proposing.edges import round_edges, with_even_bins
 from dpsql.api.proposing.looked_parts import LEAST, keyed
 from dpsql.api.proposing.profile import MOST_VALUES, Profile
 from dpsql.api.proposing.proposal import MOST_CELLS, Ground, Proposal, ladder
@@ -32,12 +32,8 @@ _POINT: Final = 0.02  # of the rows, that a value has to have a cell of its own
 _GRID: Final = 480  # parts of the rows whose quantiles are looked at
 _KEPT: Final = 12  # different values that keep a cell each, however coarse the others are
 _FEWEST: Final = 4  # cells of the rows without points
-_WIDE: Final = (
-    4  # times as wide as the bin beside it is one at an end that loses its outermost rows to a bin of their own
-)
-_HEAD: Final = 0.01
 _END_POINT: Final = 0.002  # so for the smallest and the largest value, which are often codes
-_TAIL: Final = (0.99, 0.999)
+_TAILS: Final = (0.01, 0.001, 0.0001)  # of the rows at each end, whose quantiles are looked at too
 _MISSING: Final = (-1, -9, -99, -999, -9999, -8, -88, -7, -77)
 _DIGITS: Final = 6  # of floats, between the smallest and the largest value
 _BITS: Final = {"TINYINT": 7, "SMALLINT": 15, "INTEGER": 31, "BIGINT": 62, "HUGEINT": 62}
@@ -109,15 +105,14 @@ class _Rows:
         """The most frequent finite numbers, with their rows."""
         return [(Decimal(text), n) for text, n in self.seen.top if _is_finite(text)]
 
-    def quantiles(self, parts: Sequence[float], without: tuple[Decimal, ...]) -> list[Decimal]:
-        """Values below which these parts of the rows are, of a grid that is asked for once."""
+    def grid(self, without: tuple[Decimal, ...]) -> dict[float, Decimal]:
+        """The values below which parts of the rows are, asked for once; without rows of some values."""
         if without not in self.grids:
             rest = self.finite + (f" AND v NOT IN ({', '.join(map(str, without))})" if without else "")
-            places = [place / _GRID for place in range(_GRID + 1)] + [_HEAD, *_TAIL]
-            values = map(Decimal, self.seen.quantiles(places, rest))
-            self.grids[without] = dict(zip(places, values, strict=False))
-        grid = self.grids[without]
-        return [grid[part if part in grid else round(part * _GRID) / _GRID] for part in parts] if grid else []
+            tails = [part for tail in _TAILS for part in (tail, 1 - tail)]
+            places = sorted({*(place / _GRID for place in range(_GRID + 1)), *tails})
+            self.grids[without] = dict(zip(places, map(Decimal, self.seen.quantiles(places, rest)), strict=False))
+        return self.grids[without]
 
 
 @dataclass(frozen=True)
@@ -182,13 +177,9 @@ def _bins(rows: _Rows, most: int, because: str = "") -> tuple[dict[str, Any], st
     step = _step(column, rows.low, rows.high)
     finest = most == MOST_CELLS[0]
     count = max(min(_FEWEST, most), min(most, seen.known // _ROWS_IN_BIN))
-    parts = [part / count for part in range(count + 1)]
-    tail = _TAIL if finest else _TAIL[:1]
-    parts += [part for part in tail if seen.known * (1 - part) >= LEAST and part > parts[-2]]
-    without = tuple(points) if finest else ()
-    if not finest and _is_wide_below(rows.quantiles(parts[:3], without)) and seen.known * _HEAD >= LEAST:
-        parts.append(_HEAD)
-    quantiles = rows.quantiles(sorted(parts), without)
+    grid = rows.grid(tuple(points) if finest else ())
+    parts = sorted({round(part * _GRID / count) / _GRID for part in range(count + 1)})
+    quantiles = [grid[part] for part in with_even_bins(grid, parts, LEAST / max(1, seen.known))] if grid else []
     if quantiles and quantiles[-1] < rows.high:  # bounds by name: no row is between its largest value and these
         quantiles[-1] += step
     inside = [value for value in quantiles if rows.low <= value <= rows.high]
@@ -203,14 +194,6 @@ def _bins(rows: _Rows, most: int, because: str = "") -> tuple[dict[str, Any], st
         because += f"; so many rows have {', '.join(map(str, points))} that it gets a cell of its own"
         how["points"] = [_plain(point, column) for point in points]
     return how, because
-
-
-def _is_wide_below(quantiles: Sequence[Decimal]) -> bool:
-    """Whether the lowest of two bins is so much wider that most of it is nearly empty."""
-    if len(quantiles) < 3:
-        return False
-    first, second, third = quantiles
-    return second - first > _WIDE * (third - second)
 
 
 def _points(rows: _Rows, most: int) -> list[Decimal]:

@@ -144,10 +144,9 @@ def _forecast(forecast: Forecast | None) -> Iterator[str]:
     if forecast is None:
         return
     cells = f", with about {forecast.cells} cells for a column of numbers" if len(forecast.reliable) > 1 else ""
-    others = f" Of those, {forecast.others} cells." if forecast.others else ""
     yield from comment(
-        f"FORECAST: {str(forecast).replace('At', 'at', 1)}{cells}.{others} --epsilon, --columns and --rows change it; "
-        "dp_plan tells of each pair."
+        f"FORECAST: {str(forecast).replace('At', 'at', 1)}{cells}. {forecast.others} --epsilon, --columns and --rows "
+        "change it; dp_plan tells of each pair."
     )
 
 
