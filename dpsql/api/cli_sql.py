@@ -158,7 +158,13 @@ def _text(argument: str) -> tuple[str, str]:
 
 
 def _alone(statement: str) -> str:
-    """A statement without comments and lines before it, and without those of the next one and the semicolon."""
+    """A statement without comments and lines before it, and without the semicolon and whatever is behind it."""
+    import duckdb
+
+    data = statement.encode()  # in whose bytes DuckDB counts
+    places = [at for at, kind in duckdb.tokenize(statement) if kind is not duckdb.token_type.comment]
+    if places and data[places[-1] :][:1] == b";":
+        statement = data[: places[-1]].decode()
     lines = statement.strip().splitlines()
     while lines and (not lines[-1].strip() or lines[-1].lstrip().startswith("--")):
         lines.pop()

@@ -4,7 +4,7 @@ A statement is judged before it runs, by what its text names (see `dpsql.api.wor
 runs: on the caller's own connection, in its transaction. Tables are followed by their object ids there, so renames and
 swaps lead to the same tables. What is doubtful is never public:
 
-    before    a table that may get protected rows leaves the list, durably
+    before    a table that may get protected rows leaves the list, durably; so does the owner's word if it surely will
     after     tables that were made or changed from public rows are listed as they are now; in a transaction at its end
 
 A process that dies in between leaves a table with other rows than it is listed with, which is a suspect. Statements on
@@ -80,6 +80,7 @@ class Changes:
         changed: tables that public rows changed, each as it was before.
         prepared: the texts of prepared statements.
         since: when the connection was opened, in seconds.
+        left: names under which tables with rows of a protected one left the list, by object ids.
         spent: seconds of this process that listing took.
     """
 
@@ -87,6 +88,7 @@ class Changes:
     made: set[Identity] = field(default_factory=set)
     changed: dict[Identity, Listed] = field(default_factory=dict)
     prepared: dict[str, str] = field(default_factory=dict)
+    left: dict[Identity, str] = field(default_factory=dict)
     since: float = field(default_factory=time.monotonic)
     spent: float = 0.0
 
@@ -185,6 +187,7 @@ class _Watch:
         self._look()
         self.verdict = self._judge()
         listed = {table.identity: table for table in list_tables(self.cursor)}
+        self._end_words(listed)
         for identity in () if self.wording.makes and len(self.wording.targets) == 1 else self._targets():
             table = listed.get(identity)
             if self.verdict is not Verdict.PUBLIC:
@@ -198,7 +201,22 @@ class _Watch:
         if table is not None:
             marking.leave(Books(self.cursor, table.catalog), table, surely=self.verdict is Verdict.PROTECTED)
         elif (seen := seen_by(self.cursor)) is not None:
-            seen.copies.add(identity)
+            (seen.surely if self.verdict is Verdict.PROTECTED else seen.copies).add(identity)
+
+    def _end_words(self, listed: Mapping[Identity, Listed]) -> None:
+        """End the owner's word about names under which rows of a protected table come, before they are there.
+
+        A statement that makes a table anew has its name; one that renames such a table may name any.
+        """
+        seen = seen_by(self.cursor)
+        renames = self.wording.first == "alter" and seen is not None and bool(seen.surely & self._targets())
+        if not renames and not (self.verdict is Verdict.PROTECTED and self.wording.makes):
+            return
+        names = {name[-1] for name in (*self.wording.targets, *self.wording.names)} if renames else set[str]()
+        names |= {target[-1] for target in self.wording.targets}
+        for catalog in {str(row[0]) for row in self.visible if fold(row[2]) in names} | {self.home[0]}:
+            if catalog in catalogs_with_books(self.cursor):
+                marking.end_words(Books(self.cursor, catalog), names)
 
     def after(self) -> None:
         """Note what the statement made; outside of a transaction, list it and what it changed."""
@@ -214,8 +232,10 @@ class _Watch:
                     self.changes.made.add(identity)
                 elif identity not in earlier:
                     self._let_leave(identity, listed.get(identity))
-        if transaction != int(self.ask(_HOME)[0][2]) and not self.changes.can_wait:
-            _settle(self.cursor, self.changes)
+        if transaction != int(self.ask(_HOME)[0][2]):
+            _let_leave_by_name(self.cursor, self.changes)
+            if not self.changes.can_wait:
+                _settle(self.cursor, self.changes)
 
     def _look(self) -> int:
         """See the tables that the caller sees; returns the number of the transaction."""
@@ -287,13 +307,17 @@ class _Watch:
         return Verdict.DOUBTFUL if any(map(_reads_tables, values)) else Verdict.PUBLIC
 
     def _reads_files(self) -> bool:
-        return bool(self.wording.calls & _READERS or any(_FILE.fullmatch(path) for path in self.wording.paths))
+        copies = self.wording.is_copy and bool(self.wording.paths)
+        return bool(copies or self.wording.calls & _READERS or any(map(_FILE.fullmatch, self.wording.paths)))
 
     def _files(self) -> list[str] | None:
         """The files whose paths the text has; None if it does not tell them."""
-        globs = [path for path in self.wording.paths if "/" in path or "." in path or "*" in path]
-        files = [self.cursor.execute("SELECT file FROM glob(?)", [glob]).fetchall() for glob in globs]
-        return [path for rows in files for (path,) in rows] if globs and all(files) else None
+        paths = [
+            path for path in self.wording.paths if "/" in path or "." in path or "*" in path or self.wording.is_copy
+        ]
+        files = [self.cursor.execute("SELECT file FROM glob(?)", [path]).fetchall() for path in paths]
+        likely = [rows for path, rows in zip(paths, files, strict=True) if rows or not self.wording.is_copy]
+        return [path for rows in likely for (path,) in rows] if likely and all(likely) else None
 
 
 @dataclass
@@ -318,8 +342,20 @@ def _reads_tables(value: object) -> bool:
     return isinstance(value, Named | duckdb.DuckDBPyRelation) or hasattr(value, "__arrow_c_stream__")
 
 
+def _let_leave_by_name(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> None:
+    """Take the names that tables with rows of a protected one have now off the list, after renames and swaps too."""
+    seen = seen_by(cursor)
+    if seen is None or not seen.surely:
+        return
+    for table in list_tables(cursor):
+        if table.identity in seen.surely and changes.left.get(table.identity) != table.key:
+            marking.leave(Books(cursor, table.catalog), table, surely=True)
+            changes.left[table.identity] = table.key
+
+
 def _settle(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> None:
     """List what was made and changed, and is there."""
+    _let_leave_by_name(cursor, changes)
     begin = time.thread_time()
     made, changed = set(changes.made), dict(changes.changed)
     changes.made.clear()

@@ -51,6 +51,7 @@ class Token:
         return self.kind == "quoted" or (self.kind == "word" and self.value not in _RESERVED)
 
 
+_EXPLAINED: Final = 4  # places before the statement of EXPLAIN (ANALYZE)
 Name = tuple[str, ...]
 """The parts of a name in lower case, outermost first."""
 
@@ -68,6 +69,7 @@ class Wording:
         makes: whether it makes tables.
         reads: whether it may read more rows than those of its targets.
         calls: words before a bracket.
+        is_copy: whether it is a COPY, all of whose paths are files.
     """
 
     first: str
@@ -78,6 +80,7 @@ class Wording:
     makes: bool
     reads: bool
     calls: frozenset[str]
+    is_copy: bool
 
 
 def wording_of(text: str) -> Wording:
@@ -103,6 +106,10 @@ def wording_of(text: str) -> Wording:
         makes=makes,
         reads=any(counts.values()),
         calls=frozenset(_calls(rest)),
+        is_copy=any(
+            token.value == "copy" and _begins([other.value for other in tokens[max(place - 3, 0) : place]], place)
+            for place, token in enumerate(tokens[: _EXPLAINED + 1])
+        ),
     )
 
 
@@ -168,8 +175,13 @@ def _commands(word: str, before: Sequence[str], place: int) -> bool:
         or (word == "from" and last == "delete")
         or (word == "table" and last in ("alter", "truncate"))
         or word == "truncate"
-        or (word == "copy" and place == 0)
+        or (word == "copy" and _begins(before, place))
     )
+
+
+def _begins(before: Sequence[str], place: int) -> bool:
+    """Whether a word with at most three words before it is a statement's first, or that of one that is explained."""
+    return place <= _EXPLAINED and {*before} <= {"explain", "analyze", "(", ")"}
 
 
 def _dotted(tokens: Sequence[Token], begin: int) -> tuple[Name, int]:

@@ -5,7 +5,7 @@ See `dpsql.books.marks` for what a mark is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -68,7 +68,7 @@ def is_public(books: Books, table: Listed, now: Standing) -> bool:
     if table in now.held:
         return False
     if not now.accounts:
-        return table.identity not in _seen(books).copies
+        return table.identity not in _seen(books).copies | _seen(books).surely
     return public_list.is_listed(books, table, public_list.read_list(books, now), _seen(books))
 
 
@@ -91,7 +91,8 @@ def mark_tables(books: Books) -> None:
 def list_all(books: Books) -> None:
     """Inside the transaction that opens a database's first account: its other tables are public."""
     now = standing_of(_tables(books), _known(books), _seen(books))
-    public_list.add(books, (t for t in now.unclaimed if t.identity not in _seen(books).copies), _seen(books))
+    doubtful = _seen(books).copies | _seen(books).surely
+    public_list.add(books, (table for table in now.unclaimed if table.identity not in doubtful), _seen(books))
 
 
 def begin_change(books: Books, table: Listed) -> None:
@@ -125,8 +126,14 @@ def end_changes(books: Books, made: Sequence[Listed], changed: Sequence[tuple[Li
 
     def work() -> None:
         now = standing_of(_tables(books), _known(books), seen)
+        held = {table.identity for table in now.held}
         if now.accounts:
-            public_list.renew(books, tables, public_list.read_list(books, now), seen)
+            public_list.renew(
+                books,
+                [(t, name) for t, name in tables if t.identity not in held],
+                public_list.read_list(books, now),
+                seen,
+            )
 
     if books.is_writable and books.has("public_table") and tables:
         with suppress(duckdb.TransactionException):
@@ -148,7 +155,19 @@ def leave(books: Books, table: Listed, *, surely: bool) -> None:
     if books.is_writable and books.has("public_table"):
         books.transaction(lambda: public_list.leave(books, table, _entries(books), seen, surely=surely))
     else:
-        seen.copies.add(table.identity)
+        (seen.surely if surely else seen.copies).add(table.identity)
+
+
+def end_words(books: Books, names: Collection[str]) -> None:
+    """End the owner's word about tables of some names, without their schemas, in lower case."""
+
+    def work() -> None:
+        for name in _entries(books).words:
+            if name in names or name.rpartition(".")[2] in names:
+                books.run("DELETE FROM dpsql.public_table WHERE name = $name AND digest IS NULL", {"name": name})
+
+    if books.is_writable and books.has("public_table"):
+        books.transaction(work)
 
 
 def _entries(books: Books) -> public_list.PublicList:

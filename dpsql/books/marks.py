@@ -106,7 +106,8 @@ class Seen:
         homes: the id of the books that were opened in a database in memory, by its object id.
         held: the account of a protected table, by its object ids.
         public: the object ids of tables that are public: see `dpsql.books.public_list`.
-        copies: the object ids of tables that a statement made, or changed, from rows that are not public.
+        copies: the object ids of tables that a statement made, or changed, from rows that may not be public.
+        surely: the object ids of those that got rows of a protected table: they end the owner's word about their names.
         strayed: the object ids of public tables whose rows dpsql did not see come: they are not listed anew.
         changing: how many changes of a public table are under way or not yet listed, by its object ids.
         lock: for whoever begins or ends such a change.
@@ -117,6 +118,7 @@ class Seen:
     held: dict[Identity, str] = field(default_factory=dict)
     public: set[Identity] = field(default_factory=set)
     copies: set[Identity] = field(default_factory=set)
+    surely: set[Identity] = field(default_factory=set)
     strayed: set[Identity] = field(default_factory=set)
     changing: dict[Identity, int] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -126,6 +128,7 @@ class Seen:
         """Tables of which the owner said that they hold no protected row."""
         for identity in tables:
             self.copies.discard(identity)
+            self.surely.discard(identity)
             self.strayed.discard(identity)
 
 

@@ -76,10 +76,10 @@ def read_list(books: Books, standing: Standing) -> PublicList:
 
 def is_listed(books: Books, table: Listed, entries: PublicList, seen: Seen) -> bool:
     """Whether a table that no account claims is known to be public; remembers it if so."""
-    if table.identity in seen.copies:
+    name = fold(table.key)
+    if table.identity in seen.surely or (table.identity in seen.copies and name not in entries.words):
         return False
     if table.identity not in seen.public:
-        name = fold(table.key)
         by_name = name in entries.words or name in entries.earlier
         if not by_name and (name not in entries.digests or entries.digests[name] != digest_of(books.cursor, table)):
             return False
@@ -119,7 +119,7 @@ def is_current(books: Books, table: Listed, entries: PublicList) -> bool:
 
 def renew(books: Books, tables: Iterable[tuple[Listed, str]], entries: PublicList, seen: Seen) -> None:
     """Inside a transaction: list tables by the rows that they hold now, and no longer under their earlier names."""
-    chosen = [(table, name) for table, name in tables if table.identity not in seen.copies | seen.strayed]
+    chosen = [(table, name) for table, name in tables if table.identity not in seen.copies | seen.surely | seen.strayed]
     for table, name in chosen:
         if name != fold(table.key) and name in entries.digests:
             books.run("DELETE FROM dpsql.public_table WHERE name = $name", {"name": name})
@@ -130,7 +130,7 @@ def leave(books: Books, table: Listed, entries: PublicList, seen: Seen, *, surel
     """Inside a transaction: take a table off the list; the owner's word ends only if protected rows surely come."""
     name = fold(table.key)
     if surely or name not in entries.words:
-        seen.copies.add(table.identity)
+        (seen.surely if surely else seen.copies).add(table.identity)
         books.run("DELETE FROM dpsql.public_table WHERE name = $name", {"name": name})
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from sqlglot import exp
 
 from dpsql.language.expressions import columns_read, sql_of, structure, unwrapped
-from dpsql.language.scope import Scope
+from dpsql.language.scope import MATCHES, Scope
 from dpsql.language.written import kept_words
 
 Plain = Literal["count", "units", "sum", "avg"]
@@ -135,6 +135,11 @@ class Query:
         return [aggregate for aggregate in every if aggregate.kind == "units"]
 
     @property
+    def matches(self) -> list[exp.Expr]:
+        """The filters that say which rows of two tables meet, and not which groups there are."""
+        return [tree for tree in self.filters if tree.meta.get(MATCHES)]
+
+    @property
     def fingerprint(self) -> str:
         """Tells queries apart that mean or show something else."""
         trees = [*self.keys, *self.filters, *self.outputs, *self.scope.columns.values(), self.select]
@@ -148,7 +153,8 @@ class Query:
             self.limit,
             self.offset,
         )
-        shown += () if self.scope.preserved is None else (self.scope.preserved.dimension.name,)
+        if self.scope.preserved is not None:
+            shown += (self.scope.preserved.dimension.name, tuple(map(sql_of, self.matches)))
         words = [words for tree in self.trees for _, words in kept_words(tree)]  # what is translated alike may differ
         return repr((texts, aggregates, shown, len(self.keys), len(self.filters), words))
 

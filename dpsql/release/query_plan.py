@@ -149,7 +149,7 @@ def canonical_query(request: QueryRequest, facts: QueryFacts, budget: Budget) ->
         "joined": [list(named) for named in facts.joined],
     }
     if query.scope.preserved is not None:  # left out otherwise, because keys of earlier requests lack it
-        asked["preserved"] = query.scope.preserved.dimension.name
+        asked["preserved"] = [query.scope.preserved.dimension.name, sorted(map(sql_of, query.matches))]
     return canonical_request(
         facts,
         {

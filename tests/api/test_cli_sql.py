@@ -128,6 +128,14 @@ def test_a_wide_table_fits(new, capsys, monkeypatch):
     assert "·" not in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("ending", [";   -- of the first", "; -- a; b", " -- x\n;", ";\n-- y", "", " /* ; */ ;"])
+def test_a_comment_behind_a_statement_is_no_part_of_it(tmp_path, new, ending, capsys):
+    script = tmp_path / "script.sql"
+    script.write_text(f"FROM range(3){ending}\nSELECT ';' AS \"é\";" if ending else "FROM range(3)", encoding="utf-8")
+    assert main(["sql", new, str(script)]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_explain_and_returning_are_shown(new, capsys):
     assert main(["sql", new, "EXPLAIN FROM t", "UPDATE t SET a = true WHERE false RETURNING b", "SET threads = 1"]) == 0
     out = capsys.readouterr().out

@@ -260,6 +260,21 @@ def test_cells_of_public_bounds_are_where_the_rows_are(folder):
     assert rows["kind"].isna().all()
 
 
+@pytest.mark.medium
+def test_numbers_of_any_width_are_written(folder):
+    """Of more digits than Python's decimals have by themselves; such columns wait for the owner's word."""
+    with duckdb.connect("bank.duckdb") as con:
+        con.execute(
+            "CREATE TABLE wide AS SELECT (i / 1000.0)::DECIMAL(38, 37) AS small, "
+            "(i::DECIMAL(38, 2) * 12345678901234567890123456789.01) AS large FROM range(999) r(i)"
+        )
+    script = init("bank.duckdb:wide", "--owner-looks")
+    with dpsql.connect("bank.duckdb") as db:
+        ran(db, script)
+        assert {*db.domains("wide")["kind"]} == {"excluded"}
+    assert "12400000000000000000000000000000.0000" in lines_of(script, "large")
+
+
 def test_names_cannot_leave_their_comments_and_quotes(folder):
     name = 'x\'); DROP TABLE t; --\n"quoted"'
     with duckdb.connect("bank.duckdb") as con:

@@ -232,13 +232,40 @@ def test_a_public_table_that_may_get_protected_rows_is_not_public(bank, how, end
         assert is_public(db, "wards")
 
 
-def test_the_word_about_a_name_ends_when_protected_rows_come(bank):
+FILLED = {
+    "insert": "INSERT INTO wards FROM people",
+    "replaced in a transaction": "BEGIN; CREATE OR REPLACE TABLE wards AS FROM people; COMMIT",
+    "swapped": "CREATE TABLE y AS FROM people; DROP TABLE wards; ALTER TABLE y RENAME TO wards",
+    "swapped in a transaction": "BEGIN; CREATE TABLE y AS FROM people; DROP TABLE wards; ALTER TABLE y RENAME TO wards; COMMIT",
+    "swapped twice": "CREATE TABLE y AS FROM people; ALTER TABLE y RENAME TO z; DROP TABLE wards; ALTER TABLE z RENAME TO wards",
+}
+
+
+@pytest.mark.parametrize("end", ["close", "kill"])
+@pytest.mark.parametrize("how", list(FILLED))
+def test_the_word_about_a_name_ends_when_protected_rows_come(bank, how, end):
     with dpsql.connect(bank) as db:
         db.settle("of the city", table="wards")
-        db.sql("INSERT INTO wards FROM people")
-        assert not is_public(db, "wards")
+        if end == "close":
+            db.sql(FILLED[how])
+            assert not is_public(db, "wards")
+    if end == "kill":
+        killed(bank, *FILLED[how].split("; "))
     with dpsql.connect(bank) as db:
         assert not is_public(db, "wards")
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["alone", "in a transaction"])
+def test_the_word_about_a_name_covers_a_load_that_may_read_anything(bank, inside):
+    """A view is not followed, so the load is doubtful, and the word is there for that."""
+    with dpsql.connect(bank) as db:
+        db.sql("CREATE VIEW v AS SELECT 3 AS id, 'c' AS name")
+        db.settle("of the city", table="wards")
+        load = "CREATE TABLE y AS FROM v; DROP TABLE wards; ALTER TABLE y RENAME TO wards"
+        db.sql(f"BEGIN; {load}; COMMIT" if inside else load)
+        assert is_public(db, "wards")
+    with dpsql.connect(bank) as db:
+        assert is_public(db, "wards")
 
 
 def test_a_relation_of_python_is_followed_under_a_name_of_with(bank):
@@ -298,6 +325,12 @@ def test_a_file_that_is_protected_is_no_public_table(tmp_path):
                 assert not is_public(db, "copy"), (path, read)
         db.sql(f"CREATE TABLE wards AS FROM read_parquet('{tmp_path}/other.pq')")
         assert is_public(db, "wards")
+        (tmp_path / "part").symlink_to(tmp_path / "p.parquet")
+        db.sql("CREATE TABLE empty (id BIGINT, ill BOOLEAN)")
+        for number, copy in enumerate(("COPY", "EXPLAIN ANALYZE COPY")):
+            db.sql(f"CREATE TABLE copied{number} AS FROM empty")
+            db.sql(f"{copy} copied{number} FROM '{tmp_path}/part' (FORMAT parquet)")
+            assert not is_public(db, f"copied{number}"), copy
 
 
 # --- what DuckDB does is kept -----------------------------------------------------------------------------------------

@@ -61,6 +61,22 @@ def statements():
 
 
 @pytest.mark.medium
+def test_a_condition_of_the_join_is_another_question_than_one_of_the_rows(declared, monkeypatch):
+    """ON says which rows meet, WHERE which groups there are: each has an answer of its own, in whatever order asked."""
+    monkeypatch.setattr("dpsql.privacy.distributions.discrete_gaussian", silent)
+    joined = "SELECT w.name, count(v.ward) AS n FROM {} LEFT JOIN visits v ON v.ward = w.ward{} GROUP BY w.name"
+    asked = (
+        joined.format("wards w", " AND w.beds > 15"),
+        joined.format("wards w", "").replace(" GROUP", " WHERE w.beds > 15 GROUP"),
+        joined.format("(SELECT * FROM wards WHERE beds > 15) w", ""),
+    )
+    answers = [rows_of(declared, "SELECT name, n FROM dp_query(?, epsilon := 3)", [sql])[1] for sql in asked]
+    for rows, sql in zip(answers, asked, strict=True):
+        assert {(name, round(n)) for name, n in rows} == {*rows_of(declared, sql)[1]}, sql
+    assert len(answers[0]) > len(answers[1]) == len(answers[2])
+
+
+@pytest.mark.medium
 def test_each_row_of_the_public_table_is_in_a_group(declared, monkeypatch):
     """As DuckDB answers it, with the noise switched off: no group more, and none less."""
     monkeypatch.setattr("dpsql.privacy.distributions.discrete_gaussian", silent)

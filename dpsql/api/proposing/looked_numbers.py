@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from functools import cached_property
 from statistics import median
 from typing import Any, Final
@@ -34,6 +34,7 @@ _KEPT: Final = 12  # different values that keep a cell each, however coarse the 
 _FEWEST: Final = 4  # cells of the rows without points
 _END_POINT: Final = 0.002  # so for the smallest and the largest value, which are often codes
 _TAILS: Final = (0.01, 0.001, 0.0001)  # of the rows at each end, whose quantiles are looked at too
+_PRECISION: Final = 80  # digits, of which the widest type has 38
 _MISSING: Final = (-1, -9, -99, -999, -9999, -8, -88, -7, -77)
 _DIGITS: Final = 6  # of floats, between the smallest and the largest value
 _BITS: Final = {"TINYINT": 7, "SMALLINT": 15, "INTEGER": 31, "BIGINT": 62, "HUGEINT": 62}
@@ -44,6 +45,11 @@ _KEY: Final = "a key, which tells rows or people apart; where one person has sev
 
 def numbers(column: Column, seen: Profile, context: Context) -> Proposal:
     """A proposal for a column of numbers."""
+    with localcontext(prec=_PRECISION):
+        return _numbers(column, seen, context)
+
+
+def _numbers(column: Column, seen: Profile, context: Context) -> Proposal:
     known = column_type(column.type)
     finite = "isfinite(v)" if known.is_float else "v IS NOT NULL"
     missing = _missing(seen)
