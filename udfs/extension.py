@@ -65,6 +65,7 @@ class Instance:
         self._make_functions = make_functions
         self._users: list[weakref.ref[duckdb.DuckDBPyConnection]] = []
         self._guards = 0
+        self._guarding = threading.Lock()
         self._drops = 0
         self._idle: list[duckdb.DuckDBPyConnection] = []
         self._numbers: list[int] = []
@@ -97,11 +98,12 @@ class Instance:
             return
         guard = _Guard()
         _check_not_busy(connection)
-        connection.begin()
-        try:
-            connection.create_function(_GUARD, guard, [], "BIGINT")
-        finally:
-            connection.rollback()
+        with self._guarding:  # two connections that make a function of one name at once conflict
+            connection.begin()
+            try:
+                connection.create_function(_GUARD, guard, [], "BIGINT")
+            finally:
+                connection.rollback()
         weakref.finalize(guard, self._dropped)
         self._guards += 1
         self._users.append(weakref.ref(connection))

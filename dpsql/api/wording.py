@@ -199,10 +199,16 @@ def _dotted(tokens: Sequence[Token], begin: int) -> tuple[Name, int]:
 
 
 def _names(tokens: Sequence[Token]) -> Iterator[Name]:
-    """Each word with those that dots join to it before it; a text that may name a table by itself."""
+    """Each word with those that dots join to it before it; a text that may name a table by itself.
+
+    But no word behind AS, which is a new name.
+    """
     parts: Name = ()
     is_joined = False
-    for token in tokens:
+    for place, token in enumerate(tokens):
+        if place and token.is_name and (tokens[place - 1].kind, tokens[place - 1].value) == ("word", "as"):
+            parts, is_joined = (), False
+            continue
         if token.is_name:
             parts = (*parts, token.value) if is_joined else (token.value,)
             yield parts

@@ -110,9 +110,12 @@ def test_no_way_to_a_protected_table_makes_a_prior(hospital, way):
     for call in ("FROM", "EXPLAIN FROM", "EXPLAIN ANALYZE FROM"):
         with pytest.raises(duckdb.Error) as refused:
             hospital.sql(f"{call} dp_synthesize('patients', epsilon := 1.0, prior := 'sneaky', {QUICK})").fetchall()
-        assert "reads 'patients', which is protected" in str(refused.value) or "cannot tell whether it is" in str(
-            refused.value
+        said = (
+            "reads 'patients', which is protected",
+            "cannot tell whether it is",
+            "may hold protected rows of 'patients'",
         )
+        assert any(words in str(refused.value) for words in said)
         assert SECRET not in str(refused.value)
     assert spent(hospital) == 0
 

@@ -128,6 +128,8 @@ def test_what_is_said_before_a_run_is_what_it_was(name):
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_questions_of_a_journal_are_what_they_were(case):
+    if not any(key.startswith(f"journal {case.name}-") for key in recorded()):
+        pytest.skip("a new mechanism, of which nothing was recorded yet")
     assert short(journal_of(case)[0]) == recorded()[f"journal {case}"]
 
 

@@ -34,11 +34,6 @@ PLACES = {
     "standard input": ("{ask}ask()", ["-"]),
     "a file without a guard": ("{ask}ask()", ["script.py"]),
     "isolated": ("{ask}ask()", ["-I", "script.py"]),
-    "threads that outlive all": (
-        "{ask}import threading, time\ndef again():\n    while True: ask()\n"
-        "for _ in range(3): threading.Thread(target=again, daemon=True).start()\ntime.sleep(1.5)",
-        ["script.py"],
-    ),
     "a folder that was deleted": (
         "{ask}import os\nos.mkdir('x'); os.chdir('x'); os.rmdir('../x')\nask()",
         ["-c", "{text}"],
