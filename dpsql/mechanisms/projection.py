@@ -69,7 +69,7 @@ from dpsql.mechanisms.base import (
     register,
 )
 from dpsql.mechanisms.hdmm import optimised_shares
-from dpsql.mechanisms.linear_queries import allocated_seconds, measured_beside, planned_beside
+from dpsql.mechanisms.linear_queries import allocated_seconds, beside_linear, measured_beside, planned_beside
 from dpsql.mechanisms.projection_memory import check_fits
 from dpsql.mechanisms.rap import RAP, check_single_cells
 from dpsql.models.relaxed import RelaxedModel, fit_report
@@ -232,7 +232,7 @@ class Projection(Mechanism):
     def _most_cells(self, domain: Domain, workload: Workload) -> int:
         """The most cells that may be measured for a workload."""
         if self.weights == "hdmm":
-            shares = optimised_shares(domain.inner, workload, Fraction(1), self.max_cells)
+            shares = optimised_shares(domain.inner, beside_linear(workload), Fraction(1), self.max_cells)
             return sum(domain.size(clique) for clique, _ in shares)
         kept = [clique for clique in workload.closure() if domain.inner.size(clique) <= self.max_cells]
         whole, inner = (sum(of.size(clique) for clique in kept) for of in (domain, domain.inner))

@@ -21,7 +21,7 @@ _OF_KEEPER: Final = {
     "InsufficientBudget": "53400",
     "InvalidArgument": "22023",
     "InvalidQuery": "42601",
-    "TooLong": "57014",
+    "TooLong": "42601",
     "InvalidWorkload": "22023",
     "UnknownName": "42704",
     "DomainTooLarge": "54000",

@@ -11,8 +11,10 @@ import pytest
 from dpsql.core.domain import Domain
 from dpsql.core.linear_query import Moment
 from dpsql.core.names import quote
+from dpsql.engines.postgres.dialect import POSTGRES
 from dpsql.engines.protocol import UnitBound
 from dpsql.engines.registry import engine_of, find_source
+from dpsql.engines.sql.types import Native
 from dpsql.owner.declaration import Declaration
 
 from .postgres_bank import Bank, bank
@@ -124,6 +126,13 @@ def test_both_engines_list_the_same_values(both, name):
         found[table] = dict(zip(texts, numbers.tolist(), strict=True))
     assert found["t"] == found["u"]
     assert found["t"]
+
+
+@pytest.mark.parametrize("kind", ["text", "member", "identifier", "date", "timestamp", "instant"])
+def test_only_a_date_is_before_christ(kind):
+    """A member of an ENUM and a text may end with the same letters."""
+    read = POSTGRES.read("Vancouver BC", Native(kind, "VARCHAR", kind, ("Vancouver BC",)))
+    assert read == ("Vancouver (BC)" if kind in ("date", "timestamp", "instant") else "Vancouver BC")
 
 
 def test_what_has_no_type_here_can_be_left_out(tmp_path):

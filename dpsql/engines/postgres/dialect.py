@@ -97,7 +97,8 @@ class Postgres(Reached):
         """See `Dialect.read`; a text that is padded with blanks has none in DuckDB."""
         if native.kind == types.TEXT:
             return text.rstrip(" ") if native.name == "bpchar" else text
-        return f"{text[:-3]} (BC)" if text.endswith(" BC") else text
+        is_before_christ = native.kind in (types.DATE, types.TIMESTAMP, types.INSTANT) and text.endswith(" BC")
+        return f"{text[:-3]} (BC)" if is_before_christ else text
 
     def column(self, name: str, native: Native) -> exp.Expr:
         """See `Dialect.column`: of texts the bytes decide."""
