@@ -6,15 +6,14 @@ CALL dp_source('adult', engine := 'postgres', environment := 'BANK_PG', relation
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Final, NoReturn
+from typing import Any, ClassVar, Final
 
 from dpsql.core.domain import Domain
 from dpsql.core.linear_query import Choice, LinearQuery
 from dpsql.engines.costs import Rates
-from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.units import key_of
 from dpsql.engines.external import Registered, has_columns
-from dpsql.engines.named_by_host import NamedByHost
+from dpsql.engines.on_server import OnServer
 from dpsql.engines.postgres.catalog import Relation, find_relation
 from dpsql.engines.postgres.counting import PostgresCounter, make_cuboid
 from dpsql.engines.postgres.dialect import POSTGRES
@@ -24,25 +23,20 @@ from dpsql.engines.postgres.session import PostgresSession
 from dpsql.engines.postgres.units import Bound
 from dpsql.engines.postgres.words import named_in, words_of
 from dpsql.engines.protocol import UnitBound
-from dpsql.engines.sessions import Sessions
 from dpsql.engines.source import Source
-from dpsql.engines.sql.failures import NotCounted, OtherPlace, TableChanged
+from dpsql.engines.sql.failures import OtherPlace, TableChanged
 from dpsql.engines.sql.types import UNKNOWN_IN_DUCKDB
 from dpsql.errors import InvalidArgument, UnknownName
 
 _PUBLIC: Final = "the rows that Postgres has when a release counts them"
 
 
-class PostgresEngine(NamedByHost):
+class PostgresEngine(OnServer[PostgresSession]):
     """See `dpsql.engines.external.ExternalEngine`; each counter has a connection to Postgres of its own."""
 
     takes: ClassVar[frozenset[str]] = frozenset({"environment", "secret", "relation", "identity"})
     cannot: ClassVar[Mapping[str, str]] = POSTGRES.cannot
     rates: ClassVar[Rates] = Rates("Postgres", row=1.5e-6, marginal=2.4e-7, more=4, whole_rows=True)
-
-    def __init__(self, cursor: Cursor) -> None:
-        super().__init__(cursor)
-        self._sessions: Sessions[PostgresSession] = Sessions()
 
     # --- registering --------------------------------------------------------------------------------------------------
 
@@ -97,10 +91,6 @@ class PostgresEngine(NamedByHost):
             for one in moment.moments if isinstance(moment, Choice) else (moment,):
                 check_steps(query.domain, one)
 
-    def draw(self, source: Source, target: str, share: float, secret: str, by: str | None) -> NoReturn:
-        """Not here: no row leaves."""
-        raise NotCounted(f"sample: no row of {source.name!r} leaves Postgres, so no sample of it can be kept here")
-
     # --- counting -----------------------------------------------------------------------------------------------------
 
     def counter(
@@ -125,21 +115,6 @@ class PostgresEngine(NamedByHost):
         except BaseException:
             self._sessions.end(session)
             raise
-
-    def codes(self, source: Source, domain: Domain, most: int) -> NoReturn:
-        """Not here: no row leaves."""
-        raise NotCounted(
-            f"the rows of {source.name!r} do not leave Postgres, so nothing is compared with them row by row: copy the "
-            "table into a database of yours, and evaluate there"
-        )
-
-    def interrupt(self) -> None:
-        """See `Engine.interrupt`."""
-        self._sessions.interrupt()
-
-    def close(self) -> None:
-        """See `Engine.close`."""
-        self._sessions.close()
 
     def _connected(self, given: Mapping[str, Any]) -> PostgresSession:
         return self._sessions.opened(PostgresSession(words_of(self._cursor, given), named_in(given)))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, NoReturn
+from typing import Any, ClassVar, Final
 
 from dpsql.core.domain import Attribute, Domain
 from dpsql.engines.costs import Rates
@@ -20,9 +20,8 @@ from dpsql.engines.duckdb.stubs import files_of as pinned_files
 from dpsql.engines.duckdb.units import Bound, key_of
 from dpsql.engines.external import Registered, has_columns
 from dpsql.engines.lake.identity import table_in
-from dpsql.engines.named_by_host import NamedByHost
+from dpsql.engines.on_server import OnServer
 from dpsql.engines.protocol import CountingFailed, UnitBound
-from dpsql.engines.sessions import Sessions
 from dpsql.engines.source import Source
 from dpsql.engines.spark.calendar import check_calendar
 from dpsql.engines.spark.counting import SparkCounter
@@ -56,7 +55,7 @@ _USUAL: Final = {"spark.sql.parser.escapedStringLiterals": "false", "spark.sql.g
 """Settings that change what a statement of dpsql means."""
 
 
-class SparkEngine(NamedByHost, ABC):
+class SparkEngine(OnServer[Session], ABC):
     """See `dpsql.engines.external.ExternalEngine`; what both ways to count have in common."""
 
     takes: ClassVar[frozenset[str]] = frozenset({"environment", "relation", "files", "snapshot"})
@@ -65,7 +64,6 @@ class SparkEngine(NamedByHost, ABC):
 
     def __init__(self, cursor: Cursor) -> None:
         super().__init__(cursor)
-        self._sessions: Sessions[Session] = Sessions()
         self._counters: list[SparkCounter] = []
         self._changing = threading.Lock()
 
@@ -104,10 +102,6 @@ class SparkEngine(NamedByHost, ABC):
         finally:
             self._sessions.end(session)
 
-    def draw(self, source: Source, target: str, share: float, secret: str, by: str | None) -> NoReturn:
-        """Not here: no row leaves."""
-        raise NotCounted(f"sample: no row of {source.name!r} leaves Spark, so no sample of it can be kept here")
-
     # --- counting -----------------------------------------------------------------------------------------------------
 
     def counter(
@@ -131,24 +125,13 @@ class SparkEngine(NamedByHost, ABC):
             self._counters.append(counter)
         return counter
 
-    def codes(self, source: Source, domain: Domain, most: int) -> NoReturn:
-        """Not here: no row leaves."""
-        raise NotCounted(
-            f"the rows of {source.name!r} do not leave Spark, so nothing is compared with them row by row: copy the "
-            "table into a database of yours, and evaluate there"
-        )
-
-    def interrupt(self) -> None:
-        """See `Engine.interrupt`."""
-        self._sessions.interrupt()
-
     def close(self) -> None:
         """See `Engine.close`."""
         with self._changing:
             counters, self._counters = self._counters, []
         for counter in counters:
             counter.close()
-        self._sessions.close()
+        super().close()
 
     # --- what a way to count does -------------------------------------------------------------------------------------
 

@@ -17,12 +17,9 @@ from sqlglot.errors import SqlglotError
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.linear_query import LinearQuery
 from dpsql.core.names import fold, shorten
-from dpsql.engines.costs import Rates
-from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.external import Registered, has_columns
-from dpsql.engines.named_by_host import NamedByHost
+from dpsql.engines.on_server import OnServer
 from dpsql.engines.protocol import CountingFailed, UnitBound
-from dpsql.engines.sessions import Sessions
 from dpsql.engines.source import Column, Source
 from dpsql.engines.sql.codes import check_written
 from dpsql.engines.sql.counter import SqlCounter
@@ -40,7 +37,7 @@ UNITS: Final = "protect it without privacy_unit, where one row is one person's, 
 _TABLES: Final = ("BASE TABLE", "TABLE")
 
 
-class WarehouseEngine(NamedByHost):
+class WarehouseEngine(OnServer[Session]):
     """See `dpsql.engines.external.ExternalEngine`; each counter has a connection to the warehouse of its own.
 
     Attributes:
@@ -50,11 +47,6 @@ class WarehouseEngine(NamedByHost):
     dialect: ClassVar[Database]
     takes: ClassVar[frozenset[str]] = frozenset({"environment", "relation"})
     cannot: ClassVar[Mapping[str, str]] = Dialect.cannot
-    rates: ClassVar[Rates]
-
-    def __init__(self, cursor: Cursor) -> None:
-        super().__init__(cursor)
-        self._sessions: Sessions[Session] = Sessions()
 
     # --- registering --------------------------------------------------------------------------------------------------
 
@@ -116,10 +108,6 @@ class WarehouseEngine(NamedByHost):
         if query.moments:
             raise InvalidQuery(f"sums and averages are not computed in {self.dialect.label}: {SUMS}")
 
-    def draw(self, source: Source, target: str, share: float, secret: str, by: str | None) -> NoReturn:
-        """Not here: no row leaves."""
-        raise NotCounted(f"sample: no row of {source.name!r} leaves {self.dialect.label}")
-
     # --- counting -----------------------------------------------------------------------------------------------------
 
     def counter(
@@ -143,21 +131,6 @@ class WarehouseEngine(NamedByHost):
         except BaseException:
             self._sessions.end(session)
             raise
-
-    def codes(self, source: Source, domain: Domain, most: int) -> NoReturn:
-        """Not here: no row leaves."""
-        raise NotCounted(
-            f"the rows of {source.name!r} do not leave {self.dialect.label}, so nothing is compared with them row by "
-            "row: copy the table into a database of yours, and evaluate there"
-        )
-
-    def interrupt(self) -> None:
-        """See `Engine.interrupt`."""
-        self._sessions.interrupt()
-
-    def close(self) -> None:
-        """See `Engine.close`."""
-        self._sessions.close()
 
     # --- the table ----------------------------------------------------------------------------------------------------
 
