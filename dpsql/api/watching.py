@@ -174,6 +174,7 @@ class _Watch:
     text: str
     wording: Wording
     changes: Changes
+    listed: Mapping[Identity, Listed] = field(default_factory=dict)
     visible: Sequence[tuple[Any, ...]] = ()
     home: tuple[str, ...] = ()
     verdict: Verdict = Verdict.PUBLIC
@@ -185,11 +186,11 @@ class _Watch:
         if self.ends:
             return
         self._look()
+        self.listed = {table.identity: table for table in list_tables(self.cursor)}
         self.verdict = self._judge()
-        listed = {table.identity: table for table in list_tables(self.cursor)}
-        self._end_words(listed)
+        self._end_words()
         for identity in () if self.wording.makes and len(self.wording.targets) == 1 else self._targets():
-            table = listed.get(identity)
+            table = self.listed.get(identity)
             if self.verdict is not Verdict.PUBLIC:
                 self._let_leave(identity, table)
             elif table is not None and identity not in self.changes.made | self.changes.changed.keys():
@@ -201,9 +202,9 @@ class _Watch:
         if table is not None:
             marking.leave(Books(self.cursor, table.catalog), table, surely=self.verdict is Verdict.PROTECTED)
         elif (seen := seen_by(self.cursor)) is not None:
-            (seen.surely if self.verdict is Verdict.PROTECTED else seen.copies).add(identity)
+            seen.doubt(identity, surely=self.verdict is Verdict.PROTECTED)
 
-    def _end_words(self, listed: Mapping[Identity, Listed]) -> None:
+    def _end_words(self) -> None:
         """End the owner's word about names under which rows of a protected table come, before they are there.
 
         A statement that makes a table anew has its name; one that renames such a table may name any.
@@ -212,8 +213,7 @@ class _Watch:
         renames = self.wording.first == "alter" and seen is not None and bool(seen.surely & self._targets())
         if not renames and not (self.verdict is Verdict.PROTECTED and self.wording.makes):
             return
-        names = {name[-1] for name in (*self.wording.targets, *self.wording.names)} if renames else set[str]()
-        names |= {target[-1] for target in self.wording.targets}
+        names = {name[-1] for name in (*self.wording.targets, *(self.wording.names if renames else ()))}
         for catalog in {str(row[0]) for row in self.visible if fold(row[2]) in names} | {self.home[0]}:
             if catalog in catalogs_with_books(self.cursor):
                 marking.end_words(Books(self.cursor, catalog), names)
@@ -293,7 +293,7 @@ class _Watch:
             return Verdict.DOUBTFUL
         if identity in self.changes.made:
             return Verdict.PUBLIC
-        table = next((table for table in list_tables(self.cursor) if table.identity == identity), None)
+        table = self.listed.get(identity)
         if table is None:
             return Verdict.DOUBTFUL
         place = (table.catalog, table.schema)

@@ -107,7 +107,7 @@ def wording_of(text: str) -> Wording:
         reads=any(counts.values()),
         calls=frozenset(_calls(rest)),
         is_copy=any(
-            token.value == "copy" and _begins([other.value for other in tokens[max(place - 3, 0) : place]], place)
+            token.value == "copy" and _begins(_before(tokens, place), place)
             for place, token in enumerate(tokens[: _EXPLAINED + 1])
         ),
     )
@@ -150,7 +150,7 @@ def _targets(tokens: Sequence[Token]) -> tuple[tuple[Name, ...], set[int], bool,
     for place, token in enumerate(tokens):
         if token.kind != "word":
             continue
-        before = [other.value for other in tokens[max(place - 3, 0) : place]]
+        before = _before(tokens, place)
         is_made = token.value == "table" and "create" in before
         if not (is_made or _commands(token.value, before, place)):
             continue
@@ -177,6 +177,11 @@ def _commands(word: str, before: Sequence[str], place: int) -> bool:
         or word == "truncate"
         or (word == "copy" and _begins(before, place))
     )
+
+
+def _before(tokens: Sequence[Token], place: int) -> list[str]:
+    """At most three words before a place."""
+    return [token.value for token in tokens[max(place - 3, 0) : place]]
 
 
 def _begins(before: Sequence[str], place: int) -> bool:

@@ -68,7 +68,7 @@ def is_public(books: Books, table: Listed, now: Standing) -> bool:
     if table in now.held:
         return False
     if not now.accounts:
-        return table.identity not in _seen(books).copies | _seen(books).surely
+        return table.identity not in _seen(books).doubtful
     return public_list.is_listed(books, table, public_list.read_list(books, now), _seen(books))
 
 
@@ -91,7 +91,7 @@ def mark_tables(books: Books) -> None:
 def list_all(books: Books) -> None:
     """Inside the transaction that opens a database's first account: its other tables are public."""
     now = standing_of(_tables(books), _known(books), _seen(books))
-    doubtful = _seen(books).copies | _seen(books).surely
+    doubtful = _seen(books).doubtful
     public_list.add(books, (table for table in now.unclaimed if table.identity not in doubtful), _seen(books))
 
 
@@ -155,7 +155,7 @@ def leave(books: Books, table: Listed, *, surely: bool) -> None:
     if books.is_writable and books.has("public_table"):
         books.transaction(lambda: public_list.leave(books, table, _entries(books), seen, surely=surely))
     else:
-        (seen.surely if surely else seen.copies).add(table.identity)
+        seen.doubt(table.identity, surely=surely)
 
 
 def end_words(books: Books, names: Collection[str]) -> None:

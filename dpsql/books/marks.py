@@ -124,6 +124,15 @@ class Seen:
     lock: threading.Lock = field(default_factory=threading.Lock)
     books: set[tuple[str, str]] = field(default_factory=set)
 
+    @property
+    def doubtful(self) -> set[Identity]:
+        """The object ids of tables that may hold protected rows, by what this process saw."""
+        return self.copies | self.surely
+
+    def doubt(self, table: Identity, *, surely: bool) -> None:
+        """A table gets rows that may not be public, or that are surely a protected one's."""
+        (self.surely if surely else self.copies).add(table)
+
     def trust(self, tables: Iterable[Identity]) -> None:
         """Tables of which the owner said that they hold no protected row."""
         for identity in tables:

@@ -119,7 +119,7 @@ def is_current(books: Books, table: Listed, entries: PublicList) -> bool:
 
 def renew(books: Books, tables: Iterable[tuple[Listed, str]], entries: PublicList, seen: Seen) -> None:
     """Inside a transaction: list tables by the rows that they hold now, and no longer under their earlier names."""
-    chosen = [(table, name) for table, name in tables if table.identity not in seen.copies | seen.surely | seen.strayed]
+    chosen = [(table, name) for table, name in tables if table.identity not in seen.doubtful | seen.strayed]
     for table, name in chosen:
         if name != fold(table.key) and name in entries.digests:
             books.run("DELETE FROM dpsql.public_table WHERE name = $name", {"name": name})
@@ -130,7 +130,7 @@ def leave(books: Books, table: Listed, entries: PublicList, seen: Seen, *, surel
     """Inside a transaction: take a table off the list; the owner's word ends only if protected rows surely come."""
     name = fold(table.key)
     if surely or name not in entries.words:
-        (seen.surely if surely else seen.copies).add(table.identity)
+        seen.doubt(table.identity, surely=surely)
         books.run("DELETE FROM dpsql.public_table WHERE name = $name", {"name": name})
 
 

@@ -147,7 +147,7 @@ def _period_of(column: exp.Column) -> int:
     if node is None:
         return 0
     if isinstance(node, exp.TimestampTrunc | exp.DateTrunc):
-        return _period(node.args["unit"].name)
+        return _period_of_unit(node.args["unit"].name)
     if isinstance(node, exp.DateBin):
         return _period_of_bucket(node)
     if isinstance(node, exp.TimeToStr):
@@ -157,12 +157,16 @@ def _period_of(column: exp.Column) -> int:
         name = node.expressions[0].name.lower() if isinstance(node.expressions[0], exp.Literal) else ""
     elif name == "extract":
         name = node.name.lower()
-    return PERIODS[0] if name in _DATE_PARTS else _CLOCK_PARTS.get(name, 0)
+    return _period(name)
 
 
-def _period(unit: str) -> int:
-    name = unit.lower().removesuffix("s")
-    return PERIODS[0] if name in _DATE_PARTS else _CLOCK_PARTS.get(name, 0)
+def _period(part: str) -> int:
+    """The seconds within which a part of a time is the same; 0 where nothing is known."""
+    return PERIODS[0] if part in _DATE_PARTS else _CLOCK_PARTS.get(part, 0)
+
+
+def _period_of_unit(unit: str) -> int:
+    return _period(unit.lower().removesuffix("s"))
 
 
 def _period_of_bucket(node: exp.Expr) -> int:
@@ -171,7 +175,7 @@ def _period_of_bucket(node: exp.Expr) -> int:
     plain = isinstance(width, exp.Interval) and isinstance(width.this, exp.Literal) and isinstance(width.unit, exp.Var)
     others = [value for name, value in node.args.items() if name not in ("this", "expression") and value]
     whole = plain and width.this.name.isdigit() and int(width.this.name) > 0
-    return _period(width.unit.name) if whole and not others else 0
+    return _period_of_unit(width.unit.name) if whole and not others else 0
 
 
 def _period_of_format(format_: exp.Expr | None) -> int:

@@ -93,8 +93,10 @@ class Result:
         listed = [_null(kind, name) for name, kind in self.shown()]
         return exp.select(*listed).limit(0).sql(dialect="duckdb")
 
-    def _with_windows(self, table: exp.Expr, *, non_negative: bool = False) -> exp.Select:
-        """The stored answers that HAVING leaves, with the windows over them."""
+    def _with_windows(self, table: exp.Expr, *, non_negative: bool = False) -> exp.Expr:
+        """The stored answers; where there are windows those that HAVING leaves, with the windows over them."""
+        if not self.query.windows:
+            return table
         counts = {f"a{n}" for n, a in enumerate(self.query.aggregates) if a.kind in ("count", "units") and non_negative}
 
         def shown(node: exp.Expr) -> exp.Expr:
@@ -102,7 +104,8 @@ class Result:
 
         windows = [exp.alias_(w.transform(shown), f"w{number}") for number, w in enumerate(self.query.windows)]
         select = exp.select("*", *windows).from_(table)
-        return select if self.query.having is None else select.where(self.query.having.copy())
+        chosen = select if self.query.having is None else select.where(self.query.having.copy())
+        return chosen.subquery("dpsql_windows")
 
     def select(self, table: exp.Expr, *, non_negative: bool = False) -> exp.Select:
         """The result, from the stored answers.
@@ -128,9 +131,7 @@ class Result:
             else:
                 made = self._arithmetic(tree, data_type(kind), non_negative=non_negative)
                 listed += [exp.alias_(value, next(names), quoted=True) for value in made]
-        if query.windows:
-            table = self._with_windows(table, non_negative=non_negative).subquery("dpsql_windows")
-        select = exp.select(*listed).from_(table)
+        select = exp.select(*listed).from_(self._with_windows(table, non_negative=non_negative))
         chosen = query.qualify if query.windows else query.having
         if chosen is not None:
             select = select.where(chosen.copy())
@@ -204,8 +205,7 @@ class Result:
         with empty_database() as empty:
             try:
                 with shown_as(empty, "dpsql_known", answers):
-                    rows = self._with_windows(self._stored_rows()).subquery("dpsql_windows")
-                    check_written(empty, written, rows if self.query.windows else self._stored_rows())
+                    check_written(empty, written, self._with_windows(self._stored_rows()))
             except duckdb.Error as error:  # of public values only
                 raise InvalidQuery(f"query: {str(error).splitlines()[0]}") from None
 

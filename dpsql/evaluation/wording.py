@@ -29,7 +29,7 @@ def _tokens(text: str) -> list[str]:
     return [f"{t.token_type}{t.text}" if t.token_type in _AS_WRITTEN else t.text.lower() for t in tokens]
 
 
-def check_written(empty: Empty, written: Sequence[tuple[exp.Expr, str]], rows: exp.Subquery) -> None:
+def check_written(empty: Empty, written: Sequence[tuple[exp.Expr, str]], rows: exp.Expr) -> None:
     """Refuse expressions that are something else than in the words that people wrote.
 
     Args:

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from dpsql.core.names import fold, pick
 from dpsql.errors import UnknownName
-from dpsql.language.expressions import enclosed
+from dpsql.language.expressions import conjuncts_of, enclosed
 from dpsql.language.refusal import RAW_ROWS, check_scalar, refuse
 from dpsql.language.scope import Scope
 from dpsql.language.written import keep_words
@@ -121,15 +121,4 @@ class ColumnNames:
 
 def conjuncts(where: exp.Expr | None, names: ColumnNames) -> tuple[exp.Expr, ...]:
     """The parts of a WHERE that all must hold, over the origin's columns."""
-    if where is None:
-        return ()
-    found, waiting = [], [where.this]
-    while waiting:
-        tree = waiting.pop()
-        if isinstance(tree, exp.Paren):
-            waiting.append(tree.this)
-        elif isinstance(tree, exp.And):
-            waiting += [tree.expression, tree.this]
-        else:
-            found.append(names.over_rows(tree))
-    return tuple(found)
+    return tuple(names.over_rows(tree) for tree in conjuncts_of(None if where is None else where.this))

@@ -63,6 +63,18 @@ def unwrapped(node: exp.Expr) -> exp.Expr:
     return node
 
 
+def conjuncts_of(tree: exp.Expr | None) -> list[exp.Expr]:
+    """The parts of a condition that all must hold, as they were written."""
+    found, waiting = [], [] if tree is None else [tree]
+    while waiting:
+        node = unwrapped(waiting.pop())
+        if isinstance(node, exp.And):
+            waiting += [node.expression, node.this]
+        else:
+            found.append(node)
+    return found
+
+
 def enclosed(tree: exp.Expr) -> exp.Expr:
     """A copy of an expression that can stand in any other: in parentheses if need be."""
     simple = isinstance(tree, exp.Column | exp.Literal | exp.Paren | exp.Null | exp.Boolean | exp.Anonymous)

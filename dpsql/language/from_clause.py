@@ -10,14 +10,8 @@ from sqlglot import exp
 
 from dpsql.core.names import fold, pick
 from dpsql.language.columns import ColumnNames, conjuncts
-from dpsql.language.join_order import (
-    INSTEAD,
-    conjuncts_of,
-    is_loose,
-    protected_first,
-    with_conditions,
-    without_parentheses,
-)
+from dpsql.language.expressions import conjuncts_of
+from dpsql.language.join_order import INSTEAD, is_loose, protected_first, with_conditions, without_parentheses
 from dpsql.language.joins import NAME_OF_TABLE, joined, key_sides, visible_columns
 from dpsql.language.place import Place, check_plain, is_name
 from dpsql.language.refusal import OF_ROWS, check_clauses, first_word, refuse, words_of

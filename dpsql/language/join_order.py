@@ -15,7 +15,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from dpsql.language.expressions import unwrapped
+from dpsql.language.expressions import conjuncts_of
 from dpsql.language.place import Place, check_plain
 from dpsql.language.refusal import refuse, words_of
 
@@ -134,18 +134,6 @@ def is_loose(join: exp.Join) -> bool:
     """Whether it has no condition of its own: a comma or CROSS JOIN, whose condition is in WHERE."""
     has_own = join.args.get("on") or join.args.get("using") or join.method or join.side
     return not has_own and join.kind in ("", "CROSS")
-
-
-def conjuncts_of(tree: exp.Expr | None) -> list[exp.Expr]:
-    """The parts of a condition that all must hold, as they were written."""
-    found, waiting = [], [] if tree is None else [tree]
-    while waiting:
-        node = unwrapped(waiting.pop())
-        if isinstance(node, exp.And):
-            waiting += [node.expression, node.this]
-        else:
-            found.append(node)
-    return found
 
 
 def with_conditions(select: exp.Select, conditions: Sequence[exp.Expr]) -> exp.Select:

@@ -15,8 +15,8 @@ from sqlglot import exp
 from dpsql.core.names import fold, pick
 from dpsql.errors import UnknownName
 from dpsql.language.columns import ColumnNames
-from dpsql.language.expressions import enclosed, unwrapped
-from dpsql.language.join_order import INSTEAD, OF_JOIN, PRESERVED, conjuncts_of
+from dpsql.language.expressions import conjuncts_of, enclosed, unwrapped
+from dpsql.language.join_order import INSTEAD, OF_JOIN, PRESERVED
 from dpsql.language.place import Place, check_plain, is_name
 from dpsql.language.preserved import over_public
 from dpsql.language.refusal import refuse, words_of
@@ -139,9 +139,8 @@ def _beside(scope: Scope, alias: str, known: _Joined, using: set[str], *, preser
     """What FROM shows of both."""
     shared = {fold(c) for c in known.columns} & {fold(c) for c in scope.columns}
     own, keeps = dict(scope.columns), scope.preserved
-    if preserved:
-        keeps = Preserved(known.dimension, alias, next(iter(scope.tables)), known.keys[0][0])
     if preserved:  # whose values of USING are those of all rows
+        keeps = Preserved(known.dimension, alias, next(iter(scope.tables)), known.keys[0][0])
         own |= {name: known.columns[str(pick(name, known.columns))] for name in own if fold(name) in shared & using}
     return replace(
         scope,

@@ -5,7 +5,7 @@ They are computed of the groups that HAVING leaves, as in SQL. w<i> stands for t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from sqlglot import exp
@@ -45,21 +45,17 @@ def over_answers(window: exp.Window, of_results: Callable[[exp.Expr], exp.Expr])
     if spec is not None and spec.find(exp.Column, exp.AggFunc, exp.Query) is not None:
         refuse(window, "a frame takes constants", _ANSWERED)
     found = window.copy()
-    for part in _parts(found):
+    for part in parts_of(found):
         part.replace(of_results(part))
     return found
 
 
 def parts_of(window: exp.Window) -> list[exp.Expr]:
     """What a window reads: the arguments of its function, and what it partitions and orders by."""
-    return list(_parts(window))
-
-
-def _parts(window: exp.Window) -> Iterator[exp.Expr]:
     arguments = [child for child in window.this.iter_expressions() if not isinstance(child, exp.Star)]
     order = window.args.get("order")
     ordered = [] if order is None else [item.this for item in order.expressions]
-    yield from [*arguments, *(window.args.get("partition_by") or ()), *ordered]
+    return [*arguments, *(window.args.get("partition_by") or ()), *ordered]
 
 
 def answers_in(tree: exp.Expr, windows: Sequence[exp.Window]) -> set[int]:

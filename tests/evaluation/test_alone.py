@@ -106,16 +106,17 @@ def test_databases_share_nothing():
     "statement",
     [
         "FROM read_csv('/etc/passwd')",
-        "ATTACH '/tmp/dpsql-never.duckdb'",
-        "COPY (SELECT 1) TO '/tmp/dpsql-never.csv'",
+        "ATTACH '{folder}/never.duckdb'",
+        "COPY (SELECT 1) TO '{folder}/never.csv'",
         "SET enable_external_access = true",
         "SET memory_limit = '1TB'",
         "INSTALL httpfs",
     ],
 )
-def test_the_process_reaches_nothing(statement):
+def test_the_process_reaches_nothing(statement, tmp_path):
     with empty_database() as empty, pytest.raises(duckdb.Error):
-        empty.execute(statement)
+        empty.execute(statement.format(folder=tmp_path))
+    assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 
 import duckdb
 import numpy as np
@@ -178,12 +179,10 @@ with empty_database() as empty:
 # --- messages ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [1 << 27, messages._LARGEST_HEAD, 1 << 40, (1 << 64) - 1])
-def test_a_length_takes_no_memory_before_its_bytes_come(size):
-    import tracemalloc
-
+def _memory_to_receive(sent: bytes) -> int:
+    """The bytes of memory that a message takes at most, of which no more comes."""
     ends = os.pipe()
-    os.write(ends[1], size.to_bytes(8, "big") + b"{")
+    os.write(ends[1], sent)
     os.close(ends[1])
     tracemalloc.start()
     with pytest.raises(messages.Ended):
@@ -191,23 +190,17 @@ def test_a_length_takes_no_memory_before_its_bytes_come(size):
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     os.close(ends[0])
-    assert most < 8 << 20
+    return most
+
+
+@pytest.mark.parametrize("size", [1 << 27, messages._LARGEST_HEAD, 1 << 40, (1 << 64) - 1])
+def test_a_length_takes_no_memory_before_its_bytes_come(size):
+    assert _memory_to_receive(size.to_bytes(8, "big") + b"{") < 8 << 20
 
 
 def test_columns_take_no_memory_before_their_bytes_come():
-    import tracemalloc
-
-    ends = os.pipe()
     head = b'{"columns": [["<i8", 100000000]]}'
-    os.write(ends[1], len(head).to_bytes(8, "big") + head + b"1234")
-    os.close(ends[1])
-    tracemalloc.start()
-    with pytest.raises(messages.Ended):
-        messages.receive(ends[0])
-    most = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    os.close(ends[0])
-    assert most < 8 << 20
+    assert _memory_to_receive(len(head).to_bytes(8, "big") + head + b"1234") < 8 << 20
 
 
 def test_a_head_holds_so_many_values_and_no_more(monkeypatch):

@@ -270,13 +270,13 @@ DEFECTS = (
     Defect("a condition on private rows keeps all groups", "dpsql/language/preserved.py", "        if not tree.meta.get(MATCHES) and over", "        if False and over", ("tests/language/test_preserved.py",)),
     Defect("OR rejects NULL where one side does", "dpsql/language/preserved.py", "_rejects(tree.this) and _rejects(tree.expression)", "_rejects(tree.this) or _rejects(tree.expression)", ("tests/language/test_preserved.py",)),
     Defect("a window of answers has the interval of one", "dpsql/language/arithmetic.py", "    if any(map(is_window, tree.find_all(exp.Column))):", "    if False:", ("tests/language/test_windows.py",)),
-    Defect("windows see the groups that HAVING leaves out", "dpsql/evaluation/result.py", "return select if self.query.having is None else", "return select if True else", ("tests/language/test_windows.py",)),
+    Defect("windows see the groups that HAVING leaves out", "dpsql/evaluation/result.py", "chosen = select if self.query.having is None else", "chosen = select if True else", ("tests/language/test_windows.py",)),
     Defect("QUALIFY is left out", "dpsql/evaluation/result.py", "query.qualify if query.windows else query.having", "None if query.windows else query.having", ("tests/language/test_windows.py",)),
     Defect("percents are planned as shares", "dpsql/release/preview.py", "    times = abs(factor)\n", "    times = 1.0\n", ("tests/release/test_planned_answers.py",)),
     Defect("who declares a little more has not looked", "dpsql/owner/declaration.py", "known.looked if self.looked is None", "known.looked and known.of_release == same if self.looked is None", ("tests/report/test_promises.py",)),
     Defect("hours of the night are a day", "dpsql/evaluation/constancy.py", '{"H": 3600,', '{"H": 86_400,', ("tests/language/test_windows.py",)),
     # statements that change public tables
-    Defect("a table that gets protected rows stays on the list", "dpsql/books/public_list.py", "    if surely or name not in entries.words:\n        (seen", "    if False:\n        (seen", ("tests/books/test_public_changes.py",)),
+    Defect("a table that gets protected rows stays on the list", "dpsql/books/public_list.py", "    if surely or name not in entries.words:\n        seen.doubt", "    if False:\n        seen.doubt", ("tests/books/test_public_changes.py",)),
     Defect("what public rows changed is not listed anew", "dpsql/api/watching.py", "                self.changes.changed[identity] = table\n", "                pass\n", ("tests/books/test_public_changes.py",)),
     Defect("rows that came unseen are listed by the next statement", "dpsql/books/marking.py", "            seen.strayed.add(table.identity)", "            pass", ("tests/books/test_public_changes.py",)),
     Defect("a transaction's tables are listed before its end", "dpsql/api/watching.py", "        if transaction != int(self.ask(_HOME)[0][2]):", "        if True:", ("tests/books/test_public_changes.py",)),
@@ -287,7 +287,7 @@ DEFECTS = (
     Defect("sqlglot logs what people wrote", "dpsql/runtime/quiet.py", "            return False", "            return True", ("tests/books/test_public_changes.py",)),
     # what a review of these found
     Defect("the word about a name outlives a swap", "dpsql/api/watching.py", "        if table.identity in seen.surely and changes", "        if False and changes", ("tests/books/test_public_changes.py",)),
-    Defect("the word about a name outlives a kill", "dpsql/api/watching.py", "        self._end_words(listed)\n", "", ("tests/books/test_public_changes.py",)),
+    Defect("the word about a name outlives a kill", "dpsql/api/watching.py", "        self._end_words()\n", "", ("tests/books/test_public_changes.py",)),
     Defect("ON and WHERE are one question", "dpsql/release/query_plan.py", "sorted(map(sql_of, query.matches))]", "[]]", ("tests/language/test_preserved.py",)),
     Defect("a statement ends with the comment behind it", "dpsql/api/cli_sql.py", "        statement = data[: places[-1]].decode()\n", "        pass\n", ("tests/api/test_cli_sql.py",)),
 )  # fmt: skip

@@ -18,7 +18,7 @@ from dpsql.api.proposing.context import Context
 from dpsql.api.proposing.edges import round_edges, with_even_bins
 from dpsql.api.proposing.looked_parts import LEAST, keyed
 from dpsql.api.proposing.profile import MOST_VALUES, Profile
-from dpsql.api.proposing.proposal import MOST_CELLS, Ground, Proposal, ladder
+from dpsql.api.proposing.proposal import KEPT, MOST_CELLS, Ground, Proposal, ladder
 from dpsql.core.column_types import column_type
 from dpsql.engines.source import Column
 
@@ -30,7 +30,6 @@ _MOST_VALUES: Final = 30
 _MOST_POINTS: Final = 8
 _POINT: Final = 0.02  # of the rows, that a value has to have a cell of its own
 _GRID: Final = 480  # parts of the rows whose quantiles are looked at
-_KEPT: Final = 12  # different values that keep a cell each, however coarse the others are
 _FEWEST: Final = 4  # cells of the rows without points
 _END_POINT: Final = 0.002  # so for the smallest and the largest value, which are often codes
 _TAILS: Final = (0.01, 0.001, 0.0001)  # of the rows at each end, whose quantiles are looked at too
@@ -77,9 +76,9 @@ def _numbers(column: Column, seen: Profile, context: Context) -> Proposal:
 
     def proposal(most: int) -> Proposal:
         finest = most == MOST_CELLS[0]
-        if known.scale == 0 and high - low < (steps if finest else max(most, _KEPT)):
+        if known.scale == 0 and high - low < (steps if finest else max(most, KEPT)):
             return missing_codes.proposal(*_steps(int(low), int(high)))
-        if few and (finest or len(values) <= max(most, _KEPT)):
+        if few and (finest or len(values) <= max(most, KEPT)):
             listed = sorted(_plain(value, column) for value, _ in values)
             return missing_codes.proposal({"values": listed}, f"{len(listed)} values, each of at least {LEAST} rows")
         return missing_codes.proposal(*_bins(rows, most))

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 MOST_CELLS: Final = (24, 16, 12, 8, 6, 4)
 """About how many cells a column of numbers gets, from fine to coarse. At first few whole numbers have one each."""
+KEPT: Final = 12
+"""Different values that keep a cell each, however coarse the others are."""
 
 
 class Ground(Enum):

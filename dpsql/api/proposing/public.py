@@ -11,12 +11,11 @@ from typing import Any, Final
 from dpsql.api.proposing import codes, names
 from dpsql.api.proposing.context import Context
 from dpsql.api.proposing.names import Known
-from dpsql.api.proposing.proposal import MOST_CELLS, Ground, Proposal, ladder
+from dpsql.api.proposing.proposal import KEPT, MOST_CELLS, Ground, Proposal, ladder
 from dpsql.core.column_types import column_type, kind_of, lists_members
 from dpsql.core.names import fold
 from dpsql.engines.source import Column
 
-_KEPT: Final = 12
 _STRANGE: Final = "only its owner knows which values it may have, whatever the rows are"
 
 
@@ -80,7 +79,7 @@ def _of_equal_width(column: Column, how: Mapping[str, Any], most: int) -> dict[s
     if column_type(column.type).scale != 0:
         return {**how, "bins": min(most, how["bins"])}
     count = how["upper"] - how["lower"] + 1
-    if count <= _KEPT or (most == MOST_CELLS[0] and "bins" not in how):
+    if count <= KEPT or (most == MOST_CELLS[0] and "bins" not in how):
         return dict(how)
     widths = range(-(-count // most), count + 1)
     width = next((width for width in widths if count % width == 0 and count // width >= most / 2), widths[0])
