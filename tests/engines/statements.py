@@ -22,7 +22,6 @@ from dpsql.core.linear_query import Moment, Product
 from dpsql.engines.duckdb.codes import Codes
 from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.engines.duckdb.dialect import encode as encode_in_duckdb
-from dpsql.engines.duckdb.dialect import encode_steps
 from dpsql.engines.duckdb.units import Bound as BoundInDuckDB
 from dpsql.engines.postgres.catalog import Relation as RelationInPostgres
 from dpsql.engines.postgres.counting import PostgresCounter
@@ -41,6 +40,7 @@ from dpsql.errors import DpsqlError
 from dpsql.owner.declaration import Declaration
 
 from .conformance import CASES, Case
+from .steps import encode_steps
 
 MORE_CASES = {
     "many": Case("INTEGER", {"values": list(range(40, 0, -3))}, ()),

@@ -111,7 +111,7 @@ def test_formulas_are_duckdbs(people):
     people.db.connection.executemany("INSERT INTO numbers VALUES (?)", [[number] for number in numbers])
     attribute = Attribute("x", "DOUBLE", "bins", (), (-1e305, 0.0, 1e305), ("-1e305", "0.0", "1e305"), nullable=True)
     from dpsql.core.domain import Domain
-    from dpsql.engines.duckdb.dialect import encode_steps
+    from tests.engines.steps import encode_steps
 
     domain, one = Domain((attribute,)), Formula("constant", (), 3.0)
     formulas = [

@@ -15,10 +15,10 @@ import dpsql
 from dpsql.core.formula import COLUMN, Formula, Spans, values_of
 from dpsql.core.neighbours import Neighbours
 from dpsql.engines.duckdb.counting import DuckDBCounter
-from dpsql.engines.duckdb.dialect import encode_steps
 from dpsql.errors import DpsqlError, InvalidQuery
 from dpsql.privacy.linear import exact_answers
 from dpsql.release.query_answers import QueryRequest, resolve_query
+from tests.engines.steps import encode_steps
 
 from ..language.test_query_grammar import without_noise
 

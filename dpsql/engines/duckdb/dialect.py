@@ -12,15 +12,13 @@ from typing import ClassVar, Final
 import numpy as np
 from sqlglot import exp
 
-from dpsql.core.domain import Attribute, Domain
+from dpsql.core.domain import Attribute
 from dpsql.core.formula import Formula
-from dpsql.core.linear_query import Moment, Product
 from dpsql.engines.duckdb.formulas import double, sql_of_formula
 from dpsql.engines.duckdb.reading import missing, value
 from dpsql.engines.duckdb.types import constant_of, data_type, filled
 from dpsql.engines.sql import codes
 from dpsql.engines.sql.dialect import Dialect
-from dpsql.engines.sql.sums import steps_of
 from dpsql.engines.sql.types import Native
 
 _MOST_SEARCHED: Final = 64
@@ -103,11 +101,6 @@ class DuckDB(Dialect):
 def encode(attribute: Attribute) -> exp.Expr:
     """The code of a column; see `dpsql.engines.sql.codes.encode`."""
     return codes.encode(attribute, native_of(attribute), DuckDB([attribute]))
-
-
-def encode_steps(domain: Domain, moment: Moment | Product) -> exp.Expr:
-    """What a row adds to a sum, in whole steps; see `steps_of`."""
-    return steps_of(domain, {attribute.name: native_of(attribute) for attribute in domain}, moment, DuckDB(domain))
 
 
 def native_of(attribute: Attribute) -> Native:

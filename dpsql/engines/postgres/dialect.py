@@ -17,6 +17,7 @@ from dpsql.core.formula import Formula
 from dpsql.engines.postgres.formulas import clamped, number_of, rounded
 from dpsql.engines.sql import types
 from dpsql.engines.sql.database import Reached
+from dpsql.engines.sql.dialect import NUMBERS
 from dpsql.engines.sql.types import NO_DOMAIN, Native, column_of, typed
 
 _KINDS: Final[Mapping[str, Native]] = {
@@ -38,7 +39,6 @@ _KINDS: Final[Mapping[str, Native]] = {
     },
     **{name: Native(types.TEXT, "VARCHAR", name) for name in ("text", "varchar", "bpchar", "name")},
 }
-_NUMBERS: Final = {"nan": "NaN", "-nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 _BC: Final = re.compile(r"^(.*) \(BC\)(.*)$")
 
 
@@ -89,7 +89,7 @@ class Postgres(Reached):
     def spelled(self, text: str, native: Native) -> str:
         """See `Dialect.spelled`."""
         if native.kind in (types.FLOAT, types.NUMBER, types.DECIMAL):
-            return _NUMBERS.get(text, text)
+            return NUMBERS.get(text, text)
         before_christ = _BC.match(text)
         return f"{before_christ[1]}{before_christ[2]} BC" if before_christ else text
 

@@ -18,7 +18,7 @@ from dpsql.core.domain import Attribute
 from dpsql.core.formula import Formula
 from dpsql.engines.duckdb.formulas import sql_of_formula
 from dpsql.engines.sql import types
-from dpsql.engines.sql.dialect import Dialect
+from dpsql.engines.sql.dialect import NUMBERS, Dialect
 from dpsql.engines.sql.types import NO_DOMAIN, Native, column_of, typed
 
 _KINDS: Final[Mapping[str, tuple[str, str]]] = {
@@ -35,7 +35,6 @@ _KINDS: Final[Mapping[str, tuple[str, str]]] = {
 }
 _TEXT: Final = re.compile(r"(string|varchar\(\d+\)|char\(\d+\))( collate \w+)?")
 _DECIMAL: Final = re.compile(r"decimal\((\d+),(\d+)\)")
-_NUMBERS: Final = {"nan": "NaN", "-nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 _BC: Final = re.compile(r"^0*(\d+)(-.*?) \(BC\)(.*)$")
 _OFFSET: Final = re.compile(r"([+-]\d\d)$")
 _WHOLE: Final = 2.0**53
@@ -81,7 +80,7 @@ class Spark(Dialect):
     def spelled(self, text: str, native: Native) -> str:
         """See `Dialect.spelled`: an offset has minutes, and the year 1 BC is 0."""
         if native.kind == types.FLOAT:
-            return _NUMBERS.get(text, text)
+            return NUMBERS.get(text, text)
         before_christ = _BC.match(text)
         if before_christ:
             year = 1 - int(before_christ[1])

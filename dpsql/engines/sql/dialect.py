@@ -19,6 +19,8 @@ from dpsql.engines.sql.failures import NotCounted
 from dpsql.engines.sql.types import DECIMAL, MEMBER, TEXT, WHOLE, Native, column_of, literal, typed
 
 PRESENCE: Final = "count rows with count(*), or copy the table into this database"
+NUMBERS: Final = {"nan": "NaN", "-nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+"""Numbers of DuckDB that databases write in other words."""
 AMONG: Final = "leave out the option that draws a sample, or copy the table into this database"
 READ_AS: Final = "make a column of numbers there, or declare values := […] in place of read_as"
 SUMS: Final = "count groups with count(*), or copy the table into this database"
