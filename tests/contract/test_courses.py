@@ -50,7 +50,7 @@ def said(ask: Callable[[], Any]) -> str:
     """An answer as text; a refusal is its words. Decimals have the digits that every processor agrees on."""
     try:
         text = str(ask())
-    except (DpsqlError, ZeroDivisionError) as refused:
+    except DpsqlError as refused:
         text = f"{type(refused).__name__}: {refused}"
     return re.sub(r"\d+\.\d{9,}(e[-+]\d+)?", lambda number: f"{float(number[0]):.9g}", text)
 
@@ -99,9 +99,10 @@ def foreseen(name: str) -> dict[str, list[str]]:
     """What a mechanism says before it runs, with its options, of all workloads and neighbours."""
     found = defaultdict(list)
     for words, options in variants(name).items():
-        for workload in WORKLOADS if registered()[name].takes_linear else WORKLOADS[:3]:
+        mechanism = make(name, options)
+        for workload in WORKLOADS if mechanism.takes_linear else WORKLOADS[:3]:
             for neighbours in RELATIONS:
-                for what, text in asked_of(make(name, options), workload, neighbours).items():
+                for what, text in asked_of(mechanism, workload, neighbours).items():
                     found[f"{name} {words} {what.split()[0]}"].append(text)
     return dict(found)
 

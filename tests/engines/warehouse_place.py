@@ -131,10 +131,15 @@ class Cursor(adbc_driver_manager.dbapi.Cursor):
     read: ClassVar[str]
     asked: ClassVar[list[str]] = []
     """The statements that were run."""
+    failed: ClassVar[WeakSet[adbc_driver_manager.dbapi.Connection]] = WeakSet()
+    """Connections whose transaction an error has ended."""
 
     def execute(self, operation: Any, parameters: Any = None, **options: Any) -> Any:
         sql = operation if "information_schema" in operation else in_duckdb(operation, self.read)
         self.asked.append(operation)
+        if self.connection in self.failed:
+            self.connection.rollback()  # not where the error was, which an interrupt would have ended too
+            self.failed.discard(self.connection)
         with self._goes_on():
             super().execute(sql, parameters, **options)
 
@@ -147,8 +152,8 @@ class Cursor(adbc_driver_manager.dbapi.Cursor):
         """An error ends the transaction that stands in for a snapshot; a warehouse has none, and takes the next."""
         try:
             yield
-        except adbc_driver_manager.dbapi.Error:
-            self.connection.rollback()
+        except (adbc_driver_manager.dbapi.Error, pa.ArrowException):
+            self.failed.add(self.connection)
             raise
 
 
