@@ -295,6 +295,10 @@ class Domain:
     def __len__(self) -> int:
         return len(self.attributes)
 
+    def all_ordered(self, clique: Clique) -> bool:
+        """Whether every attribute of a clique is ordered."""
+        return all(self.by_name[name].is_ordered for name in clique)
+
     def shape(self, clique: Clique) -> tuple[int, ...]:
         """Sizes of a clique's attributes."""
         return tuple(map(self._sizes.__getitem__, clique))

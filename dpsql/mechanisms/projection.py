@@ -6,7 +6,8 @@ r"""Relaxed projection: measure whole marginals, project them with a relaxed tab
                noise, pooled, where one tells much (`dpsql.strategy.second_stage`)
     linear     queries, all at once, before the marginals (`dpsql.mechanisms.linear_queries`)
     denoised   1-way marginals (`dpsql.fitting.relaxed.denoising`)
-    joined     columns of strong pairs where A > 0.001, and of constraints (`dpsql.fitting.relaxed.joints`)
+    joined     columns of strong pairs, of ordered ones alone where A ≤ 0.001, and of constraints
+               (`dpsql.fitting.relaxed.joints`)
     fit        one relaxed table to all of them (`dpsql.fitting.relaxed.fit_marginals`)
     rounding   stratified draws, and swaps towards what was measured as far as it is believed
                (`dpsql.fitting.relaxed.rounding`, `dpsql.fitting.relaxed.shrinkage`)
@@ -382,7 +383,8 @@ class Projection(Mechanism):
         smooth = smooth_columns(facts.domain) if alone and self._has("smoothing") else ()
         softmax = self._relaxation == "softmax"
         pulls = alone and softmax and self._has("reference") and error > NOISY
-        believed = [*self._believed(facts.domain, strong, known, total)] if alone and error > EXACT else []
+        joined = strong if error > EXACT else [pair for pair in strong if facts.domain.all_ordered(pair.clique)]
+        believed = [*self._believed(facts.domain, joined, known, total)] if alone else []
         seen = believed if self._has("joints") else ()
         settings = Settings(
             rows=self.relaxed_rows,
@@ -392,6 +394,6 @@ class Projection(Mechanism):
             smooth=smooth if softmax else (),
             reference=pulls and (error > HIDDEN or tell(believed)),
             trends=self._has("trends") and error <= HIDDEN,
-            joints=joints_of(facts.domain, seen, known, total, facts.allowed) if alone else (),
+            joints=joints_of(facts.domain, seen, known, total, facts.allowed, strong) if alone else (),
         )
         return by_noise(settings, error, believed) if alone and self._has("steps") else settings

@@ -23,7 +23,7 @@ from dpsql.fitting.relaxed.strong_pairs import forest_information
 from dpsql.fitting.target import Target
 
 EXACT: Final = 0.001
-"""A up to which strong pairs are not joined: steps are what is left of the error, and joints take more of them."""
+"""A up to which only ordered columns are joined: steps are what is left of the error, and joints take more of them."""
 NOISY: Final = 0.01
 HIDDEN: Final = 0.1
 """A above which single cells tell nothing, and pairs little."""
