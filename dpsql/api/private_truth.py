@@ -59,7 +59,7 @@ def truth_of(database: Database, catalog: str, entry: Entry, target: str | None)
         notes.append("SDMetrics is not installed: pip install sdmetrics adds its quality report.")
     else:
         figures += score
-    return Truth(found.shares(), found.associations(), figures, notes)
+    return Truth(found.shares(), found.strengths(), figures, notes)
 
 
 def _quoted(name: str) -> str:

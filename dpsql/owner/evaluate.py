@@ -33,7 +33,7 @@ from dpsql.language.workloads import parse_workload
 from dpsql.owner.protect import account_of, domain_of, fits
 from dpsql.utility.answers import Answers, Asked, Sums, answers
 from dpsql.utility.coded import Coded, Codes, Fractions
-from dpsql.utility.dependence import dependence
+from dpsql.utility.dependence import strength
 from dpsql.utility.groups import FAR, Groups, groups
 from dpsql.utility.utility import Utility, measure
 
@@ -142,11 +142,11 @@ class Compared:
         columns = zip(self.declared, self.domain, self.tables.real.T, strict=True)
         return {declared.name: _shown(declared, closed, codes) for declared, closed, codes in columns}
 
-    def associations(self) -> dict[Clique, float]:
-        """The true association of each pair of columns: see `dpsql.utility.dependence`."""
-        names = self.domain.names
+    def strengths(self) -> dict[Clique, float]:
+        """How strongly each pair of columns truly depends on each other: see `dpsql.utility.dependence`."""
+        names, ordered = self.domain.names, self.tables.ordered
         return {
-            (names[i], names[j]): dependence(self.tables.marginals((i, j)))
+            (names[i], names[j]): strength(self.tables.marginals((i, j)), (ordered[i], ordered[j]))
             for i, j in itertools.combinations(range(len(names)), 2)
         }
 

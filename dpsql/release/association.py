@@ -27,7 +27,7 @@ import numpy as np
 
 from dpsql.release.estimates import Estimate, Estimates, Floats
 
-_REACH: Final = 1.96
+REACH: Final = 1.96
 _KURTOSIS: Final = {True: 2.0, False: 5.0}
 """E[e⁴]/σ⁴ − 1 of normal noise, and of Laplace noise."""
 _CONSTANT: Final = 1e-12
@@ -64,7 +64,7 @@ def association(estimates: Estimates, pair: Estimate) -> Association | None:
         return None
     gaps = pair.values - np.multiply.outer(a.values, b.values) / total
     excess = max(0.0, float((gaps**2).sum()) - _noise(estimates, pair, a, b, p, q))
-    reach = _REACH * _deviation(pair, a, b, p, q, gaps, excess)
+    reach = REACH * _deviation(pair, a, b, p, q, gaps, excess)
     value, low, high = (math.sqrt(min(1.0, max(0.0, x) / scale)) for x in (excess, excess - reach, excess + reach))
     return Association(value, low, high)
 

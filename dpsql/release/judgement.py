@@ -1,15 +1,16 @@
 r"""How near a synthetic table is to what was measured, and how near that is to the truth: from released values only.
 
     column   error = max(σ_c, √(mean over its cells of (s − y)²)) / N
-    pair     hidden   the interval of its association is wider than 0.1: noise hides how the two depend on each other
-             missed   not hidden, but the synthetic association is more than 0.05 outside of the interval
+    pair     hidden   the interval of its strength is wider than 0.1: noise hides how the two depend on each other
+             missed   not hidden, but the synthetic strength is more than 0.05 outside of the interval
              kept     neither
     cells    error of single cells that were measured, as of a column
 
 y and σ_c are the estimate of a marginal and its noise (`dpsql.release.estimates`), s the synthetic counts, scaled to
 the N rows that were measured. The error of a column is a standard deviation, as a fraction of all rows. The larger of
-both is taken, because a fit to noisy counts may hold their noise, and a fit far from them is wrong. Associations are
-those of `dpsql.release.association`. "Truth" is the rows that count: with privacy units at most `max_rows` of each.
+both is taken, because a fit to noisy counts may hold their noise, and a fit far from them is wrong. The strength of
+two ordered columns is their rank correlation (`dpsql.release.correlation`), of others their association
+(`dpsql.release.association`). "Truth" is the rows that count: with privacy units at most `max_rows` of each.
 
 What was not measured as a whole is not judged: see `Judgement.unmeasured_columns` and `unmeasured_pairs`.
 """
@@ -30,6 +31,7 @@ from dpsql.core.domain import Attribute, Clique, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.privacy.distributions import find_noise
 from dpsql.release.association import Association, association, association_of_counts
+from dpsql.release.correlation import are_ordered, correlation, correlation_of_counts
 from dpsql.release.estimates import Estimate, Estimates, Floats
 from dpsql.release.worst_cells import WorstCell, WorstCells, labels_shown
 
@@ -38,6 +40,7 @@ WIDE: Final = 0.1
 APART: Final = 0.05
 """How far a synthetic association may be outside of what was measured."""
 MOST_PAIRS: Final = 1_500
+_OF_NOISE: Final = 3.0
 _MOST_CLIQUES: Final = 200
 """Of measured single cells: as many marginals of the synthetic table are counted for them."""
 
@@ -71,7 +74,7 @@ class JudgedPair:
 
     Attributes:
         clique: the two.
-        measured: the association, with its interval.
+        measured: their strength, with its interval.
         synthetic: that of the synthetic rows.
         state: see the top of this file.
     """
@@ -79,6 +82,11 @@ class JudgedPair:
     clique: Clique
     measured: Association
     synthetic: float
+
+    @property
+    def surely(self) -> float:
+        """The least strength in the interval, whatever its sign."""
+        return max(0.0, self.measured.low, -self.measured.high)
 
     @property
     def state(self) -> Literal["kept", "hidden", "missed"]:
@@ -100,12 +108,14 @@ class Judgement:
         columns, pairs: that were judged.
         unmeasured_columns: that no measured marginal holds.
         unmeasured_pairs: how many pairs no measured marginal holds.
-        undefined_pairs: how many pairs have a column of a single value, which depends on nothing.
+        undefined_pairs: how many pairs have a column of a single value, as far as the noise tells, which depends on
+            nothing.
         skipped_pairs: how many were not looked at, because there are too many.
         cells: how many single cells were measured.
         cells_error: of these.
         worst: cells that noise does not explain, the farthest first.
         looked_at: cells of columns and pairs that could be among them.
+        far: how many of them are beyond five deviations of their noise.
     """
 
     total: float | None
@@ -121,6 +131,7 @@ class Judgement:
     cells_error: float | None
     worst: tuple[WorstCell, ...]
     looked_at: int
+    far: int
 
     @property
     def error(self) -> float | None:
@@ -173,6 +184,7 @@ def judge(
         cells_error=error,
         worst=worst.listed(),
         looked_at=worst.cells,
+        far=worst.far,
         **found,
     )
 
@@ -184,6 +196,7 @@ def _judge_pairs(
     domain = estimates.domain
     listed, skipped = _listed(domain.names)
     pairs, unmeasured, undefined = [], 0, 0
+    constant = {attribute.name for attribute in domain if _is_constant(attribute, estimates)}
     for clique in listed:
         if check is not None:
             check()
@@ -191,13 +204,16 @@ def _judge_pairs(
         if estimate is None:
             unmeasured += 1
             continue
-        measured = association(estimates, estimate)
-        if measured is None:
+        columns = [domain.by_name[name] for name in clique]
+        ordered = are_ordered(columns)
+        measured = correlation(estimates, estimate, columns) if ordered else association(estimates, estimate)
+        if measured is None or not constant.isdisjoint(clique):
             undefined += 1
             continue
         made = _counts(counter, domain, clique) * scale
         shown, values, stddev = _merged(domain, estimate, made)
-        pairs.append(JudgedPair(clique, measured, association_of_counts(shown)))
+        strength = correlation_of_counts(shown, columns) if ordered else association_of_counts(shown)
+        pairs.append(JudgedPair(clique, measured, strength))
         worst.add(clique, shown, values, stddev)
     return {
         "pairs": tuple(pairs),
@@ -205,6 +221,15 @@ def _judge_pairs(
         "undefined_pairs": undefined,
         "skipped_pairs": skipped,
     }
+
+
+def _is_constant(attribute: Attribute, estimates: Estimates) -> bool:
+    """Whether a column has one value, and no row is NULL or outside of its domain as far as the noise tells."""
+    estimate = estimates.of((attribute.name,))
+    if estimate is None or attribute.regular + (attribute.other is not None) > 1:
+        return False
+    others = estimate.values[1:]
+    return float(others.sum()) <= _OF_NOISE * estimate.stddev * math.sqrt(others.size)
 
 
 def _counts(counter: Counter, domain: Domain, clique: Clique) -> Floats:

@@ -1,7 +1,8 @@
-"""The verdict on a release, in one or two sentences, and what would make the next one better.
+"""The verdict on a release, in one to three sentences, and what would make the next one better.
 
     shares   "off by about x percentage points": the mean of the columns' errors (`dpsql.release.judgement`)
     pairs    "not reliable": how many are hidden by noise or missed by the fit
+    cells    how many are beyond five deviations of their noise, and the one with the most rows too many or too few
     advice   ε·w/0.1 would show half of the hidden pairs, w the median width of their intervals, because noise and so
              the width of an interval shrink as 1/ε
 
@@ -37,7 +38,7 @@ class Verdict:
     """What released values say of a release.
 
     Attributes:
-        text: one or two sentences.
+        text: one to three sentences.
         advice: what would make the next release better, a sentence each.
     """
 
@@ -55,7 +56,7 @@ def verdict_of(entry: Entry, judgement: Judgement) -> Verdict:
         entry: what the books say of it.
         judgement: of it.
     """
-    sentences = [_of_columns(entry, judgement), _of_pairs(judgement)]
+    sentences = [_of_columns(entry, judgement), _of_pairs(judgement), _of_far(judgement)]
     return Verdict(" ".join(filter(None, sentences)), tuple(_advice(entry, judgement)))
 
 
@@ -125,6 +126,18 @@ def _of_pairs(judgement: Judgement) -> str:
     if hidden and missed:
         return f"{count} reliable: in {hidden:,} {noise}, and {fit} in {missed:,} more{rest}."
     return f"{count} reliable, because {noise if hidden else fit}{rest}."
+
+
+def _of_far(judgement: Judgement) -> str:
+    if not judgement.far or not judgement.worst:
+        return ""
+    worst = judgement.worst[0]
+    cell = " and ".join(f"{name} = {label}" for name, label in zip(worst.columns, worst.labels, strict=True))
+    are = "cell of columns and pairs is" if judgement.far == 1 else "cells of columns and pairs are"
+    return (
+        f"{judgement.far:,} {are} far from what was measured, the most {cell}: "
+        f"{worst.synthetic:,.0f} rows, and {worst.measured:,.0f} were measured."
+    )
 
 
 def _advice(entry: Entry, judgement: Judgement) -> list[str]:

@@ -19,6 +19,7 @@ from dpsql.release.estimates import Floats
 
 _MOST: Final = 12
 _FALSE_ALARM: Final = 0.05
+_FAR: Final = 5.0
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class WorstCells:
     def __init__(self, domain: Domain, *, is_normal: bool) -> None:
         self.cells = 0
         self._domain, self._noise = domain, GAUSSIAN if is_normal else LAPLACE
+        self._far = 0
         self._found: list[tuple[float, Clique, tuple[int, ...], float, float, float]] = []
 
     def add(self, clique: Clique, made: Floats, measured: Floats, stddev: Floats) -> None:
@@ -62,12 +64,18 @@ class WorstCells:
         """
         self.cells += made.size
         far = np.divide(np.abs(made - measured), stddev, out=np.zeros(made.shape), where=stddev > 0)
+        self._far += int((far > _FAR).sum())
         for place in np.argsort(far, axis=None)[-_MOST:]:
             cell = tuple(int(one) for one in np.unravel_index(place, made.shape))
             known = float(measured[cell]), float(stddev[cell]), float(made[cell])
             self._found.append((float(far[cell]), clique, cell, *known))
         self._found.sort(key=lambda one: -one[0])
         del self._found[_MOST:]
+
+    @property
+    def far(self) -> int:
+        """How many cells are beyond five deviations; 0 where so many are looked at that noise reaches as far."""
+        return self._far if self._noise.reach(_FALSE_ALARM / max(1, self.cells)) <= _FAR else 0
 
     def listed(self) -> tuple[WorstCell, ...]:
         """Those that noise does not explain, the most rows first."""

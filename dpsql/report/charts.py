@@ -211,15 +211,15 @@ def _percent(value: float, _: float) -> str:
 def heat_map(
     names: Sequence[str], pairs: Sequence[JudgedPair], truth: Mapping[tuple[str, ...], float] | None = None
 ) -> str:
-    """The associations of all pairs: measured below the diagonal, synthetic above; what noise hides is hatched.
+    """The strengths of all pairs: measured below the diagonal, synthetic above; what noise hides is hatched.
 
     Args:
         names: of the columns, in order.
         pairs: that were judged; others are left empty.
-        truth: the true associations, in a private report: then below the diagonal are those.
+        truth: the true strengths, in a private report: then below the diagonal are those.
     """
     below = "true" if truth is not None else "measured"
-    title = f"Associations of pairs of columns: {below} below the diagonal, synthetic above"
+    title = f"How strongly pairs of columns depend on each other: {below} below the diagonal, synthetic above"
     return as_svg(lambda: _heat(names, pairs, truth), title)
 
 
@@ -254,8 +254,8 @@ def _heat(names: Sequence[str], pairs: Sequence[JudgedPair], truth: Mapping[tupl
 
 
 def _square(axes: Axes, x: int, y: int, value: float | None, *, hidden: bool, number: int) -> None:
-    """One association; None for one that is not shown."""
-    dark = value is not None and value < _DARK
+    """One strength; None for one that is not shown."""
+    dark = value is not None and abs(value) < _DARK
     colour = _INKS["paper"] if value is None else _colour(value)
     _patch(axes, x, y, 1.0, facecolor=colour, edgecolor=_INKS["paper"], linewidth=0.8)
     if hidden:
@@ -263,7 +263,7 @@ def _square(axes: Axes, x: int, y: int, value: float | None, *, hidden: bool, nu
         _patch(axes, x, y, 1.0, fill=False, edgecolor=edge, hatch="////", linewidth=0)
     elif value is not None and number <= _MOST_NUMBERS:
         ink = "#ffffff" if dark else "#000000"
-        axes.text(x, y, f"{value:.2f}".lstrip("0"), ha="center", va="center", fontsize=7.5, color=ink)
+        axes.text(x, y, f"{value:.2f}".replace("0.", ".", 1), ha="center", va="center", fontsize=7.5, color=ink)
 
 
 def _patch(axes: Axes, x: float, y: float, side: float, **style: Any) -> None:
@@ -273,13 +273,13 @@ def _patch(axes: Axes, x: float, y: float, side: float, **style: Any) -> None:
 
 
 def _colour(value: float) -> str:
-    """Of an association: small ones, which are the most, are stretched."""
+    """Of a strength or its opposite: small ones, which are the most, are stretched."""
     from matplotlib import colormaps
     from matplotlib.colors import to_hex
 
-    return to_hex(colormaps["cividis"](value**0.6))
+    return to_hex(colormaps["cividis"](abs(value) ** 0.6))
 
 
 def scale_colours(steps: int = 11) -> list[str]:
-    """The colours of associations from 0 to 1, at even distances."""
+    """The colours of strengths from 0 to 1, at even distances."""
     return [_colour(place / (steps - 1)) for place in range(steps)]

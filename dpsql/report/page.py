@@ -41,13 +41,13 @@ class Truth:
 
     Attributes:
         shares: of the values of each column, in the order of its cells.
-        associations: of pairs.
+        strengths: of pairs.
         figures: what each is, and the figure.
         notes: on them.
     """
 
     shares: Mapping[str, Floats]
-    associations: Mapping[Clique, float]
+    strengths: Mapping[Clique, float]
     figures: Sequence[tuple[str, str]]
     notes: Sequence[str] = field(default=())
 
@@ -273,7 +273,7 @@ def _pairs(facts: Facts, truth: Truth | None) -> dict[str, Any]:
         names = _most_tied(names, pairs)
         note += f"; the picture has the {_WIDEST} columns with the strongest"
     shown = [pair for pair in pairs if set(pair.clique) <= set(names)]
-    true = None if truth is None else truth.associations
+    true = None if truth is None else truth.strengths
     rows = [
         (
             *pair.clique,
@@ -283,18 +283,18 @@ def _pairs(facts: Facts, truth: Truth | None) -> dict[str, Any]:
             *(() if true is None else (f"{true.get(pair.clique, math.nan):.3f}",)),
             _STATES[pair.state],
         )
-        for pair in sorted(pairs, key=lambda one: -one.measured.low)
+        for pair in sorted(pairs, key=lambda one: -one.surely)
     ]
     drawn = Markup(charts.heat_map(names, shown, true))
     return {"heat_map": drawn, "pairs": rows[:2000], "pairs_summary": note}
 
 
 def _most_tied(names: Sequence[str], pairs: Sequence[JudgedPair]) -> list[str]:
-    """The columns with the strongest associations, in their order."""
+    """The columns that depend on others the most, in their order."""
     strongest = dict.fromkeys(names, 0.0)
     for pair in pairs:
         for name in pair.clique:
-            strongest[name] = max(strongest[name], pair.measured.low)
+            strongest[name] = max(strongest[name], pair.surely)
     kept = set(sorted(names, key=lambda name: -strongest[name])[:_WIDEST])
     return [name for name in names if name in kept]
 

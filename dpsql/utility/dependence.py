@@ -1,6 +1,7 @@
-r"""How strongly two columns of the real rows depend on each other; `dpsql.release.association` has it of noisy counts.
+r"""How strongly two columns of the real rows depend on each other.
 
-D is how far the pair is from independence, p are shares of the rows:
+Of two ordered columns it is the rank correlation of `dpsql.core.ranks`. Of others it is R, which
+`dpsql.release.association` has of noisy counts. D is how far the pair is from independence, p are shares of the rows:
 
 R²(a, b) = Σ_ij D_ij² / √(H_a·H_b),   D = p_ab − p_a⊗p_b,   H_c = Σ p_c² − 2Σ p_c³ + (Σ p_c²)²
 """
@@ -11,7 +12,26 @@ import math
 
 import numpy as np
 
+from dpsql.core.ranks import rank_correlation, standard_ranks
 from dpsql.utility.coded import Fractions, Marginals
+
+
+def strength(pair: Marginals, ordered: tuple[int, int]) -> float:
+    """The strength of two columns; 0 where one has one value only.
+
+    Args:
+        pair: the marginal of two columns; cells that are empty are left out of it.
+        ordered: how many codes of each have an order, from 0 on; 0 of a column without one.
+    """
+    if min(ordered) < 2:
+        return dependence(pair)
+    ends = zip(pair.places, ordered, strict=True)
+    ranks = [standard_ranks(np.asarray(np.bincount(place, pair.real, size)[:size], np.float64)) for place, size in ends]
+    if ranks[0] is None or ranks[1] is None:
+        return 0.0
+    inside = np.logical_and.reduce([place < size for place, size in zip(pair.places, ordered, strict=True)])
+    first, second = (place[inside] for place in pair.places)
+    return rank_correlation(pair.real[inside], ranks[0][first], ranks[1][second])
 
 
 def dependence(pair: Marginals) -> float:

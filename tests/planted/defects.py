@@ -293,4 +293,8 @@ DEFECTS = (
     # Cells that noise alone fills
     Defect("a joint holds the cells that noise alone fills", "dpsql/fitting/relaxed/empty_cells.py", "return possible if surely_few else", "return", ("tests/fitting/relaxed/test_empty_cells.py",)),
     Defect("cells of few rows each are left out however many there are", "dpsql/fitting/relaxed/empty_cells.py", "return possible if surely_few else np.ones_like(possible)", "return possible", ("tests/fitting/relaxed/test_empty_cells.py",)),
+    # Correlations in the report
+    Defect("the interval of a correlation forgets the noise of the pair", "dpsql/release/correlation.py", "reach = REACH * (pair.stddev * _length(a * b - value) + ", "reach = REACH * (", ("tests/report/test_correlation.py",)),
+    Defect("columns of one value are judged", "dpsql/release/judgement.py", "if measured is None or not constant.isdisjoint(clique):", "if measured is None:", ("tests/report/test_correlation.py",)),
+    Defect("the verdict keeps silent about cells that are far off", "dpsql/release/worst_cells.py", "        self._far += int((far > _FAR).sum())\n", "        pass\n", ("tests/report/test_correlation.py",)),
 )  # fmt: skip
