@@ -293,6 +293,9 @@ DEFECTS = (
     # Cells that noise alone fills
     Defect("a joint holds the cells that noise alone fills", "dpsql/fitting/relaxed/empty_cells.py", "return possible if surely_few else", "return", ("tests/fitting/relaxed/test_empty_cells.py",)),
     Defect("cells of few rows each are left out however many there are", "dpsql/fitting/relaxed/empty_cells.py", "return possible if surely_few else np.ones_like(possible)", "return possible", ("tests/fitting/relaxed/test_empty_cells.py",)),
+    # Joints that constraints tie
+    Defect("joints that a constraint ties are drawn as if it were not there", "dpsql/fitting/relaxed/groups.py", "            held &= cells[tuple(codes[rows, self.places.index(place)] for place in places)]\n", "            pass\n", ("tests/fitting/relaxed/test_groups.py",)),
+    Defect("a ridge gives way to any constraint", "dpsql/fitting/relaxed/joints.py", "return loose and len(set(part.clique) & set(ridge)) == 1", "return False", ("tests/fitting/relaxed/test_groups.py",)),
     # Correlations in the report
     Defect("the interval of a correlation forgets the noise of the pair", "dpsql/release/correlation.py", "reach = REACH * (pair.stddev * _length(a * b - value) + ", "reach = REACH * (", ("tests/report/test_correlation.py",)),
     Defect("columns of one value are judged", "dpsql/release/judgement.py", "if measured is None or not constant.isdisjoint(clique):", "if measured is None:", ("tests/report/test_correlation.py",)),

@@ -27,7 +27,8 @@ from dpsql.core.constraint import Allowed
 from dpsql.core.threshold import Family, Threshold, clique_of
 from dpsql.fitting.compilation import MOST_PROGRAMS, keep_programs, own_program
 from dpsql.fitting.loading import jax, jnp
-from dpsql.fitting.relaxed.rounding import draw_each, groups_of
+from dpsql.fitting.relaxed.groups import groups_of
+from dpsql.fitting.relaxed.rounding import draw_each
 from dpsql.fitting.relaxed.table import Blocks, Codes, Floats, RelaxedTable
 from dpsql.runtime.aside import aside
 from dpsql.runtime.progress import Progress

@@ -9,16 +9,19 @@ I is that of the pair as far as it is believed (`dpsql.fitting.relaxed.believed_
 number of all values of its columns. The third bound is there because time and memory grow with the tuples: twenty pairs
 of 26 × 26 values took twelve times as long joined as apart.
 
-A pair of ordered columns with I ≥ 0.5, most of whose cells are empty (`dpsql.fitting.relaxed.empty_cells`), is joined
-without those, and may have 1,500 tuples: products of columns blur a ridge of 40 × 40 cells, however many rows and steps
-there are. At very little noise (`dpsql.strategy.effort.EXACT`) ordered pairs alone are joined.
+A pair of ordered columns with I ≥ 0.4, most of whose cells are empty (`dpsql.fitting.relaxed.empty_cells`), is a
+ridge. It is joined without those cells, and may have 1,500 tuples: products of columns blur a ridge of 40 × 40 cells,
+however many rows and steps there are. At very little noise (`dpsql.strategy.effort.EXACT`) ordered pairs alone are
+joined.
 
 A weaker pair stays apart: joined at 0.1 nats, the income of Adult was one with its relationship, and models trained on
 the rows foretold it worse (`tests/benchmarks/RESULTS.md`). The likely reason is that all rows then hold the pair alike,
 so no row leans to one income, and other columns have no such row to go with.
 
 Columns of a constraint are joined before, with the tuples that it allows, if those are at most 2,000: what is
-impossible then has probability 0 in the fit. Columns of a larger constraint are not joined. Rounding sees to those.
+impossible then has probability 0 in the fit. Columns of a larger constraint are not joined. Neither are those of a
+constraint that allows at least half of all tuples, such as "both are NULL or none", and has one of two columns of a
+ridge: the ridge goes first. Rounding sees to those.
 
 The prior of a joint, from which its rows start and towards which they are pulled, has the believed counts of its strong
 pairs and the 1-way marginals of its columns, and no further dependence (iterative proportional fitting). Beside
@@ -46,7 +49,7 @@ from dpsql.fitting.target import Target
 
 Floats = npt.NDArray[np.float64]
 _LEAST: Final = 0.2  # nats
-_OF_A_RIDGE: Final = 0.5  # nats
+_OF_A_RIDGE: Final = 0.4  # nats
 _MOST: Final = 700  # tuples
 _MOST_ORDERED: Final = 1500  # tuples, without the empty ones
 _MOST_TRIED: Final = 250_000  # tuples, with them
@@ -101,6 +104,8 @@ def _joined(
     """The tuples of each joint, by the rule at the top of this file."""
     parts: dict[str, tuple[Clique, Codes]] = {n: ((n,), np.arange(domain.size((n,)))[:, None]) for n in domain.names}
     for part in allowed:
+        if any(_gives_way(part, ridge, domain) for ridge in possible):
+            continue
         if len(part.codes) <= _MOST_ALLOWED:
             parts |= dict.fromkeys(part.clique, (part.clique, part.codes))
         else:
@@ -123,6 +128,12 @@ def _joined(
         if sum(map(len, _joints(joined).values())) - of_constraints <= joint_tuples(domain):
             parts = joined
     return _joints(parts)
+
+
+def _gives_way(part: Allowed, ridge: Clique, domain: Domain) -> bool:
+    """Whether a constraint allows most tuples, and ties one column of two that nearly decide each other."""
+    loose = 2 * len(part.codes) >= domain.size(part.clique)
+    return loose and len(set(part.clique) & set(ridge)) == 1
 
 
 def _joints(parts: Mapping[str, tuple[Clique, Codes]]) -> dict[Clique, Codes]:

@@ -9,8 +9,8 @@ r"""Rounding a relaxed table to rows of codes.
 
    over the targets S in which the row's cell changes (`swaps`); another estimate may stand in for M_S(P).
 
-Attributes tied by a constraint are drawn and changed together: the allowed tuples are their values, with probabilities
-Π_a P_a in proportion. So every row satisfies every constraint, before and after each swap.
+Attributes tied by a constraint are drawn and changed together (`dpsql.fitting.relaxed.groups`). So every row satisfies
+every constraint, before and after each swap.
 
 Rounding sees the model only, so it costs no privacy.
 """
@@ -18,18 +18,17 @@ Rounding sees the model only, so it costs no privacy.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Clique
 from dpsql.fitting.compilation import keep_programs
+from dpsql.fitting.relaxed.groups import Group, Together, groups_of
 from dpsql.fitting.relaxed.swaps import SmallCodes, Swaps
-from dpsql.fitting.relaxed.table import Blocks, Codes, Floats, RelaxedTable, draw_codes
+from dpsql.fitting.relaxed.table import Codes, Floats, RelaxedTable
 from dpsql.runtime.aside import aside
 from dpsql.runtime.memory import give_back
 from dpsql.runtime.progress import Progress
@@ -40,7 +39,6 @@ _FEW: Final = 25_000  # rows, whose swaps are cheap
 LARGEST_TARGET: Final = 200_000
 MOST_TARGET_CELLS: Final = 8_000_000
 MOST_OFFERS: Final = 1_500_000  # of one attribute: with more rows, drawing alone comes near enough
-_WEIGHTS_AT_ONCE: Final = 20_000_000
 
 
 def round_table(
@@ -99,63 +97,6 @@ def round_table(
         give_back()
 
 
-@dataclass(frozen=True)
-class Group:
-    """Attributes whose values are drawn and changed together.
-
-    Attributes:
-        places: which attributes.
-        tuples: the codes that they may take together, shape (tuples, attributes); None for one attribute by itself.
-        joint: where they are a joint of the table, which of its tuples those are, shape (tuples,).
-    """
-
-    places: tuple[int, ...]
-    tuples: Codes | None = None
-    joint: Codes | None = None
-
-    def draw(self, model: RelaxedTable, parents: Codes, uniform: npt.NDArray[np.float64]) -> Codes:
-        """Codes of the group at places of the relaxed rows' cumulative probabilities, shape (rows, attributes)."""
-        blocks = model.blocks
-        if self.tuples is not None and self.joint is not None:
-            rows = model.probabilities[blocks.block(tuple(blocks.names[place] for place in self.places))]
-            return self.tuples[draw_codes(rows[self.joint] + np.float32(1e-30), parents, uniform)]
-        probabilities = [model.part((blocks.names[place],)) for place in self.places]
-        if self.tuples is None:
-            return draw_codes(probabilities[0], parents, uniform)[:, None]
-        chosen = np.zeros(len(parents), np.int64)
-        chunk = max(1, _WEIGHTS_AT_ONCE // len(self.tuples))
-        for begin in range(0, model.probabilities.shape[1], chunk):
-            mine = np.flatnonzero((parents >= begin) & (parents < begin + chunk))
-            logs = [np.log(p[:, begin : begin + chunk] + 1e-30) for p in probabilities]
-            weight = np.sum([log[codes] for log, codes in zip(logs, self.tuples.T, strict=True)], axis=0)
-            weight = np.exp(weight - weight.max(axis=0))
-            chosen[mine] = draw_codes(weight, parents[mine] - begin, uniform[mine])
-        return self.tuples[chosen]
-
-
-def groups_of(blocks: Blocks, allowed: Sequence[Allowed]) -> list[Group]:
-    """The groups of a table: one for each constraint's clique and each joint, one for each attribute that is in none.
-
-    A joint has the constraints within it. One that shares attributes with other constraints is no group: it is drawn
-    attribute by attribute.
-    """
-    tied, left = list[Group](), [part for part in allowed if part.clique]
-    for joint in blocks.joints:
-        inside = [part for part in left if set(part.clique) <= set(joint.names)]
-        kept = np.arange(len(joint.tuples))
-        for part in inside:
-            shape = blocks.shape(part.clique)
-            cells = np.ravel_multi_index(tuple(part.codes.T), shape)
-            kept = kept[np.isin(joint.cells(part.clique, shape)[kept], cells)]
-        apart = not any(set(part.clique) & set(joint.names) for part in left if part not in inside)
-        if apart and len(kept):
-            tied.append(Group(tuple(map(blocks.names.index, joint.names)), joint.tuples[kept], kept))
-            left = [part for part in left if not any(part is one for one in inside)]
-    tied += [Group(tuple(blocks.names.index(name) for name in part.clique), part.codes) for part in left]
-    known = {place for group in tied for place in group.places}
-    return [*tied, *(Group((place,)) for place in range(len(blocks.names)) if place not in known)]
-
-
 def _targets(model: RelaxedTable, cliques: Sequence[Clique]) -> list[Clique]:
     """The cliques small enough, smaller ones first, up to a total of cells."""
     sizes = dict(zip(model.blocks.names, model.blocks.sizes, strict=True))
@@ -175,7 +116,7 @@ def _some(rows: int, most: int, generator: np.random.Generator) -> Codes:
 
 
 def _stratified(
-    model: RelaxedTable, groups: Sequence[Group], parents: Codes, generator: np.random.Generator
+    model: RelaxedTable, groups: Sequence[Group | Together], parents: Codes, generator: np.random.Generator
 ) -> SmallCodes:
     rows = len(parents)
     dealt = np.bincount(parents, minlength=model.probabilities.shape[1])
@@ -183,17 +124,17 @@ def _stratified(
     codes = np.empty((rows, len(model.blocks.names)), np.int32)
     for group in groups:
         start = generator.random(len(dealt))[parents]
-        values = group.draw(model, parents, (rank + start) / np.maximum(dealt[parents], 1))
+        values = group.draw(model, parents, (rank + start) / np.maximum(dealt[parents], 1), generator)
         shuffled = np.argsort(parents + generator.random(rows))  # a random order within each parent
         codes[:, group.places] = values[shuffled]
     return codes
 
 
 def draw_each(
-    model: RelaxedTable, groups: Sequence[Group], parents: Codes, generator: np.random.Generator
+    model: RelaxedTable, groups: Sequence[Group | Together], parents: Codes, generator: np.random.Generator
 ) -> SmallCodes:
     """A value for every row and group, each drawn by itself, shape (rows, attributes)."""
     codes = np.empty((len(parents), len(model.blocks.names)), np.int32)
     for group in groups:
-        codes[:, group.places] = group.draw(model, parents, generator.random(len(parents)))
+        codes[:, group.places] = group.draw(model, parents, generator.random(len(parents)), generator)
     return codes
