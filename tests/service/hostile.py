@@ -6,7 +6,11 @@ from collections.abc import Iterator
 
 import duckdb
 
-from dpsql.service.allowed import REFUSED, REFUSED_TABLE_FUNCTIONS
+from dpsql.core import functions
+from dpsql.service.allowed import FUNCTIONS, TABLE_FUNCTIONS
+
+REFUSED = frozenset(functions.VALUES) - FUNCTIONS
+REFUSED_TABLE_FUNCTIONS = frozenset(functions.TABLES) - TABLE_FUNCTIONS
 
 TRIED = r"""
 SELECT content FROM read_text('/etc/passwd')
