@@ -34,6 +34,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.core.arguments import check_range, check_rounds, check_word
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
@@ -46,16 +47,7 @@ from dpsql.fitting.relaxed.settings import best_total
 from dpsql.fitting.rows.multiplicative_weights import Codes, Weighted, absorb
 from dpsql.fitting.target import Target, targets_of
 from dpsql.mechanisms.asks import Marginals, Rounds, Total
-from dpsql.mechanisms.base import (
-    LATER,
-    Mechanism,
-    Outcome,
-    Remark,
-    check_range,
-    check_rounds,
-    check_word,
-    register,
-)
+from dpsql.mechanisms.base import LATER, Mechanism, Outcome, Remark, register
 from dpsql.mechanisms.costs import BASE_BYTES, SCORED_SECONDS, base_seconds
 from dpsql.mechanisms.course import Course
 from dpsql.mechanisms.facts import Facts

@@ -6,8 +6,7 @@ from typing import Final
 
 from dpsql.core import functions
 from dpsql.core.functions import Trait as T
-
-from .served import SERVED
+from dpsql.core.roles import SERVED
 
 _UNTRIED: Final = T.UNTRIED_IN_VIEWS | T.UNTRIED_IN_EXPRESSIONS
 _OF_SQL: Final = T.AGGREGATE | T.OPERATOR | T.SYNTAX | T.GIVEN | T.ROWS | T.LEVELS | T.MEMBERS
