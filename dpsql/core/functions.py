@@ -164,7 +164,7 @@ VALUES: Final = _listed(
         stddev_pop stddev_samp string_agg sum sum_no_overflow sumkahan var_pop var_samp variance
     """,
         T.AGGREGATE | T.UNTRIED_IN_VIEWS: """
-        approx_top_k arg_max_null arg_max_nulls_last arg_min_null arg_min_nulls_last bitstring_agg combine_aggr:2 lttb:2
+        approx_top_k arg_max_null arg_max_nulls_last arg_min_null arg_min_nulls_last combine_aggr:2 lttb:2
         variant_group_object:2
     """,
         T.OPERATOR: """
@@ -185,6 +185,7 @@ VALUES: Final = _listed(
         T.ROWS: "generate_series range",
         T.WIDTH: "lpad repeat rpad",
         T.LENGTH: "array_resize bar bitstring format list_resize printf",
+        T.AGGREGATE | T.LENGTH: "bitstring_agg",
         T.SQUARE: "damerau_levenshtein editdist3 jaro_similarity jaro_winkler_similarity levenshtein nfc_normalize",
         T.SQUARE | T.LENGTH: "json_pretty",
         T.PAIRS: "json_contains json_merge_patch",

@@ -1,4 +1,4 @@
-"""A bank with visits, people and wards, each as the `TABLES` of the test's module say; the first two are protected."""
+"""A bank with visits, people and wards, as `TABLES` of the test's module say, or of this one; the first two are protected."""
 
 from __future__ import annotations
 
@@ -7,6 +7,12 @@ from pathlib import Path
 import pytest
 
 import dpsql
+
+TABLES = """
+    CREATE TABLE visits AS SELECT i % 2 = 0 AS ill, i % 50 AS id FROM range(150) r(i);
+    CREATE TABLE people AS SELECT i AS id, 'canary ' || i AS name FROM range(50) r(i);
+    CREATE TABLE wards AS SELECT i AS id, 'ward ' || i AS name FROM range(50) r(i);
+"""
 
 
 def protect(db: dpsql.Database, *names: str) -> None:
@@ -24,6 +30,6 @@ def bank(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """The closed file."""
     path = tmp_path / "bank.duckdb"
     with dpsql.connect(path) as db:
-        db.sql(request.module.TABLES)
+        db.sql(getattr(request.module, "TABLES", TABLES))
         protect(db)
     return path

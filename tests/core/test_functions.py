@@ -101,6 +101,27 @@ def test_no_view_reads_the_members_of_an_enum():
     assert not apart & OF_VIEWS
 
 
+NUMBERS = ("{n}", "{t}, {n}", "{n}, {t}", "1, {n}", "{n}, 1", "1, 1, {n}", "1, {n}, 1", "{t}, {n}, {t}", "{t}, 1, {n}",
+           "[1], {n}", "[1], {n}, 1", "'1'::BIT, {n}", "{t}::BLOB, {n}", "{n}, 2, {n}", "0.0, 1.0, {n}", "{t}, {t}, {n}")  # fmt: skip
+
+
+@pytest.mark.medium
+def test_no_function_makes_a_text_of_any_length():
+    """Each function gets a large number and short texts: what comes out is short, or it has a trait that says so."""
+    long, most = set(), 20_000
+    with duckdb.connect() as db:
+        for name in filter(str.isidentifier, OF_READERS | OF_VIEWS | plain_functions() | functions.having(T.LENGTH)):
+            for arguments in NUMBERS:
+                given = arguments.format(n=most, t="'10'")
+                try:
+                    (size,) = db.execute(f'SELECT length(("{name}"({given}))::VARCHAR)').fetchone()
+                except duckdb.Error:
+                    continue
+                long |= {name} if (size or 0) > most / 4 else set()
+    assert long > {"bitstring", "bitstring_agg", "array_resize", "lpad"}
+    assert long <= functions.having(T.LENGTH | T.WIDTH | T.ROWS)
+
+
 @pytest.mark.medium
 def test_a_function_that_nobody_looked_at_is_refused_everywhere():
     allowed = AllowList()

@@ -111,6 +111,8 @@ SELECT * FROM force_checkpoint()
 """.strip().splitlines()
 
 CORNERS = [
+    "SELECT bitstring('1', 1000000000)::VARCHAR",
+    "SELECT bitstring_agg(1, 1, 1000000000)",
     "SELECT * FROM dpsql_results.r1",
     "SELECT * FROM memory.dpsql_results.r1",
     "DESCRIBE dpsql_results.r1",
