@@ -150,7 +150,7 @@ DEFECTS = (
     Defect("IDE: nothing is beyond the prior", "dpsql/mechanisms/ide_run.py", 'if self.asked.reach != "cells":', "if True:", ("tests/mechanisms/test_prior_reach.py",)),
     Defect("IDE: cells that do not stand out are met", "dpsql/mechanisms/ide_run.py", "Partial.of(cells, None if inside.all() else inside)", "Partial.of(cells)", ("tests/mechanisms/test_prior_reach.py",)),
     Defect("the second stage leaves the prior", "dpsql/fitting/rows/two_stages.py", "_nearest(np.log(prior[left])", "_nearest(0 * np.log(prior[left])", ("tests/mechanisms/test_prior_reach.py",)),
-    Defect("PMW-Pub as published meets all answers again", "dpsql/mechanisms/pmwpub.py", "targets_of(found) if newest else told", "told", ("tests/mechanisms/test_pmwpub.py",)),
+    Defect("PMW-Pub as published meets all answers again", "dpsql/mechanisms/pmwpub.py", "targets_of(answered) if newest else told", "told", ("tests/mechanisms/test_pmwpub.py",)),
     Defect("HDMM: Laplace noise is weighed as Gaussian", "dpsql/fitting/laplace_strategy.py", "logs = min(found, key=lambda entry: entry[0])[1]", "logs = np.log(gaussian**2 + 1e-9)", ("tests/mechanisms/test_hdmm.py",)),
     Defect("MST: a merged value is the first of them", "dpsql/evidence/rare_values.py", "generator.integers(0, counts[codes])", "0 * codes", ("tests/mechanisms/test_hdmm.py",)),
     # what is told of a promise
