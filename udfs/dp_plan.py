@@ -19,8 +19,10 @@ from dpsql.release.preview import (
     check_width,
     least_epsilon,
     least_epsilon_of_table,
+    megabytes_of,
     plan_answers,
     preview,
+    seconds_of,
 )
 from dpsql.release.query_answers import resolve_query
 from dpsql.release.request import DEFAULT_MECHANISM, QueryRequest
@@ -51,7 +53,6 @@ COLUMNS = {
     "seconds": "DOUBLE",
 }
 ASSUMED_ROWS = 10_000
-_A_QUERY, _A_ROW = 0.05, 2e-7  # seconds
 _OF_QUERIES = frozenset({"table", "epsilon", "delta", "mechanism", "release"})
 
 
@@ -174,11 +175,9 @@ class DpPlan(SqlFunction):
         linear, budget = resolved.evaluated.linear, resolved.budget
         after = resolved.account if resolved.entry is not None else resolved.account.after(budget)
         groups = sum(int(alive.sum()) for alive in resolved.evaluated.present)
-        memory = 8e-6 * (sum(linear.groups) * (1 + 4 * linear.aggregates) + sum(p.factors.size for p in linear.parts))
         planned = plan_answers(resolved, resolved.evaluated, assumed)
         left = allowed_after(cursor, resolved, after)
-        chosen = (f"query ({mechanism})", None, budget.epsilon, budget.delta, left, memory, None)
-        seconds = _A_QUERY + _A_ROW * assumed
+        chosen = (f"query ({mechanism})", None, budget.epsilon, budget.delta, left, megabytes_of(linear), None)
         share = float(budget.rho) / len(planned)
         rows = [
             (
@@ -190,7 +189,7 @@ class DpPlan(SqlFunction):
                 None,
                 f"{answer.aggregate}: {answer.note}",
                 *chosen,
-                seconds,
+                seconds_of(assumed),
             )
             for answer in planned
         ]

@@ -22,6 +22,7 @@ from dpsql.books.releases import Entry, find_releases, rows_table
 from dpsql.books.shown import Shown, shown_to
 from dpsql.books.unchanged import point, still
 from dpsql.core.names import shorten
+from dpsql.core.roles import SERVED, role_for
 from dpsql.errors import DpsqlError, NotAllowed, UnknownName
 from dpsql.runtime.progress import Progress
 from dpsql.udfs import FUNCTIONS
@@ -33,10 +34,6 @@ from dpsql.udfs.of_users import books_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-READER_FUNCTIONS: Final = frozenset({"dp_budget", "dp_releases"})
-"""What a reader may call, beside reading what is published."""
-ANALYST_FUNCTIONS: Final = READER_FUNCTIONS | {"dp_measurements", "dp_plan", "dp_query", "dp_synthesize"}
-"""What an analyst may call. No user may call a function of the owner's."""
 _BATCH: Final = 100_000
 
 Columns = tuple[tuple[str, str], ...]
@@ -109,9 +106,9 @@ class Analyst:
             DpsqlError: a child says what is wrong.
         """
         name = function.lower()
-        self.check("analyst" if name in ANALYST_FUNCTIONS - READER_FUNCTIONS else "reader")
-        if name not in ANALYST_FUNCTIONS:
-            raise NotAllowed(f"{shorten(function)!r} is not served: users call {', '.join(sorted(ANALYST_FUNCTIONS))}")
+        self.check(role_for(name))
+        if name not in SERVED:
+            raise NotAllowed(f"{shorten(function)!r} is not served: users call {', '.join(sorted(SERVED))}")
         found = next(one for one in FUNCTIONS if one.name == name)
         call = Call(name, arguments_of(found, arguments), self._instance.home, by=self.name)
         since = self._point()
@@ -120,8 +117,7 @@ class Analyst:
 
     def run(self, bound: Bound, progress: Progress | None, shape: Shape | None) -> pa.RecordBatchReader:
         """See `Bound.rows`. Where more than releases went on, the call is bound again: it may see something else."""
-        role = "reader" if bound.call.function in READER_FUNCTIONS else "analyst"
-        relation = bound.relation
+        role, relation = role_for(bound.call.function), bound.relation
         if not bound.holds():  # that the user changed would be among the events
             self.check(role)
             relation, now = self._bound(bound.call, progress)

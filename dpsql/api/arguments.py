@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from dpsql.core.arguments import checked, checked_names
 from dpsql.errors import InvalidArgument
-from dpsql.mechanisms.base import checked, checked_names, options
+from dpsql.mechanisms.base import options
 from dpsql.udfs.bridge.declare import REQUIRED, TableFunction
 
 _KINDS: Final[dict[str, type[Any]]] = {"BOOLEAN": bool, "BIGINT": int, "DOUBLE": float, "VARCHAR": str}

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpsql.api.connection import Connection
+from dpsql.core.arguments import checked
 from dpsql.core.domain import Attribute
 from dpsql.engines.registry import find_source
-from dpsql.mechanisms.base import checked
 from dpsql.owner.protect import declare
 from dpsql.release.discovery import discover, resolve_discovery
 from dpsql.release.request import DiscoveryRequest

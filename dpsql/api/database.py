@@ -14,9 +14,9 @@ from dpsql.api.options import Options
 from dpsql.api.release import Release
 from dpsql.api.reports import Reports, as_plan
 from dpsql.books.verification import check_all
+from dpsql.core.arguments import checked, checked_names
 from dpsql.errors import InvalidArgument
 from dpsql.evaluation.sandbox import stopped_by
-from dpsql.mechanisms.base import checked, checked_names
 from dpsql.release.pipeline import produce
 from dpsql.release.request import Request
 from dpsql.release.synthesis import resolve

@@ -34,6 +34,8 @@ from dpsql.books.public import is_protected
 from dpsql.books.reads import Unclear, check_calls
 from dpsql.books.same_rows import holds_files
 from dpsql.books.store import Books, catalogs_with_books
+from dpsql.core.functions import TABLES, having
+from dpsql.core.functions import Trait as T
 from dpsql.core.names import fold
 from dpsql.engines.registry import find_parts
 from dpsql.errors import DpsqlError
@@ -48,11 +50,9 @@ _CHANGES: Final = re.compile(
 _ENDS: Final = frozenset({"commit", "end", "rollback", "abort"})
 _AT_ONCE: Final = 2.0
 """Seconds of listing before statements that come quickly are listed together."""
-_READERS: Final = frozenset(
-    "read_csv read_csv_auto read_parquet parquet_scan read_json read_json_auto read_ndjson read_ndjson_auto".split()  # noqa: SIM905
-)
-"""Functions that read files, whose rows are the owner's to answer for."""
-_DRAWN: Final = frozenset("random uuid uuidv4 uuidv7 gen_random_uuid now today nextval currval".split())  # noqa: SIM905
+_READERS: Final = having(T.FILE_ROWS, TABLES)
+"""Functions whose rows are the owner's to answer for."""
+_DRAWN: Final = having(T.CHANCE | T.CLOCK | T.SEQUENCE)
 _FILE: Final = re.compile(r".+\.(csv|tsv|parquet|json|ndjson)(\.(gz|zst))?", re.IGNORECASE)
 _FRAMES: Final = frozenset({"pandas", "polars", "pyarrow", "numpy"})
 _VISIBLE: Final = """

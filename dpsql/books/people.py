@@ -13,10 +13,11 @@ from typing import Any, Final
 from dpsql.books import ledger
 from dpsql.books.credentials import Credential, new_token
 from dpsql.books.store import Books
+from dpsql.core import roles
 from dpsql.core.names import fold
 from dpsql.errors import BooksError, InvalidArgument, NotAllowed, UnknownName
 
-ROLES: Final = ("reader", "analyst")
+ROLES: Final = tuple(roles.ROLES)
 """A reader reads what is published; an analyst also asks. No user is an owner."""
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.@-]{0,62}")
 _COLUMNS: Final = "name, role, state, salt, iterations, stored_key, server_key"

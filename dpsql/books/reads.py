@@ -22,6 +22,8 @@ import duckdb
 from sqlglot import exp
 
 from dpsql.books.public import is_protected
+from dpsql.core import functions
+from dpsql.core.functions import Trait as T
 from dpsql.core.names import fold
 from dpsql.engines.registry import find_parts
 from dpsql.engines.source import Source
@@ -44,55 +46,13 @@ _EXPRESSIONS: Final = frozenset(
     """.split()  # noqa: SIM905
 )
 """Kinds of expressions whose values depend on their children alone; functions and aggregates by their names."""
-_OPERATORS: Final = frozenset(
-    """= <> < > <= >= + - * / // % ** ^ | & ~ || << >> ~~ !~~ ~~* !~~* ~~~ @ ! !__postfix -> ->> @> <@ && ^@ __cast
-    __between __lambda""".split()  # noqa: SIM905
-) | {"IS DISTINCT FROM", "IS NOT DISTINCT FROM"}
-_FUNCTIONS: Final = frozenset(
-    """
-    abs acos acosh add age any_value approx_count_distinct approx_quantile arbitrary arg_max arg_min argmax argmin
-    array_agg array_append array_concat array_contains array_distinct array_extract array_filter array_has
-    array_length array_position array_prepend array_reverse array_slice array_sort array_to_json array_transform
-    array_value ascii asin asinh atan atan2 atanh avg base64 bin bit_and bit_count bit_length bit_or bit_xor
-    bool_and bool_or cardinality cbrt ceil ceiling century char_length character_length chr coalesce combine concat
-    concat_ws constant_or_null contains corr cos cosh cot count count_if count_star countif covar_pop covar_samp
-    cume_dist date_add date_diff date_part date_sub date_trunc datediff datepart datesub datetrunc day dayname
-    dayofmonth dayofweek dayofyear decade decimal_average decode degrees dense_rank divide element_at encode
-    ends_with entropy enum_code epoch epoch_ms epoch_ns epoch_us equi_width_bins era error even exp factorial favg
-    fdiv fill filter first first_value flatten floor fmod format_bytes from_base64 from_binary from_hex fsum gamma
-    gcd generate_series geomean get_bit greatest greatest_common_divisor group_concat grouping hamming hash hex
-    histogram histogram_exact hour ifnull ilike_escape instr isfinite isinf isnan isodow isoyear jaccard json_array
-    json_array_length json_exists json_extract json_extract_path json_extract_path_text json_extract_string
-    json_keys json_object json_quote json_structure json_type json_valid json_value julian kahan_sum kurtosis
-    kurtosis_pop lag last last_day last_value lcase lcm lead least least_common_multiple left left_grapheme len
-    length length_grapheme lgamma like_escape list list_aggr list_aggregate list_any_value list_append list_apply
-    list_avg list_cat list_concat list_contains list_count list_distinct list_element list_extract list_filter
-    list_has list_has_all list_has_any list_indexof list_intersect list_max list_min list_pack list_position
-    list_prepend list_reduce list_reverse list_reverse_sort list_select list_slice list_sort list_sum list_transform
-    list_unique list_value list_where list_zip listagg ln log log10 log2 lower ltrim mad make_date make_time
-    make_timestamp make_timestamp_ms make_timestamp_ns map map_concat map_contains map_entries map_extract
-    map_extract_value map_from_entries map_keys map_values max max_by md5 md5_number mean median microsecond
-    millennium millisecond min min_by minute mismatches mod mode month monthname multiply nanosecond nextafter
-    not_ilike_escape not_like_escape nth_value ntile nullif octet_length ord percent_rank pi position pow power
-    prefix product quantile quantile_cont quantile_disc quarter radians range rank rank_dense regexp_escape
-    regexp_extract regexp_extract_all regexp_full_match regexp_matches regexp_replace regexp_split_to_array
-    regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy replace reverse
-    right right_grapheme round round_even roundbankers row row_number row_to_json rtrim second sem set_bit sha1
-    sha256 sign signbit sin sinh skewness split split_part sqrt starts_with stddev stddev_pop stddev_samp str_split
-    str_split_regex strftime string_agg string_split string_split_regex string_to_array strip_accents strlen strpos
-    strptime struct_concat struct_contains struct_extract struct_extract_at struct_insert struct_pack
-    struct_position struct_update substr substring substring_grapheme subtract suffix sum sum_no_overflow sumkahan
-    tan tanh time_bucket to_base to_base64 to_binary to_centuries to_days to_decades to_hex to_hours to_json
-    to_microseconds to_millennia to_milliseconds to_minutes to_months to_quarters to_seconds to_timestamp to_weeks
-    to_years translate trim trunc try_strptime typeof ucase unbin unhex unicode union_extract union_tag union_value
-    unpivot_list upper url_decode url_encode var_pop var_samp variance wavg week weekday weekofyear weighted_avg xor
-    year yearweek
-    """.split()  # noqa: SIM905
+_FUNCTIONS: Final = functions.callable_with(
+    T.AGGREGATE | T.OPERATOR | T.SYNTAX | T.GIVEN | T.ROWS | T.UNTRIED_IN_EXPRESSIONS
 )
 """DuckDB's own functions whose values depend on their arguments alone: none looks at settings, variables or tables.
 
 Nor at the members of an ENUM type, which may have been made from private rows. None makes texts of any length, or calls
-itself for each level of a value: see `dpsql.core.functions`.
+itself for each level of a value.
 """
 
 
@@ -170,7 +130,7 @@ def check_calls(cursor: duckdb.DuckDBPyConnection, query: str, beside: Set[str] 
     macros = [(name, text) for name, internal, text in functions if text is not None and not internal]
     definitions = [(_plain(n), _plain(text)) for n, text in (*macros, *cursor.execute(_VIEWS).fetchall())]
     called = {_plain(name) for name, internal, text in functions if internal or text is None}
-    unknown = called - _FUNCTIONS - _OPERATORS - {"unnest"} - beside
+    unknown = called - _FUNCTIONS - beside
     odd = [name for name in unknown if not _WORD.fullmatch(name)]
     waiting, seen = [_plain(query)], set[str]()
     while waiting:
@@ -236,9 +196,11 @@ def _tables_of(part: Any) -> Iterator[tuple[str, str, str]]:
             if expression is not None and expression not in _EXPRESSIONS:
                 raise Unclear(str(expression).removeprefix("BOUND_").replace("_", " "))
             name = _function(part)
+            if (expression == "BOUND_CAST" or name == "__cast") and "ENUM_TYPE_INFO" in json.dumps(part["return_type"]):
+                raise Unclear("a cast to an ENUM")  # it tells whether a text is among the members
             if step == "LOGICAL_GET":
                 yield _table(part, name)
-            elif name and name not in _FUNCTIONS and name not in _OPERATORS:
+            elif name and name.lower() not in _FUNCTIONS:
                 raise Unclear(f"the function {name}")
             elif not name and (expression in ("BOUND_FUNCTION", "BOUND_AGGREGATE") or step == "WINDOW_AGGREGATE"):
                 raise Unclear("a function without a name")

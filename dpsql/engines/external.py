@@ -10,6 +10,7 @@ stub is an empty table of the host with those columns, so all that is declared, 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -19,12 +20,14 @@ from typing import Any, ClassVar, Protocol
 from dpsql.core.column_types import public_type
 from dpsql.core.domain import Attribute
 from dpsql.core.linear_query import LinearQuery
+from dpsql.core.names import fold
 from dpsql.engines.costs import Rates
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.place import PinnedFile
 from dpsql.engines.protocol import Engine
 from dpsql.engines.source import Column, Source
-from dpsql.errors import DpsqlError
+from dpsql.engines.sql.types import UNKNOWN_IN_DUCKDB
+from dpsql.errors import DpsqlError, InvalidArgument
 
 
 @dataclass(frozen=True)
@@ -145,3 +148,28 @@ def driver(module: str, engine: str, extra: str) -> ModuleType:
         raise DpsqlError(
             f"engine {engine!r} needs the package {module.partition('.')[0]}: pip install 'dpsql[{extra}]'"
         ) from None
+
+
+def words_in(environment: str, what: str) -> str:
+    """What leads to a server, from a variable of this process. `what` it holds, with an example, is for the error."""
+    if not (words := os.environ.get(environment, "")):
+        raise InvalidArgument(
+            f"environment is {environment!r}: this process has no such variable. Set it to what {what}, before DuckDB "
+            "starts"
+        )
+    return words
+
+
+def check_unit_type(source: Source, unit: str, label: str) -> None:
+    """Refuse a privacy unit whose values an engine cannot tell apart."""
+    if source.column(unit).type == UNKNOWN_IN_DUCKDB:
+        raise InvalidArgument(
+            f"privacy_unit is {unit!r}: values of its type cannot be told apart in {label}, so name a column of texts, "
+            "numbers or dates that says whose row it is"
+        )
+
+
+def check_case(names: Sequence[str], error_of: type[DpsqlError], whose: str = "") -> None:
+    """Refuse names of columns of which DuckDB takes two for one."""
+    if len(set(map(fold, names))) != len(names):
+        raise error_of(f"two columns{whose} differ in case only, which DuckDB takes for one: rename one")

@@ -13,6 +13,7 @@ from dpsql.errors import InvalidArgument, UnknownName
 
 HOST: Final = "duckdb"
 """The engine of tables whose rows are in a database of the DuckDB instance itself."""
+IS_A_VIEW: Final = "is a view: name the table that it reads, for the budget is the table's"
 
 
 @dataclass(frozen=True)
@@ -107,5 +108,5 @@ class FoundView(InvalidArgument):
     """
 
     def __init__(self, parts: tuple[str, str, str], definition: str) -> None:
-        super().__init__(f"{parts[2]!r} is a view: name the table that it reads, for the budget is the table's")
+        super().__init__(f"{parts[2]!r} {IS_A_VIEW}")
         self.parts, self.definition = parts, definition

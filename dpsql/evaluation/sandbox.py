@@ -21,7 +21,8 @@ import sqlglot
 from sqlglot import Token, TokenType, exp
 from sqlglot.errors import ErrorLevel, SqlglotError, UnsupportedError
 
-from dpsql.core.functions import LOOK_AROUND, PLAIN
+from dpsql.core.functions import Trait as T
+from dpsql.core.functions import callable_with, having
 from dpsql.errors import DpsqlError, Interrupted, InvalidQuery
 from dpsql.evaluation.workers import Died, Empty, Worker, worker_of_thread
 from dpsql.language.size_bounds import LAVISH, check_sizes, refuse_lavish
@@ -32,10 +33,11 @@ _BARE_WORDS: Final = frozenset(
     """current_date current_time current_timestamp localtime localtimestamp current_user session_user current_role
     current_schema current_catalog""".split()  # noqa: SIM905
 )
-_OF_TODAY: Final = _BARE_WORDS | {"now", "today", "get_current_timestamp", "transaction_timestamp", "age"}
+_OF_TODAY: Final = _BARE_WORDS | having(T.CLOCK)
 _TODAY: Final = "; write the date or the time itself, as in DATE '2024-06-30'"
 _WRITTEN_ONLY: Final = frozenset({"if", "ifnull"})  # that DuckDB's parser knows
-_LISTED: Final = PLAIN - LOOK_AROUND - LAVISH
+_TAKEN: Final = T.WIDTH | T.SQUARE | T.PAIRS | T.ZONE | T.MEMBERS | T.UNTRIED_IN_VIEWS
+"""Traits of functions that are called where the process may die alone, the zone is one, and no ENUM is anybody's."""
 _LONGEST_PARSED, _DEEPEST_PARSED = 20_000, 500  # characters, and parentheses
 _LONGEST: Final = 30.0  # seconds that the expressions of one call may take
 _BEFORE_PARENTHESES: Final = frozenset(  # words that are no functions
@@ -211,7 +213,7 @@ def plain_functions() -> frozenset[str]:
         "['TIMESTAMP WITH TIME ZONE', 'TIMESTAMPTZ_NS', 'TIME WITH TIME ZONE'])))"
     )
     with duckdb.connect() as connection:  # no text of anyone's is in it
-        return frozenset(name for (name,) in connection.execute(sql).fetchall()) & _LISTED
+        return frozenset(name for (name,) in connection.execute(sql).fetchall()) & callable_with(_TAKEN)
 
 
 @lru_cache(maxsize=1)
@@ -231,7 +233,7 @@ def _plain_macros() -> frozenset[str]:
         before = len(known)
         plain = (name for name, words in definitions.items() if _calls_only(words, known))
         known = known.union(plain)
-    return known - plain_functions() - LOOK_AROUND - LAVISH
+    return known & callable_with(_TAKEN | T.SYNTAX | T.UNTRIED_IN_EXPRESSIONS) - plain_functions()
 
 
 def _calls_only(definition: str, known: frozenset[str]) -> bool:

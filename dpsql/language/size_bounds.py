@@ -13,25 +13,19 @@ from typing import Final, NoReturn
 
 from sqlglot import exp
 
-from dpsql.core.functions import CALLS_OTHERS, LONG, QUADRATIC, RECURSIVE, WIDTH_IN_TEXT
+from dpsql.core.functions import TIMES_LONGER, having
+from dpsql.core.functions import Trait as T
 from dpsql.errors import InvalidQuery
 from dpsql.language.syntax import check_depth
 from dpsql.language.value_types import check_types
 
-LAVISH: Final = (LONG - WIDTH_IN_TEXT) | CALLS_OTHERS | RECURSIVE | {"bitstring", "json_pretty"}
+LAVISH: Final = having(T.LENGTH | T.GIVEN | T.LEVELS | T.SQL)
 """Functions whose results can be of any size, or that call others or themselves: no expression may use them."""
 _COLUMN: Final = 200  # characters
 _OTHER: Final = 50  # of a number, a date, …
 _LONGEST: Final = 100_000
 _MOST_COMPARED: Final = 100_000  # pairs of characters
-_ADD: Final[Mapping[str, int]] = {
-    **dict.fromkeys(("hex", "to_hex", "base64", "to_base64", "json_quote", "regexp_escape", "reverse"), 2),
-    **dict.fromkeys(("url_encode", "nfc_normalize", "upper", "ucase", "lower", "lcase"), 3),
-    **dict.fromkeys(("to_json", "array_to_json", "row_to_json", "json_array", "json_object", "json_pretty"), 6),
-    **dict.fromkeys(("bin", "to_binary"), 8),
-}
-"""How many characters of a result can stand for one of the arguments."""
-_IN_PAIRS: Final = QUADRATIC - {"json_pretty"}
+_IN_PAIRS: Final = having(T.SQUARE) - LAVISH
 """Functions that compare each character of one text with each of another."""
 
 
@@ -83,7 +77,7 @@ def _size(node: exp.Expr, sizes: Mapping[int, int]) -> int:
     if isinstance(node, exp.Replace | exp.RegexpReplace):
         replacement = node.args.get("replacement")
         return (inside[0] + 1) * max(1, 0 if replacement is None else sizes[id(replacement)])
-    return sum(inside) * _ADD.get(name, 1) + (_OTHER if not inside else 0)
+    return sum(inside) * TIMES_LONGER.get(name, 1) + (_OTHER if not inside else 0)
 
 
 def _repeated(node: exp.Expr, inside: Sequence[int]) -> int:

@@ -16,6 +16,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, TypeVar, get_args, get_origin, get_type_hints
 
+from dpsql.core.arguments import KINDS, checked, checked_names
 from dpsql.core.domain import Domain
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.prior import Prior
@@ -170,7 +171,6 @@ LATER: Final = MappingProxyType({"later": True})
 """Metadata of an option younger than books that are in use: at its default no part of a key, so that theirs stay."""
 _registry: dict[str, type[Mechanism]] = {}
 Registered = TypeVar("Registered", bound=type[Mechanism])
-Checked = TypeVar("Checked")
 
 
 def register(name: str, *, when: str = "", package: str = "") -> Callable[[Registered], Registered]:
@@ -212,7 +212,6 @@ def name_of(mechanism: Mechanism) -> str:
     return next(name for name, cls in _registry.items() if cls is type(mechanism))
 
 
-_KINDS: Final[Mapping[type, str]] = {int: "a whole number", float: "a number", str: "a text"}
 FAITHFUL: Final = "faithful"
 """The option that asks for the algorithm as it was published; see `dpsql.mechanisms.defaults`."""
 
@@ -298,50 +297,8 @@ def _option(name: str, value: Any, hint: Any) -> Any:
             return checked(name, number(value) if isinstance(value, str) else value, number)
         except (ValueError, InvalidArgument):
             if kind is not str:
-                raise InvalidArgument(f"{name} is {value!r}: give {_KINDS[number]}") from None
+                raise InvalidArgument(f"{name} is {value!r}: give {KINDS[number]}") from None
     return checked(name, value, kind)
-
-
-def checked(name: str, value: Any, kind: type[Checked]) -> Checked:
-    """An argument in its kind, so that equal requests have equal keys; refuses one of another kind.
-
-    >>> checked("rows", 100.0, int), checked("epsilon", 1, float)
-    (100, 1.0)
-
-    Raises:
-        InvalidArgument: not of the kind.
-    """
-    if kind is bool and not isinstance(value, bool):
-        value = {"true": True, "false": False}.get(str(value).lower(), value)
-        if not isinstance(value, bool):
-            raise InvalidArgument(f"{name} is {value!r}: say true or false")
-    fits = isinstance(value, str | bool) is issubclass(kind, str | bool) and (kind is not str or isinstance(value, str))
-    try:
-        converted = kind(value) if fits else None  # type: ignore[call-arg]
-    except (TypeError, ValueError, OverflowError):
-        converted = None
-    if converted is None or (kind is int and converted != value):
-        raise InvalidArgument(f"{name} is {value!r}: give {_KINDS.get(kind, f'a value of the kind {kind.__name__}')}")
-    return converted
-
-
-def checked_names(name: str, value: Any) -> tuple[str, ...]:
-    """Columns or words that an option names, as a list or as text with commas; refuses anything else.
-
-    >>> checked_names("group_by", "ward, year"), checked_names("group_by", ["ward", "year"])
-    (('ward', 'year'), ('ward', 'year'))
-
-    Raises:
-        InvalidArgument: not of texts, none at all, or an empty one.
-    """
-    names = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
-    is_list = isinstance(names, list | tuple) and all(isinstance(one, str) and one for one in names)
-    if not is_list or not names:
-        raise InvalidArgument(
-            f"{name} is {value!r}: give names as a list, such as ['one', 'other'], or as text with commas, or leave "
-            "it out"
-        )
-    return tuple(names)
 
 
 def explicit_options(mechanism: Mechanism) -> dict[str, Any]:
@@ -353,27 +310,6 @@ def explicit_options(mechanism: Mechanism) -> dict[str, Any]:
         if value != field.default or not field.metadata.get("later"):
             found[field.name] = value
     return found
-
-
-def check_range(name: str, value: float, low: float, high: float) -> None:
-    """Refuse an option outside low … high."""
-    if not low <= value <= high:
-        raise InvalidArgument(f"{name} is {value:g}: give {low:g} to {high:g}")
-
-
-def check_rounds(rounds: int | str) -> None:
-    """Refuse a number of rounds that is neither 'auto' nor positive."""
-    if isinstance(rounds, str):
-        if rounds != "auto":
-            raise InvalidArgument(f"rounds is {rounds!r}: give a whole number, or 'auto'")
-    else:
-        check_range("rounds", rounds, 1, 10_000)
-
-
-def check_word(name: str, value: str, known: Sequence[str]) -> None:
-    """Refuse an option that is none of the known words."""
-    if value not in known:
-        raise InvalidArgument(f"{name} is {value!r}: say one of {', '.join(map(repr, known))}")
 
 
 def plan_total(rho: Fraction, neighbours: Neighbours, share: Fraction) -> tuple[list[PlannedMeasurement], Fraction]:

@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from dpsql.core.arguments import checked
 from dpsql.errors import InvalidArgument
-from dpsql.mechanisms.base import FAITHFUL, Mechanism, checked, find, make, registered
+from dpsql.mechanisms.base import FAITHFUL, Mechanism, find, make, registered
 
 
 def make_for(name: str, given: Mapping[str, Any], *, pure: bool, former: bool = False) -> Mechanism:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
+from dpsql.core.arguments import check_range, check_word
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
@@ -28,13 +29,7 @@ from dpsql.fitting.least_squares import MOST_ADDED, Estimate, additions, least_s
 from dpsql.fitting.relaxed.settings import Fit, Settings, best_total, fitting_bytes, fitting_seconds
 from dpsql.fitting.target import Target, targets_of
 from dpsql.mechanisms.asks import Linear, Marginals, Total
-from dpsql.mechanisms.base import (
-    Mechanism,
-    Outcome,
-    check_range,
-    check_word,
-    register,
-)
+from dpsql.mechanisms.base import Mechanism, Outcome, register
 from dpsql.mechanisms.course import Course
 from dpsql.mechanisms.facts import Facts
 from dpsql.mechanisms.linear_queries import linear_part, linear_seconds

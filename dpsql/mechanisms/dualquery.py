@@ -44,6 +44,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.core.arguments import check_range, check_word
 from dpsql.core.domain import Domain
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
@@ -52,15 +53,7 @@ from dpsql.fitting.relaxed.settings import best_total, one_way_prior
 from dpsql.fitting.rows.best_records import Floats, Goal, best_record, check_search, perturbed_leaders
 from dpsql.fitting.target import targets_of
 from dpsql.mechanisms.asks import Draws
-from dpsql.mechanisms.base import (
-    LATER,
-    Mechanism,
-    Outcome,
-    Remark,
-    check_range,
-    check_word,
-    register,
-)
+from dpsql.mechanisms.base import LATER, Mechanism, Outcome, Remark, register
 from dpsql.mechanisms.cell_queries import (
     RecordCounts,
     cells_of,

@@ -32,6 +32,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.core.arguments import check_range, check_word
 from dpsql.core.domain import Domain
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.threshold import Family
@@ -42,14 +43,7 @@ from dpsql.fitting.rows.best_records import Goal, perturbed_leaders, random_reco
 from dpsql.fitting.rows.exact_leaders import exact_leaders
 from dpsql.fitting.target import targets_of
 from dpsql.mechanisms.asks import Draws
-from dpsql.mechanisms.base import (
-    LATER,
-    Mechanism,
-    Outcome,
-    check_range,
-    check_word,
-    register,
-)
+from dpsql.mechanisms.base import LATER, Mechanism, Outcome, register
 from dpsql.mechanisms.cell_queries import (
     answers_of_rows,
     cells_of,

@@ -22,6 +22,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final
 
+from dpsql.core.arguments import check_range, check_word
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
@@ -36,14 +37,7 @@ from dpsql.fitting.least_squares import best_strategy
 from dpsql.fitting.relaxed.settings import Settings, best_total, fitting_seconds
 from dpsql.fitting.target import targets_of
 from dpsql.mechanisms.asks import Marginals, Open
-from dpsql.mechanisms.base import (
-    LATER,
-    Mechanism,
-    Outcome,
-    check_range,
-    check_word,
-    register,
-)
+from dpsql.mechanisms.base import LATER, Mechanism, Outcome, register
 from dpsql.mechanisms.course import Course
 from dpsql.mechanisms.direct import check_additions, check_fit, consistent_bytes, fit_consistent
 from dpsql.mechanisms.facts import Facts

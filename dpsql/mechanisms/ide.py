@@ -45,6 +45,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from dpsql.core.arguments import check_range, check_word, checked_names
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.prior import Prior
@@ -52,17 +53,7 @@ from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.fitting.rows.iterative_estimation import TIES
 from dpsql.mechanisms.asks import Ask, Chosen, Marginals, Total
-from dpsql.mechanisms.base import (
-    LATER,
-    Mechanism,
-    Outcome,
-    Remark,
-    check_range,
-    check_word,
-    checked_names,
-    register,
-    usual_noise,
-)
+from dpsql.mechanisms.base import LATER, Mechanism, Outcome, Remark, register, usual_noise
 from dpsql.mechanisms.costs import BASE_BYTES, base_seconds
 from dpsql.mechanisms.course import Course
 from dpsql.mechanisms.facts import Facts

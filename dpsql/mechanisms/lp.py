@@ -33,6 +33,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.core.arguments import check_range, check_word
 from dpsql.core.domain import Domain
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.prior import Prior
@@ -41,7 +42,7 @@ from dpsql.errors import InvalidArgument
 from dpsql.fitting.relaxed.settings import one_way_prior
 from dpsql.fitting.rows.linear_program import Codes
 from dpsql.fitting.target import Target
-from dpsql.mechanisms.base import LATER, check_range, check_word, register
+from dpsql.mechanisms.base import LATER, register
 from dpsql.mechanisms.cell_queries import workload_words
 from dpsql.mechanisms.reduced_space import ReducedSpace, functions
 

@@ -36,6 +36,7 @@ from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any, Final
 
+from dpsql.core.arguments import check_range, check_rounds, check_word
 from dpsql.core.domain import Domain
 from dpsql.core.linear_family import Asked, columns_of
 from dpsql.core.marginal import Measurement
@@ -46,17 +47,7 @@ from dpsql.evidence.earlier_releases import consistent, reused
 from dpsql.fitting.relaxed.settings import best_total
 from dpsql.fitting.target import targets_of
 from dpsql.mechanisms.asks import Marginals, Rounds, Total
-from dpsql.mechanisms.base import (
-    LATER,
-    Mechanism,
-    Outcome,
-    Remark,
-    check_range,
-    check_rounds,
-    check_word,
-    register,
-    usual_noise,
-)
+from dpsql.mechanisms.base import LATER, Mechanism, Outcome, Remark, register, usual_noise
 from dpsql.mechanisms.cell_queries import cells_of, workload_words
 from dpsql.mechanisms.costs import (
     BASE_BYTES,

@@ -14,7 +14,7 @@ from dpsql.core.linear_family import Asked, LinearFamily, answers_of, columns_of
 from dpsql.core.marginal import Measurement
 from dpsql.core.threshold import Threshold
 from dpsql.core.workload import Workload
-from dpsql.fitting.rows.multiplicative_weights import Factored
+from dpsql.fitting.rows.multiplicative_weights import Distribution
 from dpsql.mechanisms.course import Course
 from dpsql.mechanisms.threshold_queries import candidates, expected_noise, weights
 from dpsql.mechanisms.walk import Walk
@@ -22,7 +22,7 @@ from dpsql.privacy.linear_families import family_stddevs
 
 
 def ask(
-    walk: Walk, now: Factored, asked: Sequence[Asked], total: float, *, whole: bool, penalised: bool
+    walk: Walk, now: Distribution, asked: Sequence[Asked], total: float, *, whole: bool, penalised: bool
 ) -> list[Measurement]:
     """Select what the distribution answers worst, and measure it.
 

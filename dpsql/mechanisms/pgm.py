@@ -31,6 +31,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.core.arguments import check_range, check_word
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
@@ -45,16 +46,7 @@ from dpsql.fitting.graph.mbi_package import maximal, model_megabytes
 from dpsql.fitting.relaxed.settings import best_total, one_way_prior
 from dpsql.fitting.relaxed.table import Blocks
 from dpsql.fitting.target import targets_of
-from dpsql.mechanisms.base import (
-    LATER,
-    Mechanism,
-    Outcome,
-    PlannedMeasurement,
-    check_range,
-    check_word,
-    plan_total,
-    register,
-)
+from dpsql.mechanisms.base import LATER, Mechanism, Outcome, PlannedMeasurement, plan_total, register
 from dpsql.mechanisms.costs import BASE_BYTES, JAX_BYTES, JAX_SECONDS, base_seconds
 from dpsql.mechanisms.graph_fits import check_installed, graph_report, growth, within_tree
 from dpsql.models.graph import GraphModel

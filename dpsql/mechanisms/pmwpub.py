@@ -24,17 +24,16 @@ Source: Liu, Vietri, Steinke, Ullman, Wu 2021 (PMW^Pub, arXiv:2102.08598), Algor
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.core.domain import Clique, Domain
+from dpsql.core.arguments import check_range, check_rounds, check_word
+from dpsql.core.domain import Domain
 from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.prior import Prior
@@ -46,19 +45,11 @@ from dpsql.fitting.relaxed.settings import best_total
 from dpsql.fitting.rows.multiplicative_weights import Codes, Weighted, absorb
 from dpsql.fitting.target import Target, targets_of
 from dpsql.mechanisms.asks import Marginals, Rounds, Total
-from dpsql.mechanisms.base import (
-    LATER,
-    Mechanism,
-    Outcome,
-    Remark,
-    check_range,
-    check_rounds,
-    check_word,
-    register,
-)
+from dpsql.mechanisms.base import LATER, Mechanism, Outcome, Remark, register
 from dpsql.mechanisms.costs import BASE_BYTES, SCORED_SECONDS, base_seconds
 from dpsql.mechanisms.course import Course
 from dpsql.mechanisms.facts import Facts
+from dpsql.mechanisms.mwem_asking import ask
 from dpsql.mechanisms.singles import singles
 from dpsql.mechanisms.threshold_queries import refuse_thresholds
 from dpsql.mechanisms.walk import Walk
@@ -212,23 +203,18 @@ class PMWPub(Mechanism):
         self, walk: Walk, now: Weighted, known: Sequence[Target], total: float, progress: Progress
     ) -> tuple[Weighted, list[Measurement]]:
         """The last distribution, or the average of those of all rounds; and what was measured on the way."""
-        domain, workload, curator = walk.domain, walk.workload, walk.curator
-        left, told, step = list(workload.cliques), list(known), walk.course.step
-        noise = math.sqrt(2 / math.pi) * GAUSSIAN.stddev(step[1], curator.neighbours.marginal_l2_squared)
+        domain, workload, whole = walk.domain, walk.workload, self.queries == "marginals"
+        left, told = list(workload.cliques), list(known)
         rounds, fresh, sums = self._rounds(domain, workload), list[Measurement](), np.zeros(len(now.weights))
         progress.rounds("multiplicative weights", rounds)
         for _ in range(rounds):
-            answers = partial(_counts, now, total)
-            if self.queries == "cells":
-                found = curator.measure_selected_cells(workload.cliques, answers, 1, step)[1]
-            else:
-                penalties = [noise * domain.size(clique) for clique in left]
-                found = [curator.measure_selected_marginal(left, answers, step, penalties=penalties)]
-                left.remove(found[0].clique)
-            fresh += found
-            told += targets_of(found)
-            newest = self.queries == "cells" and self.passes == 1
-            now = absorb(now, targets_of(found) if newest else told, total, self.passes, progress)
+            answered = ask(walk, now, left, total, whole=whole, penalised=True)
+            if whole:
+                left.remove(answered[0].clique)
+            fresh += answered
+            told += targets_of(answered)
+            newest = not whole and self.passes == 1
+            now = absorb(now, targets_of(answered) if newest else told, total, self.passes, progress)
             sums += now.weights
             progress.round_done()
         return (Weighted(domain, now.codes, sums / rounds) if self.output == "average" else now), fresh
@@ -247,10 +233,6 @@ def support_of(prior: Prior, domain: Domain, seed: int, copies: int) -> tuple[Co
         kept = np.sort(np.argsort(-weights, kind="stable")[:_MOST_ROWS])
         codes, weights = codes[kept], weights[kept]
     return codes, weights / weights.sum()
-
-
-def _counts(now: Weighted, total: float, clique: Clique) -> npt.NDArray[np.float64]:
-    return total * now.project(clique)
 
 
 def _mixed(

@@ -34,6 +34,7 @@ from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any, Final, cast
 
+from dpsql.core.arguments import check_range, check_word
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
@@ -58,17 +59,7 @@ from dpsql.fitting.relaxed.shrinkage import shrunken
 from dpsql.fitting.relaxed.smoothness import smooth_columns
 from dpsql.fitting.relaxed.strong_pairs import strong_pairs, tell
 from dpsql.fitting.target import Target, targets_of
-from dpsql.mechanisms.base import (
-    LATER,
-    Mechanism,
-    Outcome,
-    PlannedMeasurement,
-    Remark,
-    check_range,
-    check_word,
-    plan_total,
-    register,
-)
+from dpsql.mechanisms.base import LATER, Mechanism, Outcome, PlannedMeasurement, Remark, plan_total, register
 from dpsql.mechanisms.hdmm import optimised_shares
 from dpsql.mechanisms.linear_queries import allocated_seconds, beside_linear, measured_beside, planned_beside
 from dpsql.mechanisms.projection_memory import check_fits

@@ -18,8 +18,9 @@ from typing import Final
 
 import numpy as np
 
+from dpsql.core.arguments import check_word
 from dpsql.errors import InvalidArgument
-from dpsql.mechanisms.base import Remark, check_word
+from dpsql.mechanisms.base import Remark
 from dpsql.mechanisms.promises import dualquery_bound
 from dpsql.mechanisms.query_game import MOST_ROUNDS, Parameters
 

@@ -31,6 +31,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from dpsql.core.arguments import check_range, check_rounds, check_word
 from dpsql.core.domain import Domain
 from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
@@ -43,16 +44,7 @@ from dpsql.fitting.relaxed.table import Blocks, RelaxedTable
 from dpsql.fitting.target import Target, targets_of
 from dpsql.mechanisms import rap_once
 from dpsql.mechanisms.asks import Ask, Cells, Rounds
-from dpsql.mechanisms.base import (
-    LATER,
-    Mechanism,
-    Outcome,
-    Remark,
-    check_range,
-    check_rounds,
-    check_word,
-    register,
-)
+from dpsql.mechanisms.base import LATER, Mechanism, Outcome, Remark, register
 from dpsql.mechanisms.costs import BASE_BYTES, JAX_BYTES, JAX_SECONDS, SCORED_BYTES, SCORED_SECONDS, base_seconds
 from dpsql.mechanisms.course import Course
 from dpsql.mechanisms.facts import Facts

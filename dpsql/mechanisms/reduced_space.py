@@ -21,6 +21,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.core.arguments import check_range, check_word
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.prior import Prior
@@ -33,7 +34,7 @@ from dpsql.fitting.relaxed.settings import best_total
 from dpsql.fitting.rows.linear_program import OBJECTIVES, Codes, nearest_density, statistics
 from dpsql.fitting.target import Target, targets_of
 from dpsql.mechanisms.asks import Linear, Marginals, Total
-from dpsql.mechanisms.base import Mechanism, Outcome, Remark, check_range, check_word, usual_noise
+from dpsql.mechanisms.base import Mechanism, Outcome, Remark, usual_noise
 from dpsql.mechanisms.cell_queries import cells_of, workload_words
 from dpsql.mechanisms.costs import BASE_BYTES, base_seconds
 from dpsql.mechanisms.course import Course

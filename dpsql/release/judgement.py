@@ -103,7 +103,6 @@ class Judgement:
 
     Attributes:
         total: about how many rows were counted, by the noisy counts; None where nothing tells it.
-        total_stddev: of its noise.
         total_reach: half of its 95 % interval.
         columns, pairs: that were judged.
         unmeasured_columns: that no measured marginal holds.
@@ -119,7 +118,6 @@ class Judgement:
     """
 
     total: float | None
-    total_stddev: float
     total_reach: float
     columns: tuple[JudgedColumn, ...]
     pairs: tuple[JudgedPair, ...]
@@ -176,7 +174,6 @@ def judge(
     number, error = _single_cells(domain, measured, counter, scale, total)
     return Judgement(
         total=total,
-        total_stddev=0.0 if sure is None else sure.stddev,
         total_reach=0.0 if sure is None else sure.stddev * (_REACH_NORMAL if sure.is_normal else _REACH_LAPLACE),
         columns=tuple(columns),
         unmeasured_columns=tuple(unmeasured),

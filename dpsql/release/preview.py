@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from dpsql.core.linear_query import LinearQuery
 from dpsql.core.prior import Prior
 from dpsql.engines.costs import Cost, foretell
 from dpsql.errors import DpsqlError, InvalidArgument
@@ -246,6 +247,16 @@ def _planned_statistic(
         return PlannedAnswer(text, None, None, note)
     reach = float((found.high - found.low)[0] / 2)
     return PlannedAnswer(text, float(found.stderr[0]), reach, f"95 % interval ± {reach:.4g} {at}; {null}")
+
+
+def seconds_of(rows: float) -> float:
+    """About how long a query takes on so many rows."""
+    return 0.05 + 2e-7 * rows
+
+
+def megabytes_of(linear: LinearQuery) -> float:
+    """About how much memory the answers of a query take."""
+    return 8e-6 * (sum(linear.groups) * (1 + 4 * linear.aggregates) + sum(part.factors.size for part in linear.parts))
 
 
 _NAMES: Final = {"stddev_samp": "stddev", "var_samp": "variance"}

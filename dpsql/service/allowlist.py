@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import duckdb
 
+from dpsql.core.roles import SERVED
 from dpsql.errors import DpsqlError
 
 from .allowed import EXPRESSIONS, FUNCTIONS, PARTS, PG_TABLE_FUNCTIONS, SCHEMAS, TABLE_FUNCTIONS, VIEWS
 from .catalogue import FUNCTIONS as OF_POSTGRES
-from .served import SERVED
 
 LONGEST: Final = 100_000
 _DEEPEST: Final = 500

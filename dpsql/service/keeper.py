@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from dpsql.api import owner_door
 from dpsql.books.credentials import new_token
+from dpsql.core.roles import CHARGING, ROLES, SERVED
 from dpsql.errors import DpsqlError, Interrupted, InvalidArgument
 from dpsql.runtime.progress import Quiet
 from dpsql.udfs.interrupts import reporting
@@ -30,7 +31,7 @@ from .audit import Audit, NotAudited
 from .directory import Bound, Credential, Directory, Known
 from .options import Options
 from .scram import Server, WrongProof
-from .served import CHARGING, PULSE, ROLES, SERVED, checked_arguments, functions_served
+from .served import PULSE, checked_arguments, functions_served
 from .turns import Lookups, Shares, Turns
 
 _NICE, _NICE_FIT = 5, 15

@@ -1,18 +1,15 @@
-"""Which functions are served, to whom, and with which arguments. The keeper decides; the front is only told."""
+"""With which arguments functions are served. The keeper decides; the front is only told."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
+from dpsql.core.roles import SERVED
 from dpsql.errors import InvalidArgument
 
-SERVED: Final = ("dp_query", "dp_synthesize", "dp_plan", "dp_budget", "dp_releases", "dp_measurements")
 PULSE: Final = "dpsql pulse"
 """Logs in for the heartbeat, sees nothing and may do nothing; no user can have this name."""
-CHARGING: Final = frozenset({"dp_query", "dp_synthesize"})
-_READER: Final = frozenset({"dp_budget", "dp_releases"})
-ROLES: Final[Mapping[str, frozenset[str]]] = {"reader": _READER, "analyst": frozenset(SERVED)}
 _KINDS: Final[Mapping[str, tuple[type, ...]]] = {
     "BOOLEAN": (bool,),
     "BIGINT": (int,),

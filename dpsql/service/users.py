@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from dpsql.api import analyst, owner_door
+from dpsql.core.roles import CHARGING
 from dpsql.runtime.progress import Progress
 
 from . import arrow
 from .directory import Bound, Columns, Credential, Known, Published
-from .served import CHARGING
 
 if TYPE_CHECKING:
     from dpsql.api.database import Database

@@ -10,10 +10,10 @@ import pytest
 from dpsql.udfs import FUNCTIONS
 
 import dpsql
-from dpsql.api.analyst import ANALYST_FUNCTIONS
 from dpsql.api.cli import main
 from dpsql.books import verification
 from dpsql.books.store import Books
+from dpsql.core.roles import SERVED
 from dpsql.errors import DpsqlError, Interrupted, InvalidArgument, NotAllowed, NotOwner, UnknownName
 
 SQL = "SELECT sick, count(*) AS n FROM t GROUP BY sick"
@@ -61,7 +61,7 @@ def test_nobody_calls_an_owners_function_and_readers_call_two(bank, function):
         function, {"table": "t", "epsilon": 0.1} if function in ("dp_plan", "dp_synthesize") else {}
     )
     before = ledger(bank)
-    if function not in ANALYST_FUNCTIONS:
+    if function not in SERVED:
         with pytest.raises(NotAllowed, match="is not served"):
             bank.for_analyst("alice").bind(function, arguments)
     if function not in ("dp_budget", "dp_releases"):

@@ -14,6 +14,7 @@ from dpsql.books import heads
 from dpsql.books.public import is_protected
 from dpsql.engines.duckdb.catalog import find_source
 from dpsql.errors import DpsqlError
+from tests.books.conftest import protect
 
 TABLES = """
     CREATE TABLE visits AS SELECT i % 2 = 0 AS ill, i % 9 AS id FROM range(50) r(i);
@@ -22,13 +23,6 @@ TABLES = """
 """
 SWAP = "ALTER TABLE people RENAME TO old; CREATE TABLE people AS SELECT 1 AS id, 'canary' AS name, true AS ill"
 REFUSED = "protected|may hold protected rows|none of its tables is surely public"
-
-
-def protect(db, *names):
-    for name in names:
-        db.protect(name, epsilon=2.0, delta=1e-6)
-    if "visits" in names:
-        db.domain("visits", "id", values=list(range(9)), nulls=False)
 
 
 def ask(db, table="people", release="", epsilon=0.1):
@@ -72,15 +66,6 @@ def plain(path, sql):
     """Somebody changes the file without dpsql."""
     with duckdb.connect(str(path)) as connection:
         connection.execute(sql)
-
-
-@pytest.fixture
-def bank(tmp_path):
-    path = tmp_path / "bank.duckdb"
-    with dpsql.connect(path) as db:
-        db.sql(TABLES)
-        protect(db, "visits", "people")
-    return path
 
 
 @pytest.fixture

@@ -14,19 +14,10 @@ import dpsql
 from dpsql.books.public import is_protected
 from dpsql.engines.duckdb.catalog import find_source
 from dpsql.errors import InvalidArgument
-from tests.books.test_public_list import TABLES, plain, protect
+from tests.books.test_public_list import plain
 from tests.processes import run_and_die
 
 pytestmark = pytest.mark.medium
-
-
-@pytest.fixture
-def bank(tmp_path):
-    path = tmp_path / "bank.duckdb"
-    with dpsql.connect(path) as db:
-        db.sql(TABLES)
-        protect(db)
-    return path
 
 
 def is_public(db, table):

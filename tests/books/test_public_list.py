@@ -17,12 +17,8 @@ from dpsql.books.public import check_unclaimed, is_protected
 from dpsql.books.public_list import digest_of
 from dpsql.engines.duckdb.catalog import find_source
 from dpsql.errors import DpsqlError, InvalidArgument
+from tests.books.conftest import TABLES, protect
 
-TABLES = """
-    CREATE TABLE visits AS SELECT i % 2 = 0 AS ill, i % 50 AS id FROM range(150) r(i);
-    CREATE TABLE people AS SELECT i AS id, 'canary ' || i AS name FROM range(50) r(i);
-    CREATE TABLE wards AS SELECT i AS id, 'ward ' || i AS name FROM range(50) r(i);
-"""
 SUSPECT = "may hold protected rows|was made from a table that is protected"
 MARK = "(SELECT comment FROM duckdb_tables() WHERE table_name = 'people')"
 
@@ -33,21 +29,6 @@ def plain(path, *statements):
         for statement in statements:
             mark = str(connection.execute(f"SELECT {MARK}").fetchall()[0][0])
             connection.execute(statement.replace("MARK", f"'{mark}'"))
-
-
-@pytest.fixture
-def bank(tmp_path):
-    path = tmp_path / "bank.duckdb"
-    with dpsql.connect(path) as db:
-        db.sql(TABLES)
-        protect(db)
-    return path
-
-
-def protect(db):
-    for name in ("visits", "people"):
-        db.protect(name, epsilon=2.0, delta=1e-6)
-    db.domain("visits", "id", values=list(range(50)), nulls=False)
 
 
 def names_read(db, table):

@@ -1,4 +1,4 @@
-"""A DuckDB that nobody has looked at charges and counts nothing, unless the owner says so; and the lists agree."""
+"""A DuckDB that nobody has looked at charges and counts nothing, unless the owner says so."""
 
 from __future__ import annotations
 
@@ -7,13 +7,9 @@ import pytest
 
 import dpsql
 from dpsql.api.doctor import report
-from dpsql.books.reads import _FUNCTIONS as PUBLIC
-from dpsql.core import functions
 from dpsql.engines.duckdb import versions
 from dpsql.errors import DpsqlError
-from dpsql.evaluation.sandbox import plain_functions
-from dpsql.language.size_bounds import LAVISH
-from dpsql.service.allowed import FUNCTIONS, REFUSED, VIEWS
+from dpsql.service.allowed import VIEWS
 from dpsql.service.allowlist import AllowList, NotAllowed
 
 
@@ -57,54 +53,6 @@ def test_no_number_but_those_in_the_list():
             versions.check_version(version)
     for version in versions.LOOKED_AT:
         versions.check_version(version)
-
-
-def catalogue() -> dict[str, set[str]]:
-    """DuckDB's own functions and their kinds."""
-    with duckdb.connect() as db:
-        rows = db.execute(
-            "SELECT lower(function_name), function_type FROM duckdb_functions() WHERE internal"
-        ).fetchall()
-    kinds: dict[str, set[str]] = {}
-    for name, kind in rows:
-        kinds.setdefault(name, set()).add(kind)
-    return kinds
-
-
-def test_the_lists_of_safe_functions_agree():
-    """What one list refuses because of what it does, the others refuse too."""
-    assert not PUBLIC & REFUSED
-    assert not plain_functions() & REFUSED - functions.WIDTH_IN_TEXT - functions.ALONE
-    assert not functions.LONG & FUNCTIONS
-    assert not functions.LONG & PUBLIC
-    assert not functions.RECURSIVE & PUBLIC
-    for dangerous in (functions.CALLS_OTHERS, functions.RECURSIVE, functions.LOOK_AROUND, LAVISH):
-        assert not dangerous & plain_functions()
-    assert functions.WIDTH_IN_TEXT < functions.LONG
-
-
-@pytest.mark.medium
-def test_a_function_that_nobody_looked_at_is_refused_everywhere():
-    looked_at = FUNCTIONS | REFUSED
-    assert (
-        set(catalogue()) - looked_at - {n for n, kinds in catalogue().items() if not kinds & {"scalar", "aggregate"}}
-        == set()
-    )
-    assert plain_functions() <= functions.PLAIN
-    with dpsql.connect() as db:
-        db.sql("CREATE TABLE t AS SELECT 1 AS a")
-        db.protect("t", epsilon=1.0, delta=1e-6)
-        db.domain("t", "a", lower=0, upper=9)
-        db.sql("CREATE VIEW v AS SELECT lpad('x', 3, 'y') AS a")
-        for name in sorted({*(set(catalogue()) - functions.PLAIN), "brand_new"}):
-            if not name.isidentifier():
-                continue
-            query = f'SELECT count(*) AS n FROM t WHERE "{name}"(a) IS NULL'
-            with pytest.raises(duckdb.Error):
-                db.connection.execute("FROM dp_plan($1, epsilon := 0.1)", [query]).fetchall()
-        with pytest.raises(duckdb.Error, match="lpad"):
-            db.sql("CALL dp_synthesize('t', epsilon := 0.1, mechanism := 'pmwpub', prior := 'v')")
-        assert db.budget().releases[0] == 0
 
 
 def test_views_are_refused_by_name():

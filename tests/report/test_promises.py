@@ -87,7 +87,7 @@ def test_the_number_of_rows_is_about_with_its_interval(people, release):
         int(number.replace(",", "")) for number in re.findall(r"(?<=\s)[\d,]+(?=[ .])", said + " ") if number != "95"
     )
     assert low < about < high
-    assert high - low == pytest.approx(2 * 1.959964 * release.judgement.total_stddev, abs=2)
+    assert high - low == pytest.approx(2 * release.judgement.total_reach, abs=2)
 
 
 # --- what was read off the rows ---------------------------------------------------------------------------------------

@@ -6,7 +6,11 @@ from collections.abc import Iterator
 
 import duckdb
 
-from dpsql.service.allowed import REFUSED, REFUSED_TABLE_FUNCTIONS
+from dpsql.core import functions
+from dpsql.service.allowed import FUNCTIONS, TABLE_FUNCTIONS
+
+REFUSED = frozenset(functions.VALUES) - FUNCTIONS
+REFUSED_TABLE_FUNCTIONS = frozenset(functions.TABLES) - TABLE_FUNCTIONS
 
 TRIED = r"""
 SELECT content FROM read_text('/etc/passwd')
@@ -107,6 +111,8 @@ SELECT * FROM force_checkpoint()
 """.strip().splitlines()
 
 CORNERS = [
+    "SELECT bitstring('1', 1000000000)::VARCHAR",
+    "SELECT bitstring_agg(1, 1, 1000000000)",
     "SELECT * FROM dpsql_results.r1",
     "SELECT * FROM memory.dpsql_results.r1",
     "DESCRIBE dpsql_results.r1",

@@ -21,12 +21,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import dpsql
+from dpsql.core.roles import SERVED
 from dpsql.service.audit_log import AuditError, AuditLog, verify
 from dpsql.service.calls import Calls, Login, Refused
 from dpsql.service.pgwire.holdings import Holdings, bytes_of
 from dpsql.service.pgwire.portals import Failed
 from dpsql.service.scram import Client
-from dpsql.service.served import PULSE, SERVED
+from dpsql.service.served import PULSE
 from dpsql.service.supervisor import serve
 from tests.service.conftest import Served, free_port
 from tests.service.processes import children_of, threads, workers_of

@@ -17,9 +17,10 @@ from typing import Any, Final
 
 import duckdb
 
-from dpsql.core.names import fold, quote
+from dpsql.core.names import quote
 from dpsql.engines.duckdb.calls import literal
 from dpsql.engines.duckdb.types import data_type
+from dpsql.engines.external import check_case
 from dpsql.engines.source import Column, Source
 from dpsql.errors import DpsqlError
 
@@ -145,7 +146,5 @@ def columns_of(cursor: duckdb.DuckDBPyConnection, paths: Sequence[str], *, union
         raise
     except duckdb.Error:
         raise DpsqlError("DuckDB cannot read the files: they are encrypted, cut off, or of another format") from None
-    names = [fold(row[0]) for row in rows]
-    if len(set(names)) != len(names):
-        raise DpsqlError("two columns of the files differ in case only, which DuckDB takes for one: rename one")
+    check_case([row[0] for row in rows], DpsqlError, " of the files")
     return [Column(name, kind, nullable=True) for name, kind, *_ in rows]

@@ -12,7 +12,7 @@ from dpsql.core.domain import Domain
 from dpsql.core.linear_query import Choice, LinearQuery
 from dpsql.engines.costs import Rates
 from dpsql.engines.duckdb.units import key_of
-from dpsql.engines.external import Registered, has_columns
+from dpsql.engines.external import Registered, check_unit_type, has_columns
 from dpsql.engines.on_server import OnServer
 from dpsql.engines.postgres.catalog import Relation, find_relation
 from dpsql.engines.postgres.counting import PostgresCounter, make_cuboid
@@ -25,7 +25,6 @@ from dpsql.engines.postgres.words import named_in, words_of
 from dpsql.engines.protocol import UnitBound
 from dpsql.engines.source import Source
 from dpsql.engines.sql.failures import OtherPlace, TableChanged
-from dpsql.engines.sql.types import UNKNOWN_IN_DUCKDB
 from dpsql.errors import InvalidArgument, UnknownName
 
 _PUBLIC: Final = "the rows that Postgres has when a release counts them"
@@ -73,11 +72,7 @@ class PostgresEngine(OnServer[PostgresSession]):
 
     def check_unit(self, source: Source, unit: str) -> None:
         """See `ExternalEngine.check_unit`."""
-        if source.column(unit).type == UNKNOWN_IN_DUCKDB:
-            raise InvalidArgument(
-                f"privacy_unit is {unit!r}: values of its type cannot be told apart in Postgres, so name a column of "
-                "texts, numbers or dates that says whose row it is"
-            )
+        check_unit_type(source, unit, "Postgres")
         if source.place is not None and not source.place.identity:
             raise InvalidArgument(
                 f"privacy_unit is {unit!r}: of the rows of a unit dpsql chooses by what tells rows apart, and "

@@ -5,12 +5,12 @@ Neither the words nor a password is stored, logged or shown: the books hold the 
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from dpsql.engines.duckdb.cursors import Cursor, EngineError
+from dpsql.engines.external import words_in
 from dpsql.errors import InvalidArgument
 
 _SECRET: Final = "SELECT secret_string FROM duckdb_secrets(redact := false) WHERE type = 'postgres' AND name = ?"
@@ -46,15 +46,8 @@ def words_of(cursor: Cursor, given: Mapping[str, Any]) -> str:
         raise InvalidArgument("environment and secret both say how to connect to Postgres: give one of them")
     if secret:
         return _of_secret(cursor, secret)
-    if not environment:
-        return ""
-    words = os.environ.get(environment, "")
-    if not words:
-        raise InvalidArgument(
-            f"environment is {environment!r}: this process has no such variable. Set it to what psql would connect "
-            "with, such as postgresql://user@host/database, before DuckDB starts"
-        )
-    return words
+    what = "psql would connect with, such as postgresql://user@host/database"
+    return words_in(environment, what) if environment else ""
 
 
 def _of_secret(cursor: Cursor, name: str) -> str:

@@ -18,7 +18,7 @@ from dpsql.engines.costs import Rates
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.stubs import files_of as pinned_files
 from dpsql.engines.duckdb.units import Bound, key_of
-from dpsql.engines.external import Registered, has_columns
+from dpsql.engines.external import Registered, check_unit_type, has_columns
 from dpsql.engines.lake.identity import table_in
 from dpsql.engines.on_server import OnServer
 from dpsql.engines.protocol import CountingFailed, UnitBound
@@ -196,11 +196,7 @@ class SparkTaskEngine(SparkEngine):
 
     def check_unit(self, source: Source, unit: str) -> None:
         """See `ExternalEngine.check_unit`."""
-        if source.column(unit).type == UNKNOWN_IN_DUCKDB:
-            raise InvalidArgument(
-                f"privacy_unit is {unit!r}: values of its type cannot be told apart in Spark, so name a column of "
-                "texts, numbers or dates that says whose row it is"
-            )
+        check_unit_type(source, unit, "Spark")
 
     def _check_way(self, session: Session) -> None:
         check_workers(session)

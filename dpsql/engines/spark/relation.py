@@ -15,9 +15,10 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from dpsql.core.names import fold
+from dpsql.engines.external import check_case
 from dpsql.engines.place import PinnedFile
 from dpsql.engines.protocol import CountingFailed
-from dpsql.engines.source import Column
+from dpsql.engines.source import IS_A_VIEW, Column
 from dpsql.engines.spark.dialect import is_collated, native_of
 from dpsql.engines.spark.session import Session
 from dpsql.engines.spark.versions import DELTA, ICEBERG, VERSIONED, identity, latest, rows_at
@@ -89,7 +90,7 @@ def _table(session: Session, text: str) -> Relation:
             f"there is no table {text!r} in Spark: give relation := 'catalog.schema.table', as Spark spells it"
         ) from None
     if found.isTemporary or "VIEW" in (found.tableType or ""):
-        raise NotCounted(f"{text!r} is a view: name the table that it reads, for the budget is the table's")
+        raise NotCounted(f"{text!r} {IS_A_VIEW}")
     parts = [part for part in (found.catalog, *(found.namespace or ()), found.name) if part]
     name = ".".join(f"`{part.replace('`', '``')}`" for part in parts)
     described = session.run(lambda: session.spark.sql(f"DESCRIBE TABLE EXTENDED {name}").collect())
@@ -137,8 +138,7 @@ def _facts(described: Sequence[tuple[str, str]]) -> dict[str, str]:
 def _columns(session: Session, rows: Any) -> tuple[tuple[Column, ...], dict[str, Native]]:
     fields = session.run(lambda: [(f.name, f.dataType.simpleString(), f.nullable) for f in rows().schema.fields])
     names = [fold(name) for name, _, _ in fields]
-    if len(set(names)) != len(names):
-        raise NotCounted("two columns differ in case only, which DuckDB takes for one: rename one")
+    check_case(names, NotCounted)
     if any("${" in name for name in names):
         raise NotCounted("the name of a column has ${, which Spark would replace by a setting: rename the column")
     natives = {name: native_of(kind) for name, kind, _ in fields}

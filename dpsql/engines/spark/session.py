@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 
-from dpsql.engines.external import driver
+from dpsql.engines.external import driver, words_in
 from dpsql.engines.protocol import CountingFailed
 from dpsql.engines.spark.client import add_tag, interrupt_tag, loggers, remove_tag
 from dpsql.engines.spark.failures import CannotStart, SessionLost
@@ -153,13 +153,7 @@ class Session:
 def _words_of(given: Mapping[str, Any]) -> str:
     """What leads to a session; empty for the one of this process."""
     name = given.get("environment")
-    words = os.environ.get(name, "") if name else ""
-    if name and not words:
-        raise InvalidArgument(
-            f"environment is {name!r}: this process has no such variable. Set it to what leads to Spark, such as "
-            "sc://host:15002, before DuckDB starts"
-        )
-    return words
+    return words_in(name, "leads to Spark, such as sc://host:15002") if name else ""
 
 
 def _session(words: str) -> Any:

@@ -16,8 +16,8 @@ from sqlglot.errors import SqlglotError
 
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.linear_query import LinearQuery
-from dpsql.core.names import fold, shorten
-from dpsql.engines.external import Registered, has_columns
+from dpsql.core.names import shorten
+from dpsql.engines.external import Registered, check_case, has_columns
 from dpsql.engines.on_server import OnServer
 from dpsql.engines.protocol import CountingFailed, UnitBound
 from dpsql.engines.source import Column, Source
@@ -176,8 +176,7 @@ class WarehouseEngine(OnServer[Session]):
             )
         if rows[0][7] not in _TABLES:
             raise NotCounted(f"{'.'.join(parts)!r} is no table but a view or the like: name a table of {label}")
-        if len({fold(row[0]) for row in rows}) != len(rows):
-            raise NotCounted("two columns of the table differ in case only, which DuckDB takes for one: rename one")
+        check_case([row[0] for row in rows], NotCounted, " of the table")
         natives: dict[str, Native] = {}
         for name, kind, _, digits, scale, collation, computed, _ in rows:
             known = self.dialect.native(str(kind), _whole(digits), _whole(scale))

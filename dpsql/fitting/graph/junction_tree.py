@@ -69,10 +69,6 @@ class Tree:
     nodes: tuple[Node, ...]
     potentials: Potentials
 
-    def supports(self, clique: Clique) -> bool:
-        """Whether one node holds all columns of a clique."""
-        return any(set(clique) <= set(node.clique) for node in self.nodes)
-
     def project(self, clique: Clique) -> Table:
         """The marginal of a clique in probabilities, flat, in the order given, shape (cells,)."""
         holder = min(
