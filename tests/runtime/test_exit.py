@@ -106,7 +106,9 @@ def run_command(tmp_path):
     It ends as every script does, because the fork leaves the loop and runs to the end of the script. The status, and
     what is on standard output and on standard error.
     """
-    with subprocess.Popen([sys.executable, "-c", FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as one:
+    with subprocess.Popen(
+        [sys.executable, "-c", FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as one:
         numbers = itertools.count()
 
         def run_one(*arguments: str) -> tuple[int, str, str]:

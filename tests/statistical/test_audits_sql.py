@@ -269,7 +269,9 @@ def test_a_domain_read_from_the_data_is_caught_from_outside(broken, monkeypatch)
             db.protect("t", epsilon=1000.0, delta=1e-6)
             db.domain("t", "v", values=["p", "q"])
             told = "SELECT count(*) FROM dp_query('SELECT v, count(*) AS n FROM t GROUP BY v', epsilon := 1.0, release := '{}')"
-            hits.append(sum(db.sql(f"{told.format(number)} WHERE v = 'z'").fetchall()[0][0] for number in range(CERTAIN)))
+            hits.append(
+                sum(db.sql(f"{told.format(number)} WHERE v = 'z'").fetchall()[0][0] for number in range(CERTAIN))
+            )
             claimed = db.sql("SELECT rho, gdp FROM dp_ledger() WHERE kind = 'charge' LIMIT 1").fetchall()[0]
     found = Hits(*hits, CERTAIN, *claimed)
     print(f"domain from the rows: {found}")
