@@ -22,6 +22,8 @@ TIERS = {"medium": 10.0, "unmarked": 0.5}
 """Seconds of CPU time that a test of each tier may take; `slow` ones may take any."""
 FAR = 3
 """A test that takes so many times what its tier allows is named at the end of every run: times vary by half."""
+MOST = 1e-6
+"""How often a test may fail by chance."""
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
 
@@ -38,6 +40,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     That is found out from the code of each test, its fixtures and what they name.
     """
+    for item in items:
+        if (chance := item.get_closest_marker("chance")) and chance.args[0] > MOST:
+            raise pytest.UsageError(f"{item.nodeid} fails by chance more often than {MOST:g}: {chance.args[0]:g}")
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
     known: dict[int, bool] = {}
     for item in items:

@@ -26,7 +26,7 @@ T is the one-hot width, K the number of columns. cells^{2/3} is what minimises Î
 The errors that a plan foretells are in `dpsql.strategy.foretold`.
 
 Where the rule comes from: errors on Adult, Loans, thousands of their rows, and simulated tables, at Îµ 0.1, 1 and 10
-(`tests/benchmarks/RESULTS.md`).
+(`tests/benchmarks/settings.py`).
 """
 
 from __future__ import annotations

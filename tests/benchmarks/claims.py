@@ -487,7 +487,7 @@ def main() -> None:
     """Print a line for each claim."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=list(CHECKS), default=list(CHECKS))
-    parser.add_argument("--write", action="store_true", help="into RESULTS.md")
+    parser.add_argument("--write", action="store_true", help="into CLAIMS.md")
     options = parser.parse_args()
     header, lines = ["place", "claim", "setting", "measured", "holds"], []
     print("| " + " | ".join(header) + " |\n| --- | --- | --- | --- | --- |")
@@ -498,7 +498,7 @@ def main() -> None:
     if options.write:
         import results
 
-        results.write("Claims", results.table(header, lines))
+        results.write("Claims", results.table(header, lines), file=results.CLAIMS)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The figure of RESULTS.md, "What a table is good for": error and AUC against ε, ours and the peers'.
+"""The figure of accuracy, of the lines in utility.md: error and AUC against ε, ours and the peers'.
 
     python tests/benchmarks/plot.py --output ../../docs/images/accuracy.png
 
@@ -30,9 +30,8 @@ STYLES = {
 
 
 def read(path: Path) -> list[dict[str, str]]:
-    """The lines of the section's tables, a name for each cell; those of the second table are of before."""
-    section = path.read_text(encoding="utf-8").split("## What a table is good for")[1].split("\n## ")[0]
-    parts = section.split("### Before, and others")
+    """The lines of the file's tables, a name for each cell; those of the second table are of before."""
+    parts = path.read_text(encoding="utf-8").split("\n## Before, and others\n")
     found = []
     for when, part in zip(("now", "before"), parts, strict=True):
         head: list[str] = []
@@ -74,7 +73,7 @@ def main() -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    lines = read(HERE / "RESULTS.md")
+    lines = read(HERE / "utility.md")
     figure, axes = pyplot.subplots(2, len(TABLES), figsize=(15, 6.4), sharex=True)
     for column, table in enumerate(TABLES):
         for row, (name, label) in enumerate((("L1 triples", "mean L1 of triples"), ("AUC boost", "AUC of boosting"))):

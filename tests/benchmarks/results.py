@@ -12,12 +12,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 FILE = Path(__file__).parent / "RESULTS.md"
-HEAD = """# What the benchmarks measured
-
-Each section names its command; most are written by it (`--write`), those of several commands, "Beside peers", "Thresholds"
-and "Every mechanism", were put together from what these printed. The real tables are not part of this repository; the
-scripts say where they look for them.
-"""
+CLAIMS = FILE.with_name("CLAIMS.md")
+LONGEST = 4_000
+"""Words of RESULTS.md, without the rules of its tables: it is the present state, and what was before is in its history."""
 
 
 def machine() -> str:
@@ -40,12 +37,18 @@ def table(header: list[str], rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def write(section: str, text: str, command: str = "") -> None:
-    """Put a section into RESULTS.md, in place of its last version; the command is this process' by default."""
+def words(text: str) -> int:
+    """How many words somebody reads, without the rules of tables."""
+    return sum(bool(word.strip("|-")) for word in text.split())
+
+
+def write(section: str, text: str, command: str = "", file: Path = FILE) -> None:
+    """Put a section into a file, in place of its last version; the command is this process' by default."""
     command = command or shlex.join(["python", f"tests/benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
     command = re.sub(r"(--peer \S+=)\S+", r"\1…", command)
     body = f"## {section}\n\n`{command}`\n\n{machine()}\n\n{text.strip()}\n"
-    old = FILE.read_text(encoding="utf-8") if FILE.exists() else HEAD
-    head, *parts = re.split(r"(?m)^(?=## )", old)
-    parts = [part for part in parts if not part.startswith(f"## {section}\n")]
-    FILE.write_text("\n".join(part.strip() + "\n" for part in (head, *parts, body)), encoding="utf-8")
+    head, *parts = re.split(r"(?m)^(?=## )", file.read_text(encoding="utf-8"))
+    places = [place for place, part in enumerate(parts) if part.startswith(f"## {section}\n")]
+    for place in places or [len(parts)]:
+        parts[place : place + 1] = [body]
+    file.write_text("\n".join(part.strip() + "\n" for part in (head, *parts)), encoding="utf-8")

@@ -78,7 +78,7 @@ def excess() -> str:
     )
 
 
-# --- errors of synthetic tables: the newest table of "Accuracy" in RESULTS.md -----------------------------------------
+# --- errors of synthetic tables: the table of "Accuracy" in RESULTS.md ------------------------------------------------
 
 _NAMES = {
     ("adult", "64 random 3-way seed 0"): "Adult coded, `'64 random 3-way seed 0'` (2.77 million cells)",

@@ -25,6 +25,7 @@ from dpsql.core.column_types import registered as types
 from dpsql.mechanisms.base import Mechanism, make, options
 from dpsql.mechanisms.base import registered as mechanisms
 
+from .chance import chance_rows
 from .cli_reference import cli_page
 from .figures import SENTENCES, accuracy_rows, release_rows, suspicion_rows
 from .python_reference import python_page
@@ -33,6 +34,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = (
     "README.md",
     "docs/index.md",
+    "docs/developers/chance.md",
     "docs/explanation/comparison.md",
     "docs/explanation/figures.md",
     "docs/how-to/choose-epsilon.md",
@@ -209,6 +211,7 @@ MAKERS: dict[str, Callable[[], str]] = {
         ["table", "ε", "first release", "second release", "peak memory", "measured"], release_rows()
     ),
     "accuracy": lambda: table(["table, workload", "ε", "largest", "mean L1", "CPU s"], accuracy_rows()),
+    "chance": lambda: table(["test", "rate", "why"], chance_rows()),
     "suspicion": lambda: table(
         ["ε", "suspicion of 10 % becomes at most", "of 50 % at most", "in short", "more than that with probability"],
         suspicion_rows(),

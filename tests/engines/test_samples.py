@@ -215,6 +215,7 @@ def test_neighbours_have_neighbouring_samples_at_every_pin(db, tmp_path, identit
 
 
 @pytest.mark.medium
+@pytest.mark.chance(1e-17, "a share of rows drawn by a random secret")
 def test_alike_rows_are_drawn_one_by_one(db, tmp_path):
     """A table of few different rows has a sample of about its share of each, and grows by one row at a time."""
     folder, before = tmp_path / "lake", None

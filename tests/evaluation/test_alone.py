@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import dpsql
 from dpsql.errors import InvalidQuery
-from dpsql.evaluation import messages, sandbox, workers
+from dpsql.evaluation import messages, sandbox, worker, workers
 from dpsql.evaluation.sandbox import check_syntax, empty_database, one_empty_database
 from dpsql.language import value_types
 from tests.processes import run_and_die
@@ -200,10 +200,35 @@ def test_what_takes_long_ends_with_its_process(monkeypatch):
 
 
 @pytest.mark.medium
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="bounds another process")
 def test_its_memory_is_bounded():
-    """What one row makes of itself is not bounded by DuckDB's own limit in each version; the process's is."""
+    """What one row makes of itself is not bounded by DuckDB's own limit in each version; the process's is.
+
+    That is gigabytes, which take minutes to fill: it is looked at, and what happens there is tried at a smaller one.
+    """
+    import resource
+
+    with empty_database() as empty:
+        empty.execute("SELECT 1")
+        process = empty.worker._process.pid
+        most, _ = resource.prlimit(process, resource.RLIMIT_AS)
+        assert most == worker.memory() + (2 << 30)
+        (limit,) = empty.execute("SELECT current_setting('memory_limit')").fetchall()[0]
+        assert limit == duckdb_size(worker.memory())
     with pytest.raises((duckdb.Error, InvalidQuery)), empty_database() as empty:
-        empty.execute("SELECT list(repeat(range::VARCHAR, 1000000)) FROM range(1000000)").fetchall()
+        empty.execute("SELECT 1")
+        process = empty.worker._process.pid
+        with open(f"/proc/{process}/statm") as file:
+            taken = int(file.read().split()[0]) * resource.getpagesize()
+        resource.prlimit(process, resource.RLIMIT_AS, (taken + (256 << 20), most))
+        empty.execute("SELECT list(repeat(range::VARCHAR, 1000000)) FROM range(1000)").fetchall()
+    workers._end_all()  # so that nobody gets this one
+
+
+def duckdb_size(size: int) -> str:
+    """A number of bytes as DuckDB writes its own limit."""
+    with duckdb.connect(config={"memory_limit": f"{size}B"}) as con:
+        return str(con.execute("SELECT current_setting('memory_limit')").fetchall()[0][0])
 
 
 def test_a_text_is_parsed_there_too():

@@ -227,8 +227,9 @@ def test_what_joins_the_values_of_two_columns_is_told_the_filter(wide, argument)
 
 
 @pytest.mark.medium
+@pytest.mark.chance(2e-7, "more than 10 of 30 intervals of 95 % miss")
 def test_cases_of_the_adult_table(load_adult):
-    """Real data, through SQL: the intervals of 18 releases hold the truth, and the noise is that of the FILTER form."""
+    """Real data, through SQL: the intervals of 30 releases hold the truth, and the noise is that of the FILTER form."""
     with dpsql.connect() as db:
         load_adult(db)
         cases = {
@@ -245,13 +246,13 @@ def test_cases_of_the_adult_table(load_adult):
                 assert noise == pytest.approx(stddev(db, f"SELECT {filtered} FROM adult", 0.05), rel=1e-9)
             (true,) = db.sql(f"SELECT {case} FROM adult").fetchall()[0]
             assert without_noise(db, f"SELECT {case} FROM adult")[0][0][0] == pytest.approx(float(true), rel=1e-9)
-            for again in range(6):
+            for again in range(10):
                 call = "SELECT * FROM dp_query(?, epsilon := 0.05, release := ?)"
                 _, stderr, low, high = db.sql(call, [f"SELECT {case} AS s FROM adult", f"{again}"]).fetchall()[0]
                 assert filtered is None or stderr == pytest.approx(noise, rel=1e-9)
                 held += low <= true <= high
                 asked += 1
-        assert held >= asked - 5  # of 18 at 95 %: fewer by chance once in 10,000
+        assert held >= asked - 10
 
 
 HOSTILE = [

@@ -288,6 +288,7 @@ def test_what_was_not_measured_is_not_free(noisy):
 
 
 @pytest.mark.medium
+@pytest.mark.chance(1e-7, "three counts with noise of 107 are the same")
 def test_the_same_query_is_charged_once(noisy):
     """Also spelled, named, ordered or cut otherwise; another epsilon, noise or release name is another one.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import re
 import subprocess
 import sys
@@ -79,8 +81,66 @@ def test_an_exception_prints_its_traceback_alone(tmp_path):
     )
 
 
+FORKS = """
+import json, os, runpy, sys
+import dpsql.api.cli
+for line in sys.stdin:
+    command = json.loads(line)
+    child = os.fork()
+    if not child:
+        break
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+else:
+    sys.exit()
+for number, path in enumerate([os.devnull, command["out"], command["err"]]):
+    os.dup2(os.open(path, os.O_RDWR | os.O_CREAT), number)
+sys.argv = ["dpsql", *command["arguments"]]
+runpy.run_module("dpsql", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.fixture
+def run_command(tmp_path):
+    """A command in a process that was forked from one that has imported dpsql, which takes two seconds each time.
+
+    It ends as every script does, because the fork leaves the loop and runs to the end of the script. The status, and
+    what is on standard output and on standard error.
+    """
+    with subprocess.Popen(
+        [sys.executable, "-c", FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as one:
+        numbers = itertools.count()
+
+        def run_one(*arguments: str) -> tuple[int, str, str]:
+            out, err = (tmp_path / f"{name} of {next(numbers)}" for name in ("out", "err"))
+            assert one.stdin is not None
+            assert one.stdout is not None
+            print(json.dumps({"arguments": arguments, "out": str(out), "err": str(err)}), file=one.stdin, flush=True)
+            status = int(one.stdout.readline())
+            return status, out.read_text(encoding="utf-8"), err.read_text(encoding="utf-8")
+
+        yield run_one
+        one.communicate()
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("arguments", [[], ["--version"], ["doctor"]], ids=str)
+def test_a_command_by_itself_ends_in_silence(arguments):
+    done = run("-m", "dpsql", *arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
+
+
+@pytest.mark.medium
+def test_a_command_that_is_not_silent_is_seen(run_command):
+    """Whether a fork shows what a process of its own does."""
+    status, out, err = run_command("budget", "/nowhere/at.duckdb")
+    assert (status, out) == (1, "")
+    assert "/nowhere/at.duckdb" in err
+
+
 @pytest.mark.slow
-def test_commands_end_in_silence(tmp_path):
+def test_commands_end_in_silence(tmp_path, run_command):
     bank, new, output = (str(tmp_path / name) for name in ("bank.duckdb", "new.duckdb", "out.csv"))
     script = tmp_path / "script.sql"
     script.write_text("-- wards\nUPDATE wards SET ward = 2;\nFROM wards;\n")
@@ -93,8 +153,6 @@ def test_commands_end_in_silence(tmp_path):
         ["synthesize", bank, "t", "--epsilon", "1", "--output", output, *quick],
         ["sql", bank, "SELECT a, n FROM dp_query('SELECT a, count(*) AS n FROM t GROUP BY a', epsilon := 0.1)"],
         ["sql", bank, "FROM dp_plan('t', epsilon := 0.5)"],
-        [],
-        ["--version"],
         ["sql", new, "CREATE TABLE wards AS SELECT 1 AS ward", "FROM wards", "--output", "csv"],
         ["sql", new, str(script), "--to", str(tmp_path / "wards.parquet")],
         ["budget", bank],
@@ -114,12 +172,11 @@ def test_commands_end_in_silence(tmp_path):
         ["ledger", "settle", bank, "--reason", "all else is public"],
         ["ledger", "retire", bank, "t", "--reason", "the study has ended"],
         ["completion", "bash"],
-        ["doctor"],
         ["demo", "--input", str(tmp_path / "own.csv"), "--database", str(tmp_path / "demo.duckdb")],
     ):
-        done = run("-m", "dpsql", *command)
-        assert (done.returncode, done.stderr) == (0, ""), command
-        assert done.stdout, command
+        status, out, err = run_command(*command)
+        assert (status, err) == (0, ""), command
+        assert out, command
 
 
 @pytest.mark.slow

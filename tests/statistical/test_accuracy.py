@@ -19,7 +19,12 @@ import pytest
 
 from dpsql.language.workloads import parse_workload
 
-pytestmark = [pytest.mark.slow, pytest.mark.audit, pytest.mark.timeout(1800)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.audit,
+    pytest.mark.timeout(1800),
+    pytest.mark.chance(1e-6, "seven largest errors are all above a bound that one in seven passes"),
+]
 
 
 def load_benchmark():

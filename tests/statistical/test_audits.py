@@ -36,7 +36,10 @@ from ..counters import Journal, Rows
 from .attacks import Hits, bounds, replace_slow_fits, threshold
 from .twins import choices_at, noise_of
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.chance(1e-9, "two Clopper–Pearson bounds of 1e-6 have to be off together by more than both allow"),
+]
 audit = pytest.mark.audit
 
 # --- one run, many canaries -------------------------------------------------------------------------------------------

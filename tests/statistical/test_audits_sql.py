@@ -30,10 +30,16 @@ from ..contract.test_mechanisms import FAST, NAMES
 from .attacks import Hits, threshold
 from .twins import noise_of
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.chance(1e-9, "two Clopper–Pearson bounds of 1e-6 have to be off together by more than both allow"),
+]
 audit = pytest.mark.audit
 
-RUNS, CALIBRATED, EACH = 100, 20, 30  # EACH: releases of one database, whose ledger is verified at each charge
+EACH = 30  # releases of one database, whose ledger is verified at each charge
+RUNS = 100
+RUNS_OF_CI = 50  # at half the ε, which as many tell as well
+CERTAIN = 30  # where no noise decides
 WORKLOAD = "SELECT a, b, count(*) FROM t GROUP BY a, b; SELECT b, c, count(*) FROM t GROUP BY b, c"
 ROWS = [(unit, False, False, False) for unit in range(5)] + [(5 + unit, True, True, False) for unit in range(3)]
 PAIRS = {
@@ -114,15 +120,15 @@ class Attacked:
         return len(found) - max(0, found.count(9) - self._most)
 
 
-def attack(name: str, pair: str, epsilon: float = 10.0, runs: int = RUNS) -> Hits:
-    """How often releases of either table look like the second, at the threshold that tells most."""
+def attack(name: str, pair: str, epsilon: float = 10.0, runs: int = RUNS, best: float | None = None) -> Hits:
+    """How often releases of either table look like the second, at the threshold that tells most if none is given."""
     tables = [Attacked(name, pair, which, epsilon) for which in (0, 1)]
-    tried = [np.array([table.release() for _ in range(CALIBRATED)]) for table in tables]
-    best = threshold(*tried)
-    hits, claimed = [0, 0], tables[0].claimed
+    if best is None:
+        best = threshold(*[np.array([table.release() for _ in range(runs // 5)]) for table in tables])
+    hits = [0, 0]
     for done in range(1, runs + 1):
         hits = [hit + int(table.release() > best) for hit, table in zip(hits, tables, strict=True)]
-        left = runs - done
+        left, claimed = runs - done, tables[0].claimed
         least, most = Hits(hits[0] + left, hits[1], runs, *claimed), Hits(hits[0], hits[1] + left, runs, *claimed)
         if exceeds(least) or not exceeds(most):
             break
@@ -152,26 +158,24 @@ def marked(*names: str) -> list:
 
 PURE = {"barak", "ide", "lp", "mwem"}
 """Mechanisms that are asked for Laplace noise here."""
-ALL_TOLD = Hits(0, RUNS, RUNS)
-"""What releases that tell everything would prove."""
 
 
 @pytest.mark.parametrize("name", [*IN_CI, *marked(*OTHERS)])
 def test_no_release_tells_more_than_the_ledger_says(name):
-    keeps_its_promise(name, "a unit with NULL and more rows than count")
+    keeps_its_promise(name, "a unit with NULL and more rows than count", RUNS_OF_CI if name in IN_CI else RUNS)
 
 
 @pytest.mark.parametrize("name", ["direct", *marked("barak", "projection")])
 def test_no_release_without_units_tells_more_than_the_ledger_says(name):
-    keeps_its_promise(name, "a row with NULL in an empty cell")
+    keeps_its_promise(name, "a row with NULL in an empty cell", RUNS_OF_CI if name in IN_CI else RUNS)
 
 
-def keeps_its_promise(name: str, pair: str) -> None:
+def keeps_its_promise(name: str, pair: str, runs: int) -> None:
     """What an attack finds is below what the ledger claims, and would not be if all were told."""
-    found = attack(name, pair, 1.0 if name in PURE else 5.0)
+    found, all_told = attack(name, pair, (1.0 if name in PURE else 5.0) * runs / RUNS, runs), Hits(0, runs, runs)
     print(f"{name}, {pair}: {found}")
-    assert found.claimed_gdp < ALL_TOLD.gdp / 2
-    assert found.claimed_rho < ALL_TOLD.rho
+    assert found.claimed_gdp < all_told.gdp / 3
+    assert found.claimed_rho < all_told.rho / 3
     assert not exceeds(found)
     assert math.isinf(found.claimed_epsilon) == (name not in PURE)
 
@@ -220,7 +224,10 @@ def uncapped(attacked: Attacked, rows, columns, cell) -> int:
 
 @pytest.mark.parametrize("broken", [False, True])
 def test_cells_left_without_noise_are_caught_from_outside(broken, monkeypatch):
-    """No noise where nothing was counted: a row in an empty cell is seen, at whatever ε."""
+    """No noise where nothing was counted: a row in an empty cell is seen, at whatever ε.
+
+    Of a row and noise 6.6 % are 0. So fewer than 33 of 50 differ from 0, and the broken twin is missed, 3e-9 of the times.
+    """
     measure = Curator._measurement
 
     def sparse(self, family, *args):
@@ -230,15 +237,15 @@ def test_cells_left_without_noise_are_caught_from_outside(broken, monkeypatch):
     if broken:
         monkeypatch.setattr(Curator, "_measurement", sparse)
     monkeypatch.setattr(Attacked, "_likelihood", the_empty_cell)
-    found = attack("direct", "a row with NULL in an empty cell", epsilon=1.0)
+    found = attack("direct", "a row with NULL in an empty cell", epsilon=1.0, runs=RUNS_OF_CI, best=50.0)
     print(f"empty cells without noise: {found}")
     assert exceeds(found) == broken
 
 
 def the_empty_cell(attacked: Attacked, told) -> float:
-    """How far the count of the cell that only the second table has is from 0."""
+    """How far the count of the cell that only the second table has is from 0: more than all of its rows could say."""
     return sum(
-        10.0 * abs(value) for columns, cell, value, *_ in told if (columns, cell) == (["b", "c"], ["true", "NULL"])
+        100.0 * abs(value) for columns, cell, value, *_ in told if (columns, cell) == (["b", "c"], ["true", "NULL"])
     )
 
 
@@ -264,10 +271,12 @@ def test_a_domain_read_from_the_data_is_caught_from_outside(broken, monkeypatch)
             db.connection.executemany("INSERT INTO t VALUES (?)", [[value] for value in [*"ppppqqq", *more]])
             db.protect("t", epsilon=1000.0, delta=1e-6)
             db.domain("t", "v", values=["p", "q"])
-            told = "SELECT count(*) FROM dp_query('SELECT v, count(*) AS n FROM t GROUP BY v', epsilon := 5.0, release := '{}')"
-            hits.append(sum(db.sql(f"{told.format(number)} WHERE v = 'z'").fetchall()[0][0] for number in range(RUNS)))
+            told = "SELECT count(*) FROM dp_query('SELECT v, count(*) AS n FROM t GROUP BY v', epsilon := 1.0, release := '{}')"
+            hits.append(
+                sum(db.sql(f"{told.format(number)} WHERE v = 'z'").fetchall()[0][0] for number in range(CERTAIN))
+            )
             claimed = db.sql("SELECT rho, gdp FROM dp_ledger() WHERE kind = 'charge' LIMIT 1").fetchall()[0]
-    found = Hits(*hits, RUNS, *claimed)
+    found = Hits(*hits, CERTAIN, *claimed)
     print(f"domain from the rows: {found}")
     assert (found.gdp > found.claimed_gdp) == broken
 

@@ -38,7 +38,11 @@ from .attacks import Hits, replace_slow_fits, threshold
 from .test_audits import _Done, log_likelihood_ratio
 from .twins import choices_at, noise_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.audit]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.audit,
+    pytest.mark.chance(1e-9, "two Clopper–Pearson bounds of 1e-6 have to be off together by more than both allow"),
+]
 
 CALIBRATED = 300
 SQUARE = Domain(tuple(Attribute(name, "BOOLEAN", "values", ("false", "true")) for name in "abcd"))
