@@ -18,9 +18,10 @@ from sqlglot import exp
 
 from dpsql.core.names import fold, pick
 from dpsql.errors import InvalidQuery
+from dpsql.language.around import GroupsInside, around, words_around
 from dpsql.language.columns import ColumnNames, conjuncts
 from dpsql.language.expressions import comparable, enclosed, has_aggregate, holds_values, spelled, unwrapped
-from dpsql.language.from_clause import scope_of
+from dpsql.language.from_clause import rows_and_words
 from dpsql.language.grouping import grouping_sets
 from dpsql.language.place import Place
 from dpsql.language.preserved import check_preserved
@@ -37,6 +38,7 @@ from dpsql.language.refusal import (
     check_scalar,
     first_word,
     is_scalar,
+    own_nodes,
     refuse,
     refuse_clause,
 )
@@ -78,14 +80,25 @@ def analyse(statement: exp.Expr, catalog: Catalog) -> Query:
     if not isinstance(statement, exp.Select):
         refuse(statement, f"{first_word(statement)} is not a query")
     check_depth(statement)
+    return _in_place(statement, Place(catalog))
+
+
+def _in_place(statement: exp.Select, place: Place) -> Query:
+    """A query that stands somewhere; of groups in FROM of another, with that."""
     distinct = statement.args.get("distinct")
     plain = distinct is not None and not distinct.args.get("on") and statement.args.get("group") is not None
+    place = place.with_(statement)
+    try:
+        scope, written = rows_and_words(statement, place)
+    except GroupsInside as inside:
+        words = words_around(statement, place, inside)
+        query = _in_place(inside.select, inside.place)
+        return replace(query, around=around(words, statement, place, inside, query.noisy))
     check_clauses(statement, OF_GROUPS | {"distinct"} if plain else OF_GROUPS)
-    scope, written = scope_of(statement, Place(catalog).with_(statement))
     statement = written
     if statement.find(exp.Anonymous) is not None:  # to transform copies
         statement = cast(exp.Select, statement.transform(spelled))
-    return replace(_Analysis(statement, scope, catalog).query(), select=written)
+    return replace(_Analysis(statement, scope, place.catalog).query(), select=written)
 
 
 class _Analysis:
@@ -284,7 +297,7 @@ class _Analysis:
             return None
         if any(
             isinstance(node, exp.Star | exp.Query) or (isinstance(node, exp.Column) and not self._of_rows(node))
-            for node in tree.walk()
+            for node in own_nodes(tree)
         ):
             return None
         known = self._keys.get(comparable(self._names.over_rows(tree))) if is_scalar(tree) else None
@@ -365,7 +378,7 @@ class _Analysis:
                 if not 0 <= place < len(outputs):
                     refuse(item, f"ORDER BY {key.name} is not a column of the SELECT list")
             bare = isinstance(key, exp.Var) or (
-                isinstance(key, exp.Column) and not key.args.get("table") and _is_unquoted(key.this)
+                isinstance(key, exp.Column) and not key.args.get("table") and not key.this.args.get("quoted")
             )
             every = bare and fold(key.name) == "all" and place is None
             for n in range(len(outputs)) if every else (place,):
@@ -373,10 +386,6 @@ class _Analysis:
                 one.set("this", self._over_results(key) if n is None else outputs[n].copy())
                 found.append(one)
         return tuple(found)
-
-
-def _is_unquoted(name: exp.Expr) -> bool:
-    return isinstance(name, exp.Identifier) and not name.quoted
 
 
 def _whole(clause: exp.Expr | None, what: str) -> int | None:

@@ -11,7 +11,7 @@ from sqlglot import exp
 from dpsql.core.names import fold, pick
 from dpsql.errors import UnknownName
 from dpsql.language.expressions import conjuncts_of, enclosed
-from dpsql.language.refusal import RAW_ROWS, check_scalar, refuse
+from dpsql.language.refusal import RAW_ROWS, check_scalar, is_members, refuse
 from dpsql.language.scope import Scope
 from dpsql.language.written import keep_words
 
@@ -84,6 +84,9 @@ class ColumnNames:
         columns: list[tuple[exp.Expr, exp.Expr]] = []
 
         def over_origin(node: exp.Expr) -> exp.Expr:
+            if is_members(node):
+                columns.append((node.this, node.this))
+                return node.copy()
             if not isinstance(node, exp.Column):
                 return node
             columns.append((node, self.find(node)))

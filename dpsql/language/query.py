@@ -8,7 +8,8 @@ from typing import Any, Literal, get_args
 
 from sqlglot import exp
 
-from dpsql.language.expressions import columns_read, sql_of, structure, unwrapped
+from dpsql.language.around import Around
+from dpsql.language.expressions import sql_of, structure, unwrapped
 from dpsql.language.scope import MATCHES, Scope
 from dpsql.language.written import kept_words
 
@@ -86,6 +87,7 @@ class Query:
         offset: after how many.
         windows: over keys and aggregates; w0, … stand for them in outputs, `qualify` and order.
         qualify: which rows of the result there are, by their windows.
+        around: what stands around it, if it is a query of groups in FROM of another.
     """
 
     scope: Scope
@@ -102,6 +104,7 @@ class Query:
     offset: int = 0
     windows: tuple[exp.Window, ...] = ()
     qualify: exp.Expr | None = None
+    around: Around | None = None
 
     @property
     def trees(self) -> list[exp.Expr]:
@@ -121,12 +124,10 @@ class Query:
         return replace(self, aggregates=tuple(map(counted, self.aggregates))) if columns else self
 
     @property
-    def counted_columns(self) -> list[str]:
-        """The columns of which nothing is asked but whether they are NULL, by `count(x)`."""
-        every = [side for aggregate in self.aggregates for side in aggregate.sides or (aggregate,)]
-        counted = {_column_there(tree) for one in every if one.kind == "count" for tree in one.filters} - {None}
-        trees = [tree for tree in self.trees if _column_there(tree) is None]
-        return sorted(name for name in counted if name and not any(name in columns_read(tree) for tree in trees))
+    def only_there(self) -> frozenset[str]:
+        """The columns of which nothing is asked but whether they are NULL, as by `count(x)`."""
+        columns = [node for tree in self.trees for node in tree.find_all(exp.Column) if not node.table]
+        return frozenset(c.name for c in columns) - {c.name for c in columns if not _asks_for_null(c)}
 
     @property
     def of_units(self) -> list[Aggregate]:
@@ -155,8 +156,18 @@ class Query:
         )
         if self.scope.preserved is not None:
             shown += (self.scope.preserved.dimension.name, tuple(map(sql_of, self.matches)))
+        if self.around is not None:
+            shown += (self.around,)
         words = [words for tree in self.trees for _, words in kept_words(tree)]  # what is translated alike may differ
         return repr((texts, aggregates, shown, len(self.keys), len(self.filters), words))
+
+
+def _asks_for_null(column: exp.Column) -> bool:
+    """Whether a column stands in `x IS NULL`."""
+    outside = column.parent
+    while isinstance(outside, exp.Paren):
+        outside = outside.parent
+    return isinstance(outside, exp.Is) and isinstance(outside.expression, exp.Null)
 
 
 def _column_there(tree: exp.Expr) -> str | None:

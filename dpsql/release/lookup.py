@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -183,7 +183,7 @@ def _check_counted(books: Books, source: Source, query: Query) -> None:
         NotDeclared: with what counts instead.
     """
     known = declared(books, source.key)
-    for name in query.counted_columns:
+    for name in sorted(query.only_there):
         column = source.column(name)
         attribute = known.get(name) or automatic(column)
         if attribute is None or attribute.kind == "excluded":
@@ -212,18 +212,37 @@ def _parsed(cursor: Cursor, request: QueryRequest) -> Query:
 def _domain_of(books: Books, source: Source, query: Query) -> Domain:
     """The domain of the columns that a query reads; without any, the empty one."""
     names = {name for tree in query.trees for name in columns_read(tree)}
-    if not names:
-        return Domain(())
-    domain = domain_of(books, source, sorted(names)).inner
+    there = _presence(books, source, query.only_there)
+    declared_names = names - {attribute.name for attribute in there}
+    domain = domain_of(books, source, sorted(declared_names)).inner if declared_names else Domain(())
     for attribute in domain:
         if attribute.of_type.depends_on_session:
             raise InvalidQuery(
                 f"query: {attribute.name!r} is of type {attribute.type}, whose text and parts depend on the time zone "
                 "of the session: ask about columns of other types"
             )
+    if there:
+        places = {column.name: place for place, column in enumerate(source.columns)}
+        attributes = sorted([*domain, *there], key=lambda attribute: places[attribute.name])
+        domain = replace(domain, attributes=tuple(attributes))
     for tree in query.trees:
         columns_of(domain, tree)  # refuses excluded columns
     return domain
+
+
+def _presence(books: Books, source: Source, names: Iterable[str]) -> list[Attribute]:
+    """Domains of columns that have none, and of which is asked whether they are NULL: that, and any other value.
+
+    Which columns may be NULL is public, as the types are, and each row is in one of the two cells.
+    """
+    known, found = declared(books, source.key), []
+    for name in sorted(names):
+        column = source.column(name)
+        kind = public_type(column.type)
+        some = column_type(kind).some
+        if name not in known and automatic(column) is None and not column.generated and some is not None:
+            found.append(Attribute(name, kind, "values", nullable=True, other=some))
+    return found
 
 
 def _check_units(account: Account, query: Query) -> None:
