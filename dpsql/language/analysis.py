@@ -76,7 +76,7 @@ def analyse(statement: exp.Expr, catalog: Catalog) -> Query:
     if isinstance(statement, exp.Subquery) and not any(v for k, v in statement.args.items() if k != "this"):
         statement = statement.this
     if isinstance(statement, exp.SetOperation):
-        refuse(statement, f"{first_word(statement)} is not supported", "ask each query by itself")
+        refuse(statement, f"{first_word(statement)} is not supported", "ask each by itself: FROM dp_query('…') UNION ALL FROM dp_query('…')")
     if not isinstance(statement, exp.Select):
         refuse(statement, f"{first_word(statement)} is not a query")
     check_depth(statement)
@@ -272,7 +272,8 @@ class _Analysis:
             refuse(tree, "a column is used that is not in GROUP BY", "add it to GROUP BY, or take it out")
         if isinstance(tree, exp.Star):
             refuse(tree, "* selects rows", RAW_ROWS)
-        if isinstance(tree, exp.Anonymous) and tree.name.lower() in self._catalog.aggregates():
+        is_aggregate = isinstance(tree, exp.Anonymous) and tree.name.lower() in self._catalog.aggregates()
+        if is_aggregate or (isinstance(tree, exp.IgnoreNulls) and isinstance(tree.this, exp.AggFunc)):
             refuse(tree, f"{call_of(tree)} is not supported", ANSWERED)
         if isinstance(tree, exp.Query | exp.Subquery | exp.Exists):
             refuse(tree, "a subquery in an expression is not supported", "say it around: SELECT … FROM dp_query('…')")

@@ -18,6 +18,7 @@ from dpsql.language.scope import Dimension, Scope
 from dpsql.language.written import keep_span
 
 _INSTEAD = "join the public table on its key: FROM protected JOIN public ON public.key = …"
+_OF_THE_ROW = "say x IN (SELECT key FROM public WHERE …), or join the public table on its key"
 _CLAUSES = ("where", "expressions", "group")
 
 
@@ -80,7 +81,7 @@ def _asked(node: exp.Expr, scope: Scope, place: Place, rows_of: RowsOf) -> Scope
         )
     except (UnknownName, InvalidQuery) as problem:
         if _reads_row(inner, scope, by_name=isinstance(problem, UnknownName)):
-            refuse(node, "a subquery that depends on the row is not supported", _INSTEAD)
+            refuse(node, "a subquery that depends on the row is not supported", _OF_THE_ROW)
         raise
     listed = list(rows.columns.values())
     if not exists and len(listed) != 1:

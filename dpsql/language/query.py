@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from sqlglot import exp
 
 from dpsql.language.around import Around
-from dpsql.language.expressions import sql_of, structure, unwrapped
+from dpsql.language.expressions import enclosed, sql_of, structure, unwrapped
 from dpsql.language.scope import MATCHES, Scope
 from dpsql.language.written import kept_words
 
@@ -123,6 +123,18 @@ class Query:
 
         return replace(self, aggregates=tuple(map(counted, self.aggregates))) if columns else self
 
+    def counting_there(self) -> Query:
+        """The same, where `count(CASE WHEN p THEN x END)` asks of x only whether it is NULL.
+
+        It is asked so only where x has no domain, because what was answered before keeps its key.
+        """
+
+        def counted(aggregate: Aggregate) -> Aggregate:
+            sides, filters = tuple(map(counted, aggregate.sides)), tuple(map(_case_there, aggregate.filters))
+            return replace(aggregate, sides=sides, filters=filters if aggregate.kind == "count" else aggregate.filters)
+
+        return replace(self, aggregates=tuple(map(counted, self.aggregates)))
+
     @property
     def only_there(self) -> frozenset[str]:
         """The columns of which nothing is asked but whether they are NULL, as by `count(x)`."""
@@ -160,6 +172,23 @@ class Query:
             shown += (self.around,)
         words = [words for tree in self.trees for _, words in kept_words(tree)]  # what is translated alike may differ
         return repr((texts, aggregates, shown, len(self.keys), len(self.filters), words))
+
+
+def _case_there(tree: exp.Expr) -> exp.Expr:
+    """`CASE … THEN x END IS NOT NULL` as `CASE … THEN x IS NOT NULL ELSE false END`; another condition as it is."""
+    asked = tree.this if isinstance(tree, exp.Not) and isinstance(tree.this, exp.Is) else None
+    case = unwrapped(asked.this) if asked is not None and isinstance(asked.expression, exp.Null) else None
+    if not isinstance(case, exp.Case):
+        return tree
+
+    def there(value: exp.Expr | None) -> exp.Expr:
+        known = exp.null() if value is None else enclosed(value)
+        return exp.Not(this=exp.Is(this=known, expression=exp.null()))
+
+    operand, ifs = case.this, [exp.If(this=one.this.copy(), true=there(one.args["true"])) for one in case.args["ifs"]]
+    return exp.Case(
+        this=None if operand is None else operand.copy(), ifs=ifs, default=there(case.args.get("default"))
+    )
 
 
 def _asks_for_null(column: exp.Column) -> bool:

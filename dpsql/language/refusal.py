@@ -101,7 +101,7 @@ def check_scalar(tree: exp.Expr) -> None:
     """Refuse what is not an expression of one row; which functions are allowed is checked where they would run."""
     for node in own_nodes(tree):
         if isinstance(node, exp.Query | exp.Subquery | exp.Exists):
-            instead = "join the public table on its key: FROM protected JOIN public ON public.key = …"
+            instead = "ask a public table by x IN (SELECT column FROM public WHERE …), or write the value itself"
             refuse(node, "a subquery in an expression is not supported", instead)
         if isinstance(node, exp.Window):
             refuse_clause(node, "windows")

@@ -158,15 +158,27 @@ def _facts_of(cursor: Cursor, request: QueryRequest, query: Query, source: Sourc
             f"query: engine {source.engine!r} of {source.name!r} cannot count DISTINCT values; {cannot['presence']}"
         )
     query = query.without_sure(_never_null(books, source))
-    try:
-        domain = _domain_of(books, source, query)
-    except DpsqlError:
-        _check_counted(books, source, query)
-        raise
+    query, domain = _with_domain(books, source, query)
     joined = [load(cursor, dimension, query.trees) for dimension in query.scope.dimensions]
     digests = tuple((loaded.dimension.name, loaded.digest) for loaded in joined)
     found = as_released(source, domain)
     return QueryFacts(found, account, domain, query, digests, alone_for(books, request.by)), joined
+
+
+def _with_domain(books: Books, source: Source, query: Query) -> tuple[Query, Domain]:
+    """A query and the domain of its columns; where one has none the same query in other words, if they need none."""
+    try:
+        return query, _domain_of(books, source, query)
+    except NotDeclared:
+        counted = query.counting_there()
+        try:
+            return counted, _domain_of(books, source, counted)
+        except DpsqlError:
+            _check_counted(books, source, query)
+        raise
+    except DpsqlError:
+        _check_counted(books, source, query)
+        raise
 
 
 def _never_null(books: Books, source: Source) -> frozenset[str]:

@@ -154,7 +154,7 @@ REFUSED = {
     f"SELECT n FROM {IN} WHERE a IN (SELECT a FROM t)": "around a query of groups",
     f"SELECT (FROM t LIMIT 1) FROM {IN}": "around a query of groups",
     f"WITH x AS (SELECT v FROM t) SELECT n FROM {IN} q, x": "beside anything else",
-    f"SELECT n FROM {IN} UNION ALL SELECT v FROM t": "ask each query by itself",
+    f"SELECT n FROM {IN} UNION ALL SELECT v FROM t": "ask each by itself",
     f"SELECT n FROM {IN} USING SAMPLE 3": "TABLESAMPLE",
     f"SELECT current_setting('memory_limit') FROM {IN}": "current_setting(…) cannot be used",
     f"SELECT 'memory_limit'.current_setting() FROM {IN}": "current_setting(…) cannot be used",

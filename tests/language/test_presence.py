@@ -39,8 +39,9 @@ def shapes():
             f"SELECT count(*) AS n FROM t WHERE {column} IS NULL",
             f"SELECT count(*) FILTER (WHERE ({column}) IS NOT NULL OR {other} IS NULL) AS n FROM t",
             f"SELECT {column} IS NULL AS missing, count({other}) AS n FROM t GROUP BY 1",
+            f"SELECT count(CASE WHEN a = 1 OR {other} IS NULL THEN {column} END) AS n, count(*) AS m FROM t",
             f"SELECT sum(CASE WHEN {column} IS NULL AND a > 0 THEN 2 ELSE 1 END) AS n FROM t WHERE NOT {other} IS NULL",
-        )[number % 4]
+        )[number % 5]
 
 
 @pytest.mark.medium
