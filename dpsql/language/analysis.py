@@ -76,7 +76,11 @@ def analyse(statement: exp.Expr, catalog: Catalog) -> Query:
     if isinstance(statement, exp.Subquery) and not any(v for k, v in statement.args.items() if k != "this"):
         statement = statement.this
     if isinstance(statement, exp.SetOperation):
-        refuse(statement, f"{first_word(statement)} is not supported", "ask each by itself: FROM dp_query('…') UNION ALL FROM dp_query('…')")
+        refuse(
+            statement,
+            f"{first_word(statement)} is not supported",
+            "ask each by itself: FROM dp_query('…') UNION ALL FROM dp_query('…')",
+        )
     if not isinstance(statement, exp.Select):
         refuse(statement, f"{first_word(statement)} is not a query")
     check_depth(statement)

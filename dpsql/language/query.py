@@ -186,9 +186,7 @@ def _case_there(tree: exp.Expr) -> exp.Expr:
         return exp.Not(this=exp.Is(this=known, expression=exp.null()))
 
     operand, ifs = case.this, [exp.If(this=one.this.copy(), true=there(one.args["true"])) for one in case.args["ifs"]]
-    return exp.Case(
-        this=None if operand is None else operand.copy(), ifs=ifs, default=there(case.args.get("default"))
-    )
+    return exp.Case(this=None if operand is None else operand.copy(), ifs=ifs, default=there(case.args.get("default")))
 
 
 def _asks_for_null(column: exp.Column) -> bool:
