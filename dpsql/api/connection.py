@@ -54,7 +54,7 @@ class Connection(Executed):
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, instance: Instance) -> None:
         self.connection, self.instance = connection, instance
-        self._place: tuple[str, object] | None = None  # where names stood when rows were asked for, and their columns
+        self._place: tuple[str, object] | None = None  # see `_search_path`
         self._changes = Changes(instance)
         connection.execute(_LEDGER_OF_ONE)
 
@@ -158,8 +158,7 @@ class Connection(Executed):
         [(42,)]
         """
         with own_errors:
-            frame, text = caller(), _text(query)
-            self._place = None
+            frame, text, self._place = caller(), _text(query), None
             *before, last = steps(self.connection, text)
             for first in before:
                 with self._watched(frame, first, self.connection.execute):
@@ -189,8 +188,7 @@ class Connection(Executed):
         [(1,), (2,)]
         """
         with own_errors:
-            self._place = None
-            frame, text = caller(), _text(query)
+            frame, text, self._place = caller(), _text(query), None
             with self._watched(frame, text, self.connection.execute):
                 seen_from(frame, text, partial(self.connection.executemany, query, parameters))
         return self

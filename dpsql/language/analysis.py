@@ -22,7 +22,7 @@ from dpsql.language.around import GroupsInside, around, words_around
 from dpsql.language.columns import ColumnNames, conjuncts
 from dpsql.language.expressions import comparable, enclosed, has_aggregate, holds_values, spelled, unwrapped
 from dpsql.language.from_clause import rows_and_words
-from dpsql.language.grouping import grouping_sets
+from dpsql.language.grouping import grouping_sets, whole_number
 from dpsql.language.place import Place
 from dpsql.language.preserved import check_preserved
 from dpsql.language.query import Aggregate, Query
@@ -144,8 +144,8 @@ class _Analysis:
             filters,
             over_results,
             order,
-            _whole(select.args.get("limit"), "LIMIT"),
-            _whole(select.args.get("offset"), "OFFSET") or 0,
+            whole_number(select.args.get("limit"), "LIMIT"),
+            whole_number(select.args.get("offset"), "OFFSET") or 0,
             tuple(self._windows),
             chosen,
         )
@@ -206,7 +206,7 @@ class _Analysis:
         if isinstance(tree, exp.Literal) and tree.is_int:
             listed = self._select.expressions
             if not 1 <= int(tree.name) <= len(listed):
-                refuse(tree, f"GROUP BY {tree.name} is not a column of the SELECT list")
+                refuse(tree, f"GROUP BY {tree.name} is not a column of the SELECT list", f"say 1 to {len(listed)}")
             tree = listed[int(tree.name) - 1].unalias()
         if isinstance(tree, exp.Column) and (named := self._names.names_aggregate(tree)) is not None:
             tree = named
@@ -391,13 +391,3 @@ class _Analysis:
                 one.set("this", self._over_results(key) if n is None else outputs[n].copy())
                 found.append(one)
         return tuple(found)
-
-
-def _whole(clause: exp.Expr | None, what: str) -> int | None:
-    """The number of a LIMIT or OFFSET."""
-    if clause is None:
-        return None
-    number = clause.expression
-    if not (isinstance(number, exp.Literal) and number.is_int) or clause.args.get("limit_options"):
-        refuse(clause, f"{what} takes a whole number", "say it around: FROM dp_query('…') LIMIT …")
-    return int(number.name)

@@ -57,7 +57,8 @@ class ColumnNames:
         if pick(column.table, self.scope.columns) is not None and table is None:
             refuse(column, f"{column.table!r} is a column, and parts of it are not supported", _PARTS)
         if table is None or not self.scope.is_at(column):
-            refuse(column, f"{column.table!r} is not what FROM calls {self.scope.title!r}")
+            instead = f"say {next(iter(self.scope.tables))}.{column.name}"
+            refuse(column, f"{column.table!r} is not what FROM calls {self.scope.title!r}", instead)
         return self.scope.tables[table]
 
     def names_aggregate(self, column: exp.Column, *, first: bool = False) -> exp.Expr | None:

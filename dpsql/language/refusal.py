@@ -106,7 +106,7 @@ def check_scalar(tree: exp.Expr) -> None:
         if isinstance(node, exp.Window):
             refuse_clause(node, "windows")
         if isinstance(node, exp.AggFunc):
-            refuse(node, f"{call_of(node)} is not supported here")
+            refuse(node, f"{call_of(node)} is not supported here", "say a condition on an aggregate in HAVING")
         if isinstance(node, exp.Star):
             refuse(node, "* is not supported here", RAW_ROWS)
         if isinstance(node, REFUSED) or not isinstance(node, ALLOWED):
