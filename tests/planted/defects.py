@@ -164,7 +164,7 @@ DEFECTS = (
     Defect("looking is part of the key of a request", "dpsql/core/domain.py", "return replace(self, looked=False) if self.looked else self", "return self", ("tests/report/test_promises.py",)),
     # queries that mean what people wrote
     Defect("what people wrote is not compared", "dpsql/evaluation/wording.py", "        if is_same is False:\n", "        if False:\n", ("tests/language/test_written.py",)),
-    Defect("words over results are not compared", "dpsql/release/query_answers.py", "    result.check_words(_with_numbers(answers))\n", "", ("tests/language/test_written.py",)),
+    Defect("words over results are not compared", "dpsql/release/query_answers.py", "    result.check_words(numbered)\n", "", ("tests/language/test_written.py",)),
     Defect("what people wrote may call anything", "dpsql/evaluation/sandbox.py", "    for words in dict.fromkeys(written):", "    for words in ():", ("tests/language/test_written.py",)),
     Defect("an average of no possible row is charged", "dpsql/evaluation/evaluate.py", "        if not all(piece.rows[number].any() for piece in pieces):", "        if False:", ("tests/release/test_query_kinds.py",)),
     Defect("a group that no row can be in has an average", "dpsql/release/answers_frame.py", "np.where(some, part, np.nan)", "part", ("tests/release/test_query_kinds.py",)),
