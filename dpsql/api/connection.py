@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
@@ -33,6 +34,11 @@ _LEDGER_OF_ONE = (
 )
 
 _ROWS_AT_ONCE: Final = 100_000
+_ASKS: Final = re.compile(
+    r"(?:[\s(]|--[^\n]*\n|/\*.*?\*/)*(select|with|from|values|table|show|describe|summarize)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Statements that have rows, and change no setting."""
 
 
 class Connection(Executed):
@@ -48,6 +54,7 @@ class Connection(Executed):
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, instance: Instance) -> None:
         self.connection, self.instance = connection, instance
+        self._place: tuple[str, object] | None = None  # see `_search_path`
         self._changes = Changes(instance)
         connection.execute(_LEDGER_OF_ONE)
 
@@ -123,7 +130,7 @@ class Connection(Executed):
         <BLANKLINE>
         """
         with own_errors:
-            frame = caller()
+            frame, self._place = caller(), None
             *before, last = steps(self.connection, _text(query))
             for text in before:
                 with self._watched(frame, text, self.connection.execute):
@@ -151,13 +158,15 @@ class Connection(Executed):
         [(42,)]
         """
         with own_errors:
-            frame, text = caller(), _text(query)
+            frame, text, self._place = caller(), _text(query), None
             *before, last = steps(self.connection, text)
             for first in before:
                 with self._watched(frame, first, self.connection.execute):
                     seen_from(frame, first, partial(self._complete, first))
+            path = self._search_path if _ASKS.match(last) else None
             with self._watched(frame, last, self.connection.execute):
                 seen_from(frame, last, partial(self.connection.execute, last if before else query, parameters))
+            self._place = None if path is None else (path, self.connection.description)
         return self
 
     def _complete(self, text: str) -> None:
@@ -179,7 +188,7 @@ class Connection(Executed):
         [(1,), (2,)]
         """
         with own_errors:
-            frame, text = caller(), _text(query)
+            frame, text, self._place = caller(), _text(query), None
             with self._watched(frame, text, self.connection.execute):
                 seen_from(frame, text, partial(self.connection.executemany, query, parameters))
         return self
@@ -323,7 +332,10 @@ class Connection(Executed):
 
     @property
     def _search_path(self) -> str:
+        """Where bare names are looked up; not asked while there may be rows to fetch, which would be lost."""
         with own_errors:
+            if self._place is not None and self.connection.description == self._place[1]:
+                return self._place[0]
             row = self.connection.execute("SELECT system.main.current_setting('search_path')").fetchall()[0]
         return str(row[0] or self.instance.home)
 

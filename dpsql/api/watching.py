@@ -106,9 +106,22 @@ def steps(connection: duckdb.DuckDBPyConnection, text: str) -> list[str]:
     if _CHANGES.search(text):
         with suppress(duckdb.Error):
             parts = [statement.query for statement in connection.extract_statements(text)]
-            if parts and all(part.strip() for part in parts):  # DuckDB 1.5 makes several of a PIVOT, without texts
-                return parts
+            if all(part.strip() for part in parts):
+                return parts or [text]
+            return _parts(text) or [text]  # DuckDB 1.5 makes several of a PIVOT, without texts
     return [text]
+
+
+def _parts(text: str) -> list[str]:
+    """A text between its semicolons, as DuckDB finds them; without what holds comments alone."""
+    data, parts, words, begin = text.encode(), list[str](), 0, 0  # in whose bytes DuckDB counts
+    for at, kind in [*duckdb.tokenize(text), (len(data), None)]:
+        if kind is None or data[at : at + 1] == b";":
+            parts += [data[begin:at].decode()] if words else []
+            words, begin = 0, at + 1
+        elif kind is not duckdb.token_type.comment:
+            words += 1
+    return parts
 
 
 @contextmanager

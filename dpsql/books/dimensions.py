@@ -60,7 +60,7 @@ def load(cursor: duckdb.DuckDBPyConnection, dimension: Dimension, trees: Iterabl
         raise InvalidQuery(f"query: {name!r} has more than {_MOST_ROWS} rows, too many to join: join a smaller table")
     known = [row for row in rows if all(row[key] is not None for key in dimension.keys)]
     keys = [first_equal(cursor, [row[key] for row in known], dimension.columns[key][1]) for key in dimension.keys]
-    if len({*zip(*keys, strict=True)}) < len(known):
+    if keys and len({*zip(*keys, strict=True)}) < len(known):
         columns = ", ".join(dimension.columns[key][0] for key in dimension.keys)
         raise InvalidQuery(
             f"query: two rows of {name!r} have the same {columns}, so a row of the protected table could be counted "

@@ -76,7 +76,10 @@ class Tables:
 
     def aggregates(self) -> frozenset[str]:
         """See `dpsql.language.scope.Catalog.aggregates`."""
-        sql = "SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE function_type = 'aggregate'"
+        sql = (
+            "SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE function_type = 'aggregate' OR "
+            r"(internal AND function_type = 'macro' AND regexp_matches(macro_definition, '\b(avg|sum|weighted_avg)\('))"
+        )
         return frozenset(name for (name,) in self.cursor.execute(sql).fetchall())
 
 

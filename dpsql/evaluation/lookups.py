@@ -6,13 +6,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import duckdb
 from sqlglot import exp
 
 from dpsql.engines.duckdb.frames import Columns, shown_as
 from dpsql.engines.duckdb.types import data_type
-from dpsql.evaluation.own_parts import own_parts
+from dpsql.errors import InvalidQuery
+from dpsql.evaluation.own_parts import own_parts, parts_of
 from dpsql.evaluation.sandbox import check_expressions, empty_database
+from dpsql.evaluation.wording import check_written, different_words
 from dpsql.evaluation.workers import Empty
+from dpsql.language.members import asked_of
 from dpsql.language.query import Query
 from dpsql.language.scope import Dimension
 
@@ -53,4 +57,15 @@ def database_for(query: Query, dimensions: Sequence[Loaded]) -> Iterator[Empty]:
         check_expressions([part for tree in query.trees for part in own_parts(tree)])
         for loaded in dimensions:
             loaded.create(empty)
+        _check_asked(empty, query)
         yield empty
+
+
+def _check_asked(empty: Empty, query: Query) -> None:
+    """Refuse queries of public tables that are something else than in the words that people wrote."""
+    for asked in (asked for tree in query.trees for asked in asked_of(tree)):
+        written = different_words(parts_of(asked))
+        try:
+            check_written(empty, written, asked.args["from_"].this)
+        except duckdb.Error as error:  # of public values only, so its text may be shown
+            raise InvalidQuery(f"query: {str(error).splitlines()[0]}") from None

@@ -10,8 +10,8 @@ own, before anything is charged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Final
@@ -24,6 +24,7 @@ from dpsql.engines.duckdb.frames import Columns, shown_as
 from dpsql.engines.duckdb.types import data_type
 from dpsql.engines.source import Source
 from dpsql.errors import InvalidQuery
+from dpsql.evaluation.around import Outer
 from dpsql.evaluation.decode import as_read
 from dpsql.evaluation.evaluated import Evaluated
 from dpsql.evaluation.own_parts import without_lookups
@@ -31,6 +32,7 @@ from dpsql.evaluation.sandbox import check_expressions, empty_database
 from dpsql.evaluation.wording import check_written, different_words
 from dpsql.evaluation.workers import Empty
 from dpsql.language.arithmetic import errors_of, is_answer
+from dpsql.language.around import Around
 from dpsql.language.expressions import columns_read, spelled, unwrapped
 from dpsql.language.query import Query
 from dpsql.language.value_types import check_types
@@ -48,11 +50,13 @@ class Result:
         query: taken apart.
         columns: names and types of the query's own result.
         stored: names and types of the stored answers.
+        outer: what is shown in their place, of a query around a query of groups.
     """
 
     query: Query
     columns: tuple[tuple[str, str], ...]
     stored: Mapping[str, str]
+    outer: Outer | None = None
 
     @staticmethod
     def of(source: Source, query: Query, evaluated: Evaluated) -> Result:
@@ -71,21 +75,32 @@ class Result:
                 stored |= {f"a{number}{suffix}": "DOUBLE" if suffix else kind for suffix in SUFFIXES}
             result = Result(query, columns, stored)
             result._check(empty)
-        return result
+            return result if query.around is None else replace(result, outer=result._outer(empty, query.around))
+
+    def _outer(self, empty: Empty, around: Around) -> Outer:
+        groups, nothing = [name for name, _ in self.columns], self.select(self._nothing()).sql(dialect="duckdb")
+        found = Outer.of(around, groups, self._named, lambda text: _described_text(empty, text), nothing)
+        for column in found.columns:
+            check_types(data_type(column.kind))
+        return found
 
     def shown(self) -> list[tuple[str, str]]:
         """Names and types of all columns; a name that is there already gets a number."""
-        taken: set[str] = set()
-        found = []
-        for (name, kind), noisy in zip(self.columns, self.query.noisy, strict=True):
-            for suffix in SUFFIXES if noisy is not None else ("",):
-                unique, number = name + suffix, 0
-                while fold(unique) in taken:
-                    number += 1
-                    unique = f"{name}_{number}{suffix}"
-                taken.add(fold(unique))
-                found.append((unique, "DOUBLE" if suffix else kind))
-        return found
+        if self.outer is not None:
+            return _with_errors((column.name, column.kind, column.errors is not None) for column in self.outer.columns)
+        return self._answers
+
+    @cached_property
+    def _answers(self) -> list[tuple[str, str]]:
+        """The same of the query itself, without what is around it."""
+        pairs = zip(self.columns, self.query.noisy, strict=True)
+        return _with_errors((name, kind, noisy is not None) for (name, kind), noisy in pairs)
+
+    @property
+    def _named(self) -> list[list[str]]:
+        """The names of `_answers`, those of a column together."""
+        names = iter(name for name, _ in self._answers)
+        return [[next(names) for _ in (SUFFIXES if noisy is not None else ("",))] for noisy in self.query.noisy]
 
     @cached_property
     def schema(self) -> str:
@@ -114,7 +129,7 @@ class Result:
             table: that holds them.
             non_negative: show counts below 0 as 0.
         """
-        query, names = self.query, iter(name for name, _ in self.shown())
+        query, names = self.query, iter(name for name, _ in self._answers)
         listed = []
         for tree, noisy, (_, kind) in zip(query.outputs, query.noisy, self.columns, strict=True):
             if noisy is None:
@@ -163,7 +178,7 @@ class Result:
     @property
     def is_plain(self) -> bool:
         """Whether the result shows keys and answers as they are: then no expression of a user's runs to make it."""
-        if self.query.having is not None or self.query.order or self.query.windows:
+        if self.query.having is not None or self.query.order or self.query.windows or self.query.around is not None:
             return False
         pairs = zip(self.query.outputs, self.query.noisy, strict=True)
         shown = [tree.this if isinstance(tree, exp.Cast) and noisy is not None else tree for tree, noisy in pairs]
@@ -180,9 +195,14 @@ class Result:
             InvalidQuery: an expression fails on the keys or the noisy answers.
         """
         made = self.select(self._stored_rows(), non_negative=non_negative)
-        names = [exp.column(exp.to_identifier(name, quoted=True)) for name, _ in self.shown()]
-        texts = [exp.cast(name, "VARCHAR", dialect="duckdb") for name in names]
-        text = exp.select(*texts).from_(made.subquery("dpsql_result")).sql(dialect="duckdb")
+        shown = [name for name, _ in self.shown()]
+        if self.outer is None:
+            names = [exp.column(exp.to_identifier(name, quoted=True)) for name in shown]
+            texts = [exp.cast(name, "VARCHAR", dialect="duckdb") for name in names]
+            text = exp.select(*texts).from_(made.subquery("dpsql_result")).sql(dialect="duckdb")
+        else:
+            groups = [name for name, _ in self.columns]
+            text = self.outer.text(groups, self._named, made.sql(dialect="duckdb"), shown)
         with empty_database() as empty:
             try:
                 with shown_as(empty, "dpsql_known", answers):
@@ -223,9 +243,28 @@ class Result:
 
     def _check(self, empty: Empty) -> None:
         _check_words(self._over_answers())
-        nothing = exp.select(*(_null(kind, name) for name, kind in self.stored.items())).limit(0)
         for non_negative in (False, True):
-            _described(empty, self.select(nothing.subquery("dpsql_answers"), non_negative=non_negative))
+            _described(empty, self.select(self._nothing(), non_negative=non_negative))
+
+    def _nothing(self) -> exp.Subquery:
+        """The stored answers, without rows."""
+        nothing = exp.select(*(_null(kind, name) for name, kind in self.stored.items())).limit(0)
+        return nothing.subquery("dpsql_answers")
+
+
+def _with_errors(columns: Iterable[tuple[str, str, bool]]) -> list[tuple[str, str]]:
+    """Names and types of columns, with those of their errors where they have some; none twice."""
+    taken: set[str] = set()
+    found = []
+    for name, kind, noisy in columns:
+        for suffix in SUFFIXES if noisy else ("",):
+            unique, number = name + suffix, 0
+            while fold(unique) in taken:
+                number += 1
+                unique = f"{name}_{number}{suffix}"
+            taken.add(fold(unique))
+            found.append((unique, "DOUBLE" if suffix else kind))
+    return found
 
 
 def _is_answer_alone(tree: exp.Expr) -> bool:
@@ -260,8 +299,12 @@ def _check_words(trees: Sequence[exp.Expr]) -> None:
 
 def _described(empty: Empty, select: exp.Select) -> list[tuple[str, str]]:
     """Names and types of a SELECT that reads no table."""
+    return _described_text(empty, select.sql(dialect="duckdb"))
+
+
+def _described_text(empty: Empty, text: str) -> list[tuple[str, str]]:
     try:
-        found = empty.execute(f"DESCRIBE {select.sql(dialect='duckdb')}").fetchall()
+        found = empty.execute(f"DESCRIBE {text}").fetchall()
     except duckdb.Error as error:  # no private row is there, so its text may be shown
         raise InvalidQuery(f"query: {str(error).splitlines()[0]}") from None
     return [(row[0], row[1]) for row in found]
@@ -279,6 +322,7 @@ def _columns(empty: Empty, source: Source, query: Query) -> tuple[tuple[str, str
     for column in select.find_all(exp.Column):  # of tables that are there by their last name
         column.set("db", None)
         column.set("catalog", None)
+    select.set("expressions", [without_lookups(item) for item in select.expressions])
     _check_words([item.unalias().transform(spelled).transform(constant) for item in select.expressions])
     wanted = {fold(column.name) for column in select.find_all(exp.Column)}
     joins: list[exp.Join] = select.args.get("joins") or []

@@ -42,7 +42,7 @@ _LONGEST_PARSED, _DEEPEST_PARSED = 20_000, 500  # characters, and parentheses
 _LONGEST: Final = 30.0  # seconds that the expressions of one call may take
 _BEFORE_PARENTHESES: Final = frozenset(  # words that are no functions
     """and any array as between case cast coalesce date decimal distinct else end escape extract from ilike in interval
-    is like not nullif numeric or row struct then time timestamp to try_cast varchar when""".split()  # noqa: SIM905
+    is like not nullif numeric or row struct then time timestamp to try_cast varchar when where select exists""".split()  # noqa: SIM905
 )
 
 
@@ -286,6 +286,31 @@ def _check_words(written: Sequence[str]) -> None:
     """Refuse what people wrote where it calls, under a name that sqlglot may translate, what is no plain function."""
     for words in dict.fromkeys(written):
         _refuse_foreign(foreign_word(sqlglot.tokenize(words, read="duckdb"), plain_functions() | _plain_macros()))
+
+
+_OVER_GROUPS: Final = frozenset(
+    """count count_if countif sum avg mean min max median quantile_cont quantile_disc mode stddev stddev_samp stddev_pop
+    variance var_samp var_pop corr covar_samp covar_pop arg_min arg_max min_by max_by bool_and bool_or row_number rank
+    dense_rank percent_rank cume_dist ntile lag lead first_value last_value nth_value percentile_cont percentile_disc
+    over filter by where having qualify select on sets rollup cube exclude grouping group""".split()  # noqa: SIM905
+)
+"""Aggregates and windows that may be said around answers, and words before parentheses that are no functions."""
+
+
+def check_around(words: str) -> None:
+    """Refuse a query around released answers that calls what depends on more than its arguments, or could be too large.
+
+    Raises:
+        InvalidQuery: with the function, or the part.
+    """
+    (tree,) = sqlglot.parse(words, read="duckdb")
+    assert tree is not None
+    parts = [part for select in tree.find_all(exp.Select) for part in select.iter_expressions()]
+    check_sizes([part for part in parts if not isinstance(part, exp.From)])
+    tokens = sqlglot.tokenize(words, read="duckdb")
+    before = (TokenType.ALIAS, TokenType.R_PAREN)  # what stands there is a name, which may have columns behind it
+    called = [token for place, token in enumerate(tokens) if not place or tokens[place - 1].token_type not in before]
+    _refuse_foreign(foreign_word(called, plain_functions() | _plain_macros() | _OVER_GROUPS))
 
 
 def _refuse_foreign(foreign: str | None) -> None:

@@ -12,6 +12,7 @@ from dpsql.core.names import shorten
 from dpsql.errors import InvalidQuery
 from dpsql.evaluation.workers import Empty
 from dpsql.language.expressions import sql_of
+from dpsql.language.refusal import is_members
 from dpsql.language.written import kept_words
 
 _AS_WRITTEN: Final = (TokenType.STRING, TokenType.IDENTIFIER)
@@ -19,7 +20,7 @@ _AS_WRITTEN: Final = (TokenType.STRING, TokenType.IDENTIFIER)
 
 def different_words(trees: Iterable[exp.Expr]) -> list[tuple[exp.Expr, str]]:
     """The parts of expressions that are written out in other words than people wrote, each with those."""
-    pairs = {(sql_of(node), words): (node, words) for tree in trees for node, words in kept_words(tree)}
+    pairs = {(sql_of(node), words): (node, words) for tree in trees for node, words in kept_words(tree, is_members)}
     return [pair for (text, words), pair in pairs.items() if _tokens(text) != _tokens(words)]
 
 

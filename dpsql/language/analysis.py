@@ -18,10 +18,11 @@ from sqlglot import exp
 
 from dpsql.core.names import fold, pick
 from dpsql.errors import InvalidQuery
+from dpsql.language.around import GroupsInside, around, words_around
 from dpsql.language.columns import ColumnNames, conjuncts
 from dpsql.language.expressions import comparable, enclosed, has_aggregate, holds_values, spelled, unwrapped
-from dpsql.language.from_clause import scope_of
-from dpsql.language.grouping import grouping_sets
+from dpsql.language.from_clause import rows_and_words
+from dpsql.language.grouping import grouping_sets, whole_number
 from dpsql.language.place import Place
 from dpsql.language.preserved import check_preserved
 from dpsql.language.query import Aggregate, Query
@@ -37,6 +38,7 @@ from dpsql.language.refusal import (
     check_scalar,
     first_word,
     is_scalar,
+    own_nodes,
     refuse,
     refuse_clause,
 )
@@ -74,18 +76,33 @@ def analyse(statement: exp.Expr, catalog: Catalog) -> Query:
     if isinstance(statement, exp.Subquery) and not any(v for k, v in statement.args.items() if k != "this"):
         statement = statement.this
     if isinstance(statement, exp.SetOperation):
-        refuse(statement, f"{first_word(statement)} is not supported", "ask each query by itself")
+        refuse(
+            statement,
+            f"{first_word(statement)} is not supported",
+            "ask each by itself: FROM dp_query('…') UNION ALL FROM dp_query('…')",
+        )
     if not isinstance(statement, exp.Select):
         refuse(statement, f"{first_word(statement)} is not a query")
     check_depth(statement)
+    return _in_place(statement, Place(catalog))
+
+
+def _in_place(statement: exp.Select, place: Place) -> Query:
+    """A query that stands somewhere; of groups in FROM of another, with that."""
     distinct = statement.args.get("distinct")
     plain = distinct is not None and not distinct.args.get("on") and statement.args.get("group") is not None
+    place = place.with_(statement)
+    try:
+        scope, written = rows_and_words(statement, place)
+    except GroupsInside as inside:
+        words = words_around(statement, place, inside)
+        query = _in_place(inside.select, inside.place)
+        return replace(query, around=around(words, statement, place, inside, query.noisy))
     check_clauses(statement, OF_GROUPS | {"distinct"} if plain else OF_GROUPS)
-    scope, written = scope_of(statement, Place(catalog).with_(statement))
     statement = written
     if statement.find(exp.Anonymous) is not None:  # to transform copies
         statement = cast(exp.Select, statement.transform(spelled))
-    return replace(_Analysis(statement, scope, catalog).query(), select=written)
+    return replace(_Analysis(statement, scope, place.catalog).query(), select=written)
 
 
 class _Analysis:
@@ -127,8 +144,8 @@ class _Analysis:
             filters,
             over_results,
             order,
-            _whole(select.args.get("limit"), "LIMIT"),
-            _whole(select.args.get("offset"), "OFFSET") or 0,
+            whole_number(select.args.get("limit"), "LIMIT"),
+            whole_number(select.args.get("offset"), "OFFSET") or 0,
             tuple(self._windows),
             chosen,
         )
@@ -189,7 +206,7 @@ class _Analysis:
         if isinstance(tree, exp.Literal) and tree.is_int:
             listed = self._select.expressions
             if not 1 <= int(tree.name) <= len(listed):
-                refuse(tree, f"GROUP BY {tree.name} is not a column of the SELECT list")
+                refuse(tree, f"GROUP BY {tree.name} is not a column of the SELECT list", f"say 1 to {len(listed)}")
             tree = listed[int(tree.name) - 1].unalias()
         if isinstance(tree, exp.Column) and (named := self._names.names_aggregate(tree)) is not None:
             tree = named
@@ -259,7 +276,8 @@ class _Analysis:
             refuse(tree, "a column is used that is not in GROUP BY", "add it to GROUP BY, or take it out")
         if isinstance(tree, exp.Star):
             refuse(tree, "* selects rows", RAW_ROWS)
-        if isinstance(tree, exp.Anonymous) and tree.name.lower() in self._catalog.aggregates():
+        is_aggregate = isinstance(tree, exp.Anonymous) and tree.name.lower() in self._catalog.aggregates()
+        if is_aggregate or (isinstance(tree, exp.IgnoreNulls) and isinstance(tree.this, exp.AggFunc)):
             refuse(tree, f"{call_of(tree)} is not supported", ANSWERED)
         if isinstance(tree, exp.Query | exp.Subquery | exp.Exists):
             refuse(tree, "a subquery in an expression is not supported", "say it around: SELECT … FROM dp_query('…')")
@@ -284,7 +302,7 @@ class _Analysis:
             return None
         if any(
             isinstance(node, exp.Star | exp.Query) or (isinstance(node, exp.Column) and not self._of_rows(node))
-            for node in tree.walk()
+            for node in own_nodes(tree)
         ):
             return None
         known = self._keys.get(comparable(self._names.over_rows(tree))) if is_scalar(tree) else None
@@ -365,7 +383,7 @@ class _Analysis:
                 if not 0 <= place < len(outputs):
                     refuse(item, f"ORDER BY {key.name} is not a column of the SELECT list")
             bare = isinstance(key, exp.Var) or (
-                isinstance(key, exp.Column) and not key.args.get("table") and _is_unquoted(key.this)
+                isinstance(key, exp.Column) and not key.args.get("table") and not key.this.args.get("quoted")
             )
             every = bare and fold(key.name) == "all" and place is None
             for n in range(len(outputs)) if every else (place,):
@@ -373,17 +391,3 @@ class _Analysis:
                 one.set("this", self._over_results(key) if n is None else outputs[n].copy())
                 found.append(one)
         return tuple(found)
-
-
-def _is_unquoted(name: exp.Expr) -> bool:
-    return isinstance(name, exp.Identifier) and not name.quoted
-
-
-def _whole(clause: exp.Expr | None, what: str) -> int | None:
-    """The number of a LIMIT or OFFSET."""
-    if clause is None:
-        return None
-    number = clause.expression
-    if not (isinstance(number, exp.Literal) and number.is_int) or clause.args.get("limit_options"):
-        refuse(clause, f"{what} takes a whole number", "say it around: FROM dp_query('…') LIMIT …")
-    return int(number.name)

@@ -11,7 +11,7 @@ from sqlglot import exp
 from dpsql.core.names import fold, pick
 from dpsql.errors import UnknownName
 from dpsql.language.expressions import conjuncts_of, enclosed
-from dpsql.language.refusal import RAW_ROWS, check_scalar, refuse
+from dpsql.language.refusal import RAW_ROWS, check_scalar, is_members, refuse
 from dpsql.language.scope import Scope
 from dpsql.language.written import keep_words
 
@@ -57,7 +57,8 @@ class ColumnNames:
         if pick(column.table, self.scope.columns) is not None and table is None:
             refuse(column, f"{column.table!r} is a column, and parts of it are not supported", _PARTS)
         if table is None or not self.scope.is_at(column):
-            refuse(column, f"{column.table!r} is not what FROM calls {self.scope.title!r}")
+            instead = f"say {next(iter(self.scope.tables))}.{column.name}"
+            refuse(column, f"{column.table!r} is not what FROM calls {self.scope.title!r}", instead)
         return self.scope.tables[table]
 
     def names_aggregate(self, column: exp.Column, *, first: bool = False) -> exp.Expr | None:
@@ -84,6 +85,9 @@ class ColumnNames:
         columns: list[tuple[exp.Expr, exp.Expr]] = []
 
         def over_origin(node: exp.Expr) -> exp.Expr:
+            if is_members(node):
+                columns.append((node.this, node.this))
+                return node.copy()
             if not isinstance(node, exp.Column):
                 return node
             columns.append((node, self.find(node)))

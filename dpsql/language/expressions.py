@@ -100,4 +100,6 @@ def spelled(node: exp.Expr) -> exp.Expr:
     """DuckDB's other names of aggregates."""
     if isinstance(node, exp.Anonymous) and node.name.lower() == "mean" and len(node.expressions) == 1:
         return exp.Avg(this=node.expressions[0])
+    if isinstance(node, exp.Anonymous) and node.name.lower() == "count_star" and not node.expressions:
+        return exp.Count(this=exp.Star())  # as the definition of a view has it
     return node

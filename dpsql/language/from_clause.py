@@ -9,10 +9,12 @@ from typing import Final
 from sqlglot import exp
 
 from dpsql.core.names import fold, pick
+from dpsql.language.around import GroupsInside, is_grouped
 from dpsql.language.columns import ColumnNames, conjuncts
 from dpsql.language.expressions import conjuncts_of
 from dpsql.language.join_order import INSTEAD, is_loose, protected_first, with_conditions, without_parentheses
 from dpsql.language.joins import NAME_OF_TABLE, joined, key_sides, visible_columns
+from dpsql.language.members import with_members
 from dpsql.language.place import Place, check_plain, is_name
 from dpsql.language.refusal import OF_ROWS, check_clauses, first_word, refuse, words_of
 from dpsql.language.scope import Scope
@@ -51,6 +53,12 @@ def scope_of(select: exp.Select, place: Place) -> tuple[Scope, exp.Select]:
     found = with_conditions(select, conditions)
     found.set("joins", [join.copy() for join in done])
     return scope, found
+
+
+def rows_and_words(select: exp.Select, place: Place) -> tuple[Scope, exp.Select]:
+    """See `scope_of`; conditions ask public tables by their names in expressions."""
+    scope, written = scope_of(select, place)
+    return with_members(scope, written, place, _item)
 
 
 def _with_key(waiting: list[exp.Join], scope: Scope, conditions: list[exp.Expr], place: Place) -> exp.Join | None:
@@ -119,15 +127,24 @@ def _table(table: exp.Table, place: Place) -> Scope:
     if isinstance(found, Scope):
         return found
     query, catalog = found
-    return _rows(query, Place(catalog, depth=place.depth + 1))
+    try:
+        return _rows(query, Place(catalog, depth=place.depth + 1))
+    except GroupsInside as inside:
+        if inside.node is query:
+            inside.node = table
+        raise
 
 
 def _rows(query: exp.Expr, place: Place) -> Scope:
     """A subquery that selects, filters and renames rows of one table."""
     if place.depth > _DEEPEST:
         refuse(query, f"views and subqueries are more than {_DEEPEST} deep")
+    while isinstance(query, exp.Subquery) and not any(value for name, value in query.args.items() if name != "this"):
+        query = query.this
     if not isinstance(query, exp.Select):
         refuse(query, f"{first_word(query)} inside FROM is not supported", "ask about each part by itself")
+    if is_grouped(query):
+        raise GroupsInside(query, place)
     order, limit = query.args.get("order"), query.args.get("limit")
     if order is not None and limit is None:
         query = query.copy()
@@ -136,7 +153,7 @@ def _rows(query: exp.Expr, place: Place) -> Scope:
     inside = place.with_(query)
     starred = any(item.is_star for item in query.expressions)
     written = query
-    inner, query = scope_of(query, inside)
+    inner, query = rows_and_words(query, inside)
     if starred and query is not written:
         inner = inner.in_order(_tables_in_order(without_parentheses(written), inner))
     names_of_rows = ColumnNames(inner, query.expressions)

@@ -1,4 +1,4 @@
-"""GROUP BY as grouping sets: ROLLUP, CUBE and GROUPING SETS written out."""
+"""GROUP BY as grouping sets: ROLLUP, CUBE and GROUPING SETS written out; and which groups are shown."""
 
 from __future__ import annotations
 
@@ -43,3 +43,13 @@ def _members(item: exp.Expr) -> tuple[exp.Expr, ...]:
     if isinstance(item, exp.Tuple):
         return tuple(item.expressions)
     return (item.this,) if isinstance(item, exp.Paren) else (item,)
+
+
+def whole_number(clause: exp.Expr | None, what: str) -> int | None:
+    """The number of a LIMIT or OFFSET."""
+    if clause is None:
+        return None
+    number = clause.expression
+    if not (isinstance(number, exp.Literal) and number.is_int) or clause.args.get("limit_options"):
+        refuse(clause, f"{what} takes a whole number", "say it around: FROM dp_query('…') LIMIT …")
+    return int(number.name)

@@ -28,7 +28,7 @@ RowsOf = Callable[[exp.Expr, Place], Scope]
 
 
 @dataclass(frozen=True)
-class _PublicTable:
+class PublicTable:
     """A catalogue of public tables, for what selects from one of them.
 
     Attributes:
@@ -83,7 +83,7 @@ def visible_columns(join: exp.Join, place: Place, rows_of: RowsOf) -> list[str]:
     """The names of the columns of what is joined."""
     table = join.this
     if isinstance(table, exp.Subquery) or place.is_named(table):
-        return list(rows_of(table, place.seen_by(_PublicTable(place.catalog))).columns)
+        return list(rows_of(table, place.seen_by(PublicTable(place.catalog))).columns)
     _check_table(join)
     return [name for name, _ in place.catalog.public(table)[1]]
 
@@ -195,7 +195,7 @@ def _whole(scope: Scope, join: exp.Join, place: Place, rows_of: RowsOf) -> tuple
 def _selected(scope: Scope, join: exp.Join, place: Place, rows_of: RowsOf) -> tuple[_Joined, list[exp.Expr]]:
     """What a query selects of a public table, and what ON says beside the key."""
     item, alias = join.this, join.this.alias_or_name
-    known = rows_of(item, place.seen_by(_PublicTable(place.catalog)))
+    known = rows_of(item, place.seen_by(PublicTable(place.catalog)))
     origin, columns = known.origin
     names = [name for name, _ in columns]
     visible = [name for name, tree in known.columns.items() if isinstance(unwrapped(tree), exp.Column)]
@@ -204,7 +204,7 @@ def _selected(scope: Scope, join: exp.Join, place: Place, rows_of: RowsOf) -> tu
     pairs = [(places[key], tree) for key, tree in keys]
     dimension = _dimension(scope, origin, columns, pairs)
     values = {name: _looked_up(dimension, n, pairs) for n, name in enumerate(names)}
-    rows = rows_of(item, place.seen_by(_PublicTable(place.catalog, values)))
+    rows = rows_of(item, place.seen_by(PublicTable(place.catalog, values)))
     there = (_is_there(dimension, pairs), *rows.filters)
     return _Joined(dimension, rows.columns, there, tuple(written), own=rows.filters), conditions
 

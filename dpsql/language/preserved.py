@@ -65,11 +65,12 @@ def check_preserved(
 
 def _refuse(aggregate: Aggregate, scope: Scope, preserved: Preserved) -> None:
     instead = f"say count({preserved.key}), or JOIN in place of LEFT JOIN"
+    counted = "count(*)" if not aggregate.filters else f"count({preserved.public}.…)"
     if aggregate.kind == "count":
-        reason = f"count(*) counts 1 for each row of {preserved.public!r} that meets no row of {preserved.protected!r}"
+        reason = f"{counted} counts 1 for each row of {preserved.public!r} that meets no row of {preserved.protected!r}"
     else:
         reason = f"{aggregate.kind}(…) of what is not NULL where a row of {preserved.public!r} meets none"
-    refuse(aggregate.argument or exp.Star(), f"{reason}, which is private", instead)
+    refuse(aggregate.argument or exp.Var(this=counted), f"{reason}, which is private", instead)
 
 
 def _takes_no_nulls(aggregate: Aggregate) -> bool:

@@ -8,7 +8,8 @@ from typing import Any, Literal, get_args
 
 from sqlglot import exp
 
-from dpsql.language.expressions import columns_read, sql_of, structure, unwrapped
+from dpsql.language.around import Around
+from dpsql.language.expressions import enclosed, sql_of, structure, unwrapped
 from dpsql.language.scope import MATCHES, Scope
 from dpsql.language.written import kept_words
 
@@ -86,6 +87,7 @@ class Query:
         offset: after how many.
         windows: over keys and aggregates; w0, … stand for them in outputs, `qualify` and order.
         qualify: which rows of the result there are, by their windows.
+        around: what stands around it, if it is a query of groups in FROM of another.
     """
 
     scope: Scope
@@ -102,6 +104,7 @@ class Query:
     offset: int = 0
     windows: tuple[exp.Window, ...] = ()
     qualify: exp.Expr | None = None
+    around: Around | None = None
 
     @property
     def trees(self) -> list[exp.Expr]:
@@ -120,13 +123,23 @@ class Query:
 
         return replace(self, aggregates=tuple(map(counted, self.aggregates))) if columns else self
 
+    def counting_there(self) -> Query:
+        """The same, where `count(CASE WHEN p THEN x END)` asks of x only whether it is NULL.
+
+        It is asked so only where x has no domain, because what was answered before keeps its key.
+        """
+
+        def counted(aggregate: Aggregate) -> Aggregate:
+            sides, filters = tuple(map(counted, aggregate.sides)), tuple(map(_case_there, aggregate.filters))
+            return replace(aggregate, sides=sides, filters=filters if aggregate.kind == "count" else aggregate.filters)
+
+        return replace(self, aggregates=tuple(map(counted, self.aggregates)))
+
     @property
-    def counted_columns(self) -> list[str]:
-        """The columns of which nothing is asked but whether they are NULL, by `count(x)`."""
-        every = [side for aggregate in self.aggregates for side in aggregate.sides or (aggregate,)]
-        counted = {_column_there(tree) for one in every if one.kind == "count" for tree in one.filters} - {None}
-        trees = [tree for tree in self.trees if _column_there(tree) is None]
-        return sorted(name for name in counted if name and not any(name in columns_read(tree) for tree in trees))
+    def only_there(self) -> frozenset[str]:
+        """The columns of which nothing is asked but whether they are NULL, as by `count(x)`."""
+        columns = [node for tree in self.trees for node in tree.find_all(exp.Column) if not node.table]
+        return frozenset(c.name for c in columns) - {c.name for c in columns if not _asks_for_null(c)}
 
     @property
     def of_units(self) -> list[Aggregate]:
@@ -155,8 +168,33 @@ class Query:
         )
         if self.scope.preserved is not None:
             shown += (self.scope.preserved.dimension.name, tuple(map(sql_of, self.matches)))
+        if self.around is not None:
+            shown += (self.around,)
         words = [words for tree in self.trees for _, words in kept_words(tree)]  # what is translated alike may differ
         return repr((texts, aggregates, shown, len(self.keys), len(self.filters), words))
+
+
+def _case_there(tree: exp.Expr) -> exp.Expr:
+    """`CASE … THEN x END IS NOT NULL` as `CASE … THEN x IS NOT NULL ELSE false END`; another condition as it is."""
+    asked = tree.this if isinstance(tree, exp.Not) and isinstance(tree.this, exp.Is) else None
+    case = unwrapped(asked.this) if asked is not None and isinstance(asked.expression, exp.Null) else None
+    if not isinstance(case, exp.Case):
+        return tree
+
+    def there(value: exp.Expr | None) -> exp.Expr:
+        known = exp.null() if value is None else enclosed(value)
+        return exp.Not(this=exp.Is(this=known, expression=exp.null()))
+
+    operand, ifs = case.this, [exp.If(this=one.this.copy(), true=there(one.args["true"])) for one in case.args["ifs"]]
+    return exp.Case(this=None if operand is None else operand.copy(), ifs=ifs, default=there(case.args.get("default")))
+
+
+def _asks_for_null(column: exp.Column) -> bool:
+    """Whether a column stands in `x IS NULL`."""
+    outside = column.parent
+    while isinstance(outside, exp.Paren):
+        outside = outside.parent
+    return isinstance(outside, exp.Is) and isinstance(outside.expression, exp.Null)
 
 
 def _column_there(tree: exp.Expr) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, NoReturn
 
 from sqlglot import exp
@@ -50,6 +51,7 @@ ALLOWED: Final = (
     exp.Array,
     exp.Predicate,
 )
+MEMBERS: Final = "dpsql_members"  # of a query of a public table in an expression
 REFUSED: Final = (exp.AggFunc, exp.Query, exp.UDTF, exp.Window, exp.Lambda)
 
 
@@ -97,14 +99,14 @@ def check_clauses(select: exp.Select, allowed: frozenset[str], *, inside: bool =
 
 def check_scalar(tree: exp.Expr) -> None:
     """Refuse what is not an expression of one row; which functions are allowed is checked where they would run."""
-    for node in tree.walk():
+    for node in own_nodes(tree):
         if isinstance(node, exp.Query | exp.Subquery | exp.Exists):
-            instead = "join the public table on its key: FROM protected JOIN public ON public.key = …"
+            instead = "ask a public table by x IN (SELECT column FROM public WHERE …), or write the value itself"
             refuse(node, "a subquery in an expression is not supported", instead)
         if isinstance(node, exp.Window):
             refuse_clause(node, "windows")
         if isinstance(node, exp.AggFunc):
-            refuse(node, f"{call_of(node)} is not supported here")
+            refuse(node, f"{call_of(node)} is not supported here", "say a condition on an aggregate in HAVING")
         if isinstance(node, exp.Star):
             refuse(node, "* is not supported here", RAW_ROWS)
         if isinstance(node, REFUSED) or not isinstance(node, ALLOWED):
@@ -113,4 +115,14 @@ def check_scalar(tree: exp.Expr) -> None:
 
 def is_scalar(tree: exp.Expr) -> bool:
     """Whether it is what `check_scalar` allows."""
-    return all(isinstance(node, ALLOWED) and not isinstance(node, REFUSED) for node in tree.walk())
+    return all(isinstance(node, ALLOWED) and not isinstance(node, REFUSED) for node in own_nodes(tree))
+
+
+def is_members(node: exp.Expr) -> bool:
+    """Whether it is a query of a public table that an expression asks."""
+    return bool(node.meta.get(MEMBERS))
+
+
+def own_nodes(tree: exp.Expr) -> Iterator[exp.Expr]:
+    """All nodes of an expression, without the queries of public tables that it asks."""
+    return (node for node in tree.walk(prune=is_members) if not is_members(node))

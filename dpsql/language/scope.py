@@ -49,6 +49,10 @@ class Scope:
                 found.setdefault(fold(name), own)
         return replace(self, columns=dict(found.values()))
 
+    def beside(self, dimension: Dimension) -> Scope:
+        """The same, with a public table that conditions ask."""
+        return replace(self, dimensions=(*self.dimensions, dimension))
+
     def named(self, name: str, place: tuple[str, ...] = ()) -> Scope:
         """The same, its columns qualified by a name, and by a database and a schema before it."""
         return replace(self, tables={name: self.columns}, ambiguous=frozenset(), places={fold(name): place})
@@ -75,7 +79,7 @@ class Dimension:
         name: of it in expressions.
         origin: the table.
         columns: names and types of its columns.
-        keys: numbers of the columns that it is joined on.
+        keys: numbers of the columns that it is joined on; none of a table that is only asked for values.
     """
 
     name: str

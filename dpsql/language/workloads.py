@@ -271,6 +271,8 @@ def _asked(statement: exp.Expr, source: Sequence[str], domain: Domain, catalog: 
     try:
         with deep_recursion():
             query = analyse(statement, _Only(catalog, tuple(source)))
+        if query.around is not None:
+            _refuse(statement, "a query around a query of groups asks for what that does: give the query of groups")
         if weigh is not None and all(aggregate.kind == "sum" for aggregate in query.aggregates):
             if weight != 1:
                 _refuse(statement, "a sum has no /*+ weight */, for its own weights say how much rows count")

@@ -19,6 +19,7 @@ from sqlglot.dialects.duckdb import DuckDB
 from dpsql.language.expressions import sql_of
 
 _SPAN: Final = "dpsql_span"
+_LIST_END: Final = "dpsql_list_end"
 _OWN: Final = "dpsql_own"
 _TEXT: Final = re.compile(r"'(?:[^']|'')*'|\$\w*")
 
@@ -77,8 +78,25 @@ class _Parser(DuckDB.Parser):  # type: ignore[misc, valid-type]
         first = self._index
         node = parse()
         if node is not None and self._index > first:
-            node.meta[_SPAN] = _Span(self.words, self._tokens[first].start, self._tokens[self._index - 1].end)
+            node.meta[_SPAN] = self._span(first)
         return node
+
+    def _span(self, first: int) -> _Span:
+        """From a token to the one before the next."""
+        return _Span(self.words, self._tokens[first].start, self._tokens[self._index - 1].end)
+
+    def _parse_select(self, *args: Any, **options: Any) -> exp.Expr | None:
+        first = self._index
+        node: exp.Expr | None = super()._parse_select(*args, **options)
+        if isinstance(node, exp.Select) and self._index > first:
+            node.meta.setdefault(_SPAN, self._span(first))  # its own, without a WITH before it
+        return node
+
+    def _parse_projections(self) -> tuple[list[exp.Expr], list[exp.Expr] | None]:
+        listed, left_out = super()._parse_projections()
+        if listed:
+            listed[-1].meta[_LIST_END] = self._span(self._index - 1)
+        return listed, left_out
 
     def _parse_unary(self) -> exp.Expr | None:
         return self._marked(super()._parse_unary)
@@ -113,6 +131,23 @@ def as_written(node: exp.Expr) -> str | None:
     return None if span is None else str(span.text())
 
 
+def span_of(select: exp.Select) -> _Span | None:
+    """Where a query was written, without the WITH before it; None where that is not known."""
+    span: _Span | None = select.meta.get(_SPAN)
+    return span
+
+
+def keep_span(select: exp.Select, of: exp.Select) -> None:
+    """Keep beside a query where the one was written that it stands for."""
+    select.meta[_SPAN] = of.meta.get(_SPAN)
+
+
+def list_end_of(select: exp.Select) -> tuple[tuple[int, int], str] | None:
+    """The last word of a query's list, and where it is; None where that is not known."""
+    span: _Span | None = select.expressions[-1].meta.get(_LIST_END)
+    return None if span is None else ((span.start, span.end), span.text())
+
+
 def own_words(tree: exp.Expr) -> str:
     """An expression over columns, in the words that it was written in where somebody wrote it."""
     inside = tree
@@ -138,13 +173,15 @@ def keep_words(found: exp.Expr, tree: exp.Expr, replaced: Sequence[tuple[exp.Exp
 
 
 def _enclosed(tree: exp.Expr) -> str:
+    if isinstance(tree, exp.Select):  # in parentheses already
+        return sql_of(tree)
     words = own_words(tree)
     return words if isinstance(tree, exp.Column) else f"({words})"
 
 
-def kept_words(tree: exp.Expr) -> Iterator[tuple[exp.Expr, str]]:
-    """All parts of an expression that somebody wrote, with their words."""
-    for node in tree.walk():
+def kept_words(tree: exp.Expr, skipped: Callable[[exp.Expr], bool] | None = None) -> Iterator[tuple[exp.Expr, str]]:
+    """All parts of an expression that somebody wrote, with their words; not what is inside of those to be skipped."""
+    for node in tree.walk(prune=skipped):
         written = node.meta.get(_OWN)
         if written is not None:
             yield node, written

@@ -107,8 +107,14 @@ class Mechanism(ABC):
         return ()
 
     def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
-        """What the kernel prices: see `dpsql.privacy.pricing`."""
-        return self.course(Facts(domain, workload, neighbours)).questions
+        """What the kernel prices: see `dpsql.privacy.pricing`.
+
+        Raises:
+            InvalidArgument: no charge pays for the shares of its course.
+        """
+        course = self.course(Facts(domain, workload, neighbours))
+        course.check(name_of(self))
+        return course.questions
 
     def plan(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float

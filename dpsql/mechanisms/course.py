@@ -18,6 +18,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TypeVar
 
+from dpsql.errors import InvalidArgument
 from dpsql.mechanisms.asks import Ask, Rounds
 from dpsql.mechanisms.facts import Facts, PlannedMeasurement
 from dpsql.privacy.distributions import SELECTION, Distribution, Kind
@@ -99,6 +100,30 @@ class Course:
         """Of the noise of each cell (rows), of a whole marginal or of a cell that is measured by itself."""
         norm, neighbours = self.noise.norm, self.facts.neighbours
         return self.noise.stddev(self.cost(part), neighbours.marginal(norm) if whole else neighbours.cell**norm)
+
+    def check(self, mechanism: str) -> None:
+        """Refuse a course that no charge pays for: it would be charged, and stopped on its way.
+
+        Args:
+            mechanism: the name of whose course it is.
+
+        Raises:
+            InvalidArgument: its shares are no exact numbers, below 0, or more than 1 in all.
+        """
+        given = [*(ask.share for ask in self.asks), *(part.share for part in self.parts)]
+        if inexact := [share for share in given if not isinstance(share, Fraction | int)]:
+            raise InvalidArgument(
+                f"mechanism {mechanism!r}: a share of its course is {inexact[0]!r}: give a Fraction, as Fraction(1, 2)"
+            )
+        shares = ", ".join(f"{type(ask).__name__} {ask.share}" for ask in self.asks)
+        if min(given, default=0) < 0:
+            raise InvalidArgument(f"mechanism {mechanism!r}: a share of its course is below 0: {shares}")
+        asked = sum((part.count * part.share for part in self.parts), Fraction(0))
+        if self.left < 0 or asked > 1:
+            raise InvalidArgument(
+                f"mechanism {mechanism!r}: the shares of its course add up to {max(asked, 1 - self.left)}, more than "
+                f"1: {shares}; give smaller ones, or make it by Course.in_turn, which shares what is left"
+            )
 
     def preview(self) -> list[PlannedMeasurement]:
         """The rows of a plan."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -158,15 +158,27 @@ def _facts_of(cursor: Cursor, request: QueryRequest, query: Query, source: Sourc
             f"query: engine {source.engine!r} of {source.name!r} cannot count DISTINCT values; {cannot['presence']}"
         )
     query = query.without_sure(_never_null(books, source))
-    try:
-        domain = _domain_of(books, source, query)
-    except DpsqlError:
-        _check_counted(books, source, query)
-        raise
+    query, domain = _with_domain(books, source, query)
     joined = [load(cursor, dimension, query.trees) for dimension in query.scope.dimensions]
     digests = tuple((loaded.dimension.name, loaded.digest) for loaded in joined)
     found = as_released(source, domain)
     return QueryFacts(found, account, domain, query, digests, alone_for(books, request.by)), joined
+
+
+def _with_domain(books: Books, source: Source, query: Query) -> tuple[Query, Domain]:
+    """A query and the domain of its columns; where one has none the same query in other words, if they need none."""
+    try:
+        return query, _domain_of(books, source, query)
+    except NotDeclared:
+        counted = query.counting_there()
+        try:
+            return counted, _domain_of(books, source, counted)
+        except DpsqlError:
+            _check_counted(books, source, query)
+        raise
+    except DpsqlError:
+        _check_counted(books, source, query)
+        raise
 
 
 def _never_null(books: Books, source: Source) -> frozenset[str]:
@@ -183,7 +195,7 @@ def _check_counted(books: Books, source: Source, query: Query) -> None:
         NotDeclared: with what counts instead.
     """
     known = declared(books, source.key)
-    for name in query.counted_columns:
+    for name in sorted(query.only_there):
         column = source.column(name)
         attribute = known.get(name) or automatic(column)
         if attribute is None or attribute.kind == "excluded":
@@ -212,18 +224,37 @@ def _parsed(cursor: Cursor, request: QueryRequest) -> Query:
 def _domain_of(books: Books, source: Source, query: Query) -> Domain:
     """The domain of the columns that a query reads; without any, the empty one."""
     names = {name for tree in query.trees for name in columns_read(tree)}
-    if not names:
-        return Domain(())
-    domain = domain_of(books, source, sorted(names)).inner
+    there = _presence(books, source, query.only_there)
+    declared_names = names - {attribute.name for attribute in there}
+    domain = domain_of(books, source, sorted(declared_names)).inner if declared_names else Domain(())
     for attribute in domain:
         if attribute.of_type.depends_on_session:
             raise InvalidQuery(
                 f"query: {attribute.name!r} is of type {attribute.type}, whose text and parts depend on the time zone "
                 "of the session: ask about columns of other types"
             )
+    if there:
+        places = {column.name: place for place, column in enumerate(source.columns)}
+        attributes = sorted([*domain, *there], key=lambda attribute: places[attribute.name])
+        domain = replace(domain, attributes=tuple(attributes))
     for tree in query.trees:
         columns_of(domain, tree)  # refuses excluded columns
     return domain
+
+
+def _presence(books: Books, source: Source, names: Iterable[str]) -> list[Attribute]:
+    """Domains of columns that have none, and of which is asked whether they are NULL: that, and any other value.
+
+    Which columns may be NULL is public, as the types are, and each row is in one of the two cells.
+    """
+    known, found = declared(books, source.key), []
+    for name in sorted(names):
+        column = source.column(name)
+        kind = public_type(column.type)
+        some = column_type(kind).some
+        if name not in known and automatic(column) is None and not column.generated and some is not None:
+            found.append(Attribute(name, kind, "values", nullable=True, other=some))
+    return found
 
 
 def _check_units(account: Account, query: Query) -> None:

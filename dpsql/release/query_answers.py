@@ -178,7 +178,10 @@ def _try_out(query: Query, evaluated: Evaluated, result: Result) -> None:
     silent = [Noisy(zeros, 1.0, GAUSSIAN) for _ in range(evaluated.linear.aggregates)]
     answers = as_text(result, all_groups(query, evaluated, silent, {}, np.concatenate(evaluated.present)))
     result.rows(answers, non_negative=False)
-    result.check_words(_with_numbers(answers))
+    numbered = _with_numbers(answers)
+    result.check_words(numbered)
+    if query.around is not None:
+        result.rows(numbered, non_negative=False)
 
 
 def _with_numbers(answers: Columns) -> Columns:

@@ -141,3 +141,42 @@ def test_a_keyword_that_is_none_is_refused_by_python(people, call):
     with pytest.raises((TypeError, InvalidArgument), match="epsilom|positional"):
         getattr(people, call)(*arguments, epsilom=3)
     assert len(people.ledger()) == before
+
+
+CALLS = {
+    "query": lambda db: db.query("SELECT count(*) FROM people", 0.1),
+    "plan": lambda db: db.plan("people", 0.1),
+    "domains": lambda db: db.domains("people"),
+    "table": lambda db: db.table("people"),
+    "ledger": lambda db: db.ledger(),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(
+    "asked", ["FROM range({}) r(i)", "-- all\n(SELECT i FROM range({}) r(i))", "SELECT 1; VALUES (1), ({})"]
+)
+def test_rows_that_are_not_fetched_yet_stay(people, call, asked):
+    """Of `sql` and of `execute`, few and many, whatever a method of ours asks meanwhile."""
+    for count in (5, 100_000):
+        for run in (people.sql, people.execute):
+            rows = run(asked.format(count))
+            first = rows.fetchone()
+            CALLS[call](people)
+            assert [first, *rows.fetchall()] == duckdb.connect().execute(asked.format(count)).fetchall()
+
+
+def test_names_are_looked_up_where_the_connection_stands_now(people):
+    """Also while there are rows to fetch, and where somebody used DuckDB's own connection."""
+    people.sql("CREATE SCHEMA other; CREATE TABLE other.people AS FROM range(3) r(i)")
+    for use in (people.sql, people.execute, people.connection.execute):
+        people.execute("FROM range(9) r(i)").fetchall()
+        use("USE other")
+        with pytest.raises(DpsqlError, match="not protected"):
+            people.plan("people", 0.1)
+        people.execute("FROM range(9) r(i)").fetchone()
+        with pytest.raises(DpsqlError, match="not protected"):
+            people.plan("people", 0.1)
+        people.execute("FROM range(9) r(i)").fetchall()
+        use("USE main")
+        people.plan("people", 0.1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+import duckdb
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -136,3 +137,45 @@ def test_a_mechanism_that_leaves_its_course_publishes_nothing(mechanisms, strays
         with pytest.raises(DpsqlError, match="of its charge 0 is left"):
             db.synthesize("t", epsilon=1.0, mechanism="planted")
         assert db.sql("SELECT state FROM dp_releases()").fetchall() != [("published",)]
+
+
+HALF, ONE = Fraction(1, 2), Fraction(1)
+DEAR = {
+    "a share above 1": ((Marginals(Fraction(3, 2), [("a",)]),), "add up to 3/2, more than 1"),
+    "shares above 1 together": ((Total(HALF), Marginals(ONE, [("a",)])), "Total 1/2, Marginals 1"),
+    "weights above 1": ((Marginals(ONE, [("a",)], [Fraction(2)]),), "add up to 2, more than 1"),
+    "more is spent": ((Marginals(ONE, [("a",)], spent=Fraction(2)),), "add up to 2, more than 1"),
+    "one below 0": ((Total(Fraction(-1, 2)), Marginals(Fraction(3, 2), [("a",)])), "is below 0"),
+    "a weight below 0": ((Marginals(ONE, [("a",), ("b",)], [Fraction(2), -ONE]),), "is below 0"),
+    "no exact number": ((Total(0.5), Marginals(0.5, [("a",)])), "give a Fraction"),
+}
+
+
+@pytest.mark.parametrize("noise", [GAUSSIAN, LAPLACE])
+@pytest.mark.parametrize("what", DEAR)
+def test_a_course_that_no_charge_pays_for_is_refused_before_the_charge(mechanisms, what, noise):
+    """Through SQL: the sentence names the mechanism and its shares, and the table keeps its budget."""
+    asks, said = DEAR[what]
+
+    @register("dear")
+    @dataclass(frozen=True)
+    class Dear(Mechanism):
+        """Privacy: none, because it never runs."""
+
+        def course(self, facts):
+            return Course(facts, noise, asks)
+
+        def fit(self, walk, seed, progress):
+            raise AssertionError("it was charged")
+
+    with dpsql.connect() as db:
+        db.sql("CREATE TABLE t AS SELECT i % 2 = 0 AS a, i % 3 = 0 AS b FROM range(50) r(i)")
+        db.protect("t", epsilon=2.0, delta=1e-6)
+        before = len(db.ledger())
+        for call in ("dp_synthesize", "dp_plan"):
+            with pytest.raises(duckdb.Error) as caught:
+                db.sql(f"FROM {call}('t', epsilon := 1, mechanism := 'dear')").fetchall()
+            assert "'dear'" in str(caught.value)
+            assert said in str(caught.value)
+        assert len(db.ledger()) == before
+        assert db.sql("FROM dp_releases()").fetchall() == []

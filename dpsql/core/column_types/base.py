@@ -51,6 +51,7 @@ class ColumnType:
         unit_key: SQL of what tells privacy units apart: the bytes of their text, or the value itself where values are
             equal, by any setting, only if their bytes are.
         depends_on_session: the text and the parts of a value depend on settings of the session.
+        some: the text of a value of it, for expressions that ask only whether there is one; None where none is known.
     """
 
     name: str
@@ -74,6 +75,7 @@ class ColumnType:
     respelled: tuple[str, ...] = ()
     unit_key: str = TEXT_BYTES
     depends_on_session: bool = False
+    some: str | None = None
 
     @property
     def has_bins(self) -> bool:

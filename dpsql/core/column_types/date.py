@@ -15,5 +15,6 @@ register(
         group_key="x",
         equal_text=TEXT,
         unit_key="x",
+        some="1970-01-01",
     )
 )

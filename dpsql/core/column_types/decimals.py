@@ -25,5 +25,6 @@ def decimal(found: re.Match[str]) -> ColumnType:
         tick_of=lambda text: int(text.replace(".", "")),
         from_tick=value if scale else None,
         equal_text=TEXT,
+        some="0",
         ticks_above=f"TRY_CAST(round(TRY_CAST((x - y) AS DOUBLE) * {10**scale}) AS BIGINT)",
     )

@@ -27,6 +27,7 @@ register(
             folded=lambda text: _SPELLINGS.get(text, text),
             respelled=("CASE WHEN x = -x THEN -x ELSE x END",),
             unit_key=_UNIT_KEY,
+            some="0.0",
         )
         for name, float_type in (("FLOAT", np.float32), ("DOUBLE", np.float64))
     )

@@ -20,6 +20,7 @@ register(
             group_key="x",
             equal_text=TEXT,
             unit_key="x",
+            some="0",
         )
         for name in (*_SIGNED, *(f"U{name}" for name in _SIGNED))
     )

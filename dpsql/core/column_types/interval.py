@@ -25,5 +25,6 @@ register(
         "intervals",
         respelled=tuple(f"CASE WHEN {spelling} = x THEN {spelling} ELSE x END" for spelling in _SPELLINGS),
         unit_key="x",
+        some="00:00:00",
     )
 )

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from dpsql.core.column_types.base import TEXT, ColumnType, register
 
-register(ColumnType("VARCHAR", "text", group_key="encode(x)", equal_text=TEXT))
+register(ColumnType("VARCHAR", "text", group_key="encode(x)", equal_text=TEXT, some=""))

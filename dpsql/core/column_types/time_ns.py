@@ -14,5 +14,6 @@ register(
         ticks_per_second=1_000_000_000,
         equal_text=TEXT,
         unit_key="x",
+        some="00:00:00",
     )
 )

@@ -14,6 +14,7 @@ register(
         to_tick="epoch_us(x)",
         from_tick="make_timestamp(x)",
         equal_text=TEXT,
+        some="1970-01-01 00:00:00",
         ticks_per_second=1_000_000,
         unit_key="x",
     ),
@@ -24,6 +25,7 @@ register(
         to_tick="epoch_us(x) // 1000000",
         from_tick="CAST(make_timestamp(x * 1000000) AS TIMESTAMP_S)",
         equal_text=TEXT,
+        some="1970-01-01 00:00:00",
         ticks_per_second=1,
     ),
     ColumnType(
@@ -33,6 +35,7 @@ register(
         to_tick="epoch_us(x) // 1000",
         from_tick="CAST(make_timestamp(x * 1000) AS TIMESTAMP_MS)",
         equal_text=TEXT,
+        some="1970-01-01 00:00:00",
         ticks_per_second=1000,
     ),
     ColumnType(
@@ -42,6 +45,7 @@ register(
         to_tick="epoch_ns(x)",
         from_tick="make_timestamp_ns(x)",
         equal_text=TEXT,
+        some="1970-01-01 00:00:00",
     ),
     ColumnType(
         "TIMESTAMP WITH TIME ZONE",
@@ -50,6 +54,7 @@ register(
         to_tick="epoch_us(x)",
         from_tick="make_timestamp(x) AT TIME ZONE 'UTC'",
         equal_text=TEXT,
+        some="1970-01-01 00:00:00+00",
         unit_key="x",
         depends_on_session=True,
     ),

@@ -80,6 +80,8 @@ def encode(attribute: Attribute, native: Native, dialect: Dialect) -> exp.Expr:
         place = _bin(attribute, native, dialect, column, 0, attribute.regular) if place is None else place
         ifs.append(exp.If(this=within(attribute, native, dialect, column), true=place))
         return exp.Case(ifs=ifs, default=outside)
+    if not attribute.values:  # only whether there is one is asked
+        return exp.Case(ifs=ifs, default=outside)
     listed = dialect.listed(attribute, column)
     if listed is not None:
         return exp.Case(ifs=ifs, default=exp.Coalesce(this=listed, expressions=[outside]))
