@@ -336,10 +336,10 @@ def _unheard(text: str) -> None:
 
 def main() -> None:
     """`python -m dpsql.service.quack`, with the options on standard input; ends when its standard input does."""
-    from .process import audit_of, limit_memory, until_told
+    from .process import audit_of, limit_memory, most_of_user, until_told
 
     options = Options.from_json(sys.stdin.readline())
-    limit_memory(options)
+    limit_memory(most_of_user(options))
     with suppress(OSError):  # where memory ends, Linux ends this process first: a message may be as long as one likes
         Path("/proc/self/oom_score_adj").write_text("1000")
     calls = Calls(options.socket)

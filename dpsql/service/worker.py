@@ -35,7 +35,7 @@ from .pgwire.commands import STATUS
 from .pgwire.holdings import OF_A_USER, Holdings
 from .pgwire.messages import LONGEST, BadMessage, Channel, Closed, text
 from .pgwire.session import Session
-from .process import limit_memory
+from .process import limit_memory, most_of_user
 from .workers import AUDIT, BEAT, BEAT_SECONDS, CANCEL, ENDED, LATE, LEAVE, NEW, SESSION
 
 MORE, WHOLE, OVER = b"m", b"w", b"Z"
@@ -221,7 +221,7 @@ def _run(options: Options, line: socket.socket) -> None:
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # who makes it die writes nothing to the disk
     end_first()
-    limit_memory(options)
+    limit_memory(most_of_user(options))
     with suppress(wire.Lost):
         Worker(options, line).serve()
 

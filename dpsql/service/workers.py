@@ -28,6 +28,7 @@ from dpsql.runtime.children import handed
 
 from . import wire
 from .options import Options
+from .process import ALLOCATORS
 from .served import PULSE
 
 NEW, SESSION, CANCEL, AUDIT, BEAT, ENDED, LEAVE, LATE = b"N", b"S", b"C", b"A", b"B", b"E", b"G", b"L"
@@ -247,7 +248,7 @@ class _Nursery:
     def __init__(self, options: Options) -> None:
         self._line, theirs = socket.socketpair()
         self._line.settimeout(_START_SECONDS)
-        quiet = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
+        quiet = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false", **ALLOCATORS}
         with theirs:  # a process that forks has no thread but the one that does
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "dpsql.service.worker", str(theirs.fileno())],

@@ -293,4 +293,7 @@ DEFECTS = (
     # Cells that noise alone fills
     Defect("a joint holds the cells that noise alone fills", "dpsql/fitting/relaxed/empty_cells.py", "return possible if surely_few else", "return", ("tests/fitting/relaxed/test_empty_cells.py",)),
     Defect("cells of few rows each are left out however many there are", "dpsql/fitting/relaxed/empty_cells.py", "return possible if surely_few else np.ones_like(possible)", "return possible", ("tests/fitting/relaxed/test_empty_cells.py",)),
+    # what the service bounds for each user
+    Defect("the process of a user has no bound of memory", "dpsql/service/worker.py", "    limit_memory(most_of_user(options))\n", "    resource.setrlimit(resource.RLIMIT_DATA, (-1, -1))\n", ("tests/service/test_memory.py",)),
+    Defect("allocators keep what they were given back", "dpsql/service/workers.py", ", **ALLOCATORS}", "}", ("tests/service/test_memory.py",)),
 )  # fmt: skip
