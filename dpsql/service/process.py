@@ -7,6 +7,7 @@ import select
 import signal
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Final
 
 from .audit import Audit, unwatched
@@ -55,7 +56,7 @@ def until_told() -> None:
 
 
 def most_of_user(options: Options) -> int:
-    """Bytes that the process of one user may have: what DuckDB may have twice, what the process has itself, and stacks."""
+    """Bytes that the process of one user may have: twice what DuckDB may have, what it has itself, and stacks."""
     threads = options.user_connections + options.threads + _OWN_THREADS
     return 2 * bytes_of(options.memory) + _OWN_BYTES + threads * _STACK_BYTES
 
@@ -63,6 +64,15 @@ def most_of_user(options: Options) -> int:
 def most_of_front(options: Options) -> int:
     """Bytes that the front may have: what it has itself, and a piece of what each client sends and is sent."""
     return _FRONT_BYTES + options.connections * _PIECES_BYTES
+
+
+def mapped() -> int:
+    """Bytes of data and stacks that this process has mapped, used or not; 0 where the system does not say."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[5])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def limit_memory(most: int) -> None:

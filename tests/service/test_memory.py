@@ -24,7 +24,11 @@ BUILT = {
     "lists of texts": ("len(string_split(s || '{}', 'a'))", 12, LONG),
     "texts of lists": ("length(string_split(s || '{}', 'a')::VARCHAR)", 8, LONG),
     "JSON": ("json_array_length(('[\"' || s || '{}\"]')::JSON)", 80, LONG),
-    "lists": ("len(list_transform(s, lambda x: x::VARCHAR || '{}'))", 8, "(SELECT list(i) AS s FROM range(2000000) r(i)) t"),
+    "lists": (
+        "len(list_transform(s, lambda x: x::VARCHAR || '{}'))",
+        8,
+        "(SELECT list(i) AS s FROM range(2000000) r(i)) t",
+    ),
 }
 """Something long, many times in one row, which is more than the process may have."""
 
