@@ -297,4 +297,8 @@ DEFECTS = (
     Defect("the process of a user has no bound of memory", "dpsql/service/worker.py", "    limit_memory(most_of_user(options))\n", "", ("tests/service/test_memory.py",)),
     Defect("allocators keep what they were given back", "dpsql/service/workers.py", ", **ALLOCATORS}", "}", ("tests/service/test_memory.py",)),
     Defect("a message of any length is read before a login", "dpsql/service/quack_messages.py", "    if int(lengths[0]) > LONGEST:", "    if False:", ("tests/service/test_quack_messages.py",)),
+    Defect("who comes last gets the next process", "dpsql/evaluation/workers.py", "next(iter(self.waiting), ticket) is not ticket", "next(reversed([*self.waiting]), ticket) is not ticket", ("tests/evaluation/test_alone.py",)),
+    Defect("free calls of a user are served in any order", "dpsql/service/turns.py", "self._of[ticket.user][: self.most]", "self._of[ticket.user][-self.most :]", ("tests/service/test_shares.py",)),
+    Defect("look-ups of one user push out another's", "dpsql/service/turns.py", "if place[0] == user]", "]", ("tests/service/test_shares.py",)),
+    Defect("what was described is as it was then", "dpsql/service/keeper.py", "bound is not None and bound.is_of_now()", "bound is not None", ("tests/service/test_shares.py",)),
 )  # fmt: skip
