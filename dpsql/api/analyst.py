@@ -246,6 +246,10 @@ class Bound:
         self._since = newest or self._since
         return newest is not None
 
+    def is_of_now(self) -> bool:
+        """Whether nothing at all went on in the ledger since it was bound, or since `holds` said that it holds."""
+        return self._analyst.still(self._since) == self._since
+
     def rows(self, progress: Progress | None = None, shape: Shape | None = None) -> pa.RecordBatchReader:
         """Run the call as its user: charged once for each request, within their limits.
 

@@ -249,6 +249,10 @@ class Empty:
             raise Died from None
 
 
+class _Ticket:
+    """A thread that waits for a process."""
+
+
 class _Pool:
     """The processes of this one."""
 
@@ -256,30 +260,43 @@ class _Pool:
         self.lock = threading.Lock()
         self.idle: list[Worker] = []
         self.busy: weakref.WeakSet[Worker] = weakref.WeakSet()  # what an exception leaves behind counts no more
+        self.waiting: weakref.WeakKeyDictionary[_Ticket, None] = weakref.WeakKeyDictionary()  # in their order
 
     def take(self, progress: Progress | None) -> None:
-        """Lend this thread a process, started where none is idle; waits while too many are busy.
+        """Lend this thread a process, started where none is idle; waits while too many are busy, in order of coming.
 
         Raises:
             Interrupted: at the user's wish.
         """
-        while True:
+        ticket = _Ticket()
+        with unbreakable, self.lock:
+            self.waiting[ticket] = None
+        try:
+            while not self._lends(ticket):
+                time.sleep(0.02)
+                if progress is not None:
+                    progress.check()
+        finally:
             with unbreakable, self.lock:
-                while self.idle:
-                    worker = self.idle.pop()
-                    if worker.is_running():
-                        self.busy.add(worker)
-                        _thread.worker = worker
-                        return
+                self.waiting.pop(ticket, None)
+
+    def _lends(self, ticket: _Ticket) -> bool:
+        with unbreakable, self.lock:
+            if next(iter(self.waiting), ticket) is not ticket:
+                return False
+            worker = None
+            while self.idle and worker is None:
+                worker = self.idle.pop()
+                if not worker.is_running():
                     worker.close()
-                if len(self.busy) < _MOST:
-                    worker = Worker()
-                    self.busy.add(worker)
-                    _thread.worker = worker
-                    return
-            time.sleep(0.02)
-            if progress is not None:
-                progress.check()
+                    worker = None
+            if worker is None and len(self.busy) >= _MOST:
+                return False
+            worker = worker or Worker()
+            self.busy.add(worker)
+            _thread.worker = worker
+            self.waiting.pop(ticket, None)
+            return True
 
     def give_back(self) -> None:
         """This thread's process is for the next, if it is alive."""

@@ -58,6 +58,9 @@ class Bound(Protocol):
     def is_stored(self) -> bool:
         """Whether its rows are there already: to run it charges nothing, and reads no private row."""
 
+    def is_of_now(self) -> bool:
+        """Whether nothing went on since that it depends on: to look it up again would give the same."""
+
     def rows(self, progress: Progress, cancelled: Callable[[], bool]) -> Any:
         """Do the work: charge, read, fit. A `pyarrow.RecordBatchReader` with these columns, cast by `arrow.sent`."""
 

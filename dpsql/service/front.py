@@ -305,10 +305,10 @@ def prepare(connection: socket.socket) -> None:
 
 def main() -> None:
     """`python -m dpsql.service.front`, with the options on standard input; ends when its standard input does."""
-    from .process import audit_of, limit_memory
+    from .process import audit_of, limit_memory, most_of_front
 
     options = Options.from_json(sys.stdin.readline())
-    limit_memory(options)
+    limit_memory(most_of_front(options))
     front = Front(options, audit_of(options, "front"))
     listening = front.listen()
     front.heartbeat = Heartbeat(front.calls, options, listening.getsockname()[1])

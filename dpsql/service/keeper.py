@@ -40,7 +40,7 @@ _OWNER_SECONDS = 60.0
 _FREE_CALLS = 2
 """Of one user at once that wait for no turn: fewer than there are processes in which expressions are tried."""
 _LOOKUPS, _LOOKUP_SECONDS = 8, 10.0
-"""Calls that were looked up for their columns, and wait for the front to ask for their rows."""
+"""Calls of one user that were looked up for their columns, and wait for the front to ask for their rows."""
 _REQUEST_SECONDS = 30.0
 """In which the front sends a request, and its client the proof of a password."""
 
@@ -223,7 +223,7 @@ class Call:
         self._send_rows(bound.rows(_Told(self.cancelled, self._tell), self.cancelled))
 
     def _bind(self, request: dict[str, Any]) -> Bound:
-        """The call, looked up; for its rows, as it was looked up for its columns."""
+        """The call, looked up once for a statement's columns and its rows, unless the ledger has gone on since."""
         user, function = str(request["user"]), str(request["function"])
         role = self._role(request)
         if function not in SERVED:
@@ -232,10 +232,13 @@ class Call:
             raise Forbidden(f"{function} is not for the role {role}: ask the owner for the role analyst")
         call, arguments = _call_of(request), checked_arguments(function, request["arguments"])
         with self.keeper.shares.share(user, self.cancelled), reporting(Quiet(self.cancelled)):
-            bound = self.keeper.lookups.take(call) if request["call"] == "rows" else None
-            bound = bound or self.keeper.directory.bind(user, function, arguments)
-        if request["call"] == "bind":
-            self.keeper.lookups.keep(call, bound)
+            lookups, describes = self.keeper.lookups, request["call"] == "bind"
+            bound = lookups.get(user, call) if describes else lookups.take(user, call)
+            if bound is not None and bound.is_of_now():
+                return bound
+            bound = self.keeper.directory.bind(user, function, arguments)
+        if describes:
+            lookups.keep(user, call, bound)
         return bound
 
     def _known(self, user: str) -> Known | None:

@@ -67,9 +67,9 @@ class Options:
         user_queue: how many calls of one user may wait or run.
         login_seconds: how long a login may take.
         most_rows: how many rows a statement may send.
-        memory: of a user's DuckDB; the system stops their process at twice that and what it has itself.
+        memory: of a user's DuckDB; see `process.most_of_user` for what their process may have.
         threads: of a user's DuckDB.
-        processes: how many users at once, each of whom has a process.
+        processes: how many users at once, each of whom has a process; at each of the two doors.
         silence_seconds: after which the front is started again if no login of its own went through.
         audit_bytes: how much of the disk the audit log may take, such as '10GB'; empty: as much as there is.
         quack: port of DuckDB's protocol on the loopback address; 0 for none.

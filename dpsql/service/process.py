@@ -7,15 +7,24 @@ import select
 import signal
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Final
 
 from .audit import Audit, unwatched
 from .options import Options, bytes_of
 
-_OWN_BYTES: Final = 1 << 30
+ALLOCATORS: Final = {
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "DUCKDB_JE_MALLOC_CONF": "retain:false,narenas:2",
+    "MALLOC_ARENA_MAX": "2",
+}
+"""Variables by which allocators map what is used, and give back what is not: else a bare process maps 1.3 GB."""
+_OWN_BYTES: Final = 256 << 20
 _STACK_BYTES: Final = 8 << 20
-_MOST_THREADS: Final = 200
-"""Beside those of clients who have logged in."""
+_OWN_THREADS: Final = 20
+"""Of a user's process, beside those of their sessions: its own, and those that DuckDB and Arrow start."""
+_FRONT_BYTES: Final = 1 << 30
+_PIECES_BYTES: Final = 1 << 20
 
 
 def loaded(name: str) -> Any:
@@ -46,18 +55,36 @@ def until_told() -> None:
             return
 
 
-def limit_memory(options: Options) -> None:
-    """Limit the process's memory, because DuckDB's own limit does not count the texts that functions build.
+def most_of_user(options: Options) -> int:
+    """Bytes that the process of one user may have: twice what DuckDB may have, what it has itself, and stacks."""
+    threads = options.user_connections + options.threads + _OWN_THREADS
+    return 2 * bytes_of(options.memory) + _OWN_BYTES + threads * _STACK_BYTES
 
-    A statement that asks for more ends with an error. The limit is what DuckDB may have twice, what the process has
-    from the beginning, and a stack for each client.
+
+def most_of_front(options: Options) -> int:
+    """Bytes that the front may have: what it has itself, and a piece of what each client sends and is sent."""
+    return _FRONT_BYTES + options.connections * _PIECES_BYTES
+
+
+def mapped() -> int:
+    """Bytes of data and stacks that this process has mapped, used or not; 0 where the system does not say."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[5])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def limit_memory(most: int) -> None:
+    """Limit the process's memory, because DuckDB's own limit does not count the texts and lists that functions build.
+
+    A statement that asks for more ends with an error, or the process does. The limit is of memory that is mapped, so
+    the process needs `ALLOCATORS` from its start.
     """
     try:
         import resource
     except ImportError:  # Windows has none
         return
-    threads = options.connections + _MOST_THREADS
-    most = 2 * bytes_of(options.memory) + _OWN_BYTES + threads * _STACK_BYTES
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     if hard == resource.RLIM_INFINITY or most < hard:
         resource.setrlimit(resource.RLIMIT_DATA, (most, hard))

@@ -54,7 +54,7 @@ class Service:
         if len(names) == 1:
             _check_apart(names[0], options)
         if options.quack:
-            from .quack import needed
+            from .quack_worker import needed
 
             needed()
             self._names = (*names, "quack") if "front" in names else names

@@ -1,10 +1,10 @@
-"""Whose turn it is: one fit at a time, first come first served, and only so many wait."""
+"""Whose turn it is: calls that charge one after the other, free ones so many of each user, first come first served."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import Counter, OrderedDict, deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,39 +20,74 @@ class TooMany(DpsqlError):
 
 
 class Lookups(Generic[Found]):
-    """What was looked up for one statement, which asks for it in two steps, so that it is done once.
+    """What was looked up for one statement, which asks for it in steps, so that it is done once.
 
     Attributes:
-        most: how many are kept.
+        most: how many are kept of one user.
         seconds: for how long.
     """
 
     def __init__(self, most: int, seconds: float) -> None:
         self.most, self.seconds = most, seconds
-        self._kept: OrderedDict[str, tuple[float, Found]] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str], tuple[float, Found]] = OrderedDict()
         self._lock = threading.Lock()
+        self._timer: threading.Timer | None = None
 
-    def keep(self, key: str, value: Found) -> None:
-        """For whoever takes it first."""
+    def __len__(self) -> int:
+        """How many are kept."""
+        return len(self._kept)
+
+    def keep(self, user: str, key: str, value: Found) -> None:
+        """For whoever takes it first; the oldest of the same user makes room for it."""
         with self._lock:
-            self._kept.pop(key, None)
-            self._kept[key] = time.monotonic(), value
+            self._kept.pop((user, key), None)
+            of_user = [place for place in self._kept if place[0] == user]
+            for place in of_user[: len(of_user) + 1 - self.most]:
+                del self._kept[place]
+            self._kept[user, key] = time.monotonic(), value
             self._forget()
+            self._set_timer()
 
-    def take(self, key: str) -> Found | None:
+    def get(self, user: str, key: str) -> Found | None:
+        """What was kept; it stays until its time is over."""
+        with self._lock:
+            self._forget()
+            return self._kept.get((user, key), (0.0, None))[1]
+
+    def take(self, user: str, key: str) -> Found | None:
         """What was kept; it is there no longer."""
         with self._lock:
             self._forget()
-            return self._kept.pop(key, (0.0, None))[1]
+            return self._kept.pop((user, key), (0.0, None))[1]
 
     def _forget(self) -> None:
         late = time.monotonic() - self.seconds
-        while self._kept and (len(self._kept) > self.most or next(iter(self._kept.values()))[0] < late):
+        while self._kept and next(iter(self._kept.values()))[0] < late:
             self._kept.popitem(last=False)
+
+    def _set_timer(self) -> None:
+        """Forget what nobody comes for."""
+        if self._kept and self._timer is None:
+            self._timer = threading.Timer(max(self.seconds, 0.0), self._end_timer)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _end_timer(self) -> None:
+        with self._lock:
+            self._timer = None
+            self._forget()
+            self._set_timer()
+
+
+@dataclass(eq=False)
+class _Ticket:
+    """A call that waits or runs, and whose it is."""
+
+    user: str
 
 
 class Shares:
-    """So many calls of each user at once, so that one user's leave something to others.
+    """So many calls of each user at once, first come first served, so that one user's leave something to others.
 
     Attributes:
         most: how many of one user's may run.
@@ -60,7 +95,7 @@ class Shares:
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self._running: Counter[str] = Counter()
+        self._of: dict[str, list[_Ticket]] = {}
         self._changed = threading.Condition()
 
     @contextmanager
@@ -70,32 +105,28 @@ class Shares:
         Raises:
             Interrupted: it was cancelled.
         """
-        while not self._begins(user):
-            if cancelled():
-                raise Interrupted
+        ticket = _Ticket(user)
+        with self._changed:
+            self._of.setdefault(user, []).append(ticket)
         try:
+            while not self._begins(ticket):
+                if cancelled():
+                    raise Interrupted
             yield
         finally:
             with self._changed:
-                self._running[user] -= 1
-                if not self._running[user]:
-                    del self._running[user]
+                self._of[user].remove(ticket)
+                if not self._of[user]:
+                    del self._of[user]
                 self._changed.notify_all()
 
-    def _begins(self, user: str) -> bool:
+    def _begins(self, ticket: _Ticket) -> bool:
+        """Whether it is among the first of its user's, which run."""
         with self._changed:
-            if self._running[user] >= self.most:
+            first = self._of[ticket.user][: self.most]
+            if ticket not in first:
                 self._changed.wait(0.1)
-                return False
-            self._running[user] += 1
-            return True
-
-
-@dataclass(eq=False)
-class _Ticket:
-    """A call that waits or runs, and whose it is."""
-
-    user: str
+            return ticket in first
 
 
 class Turns:

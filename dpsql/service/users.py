@@ -40,6 +40,10 @@ class _Bound:
         """See `Bound.is_stored`."""
         return self.bound.is_stored
 
+    def is_of_now(self) -> bool:
+        """See `Bound.is_of_now`."""
+        return self.bound.is_of_now()
+
     def rows(self, progress: Progress, cancelled: Callable[[], bool]) -> Any:
         """See `Bound.rows`."""
         return self.bound.rows(progress, arrow.sent)

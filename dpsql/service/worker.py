@@ -6,37 +6,29 @@ user alone, because it has no other proof of a login.
 
 from __future__ import annotations
 
-import gc
-import json
 import os
-import signal
 import socket
 import struct
-import sys
 import threading
-import time
-from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
-from importlib.abc import MetaPathFinder
-from queue import SimpleQueue
 from typing import Any, Final
 
 from dpsql.errors import DpsqlError
-from dpsql.runtime.children import end_first
 
 from . import wire
 from .allowlist import AllowList
 from .analysis import Analyses
 from .analyst import Analyst, Shared
 from .calls import Calls, KeeperLost, Login
+from .line import Line
+from .nursery import again, nurse
 from .options import Options
 from .pgwire.commands import STATUS
 from .pgwire.holdings import OF_A_USER, Holdings
 from .pgwire.messages import LONGEST, BadMessage, Channel, Closed, text
 from .pgwire.session import Session
-from .process import limit_memory
-from .workers import AUDIT, BEAT, BEAT_SECONDS, CANCEL, ENDED, LATE, LEAVE, NEW, SESSION
+from .process import limit_memory, most_of_user
+from .workers import ENDED, LATE, LEAVE
 
 MORE, WHOLE, OVER = b"m", b"w", b"Z"
 """Frames of a session's connection: of messages, of messages to the end of one, and that it ends as it should."""
@@ -67,43 +59,19 @@ class Worker:
         calls = Calls(options.socket)
         self.options, self.calls = options, calls
         self.holdings = Holdings(OF_A_USER)
-        self._line, self._lock = line, threading.Lock()
-        self._answers: deque[SimpleQueue[str]] = deque()
+        self.line = Line(line)
         self.sessions: dict[int, _Client] = {}
-        self.shared = Shared(Analyses(calls, options), calls, AllowList(), options, self.audit)
+        self.shared = Shared(Analyses(calls, options), calls, AllowList(), options, self.line.audit)
 
     def serve(self) -> None:
         """Obey the front until it is gone."""
-        for look, seconds in ((self._look, _LOOK_SECONDS), (self._look_at_rights, _RIGHTS_SECONDS)):
-            threading.Thread(target=_again, args=[look, seconds], daemon=True).start()
-        while True:
-            kind, payload, descriptors = wire.receive_passed(self._line)
-            value = json.loads(payload)
-            if kind == SESSION:
-                self._begin(value, socket.socket(fileno=descriptors[0]))
-            elif kind == AUDIT:
-                self._answers.popleft().put(value)
-            elif kind == CANCEL and value in self.sessions:
-                self.sessions[value].cancel()
+        again(self._look, _LOOK_SECONDS)
+        again(self._look_at_rights, _RIGHTS_SECONDS)
+        self.line.obey(self._begin, self._cancel)
 
-    def audit(self, event: dict[str, Any]) -> None:
-        """Have the front write a line of the audit log, and wait until the disk has it.
-
-        Raises:
-            DpsqlError: it cannot be written.
-        """
-        answer: SimpleQueue[str] = SimpleQueue()
-        with self._lock:
-            self._answers.append(answer)
-            wire.send_json(self._line, event, AUDIT)
-        words = answer.get()
-        if words:
-            raise DpsqlError(words)
-
-    def tell(self, kind: bytes, value: Any) -> None:
-        """Say something to the front."""
-        with self._lock:
-            wire.send_json(self._line, value, kind)
+    def _cancel(self, number: int) -> None:
+        if number in self.sessions:
+            self.sessions[number].cancel()
 
     def _begin(self, told: dict[str, Any], connection: socket.socket) -> None:
         client = _Client(self, told, connection)
@@ -120,14 +88,9 @@ class Worker:
             if analyst is not None:
                 analyst.look()
                 if analyst.is_stuck():
-                    self.tell(LATE, client.number)
+                    self.line.tell(LATE, client.number)
                     os._exit(1)
-        now = time.monotonic()
-        if now - self._beat > BEAT_SECONDS:
-            self._beat = now
-            self.tell(BEAT, "")
-
-    _beat = 0.0
+        self.line.beat()
 
     def _look_at_rights(self) -> None:
         """End the sessions of a user who was revoked, or may do or see else than when they came."""
@@ -137,7 +100,7 @@ class Worker:
             for analyst, client in clients:
                 if analyst is not None and analyst.login == login and not analyst.may_stay(shown):
                     analyst.cancel()
-                    self.tell(LEAVE, [client.number, "57P01", _CHANGED])
+                    self.line.tell(LEAVE, [client.number, "57P01", _CHANGED])
 
 
 class _Client:
@@ -205,70 +168,14 @@ class _Client:
             self._channel.socket.sendall(wire.frame(OVER))
         self._channel.socket.close()
         with suppress(wire.Lost):
-            self._worker.tell(ENDED, self.number)
-
-
-def _again(work: Callable[[], None], seconds: float) -> None:
-    while True:
-        time.sleep(seconds)
-        with suppress(Exception):  # whatever it was, the next time may go well
-            work()
+            self._worker.line.tell(ENDED, self.number)
 
 
 def _run(options: Options, line: socket.socket) -> None:
     """Be the process of a user, until the front is gone."""
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # who makes it die writes nothing to the disk
-    end_first()
-    limit_memory(options)
-    with suppress(wire.Lost):
-        Worker(options, line).serve()
-
-
-def _do_without_pandas() -> None:
-    """PyArrow and DuckDB look for pandas at their first value, which takes seconds, and no session needs it."""
-    import numpy as np
-    import pyarrow as pa
-
-    sys.meta_path.insert(0, _WithoutPandas())
-    np.asarray(pa.array(["a"]))
-
-
-class _WithoutPandas(MetaPathFinder):
-    def find_spec(self, name: str, path: Any, target: Any = None) -> None:
-        """Say that there is none."""
-        if name == "pandas":
-            raise ModuleNotFoundError(name)
-
-
-def main() -> None:
-    """`python -m dpsql.service.worker LINE`: the nursery, whose children are the workers."""
-    options = Options.from_json(sys.stdin.readline())
-    nursery = socket.socket(fileno=int(sys.argv[1]))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    _do_without_pandas()
-    gc.freeze()
-    while True:
-        try:
-            kind, _, descriptors = wire.receive_passed(nursery)
-        except wire.Lost:
-            os._exit(0)
-        assert kind == NEW
-        line = socket.socket(fileno=descriptors[0])
-        process = os.fork()
-        if not process:
-            nursery.close()
-            try:
-                _run(options, line)
-            finally:
-                os._exit(0)
-        line.close()
-        wire.send_json(nursery, process)
+    limit_memory(most_of_user(options))
+    Worker(options, line).serve()
 
 
 if __name__ == "__main__":
-    main()
+    nurse(_run)

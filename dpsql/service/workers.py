@@ -28,6 +28,7 @@ from dpsql.runtime.children import handed
 
 from . import wire
 from .options import Options
+from .process import ALLOCATORS
 from .served import PULSE
 
 NEW, SESSION, CANCEL, AUDIT, BEAT, ENDED, LEAVE, LATE = b"N", b"S", b"C", b"A", b"B", b"E", b"G", b"L"
@@ -39,6 +40,7 @@ _LEAST_SILENCE: Final = 15.0
 _KEPT_SECONDS: Final = 300.0
 """For which a process is kept that has no session."""
 _START_SECONDS: Final = 60.0
+_MODULE: Final = "dpsql.service.worker"
 _MOST_AUDITS: Final = 100
 """Events of one worker that wait to be written: one for each of its sessions, and some more."""
 TOO_LARGE: Final = (
@@ -130,12 +132,17 @@ class Worker:
 class Workers:
     """All of them, one for each user at most.
 
+    Args:
+        options: of the service.
+        watch: told of each process that was started.
+        module: what the nursery runs.
+
     Attributes:
         deaths: how many ended by themselves while they had sessions.
     """
 
-    def __init__(self, options: Options, watch: Callable[[Worker], None]) -> None:
-        self._options, self._watch = options, watch
+    def __init__(self, options: Options, watch: Callable[[Worker], None], module: str = _MODULE) -> None:
+        self._options, self._watch, self._module = options, watch, module
         self._of: dict[str, Worker] = {}
         self._lock = threading.Lock()
         self._nursery: _Nursery | None = None
@@ -231,7 +238,7 @@ class Workers:
             for _ in range(2):
                 try:
                     if self._nursery is None:
-                        self._nursery = _Nursery(self._options)
+                        self._nursery = _Nursery(self._options, self._module)
                     return Worker(user, ours, self._nursery.start(user, theirs))
                 except (OSError, wire.Lost):  # it was killed: another one is there in a second
                     if self._nursery is not None:
@@ -244,13 +251,13 @@ class Workers:
 class _Nursery:
     """The process that workers are forked from; it ends with this one."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, module: str) -> None:
         self._line, theirs = socket.socketpair()
         self._line.settimeout(_START_SECONDS)
-        quiet = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
+        quiet = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false", **ALLOCATORS}
         with theirs:  # a process that forks has no thread but the one that does
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "dpsql.service.worker", str(theirs.fileno())],
+                [sys.executable, "-m", module, str(theirs.fileno())],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,  # the front's is read by the supervisor
                 pass_fds=[theirs.fileno()],

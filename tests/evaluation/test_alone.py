@@ -17,10 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpsql
-from dpsql.errors import InvalidQuery
+from dpsql.errors import Interrupted, InvalidQuery
 from dpsql.evaluation import messages, sandbox, worker, workers
 from dpsql.evaluation.sandbox import check_syntax, empty_database, one_empty_database
 from dpsql.language import value_types
+from dpsql.runtime.progress import Quiet
 from tests.processes import run_and_die
 
 DEEP = "(rpad('[', 49000, '[') || lpad(']', 49000, ']'))"
@@ -71,6 +72,37 @@ def test_a_death_ends_nobody_elses_work():
         thread.join()
     assert answers == [[(42,)]] * 4
     assert len(workers._pool.all()) <= workers._MOST
+
+
+def test_who_waits_for_a_process_gets_one_in_order_of_coming(monkeypatch):
+    pool, order, threads = workers._Pool(), [], []
+    monkeypatch.setattr(workers, "_pool", pool)
+    monkeypatch.setattr(workers, "_thread", threading.local())
+    monkeypatch.setattr(workers, "_MOST", 1)
+
+    def next_one(number):
+        with workers.worker_of_thread(None):
+            order.append(number)
+
+    with workers.worker_of_thread(None):
+        for number in range(10):
+            threads.append(threading.Thread(target=next_one, args=[number]))
+            threads[-1].start()
+            while len(pool.waiting) < number + 1:
+                time.sleep(0.001)
+        gone = _Gone()
+        with pytest.raises(Interrupted):  # who goes leaves no place behind
+            pool.take(gone)
+        assert len(pool.waiting) == 10
+    for thread in threads:
+        thread.join()
+    assert order == list(range(10))
+    workers._end_all()
+
+
+class _Gone(Quiet):
+    def check(self):
+        raise Interrupted
 
 
 @pytest.mark.medium

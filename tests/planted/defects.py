@@ -322,4 +322,12 @@ DEFECTS = (
     # rows to fetch, and texts with a PIVOT on DuckDB 1.5
     Defect("rows that are not fetched yet are lost", "dpsql/api/connection.py", "                return self._place[0]\n", "                pass\n", ("tests/api/test_connection.py",)),
     Defect("names are looked up where the connection stood before", "dpsql/api/connection.py", "            frame, self._place = caller(), None\n", "            frame = caller()\n", ("tests/api/test_connection.py",)),
+    # what the service bounds for each user
+    Defect("the process of a user has no bound of memory", "dpsql/service/worker.py", "    limit_memory(most_of_user(options))\n", "", ("tests/service/test_memory.py",)),
+    Defect("allocators keep what they were given back", "dpsql/service/workers.py", ", **ALLOCATORS}", "}", ("tests/service/test_memory.py",)),
+    Defect("a message of any length is read before a login", "dpsql/service/quack_messages.py", "    if int(lengths[0]) > LONGEST:", "    if False:", ("tests/service/test_quack_messages.py",)),
+    Defect("who comes last gets the next process", "dpsql/evaluation/workers.py", "next(iter(self.waiting), ticket) is not ticket", "next(reversed([*self.waiting]), ticket) is not ticket", ("tests/evaluation/test_alone.py",)),
+    Defect("free calls of a user are served in any order", "dpsql/service/turns.py", "self._of[ticket.user][: self.most]", "self._of[ticket.user][-self.most :]", ("tests/service/test_shares.py",)),
+    Defect("look-ups of one user push out another's", "dpsql/service/turns.py", "if place[0] == user]", "]", ("tests/service/test_shares.py",)),
+    Defect("what was described is as it was then", "dpsql/service/keeper.py", "bound is not None and bound.is_of_now()", "bound is not None", ("tests/service/test_shares.py",)),
 )  # fmt: skip
