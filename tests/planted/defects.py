@@ -247,9 +247,9 @@ DEFECTS = (
     Defect("cells of ages are where nobody is", "dpsql/api/proposing/looked_numbers.py", "quantiles[-1] += step", "pass", ("tests/api/test_init.py",)),
     # what is free takes a part of the processes, and one limit of time
     Defect("one user's free calls take all processes", "dpsql/service/keeper.py", "_FREE_CALLS = 2\n", "_FREE_CALLS = 20\n", ("tests/service/test_shares.py",)),
-    Defect("a share is of all users together", "dpsql/service/turns.py", "        while not self._begins(user):\n", "        user = ''\n        while not self._begins(user):\n", ("tests/service/test_shares.py",)),
-    Defect("a statement is looked up twice", "dpsql/service/keeper.py", '        if request["call"] == "bind":\n', "        if False:\n", ("tests/service/test_shares.py",)),
-    Defect("a look-up is there for later statements too", "dpsql/service/keeper.py", 'if request["call"] == "rows" else None', "if True else None", ("tests/service/test_shares.py",)),
+    Defect("a share is of all users together", "dpsql/service/turns.py", "            self._of.setdefault(user, []).append(ticket)\n        try:\n", "            user = ticket.user = ''\n            self._of.setdefault(user, []).append(ticket)\n        try:\n", ("tests/service/test_shares.py",)),
+    Defect("a statement is looked up twice", "dpsql/service/keeper.py", "        if describes:\n", "        if False:\n", ("tests/service/test_shares.py",)),
+    Defect("a look-up is there for later statements too", "dpsql/service/keeper.py", "lookups.get(user, call) if describes else lookups.take(user, call)", "lookups.get(user, call)", ("tests/service/test_shares.py",)),
     Defect("each step of a look-up has the whole time", "dpsql/evaluation/sandbox.py", "    if getattr(_thread, \"used\", None) is not None:  # inside another\n", "    if True:\n", ("tests/evaluation/test_alone_anywhere.py",)),
     Defect("what took too long is tried again for its place", "dpsql/api/once.py", "Interrupted | TooLong", "Interrupted", ("tests/evaluation/test_alone_anywhere.py",)),
     Defect("a fork waits for a lock of a thread that is not there", "dpsql/runtime/progress.py", "    if unbreakable.locked():  # by a thread that is not there\n", "    if False:\n", ("tests/evaluation/test_alone_anywhere.py",)),
