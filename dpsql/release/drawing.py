@@ -18,6 +18,7 @@ from dpsql.errors import InvalidArgument
 from dpsql.models.model import Model
 from dpsql.release.inside_bins import places
 from dpsql.release.request import MOST_ROWS
+from dpsql.release.tied_bins import tied
 from dpsql.runtime.memory import machine_memory
 
 _MOST_DROWNED: Final = 100_000  # rows of a release whose number of rows may be noise alone
@@ -80,10 +81,12 @@ def coded(
     domain: Domain, codes: np.ndarray[Any, Any], generator: np.random.Generator
 ) -> dict[str, np.ndarray[Any, Any]]:
     """Codes, and for bins ticks drawn inside them, as `dpsql.books.publication.publish` wants them."""
+    bins = [place for place, attribute in enumerate(domain) if attribute.kind == "bins"]
+    inside = tied(domain, codes, {place: generator.random(len(codes)) for place in bins}, generator)
     columns: dict[str, np.ndarray[Any, Any]] = {}
     for place, attribute in enumerate(domain):
         columns[f"c{place}"] = codes[:, place].astype(np.int32)  # half of the memory, while rows are stored
-        if attribute.kind == "bins":
+        if place in inside:
             column = np.asarray(codes[:, place], np.int64)
-            columns[f"t{place}"] = attribute.draw_ticks(column, places(attribute, column, generator.random(len(codes))))
+            columns[f"t{place}"] = attribute.draw_ticks(column, places(attribute, column, inside.pop(place)))
     return columns

@@ -8,7 +8,7 @@ from scipy.stats import wasserstein_distance
 
 from dpsql.core.domain import Attribute, Domain
 from dpsql.release.drawing import coded
-from dpsql.release.inside_bins import lean
+from dpsql.release.inside_bins import lean, thin_out
 
 ROWS = 40_000
 
@@ -47,6 +47,28 @@ def test_a_point_has_no_slope_and_gives_none():
     assert lean(binned("a", ticks), rows)[1] == -1.0
     assert lean(binned("a", ticks, points=(0,)), rows)[:2].tolist() == [0.0, 0.0]
     assert lean(binned("a", ticks, points=(0,)), rows)[2] == pytest.approx(-1 / 6, abs=1e-3)
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_the_last_bin_of_a_skewed_number_has_most_rows_at_its_beginning(mirrored):
+    """Bins at quantiles leave a wide one at the end, nearly empty but for its beginning."""
+    truth = np.random.default_rng(4).exponential(100.0, ROWS)
+    ticks = (0.0, 30.0, 70.0, 120.0, 200.0, 300.0, 5000.0)
+    if mirrored:
+        truth, ticks = 5000 - truth, tuple(5000 - tick for tick in reversed(ticks))
+    attribute = binned("a", ticks, "DOUBLE")
+    flat, thin = drawn(attribute, truth, flat=True), drawn(attribute, truth)
+    assert abs(flat.mean() - truth.mean()) > 100
+    assert abs(thin.mean() - truth.mean()) < 0.25 * abs(flat.mean() - truth.mean())
+
+
+def test_an_end_that_is_no_thinner_or_empty_or_beside_a_point_is_even():
+    even = (0, 10, 20, 30)
+    assert thin_out(binned("a", even), np.array([5.0, 5.0, 5.0])).tolist() == [0, 0, 0]
+    assert thin_out(binned("a", even), np.array([0.0, 5.0, 0.0])).tolist() == [0, 0, 0]
+    assert thin_out(binned("a", (0, 1, 10, 20), points=(0,)), np.array([5.0, 1.0, 1.0]))[:2].tolist() == [0, 0]
+    first, _, last = thin_out(binned("a", even), np.array([1.0, 5.0, 1.0]))
+    assert first == -last < 0
 
 
 def test_few_rows_and_empty_bins_give_no_error():
