@@ -52,7 +52,7 @@ _AT_ONCE: Final = 2.0
 """Seconds of listing before statements that come quickly are listed together."""
 _READERS: Final = having(T.FILE_ROWS, TABLES)
 """Functions whose rows are the owner's to answer for."""
-_DRAWN: Final = having(T.CHANCE | T.CLOCK | T.SEQUENCE)
+_DRAWN: Final = having(T.CHANCE | T.CLOCK | T.SEQUENCE | T.CODES)
 _FILE: Final = re.compile(r".+\.(csv|tsv|parquet|json|ndjson)(\.(gz|zst))?", re.IGNORECASE)
 _FRAMES: Final = frozenset({"pandas", "polars", "pyarrow", "numpy"})
 _VISIBLE: Final = """

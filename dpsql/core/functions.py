@@ -38,6 +38,7 @@ class Trait(Flag):
     )  # goes through two values at once, by levels: deep ones may end the process, or take a square of time
     LEVELS = auto()  # calls itself for each level of a value: DuckDB 1.5.5 to 2.0.1 end the process at 49,000 brackets
     MEMBERS = auto()  # reads the members of an ENUM type, which may have been made from private rows
+    CODES = auto()  # tells the place of an ENUM value among the members
     ZONE = auto()  # reads the session's time zone
     CLOCK = auto()  # reads the clock, though DuckDB's catalogue may not say so
     CHANCE = auto()  # draws at random
@@ -191,8 +192,10 @@ VALUES: Final = _listed(
         T.PAIRS: "json_contains json_merge_patch",
         T.PAIRS | T.UNTRIED_IN_EXPRESSIONS: "json_deep_merge:2 json_merge_patch_diff:2",
         T.LEVELS: "from_json from_json_strict json_transform json_transform_strict",
-        T.MEMBERS: "hash typeof",
-        T.MEMBERS | T.UNTRIED_IN_EXPRESSIONS: "enum_code enum_first enum_last enum_range enum_range_boundary",
+        T.CODES: "hash",
+        T.CODES | T.UNTRIED_IN_EXPRESSIONS: "enum_code",
+        T.MEMBERS: "typeof",
+        T.MEMBERS | T.UNTRIED_IN_EXPRESSIONS: "enum_first enum_last enum_range enum_range_boundary",
         T.ZONE: "make_timestamptz timezone timezone_hour timezone_minute",
         T.CLOCK: """
         age ago current_date current_localtime current_localtimestamp get_current_time get_current_timestamp now today

@@ -36,7 +36,7 @@ _BARE_WORDS: Final = frozenset(
 _OF_TODAY: Final = _BARE_WORDS | having(T.CLOCK)
 _TODAY: Final = "; write the date or the time itself, as in DATE '2024-06-30'"
 _WRITTEN_ONLY: Final = frozenset({"if", "ifnull"})  # that DuckDB's parser knows
-_TAKEN: Final = T.WIDTH | T.SQUARE | T.PAIRS | T.ZONE | T.MEMBERS | T.UNTRIED_IN_VIEWS
+_TAKEN: Final = T.WIDTH | T.SQUARE | T.PAIRS | T.CODES | T.ZONE | T.MEMBERS | T.UNTRIED_IN_VIEWS
 """Traits of functions that are called where the process may die alone, the zone is one, and no ENUM is anybody's."""
 _LONGEST_PARSED, _DEEPEST_PARSED = 20_000, 500  # characters, and parentheses
 _LONGEST: Final = 30.0  # seconds that the expressions of one call may take
