@@ -214,8 +214,9 @@ def registered() -> Mapping[str, type[Mechanism]]:
 
 
 def name_of(mechanism: Mechanism) -> str:
-    """The name that a mechanism is registered by, whatever it says itself."""
-    return next(name for name, cls in _registry.items() if cls is type(mechanism))
+    """The name that a mechanism is registered by, whatever it says itself; that of its class if it is not registered."""
+    cls = type(mechanism)
+    return next((name for name, registered in _registry.items() if registered is cls), cls.__name__)
 
 
 FAITHFUL: Final = "faithful"

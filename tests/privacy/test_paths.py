@@ -27,6 +27,7 @@ UNTRUSTED = next(c["source_modules"] for c in CONTRACTS if c["name"].startswith(
 AFTER_THE_CURATOR = {
     "dpsql/release/synthesis.py": "draws the rows of a fitted model",
     "dpsql/release/drawing.py": "draws where in their bins they lie",
+    "dpsql/release/tied_bins.py": "draws which rows have like places in two bins",
     "dpsql/evaluation/constraints.py": "draws values inside bins that a public fact allows",
     "dpsql/core/domain.py": "places values inside bins",
     "dpsql/core/prior.py": "fills in the columns that a public table lacks",
