@@ -214,7 +214,7 @@ def registered() -> Mapping[str, type[Mechanism]]:
 
 
 def name_of(mechanism: Mechanism) -> str:
-    """The name that a mechanism is registered by, whatever it says itself; that of its class if it is not registered."""
+    """The name that a mechanism is registered by, whatever it says itself; else that of its class."""
     cls = type(mechanism)
     return next((name for name, registered in _registry.items() if registered is cls), cls.__name__)
 
