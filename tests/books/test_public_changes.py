@@ -268,6 +268,29 @@ def test_the_word_about_a_name_ends_when_protected_rows_come(bank, how, end):
         assert not is_public(db, "wards")
 
 
+DIES = """
+import os, signal, dpsql
+from dpsql.api import watching
+db = dpsql.connect({path!r})
+*before, last = {statements!r}
+for statement in before:
+    db.sql(statement)
+watching._Watch.after = lambda watch: os.kill(os.getpid(), signal.SIGKILL)
+db.sql(last)
+"""
+
+
+@pytest.mark.parametrize("how", ["insert", "replaced", "swapped", "swapped twice"])
+def test_the_word_about_a_name_has_ended_before_protected_rows_are_there(bank, how):
+    """A kill comes when the statement is done, and before anything is noted about it."""
+    statements = (FILLED | {"replaced": "CREATE OR REPLACE TABLE wards AS FROM people"})[how].split("; ")
+    with dpsql.connect(bank) as db:
+        db.settle("of the city", table="wards")
+    assert run_and_die(DIES.format(path=str(bank), statements=statements)) == -signal.SIGKILL
+    with dpsql.connect(bank) as db:
+        assert not is_public(db, "wards")
+
+
 @pytest.mark.parametrize("inside", [False, True], ids=["alone", "in a transaction"])
 def test_the_word_about_a_name_covers_a_load_that_may_read_anything(bank, inside):
     """A view is not followed, so the load is doubtful, and the word is there for that."""

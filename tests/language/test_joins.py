@@ -17,6 +17,7 @@ def declared():
             CREATE TABLE t AS SELECT i % 4 AS id, i % 3 AS j, i % 10 AS a, i % 2 AS b FROM range(1000) r(i);
             CREATE TABLE p1 AS SELECT i AS id, i % 2 AS k, 'n' || i AS word FROM range(4) r(i);
             CREATE TABLE p2 AS SELECT i AS j, i % 2 AS k, 2 - i AS c FROM range(3) r(i);
+            CREATE TABLE p3 AS SELECT i AS id, i // 2 AS b FROM range(4) r(i);
             """
         )
         db.protect("t", epsilon=1000.0, delta=1e-9)
@@ -73,6 +74,7 @@ ANSWERED = [
     "t LEFT JOIN p1 ON t.id = p1.id AND p1.k = 1",
     "t LEFT JOIN p1 ON t.id = p1.id AND t.a > 4 WHERE p1.word IS NULL",
     "t NATURAL JOIN (SELECT id, k AS b, word FROM p1) q",
+    "t NATURAL JOIN p3",
     "p1 JOIN p2 ON p1.id = p2.j JOIN t ON t.id = p1.id AND t.a > 5",
     "p1 JOIN p2 ON p1.id = p2.j JOIN t ON t.id = p1.id AND a > 5",
     "p1 JOIN p2 ON p1.id = p2.j JOIN t ON t.id = p1.id AND (a = 5 OR p1.k = 1)",

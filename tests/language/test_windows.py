@@ -37,7 +37,7 @@ WINDOWS = (
 )
 RESULTS = (
     "",
-    "HAVING count(*) > 300",
+    "HAVING sum(b) > 399",
     "QUALIFY row_number() OVER (ORDER BY count(*) DESC, a) <= 2",
     "HAVING count(*) > 300 QUALIFY x >= 1 OR count(*) = max(count(*)) OVER ()",
     "HAVING sum(b) > 1 ORDER BY sum(count(*)) OVER (ORDER BY a) DESC LIMIT 2",

@@ -286,7 +286,6 @@ DEFECTS = (
     Defect("a prepared statement is not judged when it runs", "dpsql/api/watching.py", "        text = changes.prepared.get(wording.second, text)", "        text = str(text)", ("tests/books/test_public_changes.py",)),
     Defect("sqlglot logs what people wrote", "dpsql/runtime/quiet.py", "            return False", "            return True", ("tests/books/test_public_changes.py",)),
     # what a review of these found
-    Defect("the word about a name outlives a swap", "dpsql/api/watching.py", "        if table.identity in seen.surely and changes", "        if False and changes", ("tests/books/test_public_changes.py",)),
     Defect("the word about a name outlives a kill", "dpsql/api/watching.py", "        self._end_words()\n", "", ("tests/books/test_public_changes.py",)),
     Defect("ON and WHERE are one question", "dpsql/release/query_plan.py", "sorted(map(sql_of, query.matches))]", "[]]", ("tests/language/test_preserved.py",)),
     Defect("a statement ends with the comment behind it", "dpsql/api/cli_sql.py", "        statement = data[: places[-1]].decode()\n", "        pass\n", ("tests/api/test_cli_sql.py",)),
