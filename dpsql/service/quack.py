@@ -179,6 +179,7 @@ class QuackDoor:
         try:
             worker, ticket = self._ticket(user, token, number)
             with self._sent(worker, with_password(request.body, head, ticket)) as answer:
+                answer.settimeout(_TICKET_SECONDS)
                 said = bytearray()
                 while len(said) < _LONGEST_ANSWER and (piece := _received(answer)):
                     said += piece
@@ -187,6 +188,8 @@ class QuackDoor:
             self._forget(number, worker)
             raise
         if session is None:
+            if not said:
+                worker.kill()  # it answers nothing, though it may go on beating
             self._forget(number, worker)
         else:
             with self._lock:

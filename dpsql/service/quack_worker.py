@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -48,6 +49,7 @@ HOST: Final = "127.0.0.1"
 _WHEELS: Final = ("httpfs", "quack")  # quack takes its random numbers from httpfs
 CHANGED: Final = "what you may do or see was changed: connect again"
 _LOOK_SECONDS: Final = 0.05
+_BEGIN_SECONDS: Final = 30.0
 _RIGHTS_SECONDS: Final = 1.0
 _PORTS: Final = 20
 """That are tried: another process may take one that was free."""
@@ -152,6 +154,7 @@ class QuackServer:
                 port = int(free.getsockname()[1])
             with suppress(duckdb.Error):  # it is another's meanwhile
                 self._connection.execute(f"CALL quack_serve('quack:{HOST}:{port}', token = '{token}')")
+                _await_answer(port)
                 return port
         raise DpsqlError("no port is free")
 
@@ -327,6 +330,22 @@ def _extension(name: str) -> Path:
 def _created(name: str, columns: Any) -> str:
     shown = ", ".join(f"{quote(column)} {kind}" for column, kind in columns)
     return f"CREATE TABLE {quote(name)}({shown});"
+
+
+def _await_answer(port: int) -> None:
+    """Wait until the server answers anything: its threads are there then, so what they map can be told.
+
+    Raises:
+        DpsqlError: it does not.
+    """
+    asking = HTTPConnection(HOST, port, timeout=_BEGIN_SECONDS)
+    try:
+        asking.request("GET", "/")
+        asking.getresponse().read()
+    except (OSError, HTTPException):
+        raise DpsqlError("Quack's server does not answer") from None
+    finally:
+        asking.close()
 
 
 def _literal(text: str) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+from textwrap import dedent
 
 import duckdb
 import psycopg
@@ -95,6 +98,30 @@ def test_each_user_has_a_process_and_no_password_reaches_it(quack):
         for inner in listening(workers_of(door)):
             with pytest.raises(duckdb.Error, match="Authentication failed"):
                 Client(served, inner, "alice")
+
+
+@pytest.mark.medium
+def test_the_bound_of_memory_is_set_when_the_threads_of_the_server_are_there(quack):
+    """Its pool starts behind its back: a bound that was set before left some threads no stack, and a server none."""
+    code = """
+        import os
+        from dpsql.service import quack_worker
+        from dpsql.service.options import Options
+
+        class Shared:
+            options = Options("x", memory="100MB")
+
+        class Line:
+            def beat(self):
+                pass
+
+        quack_worker.QuackServer(Shared(), Line())
+        print(len(os.listdir("/proc/self/task")), flush=True)
+        os._exit(0)
+    """
+    for _ in range(5):
+        run = subprocess.run([sys.executable, "-c", dedent(code)], capture_output=True, text=True, timeout=60)
+        assert int(run.stdout) >= 128, run.stderr
 
 
 def listening(processes):
