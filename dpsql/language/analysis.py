@@ -97,6 +97,10 @@ def _in_place(statement: exp.Select, place: Place) -> Query:
     except GroupsInside as inside:
         words = words_around(statement, place, inside)
         query = _in_place(inside.select, inside.place)
+        if query.around is not None:
+            refuse(
+                inside.select, "groups of groups inside FROM are not supported", "group once inside, and once around it"
+            )
         return replace(query, around=around(words, statement, place, inside, query.noisy))
     check_clauses(statement, OF_GROUPS | {"distinct"} if plain else OF_GROUPS)
     statement = written

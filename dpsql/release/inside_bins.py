@@ -44,7 +44,8 @@ def places(attribute: Attribute, codes: npt.NDArray[np.int64], uniform: Floats) 
     (0.5, 0.404, 0.291)
     """
     rows = np.bincount(codes, minlength=attribute.size)[: attribute.regular].astype(np.float64)
-    leaning, thinning = lean(attribute, rows), thin_out(attribute, rows)
+    with np.errstate(over="ignore", invalid="ignore"):  # bounds near the largest float
+        leaning, thinning = np.nan_to_num(lean(attribute, rows), posinf=0.0, neginf=0.0), thin_out(attribute, rows)
     if not leaning.any() and not thinning.any():
         return uniform
     inside = np.minimum(codes, attribute.regular - 1)
@@ -63,12 +64,18 @@ def thin_out(attribute: Attribute, rows: Floats) -> Floats:
     found = np.zeros(attribute.regular)
     if attribute.has_single_values:
         return found
-    width = np.diff(np.array(attribute.ticks, np.float64))
+    with np.errstate(over="ignore", invalid="ignore"):
+        width = np.diff(np.array(attribute.ticks, np.float64))
     for run in attribute.runs:
         for end, inner, sign in ((run.start, run.start + 1, -1), (run.stop - 1, run.stop - 2, 1)):
             outermost = end in (0, attribute.regular - 1) and len(run) > 1
-            if outermost and rows[end] > 0 and min(width[end], width[inner]) > 0:
-                edge = math.sqrt(rows[inner] * width[end] / (width[inner] * rows[end]))
+            if (
+                outermost
+                and rows[end] > 0
+                and min(width[end], width[inner]) > 0
+                and np.isfinite(width[[end, inner]]).all()
+            ):
+                edge = math.sqrt((rows[inner] / rows[end]) * (width[end] / width[inner]))
                 found[end] = sign * _rate(edge)
     return found
 

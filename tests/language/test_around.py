@@ -169,6 +169,9 @@ REFUSED = {
     f"SELECT nothing FROM {IN}": "nothing",
     f"SELECT n::JSON::VARIANT FROM {IN}": "no type",
     f"SELECT * FROM duckdb_settings() AS q, {IN}": "",
+    f"SELECT max(n) FROM (SELECT a, sum(n) AS n FROM {IN} GROUP BY a)": "groups of groups",
+    f"SELECT count(*) FROM (SELECT max(n) AS n FROM {IN})": "groups of groups",
+    f"WITH g AS (FROM {IN}), h AS (SELECT a, max(n) AS n FROM g GROUP BY a) SELECT max(n) FROM h": "groups of groups",
     "SELECT n FROM (SELECT a, count(*) AS n FROM t GROUP BY a UNION SELECT 1, 2)": "UNION inside FROM",
 }
 

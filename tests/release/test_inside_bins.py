@@ -28,6 +28,10 @@ def drawn(attribute: Attribute, truth: np.ndarray, *, flat: bool = False) -> np.
 
 def test_every_value_stays_in_its_bin():
     edges = (0, 1, 7, 100, 105, 5000, 5002)
+    wide = tuple(float(edge) for edge in (-9e306, -8e306, -7e306, 0, 1, 2, 9e306))
+    codes = np.repeat(np.arange(6), [900, 50, 1, 2000, 3, 800])
+    ticks = coded(Domain((binned("a", wide, "DOUBLE"),)), codes[:, None], np.random.default_rng(1))["t0"]
+    assert ((ticks >= np.array(wide)[codes]) & (ticks <= np.array(wide)[codes + 1])).all()
     for attribute in (
         binned("a", edges),
         binned("a", tuple(map(float, edges)), "DOUBLE"),
