@@ -17,6 +17,7 @@ Privacy: the rows are counted in the synthetic table itself, which is made of no
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -28,6 +29,26 @@ Floats = npt.NDArray[np.float64]
 _FLAT: Final = 1e-6
 _STEPS: Final = 60
 _STEEPEST: Final = 500.0
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """The bins of a column.
+
+    Attributes:
+        middle: of each, shape (bins,).
+        width: likewise; points of floats have none.
+    """
+
+    middle: Floats
+    width: Floats
+
+    @staticmethod
+    def of(attribute: Attribute) -> Bins:
+        """Those of an attribute."""
+        ticks: npt.NDArray[Any] = np.array(attribute.ticks, np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):  # bounds near the largest float
+            return Bins((ticks[1:] + ticks[:-1]) / 2, np.diff(ticks))
 
 
 def places(attribute: Attribute, codes: npt.NDArray[np.int64], uniform: Floats) -> Floats:
@@ -64,8 +85,7 @@ def thin_out(attribute: Attribute, rows: Floats) -> Floats:
     found = np.zeros(attribute.regular)
     if attribute.has_single_values:
         return found
-    with np.errstate(over="ignore", invalid="ignore"):
-        width = np.diff(np.array(attribute.ticks, np.float64))
+    width = Bins.of(attribute).width
     for run in attribute.runs:
         for end, inner, sign in ((run.start, run.start + 1, -1), (run.stop - 1, run.stop - 2, 1)):
             outermost = end in (0, attribute.regular - 1) and len(run) > 1
@@ -99,8 +119,8 @@ def lean(attribute: Attribute, rows: Floats) -> Floats:
     found = np.zeros(attribute.regular)
     if attribute.has_single_values:
         return found
-    ticks: npt.NDArray[Any] = np.array(attribute.ticks, np.float64)
-    width, middle = np.diff(ticks), (ticks[1:] + ticks[:-1]) / 2
+    bins = Bins.of(attribute)
+    width, middle = bins.width, bins.middle
     with np.errstate(over="ignore"):  # of points of floats, which have no width and are in no run
         density = rows / np.maximum(width, np.finfo(np.float64).tiny)
     for run in attribute.runs:

@@ -22,7 +22,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.core.domain import Attribute, Domain
+from dpsql.core.domain import Domain
+from dpsql.release.inside_bins import Bins
 
 Floats = npt.NDArray[np.float64]
 _LEAST: Final = 0.7
@@ -48,7 +49,7 @@ def tied(
 def _tied(
     domain: Domain, codes: npt.NDArray[Any], uniform: Mapping[int, Floats], generator: np.random.Generator
 ) -> dict[int, Floats]:
-    columns = {place: _Bins.of(domain.attributes[place]) for place in uniform}
+    columns = {place: Bins.of(domain.attributes[place]) for place in uniform}
     columns = {place: bins for place, bins in columns.items() if len(bins.middle) > 1}
     some = codes[:: max(1, len(codes) // _ROWS)]
     found, leaders = dict(uniform), _leaders(columns, some)
@@ -61,7 +62,7 @@ def _tied(
     return found
 
 
-def _leaders(columns: Mapping[int, _Bins], codes: npt.NDArray[Any]) -> dict[int, int]:
+def _leaders(columns: Mapping[int, Bins], codes: npt.NDArray[Any]) -> dict[int, int]:
     """For each column but the first the one before it with the largest correlation, by rows in which both have bins.
 
     Rows without a bin count as the mean, so that one product of matrices tells all correlations about.
@@ -78,24 +79,11 @@ def _leaders(columns: Mapping[int, _Bins], codes: npt.NDArray[Any]) -> dict[int,
 
 
 @dataclass(frozen=True, eq=False)
-class _Bins:
-    """The bins of a column: their middles and widths, shape (bins,)."""
-
-    middle: Floats
-    width: Floats
-
-    @staticmethod
-    def of(attribute: Attribute) -> _Bins:
-        ticks: npt.NDArray[Any] = np.array(attribute.ticks, np.float64)
-        return _Bins((ticks[1:] + ticks[:-1]) / 2, np.diff(ticks))
-
-
-@dataclass(frozen=True, eq=False)
 class _Tie:
     """β and s of two columns."""
 
-    first: _Bins
-    second: _Bins
+    first: Bins
+    second: Bins
     slope: float
     scatter: float
 
@@ -109,7 +97,7 @@ class _Tie:
         return np.asarray(np.where(known, both / np.where(known, scale, 1.0), 0.0))
 
 
-def _tie(first: _Bins, a: npt.NDArray[Any], second: _Bins, b: npt.NDArray[Any]) -> _Tie | None:
+def _tie(first: Bins, a: npt.NDArray[Any], second: Bins, b: npt.NDArray[Any]) -> _Tie | None:
     """The tie of two columns by their codes; None where they depend too little on each other."""
     inside = (a < len(first.middle)) & (b < len(second.middle))
     if inside.sum() < 2:
@@ -127,7 +115,7 @@ def _tie(first: _Bins, a: npt.NDArray[Any], second: _Bins, b: npt.NDArray[Any]) 
     return _Tie(first, second, slope, scatter) if np.isfinite([slope, scatter]).all() else None
 
 
-def _scatter(first: _Bins, a: npt.NDArray[Any], second: _Bins, b: npt.NDArray[Any], slope: float) -> float:
+def _scatter(first: Bins, a: npt.NDArray[Any], second: Bins, b: npt.NDArray[Any], slope: float) -> float:
     """s: the median over the rows' bins of a."""
     y, rows = second.middle[b], np.maximum(np.bincount(a, minlength=len(first.width)), 1)
 

@@ -129,7 +129,7 @@ def _of_pairs(judgement: Judgement) -> str:
 
 
 def _of_far(judgement: Judgement) -> str:
-    if not judgement.far or not judgement.worst:
+    if not judgement.far:  # else the farthest of them are listed
         return ""
     worst = judgement.worst[0]
     cell = " and ".join(f"{name} = {label}" for name, label in zip(worst.columns, worst.labels, strict=True))

@@ -4,7 +4,8 @@
 
 What users send is read there and nowhere else. Of a message this process reads its head only: see `quack_messages`. A
 login is answered after the keeper has proven the password. The user's process never sees it: it gets a ticket in its
-place. So what a user sends ends their own process at most, and who has not logged in reaches none.
+place. So what a user sends here ends their own process at most, and who has not logged in reaches none through it.
+Programs of this machine find the ports of those processes by themselves: see SECURITY.md.
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ password: `quack` has checked it, and hands over a ticket for one login.
 
 from __future__ import annotations
 
-import os
 import secrets
 import socket
 import threading
@@ -38,19 +37,18 @@ from .analysis import Analyses, lock
 from .analyst import Analyst, Execution, Shared
 from .calls import Calls, Login
 from .line import Line
+from .lookout import LOOK_SECONDS, RIGHTS_SECONDS, look, that_may_not_stay
 from .nursery import again, nurse
 from .options import Options
 from .process import limit_memory, mapped, most_of_user
 from .sqlstate import message
 from .tokens import first_word
-from .workers import ENDED, LATE
+from .workers import ENDED
 
 HOST: Final = "127.0.0.1"
 _WHEELS: Final = ("httpfs", "quack")  # quack takes its random numbers from httpfs
 CHANGED: Final = "what you may do or see was changed: connect again"
-_LOOK_SECONDS: Final = 0.05
 _BEGIN_SECONDS: Final = 30.0
-_RIGHTS_SECONDS: Final = 1.0
 _PORTS: Final = 20
 """That are tried: another process may take one that was free."""
 _NEW_SECONDS: Final = 10.0
@@ -142,9 +140,9 @@ class QuackServer:
 
         self.port = self._open()
         lock(self._connection)
-        again(self._look, _LOOK_SECONDS)
-        again(self._look_at_rights, _RIGHTS_SECONDS)
-        again(self._sweep, _RIGHTS_SECONDS)
+        again(self._look, LOOK_SECONDS)
+        again(self._look_at_rights, RIGHTS_SECONDS)
+        again(self._sweep, RIGHTS_SECONDS)
 
     def _open(self) -> int:
         """Listen on a port of the loopback address that is free; which it is."""
@@ -254,24 +252,14 @@ class QuackServer:
     # --- again and again ---------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Interrupt what is late; where that does nothing, end this process, and say that it is there."""
-        for session in list(self._sessions.values()):
-            session.analyst.look()
-            if session.analyst.is_stuck():
-                self._line.tell(LATE, session.number)
-                os._exit(1)
-        self._line.beat()
+        look([(session.number, session.analyst) for session in list(self._sessions.values())], self._line)
 
     def _look_at_rights(self) -> None:
         """End the sessions of users who were revoked, or may do or see else than when they came."""
-        sessions = [session for session in list(self._sessions.values()) if not session.ended]
-        for login in {session.analyst.login for session in sessions}:
-            with suppress(DpsqlError):  # the keeper is starting again: later
-                shown = self._shared.calls.shown_now(login)
-                for session in sessions:
-                    if session.analyst.login == login and not session.analyst.may_stay(shown):
-                        session.ended = CHANGED
-                        session.analyst.cancel()
+        sessions = [(one, one.analyst) for one in list(self._sessions.values()) if not one.ended]
+        for session, analyst in that_may_not_stay(sessions, self._shared.calls):
+            session.ended = CHANGED
+            analyst.cancel()
 
     def _sweep(self) -> None:
         """Forget the sessions whose clients have gone, or say nothing any more: not all say goodbye."""

@@ -6,7 +6,6 @@ user alone, because it has no other proof of a login.
 
 from __future__ import annotations
 
-import os
 import socket
 import struct
 import threading
@@ -21,6 +20,7 @@ from .analysis import Analyses
 from .analyst import Analyst, Shared
 from .calls import Calls, KeeperLost, Login
 from .line import Line
+from .lookout import LOOK_SECONDS, RIGHTS_SECONDS, look, that_may_not_stay
 from .nursery import again, nurse
 from .options import Options
 from .pgwire.commands import STATUS
@@ -28,12 +28,10 @@ from .pgwire.holdings import OF_A_USER, Holdings
 from .pgwire.messages import LONGEST, BadMessage, Channel, Closed, text
 from .pgwire.session import Session
 from .process import limit_memory, most_of_user
-from .workers import ENDED, LATE, LEAVE
+from .workers import ENDED, LEAVE
 
 MORE, WHOLE, OVER = b"m", b"w", b"Z"
 """Frames of a session's connection: of messages, of messages to the end of one, and that it ends as it should."""
-_LOOK_SECONDS: Final = 0.05
-_RIGHTS_SECONDS: Final = 1.0
 _LARGEST_PART: Final = 1 << 24
 _CHANGED: Final = "terminating connection because what you may do or see was changed: connect again"
 
@@ -65,8 +63,8 @@ class Worker:
 
     def serve(self) -> None:
         """Obey the front until it is gone."""
-        again(self._look, _LOOK_SECONDS)
-        again(self._look_at_rights, _RIGHTS_SECONDS)
+        again(self._look, LOOK_SECONDS)
+        again(self._look_at_rights, RIGHTS_SECONDS)
         self.line.obey(self._begin, self._cancel)
 
     def _cancel(self, number: int) -> None:
@@ -81,26 +79,19 @@ class Worker:
         except RuntimeError:  # there is too little memory for one more
             client.end()
 
+    def _analysts(self) -> list[tuple[int, Analyst]]:
+        """Of the sessions whose tables are here, with their numbers."""
+        clients = list(self.sessions.values())
+        return [(client.number, client.analyst) for client in clients if client.analyst is not None]
+
     def _look(self) -> None:
-        """Interrupt what is cancelled or late; where that does nothing, end this process, and say that it is there."""
-        for client in list(self.sessions.values()):
-            analyst = client.analyst
-            if analyst is not None:
-                analyst.look()
-                if analyst.is_stuck():
-                    self.line.tell(LATE, client.number)
-                    os._exit(1)
-        self.line.beat()
+        look(self._analysts(), self.line)
 
     def _look_at_rights(self) -> None:
         """End the sessions of a user who was revoked, or may do or see else than when they came."""
-        clients = [(client.analyst, client) for client in list(self.sessions.values())]
-        for login in {analyst.login for analyst, _ in clients if analyst is not None}:
-            shown = self.calls.shown_now(login)
-            for analyst, client in clients:
-                if analyst is not None and analyst.login == login and not analyst.may_stay(shown):
-                    analyst.cancel()
-                    self.line.tell(LEAVE, [client.number, "57P01", _CHANGED])
+        for number, analyst in that_may_not_stay(self._analysts(), self.calls):
+            analyst.cancel()
+            self.line.tell(LEAVE, [number, "57P01", _CHANGED])
 
 
 class _Client:

@@ -179,7 +179,7 @@ DEFECTS = (
     Defect("a collation is ignored", "dpsql/owner/protect.py", "    if names_texts and column.collated:\n", "    if False:\n", ("tests/engines/test_equal_values.py",)),
     Defect("two equal keys of a public table are two", "dpsql/books/dimensions.py", "    keys = [first_equal(cursor, [row[key] for row in known], dimension.columns[key][1]) for key in dimension.keys]\n", "    keys = [[row[key] for row in known] for key in dimension.keys]\n", ("tests/engines/test_equal_values.py",)),
     # the service: one user ends nobody else's session
-    Defect("what hangs is not ended", "dpsql/service/worker.py", "                if analyst.is_stuck():", "                if False:", ("tests/service/test_workers.py",)),
+    Defect("what hangs is not ended", "dpsql/service/lookout.py", "        if analyst.is_stuck():", "        if False:", ("tests/service/test_workers.py",)),
     Defect("users share a process", "dpsql/service/workers.py", "            worker = self._of.get(user)\n", "            worker = next(iter(self._of.values()), None)\n", ("tests/service/test_workers.py",)),
     Defect("nobody is told why the process ended", "dpsql/service/relay.py", "            pair.say_goodbye(*pair.worker.reason)", "            pair.end()", ("tests/service/test_workers.py",)),
     Defect("parameters are not counted", "dpsql/service/pgwire/extended.py", '        self._session.holdings.keep(("portal", name), name, values)\n', "", ("tests/service/test_workers.py",)),

@@ -1,0 +1,44 @@
+"""What a user's process looks at again and again: statements that are late, and whether its sessions may go on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Final, TypeVar
+
+from dpsql.errors import DpsqlError
+
+from .analyst import Analyst
+from .calls import Calls
+from .line import Line
+from .workers import LATE
+
+LOOK_SECONDS: Final = 0.05
+RIGHTS_SECONDS: Final = 1.0
+Session = TypeVar("Session")
+
+
+def look(analysts: Iterable[tuple[int, Analyst]], line: Line) -> None:
+    """Interrupt what is cancelled or late; where that does nothing, end this process, and say that it is there.
+
+    Args:
+        analysts: of the sessions, with their numbers.
+        line: to who started this process.
+    """
+    for number, analyst in analysts:
+        analyst.look()
+        if analyst.is_stuck():
+            line.tell(LATE, number)
+            os._exit(1)
+    line.beat()
+
+
+def that_may_not_stay(sessions: Iterable[tuple[Session, Analyst]], calls: Calls) -> Iterator[tuple[Session, Analyst]]:
+    """Sessions of users who were revoked, or may do or see else than when they came."""
+    known = list(sessions)
+    for login in {analyst.login for _, analyst in known}:
+        with suppress(DpsqlError):  # the keeper is starting again: later
+            shown = calls.shown_now(login)
+            of_login = [one for one in known if one[1].login == login]
+            yield from [one for one in of_login if not one[1].may_stay(shown)]
