@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import repeat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpsql.core.domain import Clique
 from dpsql.core.linear_family import LinearFamily
@@ -16,6 +16,7 @@ from dpsql.mechanisms.facts import Facts, PlannedMeasurement
 from dpsql.mechanisms.linear_queries import planned_linear
 from dpsql.privacy.distributions import SELECTION, Distribution
 from dpsql.privacy.pricing import Part
+from dpsql.strategy.allocation import Allocation
 
 if TYPE_CHECKING:
     from dpsql.mechanisms.course import Course
@@ -129,6 +130,63 @@ class Marginals(Ask):
 
 
 @dataclass(frozen=True)
+class Allocated(Marginals):
+    """Whole marginals that a rule chose, whose errors can be predicted.
+
+    Attributes:
+        allocation: what the rule says.
+        predicted: makes about the L1 errors of the synthetic table's marginals (fraction), by clique.
+        words: what a plan says of a clique and its predicted error.
+    """
+
+    allocation: Allocation = field(kw_only=True)
+    predicted: Callable[[], Mapping[Clique, float]] = field(default=dict, kw_only=True)
+    words: Callable[[Clique, float | None], str] = field(default=lambda clique, error: "measured", kw_only=True)
+
+    @classmethod
+    def of(cls, share: Fraction, allocation: Allocation, rho: Fraction, **more: Any) -> Allocated:
+        """What was allocated of ρ, with a share of the charge; and more of the attributes."""
+        cliques, costs = zip(*allocation.shares, strict=True)
+        return cls(share, cliques, [cost / rho for cost in costs], allocation=allocation, **more)
+
+    def planned(self, course: Course) -> Iterable[PlannedMeasurement]:
+        """See `Ask.planned`."""
+        predicted = self.predicted()
+        for row in super().planned(course):
+            error = predicted.get(row.clique)
+            yield replace(row, note=self.words(row.clique, error), predicted=error)
+
+
+@dataclass(frozen=True)
+class LeftOut(Ask):
+    """Marginals of the workload that are not measured: a plan says why.
+
+    Attributes:
+        reasons: of each.
+        predicted: as of `Allocated`.
+    """
+
+    reasons: Sequence[tuple[Clique, str]] = ()
+    predicted: Callable[[], Mapping[Clique, float]] = dict
+
+    @property
+    def is_free(self) -> bool:
+        """See `Ask.is_free`."""
+        return True
+
+    def parts(self, noise: Distribution) -> Iterable[Part]:
+        """See `Ask.parts`."""
+        return ()
+
+    def planned(self, course: Course) -> Iterable[PlannedMeasurement]:
+        """See `Ask.planned`."""
+        predicted = self.predicted()
+        for clique, reason in self.reasons:
+            cells = course.facts.domain.size(clique)
+            yield PlannedMeasurement(clique, cells, None, 0.0, reason, predicted.get(clique))
+
+
+@dataclass(frozen=True)
 class Chosen(Ask):
     """Whole marginals that are chosen in the run, from what is public or was answered before.
 
@@ -162,15 +220,28 @@ class Chosen(Ask):
 
 @dataclass(frozen=True)
 class Open(Ask):
-    """Measurements that are found out when the charge is known, or the first answers are there."""
+    """Measurements that are found out when the charge is known, or the first answers are there.
+
+    Attributes:
+        selects: whether noise selects what is measured.
+        cells: that a plan shows.
+        open: what is found out, in words; a plan shows nothing without.
+    """
+
+    selects: bool = False
+    cells: int = 1
+    open: str = ""
 
     def parts(self, noise: Distribution) -> Iterable[Part]:
         """See `Ask.parts`."""
-        return [Part(noise, 1, self.share)]
+        kinds = (noise, SELECTION) if self.selects else (noise,)
+        return [Part(kind, 1, self.share / len(kinds)) for kind in kinds]
 
     def planned(self, course: Course) -> Iterable[PlannedMeasurement]:
         """See `Ask.planned`."""
-        return ()
+        if self.open:
+            cost = float(course.cost(self.share))
+            yield PlannedMeasurement((), self.cells, None, cost, self.note, open=self.open)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ otherwise, so it cannot break the guarantee; see `dpsql.privacy.curator`.
 
 from __future__ import annotations
 
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from fractions import Fraction
@@ -80,6 +80,7 @@ class Mechanism(ABC):
         """What `faithful := true` sets beside the fields' defaults; None where no published algorithm is meant."""
         return None
 
+    @abstractmethod
     def course(self, facts: Facts) -> Course:
         """What it asks, and with which shares: of ε where its noise proves a pure one, else of ρ.
 
@@ -90,8 +91,8 @@ class Mechanism(ABC):
         Raises:
             InvalidArgument: there is nothing that it could ask.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def fit(self, walk: Walk, seed: int, progress: Progress) -> Outcome:
         """Ask what the course says, fit a model.
 
@@ -100,7 +101,6 @@ class Mechanism(ABC):
             seed: for randomness that touches no private data; the same for a release that is completed later.
             progress: notified of each step; may raise `Interrupted`.
         """
-        raise NotImplementedError
 
     def remarks(self, course: Course) -> Sequence[Remark]:
         """What a plan says beside the questions."""
@@ -192,20 +192,13 @@ def register(name: str, *, when: str = "", package: str = "") -> Callable[[Regis
     """
 
     def decorate(mechanism: Registered) -> Registered:
-        if missing := _missing(mechanism):
+        if missing := sorted(mechanism.__abstractmethods__):
             raise InvalidArgument(f"mechanism {name!r} has no {missing[0]}(…): define it, see dpsql.mechanisms.base")
         mechanism.name, mechanism.when, mechanism.package = name, when, package
         _registry[name] = mechanism
         return mechanism
 
     return decorate
-
-
-def _missing(mechanism: type[Mechanism]) -> list[str]:
-    """The methods that a class leaves out: it has a course, or says itself all that follows from one."""
-    own = {name for name, method in vars(Mechanism).items() if getattr(mechanism, name, None) is not method}
-    wanted = () if {"questions", "plan", "run"} <= own else ("course", "fit")
-    return sorted({*mechanism.__abstractmethods__, *(name for name in wanted if name not in own)})
 
 
 def registered() -> Mapping[str, type[Mechanism]]:
@@ -317,12 +310,3 @@ def explicit_options(mechanism: Mechanism) -> dict[str, Any]:
         if value != field.default or not field.metadata.get("later"):
             found[field.name] = value
     return found
-
-
-def plan_total(rho: Fraction, neighbours: Neighbours, share: Fraction) -> tuple[list[PlannedMeasurement], Fraction]:
-    """The question for the number of rows where it is private, Gaussian, with that share of ρ; and the ρ left."""
-    if neighbours.total_is_public:
-        return [], rho
-    cost = rho * share
-    stddev = GAUSSIAN.stddev(cost, neighbours.marginal_l2_squared)
-    return [PlannedMeasurement((), 1, stddev, float(cost), "the number of rows")], rho - cost

@@ -15,14 +15,12 @@ from typing import Final
 
 from dpsql.core.domain import Domain
 from dpsql.core.linear_family import LinearFamily, joint_change, moved_of_linear
-from dpsql.core.marginal import Measurement
 from dpsql.core.names import shorten
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
 from dpsql.fitting.relaxed.settings import fitting_seconds
 from dpsql.mechanisms.costs import FAMILY_SECONDS
 from dpsql.mechanisms.facts import PlannedMeasurement, Remark
-from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import Distribution
 from dpsql.privacy.linear_families import family_stddevs
 from dpsql.strategy.allocation import Allocation
@@ -54,22 +52,6 @@ def beside_linear(workload: Workload) -> Workload:
     singles = ((name,) for family in workload.linear for name in family.clique)
     cliques = workload.cliques if not workload.linear else tuple(dict.fromkeys((*workload.cliques, *singles)))
     return replace(workload, cliques=cliques, linear=())
-
-
-def planned_beside(
-    domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, noise: Distribution
-) -> tuple[list[PlannedMeasurement], Fraction, Workload]:
-    """The questions for linear queries, for a plan; the ρ that they leave, and the marginals that get it."""
-    share = rho * linear_of_all(domain, workload, neighbours, noise)
-    return planned_linear(domain, workload.linear, share, neighbours, noise), rho - share, beside_linear(workload)
-
-
-def measured_beside(curator: Curator, workload: Workload, noise: Distribution) -> tuple[list[Measurement], Workload]:
-    """The answers of linear queries, and the marginals that get what is left of the charge."""
-    if not workload.linear:
-        return [], workload
-    share = curator.remaining * linear_of_all(curator.domain, workload, curator.neighbours, noise)
-    return curator.measure_linear_families(workload.linear, share, noise), beside_linear(workload)
 
 
 def weighing_seconds(workload: Workload) -> float:

@@ -46,16 +46,20 @@ from dpsql.fitting.graph.mbi_package import maximal, model_megabytes
 from dpsql.fitting.relaxed.settings import best_total, one_way_prior
 from dpsql.fitting.relaxed.table import Blocks
 from dpsql.fitting.target import targets_of
-from dpsql.mechanisms.base import LATER, Mechanism, Outcome, PlannedMeasurement, plan_total, register
+from dpsql.mechanisms.asks import Allocated, Ask, LeftOut, Marginals, Open, Rounds, Total
+from dpsql.mechanisms.base import LATER, Mechanism, Outcome, register
 from dpsql.mechanisms.costs import BASE_BYTES, JAX_BYTES, JAX_SECONDS, base_seconds
+from dpsql.mechanisms.course import Course
+from dpsql.mechanisms.facts import Facts
 from dpsql.mechanisms.graph_fits import check_installed, graph_report, growth, within_tree
+from dpsql.mechanisms.singles import singles
+from dpsql.mechanisms.walk import Walk
 from dpsql.models.graph import GraphModel
 from dpsql.models.model import Model
 from dpsql.privacy.curator import Curator
-from dpsql.privacy.distributions import GAUSSIAN, SELECTION
-from dpsql.privacy.pricing import Questions
+from dpsql.privacy.distributions import GAUSSIAN
 from dpsql.runtime.progress import Progress
-from dpsql.strategy.allocation import allocate, noise
+from dpsql.strategy.allocation import Allocation, allocate, noise
 
 _SELECTIONS: Final = ("workload", "mst", "aim")
 _TOTAL_SHARE: Final = Fraction(1, 100)
@@ -66,6 +70,7 @@ _ROUND_STEPS: Final = 100  # of the fit after each round; the last one takes all
 _MOST_TRIALS: Final = 1000  # trees built to see what fits
 _MOST_COLUMNS: Final = 100
 _ALL_CELLS: Final = 10_000_000
+_CHOSEN: Final = "selected by noise, then measured"
 
 
 @register("pgm", when="few or small columns; needs `pip install 'dpsql[pgm]'`", package="mbi")
@@ -110,9 +115,39 @@ class PGM(Mechanism):
         if self.merge_rare and self.selection != "mst":
             raise InvalidArgument(f"merge_rare is true, but selection is {self.selection!r}: it goes with 'mst' only")
 
-    def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
-        """See `Mechanism.questions`."""
-        return Questions.of(GAUSSIAN) if self.selection == "workload" else Questions.of(GAUSSIAN, SELECTION)
+    def course(self, facts: Facts) -> Course:
+        """See `Mechanism.course`: which pairs or marginals are measured is found out by selection, or by the rows."""
+        total = Total.of(facts, _TOTAL_SHARE)
+        ways = {"workload": self._allocated, "mst": self._tree_asks, "aim": self._round_asks}
+        return Course(facts, GAUSSIAN, (total, *ways[self.selection](facts, 1 - total.share)))
+
+    def _allocated(self, facts: Facts, left: Fraction) -> list[Ask]:
+        """What the allocation says of the marginals that keep the tree small; open before the rows are known."""
+        if facts.rho is None or facts.rows is None:
+            return [Open(left)]
+        rho = facts.charge * left
+        allocation, left_out = self._fixed(facts.domain, facts.workload, facts.neighbours, rho, facts.about)
+        return [Allocated.of(left, allocation, rho), LeftOut(Fraction(0), left_out)]
+
+    def _tree_asks(self, facts: Facts, left: Fraction) -> list[Ask]:
+        """The 1-way marginals, and the edges of a spanning tree; of columns without pairs the marginals get all."""
+        domain = facts.domain
+        one_way, pairs = singles(domain, "marginals"), self._pairs(domain)
+        if not pairs:
+            return [Marginals(left, one_way)]
+        edges, sizes = _forest_edges(domain, pairs), sorted((domain.size(pair) for pair in pairs), reverse=True)
+        tree = Rounds(
+            *(left * (1 - _THIRD), edges), cells=sum(sizes[:edges]), whole=True, open="selected pairs", note=_CHOSEN
+        )
+        return [Marginals(left * _THIRD, one_way), tree]
+
+    def _round_asks(self, facts: Facts, left: Fraction) -> list[Ask]:
+        """The 1-way marginals, and rounds whose number follows from what they answer."""
+        domain = facts.domain
+        first = left * _MEASURED_PART / _ROUNDS_PER_COLUMN
+        cells = sum(map(domain.size, self._candidates(domain, facts.workload)))
+        rounds = Open(left - first, selects=True, cells=cells, open="selected marginals", note=_CHOSEN)
+        return [Marginals(first, singles(domain, "marginals")), rounds]
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """Refuse what cannot be fitted; see `Mechanism.check`."""
@@ -143,44 +178,11 @@ class PGM(Mechanism):
         tree = min(1.0, domain.size(domain.names) * 8 / 2**20 / self.model_mb) if self.selection != "mst" else 1.0
         return base_seconds(rows) + JAX_SECONDS + each * len(domain) * size * tree * self.steps / 1000
 
-    def plan(
-        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
-    ) -> Sequence[PlannedMeasurement]:
-        """See `Mechanism.plan`: which pairs or marginals is found out by selection."""
-        planned, rho = plan_total(rho, neighbours, _TOTAL_SHARE)
-        if self.selection == "workload":
-            fixed, left_out = self._fixed(domain, workload, neighbours, rho, rows)
-        elif self.selection == "mst":
-            fixed, left_out = _one_way(domain, self._one_way_share(domain, rho)), {}
-        else:
-            fixed, left_out = _one_way(domain, self._first_rho(domain, rho) * _MEASURED_PART * len(domain)), {}
-        for clique, share in fixed:
-            planned.append(PlannedMeasurement(clique, domain.size(clique), noise(neighbours, share), float(share)))
-        for clique, reason in left_out.items():
-            planned.append(PlannedMeasurement(clique, domain.size(clique), None, 0.0, reason))
-        left = rho - sum((share for _, share in fixed), Fraction(0))
-        if left > 0:
-            kind, cells, spread = self._chosen(domain, workload, neighbours, left)
-            note = "selected by noise, then measured"
-            planned.append(PlannedMeasurement((), cells, spread, float(left), note, open=kind))
-        return planned
-
-    def _chosen(
-        self, domain: Domain, workload: Workload, neighbours: Neighbours, left: Fraction
-    ) -> tuple[str, int, float | None]:
-        """What selection will lead to: its name, the most cells, their noise where it is known."""
-        if self.selection == "mst":
-            pairs = self._pairs(domain)
-            edges = _forest_edges(domain, pairs)
-            sizes = sorted((domain.size(pair) for pair in pairs), reverse=True)
-            return "selected pairs", sum(sizes[:edges]), noise(neighbours, left / 2 / edges)
-        return "selected marginals", sum(map(domain.size, self._candidates(domain, workload))), None
-
-    def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
-        """See `Mechanism.run`; no random number but the curator's is used, so `seed` is not."""
-        total = curator.total(rho * _TOTAL_SHARE)
+    def fit(self, walk: Walk, seed: int, progress: Progress) -> Outcome:
+        """See `Mechanism.fit`; no random number but the curator's is used, so `seed` is not."""
+        curator, total = walk.curator, walk.total()
         adapt = {"workload": self._measure_workload, "mst": self._measure_tree, "aim": self._measure_rounds}
-        measured, start = adapt[self.selection](curator, workload, total, progress)
+        measured, start = adapt[self.selection](walk, total, progress)
         domain, cliques, cells = curator.domain, [m.clique for m in measured], sum(len(m.values) for m in measured)
         held = occupied(domain, measured) if start is None else Occupied.all_of(domain)  # a fit that goes on has all
         domain, measured = held.domain, held.measurements(measured)
@@ -212,7 +214,7 @@ class PGM(Mechanism):
 
     def _fixed(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
-    ) -> tuple[list[tuple[Clique, Fraction]], dict[Clique, str]]:
+    ) -> tuple[Allocation, list[tuple[Clique, str]]]:
         """The allocation's marginals, of those that keep the tree small, and why the workload's others are left out."""
         wide = Workload(tuple(dict.fromkeys((*((name,) for name in domain.names), *workload.needed))))
         first = allocate(domain, wide, neighbours, rho, rows, self.max_cells, _ALL_CELLS)
@@ -222,8 +224,7 @@ class PGM(Mechanism):
         measured = {clique for clique, _ in second.shares}
         reasons = dict(first.left_out)
         too_large = f"the junction tree would be larger than model_mb = {self.model_mb}"
-        left_out = {c: reasons.get(c, too_large) for c in workload.needed if c not in measured}
-        return list(second.shares), left_out
+        return second, [(c, reasons.get(c, too_large)) for c in dict.fromkeys(workload.needed) if c not in measured]
 
     def _small(self, domain: Domain, cliques: Sequence[Clique], needed: set[Clique]) -> list[Clique]:
         """The cliques whose tree stays within `model_mb`: the workload's own first, smaller ones before larger ones."""
@@ -240,11 +241,9 @@ class PGM(Mechanism):
         return kept
 
     def _measure_workload(
-        self, curator: Curator, workload: Workload, total: Measurement, progress: Progress
+        self, walk: Walk, total: Measurement, progress: Progress
     ) -> tuple[list[Measurement], Tree | None]:
-        rows = max(1.0, float(total.values[0]))
-        shares, _ = self._fixed(curator.domain, workload, curator.neighbours, curator.remaining, rows)
-        return curator.measure(shares), None
+        return walk.knowing(max(1.0, float(total.values[0]))).marginals(), None
 
     # selection := 'mst'
 
@@ -253,41 +252,34 @@ class PGM(Mechanism):
         limit = min(self.max_cells, self.model_mb * 2**20 // 8)
         return [pair for pair in itertools.combinations(domain.names, 2) if domain.size(pair) <= limit]
 
-    def _one_way_share(self, domain: Domain, rho: Fraction) -> Fraction:
-        return rho * _THIRD if self._pairs(domain) else rho
-
     def _measure_tree(
-        self, curator: Curator, workload: Workload, total: Measurement, progress: Progress
+        self, walk: Walk, total: Measurement, progress: Progress
     ) -> tuple[list[Measurement], Tree | None]:
-        domain, rho = curator.domain, curator.remaining
-        pairs = self._pairs(domain)
-        one_way = curator.measure(_one_way(domain, self._one_way_share(domain, rho)))
+        domain, curator = walk.domain, walk.curator
+        pairs, one_way = self._pairs(domain), walk.marginals()
         if not pairs:
             return one_way, None
         rows = best_total(targets_of([total, *one_way]))
-        edges = _forest_edges(domain, pairs)
+        edges, (selection, measurement) = _forest_edges(domain, pairs), walk.course.step
         chosen: list[Clique] = []
         answers = _independent(domain, one_way, rows)
         for _ in range(edges):
             apart = _components(domain, chosen)
             joining = [(a, b) for a, b in pairs if apart[a] != apart[b]]
-            chosen += curator.select_marginals(joining, answers, 1, rho * _THIRD / edges)
-        return [*one_way, *curator.measure([(pair, curator.remaining / edges) for pair in chosen])], None
+            chosen += curator.select_marginals(joining, answers, 1, selection)
+        return [*one_way, *curator.measure([(pair, measurement) for pair in chosen])], None
 
     # selection := 'aim'
-
-    def _first_rho(self, domain: Domain, rho: Fraction) -> Fraction:
-        return rho / (_ROUNDS_PER_COLUMN * len(domain))
 
     def _candidates(self, domain: Domain, workload: Workload) -> list[Clique]:
         return [clique for clique in workload.closure() if domain.size(clique) <= self.max_cells]
 
     def _measure_rounds(
-        self, curator: Curator, workload: Workload, total: Measurement, progress: Progress
+        self, walk: Walk, total: Measurement, progress: Progress
     ) -> tuple[list[Measurement], Tree | None]:
-        domain, rho = curator.domain, curator.remaining
-        share = self._first_rho(domain, rho)
-        measured = curator.measure(_one_way(domain, share * _MEASURED_PART * len(domain)))
+        domain, workload, curator = walk.domain, walk.workload, walk.curator
+        rho = curator.remaining
+        share, measured = rho / (_ROUNDS_PER_COLUMN * len(domain)), walk.marginals()
         rows = best_total(targets_of([total, *measured]))
         fit = fit_graph(domain, targets_of(measured), rows, self.steps, progress)
         every = self._candidates(domain, workload)
@@ -332,11 +324,6 @@ class PGM(Mechanism):
 
     def _again(self, domain: Domain, measured: Sequence[Measurement], rows: float, progress: Progress, fit: Fit) -> Fit:
         return fit_graph(domain, targets_of(measured), rows, min(self.steps, _ROUND_STEPS), progress, fit.tree)
-
-
-def _one_way(domain: Domain, rho: Fraction) -> list[tuple[Clique, Fraction]]:
-    """All 1-way marginals, with equal shares of ρ."""
-    return [((name,), rho / len(domain)) for name in domain.names]
 
 
 def _independent(

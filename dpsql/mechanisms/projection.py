@@ -29,10 +29,10 @@ Source: Aydore et al. 2021 (RAP with T = 1), measuring whole marginals of the wo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from dpsql.core.arguments import check_range, check_word
 from dpsql.core.domain import Clique, Domain
@@ -59,18 +59,19 @@ from dpsql.fitting.relaxed.shrinkage import shrunken
 from dpsql.fitting.relaxed.smoothness import smooth_columns
 from dpsql.fitting.relaxed.strong_pairs import strong_pairs, tell
 from dpsql.fitting.target import Target, targets_of
-from dpsql.mechanisms.base import LATER, Mechanism, Outcome, PlannedMeasurement, Remark, plan_total, register
+from dpsql.mechanisms.asks import Allocated, Ask, LeftOut, Linear, Open, Total
+from dpsql.mechanisms.base import LATER, Mechanism, Outcome, register
+from dpsql.mechanisms.course import Course
+from dpsql.mechanisms.facts import Facts
 from dpsql.mechanisms.hdmm import optimised_shares
-from dpsql.mechanisms.linear_queries import allocated_seconds, beside_linear, measured_beside, planned_beside
+from dpsql.mechanisms.linear_queries import allocated_seconds, beside_linear, linear_of_all
 from dpsql.mechanisms.projection_memory import check_fits
-from dpsql.mechanisms.rap import RAP, check_single_cells
+from dpsql.mechanisms.walk import Walk
 from dpsql.models.relaxed import RelaxedModel, fit_report
-from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import GAUSSIAN
-from dpsql.privacy.pricing import Questions
 from dpsql.runtime.memory import machine_memory, parse_size
 from dpsql.runtime.progress import Progress
-from dpsql.strategy.allocation import Allocation, allocate, noise
+from dpsql.strategy.allocation import Allocation, allocate
 from dpsql.strategy.effort import EXACT, HIDDEN, NOISY, by_noise, foreseen_work
 from dpsql.strategy.foretold import foretold_errors
 from dpsql.strategy.reliability import pair_words, planned_words, strong_words
@@ -78,14 +79,13 @@ from dpsql.strategy.second_stage import second_shares
 
 TOTAL_SHARE: Final = Fraction(1, 100)
 _FEWEST_CELLS: Final = 1000
-_OF_MARGINALS: Final = {"steps": 500, "relaxation": "softmax"}
-_OF_CELLS: Final = {"steps": 5000, "relaxation": "sparsemax"}  # the paper's
 REFINEMENTS: Final = (
     *("smoothing", "denoising", "rounding", "allocation", "steps"),
     *("selection", "reference", "joints", "pooling", "trends"),
 )
 _SECOND: Final = Fraction(3, 10)
 _SPENT: Final = Fraction(1, 1000)
+_AGAIN: Final = "measured again: all of it, with up to half of this for pairs that stand out of the first noise"
 
 
 @register("projection", when="the default, for synthetic data")
@@ -102,12 +102,11 @@ class Projection(Mechanism):
         relaxed_rows: n′, rows of the relaxed table; more fit better at large ε, and take longer.
         max_cells: larger marginals are not measured; their smaller subsets are.
         all_cells: the most cells measured in all; bounds time and memory.
-        steps: of the fit, 500 for none; of cells the most, 5,000 for none.
-        relaxation: 'softmax', or 'sparsemax' as in the paper; none for softmax, of cells for sparsemax.
+        steps: of the fit.
+        relaxation: 'softmax', or 'sparsemax' as in the paper.
         weights: which marginals, with what shares: by the 'rule' of `dpsql.strategy.allocation`, or those of 'hdmm',
             which go with max_cells only.
-        queries: 'marginals' measures them whole; 'cells' each cell of the workload by itself with ρ/m, as the paper's
-            T = 1 does, with the options relaxed_rows, steps and relaxation, and no prior.
+        queries: 'marginals'; cells of the workload by themselves are measured by `rap` with rounds := 1.
         memory: how much the work may take, such as '4GB': fewer cells are measured where need be; None for what the
             machine has.
         without: refinements to leave out, for research: 'smoothing' of ordered columns, 'denoising' of 1-way marginals,
@@ -121,11 +120,13 @@ class Projection(Mechanism):
     """
 
     uses_earlier = True
+    takes_prior = True
+    takes_linear = True
     relaxed_rows: int = 512
     max_cells: int = 60_000
     all_cells: int = 1_500_000
-    steps: int | None = None
-    relaxation: str | None = None
+    steps: int = 500
+    relaxation: str = "softmax"
     weights: str = "rule"
     queries: str = "marginals"
     memory: str | None = None
@@ -137,27 +138,21 @@ class Projection(Mechanism):
         check_range("max_cells", self.max_cells, 2, 10_000_000)
         check_range("all_cells", self.all_cells, 2, 100_000_000)
         check_word("weights", self.weights, ("rule", "hdmm"))
-        check_word("queries", self.queries, ("marginals", "cells"))
-        self._settle()
-        check_range("steps", self._steps, 1, 100_000)
-        check_word("relaxation", self._relaxation, RELAXATIONS)
+        if self.queries != "marginals":
+            raise InvalidArgument(
+                f"queries is {self.queries!r}, but projection measures whole marginals: leave queries out, or say "
+                "mechanism := 'rap', rounds := 1, which measures each cell by itself"
+            )
+        check_range("steps", self.steps, 1, 100_000)
+        check_word("relaxation", self.relaxation, RELAXATIONS)
         if self.memory is not None:
             parse_size(self.memory)
         for word in self.without or ():
             check_word("without", word, REFINEMENTS)
         if self.without is not None:  # one order, so that equal requests are equal
             object.__setattr__(self, "without", tuple(sorted({*self.without})))
-        if self.queries == "cells":
-            self._refuse_given(("max_cells", "all_cells", "weights", "memory", "without"), "queries is 'cells'")
-        elif self.weights == "hdmm":
+        if self.weights == "hdmm":
             self._refuse_given(("all_cells", "memory"), "weights is 'hdmm'")
-
-    def _settle(self) -> None:
-        """Defaults that depend on `queries`, written out so that equal requests are equal."""
-        usual = _OF_CELLS if self.queries == "cells" else _OF_MARGINALS
-        for name, value in usual.items():
-            if getattr(self, name) is None:
-                object.__setattr__(self, name, value)
 
     def _refuse_given(self, names: Sequence[str], where: str) -> None:
         """Refuse options that would be ignored."""
@@ -166,38 +161,33 @@ class Projection(Mechanism):
             if getattr(self, name) != usual[name]:
                 raise InvalidArgument(f"{where}, which takes no {name}: leave {name} out")
 
-    @property
-    def _steps(self) -> int:
-        return cast(int, self.steps)
+    def course(self, facts: Facts) -> Course:
+        """See `Mechanism.course`: which marginals are measured is chosen when the charge and the rows are known."""
+        total = Total.of(facts, TOTAL_SHARE)
+        left = 1 - total.share
+        if facts.rho is None or facts.rows is None:
+            return Course(facts, GAUSSIAN, (total, Open(left)))
+        linear = left * linear_of_all(facts.domain, facts.workload, facts.neighbours, GAUSSIAN)
+        asks = self._marginals(facts, left - linear)
+        return Course(facts, GAUSSIAN, (total, *asks, Linear(linear, facts.workload.linear)))
 
-    @property
-    def _relaxation(self) -> str:
-        return cast(str, self.relaxation)
+    def _marginals(self, facts: Facts, share: Fraction) -> list[Ask]:
+        """The marginals that get this share of the charge, in one stage or two, and those that are left out."""
+        domain, neighbours, workload = facts.domain, facts.neighbours, beside_linear(facts.workload)
+        rho = facts.charge * share
+        chosen = self.allocation(domain, workload, neighbours, rho, facts.about)
 
-    @property
-    def takes_prior(self) -> bool:  # type: ignore[override]
-        """See `Mechanism.takes_prior`: a fit to marginals does. It takes linear queries, too."""
-        return self.queries == "marginals"
+        def predicted() -> Mapping[Clique, float]:
+            return foretold_errors(domain.inner, chosen, neighbours, workload, facts.about)
 
-    takes_linear = takes_prior
-
-    def check_prior(self, *, given: bool) -> None:
-        """See `Mechanism.check_prior`."""
-        if given and not self.takes_prior:
-            raise InvalidArgument(
-                "queries is 'cells', which makes no use of a prior: say queries := 'marginals', or leave the prior out"
-            )
-
-    def questions(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> Questions:
-        """See `Mechanism.questions`."""
-        return Questions.of(GAUSSIAN)
+        second = share * self._second(chosen)
+        first = Allocated.of(share - second, chosen, rho, words=planned_words, predicted=predicted)
+        cells = sum(map(domain.size, first.cliques))
+        again = Open(second, cells=cells, open="strong pairs", note=_AGAIN)
+        return [first, *([again] if second else []), LeftOut(Fraction(0), chosen.left_out, predicted)]
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """Refuse what does not fit in memory; says what would."""
-        if self.queries == "cells":
-            mend = "say queries := 'marginals', or ask for fewer or smaller marginals"
-            check_single_cells(workload, domain, "queries is 'cells'", mend)
-            return
         workload.check_subsets()
         limit = machine_memory() if self.memory is None else parse_size(self.memory)
         fewest = min(self.all_cells, _FEWEST_CELLS) if self.memory else self._most_cells(domain, workload)
@@ -213,11 +203,9 @@ class Projection(Mechanism):
 
     def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float | None:
         """See `Mechanism.duration`."""
-        if self.queries == "cells":
-            return self._of_cells().duration(domain, workload, rows, rho)
-        _, left, beside = planned_beside(domain, workload, Neighbours.ADD_REMOVE, rho, GAUSSIAN)
-        found = self.allocation(domain, beside, Neighbours.ADD_REMOVE, left, rows)
-        settings = Settings(rows=self.relaxed_rows, steps=self._steps)
+        left = rho * (1 - linear_of_all(domain, workload, Neighbours.ADD_REMOVE, GAUSSIAN))
+        found = self.allocation(domain, beside_linear(workload), Neighbours.ADD_REMOVE, left, rows)
+        settings = Settings(rows=self.relaxed_rows, steps=self.steps)
         work = foreseen_work(settings, found.one_way_error, by_rule=self._has("steps"))
         return allocated_seconds(domain, workload, found, work, rows)
 
@@ -242,10 +230,6 @@ class Projection(Mechanism):
         each = fitting_bytes(domain, self.relaxed_rows, 10**6, self._most_tuples(domain)) - fixed
         return min(self.all_cells, max(0, (parse_size(self.memory) - fixed) * 10**6 // each))
 
-    def _of_cells(self) -> RAP:
-        """The paper's way to measure once: every cell by itself."""
-        return RAP(rounds=1, relaxed_rows=self.relaxed_rows, steps=self._steps, relaxation=self._relaxation)
-
     def allocation(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
     ) -> Allocation:
@@ -263,38 +247,13 @@ class Projection(Mechanism):
     def _has(self, refinement: str) -> bool:
         return refinement not in (self.without or ())
 
-    def plan(
-        self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: float
-    ) -> Sequence[PlannedMeasurement | Remark]:
-        """See `Mechanism.plan`."""
-        if self.queries == "cells":
-            return self._of_cells().plan(domain, workload, neighbours, rho, rows)
-        planned, rho = plan_total(rho, neighbours, TOTAL_SHARE)
-        linear, rho, workload = planned_beside(domain, workload, neighbours, rho, GAUSSIAN)
-        found = self.allocation(domain, workload, neighbours, rho, rows)
-        foretold = foretold_errors(domain.inner, found, neighbours, workload, rows)
-        first = 1 - self._second(found)
-        for clique, share in found.shares:
-            stddev, cells, cost = noise(neighbours, share * first), domain.size(clique), float(share * first)
-            error = foretold.get(clique)
-            planned.append(PlannedMeasurement(clique, cells, stddev, cost, planned_words(clique, error), error))
-        if first < 1:
-            note = "measured again: all of it, with up to half of this for pairs that stand out of the first noise"
-            cost, cells = float(rho * (1 - first)), sum(domain.size(clique) for clique, _ in found.shares)
-            planned.append(PlannedMeasurement((), cells, None, cost, note, open="strong pairs"))
-        for clique, reason in found.left_out:
-            planned.append(PlannedMeasurement(clique, domain.size(clique), None, 0.0, reason, foretold.get(clique)))
-        return [*planned, *linear]
-
-    def run(self, curator: Curator, workload: Workload, rho: Fraction, seed: int, progress: Progress) -> Outcome:
-        """See `Mechanism.run`."""
-        if self.queries == "cells":
-            return self._of_cells().run(curator, workload, rho, seed, progress)
-        total = curator.total(rho * TOTAL_SHARE)
-        rough = max(1.0, float(total.values[0]))
-        linear, workload = measured_beside(curator, workload, GAUSSIAN)
-        allocation = self.allocation(curator.domain, workload, curator.neighbours, curator.remaining, rough)
-        measured, again = self._measured(curator, allocation, rho)
+    def fit(self, walk: Walk, seed: int, progress: Progress) -> Outcome:
+        """See `Mechanism.fit`."""
+        curator, workload, total = walk.curator, beside_linear(walk.workload), walk.total()
+        walk = walk.knowing(max(1.0, float(total.values[0])))
+        linear = walk.linear()
+        measured, again = self._measured(walk)
+        (allocation,) = (ask.allocation for ask in walk.course.of(Allocated))
         agreeing = curator.earlier if consistent(measured, curator.earlier) else ()
         held = occupied(curator.domain, [*measured, *again, *agreeing])
         domain, measured, facts = held.domain, held.measurements(measured), held.known(curator.prior, curator.allowed)
@@ -329,16 +288,11 @@ class Projection(Mechanism):
         model = RelaxedModel(fit.model, targets, shrunken(fit.model, known) if nearer else {})
         return Outcome(held.model(model), report)
 
-    def _measured(
-        self, curator: Curator, allocation: Allocation, rho: Fraction
-    ) -> tuple[list[Measurement], list[Measurement]]:
+    def _measured(self, walk: Walk) -> tuple[list[Measurement], list[Measurement]]:
         """The marginals of the first stage, and those of the second: strong pairs, and all of them again."""
-        begun = curator.begun()
-        part = self._second(allocation)
-        shares = [(clique, share * (1 - part)) for clique, share in allocation.shares]
-        first: dict[Clique, Measurement] = {}
-        again = [m for m in curator.measure(begun or shares) if first.setdefault(m.clique, m) is not m]
-        if curator.remaining > _SPENT * rho:
+        curator, first = walk.curator, dict[Clique, Measurement]()
+        again = [m for m in walk.marginals(begun=True) if first.setdefault(m.clique, m) is not m]
+        if curator.remaining > _SPENT * walk.facts.charge:
             total = best_total(targets := targets_of(first.values()))
             known = denoised(curator.domain, targets, total)
             strong = self._strong(curator.domain, known, total)
@@ -372,16 +326,16 @@ class Projection(Mechanism):
         """Of the fit."""
         alone, error = facts.prior is None, allocation.one_way_error
         smooth = smooth_columns(facts.domain) if alone and self._has("smoothing") else ()
-        softmax = self._relaxation == "softmax"
+        softmax = self.relaxation == "softmax"
         pulls = alone and softmax and self._has("reference") and error > NOISY
         joined = strong if error > EXACT else [pair for pair in strong if facts.domain.all_ordered(pair.clique)]
         believed = [*self._believed(facts.domain, joined, known, total)] if alone else []
         seen = believed if self._has("joints") else ()
         settings = Settings(
             rows=self.relaxed_rows,
-            steps=self._steps,
+            steps=self.steps,
             strength=allocation.pull_strength,
-            relaxation=self._relaxation,
+            relaxation=self.relaxation,
             smooth=smooth if softmax else (),
             reference=pulls and (error > HIDDEN or tell(believed)),
             trends=self._has("trends") and error <= HIDDEN,

@@ -50,7 +50,6 @@ ALL = [
     "auto",
     "projection",
     "projection:weights=hdmm",
-    "projection:queries=cells",  # refused where the workload has more than 20,000 cells
     "direct",
     "hdmm",
     "hdmm:reconstruct=least_squares",

@@ -48,7 +48,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     "mwem": [{}, {"rounds": 7}, {"queries": "marginals"}, {"noise": "gaussian"}, {"noise": "gaussian", "rounds": 3}],
     "pgm": [{}, {"selection": "mst"}, {"selection": "aim"}],
     "pmwpub": [{"prior": "public_rows"}],
-    "projection": [{}, {"queries": "cells"}],
+    "projection": [{}],
     "rap": [
         {"rounds": 2, "queries_per_round": 2},
         {"rounds": 2, "queries_per_round": 2, "conversion": "tight"},

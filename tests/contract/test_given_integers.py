@@ -21,8 +21,11 @@ from dpsql.core.linear_family import LARGEST_WEIGHT, LinearFamily, moved_of_line
 from dpsql.core.neighbours import Neighbours
 from dpsql.errors import InvalidArgument
 from dpsql.mechanisms import base
-from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, register
+from dpsql.mechanisms.asks import Marginals
+from dpsql.mechanisms.base import Mechanism, Outcome, register
+from dpsql.mechanisms.course import Course
 from dpsql.models.weighted_rows import WeightedRows
+from dpsql.privacy.distributions import GAUSSIAN
 from dpsql.privacy.given import given_cell, given_linear
 
 DOMAIN = Domain((Attribute("a", "BOOLEAN", "values", ("false", "true")),))
@@ -61,19 +64,15 @@ def plant():
     before = dict(base._registry)
 
     def planted(ask):
-        from dpsql.privacy.pricing import Questions
-
         class Reading(Mechanism):
             seen: ClassVar[list[float]] = []
 
-            def questions(self, domain, workload, neighbours):
-                return Questions.of("gaussian")
+            def course(self, facts):
+                return Course(facts, GAUSSIAN, (Marginals(Fraction(1), (("a",),)),))
 
-            def plan(self, domain, workload, neighbours, rho, rows):
-                return [PlannedMeasurement(("a",), 2, 1.0, float(rho))]
-
-            def run(self, curator, workload, rho, seed, progress):
-                self.seen.append(ask(curator, rho / 2))
+            def fit(self, walk, seed, progress):
+                curator = walk.curator
+                self.seen.append(ask(curator, walk.facts.charge / 2))
                 return Outcome(WeightedRows(curator.domain, np.zeros((1, 1), np.int64), np.ones(1), 8.0), {})
 
         return register("planted")(dataclass(frozen=True)(Reading))

@@ -162,7 +162,6 @@ OTHERWISE = {
     "mwem": [{"noise": "gaussian"}, {"queries": "marginals"}, {"queries": "marginals", "noise": "gaussian"}],
     "pgm": [{"selection": "mst"}, {"selection": "aim"}],
     "pmwpub": [{"queries": "cells", "start": "prior"}],
-    "projection": [{"queries": "cells"}],
     "rap": [{"rounds": 1, "queries": "marginals"}, {"rounds": 1, "queries_per_round": 1}, {"conversion": "tight"}],
 }
 """Options that change what is asked, beside those of FAST."""

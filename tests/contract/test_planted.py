@@ -18,19 +18,16 @@ import dpsql
 from dpsql.core.threshold import Threshold
 from dpsql.errors import DpsqlError, InsufficientBudget, InvalidArgument
 from dpsql.mechanisms import base
-from dpsql.mechanisms.base import Mechanism, Outcome, PlannedMeasurement, register
+from dpsql.mechanisms.asks import Marginals
+from dpsql.mechanisms.base import Mechanism, Outcome, register
+from dpsql.mechanisms.course import Course
+from dpsql.mechanisms.facts import PlannedMeasurement
 from dpsql.models.weighted_rows import WeightedRows
 from dpsql.privacy.accounting import OTHER_PRICE, Budget, gaussian_gdp, units, zcdp_rho
 from dpsql.privacy.distributions import GAUSSIAN
 
 DELTA = 1e-6
 SHARE = Fraction(1, 10_000)
-
-
-def asks_gaussian(mechanism, domain, workload, neighbours):
-    from dpsql.privacy.pricing import Questions
-
-    return Questions.of("gaussian")
 
 
 def asks_all_of_rho(curator, rho):
@@ -41,13 +38,13 @@ class Planted(Mechanism):
     """Asks what its `ask` says, and keeps what it saw in `seen`."""
 
     ask = staticmethod(asks_all_of_rho)
-    questions = asks_gaussian
 
-    def plan(self, domain, workload, neighbours, rho, rows):
-        return [PlannedMeasurement(("a",), 2, 1.0, float(rho))]
+    def course(self, facts):
+        return Course(facts, GAUSSIAN, (Marginals(Fraction(1), (("a",),)),))
 
-    def run(self, curator, workload, rho, seed, progress):
-        self.seen.append(type(self).ask(curator, rho))
+    def fit(self, walk, seed, progress):
+        curator = walk.curator
+        self.seen.append(type(self).ask(curator, walk.facts.charge))
         codes = np.zeros((1, len(curator.domain)), np.int64)
         return Outcome(WeightedRows(curator.domain, codes, np.ones(1), 8.0), {})
 
@@ -271,7 +268,7 @@ def test_gaussian_noise_is_no_pure_promise_of_a_table_without_delta(plant):
 
 def test_a_class_without_a_course_or_questions_is_refused_at_once(plant):
     with pytest.raises(InvalidArgument, match=r"mechanism 'planted' has no course"):
-        plant(questions=Mechanism.questions)
+        plant(course=Mechanism.course)
 
 
 @pytest.mark.parametrize("rho", [2.0, float("nan"), -1.0, "0.1", Fraction(1, 100)])
@@ -396,7 +393,7 @@ def asks_selections(self, domain, workload, neighbours):
 @pytest.mark.parametrize(
     ("questions", "ask"),
     [
-        *((asks_gaussian, ask) for ask in ONLY_GAUSSIAN.values()),
+        *((Mechanism.questions, ask) for ask in ONLY_GAUSSIAN.values()),
         *((asks_selections, ask) for ask in SELECTIONS.values()),
     ],
     ids=[*ONLY_GAUSSIAN, *(f"selection: {name}" for name in SELECTIONS)],

@@ -12,31 +12,26 @@ import pytest
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
-from dpsql.errors import DomainTooLarge, InvalidArgument
+from dpsql.errors import DomainTooLarge
 from dpsql.mechanisms import projection
 from dpsql.mechanisms.base import explicit_options, make
 from dpsql.mechanisms.hdmm import optimised_shares
 from dpsql.mechanisms.projection import Projection
 from dpsql.privacy.curator import Curator
 from dpsql.runtime.progress import Quiet
-from tests.conftest import settle
 
 from ..adult import adult_codes, domain_of
 from ..conftest import seeded_entropy
 from ..counters import Journal
 
 REFUSED = {
-    "queries := 'cells', weights := 'hdmm'": "queries is 'cells', which takes no weights: leave weights out",
-    "queries := 'cells', memory := '2GB'": "queries is 'cells', which takes no memory",
-    "queries := 'cells', max_cells := 77": "queries is 'cells', which takes no max_cells",
-    "queries := 'cells', all_cells := 77": "queries is 'cells', which takes no all_cells",
+    "queries := 'cells'": "queries is 'cells', but projection measures whole marginals: .* rounds := 1",
     "weights := 'hdmm', memory := '2GB'": "weights is 'hdmm', which takes no memory",
     "weights := 'hdmm', all_cells := 77": "weights is 'hdmm', which takes no all_cells",
     "without := 'sleep'": "without is 'sleep': say one of 'smoothing', 'denoising'",
     "without := []": "without is \\[\\]: give names as a list, .* or leave it out",
-    "queries := 'cells', without := ['smoothing']": "queries is 'cells', which takes no without",
-    "queries := 'cells', steps := 0": "steps is 0",
-    "queries := 'cells', relaxation := 'hard'": "relaxation is 'hard'",
+    "steps := 0": "steps is 0",
+    "relaxation := 'hard'": "relaxation is 'hard'",
 }
 
 
@@ -47,22 +42,10 @@ def test_options_that_would_be_ignored_cost_nothing(people, options):
     assert people.budget().epsilon_spent.tolist() == [0.0]
 
 
-def test_cells_take_no_prior(people):
-    people.sql("CREATE TABLE p AS FROM people WHERE sex IS NOT NULL LIMIT 50")
-    settle(people, "p")
-    with pytest.raises(duckdb.Error, match="queries is 'cells', which makes no use of a prior: say queries"):
-        how = "epsilon := 1.0, queries := 'cells', prior := 'p'"
-        people.sql(f"FROM dp_synthesize('people', {how}, mechanism := 'projection')")
-    assert people.budget().epsilon_spent.tolist() == [0.0]
-    with pytest.raises(InvalidArgument, match="queries is 'cells', which makes no use of a prior: say queries := "):
-        make("projection", {"queries": "cells"}).check_prior(given=True)
-
-
 @pytest.mark.parametrize("call", ["dp_synthesize", "dp_plan"])
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("queries := 'cells'", r"queries is 'cells', and the workload has \d+ cells, .* say queries := 'marginals'"),
         (
             "mechanism := 'rap', rounds := 300, queries_per_round := 80",
             "would measure 24000 cells, .* give fewer rounds",
@@ -81,24 +64,8 @@ def test_too_many_cells_say_what_mends_it(db, options, message, call):
     assert db.budget().epsilon_spent.tolist() == [0.0]
 
 
-def test_cells_use_the_options_that_apply():
-    one = make("projection", {"queries": "cells", "steps": 7, "relaxation": "softmax", "relaxed_rows": 9})._of_cells()
-    assert (one.rounds, one.steps, one.relaxation, one.relaxed_rows) == (1, 7, "softmax", 9)
-    usual = make("projection", {"queries": "cells"})._of_cells()
-    assert (usual.steps, usual.relaxation) == (5000, "sparsemax")
-
-
 def test_defaults_written_out_are_the_same_request():
-    assert make("projection", {}) == make("projection", {"steps": 500, "relaxation": "softmax"})
-    assert make("projection", {"queries": "cells"}) == make(
-        "projection", {"queries": "cells", "steps": 5000, "relaxation": "sparsemax"}
-    )
-
-
-@pytest.mark.medium
-def test_steps_reach_the_fit_of_cells(people):
-    release = people.synthesize("people", 1.0, queries="cells", steps=3, workload="all 1-way")
-    assert release.entry.report["steps"] <= 3
+    assert make("projection", {}) == make("projection", {"steps": 500, "relaxation": "softmax", "queries": "marginals"})
 
 
 def test_the_memory_of_hdmm_s_strategy_is_that_of_its_own_cells(monkeypatch):
