@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from sqlglot import exp
 
@@ -17,6 +16,7 @@ from .bridge.declare import Call, Parameter, Relation
 from .extension import Instance, SqlFunction
 from .interrupts import looking_up, watched
 
+OPTIONS = tuple(Parameter(name, kind, default=None, help="option of a mechanism") for name, kind in options().items())
 REQUEST_PARAMETERS = (
     Parameter("table", "VARCHAR", positional=True, help="the protected table"),
     Parameter("epsilon", "DOUBLE", help="what this release costs"),
@@ -30,13 +30,13 @@ REQUEST_PARAMETERS = (
     Parameter("prior", "VARCHAR", default=None, help="a public table, view or earlier release to lean on"),
     Parameter("reuse", "BOOLEAN", default=True, help="use what earlier releases of the table measured"),
     Parameter("release", "VARCHAR", default="", help="name of the release; a new name makes (and pays for) a new one"),
-    *(Parameter(name, kind, default=None, help="option of a mechanism") for name, kind in options().items()),
+    *OPTIONS,
 )
 
 
 def request_of(call: Call) -> Request:
     """The request that a call's arguments state."""
-    given: dict[str, Any] = {name: call[name] for name in options() if call[name] is not None}
+    given = {option.name: call[option.name] for option in OPTIONS if call[option.name] is not None}
     columns = call["columns"]
     return Request(
         table=call["table"],

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any, Final
 
 from dpsql.core.arguments import checked, checked_names
 from dpsql.errors import InvalidArgument
-from dpsql.mechanisms.base import options
-from dpsql.udfs.bridge.declare import REQUIRED, TableFunction
+from dpsql.udfs.bridge.declare import REQUIRED, Parameter, TableFunction
+from dpsql.udfs.dp_synthesize import OPTIONS
 
 _KINDS: Final[dict[str, type[Any]]] = {"BOOLEAN": bool, "BIGINT": int, "DOUBLE": float, "VARCHAR": str}
 
@@ -26,17 +27,24 @@ def arguments_of(function: type[TableFunction], arguments: Mapping[str, Any]) ->
     parameters = {parameter.name: parameter for parameter in function.parameters}
     unknown = sorted(set(arguments) - set(parameters))
     if unknown:
-        raise InvalidArgument(f"{unknown[0]} is no parameter of {function.name}; there are {', '.join(parameters)}")
+        own = [name for name, parameter in parameters.items() if parameter not in OPTIONS]
+        meant = [f"did you mean {name}?" for name in get_close_matches(unknown[0], parameters, 1)]
+        more = ["and options of mechanisms"] if len(own) < len(parameters) else []
+        words = " ".join([*meant, "it takes", ", ".join([*own, *more])])
+        raise InvalidArgument(f"{unknown[0]} is no parameter of {function.name}: {words}")
     given = {name: parameter.default for name, parameter in parameters.items()}
-    for name, value in arguments.items():
-        if value is not None:
-            kind = _KINDS.get(parameters[name].type)
-            listed = parameters[name].type == "VARCHAR[]"
-            given[name] = list(checked_names(name, value)) if listed else value
-            if kind is str and name in options() and isinstance(value, int | float) and not isinstance(value, bool):
-                value = str(value)  # a number of a mechanism's option that may be a word too
-            given[name] = given[name] if kind is None else checked(name, value, kind)
+    given |= {name: _checked(parameters[name], value) for name, value in arguments.items() if value is not None}
     missing = [name for name, value in given.items() if value is REQUIRED]
     if missing:
         raise InvalidArgument(f"{missing[0]} is missing: say {missing[0]}=…")
     return given
+
+
+def _checked(parameter: Parameter, value: Any) -> Any:
+    """A value of the parameter's type; that of an option is the mechanism's to check, which may take words too."""
+    if parameter in OPTIONS:
+        return value
+    if parameter.type == "VARCHAR[]":
+        return list(checked_names(parameter.name, value))
+    kind = _KINDS.get(parameter.type)
+    return value if kind is None else checked(parameter.name, value, kind)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -10,11 +10,11 @@ import duckdb
 
 from dpsql.api.arguments import arguments_of
 from dpsql.api.errors import own_errors
-from dpsql.api.options import Options
 from dpsql.api.release import Release
 from dpsql.api.reports import Reports, as_plan
+from dpsql.api.request_arguments import RequestArguments
+from dpsql.api.signatures import of_requests
 from dpsql.books.verification import check_all
-from dpsql.core.arguments import checked, checked_names
 from dpsql.errors import InvalidArgument
 from dpsql.evaluation.sandbox import stopped_by
 from dpsql.release.pipeline import produce
@@ -28,6 +28,7 @@ from dpsql.udfs.dp_ledger import DpLedger
 from dpsql.udfs.dp_plan import DpPlan
 from dpsql.udfs.dp_query import DpQuery
 from dpsql.udfs.dp_releases import DpReleases
+from dpsql.udfs.dp_synthesize import DpSynthesize, request_of
 from dpsql.udfs.extension import install as _install
 from dpsql.udfs.interrupts import pressed, watched
 
@@ -111,75 +112,25 @@ class Database(Reports):
         instance: the database's part of dpsql.
     """
 
-    def request(
-        self,
-        table: str,
-        epsilon: float,
-        *,
-        delta: float | None = None,
-        workload: str | None = None,
-        mechanism: str | None = None,
-        rows: int | None = None,
-        columns: Sequence[str] | str | None = None,
-        prior: str | None = None,
-        reuse: bool | None = None,
-        release: str | None = None,
-        **options: Unpack[Options],
-    ) -> Request:
+    @of_requests
+    def request(self, table: str, epsilon: float, **arguments: Unpack[RequestArguments]) -> Request:
         """The request that the arguments of `synthesize` state.
 
         >>> with connect() as db:
         ...     db.request("t", epsilon=1.0, workload="all 2-way").workload
         'all 2-way'
         """
-        stated: dict[str, tuple[Any, type[Any]]] = {
-            "delta": (delta, float),
-            "workload": (workload, str),
-            "mechanism": (mechanism, str),
-            "rows": (rows, int),
-            "release": (release, str),
-            "prior": (prior, str),
-            "reuse": (reuse, bool),
-        }
-        given = {name: checked(name, value, kind) for name, (value, kind) in stated.items() if value is not None}
-        return Request(
-            checked("table", table, str),
-            checked("epsilon", epsilon, float),
-            columns=None if columns is None else checked_names("columns", columns),
-            options={name: value for name, value in options.items() if value is not None},
-            search_path=self._search_path,
-            **given,
-        )
+        given = arguments_of(DpSynthesize, {"table": table, "epsilon": epsilon, **arguments})
+        return request_of(Call(DpSynthesize.name, given, self._search_path))
 
-    def synthesize(
-        self,
-        table: str,
-        epsilon: float,
-        *,
-        delta: float | None = None,
-        workload: str | None = None,
-        mechanism: str | None = None,
-        rows: int | None = None,
-        columns: Sequence[str] | str | None = None,
-        prior: str | None = None,
-        reuse: bool | None = None,
-        release: str | None = None,
-        **options: Unpack[Options],
-    ) -> Release:
+    @of_requests
+    def synthesize(self, table: str, epsilon: float, **arguments: Unpack[RequestArguments]) -> Release:
         """A synthetic table, charged once. See `dp_synthesize` in SQL.
 
         Args:
             table: the protected table.
             epsilon: what this release costs.
-            delta: of it; by default the table's.
-            workload: SQL or a shorthand; by default all 3-way marginals.
-            mechanism: by its name; by default `auto` chooses.
-            rows: of the synthetic table; by default the measured total.
-            columns: only these; by default all.
-            prior: a public table, view or earlier release to lean on.
-            reuse: whether to use what earlier releases of the table measured; by default it is.
-            release: name of the release; a new name makes (and pays for) a new one.
-            **options: of the mechanism, see `Options`.
+            **arguments: see `RequestArguments`.
 
         Raises:
             DpsqlError: a child says what is wrong; nothing was charged.
@@ -194,19 +145,7 @@ class Database(Reports):
         (500, 'published')
         """
         with pressed(), watched(self.instance) as progress:
-            request = self.request(
-                table,
-                epsilon,
-                delta=delta,
-                workload=workload,
-                mechanism=mechanism,
-                rows=rows,
-                columns=columns,
-                prior=prior,
-                reuse=reuse,
-                release=release,
-                **options,
-            )
+            request = self.request(table, epsilon, **arguments)
             with self.instance.cursor() as cursor, stopped_by(progress), breaking(progress):
                 resolved = resolve(cursor, request)
             entry = produce(resolved, self.instance.cursor, progress)
@@ -280,6 +219,7 @@ class Database(Reports):
             with self.instance.cursor() as cursor, own_errors:
                 return cursor.execute(rows).df()
 
+    @of_requests
     def plan(
         self,
         table: str,
@@ -287,32 +227,18 @@ class Database(Reports):
         *,
         max_error: float | None = None,
         assume_rows: int | None = None,
-        delta: float | None = None,
-        workload: str | None = None,
-        mechanism: str | None = None,
-        rows: int | None = None,
-        columns: Sequence[str] | str | None = None,
-        prior: str | None = None,
-        reuse: bool | None = None,
-        release: str | None = None,
-        **options: Unpack[Options],
+        **arguments: Unpack[RequestArguments],
     ) -> PlanFrame:
         """What `synthesize` or `query` would measure and how noisily; spends nothing. `plot()` draws it. See `dp_plan`.
+
+        A query takes `delta`, `release`, and `mechanism`: `gaussian` or `laplace`.
 
         Args:
             table: the table, or a query.
             epsilon: what it would cost; None with `max_error`.
             max_error: instead of `epsilon`: the smallest that is enough is found.
             assume_rows: about how many rows there are; the number is private.
-            delta: see `synthesize`, as all that follows.
-            workload: of a table.
-            mechanism: its name; `gaussian` or `laplace` for a query.
-            rows: of the synthetic table.
-            columns: only these.
-            prior: to lean on.
-            reuse: what was measured.
-            release: a name.
-            **options: of the mechanism.
+            **arguments: see `RequestArguments`.
 
         Raises:
             DpsqlError: a child says what is wrong.
@@ -322,21 +248,7 @@ class Database(Reports):
         ...     float(db.plan("t", epsilon=1.0).epsilon[0])
         1.0
         """
-        given = {
-            "table": table,
-            "epsilon": epsilon,
-            "max_error": max_error,
-            "assume_rows": assume_rows,
-            "delta": delta,
-            "workload": workload,
-            "mechanism": mechanism,
-            "rows": rows,
-            "columns": columns,
-            "prior": prior,
-            "reuse": reuse,
-            "release": release,
-            **options,
-        }
+        given = {"table": table, "epsilon": epsilon, "max_error": max_error, "assume_rows": assume_rows, **arguments}
         return as_plan(self.call(DpPlan, given))
 
     def budget(self) -> pd.DataFrame:

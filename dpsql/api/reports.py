@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from dpsql.api.options import Options
 from dpsql.api.people import People
 from dpsql.api.release import Release
+from dpsql.api.request_arguments import RequestArguments
+from dpsql.api.signatures import of_requests
 from dpsql.books.accounts import find_account
 from dpsql.books.store import Books
 from dpsql.engines.registry import find_source
@@ -59,19 +60,14 @@ class Reports(People):
         check_synthetic(entry)
         return Release(cast("Database", self), catalog, entry, str(entry.report.get("choice", "")))
 
+    @of_requests
     def plan_chart(
         self,
         table: str,
         epsilons: Sequence[float] = EPSILONS,
         *,
         assume_rows: int | None = None,
-        delta: float | None = None,
-        workload: str | None = None,
-        mechanism: str | None = None,
-        columns: Sequence[str] | str | None = None,
-        prior: str | None = None,
-        reuse: bool | None = None,
-        **options: Unpack[Options],
+        **arguments: Unpack[RequestArguments],
     ) -> PlanChart:
         """The predicted error of a release against epsilon, to choose one by; spends nothing.
 
@@ -79,13 +75,7 @@ class Reports(People):
             table: the table, or a query.
             epsilons: to plan with.
             assume_rows: about how many rows there are; the number is private.
-            delta: see `synthesize`, as all that follows.
-            workload: of a table.
-            mechanism: its name; `gaussian` or `laplace` for a query.
-            columns: only these.
-            prior: to lean on.
-            reuse: what was measured.
-            **options: of the mechanism.
+            **arguments: see `RequestArguments`.
 
         Raises:
             DpsqlError: a child says what is wrong.
@@ -105,17 +95,7 @@ class Reports(People):
         <BLANKLINE>
         About 10,000 rows are assumed (assume_rows). A rough guide, free.
         """
-        given: dict[str, Any] = {
-            "table": table,
-            "assume_rows": assume_rows,
-            "delta": delta,
-            "workload": workload,
-            "mechanism": mechanism,
-            "columns": columns,
-            "prior": prior,
-            "reuse": reuse,
-            **options,
-        }
+        given = {"table": table, "assume_rows": assume_rows, **arguments}
         found = [self._planned(given, epsilon) for epsilon in check_epsilons(epsilons)]
         left = self._left(table)
         return PlanChart(table, tuple(found), assume_rows or ASSUMED_ROWS, left)

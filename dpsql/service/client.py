@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 import duckdb
 
 from dpsql import errors
+from dpsql.api.request_arguments import RequestArguments
+from dpsql.api.signatures import of_requests
 from dpsql.errors import DpsqlError, Interrupted
 
 from .arrow import received
@@ -139,27 +141,10 @@ class Client:
         )  # fmt: skip
         return _frame(self._called("dp_query", sql, given))
 
-    def synthesize(
-        self,
-        table: str,
-        epsilon: float,
-        *,
-        delta: float | None = None,
-        workload: str | None = None,
-        mechanism: str | None = None,
-        rows: int | None = None,
-        columns: Sequence[str] | None = None,
-        prior: str | None = None,
-        reuse: bool | None = None,
-        release: str | None = None,
-        **options: object,
-    ) -> duckdb.DuckDBPyRelation:
+    @of_requests
+    def synthesize(self, table: str, epsilon: float, **arguments: Unpack[RequestArguments]) -> duckdb.DuckDBPyRelation:
         """The rows of a synthetic table, charged once to you and its table. See `Database.synthesize`."""
-        given = _named(
-            epsilon=epsilon, delta=delta, workload=workload, mechanism=mechanism, rows=rows, columns=columns,
-            prior=prior, reuse=reuse, release=release, **options,
-        )  # fmt: skip
-        return self._called("dp_synthesize", table, given)
+        return self._called("dp_synthesize", table, _named(epsilon=epsilon, **arguments))
 
     def plan(self, table: str, epsilon: float | None = None, **arguments: object) -> PlanFrame:
         """What `synthesize` or `query` would measure and how noisily; spends nothing. See `Database.plan`."""

@@ -14,9 +14,10 @@ from dpsql.udfs.dp_query import DpQuery
 from dpsql.udfs.dp_synthesize import DpSynthesize
 
 import dpsql
-from dpsql.api.options import Options
+from dpsql.api.request_arguments import Options, RequestArguments
 from dpsql.errors import DpsqlError, InsufficientBudget, InvalidArgument, InvalidQuery, UnknownName
 from dpsql.mechanisms.base import options
+from dpsql.service.client import Client
 
 
 @pytest.mark.parametrize(
@@ -111,10 +112,11 @@ def test_the_keywords_of_python_are_the_parameters_of_sql():
     """Every one is typed and named, so an editor completes it; options are those that mechanisms have."""
     assert set(Options.__annotations__) == set(options())
     of = {parameter.name for parameter in DpSynthesize.parameters} - set(options())
-    for method in (dpsql.Database.synthesize, dpsql.Database.request):
-        assert set(inspect.signature(method).parameters) - {"self", "options"} == of
-    for method, function in ((dpsql.Database.query, DpQuery), (dpsql.Database.plan, DpPlan)):
-        wanted = {parameter.name for parameter in function.parameters} - set(options()) - {"chart"}  # plan().plot()
+    assert set(RequestArguments.__annotations__) - set(options()) == of - {"table", "epsilon"}
+    of_plans = {parameter.name for parameter in DpPlan.parameters} - set(options()) - {"chart"}  # plan().plot()
+    methods = {dpsql.Database.synthesize: of, dpsql.Database.request: of, Client.synthesize: of}
+    methods |= {dpsql.Database.plan: of_plans, dpsql.Database.query: {p.name for p in DpQuery.parameters}}
+    for method, wanted in methods.items():
         assert set(inspect.signature(method).parameters) - {"self", "options"} == wanted
     declared = {parameter.name for parameter in DpDomain.parameters} - {*OF_DISCOVERY}
     assert set(inspect.signature(dpsql.Database.domain).parameters) - {"self"} == declared

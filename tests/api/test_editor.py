@@ -12,8 +12,8 @@ import pytest
 
 import dpsql
 from dpsql.api.comparing.compare import Compared
-from dpsql.api.options import Options
 from dpsql.api.relation import Relation
+from dpsql.api.request_arguments import Options
 from dpsql.report.card import Stated
 
 PUBLIC = [

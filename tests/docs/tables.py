@@ -29,6 +29,7 @@ from .chance import chance_rows
 from .cli_reference import cli_page
 from .figures import SENTENCES, accuracy_rows, release_rows, suspicion_rows
 from .python_reference import python_page
+from .request_arguments import REQUEST_ARGUMENTS, request_arguments
 
 ROOT = Path(__file__).parents[2]
 PAGES = (
@@ -233,10 +234,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help="write what differs")
     write = parser.parse_args(arguments).write
     differs = 0
-    for page in PAGES:
+    for page in (*PAGES, REQUEST_ARGUMENTS):
         path = ROOT / page
         before = path.read_text(encoding="utf-8")
-        after = made(before)
+        after = request_arguments() if page == REQUEST_ARGUMENTS else made(before)
         if after != before:
             differs += 1
             print(f"{page}: {'written' if write else 'differs: python -m tests.docs.tables --write'}")

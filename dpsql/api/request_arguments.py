@@ -1,13 +1,16 @@
-"""The options of all mechanisms, for an editor that completes them; what each means its mechanism says."""
+"""The arguments of `dp_synthesize` and the options of all mechanisms, for an editor that completes them.
+
+Made by `python -m tests.docs.tables --write` from the parameters of `dp_synthesize` and the fields of the mechanisms.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypedDict
+from typing import Annotated, TypedDict
 
 
 class Options(TypedDict, total=False):
-    """Keywords of `Database.synthesize` and `plan`, each of the mechanisms named with it; None for its default."""
+    """Options of mechanisms, each with those that have it; None for its default."""
 
     all_cells: int | None  # projection
     alpha: float | None  # dualquery, mwem
@@ -20,7 +23,7 @@ class Options(TypedDict, total=False):
     eta: float | None  # dualquery
     faithful: bool | None  # barak, dualquery, fem, ide, lp, mwem, pmwpub, rap
     gamma: float | None  # barak, lp
-    group_by: str | Sequence[str] | None  # ide
+    group_by: Sequence[str] | str | None  # ide
     group_marginals: int | None  # ide
     group_prior: bool | None  # ide
     iterations: int | None  # ide
@@ -59,4 +62,41 @@ class Options(TypedDict, total=False):
     support: int | None  # ide
     ties: str | None  # ide
     weights: str | None  # projection
-    without: str | Sequence[str] | None  # projection
+    without: Sequence[str] | str | None  # projection
+
+
+class RequestArguments(Options, total=False):
+    """What `Database.synthesize` and `plan` take beside a table and ε, with its meaning; None for its default."""
+
+    delta: Annotated[
+        float | None,
+        "by default the table's",
+    ]
+    workload: Annotated[
+        str | None,
+        "SQL or shorthand; by default all 3-way marginals",
+    ]
+    mechanism: Annotated[
+        str | None,
+        "one of barak, direct, dualquery, fem, hdmm, ide, lp, mwem, pgm, pmwpub, projection, rap, or auto",
+    ]
+    rows: Annotated[
+        int | None,
+        "of the synthetic table; by default the measured total",
+    ]
+    columns: Annotated[
+        Sequence[str] | str | None,
+        "only these columns; by default all",
+    ]
+    prior: Annotated[
+        str | None,
+        "a public table, view or earlier release to lean on",
+    ]
+    reuse: Annotated[
+        bool | None,
+        "use what earlier releases of the table measured",
+    ]
+    release: Annotated[
+        str | None,
+        "name of the release; a new name makes (and pays for) a new one",
+    ]
