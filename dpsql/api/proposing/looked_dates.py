@@ -11,6 +11,7 @@ from dpsql.api.proposing.edges import PERIODS, calendar_edges, period_of
 from dpsql.api.proposing.looked_parts import left_out
 from dpsql.api.proposing.profile import Profile
 from dpsql.api.proposing.proposal import MOST_CELLS, Ground, Proposal, ladder
+from dpsql.core.readings import LAST
 from dpsql.engines.source import Column
 
 _REAL: Final = "isfinite(v) AND year(v) BETWEEN 1000 AND 8999"
@@ -30,13 +31,14 @@ def dates(column: Column, seen: Profile) -> Proposal:
     if named is not None and first.year >= 1900:
         return public.known_by_name(column, named)
     is_time = column.type != "DATE"
+    end = LAST if column.type.startswith("TIMESTAMP") and "_" not in column.type else "23:59:59"
     zone = "+00" if column.type == "TIMESTAMP WITH TIME ZONE" else ""
 
     def text(day: date, clock: str) -> str:
         return f"{day} {clock}{zone}" if is_time else str(day)
 
     if is_time and (last - first).days < _SHORT:
-        bounds = {"lower": text(first, "00:00:00"), "upper": text(last, "23:59:59")}
+        bounds = {"lower": text(first, "00:00:00"), "upper": text(last, end)}
         why = "parts of the days that the rows are of"
         return ladder(lambda most: Proposal(column.name, column.type, Ground.LOOKED, why, {**bounds, "bins": most}))
 
@@ -51,7 +53,7 @@ def dates(column: Column, seen: Profile) -> Proposal:
             how: dict[str, Any] = {"edges": [text(day, "00:00:00") for day in edges]}
         else:
             last_day = edges[-1] - timedelta(days=1)
-            how = {"lower": text(edges[0], "00:00:00"), "upper": text(last_day, "23:59:59"), "every": period}
+            how = {"lower": text(edges[0], "00:00:00"), "upper": text(last_day, end), "every": period}
         return Proposal(column.name, column.type, Ground.LOOKED, why, how)
 
     return ladder(proposal)

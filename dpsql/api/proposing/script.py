@@ -128,7 +128,9 @@ def _head(source: Input, context: Context, found: Tried, price: float, *, looked
             "so. Lines that say 'Public' do not depend on the rows."
         )
     elif not source.is_typed:
-        yield from comment("No row was read, but for the types: DuckDB finds those of a CSV file in its first rows.")
+        yield from comment(
+            "The rows were read for the types of the columns, which a CSV file does not tell, and for nothing else."
+        )
     else:
         yield from comment("No row was read to write this file.")
     yield from _forecast(found.forecast)
