@@ -11,6 +11,7 @@ import numpy as np
 from dpsql.books.references import reference_values
 from dpsql.core.column_types import column_type, kind_of, public_type
 from dpsql.core.domain import Attribute, equal_width
+from dpsql.core.readings import ALL as FORMS
 from dpsql.core.readings import READINGS, Reading
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.declare import declare_bins, declare_members, declare_values, of_ticks
@@ -200,12 +201,13 @@ def read_column(column: Column, read_as: str) -> tuple[Column, dict[str, Any]]:
     known = column_type(kind)
     if public_type(column.type) != "VARCHAR" or column_type(column.type).members:
         raise InvalidArgument(
-            f"read_as is {read_as!r}, but {column.name!r} is of type {kind_of(column.type)}: it goes with VARCHAR"
+            f"read_as is {read_as!r}, but {column.name!r} is of type {kind_of(column.type)}: it goes with VARCHAR; "
+            f"what numbers are read as is a form of times: {', '.join(form.name for form in FORMS if form.is_number)}"
         )
     if not known.has_bins or known.depends_on_session or (suffix and not known.is_number):
         raise InvalidArgument(
             f"read_as is {read_as!r}: give a type of numbers, dates or times, such as 'INTEGER', 'DECIMAL(9,2)', "
-            "'DOUBLE', 'DATE', or 'DECIMAL(5,2)%' for texts such as 13.5%; or a form of times: {', '.join(READINGS)}"
+            f"'DOUBLE', 'DATE', or 'DECIMAL(5,2)%' for texts such as 13.5%; or a form of times: {', '.join(READINGS)}"
         )
     return replace(column, type=kind), {"text": True, "suffix": suffix}
 

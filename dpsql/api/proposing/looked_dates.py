@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any, Final
 
@@ -17,6 +18,8 @@ from dpsql.engines.source import Column
 _REAL: Final = "isfinite(v) AND year(v) BETWEEN 1000 AND 8999"
 _MANY: Final = 10_000  # rows, of which a thousandth at each end is not looked at
 _SHORT: Final = 3  # days
+_SEASONS: Final = ("month", "quarter")
+_MOST_SEASONS: Final = 120
 _MONTHS: Final = 2  # periods of the calendar for each cell of a number, because months matter
 
 
@@ -46,7 +49,9 @@ def dates(column: Column, seen: Profile) -> Proposal:
         finest = period_of(first, last)
         periods = PERIODS[: PERIODS.index(finest) + 1]
         room = most * _MONTHS if most < MOST_CELLS[0] else math.inf
-        period = next((p for p in reversed(periods) if len(calendar_edges(first, last, p)) <= room), "year")
+        return by(next((p for p in reversed(periods) if len(calendar_edges(first, last, p)) <= room), "year"))
+
+    def by(period: str) -> Proposal:
         edges = calendar_edges(first, last, period)
         why = f"one cell for each {period} that the rows are of"
         if zone:  # their periods depend on the zone in which a calendar is read
@@ -56,4 +61,6 @@ def dates(column: Column, seen: Profile) -> Proposal:
             how = {"lower": text(edges[0], "00:00:00"), "upper": text(last_day, end), "every": period}
         return Proposal(column.name, column.type, Ground.LOOKED, why, how)
 
-    return ladder(proposal)
+    is_long = period_of(first, last) not in ("day", "week")
+    seasons = [p for p in _SEASONS if is_long and len(calendar_edges(first, last, p)) <= _MOST_SEASONS]
+    return replace(ladder(proposal), finer=tuple(map(by, seasons)))

@@ -20,7 +20,7 @@ from dpsql.api.proposing.looked_numbers import numbers
 from dpsql.api.proposing.looked_parts import left_out
 from dpsql.api.proposing.profile import Profile, profile
 from dpsql.api.proposing.proposal import Ground, Proposal
-from dpsql.api.proposing.written_numbers import MOST_SCALE, style_of
+from dpsql.api.proposing.written_numbers import MOST_SCALE, is_number, style_of
 from dpsql.core.names import quote
 from dpsql.engines.source import Column
 
@@ -28,7 +28,8 @@ _NUMBER: Final = re.compile(r"[+-]?(?:\d+(?:\.(\d*))?|\.(\d+))(e[+-]?\d+)?", re.
 _DIGITS: Final = re.compile(r"\d{4}|\d{6}")
 _CODES: Final = frozenset({"zip", "postal", "postcode", "plz", "phone", "code", "account"})
 _DECIMALS: Final = r"length(regexp_extract({0}, '\.(\d*?)0*$', 1))"
-_MOSTLY: Final = 0.5  # of the letters, that are digits
+_MOSTLY: Final = 0.5  # of the texts, and of their signs, that are digits
+_FEW: Final = 0.25  # of a text's signs, that are letters: more are in a key of hexadecimal digits
 
 
 def numbers_or_times(column: Column, seen: Profile, context: Context) -> Proposal:
@@ -171,9 +172,13 @@ class _Texts:
 
 
 def mostly_digits(values: Sequence[str]) -> bool:
-    """Whether most letters of most texts are digits, as of numbers that are written in a way that nobody knows."""
-    digits = sum(sum(letter.isdigit() for letter in value) > _MOSTLY * len(value.strip()) for value in values)
-    return digits > _MOSTLY * len(values)
+    """Whether most texts are digits, but for signs and units, as of numbers written in a way that nobody knows."""
+    return sum(map(_is_digits, values)) > _MOSTLY * len(values)
+
+
+def _is_digits(text: str) -> bool:
+    digits, letters = sum(map(str.isdigit, text)), sum(map(str.isalpha, text))
+    return is_number(text) or (digits > _MOSTLY * len(text.strip()) and letters < _FEW * len(text))
 
 
 def asked(column: Column, context: Context) -> Proposal:

@@ -190,13 +190,13 @@ def _facts(context: Context, found: Tried) -> Iterator[str]:
         "whoever is in the table."
     )
     for fact, refused in found.facts:
-        call = call_of("dp_constraint", [context.table, fact.predicate], {"looked": True})
+        call = fact.statement(context.table)
         if fact.asked or refused:
             why = f"refused: {refused}" if refused else f"QUESTION: is it impossible for everybody? {fact.because}."
             yield from comment(why, "  ")
             yield f"-- {' '.join(call.split())}"
         else:
-            yield from comment(f"Looked: {fact.because}.", "  ")
+            yield from comment(f"{'Public' if fact.is_public else 'Looked'}: {fact.because}.", "  ")
             yield call
     yield ""
 

@@ -18,11 +18,11 @@ from dpsql.engines.duckdb.calls import literal
 
 _MONEY: Final = r"(?:[A-Z]{0,2}[$€£¥₹₽₩₺฿]|USD|EUR|GBP|CHF|JPY|CAD|AUD|SEK|NOK|DKK|PLN|CZK|INR|CNY|BRL|kr|Rs)"
 _UNIT: Final = r"[^\d\s.,()+\-−'’][^\d.,()+\-−'’]{0,9}"
-_BODY: Final = r"(?:\d[\d.,'’   ]*)?\d|[.,]\d+"
+_BODY: Final = r"(?:\d[\d.,'’\u00a0\u202f ]*)?\d|[.,]\d+"
 _TEXT: Final = re.compile(
     rf"(\()?\s*[+\-−]?\s*(?P<money>{_MONEY})?\s*[+\-−]?\s*(?P<body>{_BODY})\s*(?P<unit>{_UNIT})?\s*(?(1)\)|)"
 )
-_SPACES: Final = "'’   "
+_SPACES: Final = "'’\u00a0\u202f "
 """Marks that only stand between thousands."""
 MOST_SCALE: Final = 6
 
@@ -73,6 +73,15 @@ class Style:
             f"CASE WHEN regexp_full_match({text}, {literal(self.pattern())}) "
             f"THEN TRY_CAST({sign} || {digits} AS {kind}) END"
         )
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a number of some style.
+
+    >>> is_number("7 EUR"), is_number("A7"), is_number("7-8")
+    (True, False, False)
+    """
+    return _TEXT.fullmatch(text.strip()) is not None
 
 
 def style_of(texts: Sequence[str]) -> Style | None:
