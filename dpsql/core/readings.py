@@ -77,10 +77,10 @@ _DAY_OF_YEAR: Final = (
 )
 
 ALL: Final = (
-    Reading("HHMM", "TIME", *_HHMM, digits=4, padded=True, example=("517, '0517'", "05:17")),
-    Reading("HMM", "TIME", *_HHMM, digits=4, example=("517, '517'", "05:17")),
-    Reading("HHMMSS", "TIME", *_HHMMSS, digits=6, padded=True, example=("51742, '051742'", "05:17:42")),
-    Reading("HMMSS", "TIME", *_HHMMSS, digits=6, example=("51742, '51742'", "05:17:42")),
+    Reading("HHMM", "TIME", *_HHMM, digits=4, padded=True, example=("517 or '0517'", "05:17")),
+    Reading("HMM", "TIME", *_HHMM, digits=4, example=("517 or '517'", "05:17")),
+    Reading("HHMMSS", "TIME", *_HHMMSS, digits=6, padded=True, example=("51742 or '051742'", "05:17:42")),
+    Reading("HMMSS", "TIME", *_HHMMSS, digits=6, example=("51742 or '51742'", "05:17:42")),
     Reading(
         "HH:MM",
         "TIME",
