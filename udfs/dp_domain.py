@@ -77,7 +77,12 @@ class DpDomain(SqlFunction):
         ),
         Parameter("nulls", "BOOLEAN", default=None, help="whether NULL has a cell; by default unless NOT NULL"),
         Parameter("nulls_as", "ANY", default=None, help="a list of values that stand for NULL, as ['N', '-9']"),
-        Parameter("read_as", "VARCHAR", default=None, help="the type as which texts are read: 'INTEGER', 'DOUBLE%'"),
+        Parameter(
+            "read_as",
+            "VARCHAR",
+            default=None,
+            help="the type as which texts are read: 'INTEGER', 'DOUBLE%'; or the form of times: 'HHMM', 'YYYYMM', …",
+        ),
         Parameter("other", "ANY", default=None, help="the value that stands for all that is not in the domain"),
         Parameter(
             "looked",

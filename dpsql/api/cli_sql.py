@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,8 +20,12 @@ if TYPE_CHECKING:
     from dpsql.api.database import Database
 
 PLACE: Final = 20
+_DECLARES: Final = re.compile(
+    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*CALL\s+dp_(?:domain|constraint)\b", re.IGNORECASE | re.DOTALL
+)
 _EPILOG: Final = (
     "Statements run in order, on one connection; the first error ends the command. As a table every result is shown, "
+    "of several statements those of dp_domain and dp_constraint in a line; "
     "as csv, json or parquet the last one. A missing file is made if a statement creates something, or with --create."
 )
 
@@ -60,6 +65,11 @@ class _Statement:
         return output.has_rows(self.parsed)
 
     @property
+    def declares(self) -> bool:
+        """Whether it declares a column or a constraint, of which a script has one for each: a line says enough."""
+        return _DECLARES.match(self.text) is not None
+
+    @property
     def creates(self) -> bool:
         """Whether it makes something in the database, so that it may make the file."""
         return self.parsed.type.name == "CREATE" or self.text.lstrip()[:6].casefold() == "import"
@@ -81,7 +91,8 @@ def _run(options: argparse.Namespace) -> None:
             print(f"{path}: a new database file")
         try:
             for statement in statements:
-                _one(db, statement, form if statement in shown else None)
+                is_short = len(statements) > 1 and statement.declares and form.kind == "table" and form.file is None
+                _one(db, statement, form if statement in shown else None, is_short=is_short)
         except BaseException:
             is_new = is_new and not db.sql("FROM duckdb_tables()").fetchall()
             if is_new:
@@ -90,20 +101,34 @@ def _run(options: argparse.Namespace) -> None:
             raise
 
 
+def _line(row: Mapping[str, Any]) -> str:
+    """What a declaration of many says of itself."""
+    if "predicate" in row:
+        return f"constraint on {', '.join(row['columns'])}: {row['allowed']:,} of {row['tuples']:,} tuples are allowed"
+    name = " ".join(row["column"].split())  # one line, whatever a column is called
+    if row["kind"] == "excluded":
+        return f"{name}: left out"
+    return f"{name}: {row['size']:,} cells, {row['origin']}"
+
+
 def _remove(path: str) -> None:
     """Take back a file that was made for nothing."""
     for name in (path, f"{path}.wal"):
         Path(name).unlink(missing_ok=True)
 
 
-def _one(db: Database, statement: _Statement, form: output.Form | None) -> None:
+def _one(db: Database, statement: _Statement, form: output.Form | None, *, is_short: bool) -> None:
     """Run a statement; where an error is says the place in the script."""
     import duckdb
 
     from dpsql.api.errors import one_line
 
     try:
-        if form is not None:
+        if is_short:
+            told = db.connection.execute(output.called(statement.text))
+            names = [column[0] for column in told.description or []]
+            print(_line(dict(zip(names, told.fetchall()[0], strict=True))))
+        elif form is not None:
             output.show(db, statement.text, form)
         elif statement.has_rows:
             db.connection.execute(output.called(statement.text)).fetchall()

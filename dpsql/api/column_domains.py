@@ -62,7 +62,7 @@ class ColumnDomains(Connection):
             fake: exclude the column; the faker package writes 'name', 'city', … (`pip install 'dpsql[faker]'`).
             nulls: whether NULL has a cell; by default unless the column is NOT NULL.
             nulls_as: values that stand for a missing one: they count as NULL.
-            read_as: the type as which texts are read, such as 'INTEGER', or 'DECIMAL(5,2)%' for texts such as 13.5%.
+            read_as: the type as which texts are read, such as 'INTEGER' or 'DECIMAL(5,2)%', or the form of times.
             other: the value that stands for all that is not in the domain.
             looked: you read it off the rows, so it is your disclosure; False for one that is public after all.
 

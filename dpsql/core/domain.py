@@ -46,7 +46,7 @@ class Attribute:
     Attributes:
         name: the column's name.
         type: the DuckDB type in which its values come out: the column's, or VARCHAR for a type that tells values. With
-            `text` the type as which the texts are read.
+            `text` or `reading` the type as which they are read.
         kind: `values`, `bins`, or `excluded` (no domain: the column is NULL in every synthetic row).
         values: for `values`, each as DuckDB writes it (`CAST(value AS VARCHAR)`), in the order of the codes.
         ticks: for `bins`, the edges, one more than there are bins.
@@ -59,6 +59,8 @@ class Attribute:
         nulls_as: values that stand for a missing one and have NULL's code, as DuckDB writes them in the column's type.
         text: the column holds texts that are read as `type`; what cannot be read has the code of what is outside.
         suffix: of such texts, as '%': read without it, written with it.
+        reading: the form of `dpsql.core.readings` in which the column writes values of `type`, such as HHMM.
+        stored: of a form that is stored as a number, the column's own type.
         points: ticks of values whose bin holds no other value, because the owner said so.
         ids: of an excluded column: synthetic rows get numbers, texts or UUIDs of their own in place of NULL.
         fake: of an excluded column: what the Faker package writes in place of NULL, such as 'name'.
@@ -83,11 +85,18 @@ class Attribute:
     ids: bool = False
     fake: str = ""
     looked: bool = False
+    reading: str = ""
+    stored: str = ""
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the column stores something else than values of `type`, which are read from it."""
+        return self.text or bool(self.reading)
 
     @property
     def stored_type(self) -> str:
         """The type of the column itself, in a source and in a synthetic table."""
-        return "VARCHAR" if self.text else self.type
+        return "VARCHAR" if self.text else self.stored or self.type
 
     @property
     def released_type(self) -> str:
@@ -351,7 +360,9 @@ class Domain:
         return Domain(tuple(map(attribute_from, data["attributes"])), tuple(map(attribute_from, data["excluded"])))
 
 
-_LATER: Final = frozenset({"outside", "nulls_as", "text", "suffix", "points", "ids", "fake", "looked"})
+_LATER: Final = frozenset(
+    {"outside", "nulls_as", "text", "suffix", "points", "ids", "fake", "looked", "reading", "stored"}
+)
 
 
 def fields_of(attribute: Attribute) -> dict[str, Any]:

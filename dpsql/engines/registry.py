@@ -99,9 +99,9 @@ def check_readable(source: Source, attribute: Attribute) -> None:
     Raises:
         InvalidArgument: says what works instead.
     """
-    if attribute.text and "read_as" in (cannot := cannot_of(source)):
+    if attribute.is_read and "read_as" in (cannot := cannot_of(source)):
         raise InvalidArgument(
-            f"read_as: engine {source.engine!r} of {source.name!r} cannot read the texts of {attribute.name!r} as "
+            f"read_as: engine {source.engine!r} of {source.name!r} cannot read the values of {attribute.name!r} as "
             f"{attribute.type}; {cannot['read_as']}"
         )
 

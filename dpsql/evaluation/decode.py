@@ -24,7 +24,7 @@ def released_columns(source: Source, names: Sequence[str], attributes: Iterable[
 
 def as_read(source: Source, domain: Domain) -> Source:
     """A source whose columns have the types as which expressions read them: of texts that are numbers, numbers."""
-    types = {attribute.name: attribute.type for attribute in domain if attribute.text}
+    types = {attribute.name: attribute.type for attribute in domain if attribute.is_read}
     columns = (replace(column, type=types.get(column.name, column.type)) for column in source.columns)
     return replace(source, columns=tuple(columns)) if types else source
 

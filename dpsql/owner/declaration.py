@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from dpsql.books.references import reference_values
 from dpsql.core.column_types import column_type, kind_of, public_type
 from dpsql.core.domain import Attribute, equal_width
+from dpsql.core.readings import ALL as FORMS
+from dpsql.core.readings import READINGS, Reading
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.declare import declare_bins, declare_members, declare_values, of_ticks
 from dpsql.engines.duckdb.declare_nulls import null_texts, with_nulls
 from dpsql.engines.duckdb.declare_points import with_points
+from dpsql.engines.duckdb.declare_readings import check_written
 from dpsql.engines.duckdb.declare_steps import SCALES, calendar_ticks, log_ticks
 from dpsql.engines.source import Column
 from dpsql.errors import InvalidArgument
@@ -22,6 +27,9 @@ _WAYS = (
     "values := […], lower := … with upper := … and bins := …, edges := […], reference := 'table.column', "
     "type := true, exclude := true"
 )
+
+FLT_DIG: Final = 7
+"""Digits of a whole number that a FLOAT surely holds."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,8 @@ class Declaration:
         ids, fake: of an excluded column: numbers, or what the Faker package writes, in place of NULL.
         nulls: whether NULL has a cell.
         nulls_as: values that stand for NULL.
-        read_as: the type as which texts are read, such as 'DECIMAL(9,2)', with '%' behind it for percentages.
+        read_as: the type as which texts are read, such as 'DECIMAL(9,2)', with '%' behind it for percentages; or the
+            form of times, such as 'HHMM'.
         other: the value that stands for all others.
         looked: whether it was read off the rows; None for what is recorded already of the same domain.
     """
@@ -84,16 +93,15 @@ class Declaration:
         if self.nulls is False and self.nulls_as:
             raise InvalidArgument("nulls is false, but the values of nulls_as count as NULL: leave one of them out")
         texts = () if self.nulls_as is None else null_texts(cursor, column, self.nulls_as)
-        read, suffix = column, ""
-        if self.read_as is not None:
-            read, suffix = read_column(column, self.read_as)
+        read, form = (column, {}) if self.read_as is None else read_column(column, self.read_as)
         found = self._domain(cursor, read, search_path)
         if self.points is not None:
             found = with_points(cursor, read, found, self.points)
         if self.read_as is not None:
             if found.kind != "bins":
                 raise InvalidArgument("read_as goes with bins: say lower and upper, or edges; values are texts already")
-            found = replace(found, text=True, suffix=suffix)
+            found = replace(found, **form)
+            check_written(cursor, found)
         return with_nulls(cursor, found, texts) if texts else found
 
     def _check_ways(self, column: Column) -> None:
@@ -178,25 +186,48 @@ class Declaration:
         return known.of_release if plain and same and known.ticks == earlier else found
 
 
-def read_column(column: Column, read_as: str) -> tuple[Column, str]:
-    """A column of texts with the type as which they are read, and the suffix that is not read.
+def read_column(column: Column, read_as: str) -> tuple[Column, dict[str, Any]]:
+    """A column with the type as which it is read, and what its attribute says of that.
 
     Raises:
-        InvalidArgument: no column of texts, or a type that has no bins or whose values depend on the session.
+        InvalidArgument: no column of texts, a type that has no bins or whose values depend on the session, or a form
+            that the column's type does not hold.
     """
+    reading = READINGS.get(read_as.strip().upper())
+    if reading is not None:
+        return replace(column, type=reading.type), _form(column, reading)
     kind, suffix = (read_as[:-1].strip(), "%") if read_as.endswith("%") else (read_as.strip(), "")
     kind = _as_duckdb_writes(kind)
     known = column_type(kind)
     if public_type(column.type) != "VARCHAR" or column_type(column.type).members:
         raise InvalidArgument(
-            f"read_as is {read_as!r}, but {column.name!r} is of type {kind_of(column.type)}: it goes with VARCHAR"
+            f"read_as is {read_as!r}, but {column.name!r} is of type {kind_of(column.type)}: it goes with VARCHAR; "
+            f"what numbers are read as is a form of times: {', '.join(form.name for form in FORMS if form.is_number)}"
         )
     if not known.has_bins or known.depends_on_session or (suffix and not known.is_number):
         raise InvalidArgument(
             f"read_as is {read_as!r}: give a type of numbers, dates or times, such as 'INTEGER', 'DECIMAL(9,2)', "
-            "'DOUBLE', 'DATE', or 'DECIMAL(5,2)%' for texts such as 13.5%"
+            f"'DOUBLE', 'DATE', or 'DECIMAL(5,2)%' for texts such as 13.5%; or a form of times: {', '.join(READINGS)}"
         )
-    return replace(column, type=kind), suffix
+    return replace(column, type=kind), {"text": True, "suffix": suffix}
+
+
+def _form(column: Column, reading: Reading) -> dict[str, Any]:
+    """What an attribute says of a column that is stored in a form of times.
+
+    Raises:
+        InvalidArgument: its type does not hold it.
+    """
+    known, kind = column_type(column.type), public_type(column.type)
+    if kind == "VARCHAR" and not known.members:
+        return {"text": True, "reading": reading.name}
+    exact = known.is_number and not (known.float_type is np.float32 and reading.digits > FLT_DIG)
+    if not reading.is_number or not exact:
+        fits = "a column of numbers, or of texts of digits" if reading.is_number else "a column of texts"
+        raise InvalidArgument(
+            f"read_as is {reading.name!r}, but {column.name!r} is of type {kind_of(column.type)}: it goes with {fits}"
+        )
+    return {"reading": reading.name, "stored": kind}
 
 
 def _as_duckdb_writes(kind: str) -> str:

@@ -86,8 +86,8 @@ def _further(cursor: Cursor, column: Column, attribute: Attribute, arguments: Ar
         found["points"] = _texts(cursor, attribute, later["points"])
     if attribute.looked:
         found["looked"] = True
-    if later.get("text") and arguments.find("read_as"):
-        found["read_as"] = f"{attribute.type}{later.get('suffix', '')}"
+    if attribute.is_read and arguments.find("read_as"):
+        found["read_as"] = attribute.reading or f"{attribute.type}{attribute.suffix}"
     return found
 
 

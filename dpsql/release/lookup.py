@@ -290,7 +290,12 @@ def look_up_discovery(cursor: Cursor, request: DiscoveryRequest) -> DiscoveryFac
     if nulls_as and request.nulls is False:
         raise InvalidArgument("nulls is false, but the values of nulls_as count as NULL: leave one of them out")
     nullable = bool(nulls_as) or (column.nullable if request.nulls is None else request.nulls)
-    read, suffix = (column, "") if request.read_as is None else read_column(column, request.read_as)
+    read, form = (column, {}) if request.read_as is None else read_column(column, request.read_as)
+    if "reading" in form:
+        raise InvalidArgument(
+            f"read_as is {request.read_as!r}, whose bins are those of the calendar: declare them with lower, upper and "
+            "bins or every, in place of discover := true"
+        )
     whole = _whole(cursor, request, read, nullable=nullable)
     other = None if request.other is None else canonical(cursor, [request.other], read.type, "other")[0]
     if whole is None:
@@ -299,7 +304,7 @@ def look_up_discovery(cursor: Cursor, request: DiscoveryRequest) -> DiscoveryFac
     else:
         if request.heavy is not None and column.name == account.unit_column:
             raise InvalidArgument(f"column {column.name!r} is the privacy unit, of which no value may be known")
-        whole = replace(whole, text=request.read_as is not None, suffix=suffix)
+        whole = replace(whole, **form)
         whole = with_nulls(cursor, whole, nulls_as) if nulls_as else whole
         check_domain(cursor, source, whole)
     return DiscoveryFacts(source, account, column, whole, nullable, other, nulls_as)

@@ -26,6 +26,7 @@ from dpsql.release.judgement import JudgedColumn, JudgedPair
 from dpsql.release.verdict import points
 from dpsql.report import charts
 from dpsql.report.facts import Facts
+from dpsql.report.periods import periods_of
 
 _MOST_ROWS: Final = 200
 """Of a table of one column's values."""
@@ -214,6 +215,11 @@ def measured_words(facts: Facts) -> list[str]:
         found.append(f"The owner states that every row has: {'; '.join(facts.constraints)}.")
     if facts.entry.looked:
         found.append(f"The owner read these domains off the rows: {', '.join(facts.entry.looked)}.")
+    for period, columns in periods_of(entry.domain).items():
+        found.append(
+            f"By the {period}, and no finer, were measured: {', '.join(columns)}. Inside a {period} synthetic values "
+            "are spread evenly."
+        )
     unit = facts.account.unit_column
     if unit is not None:
         found.append(f"Of each value of {unit} at most {entry.neighbours.unit_rows} rows count.")

@@ -22,6 +22,7 @@ import dpsql.mechanisms  # noqa: F401 - registers them
 from dpsql import errors
 from dpsql.core.column_types import ColumnType
 from dpsql.core.column_types import registered as types
+from dpsql.core.readings import READINGS
 from dpsql.mechanisms.base import Mechanism, make, options
 from dpsql.mechanisms.base import registered as mechanisms
 
@@ -39,6 +40,7 @@ PAGES = (
     "docs/explanation/comparison.md",
     "docs/explanation/figures.md",
     "docs/how-to/choose-epsilon.md",
+    "docs/how-to/columns.md",
     "docs/how-to/mechanisms.md",
     *(f"docs/reference/{name}.md" for name in ("sql", "types", "mechanisms", "python", "cli", "errors")),
 )
@@ -192,6 +194,16 @@ def _domain_of(known: ColumnType) -> str:
     return "values, bins" if known.has_bins else "values"
 
 
+def form_table() -> str:
+    """Forms in which times are stored."""
+    stored = {True: "numbers, texts of digits", False: "texts"}
+    rows = [
+        [code(form.name), stored[form.is_number], f"{form.example[0]} is {form.example[1]}", code(form.type)]
+        for form in READINGS.values()
+    ]
+    return table(["`read_as`", "stored as", "example", "read as"], rows)
+
+
 def error_table() -> str:
     """The family of errors."""
     found = [e for e in vars(errors).values() if isinstance(e, type) and issubclass(e, errors.DpsqlError)]
@@ -206,6 +218,7 @@ MAKERS: dict[str, Callable[[], str]] = {
     "options": mechanism_options,
     "types": type_table,
     "errors": error_table,
+    "forms": form_table,
     "python": python_page,
     "cli": cli_page,
     "releases": lambda: table(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,8 @@ class Context:
         price: ε of each discovery.
         epsilon: of the budget.
         columns: folded names of those that are kept; empty for all.
+        is_csv: whether the file has no types, so that the script may load a column as another type than it is.
+        missing: of a CSV file, for columns that would be numbers but for them, the texts for missing values.
     """
 
     table: str
@@ -35,6 +37,8 @@ class Context:
     price: float = 0.1
     epsilon: float = 1.0
     columns: frozenset[str] = frozenset()
+    is_csv: bool = False
+    missing: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def said(self, column: str) -> Mapping[str, Any] | None:
         """What the codebook says of a column."""

@@ -16,7 +16,7 @@ from dpsql.api.proposing.looked_parts import LEAST
 from dpsql.api.proposing.proposal import Proposal
 from dpsql.core.column_types import column_type
 from dpsql.core.names import quote
-from dpsql.engines.duckdb.calls import literal
+from dpsql.engines.duckdb.calls import call_of, literal
 
 _MOST_COLUMNS: Final = 30
 _MOST_CODES: Final = 60
@@ -36,11 +36,17 @@ class Fact:
         predicate: as `dp_constraint` takes it.
         because: what the rows show.
         asked: whether the owner has to say first that it holds for everybody.
+        is_public: whether everybody knows it, so that no row was read for it.
     """
 
     predicate: str
     because: str
     asked: bool
+    is_public: bool = False
+
+    def statement(self, table: str) -> str:
+        """The call that states it."""
+        return call_of("dp_constraint", [table, self.predicate], {} if self.is_public else {"looked": True})
 
 
 def find_facts(source: Input, proposals: Sequence[Proposal]) -> list[Fact]:

@@ -77,9 +77,16 @@ def with_forecast(
         _search(planner, counts)
     level = next((at for at in sorted(counts) if 2 * counts[at] >= planner.pairs), max(counts))
     planner.declare(level)
+    preferred = _with_seasons(planner, level)
+    if preferred:
+        counts[level] = planner.reliable_of() or 0
     cells = {MOST_CELLS[at]: counts[at] for at in sorted(counts)}
     forecast = Forecast(planner.epsilon, planner.pairs, cells, MOST_CELLS[level])
-    return tuple(_with_finer(context, proposal, level, forecast) for proposal in planner.proposals), forecast
+    found = (
+        _with_finer(context, preferred.get(proposal.column, proposal), level, forecast)
+        for proposal in planner.proposals
+    )
+    return tuple(found), forecast
 
 
 def _search(planner: _Planner, counts: dict[int, int]) -> None:
@@ -92,6 +99,23 @@ def _search(planner: _Planner, counts: dict[int, int]) -> None:
         middle = (fine + coarse) // 2
         counts[middle] = planner.reliable(middle) or 0
         fine, coarse = (fine, middle) if 2 * counts[middle] >= planner.pairs else (middle, coarse)
+
+
+def _with_seasons(planner: _Planner, level: int) -> dict[str, Proposal]:
+    """Dates by month or quarter, where half of their pairs would be reliable: seasons are what people ask of dates."""
+    found: dict[str, Proposal] = {}
+    for proposal in planner.proposals:
+        chosen = proposal.at(level)
+        for finer in proposal.finer:
+            if finer.how == chosen.how or not planner.takes(finer):
+                break
+            counts = planner.reliable_of(proposal.column)
+            if counts is not None and 2 * counts >= len(planner.varying) - 1:
+                found[proposal.column] = finer
+                break
+        if proposal.column not in found:
+            planner.takes(chosen)
+    return found
 
 
 def _with_finer(context: Context, proposal: Proposal, level: int, forecast: Forecast) -> Proposal:
@@ -115,8 +139,8 @@ class _Planner:
         self.epsilon = min(MOST_EPSILON, context.epsilon)
         kept = [p for p in proposals if not p.is_excluded and not p.price and p.column != context.unit]
         self._kept = [proposal.column for proposal in kept]
-        self._varying = {p.column for p in kept if len((p.how or {}).get("values", ("", ""))) > 1}
-        self.pairs = comb(len(self._varying), 2)
+        self.varying = {p.column for p in kept if len((p.how or {}).get("values", ("", ""))) > 1}
+        self.pairs = comb(len(self.varying), 2)
 
     def declare(self, level: int) -> None:
         """Declare all proposals with about `MOST_CELLS[level]` cells."""
@@ -136,11 +160,24 @@ class _Planner:
         """How many pairs would be reliable with the cells of a level; None if no plan says."""
         if level:
             self.declare(level)
+        return self.reliable_of()
+
+    def takes(self, proposal: Proposal) -> bool:
+        """Whether a proposal is declared, or refused."""
+        try:
+            self.db.sql(self.context.call(proposal.column, proposal.how or {}))
+        except DpsqlError:
+            return False
+        return True
+
+    def reliable_of(self, column: str | None = None) -> int | None:
+        """How many pairs would be reliable as columns are declared now, or of a column only; None if no plan says."""
         try:
             plan = self.db.plan(self.context.table, self.epsilon, assume_rows=self.rows, columns=self._kept)
         except DpsqlError:
             return None
-        pairs = plan[[len(clique) == 2 and self._varying.issuperset(clique) for clique in plan["marginal"]]]
+        pairs = plan[[len(clique) == 2 and self.varying.issuperset(clique) for clique in plan["marginal"]]]
         if (pairs["predicted_l1"].isna() & pairs["stddev"].notna()).any():
             return None  # the mechanism predicts nothing of what it measures
-        return int((pairs["predicted_l1"] <= RELIABLE).sum())
+        of = pairs if column is None else pairs[[column in clique for clique in pairs["marginal"]]]
+        return int((of["predicted_l1"] <= RELIABLE).sum())

@@ -1,6 +1,6 @@
 """Where rows come from: a CSV or Parquet file, or a table of a DuckDB file. Types are known without reading rows.
 
-But for a CSV file: it has no types, and DuckDB's sniffer finds them in its first rows.
+But for a CSV file: it has no types, and they are found in its rows, in all of them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, Final
 import duckdb
 from sqlglot import exp
 
+from dpsql.api.proposing.csv_types import CsvFile, csv_file
 from dpsql.core.names import quote
 from dpsql.engines.duckdb.calls import literal
 from dpsql.engines.registry import find_source
@@ -38,6 +39,7 @@ class Input:
         is_typed: whether the types are known without the rows.
         cursor: in which `rows` are.
         rows: SQL of the table to read from.
+        missing: of a CSV file, for columns that would be numbers but for them, the texts for missing values.
     """
 
     given: str
@@ -48,6 +50,7 @@ class Input:
     is_typed: bool
     cursor: duckdb.DuckDBPyConnection = field(repr=False)
     rows: str = _ROWS
+    missing: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def table(self) -> str:
@@ -125,10 +128,10 @@ def _reader(path: Path) -> str | None:
 def _file(
     connection: duckdb.DuckDBPyConnection, path: Path, reader: str, nullstr: Sequence[str], *, read: bool
 ) -> Input:
-    options = f", nullstr = {literal(['', *nullstr])}" if nullstr else ""
     if nullstr and reader != "read_csv":
         raise InvalidArgument(f"nullstr is for CSV files, and {str(path)!r} is none: its NULLs are NULL already")
-    call = f"{reader}({literal(str(path))}{options})"
+    csv = _csv(connection, path, nullstr) if reader == "read_csv" else CsvFile("")
+    call = f"{reader}({', '.join([literal(str(path)), *([csv.options] if csv.options else [])])})"
     made = exp.maybe_parse(f"FROM {call}", into=exp.Select, dialect="duckdb")
     kind = "TABLE" if read else "VIEW"
     create = exp.Create(this=exp.to_table(_ROWS), kind=kind, expression=made)
@@ -136,4 +139,19 @@ def _file(
     found = connection.execute("SELECT name, type FROM pragma_table_info($rows)", {"rows": _ROWS}).fetchall()
     columns = tuple(Column(name, kind, nullable=True) for name, kind in found)
     name = re.sub(r"\W+", "_", path.name.split(".")[0]).strip("_") or "input"
-    return Input(str(path), "main", name, columns, call, reader != "read_csv", connection)
+    return Input(str(path), "main", name, columns, call, reader != "read_csv", connection, missing=csv.missing)
+
+
+def _csv(connection: duckdb.DuckDBPyConnection, path: Path, nullstr: Sequence[str]) -> CsvFile:
+    """How a CSV file is read.
+
+    Raises:
+        InvalidArgument: DuckDB cannot read it; not a word of the file is in the error.
+    """
+    try:
+        return csv_file(connection, path, nullstr)
+    except duckdb.Error:
+        raise InvalidArgument(
+            f"{str(path)!r} cannot be read as CSV: try read_csv of DuckDB on it, with delim, quote or strict_mode = "
+            "false, write what it gives to a Parquet file, and name that"
+        ) from None

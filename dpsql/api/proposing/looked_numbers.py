@@ -48,6 +48,17 @@ def numbers(column: Column, seen: Profile, context: Context) -> Proposal:
         return _numbers(column, seen, context)
 
 
+def numbers_in_bins(column: Column, seen: Profile) -> Proposal | None:
+    """A proposal of bins for whole numbers, whatever their column is called; None of no number, or of too few."""
+    with localcontext(prec=_PRECISION):
+        span = seen.quantiles((0, 1), "v IS NOT NULL")
+        if not span or span[0] == span[1]:
+            return None
+        low, high = map(Decimal, span)
+        rows = _Rows(column, seen, "v IS NOT NULL", low, high, ())
+        return ladder(lambda most: Proposal(column.name, column.type, Ground.LOOKED, *reversed(_bins(rows, most))))
+
+
 def _numbers(column: Column, seen: Profile, context: Context) -> Proposal:
     known = column_type(column.type)
     finite = "isfinite(v)" if known.is_float else "v IS NOT NULL"
@@ -76,6 +87,8 @@ def _numbers(column: Column, seen: Profile, context: Context) -> Proposal:
 
     def proposal(most: int) -> Proposal:
         finest = most == MOST_CELLS[0]
+        if known.scale == 0 and low == 0 and high == 1:
+            return missing_codes.proposal({"values": [0, 1]}, "0 and 1, each a value")
         if known.scale == 0 and high - low < (steps if finest else max(most, KEPT)):
             return missing_codes.proposal(*_steps(int(low), int(high)))
         if few and (finest or len(values) <= max(most, KEPT)):

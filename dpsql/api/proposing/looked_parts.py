@@ -30,7 +30,8 @@ def disclosed(proposal: Proposal, unseen: Proposal) -> Proposal:
         return replace(proposal, ground=Ground.LOOKED, how={**proposal.how, "looked": True})
 
     coarser = (marked(each, unseen.at(level)) for level, each in enumerate(proposal.coarser, 1))
-    return replace(marked(proposal, unseen), coarser=tuple(coarser))
+    finer = (marked(each, unseen) for each in proposal.finer)
+    return replace(marked(proposal, unseen), coarser=tuple(coarser), finer=tuple(finer))
 
 
 def keyed(column: Column, because: str) -> Proposal:

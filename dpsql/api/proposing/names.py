@@ -74,6 +74,35 @@ _RANGES: Final = {
 _BIRTH: Final = frozenset({"birth", "born", "dob", "birthdate", "birthday"})
 
 
+_FORMS: Final = {
+    "hhmm": "HHMM",
+    "hmm": "HHMM",
+    "hhmmss": "HHMMSS",
+    "yyyymm": "YYYYMM",
+    "period": "YYYYMM",
+    "yyyymmdd": "YYYYMMDD",
+    "date": "YYYYMMDD",
+    "yyyyddd": "YYYYDDD",
+    "julian": "YYYYDDD",
+    "epoch": "EPOCH",
+    "unix": "EPOCH",
+    "timestamp": "EPOCH",
+    "ts": "EPOCH",
+}
+_OF_TIME: Final = ("HHMM", "EPOCH")
+
+
+def forms_of(name: str) -> tuple[str, ...]:
+    """The forms in which a column of numbers may write times, if its name says that it may.
+
+    >>> forms_of("dep_time"), forms_of("yyyymm"), forms_of("amount")
+    (('HHMM', 'EPOCH'), ('YYYYMM',), ())
+    """
+    words = words_of(name)
+    found = [_FORMS[word] for word in words if word in _FORMS]
+    return tuple(dict.fromkeys(found)) or (_OF_TIME if "time" in words else ())
+
+
 def key_like(name: str) -> bool:
     """Whether a name is that of a key.
 

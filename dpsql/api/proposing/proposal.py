@@ -41,6 +41,8 @@ class Proposal:
         price: the ε that the statement costs.
         codes: each value that it has, where it is a column of few values; for facts of several columns.
         coarser: proposals for the same column with fewer cells, one for each of `MOST_CELLS` but the first.
+        finer: of dates, proposals with a cell for each month or quarter, the finest first: they are preferred where
+            half of the column's pairs would be reliable with them.
     """
 
     column: str
@@ -53,6 +55,7 @@ class Proposal:
     price: float = 0.0
     codes: tuple[str, ...] = ()
     coarser: tuple[Proposal, ...] = field(default=(), repr=False)
+    finer: tuple[Proposal, ...] = field(default=(), repr=False)
 
     @property
     def is_excluded(self) -> bool:
@@ -64,8 +67,8 @@ class Proposal:
         return self.coarser[level - 1] if level and self.coarser else self
 
     def each(self, change: Callable[[Proposal], Proposal]) -> Proposal:
-        """The proposal with a change made to it and to the coarser ones."""
-        return replace(change(self), coarser=tuple(map(change, self.coarser)))
+        """The proposal with a change made to it, to the coarser and to the finer ones."""
+        return replace(change(self), coarser=tuple(map(change, self.coarser)), finer=tuple(map(change, self.finer)))
 
 
 def ladder(proposals: Callable[[int], Proposal]) -> Proposal:

@@ -72,6 +72,8 @@ def propose(
             PRICE if discover is None else discover,
             epsilon,
             frozenset(fold(_named(source, "columns", name)) for name in columns),
+            source.is_file and not source.is_typed,
+            source.missing,
         )
         proposals = [(look(c, context, source) if owner_looks else public.propose(c, context)) for c in source.columns]
         if owner_looks and rows is None:

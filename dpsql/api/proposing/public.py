@@ -14,6 +14,7 @@ from dpsql.api.proposing.names import Known
 from dpsql.api.proposing.proposal import KEPT, MOST_CELLS, Ground, Proposal, ladder
 from dpsql.core.column_types import column_type, kind_of, lists_members
 from dpsql.core.names import fold
+from dpsql.core.readings import LAST, READINGS
 from dpsql.engines.source import Column
 
 _STRANGE: Final = "only its owner knows which values it may have, whatever the rows are"
@@ -97,12 +98,26 @@ def _number(column: Column, context: Context) -> Proposal:
     if said is not None:
         return known_by_name(column, said)
     bounds = {"lower": 0, "upper": 1000}
+    flags = [context.call(column.name, {"values": [0, 1]})] if whole else []
     options = (
+        *flags,
+        *_times(column, context),
         context.call(column.name, {**bounds, "bins": 20}),
         context.call(column.name, context.discovery(column.name, **bounds)),
     )
     why = "what are its smallest and largest possible values? Give them for lower and upper"
     return _question(column, context, why, options)
+
+
+def _times(column: Column, context: Context) -> list[str]:
+    """Statements for numbers that may write times, by their name."""
+    forms = names.forms_of(column.name)
+    days = {"lower": "2020-01-01", "upper": "2026-12-31", "every": "month"}
+    whole_day = {"lower": "00:00:00", "upper": LAST, "bins": 24}
+    return [
+        context.call(column.name, {**(whole_day if READINGS[form].type == "TIME" else days), "read_as": form})
+        for form in forms
+    ]
 
 
 def _date(column: Column, context: Context) -> Proposal:
@@ -135,6 +150,11 @@ def _text(column: Column, context: Context) -> Proposal:
         options.append(f"{listed.name}: {context.call(column.name, {'values': list(listed.codes)})}")
     options += [context.call(column.name, {"reference": name}) for name in context.references.get(column.name, ())]
     options.append(context.call(column.name, {"values": ["…", "…"], "other": "other"}))
+    missing = context.missing.get(column.name)
+    if missing:
+        told = " and ".join(f"--nullstr {text}" for text in missing)
+        why = f"all other texts are numbers, so {told} of dpsql init would make it a column of numbers; else {_STRANGE}"
+        return _question(column, context, why, (*options, _discovery(column, context)), discovered=True)
     return _question(column, context, _STRANGE, (*options, _discovery(column, context)), discovered=True)
 
 

@@ -128,7 +128,9 @@ def _head(source: Input, context: Context, found: Tried, price: float, *, looked
             "so. Lines that say 'Public' do not depend on the rows."
         )
     elif not source.is_typed:
-        yield from comment("No row was read, but for the types: DuckDB finds those of a CSV file in its first rows.")
+        yield from comment(
+            "The rows were read for the types of the columns, which a CSV file does not tell, and for nothing else."
+        )
     else:
         yield from comment("No row was read to write this file.")
     yield from _forecast(found.forecast)
@@ -188,13 +190,13 @@ def _facts(context: Context, found: Tried) -> Iterator[str]:
         "whoever is in the table."
     )
     for fact, refused in found.facts:
-        call = call_of("dp_constraint", [context.table, fact.predicate], {"looked": True})
+        call = fact.statement(context.table)
         if fact.asked or refused:
             why = f"refused: {refused}" if refused else f"QUESTION: is it impossible for everybody? {fact.because}."
             yield from comment(why, "  ")
             yield f"-- {' '.join(call.split())}"
         else:
-            yield from comment(f"Looked: {fact.because}.", "  ")
+            yield from comment(f"{'Public' if fact.is_public else 'Looked'}: {fact.because}.", "  ")
             yield call
     yield ""
 

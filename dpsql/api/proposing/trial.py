@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from dpsql.api.database import Database, connect
+from dpsql.api.proposing.calendar_facts import calendar_facts
 from dpsql.api.proposing.context import Context
 from dpsql.api.proposing.facts import Fact, find_facts
 from dpsql.api.proposing.forecast import Forecast, with_forecast
@@ -17,7 +18,6 @@ from dpsql.api.proposing.inputs import Input
 from dpsql.api.proposing.proposal import Ground, Proposal
 from dpsql.core.column_types import kind_of
 from dpsql.core.names import quote
-from dpsql.engines.duckdb.calls import call_of
 from dpsql.errors import DpsqlError
 
 
@@ -53,8 +53,8 @@ def tried(
         db.sql(protection)
         settled = tuple(_settled(db, context, proposal) for proposal in proposals)
         settled, forecast = with_forecast(db, context, settled, rows)
-        facts = find_facts(source, settled) if looks else []
-        return Tried(settled, tuple((fact, _refused(db, _constraint(context, fact))) for fact in facts), forecast)
+        facts = [*calendar_facts(settled), *(find_facts(source, settled) if looks else [])]
+        return Tried(settled, tuple((fact, _refused(db, fact.statement(context.table))) for fact in facts), forecast)
 
 
 @contextmanager
@@ -70,10 +70,6 @@ def _empty(source: Input, proposals: Sequence[Proposal]) -> Iterator[Database]:
             db.sql(f"CREATE SCHEMA {quote(source.schema)}")
         db.sql(f"CREATE TABLE {source.sql_name} ({columns})")
         yield db
-
-
-def _constraint(context: Context, fact: Fact) -> str:
-    return call_of("dp_constraint", [context.table, fact.predicate], {"looked": True})
 
 
 def _settled(db: Database, context: Context, proposal: Proposal) -> Proposal:

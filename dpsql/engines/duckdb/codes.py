@@ -36,7 +36,7 @@ class Codes:
     def __init__(self, source: Source, domain: Domain) -> None:
         self.names: Final = [f"c{place}" for place in range(len(domain))]
         self._domain, self._natives = domain, {attribute.name: native_of(attribute) for attribute in domain}
-        texts = [attribute.name for attribute in domain if attribute.text]
+        texts = [attribute.name for attribute in domain if attribute.is_read]
         self._read = {name: exp.column(unused(source, f"dpsql_read_{n}")) for n, name in enumerate(texts)}
         self._dialect = DuckDB(domain, self._read)
 

@@ -7,10 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import duckdb
+from sqlglot import exp
 
 from dpsql.core.column_types import column_type, kind_of, lists_members, public_type
 from dpsql.core.domain import Attribute
+from dpsql.engines.duckdb.reading import read
 from dpsql.engines.duckdb.ticks import canonical, check_distinct, is_among, tick
+from dpsql.engines.duckdb.types import constant_of, text_of
 from dpsql.engines.source import Column
 from dpsql.errors import InvalidArgument
 
@@ -46,7 +49,7 @@ def with_nulls(cursor: duckdb.DuckDBPyConnection, attribute: Attribute, texts: t
             raise InvalidArgument("nulls_as: name members of the column's type, not all of them")
         attribute = replace(attribute, values=left)
     for text in texts:
-        others = [] if attribute.other is None or attribute.text else [attribute.other]
+        others = [] if attribute.other is None or attribute.is_read else [attribute.other]
         is_other = text == attribute.other or is_among(cursor, text, others, attribute.type)
         if is_other or _is_value(cursor, attribute, text) or _is_inside(cursor, attribute, text):
             where = "other" if is_other else "values" if attribute.kind == "values" else "the bins"
@@ -66,8 +69,16 @@ def _is_inside(cursor: duckdb.DuckDBPyConnection, attribute: Attribute, text: st
     if attribute.kind != "bins":
         return False
     try:
-        found = tick(cursor, text.rstrip(attribute.suffix or None), attribute.type, "nulls_as")
+        found = tick(cursor, _as_read(cursor, attribute, text), attribute.type, "nulls_as")
     except InvalidArgument:  # a text that is no number, or no finite one
         return False
     last = attribute.ticks[-1]
     return bool(attribute.ticks[0] <= found < last or (attribute.is_float and found == last))
+
+
+def _as_read(cursor: duckdb.DuckDBPyConnection, attribute: Attribute, text: str) -> str:
+    """The text of what is read from a stored value, itself a text; of one that is nothing in the form some other."""
+    if not attribute.reading:
+        return text.rstrip(attribute.suffix or None)
+    made = text_of(read(constant_of(text, attribute.stored_type), attribute))
+    return str(cursor.execute(exp.select(made).sql(dialect="duckdb")).fetchall()[0][0])

@@ -67,7 +67,7 @@ def encode(attribute: Attribute, native: Native, dialect: Dialect) -> exp.Expr:
     Raises:
         NotCounted: its texts are read as numbers, which would be a cast that fails for some.
     """
-    if attribute.text and "read_as" in dialect.cannot:
+    if attribute.is_read and "read_as" in dialect.cannot:
         raise NotCounted(
             f"the texts of {attribute.name!r} cannot be read as numbers in {dialect.label}: {dialect.cannot['read_as']}"
         )
