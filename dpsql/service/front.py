@@ -6,7 +6,6 @@ It accepts, speaks TLS, has the keeper check the password, and passes on what co
 from __future__ import annotations
 
 import os
-import queue
 import secrets
 import signal
 import socket
@@ -24,27 +23,24 @@ from dpsql.errors import DpsqlError
 
 from .audit import Audit
 from .calls import Calls, KeeperLost
-from .heartbeat import Heartbeat
+from .heartbeat import Heartbeat, OverHttp, OverTls
 from .metrics import Counted, Endpoint, text_of
 from .options import Options, address_of
 from .pgwire.messages import BadMessage, Channel, Closed
 from .pgwire.startup import CancelRequest, LoginFailed, authenticate, begin
 from .process import until_told
 from .relay import Pair, Relay
+from .room import Room
 from .served import PULSE
 from .wire import Lost
 from .workers import CANCEL, Crowded, Workers
 
 _LOOK_SECONDS: Final = 0.05
-_LOGINS: Final = 200
-"""At one time, each in a thread that was there before; one more sends away whoever has been at it for longest."""
-_STACK_BYTES: Final = 512 << 10
-_LONGEST_NAME: Final = 63
+LONGEST_NAME: Final = 63
 _LONGEST_APPLICATION: Final = 200
 _SEND_SECONDS: Final = 60
 _KEEPALIVE: Final = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 20, "TCP_KEEPCNT": 3}
 """Seconds after which a client that says nothing is asked whether it is there; and how often, before it is gone."""
-_FAILED_SECONDS: Final = 0.5
 _GOODBYE_SECONDS: Final = 1.5
 _GOODBYE: Final = "terminating connection because the service stops"
 
@@ -54,7 +50,7 @@ class Full(DpsqlError):
 
 
 class Front:
-    """Listens, and has a fixed number of threads for logins."""
+    """Listens, and has who comes log in."""
 
     def __init__(self, options: Options, audit: Audit) -> None:
         self.options, self.audit = options, Counted(audit)
@@ -62,10 +58,9 @@ class Front:
         self.tls = secured(options)
         self.relay = Relay(self.audit, self._over)
         self.relay.workers = self.workers = Workers(options, self.relay.watch)
-        self.heartbeat: Heartbeat | None = None
+        self.hearts: list[Heartbeat] = []
         self._pairs: dict[tuple[int, int], Pair] = {}
-        self._pending: dict[Client, float] = {}
-        self._accepted: queue.SimpleQueue[Client] = queue.SimpleQueue()
+        self.room = Room(options.login_seconds)
         self._logged_in: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._numbers = 0
@@ -81,16 +76,24 @@ class Front:
         """Answer who asks for metrics or health, where the options say so."""
         if self.options.metrics:
             endpoint = Endpoint(address_of(self.options.metrics), self._metrics, self._healthy)
-            threading.Thread(target=endpoint.serve_forever, daemon=True).start()
+            threading.Thread(target=endpoint.serve, daemon=True).start()
 
     def _metrics(self) -> str:
         with self._lock:
-            clients = self._logged_in.total(), len(self._pending)
+            clients = self._logged_in.total(), len(self.room)
         workers = len(self.workers), self.workers.deaths
         return text_of(clients, workers, self.audit, self.calls.status)
 
+    def hearts_of(self, port: int) -> list[Heartbeat]:
+        """Of this door, which listens on `port`, and of Quack's if it is served."""
+        seconds = self.options.silence_seconds
+        hearts = [Heartbeat(self.calls, seconds, "front", OverTls(self.options, port).logs_in)]
+        if self.options.quack:
+            hearts.append(Heartbeat(self.calls, seconds, "quack", OverHttp(self.options).logs_in))
+        return hearts
+
     def _healthy(self) -> bool:
-        return self.heartbeat is not None and self.heartbeat.is_well()
+        return bool(self.hearts) and all(heart.is_well() for heart in self.hearts)
 
     def listen(self) -> socket.socket:
         """The socket for analysts."""
@@ -98,42 +101,9 @@ class Front:
         return socket.create_server((self.options.host, self.options.port), family=family, backlog=128)
 
     def serve(self, listening: socket.socket) -> None:
-        """Accept clients until the process ends.
-
-        Who has not logged in takes no place of those who have. When too many come at once, the one that has been at it
-        for longest is sent away, so that silent connections keep nobody out.
-        """
+        """Accept clients until the process ends. Who has not logged in takes no place of those who have."""
         self.relay.start()
-        before = threading.stack_size(_STACK_BYTES)
-        for _ in range(_LOGINS):
-            threading.Thread(target=self._log_in, daemon=True).start()
-        threading.stack_size(before)
-        threading.Thread(target=self._look, daemon=True).start()
-        while True:
-            try:
-                connection, address = listening.accept()
-            except OSError:  # no descriptor is free, or the client has gone already
-                time.sleep(_LOOK_SECONDS)
-                continue
-            client = Client(self, connection, str(address[0]))
-            with self._lock:
-                self._pending[client] = time.monotonic() + self.options.login_seconds
-                longest = next(iter(self._pending)) if len(self._pending) > _LOGINS else None
-            if longest is not None:
-                self.logged_in(longest)
-                longest.end()
-            self._accepted.put(client)
-
-    def _log_in(self) -> None:
-        while True:
-            client = self._accepted.get()
-            with suppress(Exception):
-                client.run()
-
-    def logged_in(self, client: Client) -> None:
-        """A client is at its login no longer."""
-        with self._lock:
-            self._pending.pop(client, None)
+        self.room.serve(listening, lambda connection, address: Client(self, connection, address))
 
     def place(self, user: str) -> Callable[[], None]:
         """Take a place among those who have logged in; what is returned gives it back.
@@ -158,15 +128,6 @@ class Front:
                 taken.clear()
 
         return give_back
-
-    def _look(self) -> None:
-        """End logins that take too long."""
-        while True:
-            time.sleep(_LOOK_SECONDS)
-            with self._lock:
-                late = [client for client, until in self._pending.items() if time.monotonic() > until]
-            for client in late:
-                client.end()
 
     def open(self, client: ssl.SSLSocket, told: dict[str, Any]) -> None:
         """Begin a session of a user who has logged in.
@@ -231,8 +192,9 @@ class Client:
             prepare(self._connection)
             passed_on = self._begin()
         except LoginFailed as failed:
-            self._note({"event": "login refused", "user": failed.user[:_LONGEST_NAME], "address": self._address})
-            time.sleep(_FAILED_SECONDS)  # guesses cost time
+            self._note({"event": "login refused", "user": failed.user[:LONGEST_NAME], "address": self._address})
+            passed_on = True
+            self._front.room.refuse_later(self._refuse)
         except BadMessage as error:
             self._tell("08P01", str(error))
         except (KeeperLost, Lost) as error:
@@ -244,11 +206,8 @@ class Client:
         except (Closed, OSError):
             pass
         finally:
-            self._front.logged_in(self)
             if not passed_on:
-                with suppress(OSError):
-                    self._channel.socket.close()
-                self._connection.close()
+                self._close()
 
     def _begin(self) -> bool:
         """From the first byte to the end of the login; whether there is a session now."""
@@ -260,7 +219,7 @@ class Client:
         user = stated["user"]
         token = authenticate(channel, user, front.calls.login)
         channel.flush()
-        front.logged_in(self)
+        front.room.leave(self)
         if user != PULSE:
             self._note({"event": "login", "user": user, "address": self._address})
         application = stated.get("application_name", "")[:_LONGEST_APPLICATION]
@@ -272,6 +231,18 @@ class Client:
         """Into the audit log, if it can be written: who only reads goes on where it is full."""
         with suppress(DpsqlError):
             self._front.audit(event)
+
+    def _refuse(self) -> None:
+        """Send what was said of the password, if the client takes it now."""
+        with suppress(Closed, OSError):
+            self._channel.socket.setblocking(False)
+            self._channel.flush()
+        self._close()
+
+    def _close(self) -> None:
+        with suppress(OSError):
+            self._channel.socket.close()
+        self._connection.close()
 
     def end(self) -> None:
         """End the connection, whatever its thread is at."""
@@ -305,20 +276,22 @@ def prepare(connection: socket.socket) -> None:
 
 def main() -> None:
     """`python -m dpsql.service.front`, with the options on standard input; ends when its standard input does."""
-    from .process import audit_of, limit_memory, most_of_front
+    from .process import audit_of, limit_memory, most_of_front, raise_descriptors
 
     options = Options.from_json(sys.stdin.readline())
     limit_memory(most_of_front(options))
+    raise_descriptors()
     front = Front(options, audit_of(options, "front"))
     listening = front.listen()
-    front.heartbeat = Heartbeat(front.calls, options, listening.getsockname()[1])
+    front.hearts = front.hearts_of(listening.getsockname()[1])
     front.serve_metrics()
     signal.signal(signal.SIGHUP, lambda *_: front.reload())
     threading.Thread(target=front.serve, args=[listening], daemon=True).start()
-    front.heartbeat.beat(quiet=True)  # and so that the first user waits for nothing
+    front.hearts[0].beat(quiet=True)  # and so that the first user waits for nothing
     sys.stdout.write(f"ready {listening.getsockname()[1]}\n")
     sys.stdout.flush()
-    front.heartbeat.start()
+    for heart in front.hearts:
+        heart.start()
     until_told()
     front.stop()
     os._exit(0)  # threads may wait in DuckDB or for clients

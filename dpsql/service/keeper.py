@@ -320,13 +320,13 @@ class Keeper:
     def serve(self, listening: socket.socket) -> None:
         """Answer the front until the process ends."""
         while True:
-            connection = wire.accepted(listening)
+            connection, _ = wire.accepted(listening)
             threading.Thread(target=Call(self, connection).serve, daemon=True).start()
 
     def serve_owner(self, listening: socket.socket) -> None:
         """Answer the owner's commands, one after the other."""
         while True:
-            connection = wire.accepted(listening)
+            connection, _ = wire.accepted(listening)
             with connection, suppress(OSError):
                 connection.settimeout(_OWNER_SECONDS)
                 line = owner_door.read_line(connection)

@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Any
 
@@ -68,9 +68,9 @@ class Line:
         with self._lock:
             wire.send_json(self._connection, value, kind)
 
-    def beat(self) -> None:
-        """Say that this process is there; called more often than it has to be said."""
+    def beat(self, at_work: Sequence[int] = ()) -> None:
+        """Say that this process is there, and for which sessions it works; called more often than it has to be said."""
         now = time.monotonic()
         if now - self._beat > BEAT_SECONDS:
             self._beat = now
-            self.tell(BEAT, "")
+            self.tell(BEAT, list(at_work))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, TypeVar
 
@@ -19,19 +19,20 @@ RIGHTS_SECONDS: Final = 1.0
 Session = TypeVar("Session")
 
 
-def look(analysts: Iterable[tuple[int, Analyst]], line: Line) -> None:
+def look(analysts: Iterable[tuple[int, Analyst]], line: Line, at_work: Sequence[int] = ()) -> None:
     """Interrupt what is cancelled or late; where that does nothing, end this process, and say that it is there.
 
     Args:
         analysts: of the sessions, with their numbers.
         line: to who started this process.
+        at_work: sessions that a statement is run for, where the door does not see that by itself.
     """
     for number, analyst in analysts:
         analyst.look()
         if analyst.is_stuck():
             line.tell(LATE, number)
             os._exit(1)
-    line.beat()
+    line.beat(at_work)
 
 
 def that_may_not_stay(sessions: Iterable[tuple[Session, Analyst]], calls: Calls) -> Iterator[tuple[Session, Analyst]]:

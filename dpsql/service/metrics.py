@@ -5,17 +5,22 @@ They tell how many clients there are, how often what happened, who waits, and ho
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
 
 from dpsql.errors import DpsqlError
 
 from .audit import Audit
+from .room import Room
 
 _SECONDS: Final = 10.0
+_PLACES: Final = 20
+"""Requests at one time, each in a thread that was there before."""
 Values = list[tuple[Mapping[str, str], float]]
 """Labels and a value each."""
 
@@ -111,7 +116,7 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-class Endpoint(ThreadingHTTPServer):
+class Endpoint:
     """Answers GET, to whoever reaches the address: keep it on a network of your own.
 
     Args:
@@ -120,16 +125,37 @@ class Endpoint(ThreadingHTTPServer):
         healthy: whether the service answers.
     """
 
-    daemon_threads = True
-
     def __init__(self, address: tuple[str, int], metrics: Callable[[], str], healthy: Callable[[], bool]) -> None:
         self.metrics, self.healthy = metrics, healthy
-        super().__init__(address, _Handler)
+        family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        self._listening = socket.create_server(address, family=family, backlog=128)
+
+    def serve(self) -> None:
+        """Answer until the process ends."""
+        Room(_SECONDS, _PLACES).serve(self._listening, lambda connection, host: _Asking(self, connection, host))
+
+
+class _Asking:
+    """One connection, which is one request."""
+
+    def __init__(self, endpoint: Endpoint, connection: socket.socket, host: str) -> None:
+        self._endpoint, self._connection, self._host = endpoint, connection, host
+
+    def run(self) -> None:
+        """Answer it."""
+        with self._connection, suppress(OSError):
+            _Handler(self._connection, (self._host, 0), self._endpoint)  # type: ignore[arg-type] # which wants no more
+            self._connection.shutdown(socket.SHUT_WR)
+
+    def end(self) -> None:
+        """End the connection, whatever its thread is at."""
+        with suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
 
 
 class _Handler(BaseHTTPRequestHandler):
     timeout = _SECONDS
-    server: Endpoint
+    server: Endpoint  # type: ignore[assignment]
     server_version, sys_version = "dpsql", ""
 
     def do_GET(self) -> None:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from importlib.abc import MetaPathFinder
 from typing import Any
 
-from dpsql.runtime.children import end_first
+from dpsql.runtime.children import end_first, leave_network
 
 from . import wire
 from .options import Options
@@ -62,6 +62,7 @@ def _bounded() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))  # not that of who started it: `run` sets its own
     end_first()
+    leave_network()
 
 
 def again(work: Callable[[], None], seconds: float) -> None:

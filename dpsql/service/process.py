@@ -25,6 +25,7 @@ _OWN_THREADS: Final = 20
 """Of a user's process, beside those of their sessions: its own, and those that DuckDB and Arrow start."""
 _FRONT_BYTES: Final = 1 << 30
 _PIECES_BYTES: Final = 1 << 20
+_DESCRIPTORS: Final = 1 << 16
 
 
 def loaded(name: str) -> Any:
@@ -88,3 +89,14 @@ def limit_memory(most: int) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     if hard == resource.RLIM_INFINITY or most < hard:
         resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+
+
+def raise_descriptors() -> None:
+    """Let the process have as many descriptors as the system allows: each client, and each process, takes some."""
+    try:
+        import resource
+    except ImportError:  # Windows has none
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -5,17 +5,18 @@
 What users send is read there and nowhere else. Of a message this process reads its head only: see `quack_messages`. A
 login is answered after the keeper has proven the password. The user's process never sees it: it gets a ticket in its
 place. So what a user sends here ends their own process at most, and who has not logged in reaches none through it.
-Programs of this machine find the ports of those processes by themselves: see SECURITY.md.
+
+A request is read, and a password is proven, by a fixed number of threads: see `room`. All that comes after is passed on
+by one thread: see `exchange`. So no client holds a thread that others need.
 """
 
 from __future__ import annotations
 
-import json
 import os
+import secrets
 import socket
 import sys
 import threading
-import time
 from collections import Counter
 from contextlib import suppress
 from typing import Any, Final
@@ -25,26 +26,70 @@ from dpsql.errors import DpsqlError
 from . import wire
 from .audit import Audit
 from .calls import Calls, Refused
-from .front import prepare
+from .exchange import Exchange, LoggingIn
+from .front import LONGEST_NAME, prepare
 from .options import Options
-from .quack_messages import Head, NotQuack, Request, failure, head_of, session_of, with_password
-from .relay import Relay
-from .scram import Client
+from .quack_messages import Head, NotQuack, Request, failure, head_of, with_password
+from .relay import Pair, Relay
+from .room import Room
+from .scram import Client as Password
 from .served import PULSE
-from .workers import Worker, Workers
+from .workers import SESSION, Worker, Workers, silence_of
 
 HOST: Final = "127.0.0.1"
 _MODULE: Final = "dpsql.service.quack_worker"
-_PENDING: Final = 50
-"""Requests that are on their way, or at a login; one more ends the one that has been at it for longest."""
-_LOOK_SECONDS: Final = 0.1
-_FAILED_SECONDS: Final = 0.5
-_TICKET_SECONDS: Final = 60.0
-_STACK_BYTES: Final = 512 << 10
-_PIECE: Final = 1 << 17
-_LONGEST_ANSWER: Final = 4096
-"""Of the answer to a login."""
+_LOGIN_SECONDS: Final = 60.0
+"""In which the process of a user answers a login, at least: it may have to start."""
+_REFUSED: Final = failure("Authentication failed")
 _ENDED: Final = "this session has ended: connect again, by DETACH and ATTACH"
+_TROUBLE: Final = failure("the service could not read this request: it may have too little memory now")
+"""Made before it is needed."""
+
+
+class Client:
+    """One connection, which is one request.
+
+    Args:
+        door: where it came.
+        connection: the client's.
+    """
+
+    def __init__(self, door: QuackDoor, connection: socket.socket) -> None:
+        self._door, self.connection = door, connection
+
+    def run(self) -> None:
+        """Take the request; whatever it is, it ends its own connection at most."""
+        passed_on = False
+        try:
+            prepare(self.connection)
+            request = Request.of(self.connection)
+            passed_on = request is not None and self._door.take(self, request)
+        except NotQuack as error:
+            self._say(error.answer)
+        except DpsqlError as error:
+            self._say(failure(str(error)))
+        except OSError:
+            pass
+        except Exception:
+            self._say(_TROUBLE)
+        finally:
+            if not passed_on:
+                self.connection.close()
+
+    def refuse(self) -> None:
+        """Say that the password is wrong, or that there is no such user."""
+        self.connection.setblocking(False)
+        self._say(_REFUSED)
+        self.connection.close()
+
+    def _say(self, answer: bytes) -> None:
+        with suppress(OSError):
+            self.connection.sendall(answer)
+
+    def end(self) -> None:
+        """End the connection, whatever its thread is at."""
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
 
 
 class QuackDoor:
@@ -58,145 +103,106 @@ class QuackDoor:
     def __init__(self, options: Options, audit: Audit) -> None:
         self._options, self._audit = options, audit
         self._calls = Calls(options.socket)
-        relay = Relay(audit, lambda pair: None)
-        relay.workers = self._workers = Workers(options, relay.watch, _MODULE)
-        relay.start()
+        self._room = Room(options.login_seconds)
+        self._relay = Relay(audit, self._answered)
+        self._relay.workers = self._workers = Workers(options, self._relay.watch, _MODULE)
+        self._relay.start()
         self._sessions: dict[bytes, tuple[Worker, int]] = {}
-        self._ports: dict[Worker, int] = {}
         self._places: dict[int, str] = {}
-        self._asking: Counter[str] = Counter()
-        self._pending: dict[socket.socket, float] = {}
+        self._asking: Counter[int] = Counter()
         self._lock = threading.RLock()
         self._numbers = 0
 
     def serve(self, listening: socket.socket) -> None:
-        """Answer clients until the process ends: each connection is one request."""
-        threading.stack_size(_STACK_BYTES)
-        threading.Thread(target=self._look, daemon=True).start()
-        while True:
-            connection = wire.accepted(listening)
-            with self._lock:
-                self._pending[connection] = time.monotonic() + self._options.login_seconds
-                longest = next(iter(self._pending)) if len(self._pending) > _PENDING else None
-                if longest is not None:
-                    del self._pending[longest]
-                    _end(longest)
-            with suppress(RuntimeError):
-                threading.Thread(target=self._answer, args=[connection], daemon=True).start()
+        """Answer clients until the process ends."""
+        self._room.serve(listening, lambda connection, _: Client(self, connection))
 
-    def _look(self) -> None:
-        """End requests that take too long to come."""
-        while True:
-            time.sleep(_LOOK_SECONDS)
-            with self._lock:
-                for connection in [one for one, until in self._pending.items() if time.monotonic() > until]:
-                    del self._pending[connection]
-                    _end(connection)
-
-    def _come(self, connection: socket.socket) -> None:
-        """A request is here, and from somebody who has logged in."""
-        with self._lock:
-            self._pending.pop(connection, None)
-
-    def _answer(self, connection: socket.socket) -> None:
-        """Answer one request; whatever it is, it ends its own connection at most."""
-        with connection:
-            try:
-                prepare(connection)
-                request = Request.of(connection)
-                if request is not None:
-                    self._pass_on(connection, request)
-            except NotQuack as error:
-                _say(connection, error.answer)
-            except DpsqlError as error:
-                _say(connection, failure(str(error)))
-            except OSError:
-                pass
-            finally:
-                self._come(connection)
-
-    def _pass_on(self, connection: socket.socket, request: Request) -> None:
+    def take(self, client: Client, request: Request) -> bool:
+        """Pass on a request, or refuse it later; whether one of these holds."""
         head = head_of(request.body)
         if head.is_login:
-            self._log_in(connection, request, head)
-            return
+            return self._log_in(client, request, head)
         with self._lock:
-            worker, _ = self._sessions.get(head.session, (None, 0))
+            worker, number = self._sessions.get(head.session, (None, 0))
         if worker is None:
             raise DpsqlError(_ENDED)
-        self._come(connection)
-        self._begin(worker.user)
+        self._begin(worker.user, number)
+        ours, theirs = socket.socketpair()
         try:
-            with self._sent(worker, request.body) as answer:
-                while piece := _received(answer):
-                    request.is_answered = True
-                    connection.sendall(piece)
-            if not request.is_answered:
-                time.sleep(_LOOK_SECONDS)  # the relay hears why
-                raise DpsqlError(worker.reason[1])
-        finally:
-            with self._lock:
-                self._asking.subtract([worker.user])
+            with theirs:
+                worker.tell(SESSION, {}, theirs.fileno())
+            body, silence = Request.written(request.body), silence_of(self._options)
+            exchange = Exchange((client.connection, ours), number, worker, body, silence)
+        except BaseException as error:
+            ours.close()
+            self._done(number)
+            if isinstance(error, wire.Lost):
+                raise DpsqlError(worker.reason[1]) from None
+            raise
+        self._relay.add(exchange)
+        return True
 
-    def _begin(self, user: str) -> None:
-        """Count one more request of a user's.
+    def _begin(self, user: str, number: int) -> None:
+        """Count one more request of a session. The first of each always has a place.
 
         Raises:
-            DpsqlError: they have as many as they may.
+            DpsqlError: there are as many as there may be.
         """
+        most, own = self._options.connections, self._options.user_connections
         with self._lock:
-            if self._asking[user] >= self._options.user_connections:
-                raise DpsqlError(f"{self._options.user_connections} statements of {user} run already: wait for one")
-            self._asking[user] += 1
+            if self._asking[number]:
+                of_user = sum(self._asking[place] for place, name in self._places.items() if name == user)
+                if of_user >= own or self._asking.total() >= 2 * most:
+                    raise DpsqlError(f"{of_user} statements of {user} run already: wait for one")
+            self._asking[number] += 1
 
-    def _sent(self, worker: Worker, body: bytes) -> socket.socket:
-        """Where the answer of a user's process comes from; it is empty where the process has ended."""
-        port = None if worker.dead else self._ports.get(worker)
-        if port is None:
-            raise DpsqlError(worker.reason[1])
-        try:
-            answer = socket.create_connection((HOST, port), timeout=_TICKET_SECONDS)
-            answer.settimeout(None)  # the process ends what takes too long
-            answer.sendall(Request.written(body))
-        except OSError:
-            raise DpsqlError(worker.reason[1]) from None
-        return answer
+    def _done(self, number: int) -> None:
+        with self._lock:
+            self._asking[number] -= 1
+            self._asking += Counter()  # without those of none
+
+    def _answered(self, pair: Pair) -> None:
+        """An exchange is over."""
+        if not isinstance(pair, LoggingIn):
+            self._done(pair.number)
+        elif pair.session is None:
+            self._workers.ended(pair.worker, pair.number)
+            self._over(pair.number)
 
     # --- logins -----------------------------------------------------------------------------------------------------
 
-    def _log_in(self, connection: socket.socket, request: Request, head: Head) -> None:
+    def _log_in(self, client: Client, request: Request, head: Head) -> bool:
         user, _, password = head.password.partition(":")
-        token = None if user == PULSE else proven(self._calls, user, password)
+        token = proven(self._calls, user, password) if len(user) <= LONGEST_NAME else None
+        event = {"event": "login refused" if token is None else "login", "user": user[:LONGEST_NAME]}
+        if user != PULSE:
+            with suppress(DpsqlError):  # who only reads goes on where the audit log is full
+                self._audit({**event, "address": f"quack {HOST}"})
         if token is None:
-            with suppress(DpsqlError):
-                self._audit({"event": "login refused", "user": user[:63], "address": f"quack {HOST}"})
-            time.sleep(_FAILED_SECONDS)  # guesses cost time
-            raise DpsqlError("Authentication failed")
-        self._come(connection)
-        with suppress(DpsqlError):
-            self._audit({"event": "login", "user": user, "address": f"quack {HOST}"})
-        number = self._place(user)
-        worker = None
+            self._room.refuse_later(client.refuse)
+            return True
+        self._room.leave(client)
+        number, ticket = self._place(user), secrets.token_hex(16)
+        ours, theirs = socket.socketpair()
         try:
-            worker, ticket = self._ticket(user, token, number)
-            with self._sent(worker, with_password(request.body, head, ticket)) as answer:
-                answer.settimeout(_TICKET_SECONDS)
-                said = bytearray()
-                while len(said) < _LONGEST_ANSWER and (piece := _received(answer)):
-                    said += piece
-            session = session_of(bytes(said))
+            with theirs:
+                told: dict[str, Any] = {"user": user, "token": token, "number": number, "ticket": ticket}
+                worker = self._workers.open(user, told, theirs, lambda: self._over(number))
+            body = Request.written(with_password(request.body, head, ticket))
+            silence = max(_LOGIN_SECONDS, silence_of(self._options))
+            ends = client.connection, ours
+            self._relay.add(LoggingIn(ends, number, worker, body, silence, self._note))
         except BaseException:
-            self._forget(number, worker)
+            ours.close()
+            self._over(number)
             raise
-        if session is None:
-            if not said:
-                worker.kill()  # it answers nothing, though it may go on beating
-            self._forget(number, worker)
-        else:
-            with self._lock:
-                if number in worker.sessions:
-                    self._sessions[session] = worker, number
-        connection.sendall(said or failure(_ENDED))
+        return True
+
+    def _note(self, login: LoggingIn) -> None:
+        """A session has begun."""
+        with self._lock:
+            if login.session is not None and login.number in login.worker.sessions:
+                self._sessions[login.session] = login.worker, login.number
 
     def _place(self, user: str) -> int:
         """A number for one more session of a user.
@@ -206,39 +212,17 @@ class QuackDoor:
         """
         most, own = self._options.connections, self._options.user_connections
         with self._lock:
+            self._numbers += 1
+            if user == PULSE:
+                return self._numbers
             if len(self._places) >= most:
                 raise DpsqlError(f"{most} clients are connected already, the most that there may be")
             if list(self._places.values()).count(user) >= own:
                 raise DpsqlError(
                     f"{own} clients of {user} are connected already, the most that there may be of one user"
                 )
-            self._numbers += 1
             self._places[self._numbers] = user
             return self._numbers
-
-    def _ticket(self, user: str, token: str, number: int) -> tuple[Worker, str]:
-        """The process of a user, and a ticket for one login to it."""
-        ours, theirs = socket.socketpair()
-        told: dict[str, Any] = {"user": user, "token": token, "number": number}
-        with ours:
-            with theirs:
-                worker = self._workers.open(user, told, theirs, lambda: self._over(number))
-            ours.settimeout(_TICKET_SECONDS)
-            try:
-                port, ticket = json.loads(wire.receive(ours)[1])
-            except (TimeoutError, wire.Lost, ValueError):
-                self._workers.ended(worker, number)
-                raise wire.Lost("the process of this user did not start") from None
-        with self._lock:
-            self._ports = {one: port for one, port in self._ports.items() if not one.dead}
-            self._ports[worker] = int(port)
-        return worker, str(ticket)
-
-    def _forget(self, number: int, worker: Worker | None) -> None:
-        """A login came to nothing."""
-        if worker is not None:
-            self._workers.ended(worker, number)
-        self._over(number)
 
     def _over(self, number: int) -> None:
         """A session has ended."""
@@ -249,7 +233,7 @@ class QuackDoor:
 
 def proven(calls: Calls, user: str, token: str) -> str | None:
     """What proves to the keeper that a user logged in; None where the token is wrong, or there is no such user."""
-    client = Client(token)
+    client = Password(token)
     try:
         with calls.login(user, client.first) as exchange:
             return exchange.final(client.final(exchange.first))[1]
@@ -257,29 +241,13 @@ def proven(calls: Calls, user: str, token: str) -> str | None:
         return None
 
 
-def _received(answer: socket.socket) -> bytes:
-    try:
-        return answer.recv(_PIECE)
-    except OSError:  # the process ended
-        return b""
-
-
-def _say(connection: socket.socket, answer: bytes) -> None:
-    with suppress(OSError):
-        connection.sendall(answer)
-
-
-def _end(connection: socket.socket) -> None:
-    with suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)
-
-
 def main() -> None:
     """`python -m dpsql.service.quack`, with the options on standard input; ends when its standard input does."""
-    from .process import audit_of, limit_memory, most_of_front, until_told
+    from .process import audit_of, limit_memory, most_of_front, raise_descriptors, until_told
 
     options = Options.from_json(sys.stdin.readline())
     limit_memory(most_of_front(options))
+    raise_descriptors()
     try:
         listening = socket.create_server((HOST, options.quack), backlog=128)
     except OSError as error:  # the port is taken

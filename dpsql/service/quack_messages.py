@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import socket
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Final
 
 from dpsql.errors import DpsqlError
@@ -16,10 +17,10 @@ _LONGEST_HEAD: Final = 1 << 14
 LONGEST: Final = 1 << 20
 """Bytes of a message: more than the longest statement has."""
 _PIECE: Final = 1 << 16
-_LOGIN, _LOGGED_IN, _FAILED = b"\x01", b"\x02", b"\x64"
+_LOGIN, _LOGGED_IN, _STATEMENT, _ROWS, _GOODBYE, _FAILED = b"\x01", b"\x02", b"\x03", b"\x04", b"\x0b", b"\x64"
 _KIND, _SESSION, _NUMBER, _PASSWORD, _END = b"\x01\0", b"\x02\0", b"\x03\0", b"\x01\0", b"\xff\xff"
 _NO_NUMBER: Final = b"\xff" * 9 + b"\x01"
-_SESSION_BYTES: Final = 32
+SESSION_BYTES: Final = 32
 _HEAD: Final = (
     "HTTP/1.1 {status}\r\nConnection: close\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n"
     "Access-Control-Allow-Origin: *\r\n\r\n"
@@ -38,17 +39,15 @@ class NotQuack(DpsqlError):
         self.answer = _http(status, "text/plain", f"{words}\n".encode())
 
 
-@dataclass
+@dataclass(frozen=True)
 class Request:
     """A request over HTTP.
 
     Attributes:
         body: the message.
-        is_answered: whether something was said to it.
     """
 
     body: bytes
-    is_answered: bool = False
 
     @classmethod
     def of(cls, connection: socket.socket) -> Request | None:
@@ -128,9 +127,9 @@ def head_of(body: bytes) -> Head:
                     is_login=True, password=password.decode(errors="replace"), place=(start + 4, first + length)
                 )
     start = len(_KIND) + 1
-    if body.startswith(_KIND) and body[start : start + 3] == _SESSION + bytes([_SESSION_BYTES]):
-        session = body[start + 3 : start + 3 + _SESSION_BYTES]
-        if len(session) == _SESSION_BYTES:
+    if body.startswith(_KIND) and body[start : start + 3] == _SESSION + bytes([SESSION_BYTES]):
+        session = body[start + 3 : start + 3 + SESSION_BYTES]
+        if len(session) == SESSION_BYTES:
             return Head(is_login=False, session=session)
     raise NotQuack("400 Bad Request", "this is no message of Quack's")
 
@@ -144,9 +143,42 @@ def with_password(body: bytes, head: Head, password: str) -> bytes:
 def session_of(answer: bytes) -> bytes | None:
     """The session that an answer to a login names; None where it names none."""
     _, _, body = answer.partition(b"\r\n\r\n")
-    begins = _KIND + _LOGGED_IN + _SESSION + bytes([_SESSION_BYTES])
-    session = body[len(begins) : len(begins) + _SESSION_BYTES]
-    return session if body.startswith(begins) and len(session) == _SESSION_BYTES else None
+    begins = _KIND + _LOGGED_IN + _SESSION + bytes([SESSION_BYTES])
+    session = body[len(begins) : len(begins) + SESSION_BYTES]
+    return session if body.startswith(begins) and len(session) == SESSION_BYTES else None
+
+
+def login(password: str) -> bytes:
+    """A login, as DuckDB's client sends it."""
+    given = password.encode()
+    about = b"".join(
+        place + _varint(len(text)) + text
+        for place, text in ((b"\x02\0", f"v{version('duckdb')}".encode()), (b"\x03\0", b"linux_amd64"))
+    )
+    of_protocol = b"\x04\0\x01\x05\0\x01"
+    return (
+        _KIND + _LOGIN + _NUMBER + b"\x07" + _END + _PASSWORD + _varint(len(given)) + given + about + of_protocol + _END
+    )
+
+
+def statement(session: bytes, sql: str) -> bytes:
+    """A statement of a session."""
+    text = sql.encode()
+    return _of_session(_STATEMENT, session) + b"\x01\0" + _varint(len(text)) + text + _END
+
+
+def goodbye(session: bytes) -> bytes:
+    """The end of a session."""
+    return _of_session(_GOODBYE, session) + _END
+
+
+def _of_session(kind: bytes, session: bytes) -> bytes:
+    return _KIND + kind + _SESSION + bytes([SESSION_BYTES]) + session + _NUMBER + b"\x08" + _END
+
+
+def has_rows(answer: bytes) -> bool:
+    """Whether a statement was answered, and not refused."""
+    return answer.partition(b"\r\n\r\n")[2].startswith(_KIND + _ROWS)
 
 
 def failure(words: str) -> bytes:

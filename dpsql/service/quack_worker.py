@@ -7,7 +7,8 @@ guess, and answers `FROM` that table. So no text of a user's is ever run on the 
 
 The server of DuckDB 1.5 speaks HTTP without TLS. So it listens on the loopback address and nowhere else. It reads
 in C++ what clients send. So each user has a process of their own, in which such a server is for them alone. It takes no
-password: `quack` has checked it, and hands over a ticket for one login.
+password: `quack` has checked it, and hands over a ticket for one login. The process has a network of its own where the
+system allows it (see `nursery`). So requests come over connections that the door hands over.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from duckdb.func import FunctionNullHandling
 from dpsql.core.names import quote
 from dpsql.errors import DpsqlError, InvalidArgument
 
-from . import arrow, wire
+from . import arrow
 from .allowlist import AllowList
 from .analysis import Analyses, lock
 from .analyst import Analyst, Execution, Shared
@@ -41,6 +42,7 @@ from .lookout import LOOK_SECONDS, RIGHTS_SECONDS, look, that_may_not_stay
 from .nursery import again, nurse
 from .options import Options
 from .process import limit_memory, mapped, most_of_user
+from .quack_messages import NotQuack, Request
 from .sqlstate import message
 from .tokens import first_word
 from .workers import ENDED
@@ -49,6 +51,9 @@ HOST: Final = "127.0.0.1"
 _WHEELS: Final = ("httpfs", "quack")  # quack takes its random numbers from httpfs
 CHANGED: Final = "what you may do or see was changed: connect again"
 _BEGIN_SECONDS: Final = 30.0
+_PIECE: Final = 1 << 17
+_STACK_BYTES: Final = 512 << 10
+"""Of a thread that passes on one request."""
 _PORTS: Final = 20
 """That are tried: another process may take one that was free."""
 _NEW_SECONDS: Final = 10.0
@@ -86,12 +91,13 @@ def needed() -> None:
 
 @dataclass
 class _Session:
-    """Who logged in, and the rows of their last statement."""
+    """Who logged in, the statements that are run for them, and the rows of the last one."""
 
     number: int
     analyst: Analyst
     used: float
     lock: threading.Lock = field(default_factory=threading.Lock)
+    working: set[object] = field(default_factory=set)
     table: str = ""
     ended: str = ""
 
@@ -157,11 +163,26 @@ class QuackServer:
         raise DpsqlError("no port is free")
 
     def begin(self, told: dict[str, Any], connection: socket.socket) -> None:
-        """Let a user in who has logged in: the port and a ticket are what is answered."""
-        ticket = secrets.token_hex(16)
-        self._tickets[ticket] = told["number"], Login(told["user"], told["token"])
-        with connection, suppress(wire.Lost):
-            wire.send_json(connection, [self.port, ticket])
+        """Answer one request, which comes over a connection; a login comes with what it is told, and with a ticket."""
+        ticket = str(told.get("ticket", ""))
+        if ticket:
+            self._tickets[ticket] = told["number"], Login(told["user"], told["token"])
+        try:
+            threading.Thread(target=self._pass_on, args=[connection, ticket], daemon=True).start()
+        except RuntimeError:  # there is too little memory for one more
+            connection.close()
+
+    def _pass_on(self, connection: socket.socket, ticket: str) -> None:
+        """To the server, and back. It has a port where nobody else of the machine comes, if the system allows that."""
+        with connection, suppress(OSError, NotQuack):
+            request = Request.of(connection)
+            if request is not None:
+                with socket.create_connection((HOST, self.port), timeout=_BEGIN_SECONDS) as server:
+                    server.settimeout(None)  # the door ends what takes too long
+                    server.sendall(Request.written(request.body))
+                    while piece := server.recv(_PIECE):
+                        connection.sendall(piece)
+        self._tickets.pop(ticket, None)
 
     # --- the hooks, which are called in threads of the server's ----------------------------------------------------
 
@@ -184,15 +205,23 @@ class QuackServer:
         session = self._sessions.get(number or "")
         if session is None or sql is None:
             return None
+        work = object()
+        session.working.add(work)  # also while it waits for another statement of the session
+        try:
+            answer = self._answered(session, sql)
+        finally:
+            session.working.discard(work)
+        return None if first_word(sql) == "INSERT" else answer
+
+    def _answered(self, session: _Session, sql: str) -> str:
         with session.lock:
             session.used = time.monotonic()
             try:
                 if session.ended:
                     raise DpsqlError(session.ended)
-                answer = self._of_catalogue(session, sql) or self._run(session, sql)
+                return self._of_catalogue(session, sql) or self._run(session, sql)
             except Exception as error:
-                answer = f"SELECT error({_literal(message(error))})"
-        return None if first_word(sql) == "INSERT" else answer
+                return f"SELECT error({_literal(message(error))})"
 
     def _of_catalogue(self, session: _Session, sql: str) -> str | None:
         """The answer to what clients say when they attach, or around a statement."""
@@ -252,7 +281,9 @@ class QuackServer:
     # --- again and again ---------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        look([(session.number, session.analyst) for session in list(self._sessions.values())], self._line)
+        sessions = list(self._sessions.values())
+        at_work = [session.number for session in sessions if session.working]
+        look([(session.number, session.analyst) for session in sessions], self._line, at_work)
 
     def _look_at_rights(self) -> None:
         """End the sessions of users who were revoked, or may do or see else than when they came."""
@@ -349,6 +380,7 @@ def _run(options: Options, connection: socket.socket) -> None:
     line, calls = Line(connection), Calls(options.socket)
     server = QuackServer(Shared(Analyses(calls, options), calls, AllowList(), options, line.audit), line)
     limit_memory(mapped() + most_of_user(options))  # what is mapped by now is the stacks of the server's 128 threads
+    threading.stack_size(_STACK_BYTES)
     line.obey(server.begin, lambda number: None)
 
 

@@ -30,7 +30,7 @@ _PIECE: Final = 1 << 17
 _ROUNDS: Final = 8
 """In which one client is served before the others are."""
 _TICK_SECONDS: Final = 0.5
-_SEND_SECONDS: Final = 60.0
+SEND_SECONDS: Final = 60.0
 """In which a client must take something of what it is sent: who reads nothing keeps a place that others want."""
 _GOODBYE_SECONDS: Final = 1.0
 _HEAD: Final = 5
@@ -43,7 +43,7 @@ class Pair:
     """A client, and the session of theirs in the process of their user.
 
     Attributes:
-        client: TLS.
+        client: TLS; of Quack, plain.
         inner: to the process.
         number: of the session.
         worker: the process.
@@ -51,7 +51,7 @@ class Pair:
         is_broken: whether the process has ended in the middle of it.
     """
 
-    def __init__(self, client: ssl.SSLSocket, inner: socket.socket, number: int, worker: Worker) -> None:
+    def __init__(self, client: socket.socket, inner: socket.socket, number: int, worker: Worker) -> None:
         self.client, self.inner, self.number, self.worker = client, inner, number, worker
         client.setblocking(False)
         inner.setblocking(False)
@@ -87,11 +87,14 @@ class Pair:
         self._is_leaving = True
         self._ends = time.monotonic() + _GOODBYE_SECONDS  # who reads nothing holds nobody up
         if self._whole:
-            self._to_client += error_message("FATAL", code, words)
+            self._to_client += self._goodbye(code, words)
+
+    def _goodbye(self, code: str, words: str) -> bytes:
+        return error_message("FATAL", code, words)
 
     def look(self, now: float) -> None:
         """End it where the client takes nothing, or the goodbye takes too long."""
-        if now > self._ends or (self._to_client and now - self._took > _SEND_SECONDS):
+        if now > self._ends or (self._to_client and now - self._took > SEND_SECONDS):
             self.end()
 
     def end(self) -> None:
@@ -104,8 +107,9 @@ class Pair:
     def _leave(self) -> bool:
         moved = self._flush(self.client, self._to_client)
         if not self._to_client:
-            with suppress(OSError, ValueError):
-                self.client.unwrap()
+            if isinstance(self.client, ssl.SSLSocket):
+                with suppress(OSError, ValueError):
+                    self.client.unwrap()
             self.end()
         return moved
 
@@ -126,15 +130,21 @@ class Pair:
         moved = False
         if not self._to_client and not self.gone:
             data = self._received(self.inner)
-            if data is None:  # it ended without a word
-                self.is_broken = True
-                return False
+            if data is None:
+                self._hear_end()
+                return self._is_leaving
             moved = bool(data)
-            self._unframe(memoryview(data))
+            if data:
+                self._take(data)
         return moved | self._flush(self.client, self._to_client)
 
-    def _unframe(self, data: memoryview) -> None:
-        place = 0
+    def _hear_end(self) -> None:
+        """The process ended without a word."""
+        self.is_broken = True
+
+    def _take(self, received: bytes) -> None:
+        """Take what the process said out of its frames."""
+        place, data = 0, memoryview(received)
         while place < len(data) and not self._is_leaving:
             if not self._left:
                 more = min(_HEAD - len(self._head), len(data) - place)
@@ -145,7 +155,7 @@ class Pair:
                 kind, self._left = bytes(self._head[:1]), int.from_bytes(self._head[1:], "big")
                 self._head.clear()
                 if kind == _OVER:
-                    self._is_leaving, self._ends = True, time.monotonic() + _SEND_SECONDS
+                    self._is_leaving, self._ends = True, time.monotonic() + SEND_SECONDS
                     return
                 self._is_last = kind == _WHOLE
                 self._whole = False
@@ -254,8 +264,6 @@ class Relay(threading.Thread):
 
     def _begin(self, pair: Pair) -> None:
         self._pairs.add(pair)
-        self._selector.register(pair.client, _READ, pair)
-        self._selector.register(pair.inner, _READ, pair)
         self._serve(pair)  # TLS may have read ahead
 
     def _serve(self, pair: Pair) -> None:
@@ -334,7 +342,7 @@ class Relay(threading.Thread):
                 raise ValueError(worker.audits)
             self._events.put((worker, {**value, "user": worker.user}))
         elif kind == BEAT:
-            worker.beat = time.monotonic()
+            worker.beats(value)
         elif kind == ENDED:
             self.workers.ended(worker, int(value))
         elif kind == LATE:

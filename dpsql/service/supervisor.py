@@ -23,6 +23,8 @@ from .heartbeat import BEAT
 from .options import Options
 
 PROCESSES: Final = ("keeper", "front")
+_DOORS: Final = ("front", "quack")
+"""In this order they are started, and looked at: the front says how each of them does."""
 _PATIENCE: Final = 120.0
 """Seconds that a process has to start: it may be one of many on a small machine."""
 _PAUSES: Final = (0.1, 0.5, 2.0, 5.0)
@@ -68,7 +70,7 @@ class Service:
         self._options = replace(options, socket=socket, certificate=certificate, key=key)
         self.port, self.certificate = options.port, certificate
         self._processes: dict[str, subprocess.Popen[str]] = {}
-        self._beat = 0.0
+        self._beats: dict[str, float] = {}
         self._ending = threading.Event()
         self._watcher = threading.Thread(target=self._watch, daemon=True)
 
@@ -147,24 +149,29 @@ class Service:
         if name == "front":
             self.port = int(words[1])
             self._options = replace(self._options, port=self.port)
-            self._beat = time.monotonic()
+            self._beats = {}  # of Quack it hears by the front
             threading.Thread(target=self._hear, args=[process], daemon=True).start()
 
+        self._beats |= dict.fromkeys(_DOORS, time.monotonic())
+
     def _hear(self, process: subprocess.Popen[str]) -> None:
-        """Note each beat of the front's, until it ends."""
+        """Note each beat of the doors, which the front says, until it ends."""
         assert process.stdout is not None
         with suppress(ValueError):  # it was closed
             for line in process.stdout:
-                if line.strip() == BEAT and self._processes.get("front") is process:
-                    self._beat = time.monotonic()
+                beat, _, door = line.strip().partition(" ")
+                if beat == BEAT and self._processes.get("front") is process:
+                    self._beats[door] = time.monotonic()
 
     def _end_silent(self) -> None:
-        """End a front at whose door no login goes through: it is started again."""
-        front = self._processes.get("front")
-        if front is not None and time.monotonic() - self._beat > _SILENCES * self._options.silence_seconds:
-            sys.stderr.write("dpsql: no login goes through at the front, which is started again\n")
-            front.kill()
-            front.wait()
+        """End a door at which no login goes through: it is started again."""
+        for name in _DOORS:
+            door = self._processes.get(name)
+            if door is not None and time.monotonic() - self._beats[name] > _SILENCES * self._options.silence_seconds:
+                sys.stderr.write(f"dpsql: no login goes through at the {name}, which is started again\n")
+                door.kill()
+                door.wait()
+                return  # where it was the front, nobody said how the other one does
 
     def _watch(self) -> None:
         """Start again what died, with growing pauses."""
@@ -172,7 +179,7 @@ class Service:
         looked = time.monotonic()
         while not self._ending.wait(pause := _PAUSES[min(failures, len(_PAUSES) - 1)]):
             late = time.monotonic() - looked - pause  # while this process was stopped it could hear no beat
-            self._beat = min(time.monotonic(), self._beat + late)
+            self._beats = {door: min(time.monotonic(), beat + late) for door, beat in self._beats.items()}
             self._end_silent()
             dead = [name for name, process in self._processes.items() if process.poll() is not None]
             if not dead:

@@ -27,11 +27,12 @@ class Lost(DpsqlError):
     """The other process ended, or does not answer."""
 
 
-def accepted(listening: socket.socket) -> socket.socket:
-    """The next connection; where no descriptor is free, one is waited for."""
+def accepted(listening: socket.socket) -> tuple[socket.socket, str]:
+    """The next connection and its host; where no descriptor is free, one is waited for."""
     while True:
         try:
-            return listening.accept()[0]
+            connection, address = listening.accept()
+            return connection, str(address[0]) if address else ""
         except OSError:
             time.sleep(_PAUSE_SECONDS)
 

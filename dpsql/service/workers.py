@@ -37,6 +37,7 @@ LONGEST: Final = 1 << 20
 BEAT_SECONDS: Final = 1.0
 _LEAST_SILENCE: Final = 15.0
 """Seconds without a beat after which a worker is ended, at least: a small machine may do others' work first."""
+_MOST_AT_WORK: Final = 1000
 _KEPT_SECONDS: Final = 300.0
 """For which a process is kept that has no session."""
 _START_SECONDS: Final = 60.0
@@ -55,6 +56,11 @@ TOO_LATE: Final = (
 )
 
 
+def silence_of(options: Options) -> float:
+    """Seconds after which a process of a user's that says nothing is ended."""
+    return max(_LEAST_SILENCE, 2 * options.statement_seconds)
+
+
 class Crowded(DpsqlError):
     """As many users are connected as there may be."""
 
@@ -70,6 +76,7 @@ class Worker:
         sessions: what to call when a session has ended, by the session's number.
         left: when the last session ended, in seconds of a clock.
         beat: when it last said that it is there.
+        at_work: the sessions that it said it works for.
         reason: code and words for its sessions when it dies.
         dead: whether it has ended.
     """
@@ -83,6 +90,7 @@ class Worker:
     reason: tuple[str, str] = TOO_LARGE
     dead: bool = False
     audits: int = 0
+    at_work: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         """Hold on to the process: its number may be another's once it has ended."""
@@ -109,6 +117,16 @@ class Worker:
         if sent != len(data):
             self.kill()
             raise wire.Lost("the process of this user ended")
+
+    def beats(self, at_work: list[int]) -> None:
+        """It said that it is there.
+
+        Raises:
+            ValueError: no process of ours says that.
+        """
+        if len(at_work) > _MOST_AT_WORK:
+            raise ValueError(len(at_work))
+        self.beat, self.at_work = time.monotonic(), frozenset(map(int, at_work))
 
     def kill(self) -> None:
         """End it, whatever it is at."""
@@ -206,7 +224,7 @@ class Workers:
     def look(self) -> None:
         """End those that hang, and those that nobody has come back to."""
         now = time.monotonic()
-        silence = max(_LEAST_SILENCE, 2 * self._options.statement_seconds)
+        silence = silence_of(self._options)
         for worker in self.processes():
             if now - worker.beat > silence:
                 worker.reason = TOO_LATE

@@ -112,7 +112,7 @@ def test_the_bound_of_memory_is_set_when_the_threads_of_the_server_are_there(qua
             options = Options("x", memory="100MB")
 
         class Line:
-            def beat(self):
+            def beat(self, at_work):
                 pass
 
         quack_worker.QuackServer(Shared(), Line())

@@ -242,8 +242,8 @@ def test_so_many_users_have_a_process_and_no_more(tmp_path):
             until(lambda: "no" in refusal(few, "ben"))
             assert ann.execute("SELECT 1").fetchall() == [(1,)]
             for _ in range(3):
-                beat = few.service._beat
-                until(lambda beat=beat: few.service._beat > beat)
+                beat = few.service._beats["front"]
+                until(lambda beat=beat: few.service._beats["front"] > beat)
             assert ann.execute("SELECT 1").fetchall() == [(1,)]
         until(lambda: refusal(few, "ben") == "")
         assert len(workers_of(front)) <= 2, "the heartbeat's has a place of its own"

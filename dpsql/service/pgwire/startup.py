@@ -93,7 +93,7 @@ def authenticate(channel: Channel, user: str, login: Callable[[str, str], Abstra
         login: see `Calls.login`.
 
     Raises:
-        LoginFailed: it is wrong.
+        LoginFailed: it is wrong; what says so is to be flushed later.
     """
     channel.send(b"R", struct.pack("!i", 10) + text("SCRAM-SHA-256") + b"\0")
     channel.flush()
@@ -107,7 +107,6 @@ def authenticate(channel: Channel, user: str, login: Callable[[str, str], Abstra
             proof, token = exchange.final(_answer(channel).decode())
     except (Refused, UnicodeDecodeError):
         channel.error("28P01", f'{WRONG} "{user}"', severity="FATAL")
-        channel.flush()
         raise LoginFailed(user) from None
     channel.send(b"R", struct.pack("!i", 12) + proof.encode())
     return token
