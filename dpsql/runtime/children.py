@@ -38,6 +38,8 @@ def leave_network() -> bool:
     """
     if sys.platform != "linux":
         return False
+    from fcntl import ioctl
+
     libc = ctypes.CDLL(None)
     if libc.unshare(_NEW_NETWORK):  # who is not root may do so as root of nothing but that network
         if libc.unshare(_NEW_NETWORK | _NEW_USER):
@@ -45,8 +47,6 @@ def leave_network() -> bool:
         alone = True
     else:
         alone = False
-    from fcntl import ioctl
-
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         ioctl(any_socket, _SET_FLAGS, struct.pack("16sh22x", b"lo", _UP))
     if alone:

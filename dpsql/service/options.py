@@ -70,7 +70,7 @@ class Options:
         memory: of a user's DuckDB; see `process.most_of_user` for what their process may have.
         threads: of a user's DuckDB.
         processes: how many users at once, each of whom has a process; at each of the two doors.
-        silence_seconds: after which the front is started again if no login of its own went through.
+        silence_seconds: after which a door is started again if no login of the front's went through there.
         audit_bytes: how much of the disk the audit log may take, such as '10GB'; empty: as much as there is.
         quack: port of DuckDB's protocol on the loopback address; 0 for none.
     """

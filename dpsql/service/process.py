@@ -23,6 +23,10 @@ _OWN_BYTES: Final = 256 << 20
 _STACK_BYTES: Final = 8 << 20
 _OWN_THREADS: Final = 20
 """Of a user's process, beside those of their sessions: its own, and those that DuckDB and Arrow start."""
+_SERVER_THREADS: Final = 130
+"""Of DuckDB's server in a process of Quack's."""
+_DOOR_THREADS: Final = 250
+"""Those of who is at a login, of who asks for metrics, and some more."""
 _FRONT_BYTES: Final = 1 << 30
 _PIECES_BYTES: Final = 1 << 20
 _DESCRIPTORS: Final = 1 << 16
@@ -65,6 +69,14 @@ def most_of_user(options: Options) -> int:
 def most_of_front(options: Options) -> int:
     """Bytes that the front may have: what it has itself, and a piece of what each client sends and is sent."""
     return _FRONT_BYTES + options.connections * _PIECES_BYTES
+
+
+def most_tasks_of_front(options: Options) -> int:
+    """Threads that the front and the processes of users may have, those of Quack included if it is served."""
+    of_user = 1 + options.user_connections + options.threads + _OWN_THREADS
+    of_quack = _SERVER_THREADS + of_user + options.user_connections  # one of each request, and of each statement
+    doors = 1 + bool(options.quack)
+    return _DOOR_THREADS * doors + options.processes * (of_user + (of_quack if options.quack else 0))
 
 
 def mapped() -> int:

@@ -124,7 +124,7 @@ class Worker:
         Raises:
             ValueError: no process of ours says that.
         """
-        if len(at_work) > _MOST_AT_WORK:
+        if not isinstance(at_work, list) or len(at_work) > _MOST_AT_WORK:
             raise ValueError(len(at_work))
         self.beat, self.at_work = time.monotonic(), frozenset(map(int, at_work))
 

@@ -189,7 +189,7 @@ DEFECTS = (
     Defect("processes have no number", "dpsql/service/workers.py", "        if len(of_users) < self._options.processes:", "        if True:", ("tests/service/test_workers.py",)),
     Defect("the heartbeat's user is a reader", "dpsql/service/keeper.py", " or (user == PULSE and not sees_nothing)", "", ("tests/service/test_workers.py",)),
     Defect("a silent front stays", "dpsql/service/supervisor.py", "            self._end_silent()\n", "", ("tests/service/test_workers.py",)),
-    Defect("health is asked of the keeper alone", "dpsql/service/front.py", "return self.heartbeat is not None and self.heartbeat.is_well()", "return True", ("tests/service/test_workers.py",)),
+    Defect("health is asked of the keeper alone", "dpsql/service/front.py", "return bool(self.hearts) and all(heart.is_well() for heart in self.hearts)", "return True", ("tests/service/test_workers.py",)),
     Defect("the audit log has no size", "dpsql/service/audit_log.py", "            if self._most and self._counted() + len(line) > self._most:", "            if False:", ("tests/service/test_workers.py",)),
     Defect("a full audit log stops readers", "dpsql/service/analyst.py", "            if checked.calls:\n                raise NotAudited(", "            if True:\n                raise NotAudited(", ("tests/service/test_workers.py",)),
     # what is public is listed
@@ -341,4 +341,15 @@ DEFECTS = (
     Defect("the types of a CSV file are those of its first rows", "dpsql/api/proposing/csv_types.py", '"sample_size = -1"', '"sample_size = 20480"', ("tests/api/test_init_forms.py",)),
     Defect("what only some texts of a column are is taken for all", "dpsql/api/proposing/looked_texts.py", "        return None if lost else typed\n", "        return typed\n", ("tests/api/test_init_forms.py",)),
     Defect("preferred periods of dates are not marked as looked", "dpsql/api/proposing/looked_parts.py", "finer = (marked(each, unseen) for each in proposal.finer)", "finer = iter(proposal.finer)", ("tests/api/test_init_forms.py",)),
+    # who fills threads, memory or silence of a door
+    Defect("a full room keeps who is silent", "dpsql/service/room.py", "                    del self._guests[longest]\n                    longest.end()\n", "                    self._changed.wait()\n", ("tests/service/test_room.py",)),
+    Defect("a guest has no time", "dpsql/service/room.py", "if now > until]", "if False]", ("tests/service/test_room.py",)),
+    Defect("a message that fails is not answered", "dpsql/service/quack.py", "            self._say(_TROUBLE)\n", "            pass\n", ("tests/service/test_room.py",)),
+    Defect("a name of any length is asked for", "dpsql/service/quack.py", " if len(user) <= LONGEST_NAME else None", "", ("tests/service/test_room.py",)),
+    Defect("a server that answers nothing is waited for", "dpsql/service/exchange.py", "if now - self._heard > self._silence:", "if False:", ("tests/service/test_quack_silence.py",)),
+    Defect("a server that works is ended", "dpsql/service/exchange.py", " or self.number in self.worker.at_work:", ":", ("tests/service/test_quack_silence.py",)),
+    Defect("a client hears of its session before the door does", "dpsql/service/exchange.py", "        self._said += data\n", "        self._said += data\n        super()._take(data)\n", ("tests/service/test_quack_silence.py",)),
+    Defect("a beat may be anything", "dpsql/service/workers.py", "        if not isinstance(at_work, list) or len(at_work) > _MOST_AT_WORK:\n", "        if False:\n", ("tests/service/test_quack_silence.py",)),
+    Defect("a process stays in the network", "dpsql/runtime/children.py", "    if libc.unshare(_NEW_NETWORK):", "    if libc.unshare(0):", ("tests/service/test_quack_silence.py",)),
+    Defect("a process in its network may do all there", "dpsql/runtime/children.py", "        libc.capset(_CAPABILITIES, bytes(24))\n", "        pass\n", ("tests/service/test_quack_silence.py",)),
 )  # fmt: skip

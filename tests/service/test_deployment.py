@@ -19,6 +19,7 @@ import time
 import urllib.error
 import urllib.request
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -33,6 +34,8 @@ from dpsql.errors import InvalidArgument
 from dpsql.service import audit_log
 from dpsql.service.certificate import certificate_beside
 from dpsql.service.configuration import read_configuration
+from dpsql.service.options import Options
+from dpsql.service.process import most_tasks_of_front
 from dpsql.service.supervisor import serve
 from tests.service.conftest import free_port
 
@@ -260,4 +263,9 @@ def test_the_examples_are_what_the_service_reads():
     keeper = (EXAMPLES / "dpsql-keeper.service").read_text()
     assert "PrivateNetwork=true" in keeper
     assert "RestrictAddressFamilies=AF_UNIX" in keeper
+    options = Options("x", **{name: found[name] for name in found if name in ("connections", "processes", "threads")})
+    front = (EXAMPLES / "dpsql-front.service").read_text()
+    assert most_tasks_of_front(options) < int(re.search(r"^TasksMax=(\d+)$", front, re.M)[1])
+    assert most_tasks_of_front(replace(options, quack=9494)) < int(re.search(r"With quack: (\d+)", front)[1])
+    assert re.search(r"^TasksMax=\d+$", keeper, re.M)
     assert '["dpsql", "serve",' in (EXAMPLES / "Dockerfile").read_text()
