@@ -151,7 +151,9 @@ def test_floats_of_any_size_stay_in_their_bins(first, steps, kind):
 def test_large_numbers_come_out_of_their_bins_in_sql(db, kind, first):
     """Through the public door: bins of three and of five steps near the end of what bins reach."""
     steps = (0, 3, 8, 11, 16)
-    values = [f"({first}) + to_microseconds({i})" if kind.startswith("TIMESTAMP") else f"({first}) + {i}" for i in range(17)]
+    values = [
+        f"({first}) + to_microseconds({i})" if kind.startswith("TIMESTAMP") else f"({first}) + {i}" for i in range(17)
+    ]
     edges = [db.sql(f"SELECT CAST({values[step]} AS VARCHAR)").fetchall()[0][0] for step in steps]
     db.sql(f"CREATE TABLE t (x {kind} NOT NULL, i INTEGER NOT NULL)")
     for i, value in enumerate(values[:16]):
