@@ -351,4 +351,8 @@ DEFECTS = (
     Defect("a column whose type holds values is computed", "dpsql/owner/declaration.py", "            check_type(column)\n", "            pass\n", ("tests/release/test_computed.py",)),
     Defect("the privacy unit is computed", "dpsql/owner/protect.py", "        if account.unit_column == column.name:", "        if False:", ("tests/release/test_computed.py",)),
     Defect("an earlier version reads books with computed columns", "dpsql/books/facts.py", "any(attribute.looked or attribute.computed_as for", "any(attribute.looked for", ("tests/release/test_computed.py",)),
+    # columns that init proposes to compute
+    Defect("what holds in a sample is proposed", "dpsql/api/proposing/computed.py", "    return wrong == [(0,)]", "    return True", ("tests/api/test_init_computed.py",)),
+    Defect("columns are proposed that read each other", "dpsql/api/proposing/computed.py", " and not _reads(chosen, formula.columns, formula.column):", ":", ("tests/api/test_init_computed.py",)),
+    Defect("a formula that rows showed is not recorded as looked at", "dpsql/api/proposing/computed.py", '{"computed_as": formula.text, "looked": True}', '{"computed_as": formula.text}', ("tests/api/test_init_computed.py",)),
 )  # fmt: skip
