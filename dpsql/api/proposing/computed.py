@@ -76,7 +76,7 @@ class _Sample:
 
     Attributes:
         variables: columns of numbers, and parts of dates, that are kept.
-        targets: columns of numbers that may be computed.
+        targets: columns of numbers that may be computed; no keys, which get ids of their own.
         dates: columns of dates that may be, by number, with their year, month and day.
     """
 
@@ -95,7 +95,7 @@ class _Sample:
         selected |= {f"{part}{place}": f"{part}({quote(one.column)})" for place, one in dated for part in _PARTS}
         rows = _some_rows(source, selected)
         self.names = {place: self._name(one.column) for place, one in enumerate(proposals)}
-        self.targets = [(place, rows[f"n{place}"]) for place, _ in numbers]
+        self.targets = [(place, rows[f"n{place}"]) for place, one in numbers if "ids" not in (one.how or ())]
         self.variables = [
             Variable(self.names[place], place, rows[f"n{place}"]) for place, one in numbers if _is_kept(one)
         ]

@@ -50,7 +50,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class Feature:
-    """F of the formulas: SQL, numbers of its columns, how plain it is (0 is plainest), its values; whether it is a part."""
+    """F of the formulas: SQL, numbers of its columns, how plain it is (0 is plainest), its values; if it is a part."""
 
     text: str
     columns: tuple[int, ...]
