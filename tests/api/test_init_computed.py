@@ -196,3 +196,16 @@ def test_unrelated_columns_have_no_formula(seed, values):
     columns = [draw.integers(0, values, 300).astype(float) for _ in range(6)]
     found = formulas([Variable(f"x{k}", k, column) for k, column in enumerate(columns)], list(enumerate(columns)))
     assert found == []
+
+
+def test_a_column_is_not_computed_from_one_that_is_left_out(tmp_path):
+    """No bins reach as far as the numbers of the one, so a formula of it would be refused when the script runs."""
+    with duckdb.connect(str(tmp_path / "b.duckdb")) as con:
+        con.execute(
+            "CREATE TABLE wide AS SELECT (i / 1000.0)::DECIMAL(38, 37) AS small, i % 2 AS half, "
+            "(i::DECIMAL(38, 2) * 12345678901234567890123456789.01) AS large FROM range(999) r(i)"
+        )
+    _, script = proposed(f"{tmp_path}/b.duckdb:wide")
+    with dpsql.connect(tmp_path / "b.duckdb") as db:
+        db.sql(script)
+        assert {*db.domains("wide").set_index("column")["kind"][["small", "large"]]} == {"excluded"}

@@ -355,4 +355,5 @@ DEFECTS = (
     Defect("what holds in a sample is proposed", "dpsql/api/proposing/computed.py", "    return wrong == [(0,)]", "    return True", ("tests/api/test_init_computed.py",)),
     Defect("columns are proposed that read each other", "dpsql/api/proposing/computed.py", " and not _reads(chosen, formula.columns, formula.column):", ":", ("tests/api/test_init_computed.py",)),
     Defect("a formula that rows showed is not recorded as looked at", "dpsql/api/proposing/computed.py", '{"computed_as": formula.text, "looked": True}', '{"computed_as": formula.text}', ("tests/api/test_init_computed.py",)),
+    Defect("columns are computed from what is refused", "dpsql/api/proposing/trial.py", "for place in (*others, *computed)}", "for place in range(len(proposals))}", ("tests/api/test_init_computed.py",)),
 )  # fmt: skip
