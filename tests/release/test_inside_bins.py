@@ -165,3 +165,13 @@ def test_large_numbers_come_out_of_their_bins_in_sql(db, kind, first):
     release.to_table("made")
     inside = f"x >= '{edges[0]}'::{kind} AND x < '{edges[-1]}'::{kind}"
     assert db.sql(f"SELECT count(*) > 3000 AND bool_and({inside}) FROM made").fetchall() == [(True,)]
+
+
+@given(st.integers(-(2**61), 2**61), st.lists(st.integers(1, 50), min_size=3, max_size=6))
+def test_bins_lean_as_bins_of_small_numbers_do(first, widths):
+    """The same bins elsewhere have the same widths, however far from 0."""
+    ticks = [int(tick) for tick in np.cumsum([0, *widths])]
+    rows = np.arange(1.0, len(widths) + 1)
+    here, there = (binned("a", tuple(start + tick for tick in ticks), "BIGINT") for start in (0, first))
+    assert lean(there, rows).tolist() == lean(here, rows).tolist()
+    assert thin_out(there, rows).tolist() == thin_out(here, rows).tolist()
