@@ -41,6 +41,11 @@ _BECAUSE = {
     "discovered": "they were found with noise, which was charged",
 }
 
+_COMPUTED = {
+    "declared": "the owner says that it is computed so; what is stored in it is never read",
+    "looked": "the owner read off the rows how it is computed, and discloses that; what is stored is never read",
+}
+
 
 class DpDomain(SqlFunction):
     """Declare which values a column may take: a public fact that the owner states. dpsql reads no private row for it.
@@ -63,6 +68,12 @@ class DpDomain(SqlFunction):
         Parameter("points", "ANY", default=None, help="a list of values in the bins that get a cell of their own"),
         Parameter("reference", "VARCHAR", default=None, help="'table.column' of a public table that has the values"),
         Parameter("type", "BOOLEAN", default=False, help="the members of its ENUM type are public, whatever the rows"),
+        Parameter(
+            "computed_as",
+            "VARCHAR",
+            default=None,
+            help="an expression of other columns, as 'repair + other': not measured, computed in synthetic rows",
+        ),
         Parameter(
             "exclude",
             "BOOLEAN",
@@ -134,7 +145,7 @@ class DpDomain(SqlFunction):
         for name in ("values", "edges", "reference", "points", "scale", "every"):
             if call[name] is not None:
                 raise InvalidArgument(f"{name} is given, but discover := true finds the domain: leave one of them out")
-        for name in ("exclude", "ids", "fake"):
+        for name in ("exclude", "ids", "fake", "computed_as"):
             if call[name]:
                 raise InvalidArgument(f"{name} leaves nothing to discover: leave one of them out")
         if call["looked"]:
@@ -164,7 +175,9 @@ OF_DISCOVERY = ("discover", "epsilon", "delta", "heavy")
 
 
 def _row(cursor: duckdb.DuckDBPyConnection, source: Source, attribute: Attribute) -> tuple[object, ...]:
-    kind = (attribute.name, attribute.stored_type, attribute.kind, attribute.size, attribute.labels())
+    kind = (attribute.name, attribute.stored_type, attribute.shown_kind, attribute.size, attribute.labels())
     because = "nothing of it is used" if attribute.kind == "excluded" else _BECAUSE[attribute.known_from]
+    if attribute.computed_as:
+        because = _COMPUTED[attribute.known_from]
     outside = outside_share(Books(cursor, source.catalog), source.key, attribute)
     return (source.key, *kind, attribute.nullable, attribute.other, attribute.known_from, outside, because)

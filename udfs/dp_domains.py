@@ -114,7 +114,7 @@ def _row(source: Source, table: str, one: ColumnDomain) -> list[Any]:
     excluded = known.kind == "excluded"
     bins = known.regular if known.kind == "bins" else None
     told = [
-        known.kind,
+        known.shown_kind,
         None if excluded else known.size,
         bins,
         known.nullable,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpsql.api.connection import Connection
@@ -33,6 +33,7 @@ class ColumnDomains(Connection):
         points: Sequence[Any] | None = None,
         reference: str | None = None,
         type: bool = False,
+        computed_as: str | None = None,
         exclude: bool = False,
         ids: bool = False,
         fake: str | None = None,
@@ -57,6 +58,7 @@ class ColumnDomains(Connection):
             points: values in the intervals that get a cell of their own, such as 0.
             reference: 'table.column' of a public table that has the values.
             type: the members of its ENUM type are public, whatever the rows.
+            computed_as: an expression of other columns, as 'repair + other', which is computed and not measured.
             exclude: leave the column NULL in every synthetic row.
             ids: exclude the column; synthetic rows get ids of their own.
             fake: exclude the column; the faker package writes 'name', 'city', … (`pip install 'dpsql[faker]'`).
@@ -74,7 +76,11 @@ class ColumnDomains(Connection):
         ...     _ = db.sql("CREATE TABLE t (age INTEGER)"), db.protect("t", epsilon=3.0, delta=1e-9)
         ...     db.domain("t", "age", lower=0, upper=119, bins=12, nulls_as=[-9])
         """
-        how = {name: value for name, value in locals().items() if name not in ("self", "table", "column")}
+        self._declare(table, column, locals())
+
+    def _declare(self, table: str, column: str, given: Mapping[str, Any]) -> None:
+        """See `domain`, whose arguments are given."""
+        how = {name: value for name, value in given.items() if name not in ("self", "table", "column")}
         self.instance.check_owner("domain")
         with self.instance.cursor() as cursor:
             declare(cursor, find_source(cursor, table, self._search_path), column, search_path=self._search_path, **how)

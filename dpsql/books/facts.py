@@ -8,8 +8,10 @@ from collections.abc import Iterable
 from dpsql.books import ledger
 from dpsql.books.migration import migrate
 from dpsql.books.store import Books
+from dpsql.core.computed import check_computed
 from dpsql.core.constraint import Constraint
 from dpsql.core.domain import Attribute, Domain, attribute_from, fields_of
+from dpsql.errors import InvalidArgument
 
 
 def declare(books: Books, source: str, attribute: Attribute) -> None:
@@ -21,10 +23,12 @@ def declare_all(books: Books, source: str, attributes: Iterable[Attribute]) -> N
     """Record the domains of some columns, all or none."""
     books.check_writable()
     listed = list(attributes)
-    if any(attribute.looked for attribute in listed):
+    if any(attribute.looked or attribute.computed_as for attribute in listed):
         migrate(books)  # an earlier dpsql cannot read such domains, and says so
 
     def record() -> None:
+        check_computed(declared(books, source) | {attribute.name: attribute for attribute in listed})
+        _check_constraints(books, source, listed)
         for attribute in listed:
             record_domain(books, source, attribute)
 
@@ -47,6 +51,29 @@ def declared(books: Books, source: str) -> dict[str, Attribute]:
     if any(attribute.origin == "discovered" for attribute in attributes):
         ledger.secure(books)
     return {attribute.name: attribute for attribute in attributes}
+
+
+def computed(books: Books, source: str) -> list[Attribute]:
+    """The columns of a source that are computed."""
+    if not books.has("domain"):
+        return []
+    sql = "SELECT spec FROM dpsql.domain WHERE source = $source AND contains(spec, '\"computed_as\": ')"
+    return [attribute_from(json.loads(spec)) for (spec,) in books.run(sql, {"source": source})]
+
+
+def _check_constraints(books: Books, source: str, attributes: Iterable[Attribute]) -> None:
+    """Refuse to compute a column that a constraint names, which would be tried on values that are not measured.
+
+    Raises:
+        InvalidArgument: says what mends it.
+    """
+    names = {attribute.name for attribute in attributes if attribute.computed_as}
+    for constraint in constraints(books, source) if names else ():
+        if not names.isdisjoint(constraint.columns):
+            raise InvalidArgument(
+                f"the constraint {constraint.predicate!r} names a column that is to be computed: take it back with "
+                "remove := true, and state it of the columns that the expression reads"
+            )
 
 
 def released_types(books: Books, source: str) -> set[str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import duckdb
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from dpsql.books.computed import with_computed
 from dpsql.books.public import is_protected
 from dpsql.books.seen import find_table
 from dpsql.core.names import quote
@@ -30,12 +31,14 @@ class Tables:
         search_path: where bare names are looked up.
         known: a table that was found already, by the same call.
         by: the user who asks, who sees no view, and of tables those that they have a limit on; empty for the owner.
+        is_stored: whether computed columns mean what is stored, as inside their expressions, which read other columns.
     """
 
     cursor: duckdb.DuckDBPyConnection
     search_path: str = ""
     known: Source | None = None
     by: str = ""
+    is_stored: bool = False
 
     def find(self, table: exp.Table) -> Scope | tuple[exp.Query, Catalog]:
         """See `dpsql.language.scope.Catalog.find`. A view's names are looked up where the view is."""
@@ -45,6 +48,9 @@ class Tables:
             catalog, schema, _ = view.parts
             inside = Tables(self.cursor, f"{quote(catalog)}.{quote(schema)}")
             return _query_of(view.parts[2], view.definition), inside
+        computed = None if self.is_stored else with_computed(self.cursor, source)
+        if computed is not None:
+            return computed, replace(self, known=source, is_stored=True)
         columns = {c.name: exp.column(exp.to_identifier(c.name, quoted=True)) for c in source.columns}
         return Scope(source, columns)
 

@@ -8,9 +8,11 @@ from dpsql.books.statements import read
 from dpsql.books.store import Books
 from dpsql.errors import BooksError
 
-VERSION: Final = 5
+VERSION: Final = 6
 """1 had no table of requests, 2 none of users, 3 knew of no domain or fact that was read off the rows, 4 knew public
-tables by their names alone."""
+tables by their names alone, 5 knew of no computed column."""
+_LISTED: Final = 5
+"""The first version that lists public tables as they are."""
 REQUESTS: Final = """
     SELECT content->>'$.key' AS key, max(number) AS number FROM dpsql.event
     WHERE (content->>'$.kind') = 'charge' AND number > $anchor GROUP BY 1
@@ -52,7 +54,7 @@ def make_tables(books: Books) -> None:
         anchor = int(books.run("SELECT coalesce(max(number), 0) FROM dpsql.event WHERE basis IS NOT NULL")[0][0])
         books.run(f"INSERT INTO dpsql.request {REQUESTS}", {"anchor": anchor})
     if before < VERSION:
-        if books.run("SELECT count(*) FROM dpsql.event") != [(0,)]:
+        if before < _LISTED and books.run("SELECT count(*) FROM dpsql.event") != [(0,)]:
             books.run("INSERT INTO dpsql.public_table SELECT '', NULL")  # see `dpsql.books.public_list`
         books.run("DELETE FROM dpsql.books")
         books.run("INSERT INTO dpsql.books VALUES ($version)", {"version": VERSION})

@@ -64,6 +64,8 @@ class Attribute:
         points: ticks of values whose bin holds no other value, because the owner said so.
         ids: of an excluded column: synthetic rows get numbers, texts or UUIDs of their own in place of NULL.
         fake: of an excluded column: what the Faker package writes in place of NULL, such as 'name'.
+        computed_as: of an excluded column: the expression by which synthetic rows get its values, in place of NULL.
+        computed_from: the columns that the expression reads.
         looked: the owner read the domain off the rows, so it is the owner's disclosure, outside every guarantee. No
             release, and so no key of a request, depends on it: see `of_release`.
     """
@@ -87,6 +89,8 @@ class Attribute:
     looked: bool = False
     reading: str = ""
     stored: str = ""
+    computed_as: str = ""
+    computed_from: tuple[str, ...] = ()
 
     @property
     def is_read(self) -> bool:
@@ -136,7 +140,12 @@ class Attribute:
     @property
     def known_from(self) -> str:
         """How the domain became known: its `origin`, or `looked`; an excluded column has none to be known."""
-        return "looked" if self.looked and self.kind != "excluded" else self.origin
+        return "looked" if self.looked and (self.kind != "excluded" or self.computed_as) else self.origin
+
+    @property
+    def shown_kind(self) -> str:
+        """Its kind for people, who tell computed columns from those that are excluded."""
+        return "computed" if self.computed_as else self.kind
 
     @property
     def inner(self) -> Attribute:
@@ -325,6 +334,10 @@ class Domain:
         found = pick(name, self.names)
         if found is not None:
             return found
+        computed = {one.name: one for one in self.excluded if one.computed_as}
+        if (own := pick(name, computed)) is not None:
+            bases = ", ".join(computed[own].computed_from)
+            raise UnknownName(f"column {own!r} is computed from {bases}, so it is not measured: name those instead")
         if pick(name, (attribute.name for attribute in self.excluded)) is not None:
             raise UnknownName(f"column {name!r} is excluded: declare its domain with dp_domain to use it")
         raise UnknownName(f"there is no column {name!r}; the columns are {', '.join(self.names)}")
@@ -361,7 +374,10 @@ class Domain:
 
 
 _LATER: Final = frozenset(
-    {"outside", "nulls_as", "text", "suffix", "points", "ids", "fake", "looked", "reading", "stored"}
+    {
+        *("outside", "nulls_as", "text", "suffix", "points", "ids", "fake", "looked", "reading", "stored"),
+        *("computed_as", "computed_from"),
+    }
 )
 
 

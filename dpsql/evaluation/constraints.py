@@ -18,95 +18,30 @@ from typing import Any, Final
 import duckdb
 import numpy as np
 import numpy.typing as npt
-import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from dpsql.core.constraint import MOST_TUPLES, Allowed, Constraint, components
 from dpsql.core.domain import Attribute, Domain
-from dpsql.core.names import fold, shorten
-from dpsql.engines.duckdb.frames import length
 from dpsql.engines.source import Source
-from dpsql.errors import DpsqlError, InvalidArgument, InvalidQuery
-from dpsql.evaluation.decode import decode
-from dpsql.evaluation.sandbox import empty_database, foreign_word
+from dpsql.errors import DpsqlError, InvalidArgument
+from dpsql.evaluation.row_expression import Frame, columns_of_row
+from dpsql.evaluation.sandbox import empty_database
 from dpsql.evaluation.workers import Empty
-from dpsql.language.size_bounds import check_sizes
-from dpsql.language.syntax import check_depth
-from dpsql.language.value_types import check_nesting
-from dpsql.runtime.process_settings import deep_recursion
 
-_LONGEST: Final = 100_000
 _REDRAWS: Final = 20
 _ENDS: Final = (0.0, 0.999999, 0.5)  # of a bin: its lower end, its upper end, its middle
 _MOST_COMBINED: Final = 4  # columns with bins of which all combinations of ends are tried
 _RANDOM_PLACES: Final = 64
-_NOT_IN_A_ROW: Final = (
-    exp.Query,
-    exp.AggFunc,
-    exp.Window,
-    exp.Placeholder,
-    exp.Parameter,
-    exp.SessionParameter,
-    exp.Star,
-)
 
 
 def parse_predicate(source: Source, predicate: str) -> Constraint:
     """Check that a predicate is one about the columns of one row.
 
     Raises:
-        InvalidArgument: not SQL, a query inside, a function that is not plain and built in, or no column named.
+        InvalidArgument: see `columns_of_row`.
         UnknownName: a column that the source does not have.
     """
-    predicate = predicate.strip()
-    shown = shorten(predicate)
-    if len(predicate) > _LONGEST:
-        raise InvalidArgument(f"predicate has {len(predicate)} characters, more than {_LONGEST}")
-    try:
-        tokens = sqlglot.tokenize(predicate, read="duckdb")
-        check_nesting(tokens)
-        with deep_recursion():
-            tree = sqlglot.parse_one(f"SELECT {predicate}", read="duckdb")
-        check_depth(tree)
-    except (SqlglotError, RecursionError):
-        raise InvalidArgument(
-            f"predicate is {shown!r}, which is not an SQL expression: say for example 'sick OR cost = 0'"
-        ) from None
-    except InvalidQuery as deep:
-        raise _of_predicate(deep) from None
-    alone = isinstance(tree, exp.Select) and len(tree.expressions) == 1
-    if not alone or {key for key, value in tree.args.items() if value} != {"expressions"}:
-        raise InvalidArgument(f"predicate is {shown!r}: say one expression, without SELECT or WHERE")
-    expression = tree.expressions[0]
-    refused = next(expression.find_all(*_NOT_IN_A_ROW), None)
-    if refused is not None:
-        _refuse(refused.sql(dialect="duckdb"))
-    foreign = foreign_word(tokens)
-    if foreign is not None:
-        _refuse(foreign)
-    try:
-        check_sizes([expression])
-    except InvalidQuery as large:
-        raise _of_predicate(large) from None
-    columns = set()
-    for column in expression.find_all(exp.Column):
-        if column.table and (column.args.get("db") or fold(column.table) != fold(source.name)):
-            raise InvalidArgument(f"predicate: name a column of {source.name!r} alone, not {column.sql('duckdb')}")
-        columns.add(source.column(column.name).name)
-    if not columns:
-        raise InvalidArgument(f"predicate is {shown!r}, which names no column of {source.name!r}")
-    return Constraint(predicate, tuple(column.name for column in source.columns if column.name in columns))
-
-
-def _of_predicate(refusal: InvalidQuery) -> InvalidArgument:
-    return InvalidArgument(str(refusal).replace("query:", "predicate:", 1))
-
-
-def _refuse(what: str) -> None:
-    raise InvalidArgument(
-        f"predicate: {what} is not about one row alone: use its columns, constants and DuckDB's own plain functions"
-    )
+    return Constraint(predicate.strip(), columns_of_row(source, predicate, "predicate", "'sick OR cost = 0'"))
 
 
 def find_allowed(source: Source, domain: Domain, constraints: Sequence[Constraint]) -> list[Allowed]:
@@ -251,24 +186,13 @@ def _holds(
     columns: dict[str, npt.NDArray[Any]],
 ) -> npt.NDArray[np.bool_]:
     """For each row of codes, whether all predicates hold of its decoded values."""
-    prefix = "dpsql_"  # of no column of the source
-    while any(fold(column.name).startswith(prefix) for column in source.columns):
-        prefix = "_" + prefix
-    rows = length(columns)
-    frame = {prefix + name: values for name, values in columns.items()} | {prefix + "row": np.arange(rows)}
-    values: list[exp.Expr] = [exp.column(prefix + "row")]
-    for number, attribute in enumerate(attributes):
-        value = decode(attribute, f"{prefix}c{number}", f"{prefix}t{number}")
-        typed = exp.cast(value, exp.DataType.build(attribute.released_type, dialect="duckdb"))
-        values.append(exp.alias_(typed, attribute.name, quoted=True))
-    decoded = (
-        exp.select(*values).from_(exp.to_table(prefix + "frame")).subquery(exp.to_identifier(source.name, quoted=True))
-    )
+    frame = Frame.of(source, columns)
+    query = exp.select(frame.row).from_(frame.decoded(source, attributes)).sql(dialect="duckdb")
     conditions = [f"coalesce(CAST((\n{predicate}\n) AS BOOLEAN), TRUE)" for predicate in predicates]
-    query = exp.select(prefix + "row").from_(decoded).sql(dialect="duckdb") + " WHERE " + " AND ".join(conditions)
-    empty.register(prefix + "frame", frame)
+    query += " WHERE " + " AND ".join(conditions)
+    empty.register(frame.name, frame.columns)
     try:
-        numbers = empty.execute(query).fetchnumpy()[prefix + "row"]
+        numbers = empty.execute(query).fetchnumpy()[frame.row]
     except duckdb.Error as error:  # nothing private is in that database, so its text may be shown
         reason = str(error).splitlines()[0]
         raise InvalidArgument(
@@ -276,8 +200,8 @@ def _holds(
             f"{_back(source, predicates)}"
         ) from None
     finally:
-        empty.unregister(prefix + "frame")
-    holds = np.zeros(rows, bool)
+        empty.unregister(frame.name)
+    holds = np.zeros(frame.rows, bool)
     holds[np.asarray(numbers, np.int64)] = True
     return holds
 

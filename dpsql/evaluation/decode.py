@@ -58,13 +58,19 @@ def decode(attribute: Attribute, code: str, ticks: str) -> exp.Expr:
 
 
 def stood_in(domain: Domain) -> dict[str, exp.Expr]:
-    """The values of the excluded columns that are not NULL, by name, from the columns of `dpsql.owner.stand_ins`."""
+    """The values of the excluded columns that are not NULL, by name.
+
+    They are made of the columns of `dpsql.owner.stand_ins` and `dpsql.evaluation.computed`.
+    """
     found: dict[str, exp.Expr] = {}
     for place, attribute in enumerate(domain.excluded):
         value: exp.Expr = exp.column(f"s{place}")
         if attribute.ids and attribute.type == "UUID":
             halves = (value, exp.column(f"r{place}"))
             value = exp.Anonymous(this="format", expressions=[exp.Literal.string("{:016x}{:016x}"), *halves])
-        if attribute.ids or attribute.fake:
+        if attribute.computed_as:
+            there = exp.EQ(this=exp.column(f"r{place}"), expression=exp.Literal.number(0))
+            value = exp.case().when(there, value)
+        if attribute.ids or attribute.fake or attribute.computed_as:
             found[attribute.name] = exp.cast(value, data_type(attribute.type), dialect="duckdb")
     return found

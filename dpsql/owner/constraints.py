@@ -63,6 +63,12 @@ def unconstrain(cursor: Cursor, source: Source, predicate: str) -> Constraint:
 def tried_on(books: Books, source: Source, constraint: Constraint) -> tuple[Domain, Sequence[Constraint]]:
     """The domain on which a fact is tried, and the facts that belong together with it, itself too; see `constrain`."""
     account_of(books, source)
+    for attribute in facts.computed(books, source.key):
+        if attribute.name in constraint.columns:
+            raise InvalidArgument(
+                f"predicate: {attribute.name!r} is computed, so state the fact of what it is computed from: "
+                f"({attribute.computed_as})"
+            )
     others = (other for other in facts.constraints(books, source.key) if other.predicate != constraint.predicate)
     component = next(part for part in components([constraint, *others]) if constraint in part)
     domain = domain_of(books, source, sorted({name for part in component for name in part.columns}))

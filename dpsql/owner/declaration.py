@@ -21,13 +21,15 @@ from dpsql.engines.duckdb.declare_readings import check_written
 from dpsql.engines.duckdb.declare_steps import SCALES, calendar_ticks, log_ticks
 from dpsql.engines.source import Column
 from dpsql.errors import InvalidArgument
+from dpsql.evaluation.computed import check_type
 from dpsql.owner.stand_ins import check_fake, check_ids
 
 _WAYS = (
     "values := […], lower := … with upper := … and bins := …, edges := […], reference := 'table.column', "
-    "type := true, exclude := true"
+    "type := true, computed_as := 'a + b', exclude := true"
 )
 
+_OF_DOMAINS = ("points", "nulls", "nulls_as", "read_as", "other", "ids", "fake", "exclude")
 FLT_DIG: Final = 7
 """Digits of a whole number that a FLOAT surely holds."""
 
@@ -47,6 +49,7 @@ class Declaration:
         reference: 'table.column' of a public table that has the values.
         type: the members of the column's type are the values.
         exclude: no domain; NULL in synthetic rows.
+        computed_as: an expression of other columns, by which synthetic rows get its values; it is not measured.
         ids, fake: of an excluded column: numbers, or what the Faker package writes, in place of NULL.
         nulls: whether NULL has a cell.
         nulls_as: values that stand for NULL.
@@ -67,6 +70,7 @@ class Declaration:
     reference: str | None = None
     type: bool = False
     exclude: bool = False
+    computed_as: str | None = None
     ids: bool = False
     fake: str | None = None
     nulls: bool | None = None
@@ -78,7 +82,7 @@ class Declaration:
     @property
     def is_excluded(self) -> bool:
         """Whether the column gets no domain."""
-        return self.exclude or self.ids or self.fake is not None
+        return self.exclude or self.ids or self.fake is not None or self.computed_as is not None
 
     def attribute(self, cursor: Cursor, column: Column, search_path: str = "") -> Attribute:
         """The domain of a column; only a reference's rows are read.
@@ -111,7 +115,8 @@ class Declaration:
             "lower and upper": self.lower is not None or self.upper is not None,
             "edges": self.edges is not None,
             "reference": self.reference is not None,
-            "exclude": self.is_excluded,
+            "exclude": self.is_excluded and self.computed_as is None,
+            "computed_as": self.computed_as is not None,
             "type": self.type,
         }
         chosen = [way for way, given in ways.items() if given]
@@ -129,9 +134,10 @@ class Declaration:
             raise InvalidArgument(f"column {column.name!r}: lower and upper go together")
 
     def _excluded(self, column: Column) -> Attribute:
-        for name in ("points", "nulls_as", "read_as"):
-            if getattr(self, name) is not None:
-                raise InvalidArgument(f"{name} is given, but an excluded column has no domain: leave one of them out")
+        for name in ("points", "nulls_as", "read_as") if self.computed_as is None else _OF_DOMAINS:
+            if getattr(self, name) not in (None, False):
+                kind = "an excluded" if self.computed_as is None else "a computed"
+                raise InvalidArgument(f"{name} is given, but {kind} column has no domain: leave one of them out")
         if self.ids and self.fake is not None:
             raise InvalidArgument("ids and fake are both given: a column gets one of them")
         kind = public_type(column.type)
@@ -139,7 +145,16 @@ class Declaration:
             check_ids(column.name, kind)
         if self.fake is not None:
             check_fake(column.name, kind, self.fake)
-        return Attribute(column.name, kind, "excluded", ids=self.ids, fake=self.fake or "")
+        if self.computed_as is not None:
+            check_type(column)
+        return Attribute(
+            column.name,
+            kind,
+            "excluded",
+            ids=self.ids,
+            fake=self.fake or "",
+            computed_as=(self.computed_as or "").strip(),
+        )
 
     def _domain(self, cursor: Cursor, column: Column, search_path: str) -> Attribute:
         """The domain without points and without values that stand for NULL."""

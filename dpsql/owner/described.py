@@ -44,6 +44,8 @@ def arguments_of(
 
 def _shortest(cursor: Cursor, attribute: Attribute) -> dict[str, Any]:
     """What declares the values, the members of the type, or bins of equal width."""
+    if attribute.computed_as:
+        return {"computed_as": attribute.computed_as}
     if attribute.kind == "excluded":
         return {"exclude": True}
     if attribute.origin == "type":

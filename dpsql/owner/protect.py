@@ -19,6 +19,7 @@ from dpsql.engines.duckdb.declare import automatic, check_range, declare_members
 from dpsql.engines.registry import check_domain, check_readable, check_unit
 from dpsql.engines.source import Column, Source, written_alike
 from dpsql.errors import InvalidArgument, NotDeclared, NotProtected
+from dpsql.evaluation.computed import check_expression
 from dpsql.owner.declaration import Declaration
 from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import account_budget
@@ -254,12 +255,20 @@ def declaration(cursor: Cursor, source: Source, name: str, *, search_path: str =
         InvalidArgument: not exactly one way to declare, or values that do not fit the column.
     """
     books = Books(cursor, source.catalog)
-    account_of(books, source)
+    account = account_of(books, source)
     column = source.column(name)
     said = Declaration(**how)
     if not said.is_excluded:
         check_stored(source, column)
     found = said.attribute(cursor, column, search_path)
+    if said.computed_as is not None:
+        if account.unit_column == column.name:
+            raise InvalidArgument(f"computed_as: {column.name!r} is the privacy unit, which tells whose row it is")
+        known = facts.declared(books, source.key)
+        return replace(
+            said.kept(found, known.get(column.name)),
+            computed_from=check_expression(source, known, column, said.computed_as),
+        )
     check_collation(source, column, names_texts=_names_texts(found))
     check_domain(cursor, source, found)
     return said.kept(found, facts.declared(books, source.key).get(column.name))
@@ -302,6 +311,7 @@ def domain_of(books: Books, source: Source, columns: Sequence[str] | None = None
             (excluded if attribute.kind == "excluded" else attributes).append(attribute)
     if missing:
         raise NotDeclared(_missing(source, missing))
+    _check_bases(source, attributes, excluded)
     if not attributes:
         what = "every column" if columns is None else ", ".join(attribute.name for attribute in excluded)
         raise NotDeclared(
@@ -309,6 +319,22 @@ def domain_of(books: Books, source: Source, columns: Sequence[str] | None = None
             "dpsql init proposes domains"
         )
     return Domain(tuple(attributes), tuple(excluded))
+
+
+def _check_bases(source: Source, attributes: Sequence[Attribute], excluded: Sequence[Attribute]) -> None:
+    """Refuse a computed column without a column that it is computed from."""
+    names = {
+        attribute.name
+        for attribute in (*attributes, *excluded)
+        if attribute.kind != "excluded" or attribute.computed_as
+    }
+    for one in excluded:
+        left_out = [name for name in one.computed_from if name not in names]
+        if left_out:
+            raise NotDeclared(
+                f"column {one.name!r} of {source.name!r} is computed from {', '.join(left_out)}, which "
+                "have no domain here: name them too, or leave it out"
+            )
 
 
 def _known_members(books: Books, source: Source, column: Column) -> Attribute | None:

@@ -46,6 +46,16 @@ class Association:
     low: float
     high: float
 
+    @property
+    def width(self) -> float:
+        """Of the interval."""
+        return self.high - self.low
+
+    @property
+    def is_vacuous(self) -> bool:
+        """Whether it is every correlation that there is: of noise alone, or of no rows with values in both columns."""
+        return self.low <= -1.0 and self.high >= 1.0
+
 
 def association(estimates: Estimates, pair: Estimate) -> Association | None:
     """R of two columns by the noisy counts; None where one has a single value.

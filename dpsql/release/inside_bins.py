@@ -36,7 +36,7 @@ class Bins:
     """The bins of a column.
 
     Attributes:
-        middle: of each, shape (bins,).
+        middle: of each, shape (bins,); of whole numbers above the first edge.
         width: likewise; points of floats have none.
     """
 
@@ -45,10 +45,23 @@ class Bins:
 
     @staticmethod
     def of(attribute: Attribute) -> Bins:
-        """Those of an attribute."""
+        """Those of an attribute.
+
+        >>> Bins.of(Attribute("id", "BIGINT", "bins", ticks=(2**61, 2**61 + 1, 2**61 + 3))).width.tolist()
+        [1.0, 2.0]
+        """
+        if not attribute.is_float:  # in whole numbers, because floats do not tell large ones apart
+            above = np.array([int(tick) - int(attribute.ticks[0]) for tick in attribute.ticks], np.int64)
+            width = np.diff(above).astype(np.float64)
+            return Bins(above[:-1] + width / 2, width)
         ticks: npt.NDArray[Any] = np.array(attribute.ticks, np.float64)
         with np.errstate(over="ignore", invalid="ignore"):  # bounds near the largest float
             return Bins((ticks[1:] + ticks[:-1]) / 2, np.diff(ticks))
+
+    @property
+    def apart(self) -> Floats:
+        """From the middle of the bin before to that of the bin after, of each but the first and the last."""
+        return self.width[:-2] / 2 + self.width[1:-1] + self.width[2:] / 2
 
 
 def places(attribute: Attribute, codes: npt.NDArray[np.int64], uniform: Floats) -> Floats:
@@ -77,6 +90,7 @@ def places(attribute: Attribute, codes: npt.NDArray[np.int64], uniform: Floats) 
     ends = np.flatnonzero(rate)
     placed = np.where(flat, uniform, leant)
     placed[ends] = -np.log1p(uniform[ends] * np.expm1(-rate[ends])) / rate[ends]
+    placed = np.where(np.isfinite(placed), placed, uniform)  # whatever overflowed, a value stays in its bin
     return np.asarray(placed.clip(0.0, np.nextafter(1.0, 0.0)))
 
 
@@ -120,12 +134,12 @@ def lean(attribute: Attribute, rows: Floats) -> Floats:
     if attribute.has_single_values:
         return found
     bins = Bins.of(attribute)
-    width, middle = bins.width, bins.middle
+    width = bins.width
     with np.errstate(over="ignore"):  # of points of floats, which have no width and are in no run
         density = rows / np.maximum(width, np.finfo(np.float64).tiny)
     for run in attribute.runs:
         inner = np.arange(run.start + 1, run.stop - 1)
         inner = inner[rows[inner] > 0]
-        slope = (density[inner + 1] - density[inner - 1]) / (middle[inner + 1] - middle[inner - 1])
+        slope = (density[inner + 1] - density[inner - 1]) / bins.apart[inner - 1]
         found[inner] = (slope * width[inner] / (2 * density[inner])).clip(-1.0, 1.0)
     return found

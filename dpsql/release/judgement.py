@@ -41,6 +41,8 @@ APART: Final = 0.05
 """How far a synthetic association may be outside of what was measured."""
 MOST_PAIRS: Final = 1_500
 _OF_NOISE: Final = 3.0
+_FEW: Final = 0.05
+"""Of the rows: a column with fewer values than that may have none."""
 _MOST_CLIQUES: Final = 200
 """Of measured single cells: as many marginals of the synthetic table are counted for them."""
 
@@ -91,7 +93,7 @@ class JudgedPair:
     @property
     def state(self) -> Literal["kept", "hidden", "missed"]:
         """See the top of this file."""
-        if self.measured.high - self.measured.low > WIDE:
+        if self.measured.width > WIDE:
             return "hidden"
         near = self.measured.low - APART <= self.synthetic <= self.measured.high + APART
         return "kept" if near else "missed"
@@ -221,12 +223,17 @@ def _judge_pairs(
 
 
 def _is_constant(attribute: Attribute, estimates: Estimates) -> bool:
-    """Whether a column has one value, and no row is NULL or outside of its domain as far as the noise tells."""
+    """Whether a column has one value in all rows, or none in any, as far as the noise tells."""
     estimate = estimates.of((attribute.name,))
-    if estimate is None or attribute.regular + (attribute.other is not None) > 1:
+    if estimate is None:
         return False
-    others = estimate.values[1:]
-    return float(others.sum()) <= _OF_NOISE * estimate.stddev * math.sqrt(others.size)
+    codes = attribute.regular + (attribute.other is not None)
+    values, rest = estimate.values[:codes], estimate.values[codes:]
+    noise = _OF_NOISE * estimate.stddev
+    if codes == 1 and float(rest.sum()) <= noise * math.sqrt(rest.size):
+        return True
+    empty = noise * math.sqrt(codes)  # that many rows with a value would not be noticed
+    return float(values.sum()) <= empty <= _FEW * float(rest.sum())
 
 
 def _counts(counter: Counter, domain: Domain, clique: Clique) -> Floats:

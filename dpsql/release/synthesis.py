@@ -23,6 +23,7 @@ from dpsql.core.prior import Prior
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.protocol import Engine
 from dpsql.errors import DpsqlError, InvalidArgument
+from dpsql.evaluation.computed import check_bound, computed_values
 from dpsql.evaluation.constraints import find_allowed, refuse_impossible, settle_bins
 from dpsql.evaluation.decode import released_columns
 from dpsql.evidence.earlier_releases import consistent
@@ -163,7 +164,7 @@ class Resolved(Plan):
         columns = [column.name for column in self.source.columns if column.name in entry.columns]
         frame = coded(entry.domain, codes, generator)
         settle_bins(self.source, entry.domain, allowed, codes, frame, generator)
-        frame |= stand_ins(entry.domain, len(codes), generator)
+        frame |= stand_ins(entry.domain, len(codes), generator) | computed_values(self.source, entry.domain, frame)
         del codes  # the frame has them
         return publication.publish(run.books, entry, self.source, columns, frame, report)
 
@@ -243,8 +244,9 @@ def _declared_anew(before: Domain, now: Domain) -> bool:
 
 
 def _check_public_facts(cursor: Cursor, books: Books, planned: Plan) -> None:
-    """Refuse a prior that is not public, and constraints that no row meets."""
+    """Refuse a prior that is not public, constraints that no row meets, and columns that cannot be computed."""
     request, source, domain = planned.request, planned.source, planned.domain
     if request.prior is not None:
         find_prior(cursor, request.prior, request.search_path, source, domain, request.by)
     refuse_impossible(source, domain, constraints(books, source.key))
+    check_bound(source, domain)

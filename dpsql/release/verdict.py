@@ -2,9 +2,10 @@
 
     shares   "off by about x percentage points": the mean of the columns' errors (`dpsql.release.judgement`)
     pairs    "not reliable": how many are hidden by noise or missed by the fit
-    cells    how many are beyond five deviations of their noise, and the one with the most rows too many or too few
+    cells    how many are beyond five deviations of their noise, and the one that is the most deviations off
     advice   ε·w/0.1 would show half of the hidden pairs, w the median width of their intervals, because noise and so
-             the width of an interval shrink as 1/ε
+             the width of an interval shrink as 1/ε. No advice is made from the interval [-1, 1] of a correlation:
+             a pair of which no row has both values keeps it at any ε
 
 Only what was measured whole is judged. What was not is said to be not judged, so that nothing false is said of a
 mechanism that measures single cells, or publishes choices and no counts.
@@ -131,7 +132,7 @@ def _of_pairs(judgement: Judgement) -> str:
 def _of_far(judgement: Judgement) -> str:
     if not judgement.far:  # else the farthest of them are listed
         return ""
-    worst = judgement.worst[0]
+    worst = max(judgement.worst, key=lambda one: abs(one.synthetic - one.measured) / one.stddev)
     cell = " and ".join(f"{name} = {label}" for name, label in zip(worst.columns, worst.labels, strict=True))
     are = "cell of columns and pairs is" if judgement.far == 1 else "cells of columns and pairs are"
     return (
@@ -142,7 +143,7 @@ def _of_far(judgement: Judgement) -> str:
 
 def _advice(entry: Entry, judgement: Judgement) -> list[str]:
     found = []
-    hidden = judgement.of("hidden")
+    hidden = [pair for pair in judgement.of("hidden") if not pair.measured.is_vacuous]
     epsilon = float(json.loads(entry.request)["epsilon"])
     if judgement.error is not None and judgement.error > _COARSE_ERROR:
         enough = epsilon * judgement.error / _COARSE_ERROR
@@ -177,7 +178,7 @@ def _of_hidden(entry: Entry, judgement: Judgement, hidden: Sequence[JudgedPair],
             f"Declare coarser bins or fewer values of {named}: {inside} of the {len(hidden)} pairs that noise hides "
             "have such a column."
         )
-    width = float(np.median([pair.measured.high - pair.measured.low for pair in hidden]))
+    width = float(np.median([pair.measured.width for pair in hidden]))
     fewer = "with fewer columns" if _is_of_pairs(entry) else "with fewer columns, or workload := 'all 2-way',"
     found.append(
         f"About epsilon := {epsilon * width / WIDE:.2g} would show half of these pairs; {fewer} each pair gets a "

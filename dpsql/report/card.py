@@ -175,7 +175,7 @@ def _basic(facts: Facts, known: Mapping[str, Any]) -> dict[str, Any]:
     if "curator_type" in known:
         curator["data_curator_type"] = known["curator_type"]
     made = (
-        f"A synthetic table of {entry.rows:,} rows and {len(entry.domain) + len(facts.excluded)} columns, drawn from "
+        f"A synthetic table of {entry.rows:,} rows and {len(entry.columns)} columns, drawn from "
         f"differentially private counts of {entry.source}."
     )
     found = {
@@ -224,6 +224,7 @@ def _domain_words(facts: Facts) -> list[str]:
     return [
         *(f"{one.name} ({_values_words(one)})" for one in facts.attributes),
         *(f"{name} (excluded: NULL in every synthetic row)" for name in facts.excluded),
+        *(f"{words} (not measured, but computed in each synthetic row)" for words in facts.computed),
     ]
 
 

@@ -82,8 +82,14 @@ class Facts:
 
     @property
     def excluded(self) -> list[str]:
-        """The columns that are NULL in every synthetic row."""
-        return [attribute.name for attribute in self.entry.domain.excluded]
+        """The columns that have no domain and are not computed."""
+        return [attribute.name for attribute in self.entry.domain.excluded if not attribute.computed_as]
+
+    @property
+    def computed(self) -> list[str]:
+        """The columns that were not measured but computed, each with its expression."""
+        computed = (attribute for attribute in self.entry.domain.excluded if attribute.computed_as)
+        return [f"{attribute.name} = {attribute.computed_as}" for attribute in computed]
 
 
 def check_synthetic(entry: Entry) -> None:

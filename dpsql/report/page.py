@@ -211,6 +211,8 @@ def measured_words(facts: Facts) -> list[str]:
         found.append("The fit also used a public table, left out here.")
     if facts.excluded:
         found.append(f"Excluded, and NULL in every synthetic row: {', '.join(facts.excluded)}.")
+    if facts.computed:
+        found.append(f"Not measured, but computed in each synthetic row: {'; '.join(facts.computed)}.")
     if facts.constraints:
         found.append(f"The owner states that every row has: {'; '.join(facts.constraints)}.")
     if facts.entry.looked:

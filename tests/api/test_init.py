@@ -165,7 +165,9 @@ def test_every_kind_of_column_gets_a_domain_and_the_script_runs(parquet, kind):
         found = db.domains(table).set_index("column")
     assert not found["undeclared"].any()
     left_out = {*found.index[found["kind"] == "excluded"]}
-    assert left_out == (LEFT_OUT | {"huge"} if kind == "duckdb" else LEFT_OUT) | ({"part", "mixed"} & left_out)
+    assert left_out == LEFT_OUT | ({"part", "mixed"} & left_out)
+    if kind == "duckdb":
+        assert found.loc["huge", "kind"] == "computed"  # no bins reach so far, but it is another column times a number
     if kind == "parquet":
         assert left_out == LEFT_OUT
     assert found.loc["top", "size"] == 5

@@ -251,6 +251,10 @@ FILLED = {
     "swapped": "CREATE TABLE y AS FROM people; DROP TABLE wards; ALTER TABLE y RENAME TO wards",
     "swapped in a transaction": "BEGIN; CREATE TABLE y AS FROM people; DROP TABLE wards; ALTER TABLE y RENAME TO wards; COMMIT",
     "swapped twice": "CREATE TABLE y AS FROM people; ALTER TABLE y RENAME TO z; DROP TABLE wards; ALTER TABLE z RENAME TO wards",
+    "filled after it was made in the same transaction": "BEGIN; DROP TABLE wards; CREATE TABLE wards AS SELECT 1 AS id, 'a' AS name; "
+    "INSERT INTO wards FROM people; COMMIT",
+    "filled after it was renamed in the same transaction": "CREATE TABLE y AS SELECT 1 AS id, 'a' AS name; BEGIN; "
+    "DROP TABLE wards; ALTER TABLE y RENAME TO wards; INSERT INTO wards FROM people; COMMIT",
 }
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.stats import wasserstein_distance
 
 from dpsql.core.domain import Attribute, Domain
@@ -102,3 +104,74 @@ def test_ages_and_amounts_are_nearer_to_the_truth(db, data):
         attribute = binned(name, tuple(range(low, high + 1, (high - low) // 10)))
         flat, leaning = (wasserstein_distance(drawn(attribute, truth, flat=flat), truth) for flat in (True, False))
         assert leaning < share * flat
+
+
+@given(
+    st.integers(-(2**62), 2**62 - 2**20),
+    st.lists(st.integers(1, 2**19), min_size=1, max_size=6),
+    st.lists(st.integers(0, 200), min_size=6, max_size=6),
+    st.sampled_from(["BIGINT", "HUGEINT", "UBIGINT", "DECIMAL(38,10)", "TIMESTAMP", "TIMESTAMP_NS"]),
+)
+def test_whole_numbers_of_any_size_stay_in_their_bins(first, widths, rows, kind):
+    """Also where a bin is narrower than the floats near its edges are apart."""
+    ticks = tuple(np.cumsum([first, *widths], dtype=object).tolist())
+    codes = np.repeat(np.arange(len(widths)), rows[: len(widths)])
+    attribute = binned("a", ticks, kind)
+    drawn = coded(Domain((attribute,)), codes[:, None], np.random.default_rng(1))["t0"]
+    low, high = np.array(ticks[:-1], np.int64)[codes], np.array(ticks[1:], np.int64)[codes]
+    assert ((drawn >= low) & (drawn < high)).all()
+
+
+@given(st.floats(-1e306, 1e306), st.integers(1, 40), st.sampled_from(["DOUBLE", "FLOAT"]))
+def test_floats_of_any_size_stay_in_their_bins(first, steps, kind):
+    """Edges that are one float apart, or a few."""
+    number = np.float64 if kind == "DOUBLE" else np.float32
+    edges = [number(first if kind == "DOUBLE" else first / 1e275)]
+    for _ in range(steps):
+        edges.append(np.nextafter(edges[-1], number(np.inf)))
+    chosen = edges[:: max(1, steps // 4)]
+    ticks = tuple(map(float, chosen if len(chosen) > 1 else edges[:2]))
+    codes = np.repeat(np.arange(len(ticks) - 1), 50)
+    drawn = coded(Domain((binned("a", ticks, kind),)), codes[:, None], np.random.default_rng(1))["t0"]
+    assert ((drawn >= np.array(ticks)[codes]) & (drawn <= np.array(ticks)[codes + 1])).all()
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize(
+    ("kind", "first"),
+    [
+        ("BIGINT", "2305843009213693952"),
+        ("HUGEINT", "-2305843009213693952"),
+        ("UBIGINT", "4611686018427387800"),
+        ("DECIMAL(38,2)", "23058430092136939::DECIMAL(38,2)"),
+        ("TIMESTAMP", "TIMESTAMP '9000-01-01'"),
+        ("TIMESTAMP_NS", "TIMESTAMP '2100-01-01'"),
+    ],
+)
+def test_large_numbers_come_out_of_their_bins_in_sql(db, kind, first):
+    """Through the public door: bins of three and of five steps near the end of what bins reach."""
+    steps = (0, 3, 8, 11, 16)
+    values = [
+        f"({first}) + to_microseconds({i})" if kind.startswith("TIMESTAMP") else f"({first}) + {i}" for i in range(17)
+    ]
+    edges = [db.sql(f"SELECT CAST({values[step]} AS VARCHAR)").fetchall()[0][0] for step in steps]
+    db.sql(f"CREATE TABLE t (x {kind} NOT NULL, i INTEGER NOT NULL)")
+    for i, value in enumerate(values[:16]):
+        db.sql(f"INSERT INTO t SELECT {value}, i % 2 FROM range({100 * (1 + i // 4)}) r(i)")
+    db.protect("t", epsilon=20.0, delta=1e-6)
+    db.domain("t", "x", edges=edges)
+    db.domain("t", "i", values=[0, 1])
+    release = db.synthesize("t", 10.0, mechanism="direct", workload="all 2-way")
+    release.to_table("made")
+    inside = f"x >= '{edges[0]}'::{kind} AND x < '{edges[-1]}'::{kind}"
+    assert db.sql(f"SELECT count(*) > 3000 AND bool_and({inside}) FROM made").fetchall() == [(True,)]
+
+
+@given(st.integers(-(2**61), 2**61), st.lists(st.integers(1, 50), min_size=3, max_size=6))
+def test_bins_lean_as_bins_of_small_numbers_do(first, widths):
+    """The same bins elsewhere have the same widths, however far from 0."""
+    ticks = [int(tick) for tick in np.cumsum([0, *widths])]
+    rows = np.arange(1.0, len(widths) + 1)
+    here, there = (binned("a", tuple(start + tick for tick in ticks), "BIGINT") for start in (0, first))
+    assert lean(there, rows).tolist() == lean(here, rows).tolist()
+    assert thin_out(there, rows).tolist() == thin_out(here, rows).tolist()

@@ -13,6 +13,9 @@ from dpsql.core.domain import Attribute, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.release.association import association, association_of_counts
 from dpsql.release.estimates import Estimates
+from dpsql.release.judgement import Judgement
+from dpsql.release.verdict import _of_far
+from dpsql.release.worst_cells import WorstCell
 
 SIZES = {"a": 4, "b": 6, "c": 3}
 DOMAIN = Domain(tuple(Attribute(n, "INTEGER", "values", tuple(map(str, range(k)))) for n, k in SIZES.items()))
@@ -169,3 +172,43 @@ def test_mechanisms_without_whole_marginals_are_not_judged_by_them(db, mechanism
     assert release.judgement.columns == ()
     assert release.judgement.pairs == ()
     assert "mechanism := 'auto'" in release.verdict.advice[-1]
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("kind", ["INTEGER", "VARCHAR"])
+def test_columns_that_are_null_lead_to_no_advice(db, kind):
+    """No epsilon shows how strongly two columns depend on each other of which one has no value."""
+    db.sql(
+        f"CREATE TABLE t AS SELECT NULL::{kind} AS a, NULL::{kind} AS b, i % 4 AS c, i % 4 AS d FROM range(20000) r(i)"
+    )
+    db.protect("t", epsilon=20.0, delta=1e-6)
+    for name in "ab":
+        how = {"lower": 0, "upper": 9} if kind == "INTEGER" else {"values": [*"xyz"]}
+        db.domain("t", name, **how)
+    for name in "cd":
+        db.domain("t", name, lower=0, upper=3)
+    release = db.synthesize("t", 2.0, mechanism="direct", workload="all 2-way")
+    assert release.judgement.undefined_pairs == 5
+    assert [pair.clique for pair in release.judgement.pairs] == [("c", "d")]
+    assert release.verdict.advice == ()
+
+
+@pytest.mark.medium
+def test_columns_that_never_have_a_value_together_lead_to_no_advice(db):
+    """Each has values in half of the rows, never both: their interval is [-1, 1] at any epsilon."""
+    db.sql("CREATE TABLE t AS SELECT CASE WHEN i % 2 = 0 THEN i // 2 % 30 END AS a, "
+           "CASE WHEN i % 2 = 1 THEN i // 2 % 30 END AS b FROM range(40000) r(i)")  # fmt: skip
+    db.protect("t", epsilon=20.0, delta=1e-6)
+    for name in "ab":
+        db.domain("t", name, lower=0, upper=29)
+    release = db.synthesize("t", 2.0, mechanism="direct", workload="all 2-way")
+    (pair,) = release.judgement.pairs
+    assert (pair.measured.low, pair.measured.high, pair.state) == (-1.0, 1.0, "hidden")
+    assert release.verdict.advice == ()
+
+
+def test_the_cell_that_the_verdict_names_is_the_most_deviations_off():
+    """Others may have more rows too many, and be explained by their noise."""
+    cells = (WorstCell(("a",), ("0",), 1000.0, 300.0, 2400.0), WorstCell(("b",), ("1",), 500.0, 10.0, 600.0))
+    judgement = Judgement(3000.0, 9.0, (), (), (), 0, 0, 0, 0, None, cells, 9, 1)
+    assert "the most b = 1: 600 rows, and 500 were measured" in _of_far(judgement)

@@ -118,7 +118,9 @@ def _value(proposal: Proposal, text: str) -> str:
 
 def _missing_together(source: Input, proposals: Sequence[Proposal]) -> list[Fact]:
     """Columns of which both are missing, or none."""
-    kept = [p for p in proposals if p.how is not None and not p.is_excluded and "nulls_as" not in p.how]
+    kept = [
+        p for p in proposals if p.how is not None and not p.is_excluded and not {"nulls_as", "computed_as"} & {*p.how}
+    ]
     if not kept:
         return []
     columns = {f"c{place}": _sql(p) for place, p in enumerate(kept)}

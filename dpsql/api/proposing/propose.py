@@ -9,6 +9,7 @@ from typing import Any, Final
 import duckdb
 
 from dpsql.api.proposing import public
+from dpsql.api.proposing.computed import with_computed
 from dpsql.api.proposing.context import Context
 from dpsql.api.proposing.inputs import Input, opened
 from dpsql.api.proposing.looked import look
@@ -76,6 +77,7 @@ def propose(
             source.missing,
         )
         proposals = [(look(c, context, source) if owner_looks else public.propose(c, context)) for c in source.columns]
+        proposals = with_computed(source, context, proposals) if owner_looks else proposals
         if owner_looks and rows is None:
             rows = source.ask({"v": "1"}, "count(*)")[0][0]
         if unit is not None and max_rows is None:

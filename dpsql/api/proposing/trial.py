@@ -51,7 +51,7 @@ def tried(
     """
     with _empty(source, proposals) as db:
         db.sql(protection)
-        settled = tuple(_settled(db, context, proposal) for proposal in proposals)
+        settled = _all_settled(db, context, proposals)
         settled, forecast = with_forecast(db, context, settled, rows)
         facts = [*calendar_facts(settled), *(find_facts(source, settled) if looks else [])]
         return Tried(settled, tuple((fact, _refused(db, fact.statement(context.table))) for fact in facts), forecast)
@@ -70,6 +70,14 @@ def _empty(source: Input, proposals: Sequence[Proposal]) -> Iterator[Database]:
             db.sql(f"CREATE SCHEMA {quote(source.schema)}")
         db.sql(f"CREATE TABLE {source.sql_name} ({columns})")
         yield db
+
+
+def _all_settled(db: Database, context: Context, proposals: Sequence[Proposal]) -> tuple[Proposal, ...]:
+    """All proposals that run, in order. Computed columns come last: what they read may have been left out."""
+    computed = [place for place, one in enumerate(proposals) if "computed_as" in (one.how or ())]
+    others = [place for place in range(len(proposals)) if place not in computed]
+    settled = {place: _settled(db, context, proposals[place]) for place in (*others, *computed)}
+    return tuple(settled[place] for place in range(len(proposals)))
 
 
 def _settled(db: Database, context: Context, proposal: Proposal) -> Proposal:
