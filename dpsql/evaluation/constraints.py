@@ -29,6 +29,7 @@ from dpsql.engines.duckdb.frames import length
 from dpsql.engines.source import Source
 from dpsql.errors import DpsqlError, InvalidArgument, InvalidQuery
 from dpsql.evaluation.decode import decode
+from dpsql.evaluation.refused import words_of_duckdb
 from dpsql.evaluation.sandbox import empty_database, foreign_word
 from dpsql.evaluation.workers import Empty
 from dpsql.language.size_bounds import check_sizes
@@ -270,7 +271,7 @@ def _holds(
     try:
         numbers = empty.execute(query).fetchnumpy()[prefix + "row"]
     except duckdb.Error as error:  # nothing private is in that database, so its text may be shown
-        reason = str(error).splitlines()[0]
+        reason = words_of_duckdb(error)
         raise InvalidArgument(
             f"predicate {_listed(predicates)} fails on the declared domain: {reason}; correct it, "
             f"{_back(source, predicates)}"
