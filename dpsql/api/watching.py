@@ -17,7 +17,7 @@ import atexit
 import re
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -52,7 +52,19 @@ _AT_ONCE: Final = 2.0
 """Seconds of listing before statements that come quickly are listed together."""
 _READERS: Final = having(T.FILE_ROWS, TABLES)
 """Functions whose rows are the owner's to answer for."""
-_DRAWN: Final = having(T.CHANCE | T.CLOCK | T.SEQUENCE | T.CODES)
+_DRAWN: Final = having(T.CHANCE | T.CLOCK)
+"""Functions whose values tell nothing of any row, and stay in the table as they were when it was made.
+
+So a release that reads the table is made again with the same values. A view that calls them is not read as public: see
+`dpsql.books.reads`. The numbers of a sequence tell how many came before, of a protected table perhaps.
+"""
+_CODES: Final = having(T.CODES)
+"""Functions that tell members of an ENUM type apart, which may have been made from private rows."""
+_ENUMS: Final = """
+    SELECT type_name FROM duckdb_types() WHERE NOT internal AND logical_type = 'ENUM'
+    UNION ALL SELECT '' FROM duckdb_columns() WHERE NOT internal AND contains(data_type, 'ENUM(')
+"""
+_VALUES: Final = re.compile(r"::|\b(select|from|values|cast|try_cast)\b", re.IGNORECASE)
 _FILE: Final = re.compile(r".+\.(csv|tsv|parquet|json|ndjson)(\.(gz|zst))?", re.IGNORECASE)
 _FRAMES: Final = frozenset({"pandas", "polars", "pyarrow", "numpy"})
 _VISIBLE: Final = """
@@ -276,8 +288,11 @@ class _Watch:
     def _judge(self) -> Verdict:
         """What a statement reads, as its text says; in doubt it is not public."""
         try:
+            enums = {fold(name) for (name,) in self.ask(_ENUMS)}
+            if enums.intersection(re.findall(r"\w+", fold(self.text))) and _VALUES.search(self.text):
+                raise Unclear("a cast to an ENUM")
             if self.wording.reads or self.wording.calls:
-                self._check_calls()
+                self._check_calls(frozenset() if enums else _CODES)
             if not self.wording.reads:
                 return Verdict.PUBLIC
             if self._reads_files() and holds_files(self.cursor, self._files()):
@@ -289,12 +304,12 @@ class _Watch:
         except (Unclear, DpsqlError, duckdb.Error, OSError):
             return Verdict.DOUBTFUL
 
-    def _check_calls(self) -> None:
-        """Refuse functions and macros that may read tables which the text does not name."""
+    def _check_calls(self, beside: Set[str]) -> None:
+        """Refuse functions and macros that may read tables which the text does not name, but for those `beside`."""
         words = {part for name in self.wording.names for part in name} | self.wording.calls
         dpsql = {word for word in words if word.startswith("dp_")}
         asked = _Asked(self.ask)
-        check_calls(cast("duckdb.DuckDBPyConnection", asked), self.text, _READERS | _DRAWN | dpsql)
+        check_calls(cast("duckdb.DuckDBPyConnection", asked), self.text, _READERS | _DRAWN | beside | dpsql)
         functions = asked.answers[0]  # all of them, with the definitions of macros
         if {fold(name) for name, internal, text in functions if text is not None and not internal} & words:
             raise Unclear("a macro")

@@ -8,6 +8,7 @@ import duckdb
 import pytest
 from sqlglot import exp
 
+from dpsql.language.written import parsed, place_of
 from tests.language import test_around, test_members
 from tests.language.test_shapes import SHAPES, declared  # noqa: F401 - a fixture
 from tests.release.test_query import declared as people  # noqa: F401 - a fixture
@@ -100,3 +101,18 @@ def test_refusals_of_other_tests_are_in_their_own_words(name, request):
     }[name]
     for sql in listed:
         check(sql, message_of(db, sql))
+
+
+def test_a_refusal_of_a_view_points_nowhere(around):
+    """Its definition is not what was written: its words are shown, and no line of it."""
+    around.sql("CREATE OR REPLACE VIEW distinct_rows AS SELECT DISTINCT a, v FROM t")
+    message = message_of(around, "SELECT count(*)\nFROM distinct_rows")
+    assert "DISTINCT" in message
+    assert "line 1, column" not in message
+
+
+def test_a_star_that_nobody_wrote_is_no_place():
+    (tree,) = parsed("SELECT 1 FROM t\nCROSS JOIN (FROM p) AS q")
+    assert place_of(tree.args["joins"][0]) == (2, 12)
+    (tree,) = parsed("SELECT *\nFROM t")
+    assert place_of(tree.expressions[0]) == (1, 8)

@@ -89,6 +89,14 @@ def test_names_that_dpsql_gives_too_mean_what_users_mean(declared, monkeypatch, 
             ), sql
 
 
+def test_a_result_called_as_an_answer_orders_nothing(declared, monkeypatch):
+    """`a0` is the count, and the user's name of a key: the largest groups were those of the largest key."""
+    monkeypatch.setattr("dpsql.privacy.distributions.discrete_gaussian", silent)
+    sql = "SELECT a AS a0, count(*) AS n FROM t GROUP BY a ORDER BY n DESC, a LIMIT 2"
+    _, rows = rows_of(declared, "SELECT a0, n FROM dp_query(?, epsilon := 6)", [sql])
+    assert rows == rows_of(declared, sql)[1]
+
+
 RESERVED = ("dpsql_1_stderr", "dpsql_groups", "DPSQL_all", "dpsql_joined_0", "dpsql_d0", "Dpsql_Anything")
 PLACES = (
     'SELECT a AS "{}", count(*) AS n FROM t GROUP BY a',
