@@ -7,7 +7,7 @@ nowhere else. Who asks:
 
     dpsql.service.allowed            what users of the service may call
     dpsql.books.reads                what a view may call that is read as public
-    dpsql.api.watching               what a statement may call too whose table is then public
+    dpsql.api.statement_values       what a statement may call too whose table is then public
     dpsql.evaluation.sandbox         what people's expressions may call, in an empty database, and what is said there
                                      around the answers of a query
     dpsql.language.size_bounds       what they may not, because of the size of its result

@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 import dpsql
-from dpsql.api.watching import _DRAWN, _READERS
+from dpsql.api.statement_values import DRAWN, READERS
 from dpsql.books.reads import _FUNCTIONS as OF_VIEWS
 from dpsql.core import functions
 from dpsql.core.functions import Trait as T
@@ -73,8 +73,8 @@ def test_what_duckdb_says_agrees():
     assert not volatile & plain_functions()
     known = functions.having(T.CHANCE | T.SEQUENCE | T.SESSION | T.CHANGES | T.WAITS | T.INTERNAL)
     assert volatile & functions.VALUES.keys() <= known | {"error"}
-    assert not _READERS & OF_VIEWS
-    assert not _DRAWN & OF_VIEWS
+    assert not READERS & OF_VIEWS
+    assert not DRAWN & OF_VIEWS
 
 
 ARGUMENTS = ("m", "m, m", "m, 1", "1, m", "m, 'x'", "[m]", "{'a': m}", "MAP {m: m}")

@@ -356,7 +356,7 @@ DEFECTS = (
     # around groups: sizes, names, messages; what a table made by a statement tells
     Defect("sizes of texts begin anew at each level around groups", "dpsql/language/size_bounds.py", "    found = list(groups) if not isinstance(inside, exp.Select) else check_levels(inside, groups)\n", "    found = list(groups)\n", ("tests/language/test_around.py",)),
     Defect("a name of a column that was just made is as short as any", "dpsql/language/size_bounds.py", "        seen = seen.beside([(name, size)])  # later items can name it\n", "", ("tests/language/test_around.py",)),
-    Defect("values of lists have no quotes in a text", "dpsql/language/size_bounds.py", "        return 2 * (sum(inside) + _BESIDE * (len(inside) + 1))\n", "        return sum(inside)\n", ("tests/language/test_sizes_around.py",)),
+    Defect("values of lists have no quotes in a text", "dpsql/language/size_bounds.py", "        return 2 * (sum(inside) + _BESIDE * (len(inside) + 1))\n", "        return sum(inside)\n", ("tests/language/test_size_bounds.py",)),
     Defect("rows come back in any number of bytes", "dpsql/evaluation/worker.py", "            if size > MOST_OF_ROWS - 1000:", "            if size < 0:", ("tests/evaluation/test_alone_anywhere.py",)),
     Defect("what a process sends of rows has no bound here", "dpsql/evaluation/workers.py", "[MOST_OF_ROWS] if head[\"do\"] == \"rows\" else []", "[]", ("tests/evaluation/test_alone_anywhere.py",)),
     Defect("aggregates around groups gather values", "dpsql/evaluation/sandbox.py", "callable_with(T.AGGREGATE | T.SYNTAX | T.UNTRIED_IN_VIEWS)", "callable_with(T.AGGREGATE | T.GATHERS | T.SYNTAX | T.UNTRIED_IN_VIEWS)", ("tests/language/test_sizes_around.py",)),
@@ -370,7 +370,7 @@ DEFECTS = (
     Defect("a refusal points at the star that FROM alone stands for", "dpsql/language/written.py", "(part is node or not isinstance(part, exp.Star))", "True", ("tests/language/test_messages.py",)),
     Defect("DuckDB's words name what dpsql put there", "dpsql/evaluation/refused.py", "        line = re.sub(name, words, line, flags=re.IGNORECASE)\n", "        pass\n", ("dpsql/evaluation/refused.py",)),
     Defect("lists of a query are shown as NULL", "udfs/relations.py", "a and not any(isinstance(row[n], str) for row in rows)", "a", ("tests/language/test_around.py",)),
-    Defect("codes of an ENUM are in a public table", "dpsql/api/watching.py", "frozenset() if enums else _CODES", "_CODES", ("tests/books/test_public_functions.py",)),
-    Defect("numbers of a sequence are in a public table", "dpsql/api/watching.py", "_DRAWN: Final = having(T.CHANCE | T.CLOCK)", "_DRAWN: Final = having(T.CHANCE | T.CLOCK | T.SEQUENCE)", ("tests/books/test_public_functions.py",)),
-    Defect("casts to an ENUM are in a public table", "dpsql/api/watching.py", "                raise Unclear(\"a cast to an ENUM\")\n", "                pass\n", ("tests/books/test_public_functions.py",)),
+    Defect("codes of an ENUM are in a public table", "dpsql/api/statement_values.py", "(frozenset() if enums else _CODES)", "_CODES", ("tests/books/test_public_functions.py",)),
+    Defect("numbers of a sequence are in a public table", "dpsql/api/statement_values.py", "DRAWN: Final = having(T.CHANCE | T.CLOCK)", "DRAWN: Final = having(T.CHANCE | T.CLOCK | T.SEQUENCE)", ("tests/books/test_public_functions.py",)),
+    Defect("casts to an ENUM are in a public table", "dpsql/api/statement_values.py", "        raise Unclear(\"a cast to an ENUM\")\n", "        pass\n", ("tests/books/test_public_functions.py",)),
 )  # fmt: skip
