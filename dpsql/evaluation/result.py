@@ -98,7 +98,8 @@ class Result:
         numbers = [(name, NUMBER) for name in self.stored if name.startswith("a")]
         answers = Columns([*keys, *numbers])
         windows = check_sizes(self.query.windows, answers)
-        answers = answers.beside([(f"w{number}", size) for number, size in enumerate(windows)])
+        for number, size in enumerate(windows):
+            answers.add(f"w{number}", size)
         check_sizes(self._over_answers(), answers)
         return check_sizes(self.query.outputs, answers)
 

@@ -47,22 +47,27 @@ class Columns:
     """The most characters of the columns that an expression can name."""
 
     def __init__(self, sizes: Sequence[tuple[str, int]] | None = None) -> None:
-        self.sizes = sizes
+        self._is_open = sizes is None  # names are of tables' columns
+        self._sizes: dict[str, int] = {}
+        self._all = 0
+        self._add(sizes or ())
+
+    def _add(self, sizes: Sequence[tuple[str, int]]) -> None:
+        for name, size in sizes:
+            self._sizes[fold(name)] = max(size, self._sizes.get(fold(name), 0))
+            self._all += 2 * (size + len(name) + _BESIDE)
 
     def of(self, node: exp.Expr) -> int:
         """Of a column; of `*`, and of a name that may be a table's, all of them."""
-        if self.sizes is None:
+        if self._is_open:
             return _COLUMN
-        name, table = fold(node.name), fold(node.text("table"))
-        own = [size for column, size in self.sizes if fold(column) == name]
-        is_field = any(fold(column) == table for column, _ in self.sizes)
-        if own and not is_field and not isinstance(node, exp.Star):
-            return max(own)
-        return sum(2 * (size + len(column) + _BESIDE) for column, size in self.sizes)
+        size = self._sizes.get(fold(node.name))
+        is_field = fold(node.text("table")) in self._sizes
+        return self._all if size is None or is_field or isinstance(node, exp.Star) else size
 
-    def beside(self, more: Sequence[tuple[str, int]]) -> Columns:
-        """With others, which may have the same names."""
-        return Columns([*(self.sizes or ()), *more])
+    def add(self, name: str, size: int) -> None:
+        """Add one, which may have the name of another."""
+        self._add([(name, size)])
 
 
 def refuse_lavish(called: str) -> NoReturn:
@@ -123,7 +128,7 @@ def check_levels(select: exp.Select, groups: Sequence[tuple[str, int]]) -> list[
             continue
         name = item.alias_or_name or item.sql(dialect="duckdb")
         found.append((name, size))
-        seen = seen.beside([(name, size)])  # later items can name it
+        seen.add(name, size)  # later items can name it
     rest = [part for name in ("where", "group", "having", "qualify", "order") if (part := select.args.get(name))]
     check_sizes([child for part in rest for child in part.iter_expressions()], seen)
     return found or list(inner)
