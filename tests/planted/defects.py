@@ -332,7 +332,6 @@ DEFECTS = (
     # inside bins
     Defect("places of dependent columns are drawn apart", "dpsql/release/tied_bins.py", "np.where(chosen, along, found[place])", "found[place]", ("tests/release/test_tied_bins.py",)),
     Defect("the last bin is even", "dpsql/release/inside_bins.py", "                found[end] = sign * _rate(edge)\n", "                found[end] = 0.0\n", ("tests/release/test_inside_bins.py",)),
-    Defect("what stands between groups and the text around them is dropped", "dpsql/language/analysis.py", "        if query.around is not None:\n", "        if False:\n", ("tests/language/test_around.py",)),
     # times that are stored as numbers and texts, and what init makes of files
     Defect("a day of the year may be the 366th of any year", "dpsql/core/readings.py", "AND (x % 1000 < 366 OR ", "AND (TRUE OR ", ("tests/engines/test_readings.py",)),
     Defect("edges that a form cannot write are taken", "dpsql/engines/duckdb/declare_readings.py", "if again is None or (again != same and not is_last):", "if again is None:", ("tests/engines/test_readings.py",)),
