@@ -145,6 +145,7 @@ def test_what_is_shown_as_it_is_keeps_its_interval(declared):
     assert len(declared.releases()) <= len(GROUPS) + 1
 
 
+@pytest.mark.medium
 def test_a_table_that_stands_for_its_columns_has_those_of_the_groups_alone(declared):
     """The errors that are shown beside them are no part of a row."""
     for sql in (
@@ -183,6 +184,7 @@ def test_groups_of_groups_are_what_sql_means(quiet):
     assert len(quiet.releases()) == before + 2
 
 
+@pytest.mark.medium
 def test_lists_are_shown(quiet):
     for sql in (
         "SELECT max(n, 2) AS l, quantile_disc(n, [0.1, 0.9]) AS m FROM (SELECT a, count(*) AS n FROM t GROUP BY a)",

@@ -89,6 +89,7 @@ def test_names_that_dpsql_gives_too_mean_what_users_mean(declared, monkeypatch, 
             ), sql
 
 
+@pytest.mark.medium
 def test_a_result_called_as_an_answer_orders_nothing(declared, monkeypatch):
     """`a0` is the count, and the user's name of a key: the largest groups were those of the largest key."""
     monkeypatch.setattr("dpsql.privacy.distributions.discrete_gaussian", silent)
