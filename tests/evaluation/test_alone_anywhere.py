@@ -219,12 +219,13 @@ def test_rows_come_back_in_so_many_bytes():
     worker._from, there_before = here, worker._from
     try:
         os.write(there, (messages.MOST_OF_ROWS + 1).to_bytes(8, "big") + b"{")
+        os.close(there)
         with pytest.raises(workers.Died):
             worker.ask({"do": "rows", "on": 1})
+        assert os.read(here, 1) == b"{"  # of which nothing was read
     finally:
         worker._from = there_before
         os.close(here)
-        os.close(there)
 
 
 def test_a_head_holds_so_many_values_and_no_more(monkeypatch):
