@@ -45,7 +45,8 @@ def rows_query(columns: Columns, rows: Sequence[Sequence[Any]]) -> str:
     names = [f"c{number}" for number in range(len(kinds))]
     given = [dict(zip(names, map(_told, row), strict=True)) for row in rows]
     text = exp.Literal.string(json.dumps(given, ensure_ascii=False)).sql(dialect="duckdb")
-    lists = [kind.is_type(exp.DataType.Type.LIST, exp.DataType.Type.ARRAY) for kind in kinds]
+    is_list = [kind.is_type(exp.DataType.Type.LIST, exp.DataType.Type.ARRAY) for kind in kinds]
+    lists = [a and not any(isinstance(row[n], str) for row in rows) for n, a in enumerate(is_list)]  # not their texts
     shape = json.dumps(
         [{name: ["VARCHAR"] if listed else "VARCHAR" for name, listed in zip(names, lists, strict=True)}]
     )

@@ -17,7 +17,7 @@ import atexit
 import re
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -27,22 +27,19 @@ from typing import Any, Final, cast
 import duckdb
 
 from dpsql.api.caller import Named
+from dpsql.api.statement_values import READERS, Ask, check_values
 from dpsql.api.wording import Name, Wording, wording_of
 from dpsql.books import marking
 from dpsql.books.marks import Identity, Listed, list_tables, seen_by
 from dpsql.books.public import is_protected
-from dpsql.books.reads import Unclear, check_calls
+from dpsql.books.reads import Unclear
 from dpsql.books.same_rows import holds_files
 from dpsql.books.store import Books, catalogs_with_books
-from dpsql.core.functions import TABLES, having
-from dpsql.core.functions import Trait as T
 from dpsql.core.names import fold
 from dpsql.engines.registry import find_parts
 from dpsql.errors import DpsqlError
 from dpsql.udfs.extension import Instance
 
-Ask = Callable[[str], list[tuple[Any, ...]]]
-"""Gives the rows of a query on the caller's connection, by the means by which the statement itself runs."""
 _CHANGES: Final = re.compile(
     r"\b(create|insert|update|delete|merge|copy|alter|truncate|replace|prepare|execute|commit|end|rollback|abort)\b",
     re.IGNORECASE,
@@ -50,9 +47,6 @@ _CHANGES: Final = re.compile(
 _ENDS: Final = frozenset({"commit", "end", "rollback", "abort"})
 _AT_ONCE: Final = 2.0
 """Seconds of listing before statements that come quickly are listed together."""
-_READERS: Final = having(T.FILE_ROWS, TABLES)
-"""Functions whose rows are the owner's to answer for."""
-_DRAWN: Final = having(T.CHANCE | T.CLOCK | T.SEQUENCE | T.CODES)
 _FILE: Final = re.compile(r".+\.(csv|tsv|parquet|json|ndjson)(\.(gz|zst))?", re.IGNORECASE)
 _FRAMES: Final = frozenset({"pandas", "polars", "pyarrow", "numpy"})
 _VISIBLE: Final = """
@@ -276,8 +270,7 @@ class _Watch:
     def _judge(self) -> Verdict:
         """What a statement reads, as its text says; in doubt it is not public."""
         try:
-            if self.wording.reads or self.wording.calls:
-                self._check_calls()
+            check_values(self.ask, self.text, self.wording)
             if not self.wording.reads:
                 return Verdict.PUBLIC
             if self._reads_files() and holds_files(self.cursor, self._files()):
@@ -288,16 +281,6 @@ class _Watch:
             return max([*verdicts, self._of_variables(names)], default=Verdict.PUBLIC)
         except (Unclear, DpsqlError, duckdb.Error, OSError):
             return Verdict.DOUBTFUL
-
-    def _check_calls(self) -> None:
-        """Refuse functions and macros that may read tables which the text does not name."""
-        words = {part for name in self.wording.names for part in name} | self.wording.calls
-        dpsql = {word for word in words if word.startswith("dp_")}
-        asked = _Asked(self.ask)
-        check_calls(cast("duckdb.DuckDBPyConnection", asked), self.text, _READERS | _DRAWN | dpsql)
-        functions = asked.answers[0]  # all of them, with the definitions of macros
-        if {fold(name) for name, internal, text in functions if text is not None and not internal} & words:
-            raise Unclear("a macro")
 
     def _of_row(self, row: tuple[Any, ...]) -> Verdict:
         """Of a table or view that the caller sees."""
@@ -321,7 +304,7 @@ class _Watch:
 
     def _reads_files(self) -> bool:
         copies = self.wording.is_copy and bool(self.wording.paths)
-        return bool(copies or self.wording.calls & _READERS or any(map(_FILE.fullmatch, self.wording.paths)))
+        return bool(copies or self.wording.calls & READERS or any(map(_FILE.fullmatch, self.wording.paths)))
 
     def _files(self) -> list[str] | None:
         """The files whose paths the text has; None if it does not tell them."""
@@ -331,21 +314,6 @@ class _Watch:
         files = [self.cursor.execute("SELECT file FROM glob(?)", [path]).fetchall() for path in paths]
         likely = [rows for path, rows in zip(paths, files, strict=True) if rows or not self.wording.is_copy]
         return [path for rows in likely for (path,) in rows] if likely and all(likely) else None
-
-
-@dataclass
-class _Asked:
-    """The caller's connection, as far as `check_calls` needs it."""
-
-    ask: Ask
-    answers: list[list[tuple[Any, ...]]] = field(default_factory=list)
-
-    def execute(self, query: str) -> _Asked:
-        self.answers.append(self.ask(query))
-        return self
-
-    def fetchall(self) -> list[tuple[Any, ...]]:
-        return self.answers[-1]
 
 
 def _reads_tables(value: object) -> bool:

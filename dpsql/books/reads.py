@@ -47,7 +47,7 @@ _EXPRESSIONS: Final = frozenset(
 )
 """Kinds of expressions whose values depend on their children alone; functions and aggregates by their names."""
 _FUNCTIONS: Final = functions.callable_with(
-    T.AGGREGATE | T.OPERATOR | T.SYNTAX | T.GIVEN | T.ROWS | T.UNTRIED_IN_EXPRESSIONS
+    T.AGGREGATE | T.GATHERS | T.ORDER | T.OPERATOR | T.SYNTAX | T.GIVEN | T.ROWS | T.UNTRIED_IN_EXPRESSIONS
 )
 """DuckDB's own functions whose values depend on their arguments alone: none looks at settings, variables or tables.
 

@@ -7,8 +7,9 @@ nowhere else. Who asks:
 
     dpsql.service.allowed            what users of the service may call
     dpsql.books.reads                what a view may call that is read as public
-    dpsql.api.watching               what a statement may call too whose table is then public
-    dpsql.evaluation.sandbox         what people's expressions may call, in an empty database
+    dpsql.api.statement_values       what a statement may call too whose table is then public
+    dpsql.evaluation.sandbox         what people's expressions may call, in an empty database, and what is said there
+                                     around the answers of a query
     dpsql.language.size_bounds       what they may not, because of the size of its result
 """
 
@@ -26,6 +27,8 @@ class Trait(Flag):
     UNTRIED_IN_VIEWS = auto()  # nobody tried it where DuckDB may compute it beside private rows, while it binds a view
     UNTRIED_IN_EXPRESSIONS = auto()  # nobody tried it in people's expressions, or they cannot have its types
     AGGREGATE = auto()  # over rows, or over a window
+    GATHERS = auto()  # of the values of all rows, or of any number of them, it makes a list, a map or a text
+    ORDER = auto()  # what it shows depends on the order in which rows come, which nobody says
     OPERATOR = auto()  # a sign, or words between values
     SYNTAX = auto()  # a plan names so what the parser makes: DuckDB's catalogue does not list it
     GIVEN = auto()  # calls a function that is given to it, or makes states and lists that others read
@@ -103,7 +106,7 @@ VALUES: Final = _listed(
         atan atan2 atanh base64 bin bit_count bit_length cardinality cbrt ceil ceiling century char_length
         character_length chr concat concat_ws contains cos cosh cot date_add date_diff date_part date_sub date_trunc
         datediff datepart datesub datetrunc day dayname dayofmonth dayofweek dayofyear decade decode degrees divide
-        element_at encode ends_with epoch epoch_ms epoch_ns epoch_us equi_width_bins era even exp factorial fdiv flatten
+        element_at encode ends_with epoch epoch_ms epoch_ns epoch_us era even exp factorial fdiv flatten
         floor fmod format_bytes from_base64 from_binary from_hex gamma gcd geomean get_bit greatest
         greatest_common_divisor hamming hex hour ilike_escape instr isfinite isinf isnan isodow isoyear jaccard
         json_array json_array_length json_exists json_extract json_extract_path json_extract_path_text
@@ -156,18 +159,21 @@ VALUES: Final = _listed(
         variant_to_parquet_variant variant_type:2 variant_typeof vertex_extract:2
     """,
         T.AGGREGATE: """
-        any_value approx_count_distinct approx_quantile arbitrary arg_max arg_min argmax argmin array_agg avg bit_and
-        bit_or bit_xor bool_and bool_or corr count count_if count_star countif covar_pop covar_samp cume_dist
-        decimal_average:2 dense_rank entropy favg fill first first_value fsum group_concat histogram histogram_exact
-        kahan_sum kurtosis kurtosis_pop lag last last_value lead list listagg mad max max_by mean median min min_by mode
+        approx_count_distinct arg_max arg_min argmax argmin avg bit_and bit_or bit_xor bool_and bool_or corr count
+        count_if count_star countif covar_pop covar_samp cume_dist decimal_average:2 dense_rank entropy favg fill
+        first_value fsum kahan_sum kurtosis kurtosis_pop lag last_value lead mad max max_by mean median min min_by mode
         nth_value ntile percent_rank product quantile quantile_cont quantile_disc rank rank_dense regr_avgx regr_avgy
         regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy row_number sem skewness stddev
-        stddev_pop stddev_samp string_agg sum sum_no_overflow sumkahan var_pop var_samp variance
+        stddev_pop stddev_samp sum sum_no_overflow sumkahan var_pop var_samp variance
     """,
-        T.AGGREGATE | T.UNTRIED_IN_VIEWS: """
-        approx_top_k arg_max_null arg_max_nulls_last arg_min_null arg_min_nulls_last combine_aggr:2 lttb:2
-        variant_group_object:2
+        T.AGGREGATE | T.SYNTAX: "percentile_cont percentile_disc",
+        T.AGGREGATE | T.ORDER: "any_value approx_quantile arbitrary first last",
+        T.AGGREGATE | T.GATHERS: "array_agg group_concat histogram histogram_exact list listagg string_agg",
+        T.AGGREGATE | T.UNTRIED_IN_VIEWS: "arg_max_null arg_min_null",
+        T.AGGREGATE | T.GATHERS | T.UNTRIED_IN_VIEWS: """
+        approx_top_k arg_max_nulls_last arg_min_nulls_last lttb:2 variant_group_object:2
     """,
+        T.AGGREGATE | T.GIVEN | T.UNTRIED_IN_VIEWS: "combine_aggr:2",
         T.OPERATOR: """
         !=:2 !__postfix !~~ !~~* % & && * ** + - ->> / // <:2 << <=:2 <@ =:2 >:2 >=:2 >> @ @> ^ ^@ __between:2 __cast:2
         is␣distinct␣from:2 is␣not␣distinct␣from:2 | || ~ ~~ ~~* ~~~
@@ -185,7 +191,7 @@ VALUES: Final = _listed(
     """,
         T.ROWS: "generate_series range",
         T.WIDTH: "lpad repeat rpad",
-        T.LENGTH: "array_resize bar bitstring format list_resize printf",
+        T.LENGTH: "array_resize bar bitstring equi_width_bins format list_resize printf",
         T.AGGREGATE | T.LENGTH: "bitstring_agg",
         T.SQUARE: "damerau_levenshtein editdist3 jaro_similarity jaro_winkler_similarity levenshtein nfc_normalize",
         T.SQUARE | T.LENGTH: "json_pretty",
@@ -283,10 +289,29 @@ TABLES: Final = _listed(
 TIMES_LONGER: Final[Mapping[str, int]] = {
     **dict.fromkeys(("hex", "to_hex", "base64", "to_base64", "json_quote", "regexp_escape", "reverse"), 2),
     **dict.fromkeys(("url_encode", "nfc_normalize", "upper", "ucase", "lower", "lcase"), 3),
+    **dict.fromkeys(
+        ["list_append", "list_prepend", "array_append", "array_prepend", "list_pack", "array_value", "row", "map"], 2
+    ),
+    **dict.fromkeys(["struct_insert", "struct_update", "struct_concat", "map_keys", "map_values", "list_value"], 2),
+    **dict.fromkeys(
+        ["json_extract", "json_extract_path", "json_extract_string", "json_extract_path_text", "json_keys"], 4
+    ),
     **dict.fromkeys(("to_json", "array_to_json", "row_to_json", "json_array", "json_object", "json_pretty"), 6),
+    **dict.fromkeys(
+        ["split", "string_split", "str_split", "string_to_array", "string_split_regex", "str_split_regex"], 6
+    ),
+    **dict.fromkeys(["regexp_split_to_array", "regexp_extract_all", "map_entries", "parse_path", "parse_dirpath"], 6),
+    **dict.fromkeys(["list_grade_up", "array_grade_up", "grade_up", "list_reverse_sort", "strip_accents"], 6),
     **dict.fromkeys(("bin", "to_binary"), 8),
+    **dict.fromkeys(("json_structure", "json_value"), 9),
+    "encode": 16,
+    "strftime": 20,
 }
-"""How many characters of a function's text can stand for one of its arguments, where it is not one."""
+"""How many characters of a function's text, or of its list's, can stand for one of its arguments, where it is not one.
+
+Nothing that is made of a list as a text is counted here: values that become one have room for quotes and signs before
+them, see `dpsql.language.size_bounds`.
+"""
 
 
 def callable_with(traits: Trait, functions: Mapping[str, Function] = VALUES) -> frozenset[str]:

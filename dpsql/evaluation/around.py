@@ -46,13 +46,17 @@ class Outer:
 
     @staticmethod
     def of(
-        around: Around, groups: Sequence[str], inner: Sequence[Sequence[str]], described: Described, nothing: str
+        around: Around,
+        sizes: Sequence[tuple[str, int]],
+        inner: Sequence[Sequence[str]],
+        described: Described,
+        nothing: str,
     ) -> Outer:
         """A query around groups, bound.
 
         Args:
             around: it.
-            groups: names of the groups' columns.
+            sizes: names of the groups' columns, and the most characters of each.
             inner: for each of these its name among all, and those of its errors if it has some.
             described: asks DuckDB.
             nothing: the groups, without rows.
@@ -60,7 +64,8 @@ class Outer:
         Raises:
             InvalidQuery: DuckDB cannot bind it, or it calls what is not plain.
         """
-        check_around(around.words)
+        check_around(around.words, sizes)
+        groups = [name for name, _ in sizes]
         text = around.longer or around.words
         found = described(f"{_with(around, groups, inner, nothing)} {text}")
         hidden = {name: number for number, names in around.hidden for name in names} if around.longer else {}
@@ -82,8 +87,8 @@ class Outer:
         """A SELECT of what is shown, as texts.
 
         Args:
-            groups: see `of`.
-            inner: likewise.
+            groups: names of their columns.
+            inner: see `of`.
             answers: the groups.
             names: of what is shown, errors behind each column that has some.
         """

@@ -27,6 +27,7 @@ from dpsql.engines.duckdb.frames import Columns, length
 from dpsql.engines.duckdb.types import constant_of, data_type
 from dpsql.engines.source import Column, Source
 from dpsql.errors import InvalidArgument
+from dpsql.evaluation.refused import words_of_duckdb
 from dpsql.evaluation.row_expression import Frame, columns_of_row
 from dpsql.evaluation.sandbox import empty_database
 from dpsql.evaluation.workers import Empty
@@ -101,7 +102,7 @@ def _type_of(table: str, types: tuple[tuple[str, str], ...], text: str, target: 
         except duckdb.Error as error:  # nothing private is in that database, so its text may be shown
             raise InvalidArgument(
                 f"computed_as is {shorten(text)!r}, of which DuckDB makes no {kind_of(target)}: "
-                f"{str(error).splitlines()[0]}"
+                f"{words_of_duckdb(error)}"
             ) from None
 
 
@@ -183,7 +184,7 @@ def _values_of(
         except duckdb.Error as error:  # nothing private is in that database
             raise InvalidArgument(
                 f"the columns {', '.join(one.name for level in levels for one in level)} cannot be computed: "
-                f"{str(error).splitlines()[0]}; declare them again with dp_domain"
+                f"{words_of_duckdb(error)}; declare them again with dp_domain"
             ) from None
         finally:
             empty.unregister(rows.name)

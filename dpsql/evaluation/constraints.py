@@ -24,6 +24,7 @@ from dpsql.core.constraint import MOST_TUPLES, Allowed, Constraint, components
 from dpsql.core.domain import Attribute, Domain
 from dpsql.engines.source import Source
 from dpsql.errors import DpsqlError, InvalidArgument
+from dpsql.evaluation.refused import words_of_duckdb
 from dpsql.evaluation.row_expression import Frame, columns_of_row
 from dpsql.evaluation.sandbox import empty_database
 from dpsql.evaluation.workers import Empty
@@ -194,7 +195,7 @@ def _holds(
     try:
         numbers = empty.execute(query).fetchnumpy()[frame.row]
     except duckdb.Error as error:  # nothing private is in that database, so its text may be shown
-        reason = str(error).splitlines()[0]
+        reason = words_of_duckdb(error)
         raise InvalidArgument(
             f"predicate {_listed(predicates)} fails on the declared domain: {reason}; correct it, "
             f"{_back(source, predicates)}"

@@ -11,8 +11,8 @@ from sqlglot import exp
 
 from dpsql.engines.duckdb.frames import Columns, shown_as
 from dpsql.engines.duckdb.types import data_type
-from dpsql.errors import InvalidQuery
 from dpsql.evaluation.own_parts import own_parts, parts_of
+from dpsql.evaluation.refused import refused
 from dpsql.evaluation.sandbox import check_expressions, empty_database
 from dpsql.evaluation.wording import check_written, different_words
 from dpsql.evaluation.workers import Empty
@@ -68,4 +68,4 @@ def _check_asked(empty: Empty, query: Query) -> None:
         try:
             check_written(empty, written, asked.args["from_"].this)
         except duckdb.Error as error:  # of public values only, so its text may be shown
-            raise InvalidQuery(f"query: {str(error).splitlines()[0]}") from None
+            raise refused(error) from None

@@ -24,6 +24,8 @@ _LARGEST: Final = 1 << 31  # bytes of all columns of a message
 _KINDS: Final = frozenset("biufmM")  # NumPy's letters: truths, numbers, moments
 _SIZES: Final = frozenset({1, 2, 4, 8})
 _CHUNK: Final = 1 << 20
+MOST_OF_ROWS: Final = 1 << 26
+"""Bytes of the rows of one statement, in a head: whoever asked for them keeps several copies for a while."""
 
 
 class Ended(Exception):
@@ -51,14 +53,18 @@ def _write(file: int, data: bytes | memoryview) -> None:
         left = left[os.write(file, left[:_CHUNK]) :]
 
 
-def receive(file: int) -> tuple[Head, list[Numbers]]:
+def receive(file: int, most: int = _LARGEST_HEAD) -> tuple[Head, list[Numbers]]:
     """Read a message from a pipe.
+
+    Args:
+        file: the pipe.
+        most: bytes of its head.
 
     Raises:
         Ended: there is none, or it is not well formed.
     """
     size = int.from_bytes(_read(file, 8), "big")
-    if size > _LARGEST_HEAD:
+    if size > most:
         raise Ended
     text = bytes(_read(file, size))
     if sum(text.count(sign) for sign in (b",", b"[", b"{")) > _MOST_VALUES:

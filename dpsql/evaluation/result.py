@@ -10,35 +10,39 @@ own, before anything is charged.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 import duckdb
+import numpy as np
+import numpy.typing as npt
 from sqlglot import exp
 
 from dpsql.core.names import fold
-from dpsql.engines.duckdb.frames import Columns, shown_as
+from dpsql.engines.duckdb.frames import Columns as Frame
+from dpsql.engines.duckdb.frames import shown_as
 from dpsql.engines.duckdb.types import data_type
 from dpsql.engines.source import Source
-from dpsql.errors import InvalidQuery
 from dpsql.evaluation.around import Outer
 from dpsql.evaluation.decode import as_read
 from dpsql.evaluation.evaluated import Evaluated
 from dpsql.evaluation.own_parts import without_lookups
+from dpsql.evaluation.refused import refused
 from dpsql.evaluation.sandbox import check_expressions, empty_database
+from dpsql.evaluation.shown_columns import SUFFIXES, with_errors
 from dpsql.evaluation.wording import check_written, different_words
 from dpsql.evaluation.workers import Empty
 from dpsql.language.arithmetic import errors_of, is_answer
 from dpsql.language.around import Around
 from dpsql.language.expressions import columns_read, spelled, unwrapped
 from dpsql.language.query import Query
+from dpsql.language.size_bounds import NUMBER, Columns, check_sizes
 from dpsql.language.value_types import check_types
 from dpsql.language.windows import parts_of
 
-SUFFIXES: Final = ("", "_stderr", "_low", "_high")
 _AGGREGATES: Final = (exp.AggFunc, exp.Filter, exp.WithinGroup, exp.Window)
 
 
@@ -75,26 +79,41 @@ class Result:
                 stored |= {f"a{number}{suffix}": "DOUBLE" if suffix else kind for suffix in SUFFIXES}
             result = Result(query, columns, stored)
             result._check(empty)
-            return result if query.around is None else replace(result, outer=result._outer(empty, query.around))
+            if result.is_plain:
+                return result
+            sizes = result._sizes(evaluated)
+            return result if query.around is None else replace(result, outer=result._outer(empty, query.around, sizes))
 
-    def _outer(self, empty: Empty, around: Around) -> Outer:
-        groups, nothing = [name for name, _ in self.columns], self.select(self._nothing()).sql(dialect="duckdb")
+    def _outer(self, empty: Empty, around: Around, sizes: Sequence[int]) -> Outer:
+        nothing = self.select(self._nothing()).sql(dialect="duckdb")
+        groups = [(name, size) for (name, _), size in zip(self.columns, sizes, strict=True)]
         found = Outer.of(around, groups, self._named, lambda text: _described_text(empty, text), nothing)
         for column in found.columns:
             check_types(data_type(column.kind))
         return found
 
+    def _sizes(self, evaluated: Evaluated) -> list[int]:
+        """The most characters of each column; refuses what could be too large for keys as long as they are."""
+        keys = [(f"k{n}", max(_longest(part[n]) for part in evaluated.keys)) for n in range(len(self.query.keys))]
+        numbers = [(name, NUMBER) for name in self.stored if name.startswith("a")]
+        answers = Columns([*keys, *numbers])
+        windows = check_sizes(self.query.windows, answers)
+        for number, size in enumerate(windows):
+            answers.add(f"w{number}", size)
+        check_sizes(self._over_answers(), answers)
+        return check_sizes(self.query.outputs, answers)
+
     def shown(self) -> list[tuple[str, str]]:
         """Names and types of all columns; a name that is there already gets a number."""
         if self.outer is not None:
-            return _with_errors((column.name, column.kind, column.errors is not None) for column in self.outer.columns)
+            return with_errors((column.name, column.kind, column.errors is not None) for column in self.outer.columns)
         return self._answers
 
     @cached_property
     def _answers(self) -> list[tuple[str, str]]:
         """The same of the query itself, without what is around it."""
         pairs = zip(self.columns, self.query.noisy, strict=True)
-        return _with_errors((name, kind, noisy is not None) for (name, kind), noisy in pairs)
+        return with_errors((name, kind, noisy is not None) for (name, kind), noisy in pairs)
 
     @property
     def _named(self) -> list[list[str]]:
@@ -146,12 +165,14 @@ class Result:
             else:
                 made = self._arithmetic(tree, data_type(kind), non_negative=non_negative)
                 listed += [exp.alias_(value, next(names), quoted=True) for value in made]
-        select = exp.select(*listed).from_(self._with_windows(table, non_negative=non_negative))
+        rows = self._with_windows(table, non_negative=non_negative)
+        of_rows = partial(_qualified, table=rows.alias_or_name)
+        select = exp.select(*map(of_rows, listed)).from_(rows)
         chosen = query.qualify if query.windows else query.having
         if chosen is not None:
-            select = select.where(chosen.copy())
+            select = select.where(of_rows(chosen.copy()))
         if query.order:
-            select.set("order", exp.Order(expressions=[item.copy() for item in query.order]))
+            select.set("order", exp.Order(expressions=[of_rows(item.copy()) for item in query.order]))
         if query.limit is not None:
             select = select.limit(query.limit)
         return select.offset(query.offset) if query.offset else select
@@ -184,7 +205,7 @@ class Result:
         shown = [tree.this if isinstance(tree, exp.Cast) and noisy is not None else tree for tree, noisy in pairs]
         return all(isinstance(tree, exp.Column) for tree in shown)
 
-    def rows(self, answers: Columns, *, non_negative: bool) -> list[tuple[str | None, ...]]:
+    def rows(self, answers: Frame, *, non_negative: bool) -> list[tuple[str | None, ...]]:
         """The result's rows as text, made in a database of its own.
 
         Args:
@@ -208,9 +229,9 @@ class Result:
                 with shown_as(empty, "dpsql_known", answers):
                     return empty.execute(text).fetchall()
             except duckdb.Error as error:  # of released values and public keys only
-                raise InvalidQuery(f"query: {str(error).splitlines()[0]}") from None
+                raise refused(error) from None
 
-    def check_words(self, answers: Columns) -> None:
+    def check_words(self, answers: Frame) -> None:
         """Refuse expressions over keys and answers that are something else than in the words that people wrote.
 
         Args:
@@ -227,7 +248,7 @@ class Result:
                 with shown_as(empty, "dpsql_known", answers):
                     check_written(empty, written, self._with_windows(self._stored_rows()))
             except duckdb.Error as error:  # of public values only
-                raise InvalidQuery(f"query: {str(error).splitlines()[0]}") from None
+                raise refused(error) from None
 
     def _stored_rows(self) -> exp.Subquery:
         """The stored answers, from their texts in `dpsql_known`."""
@@ -252,19 +273,17 @@ class Result:
         return nothing.subquery("dpsql_answers")
 
 
-def _with_errors(columns: Iterable[tuple[str, str, bool]]) -> list[tuple[str, str]]:
-    """Names and types of columns, with those of their errors where they have some; none twice."""
-    taken: set[str] = set()
-    found = []
-    for name, kind, noisy in columns:
-        for suffix in SUFFIXES if noisy else ("",):
-            unique, number = name + suffix, 0
-            while fold(unique) in taken:
-                number += 1
-                unique = f"{name}_{number}{suffix}"
-            taken.add(fold(unique))
-            found.append((unique, "DOUBLE" if suffix else kind))
-    return found
+def _longest(key: npt.NDArray[np.object_] | None) -> int:
+    """The most characters of a key that is shown as text."""
+    return 0 if key is None else max((len(text) for text in key if text is not None), default=0)
+
+
+def _qualified(tree: exp.Expr, table: str) -> exp.Expr:
+    """The same, its answers and keys named with their table: so no name that a user gives to a result means them."""
+    for column in tree.find_all(exp.Column):
+        if not column.table:
+            column.set("table", exp.to_identifier(table))
+    return tree
 
 
 def _is_answer_alone(tree: exp.Expr) -> bool:
@@ -306,7 +325,7 @@ def _described_text(empty: Empty, text: str) -> list[tuple[str, str]]:
     try:
         found = empty.execute(f"DESCRIBE {text}").fetchall()
     except duckdb.Error as error:  # no private row is there, so its text may be shown
-        raise InvalidQuery(f"query: {str(error).splitlines()[0]}") from None
+        raise refused(error) from None
     return [(row[0], row[1]) for row in found]
 
 

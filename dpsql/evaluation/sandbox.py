@@ -25,7 +25,7 @@ from dpsql.core.functions import Trait as T
 from dpsql.core.functions import callable_with, having
 from dpsql.errors import DpsqlError, Interrupted, InvalidQuery
 from dpsql.evaluation.workers import Died, Empty, Worker, worker_of_thread
-from dpsql.language.size_bounds import LAVISH, check_sizes, refuse_lavish
+from dpsql.language.size_bounds import LAVISH, check_levels, check_sizes, refuse_lavish
 from dpsql.language.written import kept_words, own_words
 from dpsql.runtime.progress import Progress, polling, should_stop
 
@@ -288,29 +288,36 @@ def _check_words(written: Sequence[str]) -> None:
         _refuse_foreign(foreign_word(sqlglot.tokenize(words, read="duckdb"), plain_functions() | _plain_macros()))
 
 
-_OVER_GROUPS: Final = frozenset(
-    """count count_if countif sum avg mean min max median quantile_cont quantile_disc mode stddev stddev_samp stddev_pop
-    variance var_samp var_pop corr covar_samp covar_pop arg_min arg_max min_by max_by bool_and bool_or row_number rank
-    dense_rank percent_rank cume_dist ntile lag lead first_value last_value nth_value percentile_cont percentile_disc
-    over filter by where having qualify select on sets rollup cube exclude grouping group""".split()  # noqa: SIM905
+_WORDS_AROUND: Final = frozenset(
+    "over filter by having qualify on sets rollup cube exclude rename group".split()  # noqa: SIM905
 )
-"""Aggregates and windows that may be said around answers, and words before parentheses that are no functions."""
+"""Words before parentheses in a query, beside those in an expression."""
 
 
-def check_around(words: str) -> None:
+@lru_cache(maxsize=1)
+def functions_around() -> frozenset[str]:
+    """What a query around released answers may call: beside plain functions aggregates that show one value."""
+    aggregates = having(T.AGGREGATE) & callable_with(T.AGGREGATE | T.SYNTAX | T.UNTRIED_IN_VIEWS)
+    return plain_functions() | _plain_macros() | aggregates | {"grouping"}
+
+
+def check_around(words: str, groups: Sequence[tuple[str, int]]) -> None:
     """Refuse a query around released answers that calls what depends on more than its arguments, or could be too large.
+
+    Args:
+        words: the query.
+        groups: names of the answers' columns, and the most characters of each.
 
     Raises:
         InvalidQuery: with the function, or the part.
     """
     (tree,) = sqlglot.parse(words, read="duckdb")
-    assert tree is not None
-    parts = [part for select in tree.find_all(exp.Select) for part in select.iter_expressions()]
-    check_sizes([part for part in parts if not isinstance(part, exp.From)])
+    assert isinstance(tree, exp.Select)
+    check_levels(tree, groups)
     tokens = sqlglot.tokenize(words, read="duckdb")
     before = (TokenType.ALIAS, TokenType.R_PAREN)  # what stands there is a name, which may have columns behind it
     called = [token for place, token in enumerate(tokens) if not place or tokens[place - 1].token_type not in before]
-    _refuse_foreign(foreign_word(called, plain_functions() | _plain_macros() | _OVER_GROUPS))
+    _refuse_foreign(foreign_word(called, functions_around() | _WORDS_AROUND))
 
 
 def _refuse_foreign(foreign: str | None) -> None:

@@ -15,9 +15,9 @@ from dpsql.core.formula import COLUMN, Formula
 from dpsql.engines.duckdb.formulas import formula_of, numbered_case
 from dpsql.engines.duckdb.types import data_type
 from dpsql.engines.source import Source
-from dpsql.errors import InvalidQuery
 from dpsql.evaluation.constancy import WRITTEN
 from dpsql.evaluation.products import ScaledSum, SummedProduct, product_of
+from dpsql.evaluation.refused import refused
 from dpsql.evaluation.summed import Summed
 from dpsql.evaluation.workers import Empty
 from dpsql.language.expressions import columns_read, sql_of
@@ -111,4 +111,4 @@ class Arguments:
         try:
             return self._empty.execute(sql_of(select)).fetchall()
         except duckdb.Error as error:  # of public values only, so its text may be shown
-            raise InvalidQuery(f"query: {str(error).splitlines()[0]}") from None
+            raise refused(error) from None

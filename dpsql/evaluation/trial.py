@@ -15,10 +15,10 @@ from dpsql.core.domain import Attribute
 from dpsql.core.names import fold
 from dpsql.engines.duckdb.types import data_type, filled
 from dpsql.engines.source import Source
-from dpsql.errors import InvalidQuery
 from dpsql.evaluation.decode import decode
 from dpsql.evaluation.moments import unit_of
 from dpsql.evaluation.points import Points
+from dpsql.evaluation.refused import refused
 from dpsql.evaluation.wording import check_written, different_words
 from dpsql.evaluation.workers import Empty
 from dpsql.language.expressions import sql_of
@@ -90,7 +90,7 @@ def values_at(
         final = exp.select(point, *columns).from_(evaluated.subquery("dpsql_values")).order_by(point)
         return dict(empty.execute(sql_of(final)).fetchnumpy()), units
     except duckdb.Error as error:  # of public values only, so its text may be shown
-        raise InvalidQuery(f"query: {str(error).splitlines()[0]}") from None
+        raise refused(error) from None
     finally:
         empty.unregister("dpsql_points")
 

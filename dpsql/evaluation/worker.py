@@ -7,6 +7,7 @@ process that started it reads an end of file, and starts another.
 
 from __future__ import annotations
 
+import json
 import os
 import queue
 import sys
@@ -17,7 +18,7 @@ from typing import Any, Final
 
 import duckdb
 
-from dpsql.evaluation.messages import Ended, Head, Numbers, receive, send, written
+from dpsql.evaluation.messages import MOST_OF_ROWS, Ended, Head, Numbers, receive, send, written
 from dpsql.runtime.children import end_first
 
 try:
@@ -31,6 +32,8 @@ _THREADS: Final = min(4, os.cpu_count() or 1)
 _GIB: Final = 1 << 30
 _STACK: Final = 32 << 20
 _MOST_FILES: Final = 64
+_ROWS: Final = 64  # that are looked at together
+_TOO_LARGE: Final = f"the result is larger than {MOST_OF_ROWS >> 20} MiB: say less in each row, or show fewer rows"
 
 
 def memory() -> int:
@@ -136,7 +139,12 @@ class Served:
         return {}, []
 
     def _rows(self, head: Head, _: list[Numbers]) -> tuple[Head, list[Numbers]]:
-        rows = self._databases[head["on"]].fetchall()
+        rows, size = list[tuple[Any, ...]](), 0
+        while some := self._databases[head["on"]].fetchmany(_ROWS):
+            rows.extend(some)
+            size += len(json.dumps(some))
+            if size > MOST_OF_ROWS - 1000:  # and what is around them
+                return {"error": ["InvalidInputException", _TOO_LARGE]}, []
         plain = all(value is None or isinstance(value, str | int | float) for row in rows for value in row)
         if not plain:
             raise TypeError

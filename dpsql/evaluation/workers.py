@@ -22,7 +22,7 @@ from typing import Any, Final
 import duckdb
 
 from dpsql.errors import DpsqlError
-from dpsql.evaluation.messages import Ended, Head, Numbers, read, receive, rows_of, send
+from dpsql.evaluation.messages import MOST_OF_ROWS, Ended, Head, Numbers, read, receive, rows_of, send
 from dpsql.runtime.children import handed
 from dpsql.runtime.progress import Progress, unbreakable
 
@@ -86,7 +86,7 @@ class Worker:
             if not self._is_ready:
                 self._get_ready()
             send(self._to, head, numbers)
-            reply, columns = receive(self._from)
+            reply, columns = receive(self._from, *([MOST_OF_ROWS] if head["do"] == "rows" else []))
             error = reply.get("error")
         except (Ended, OSError):
             self.kill()

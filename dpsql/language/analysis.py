@@ -11,32 +11,28 @@ All else is refused with the reason, its place in the text, and the nearest thin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import cast
 
 from sqlglot import exp
 
 from dpsql.core.names import fold, pick
-from dpsql.errors import InvalidQuery
-from dpsql.language.around import GroupsInside, around, words_around
 from dpsql.language.columns import ColumnNames, conjuncts
-from dpsql.language.expressions import comparable, enclosed, has_aggregate, holds_values, spelled, unwrapped
-from dpsql.language.from_clause import rows_and_words
+from dpsql.language.expressions import (
+    comparable,
+    enclosed,
+    has_aggregate,
+    holds_values,
+    unwrapped,
+)
 from dpsql.language.grouping import grouping_sets, whole_number
-from dpsql.language.place import Place
 from dpsql.language.preserved import check_preserved
 from dpsql.language.query import Aggregate, Query
 from dpsql.language.refusal import (
     ALLOWED,
     DISTINCT,
-    INSTEAD,
-    OF_GROUPS,
     RAW_ROWS,
     REFUSED,
     call_of,
-    check_clauses,
     check_scalar,
-    first_word,
     is_scalar,
     own_nodes,
     refuse,
@@ -44,72 +40,11 @@ from dpsql.language.refusal import (
 )
 from dpsql.language.scope import Catalog, Scope
 from dpsql.language.statistics import ANSWERED, constants_apart, ratio_of, statistic, within_group
-from dpsql.language.syntax import check_depth, parse_statements
 from dpsql.language.windows import first_answer, over_answers
 from dpsql.language.written import keep_words
-from dpsql.runtime.process_settings import deep_recursion
 
 
-def parse_query(text: str, catalog: Catalog) -> Query:
-    """Parse a query over one protected table.
-
-    Args:
-        text: one SELECT.
-        catalog: what names in FROM mean.
-
-    Raises:
-        InvalidQuery: it cannot be answered with noise; says why, where, and what can.
-        UnknownName: a table or column that is not there.
-    """
-    statements = parse_statements(text)
-    if len(statements) != 1:
-        raise InvalidQuery(f"there are {len(statements)} statements: give one query; {INSTEAD}")
-    try:
-        with deep_recursion():
-            return analyse(statements[0], catalog)
-    except RecursionError:
-        raise InvalidQuery("query: nested too deeply") from None
-
-
-def analyse(statement: exp.Expr, catalog: Catalog) -> Query:
-    """Take one statement apart; see `parse_query`."""
-    if isinstance(statement, exp.Subquery) and not any(v for k, v in statement.args.items() if k != "this"):
-        statement = statement.this
-    if isinstance(statement, exp.SetOperation):
-        refuse(
-            statement,
-            f"{first_word(statement)} is not supported",
-            "ask each by itself: FROM dp_query('…') UNION ALL FROM dp_query('…')",
-        )
-    if not isinstance(statement, exp.Select):
-        refuse(statement, f"{first_word(statement)} is not a query")
-    check_depth(statement)
-    return _in_place(statement, Place(catalog))
-
-
-def _in_place(statement: exp.Select, place: Place) -> Query:
-    """A query that stands somewhere; of groups in FROM of another, with that."""
-    distinct = statement.args.get("distinct")
-    plain = distinct is not None and not distinct.args.get("on") and statement.args.get("group") is not None
-    place = place.with_(statement)
-    try:
-        scope, written = rows_and_words(statement, place)
-    except GroupsInside as inside:
-        words = words_around(statement, place, inside)
-        query = _in_place(inside.select, inside.place)
-        if query.around is not None:
-            refuse(
-                inside.select, "groups of groups inside FROM are not supported", "group once inside, and once around it"
-            )
-        return replace(query, around=around(words, statement, place, inside, query.noisy))
-    check_clauses(statement, OF_GROUPS | {"distinct"} if plain else OF_GROUPS)
-    statement = written
-    if statement.find(exp.Anonymous) is not None:  # to transform copies
-        statement = cast(exp.Select, statement.transform(spelled))
-    return replace(_Analysis(statement, scope, place.catalog).query(), select=written)
-
-
-class _Analysis:
+class Analysis:
     """One grouped SELECT."""
 
     def __init__(self, select: exp.Select, scope: Scope, catalog: Catalog) -> None:

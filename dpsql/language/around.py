@@ -7,6 +7,7 @@ where nothing else is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NoReturn
@@ -18,7 +19,8 @@ from sqlglot.errors import SqlglotError
 from dpsql.core.names import fold, quote
 from dpsql.errors import InvalidQuery
 from dpsql.language.expressions import spelled
-from dpsql.language.place import Place, check_plain
+from dpsql.language.grouping import grouping_sets
+from dpsql.language.place import Place
 from dpsql.language.refusal import ALLOWED, OF_GROUPS, check_clauses, refuse
 from dpsql.language.written import list_end_of, span_of
 
@@ -29,6 +31,8 @@ _PARTS: Final = (
     exp.Cube, exp.GroupingSets,
 )  # fmt: skip
 _REFUSED: Final = (exp.Query, exp.Exists, exp.UDTF, exp.Lambda, exp.Columns)
+_MOST_SETS: Final = 256  # DuckDB keeps a table of each at the same time
+_UNNAMED: Final = "unnamed_subquery"  # as DuckDB calls it
 _INSTEAD: Final = "ask for the groups, and say the rest around them: SELECT … FROM dp_query('…') JOIN …"
 
 
@@ -39,10 +43,11 @@ class GroupsInside(InvalidQuery):
         select: the query of groups.
         place: where it stands.
         node: what FROM says of it: itself, or the name of a view.
+        within: what it says around groups in its own FROM.
     """
 
     def __init__(self, select: exp.Select, place: Place) -> None:
-        self.select, self.place = select, place
+        self.select, self.place, self.within = select, place, ""
         self.node: exp.Expr = select
         try:
             refuse(select, "a query of groups inside FROM is not supported beside anything else", _INSTEAD)
@@ -89,17 +94,19 @@ def _in_window(node: exp.Expr, select: exp.Select) -> bool:
     return False
 
 
-def words_around(select: exp.Select, place: Place, inside: GroupsInside) -> str:
+def words_around(select: exp.Select, place: Place, inside: GroupsInside, within: str = "") -> str:
     """What a query says around a query of groups.
 
     Args:
         select: the whole query.
         place: where it stands, with its own WITH.
         inside: the query of groups.
+        within: what that says itself around groups in its FROM; empty where it reads rows.
 
     Raises:
         InvalidQuery: it reads something else too, or says what is not answered.
     """
+    inside.within = within
     words = _words(select, place, inside)
     _check(words, inside)
     return words
@@ -122,7 +129,8 @@ def around(words: str, select: exp.Select, place: Place, inside: GroupsInside, n
         for number, answer in enumerate(noisy)
         if answer is not None
     )
-    rows = not any(select.args.get(name) for name in ("distinct", "kind")) and not is_grouped(select)
+    changed = any(select.args.get(name) for name in ("distinct", "kind")) or is_grouped(select)
+    rows = not changed and not _reads_whole_rows(select, inside)
     items = select.expressions
     if len(items) == 1 and isinstance(items[0], exp.Star):
         changed = any(items[0].args.get(name) for name in ("replace", "rename"))
@@ -147,11 +155,19 @@ def _is_next(item: exp.Expr, place: Place, inside: GroupsInside) -> bool:
     return item is inside.node or (isinstance(item, exp.Subquery) and item.this is inside.node)
 
 
+def _reads_whole_rows(select: exp.Select, inside: GroupsInside) -> bool:
+    """Whether a name of a table stands for all of its columns: the errors of the groups are none of them."""
+    tables = {_UNNAMED, *(fold(item.alias_or_name) for item in select.find_all(exp.Table, exp.Subquery))}
+    tables -= {fold(item.alias_or_name) for item in inside.select.expressions}  # a column's name comes first
+    return any(not column.table and fold(column.name) in tables for column in select.find_all(exp.Column))
+
+
 def _words(select: exp.Select, place: Place, inside: GroupsInside, more: Sequence[str] = ()) -> str:
     """A query in its own words, without its WITH, the groups by their name, and more names behind its list."""
     span, origin = span_of(select), select.args.get("from_")
     if span is None or origin is None or select.args.get("joins") or select.args.get("laterals"):
         raise inside
+    _check_own(select)
     replaced = [_item(origin.this, place, inside)]
     if more:
         end = list_end_of(select)
@@ -177,7 +193,7 @@ def _item(item: exp.Expr, place: Place, inside: GroupsInside) -> tuple[tuple[int
     spot = min(part["start"] for part in parts), max(part["end"] for part in parts)
     alias = "" if item.alias else f" AS {quote(item.name)}"
     if item is inside.node:
-        return spot, GROUPS + alias
+        return spot, (f"({inside.within})" if inside.within else GROUPS) + alias
     if not place.is_named(item):
         raise inside
     query, columns, outside = place.named[fold(item.name)]
@@ -189,7 +205,7 @@ def _item(item: exp.Expr, place: Place, inside: GroupsInside) -> tuple[tuple[int
 
 def _query(query: exp.Expr, place: Place, inside: GroupsInside) -> str:
     if query is inside.node:
-        return f"FROM {GROUPS}"
+        return inside.within or f"FROM {GROUPS}"
     if not isinstance(query, exp.Select):
         raise inside
     return _words(query, place.with_(query), inside)
@@ -198,11 +214,29 @@ def _query(query: exp.Expr, place: Place, inside: GroupsInside) -> str:
 # --- what may be said -------------------------------------------------------------------------------------------------
 
 
-def _check(words: str, inside: GroupsInside) -> None:
+def _check_own(select: exp.Select) -> None:
     """Refuse what is no plain work on the answers; which functions are allowed is checked where they would run.
 
     Raises:
         InvalidQuery: with the part.
+    """
+    check_clauses(select, OF_GROUPS | {"distinct"})
+    for name, value in select.args.items():
+        parts = value if isinstance(value, list) else [value]
+        for part in parts if name not in ("from_", "with_") else ():
+            for node in part.walk() if isinstance(part, exp.Expr) else ():
+                if isinstance(node, _REFUSED) or not isinstance(node, (*ALLOWED, *_PARTS)):
+                    _refuse(node)
+    group = select.args.get("group")
+    if group is not None:
+        grouping_sets(group, _MOST_SETS)
+
+
+def _check(words: str, inside: GroupsInside) -> None:
+    """Refuse words that read anything but the groups, whatever was looked at in them.
+
+    Raises:
+        InvalidQuery: they do.
     """
     try:
         trees = sqlglot.parse(words, read="duckdb")
@@ -210,25 +244,26 @@ def _check(words: str, inside: GroupsInside) -> None:
         trees = []
     if len(trees) != 1 or not isinstance(trees[0], exp.Select):
         raise inside
+    groupings = [len(grouping_sets(group)) for group in trees[0].find_all(exp.Group)]
+    if math.prod(groupings) > _MOST_SETS:
+        raise InvalidQuery(
+            f"query: there are more than {_MOST_SETS} grouping sets, all around groups together; list those that matter"
+        )
     for node in trees[0].walk():
-        if isinstance(node, exp.Select):
-            check_clauses(node, OF_GROUPS - {"joins", "with_"} | {"distinct"})
-            if node.parent is not None and not _stands_in_from(node.parent):
-                _refuse(node)
-        elif isinstance(node, exp.Subquery):
-            check_plain(node, ("this", "alias"))
-            if not _stands_in_from(node):
-                _refuse(node)
-        elif isinstance(node, exp.Table):
-            check_plain(node, ("this", "alias"))
-            if node.name != GROUPS:
-                raise inside
-        elif isinstance(node, _REFUSED) or not isinstance(node, (*ALLOWED, *_PARTS)):
-            _refuse(node)
+        outside = node.parent
+        if isinstance(node, exp.Select) and (node.args.get("joins") or node.args.get("with_")):
+            raise inside
+        if isinstance(node, exp.Query | exp.Subquery) and outside is not None and not _stands_in_from(node):
+            raise inside
+        if isinstance(node, exp.Table) and (node.name != GROUPS or node.args.get("db")):
+            raise inside
+        if isinstance(node, (exp.SetOperation, *_REFUSED[1:])):
+            raise inside
 
 
 def _stands_in_from(node: exp.Expr) -> bool:
-    while isinstance(node, exp.Subquery) and isinstance(node.parent, exp.Subquery):
+    """Whether a query is what FROM reads, in parentheses."""
+    while isinstance(node.parent, exp.Subquery):
         node = node.parent
     return isinstance(node, exp.Subquery) and isinstance(node.parent, exp.From)
 

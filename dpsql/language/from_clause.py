@@ -16,8 +16,9 @@ from dpsql.language.join_order import INSTEAD, is_loose, protected_first, with_c
 from dpsql.language.joins import NAME_OF_TABLE, joined, key_sides, visible_columns
 from dpsql.language.members import with_members
 from dpsql.language.place import Place, check_plain, is_name
-from dpsql.language.refusal import OF_ROWS, check_clauses, first_word, refuse, words_of
+from dpsql.language.refusal import OF_ROWS, check_clauses, check_names, first_word, refuse, words_of
 from dpsql.language.scope import Scope
+from dpsql.language.written import stands_elsewhere
 
 _DEEPEST: Final = 20  # views, CTEs and subqueries inside one another
 
@@ -127,6 +128,8 @@ def _table(table: exp.Table, place: Place) -> Scope:
     if isinstance(found, Scope):
         return found
     query, catalog = found
+    stands_elsewhere(query)
+    check_names(query, table)
     try:
         return _rows(query, Place(catalog, depth=place.depth + 1))
     except GroupsInside as inside:

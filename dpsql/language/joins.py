@@ -47,7 +47,12 @@ class PublicTable:
 
     def public(self, table: exp.Table) -> tuple[Any, Sequence[tuple[str, str]]]:
         """See `Catalog.public`."""
-        refuse(table, "a join inside a subquery of a public table is not supported", "join each to the protected table")
+        refuse(
+            table,
+            "a second table in a subquery of a public table is not supported",
+            "ask each table in a condition of "
+            "its own: x IN (SELECT … FROM one) AND x IN (SELECT … FROM other), or join each to the protected table",
+        )
 
     def is_public(self, table: exp.Table) -> bool:
         """See `Catalog.is_public`."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NoReturn
 
 from sqlglot import exp
 
-from dpsql.core.names import shorten
+from dpsql.core.names import fold, shorten
 from dpsql.errors import InvalidQuery
-from dpsql.language.written import as_written
+from dpsql.language.written import as_written, place_of
 
 INSTEAD: Final = "a query is SELECT keys, count(*) FROM the_table WHERE … GROUP BY keys, with count, sum or avg"
 DISTINCT: Final = "count(DISTINCT …) counts privacy units; else count groups: GROUP BY the column"
@@ -51,6 +51,7 @@ ALLOWED: Final = (
     exp.Array,
     exp.Predicate,
 )
+RESERVED: Final = "dpsql_"
 MEMBERS: Final = "dpsql_members"  # of a query of a public table in an expression
 REFUSED: Final = (exp.AggFunc, exp.Query, exp.UDTF, exp.Window, exp.Lambda)
 
@@ -58,8 +59,8 @@ REFUSED: Final = (exp.AggFunc, exp.Query, exp.UDTF, exp.Window, exp.Lambda)
 def refuse(node: exp.Expr, reason: str, instead: str = INSTEAD) -> NoReturn:
     """Say what cannot be answered, where it is, and what can."""
     shown = words_of(node)
-    first = min((n.meta for n in node.walk() if n.meta.get("line")), key=lambda meta: meta["start"], default=None)
-    where = f" (line {first['line']}, column {first['col'] - first['end'] + first['start']})" if first else ""
+    spot = place_of(node)
+    where = "" if spot is None else f" (line {spot[0]}, column {spot[1]})"
     raise InvalidQuery(f"query: {reason}, in: {shown}{where}; {instead}")
 
 
@@ -95,6 +96,42 @@ def check_clauses(select: exp.Select, allowed: frozenset[str], *, inside: bool =
         if inside and name in OF_GROUPS:
             reason, instead = f"{reason} inside FROM", "ask that query, and say the rest around it: FROM dp_query('…')"
         refuse(select, f"{reason} is not supported", instead)
+
+
+def check_names(tree: exp.Expr, shown: exp.Expr | None = None) -> None:
+    """Refuse names of tables, columns and results that could mean one of dpsql's own, however they are written.
+
+    Args:
+        tree: a query.
+        shown: what the user wrote of it, such as the name of a view; None where all of it.
+
+    Raises:
+        InvalidQuery: with the name.
+    """
+    for name in tree.find_all(exp.Identifier):
+        if is_reserved(name.name):
+            refuse(shown or name, *_reserved(name.name))
+
+
+def check_columns(names: Iterable[str]) -> None:
+    """Refuse columns of a table that are called as something of dpsql's own.
+
+    Raises:
+        InvalidQuery: with the name.
+    """
+    for name in filter(is_reserved, names):
+        reason, instead = _reserved(name)
+        raise InvalidQuery(f"query: {reason}; {instead}")
+
+
+def is_reserved(name: str) -> bool:
+    """Whether dpsql may give the name to something that stands beside a query's own tables and columns."""
+    return fold(name).startswith(RESERVED)
+
+
+def _reserved(name: str) -> tuple[str, str]:
+    reason = f"names that begin with {RESERVED} are reserved, such as {shorten(name)!r}"
+    return reason, "give it another name: a column of a table by ALTER TABLE … RENAME"
 
 
 def check_scalar(tree: exp.Expr) -> None:

@@ -3,7 +3,7 @@
     parse_workload("SELECT sex, race, count(*) FROM adult GROUP BY sex, race", "adult", domain)
 
 A workload is given as SQL, several statements separated by semicolons, or by shorthands: `all 3-way`, `64 random 3-way
-seed 0`. A statement is any query of `dpsql.language.analysis`: it stands for the joint distribution of all columns that
+seed 0`. A statement is any query of `dpsql.language.parse`: it stands for the joint distribution of all columns that
 it reads, one for each grouping set, for all that it asks are sums over the cells of those marginals. `SELECT count(*)
 FROM source GROUP BY at_least(2, a, b, c)` is a family of thresholds: for all values at once, how many rows match 2 or
 more of the 3. A statement whose aggregates are sums alone, such as `SELECT sex, sum(CASE WHEN age > 50 THEN 1 ELSE 0.5
@@ -32,8 +32,8 @@ from dpsql.core.names import ends_with, shorten
 from dpsql.core.threshold import Threshold
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InvalidQuery, InvalidWorkload, UnknownName
-from dpsql.language.analysis import analyse
 from dpsql.language.expressions import columns_read
+from dpsql.language.parse import analyse
 from dpsql.language.query import Query
 from dpsql.language.refusal import INSTEAD
 from dpsql.language.scope import Catalog, Scope

@@ -21,6 +21,7 @@ from dpsql.language.expressions import sql_of
 _SPAN: Final = "dpsql_span"
 _LIST_END: Final = "dpsql_list_end"
 _OWN: Final = "dpsql_own"
+_ELSEWHERE: Final = "dpsql_elsewhere"
 _TEXT: Final = re.compile(r"'(?:[^']|'')*'|\$\w*")
 
 
@@ -28,6 +29,7 @@ class _Words:
     """The tokens of a text, without comments; texts in unusual quotes as plain ones."""
 
     def __init__(self, text: str, tokens: Sequence[Token]) -> None:
+        self.places = [(token.line, token.col - token.end + token.start) for token in tokens]
         self.starts = [token.start for token in tokens]
         self.ends = [token.end for token in tokens]
         self.texts = [_plain(text[token.start : token.end + 1], token) for token in tokens]
@@ -88,15 +90,20 @@ class _Parser(DuckDB.Parser):  # type: ignore[misc, valid-type]
     def _parse_select(self, *args: Any, **options: Any) -> exp.Expr | None:
         first = self._index
         node: exp.Expr | None = super()._parse_select(*args, **options)
-        if isinstance(node, exp.Select) and self._index > first:
+        if isinstance(node, exp.Query) and self._index > first:
             node.meta.setdefault(_SPAN, self._span(first))  # its own, without a WITH before it
         return node
 
     def _parse_projections(self) -> tuple[list[exp.Expr], list[exp.Expr] | None]:
         listed, left_out = super()._parse_projections()
         if listed:
-            listed[-1].meta[_LIST_END] = self._span(self._index - 1)
+            comma = self._tokens[self._index - 1].token_type is TokenType.COMMA
+            last = self._index - 1 - comma
+            listed[-1].meta[_LIST_END] = _Span(self.words, self._tokens[last].start, self._tokens[last].end)
         return listed, left_out
+
+    def _parse_table(self, *args: Any, **options: Any) -> exp.Expr | None:
+        return self._marked(lambda: super(_Parser, self)._parse_table(*args, **options))
 
     def _parse_unary(self) -> exp.Expr | None:
         return self._marked(super()._parse_unary)
@@ -129,6 +136,30 @@ def as_written(node: exp.Expr) -> str | None:
     """The words of a node that somebody wrote; None where they are not known."""
     span = node.meta.get(_SPAN)
     return None if span is None else str(span.text())
+
+
+def place_of(node: exp.Expr) -> tuple[int, int] | None:
+    """The line and the column of a node in the text of whoever asks; None where it does not stand there."""
+    first: tuple[int, tuple[int, int]] | None = None
+    for part in [node] if _SPAN in node.meta else node.walk():
+        span: _Span | None = part.meta.get(_SPAN)
+        if _ELSEWHERE in part.meta:
+            return None
+        if span is not None:
+            spot = span.start, span.words.places[bisect_left(span.words.starts, span.start)]
+        elif part.meta.get("line") and (part is node or not isinstance(part, exp.Star)):  # FROM alone has one, too
+            name = part.meta
+            spot = name["start"], (name["line"], name["col"] - name["end"] + name["start"])
+        else:
+            continue
+        first = spot if first is None else min(first, spot)
+    return None if first is None else first[1]
+
+
+def stands_elsewhere(query: exp.Expr) -> None:
+    """Note that a query is not of the text of whoever asks, but the definition of a view."""
+    for node in query.walk():
+        node.meta[_ELSEWHERE] = True
 
 
 def span_of(select: exp.Select) -> _Span | None:

@@ -32,8 +32,8 @@ from dpsql.evaluation.components import columns_of
 from dpsql.evaluation.lookups import Loaded
 from dpsql.evaluation.sandbox import check_syntax, one_empty_database
 from dpsql.evaluation.weighing import weigh
-from dpsql.language.analysis import parse_query
 from dpsql.language.expressions import columns_read
+from dpsql.language.parse import parse_query
 from dpsql.language.query import Query
 from dpsql.language.refusal import refuse
 from dpsql.language.size_bounds import check_sizes

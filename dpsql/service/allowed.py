@@ -9,8 +9,9 @@ from dpsql.core.functions import Trait as T
 from dpsql.core.roles import SERVED
 
 _UNTRIED: Final = T.UNTRIED_IN_VIEWS | T.UNTRIED_IN_EXPRESSIONS
-_OF_SQL: Final = T.AGGREGATE | T.OPERATOR | T.SYNTAX | T.GIVEN | T.ROWS | T.LEVELS | T.MEMBERS | T.CODES
-FUNCTIONS: Final = functions.callable_with(_UNTRIED | _OF_SQL | T.ZONE | T.CLOCK | T.CHANCE)
+_OF_SQL: Final = T.OPERATOR | T.SYNTAX | T.GIVEN | T.ROWS | T.LEVELS | T.MEMBERS | T.CODES
+_OF_ROWS: Final = T.AGGREGATE | T.GATHERS | T.ORDER
+FUNCTIONS: Final = functions.callable_with(_UNTRIED | _OF_SQL | _OF_ROWS | T.ZONE | T.CLOCK | T.CHANCE)
 """Functions that may be called, by a process that may die alone.
 
 None takes the square of a text's length, because DuckDB cannot be interrupted in it.

@@ -17,7 +17,7 @@ import duckdb
 
 import dpsql
 from dpsql.errors import DpsqlError
-from dpsql.language.analysis import parse_query
+from dpsql.language.parse import parse_query
 from dpsql.language.scope import Scope
 from dpsql.release.query_answers import QueryRequest, resolve_query
 

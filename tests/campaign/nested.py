@@ -167,7 +167,12 @@ def _one(db: Any, text: str, draw: random.Random) -> str:
         else:
             quoted = text.replace("'", "''")
             where = draw.choice(
-                ["SELECT count(*) AS n FROM t WHERE {}", "SELECT {} AS k, count(*) AS n FROM t GROUP BY k"]
+                [
+                    "SELECT count(*) AS n FROM t WHERE {}",
+                    "SELECT {} AS k, count(*) AS n FROM t GROUP BY k",
+                    "SELECT {} AS k, n FROM (SELECT a, s, count(*) AS n FROM t GROUP BY a, s)",
+                    "SELECT max(k) AS k FROM (SELECT {} AS k FROM (SELECT a, s, count(*) AS n FROM t GROUP BY a, s) AS a)",
+                ]
             )
             db.connection.execute(f"FROM dp_plan('{where.format(quoted)}', epsilon := 0.1)").fetchall()
     except (duckdb.Error, DpsqlError):

@@ -8,11 +8,11 @@ import duckdb
 import pytest
 
 import dpsql
-from dpsql.api.watching import _DRAWN, _READERS
+from dpsql.api.statement_values import DRAWN, READERS
 from dpsql.books.reads import _FUNCTIONS as OF_VIEWS
 from dpsql.core import functions
 from dpsql.core.functions import Trait as T
-from dpsql.evaluation.sandbox import _plain_macros, plain_functions
+from dpsql.evaluation.sandbox import _plain_macros, functions_around, plain_functions
 from dpsql.service.allowed import FUNCTIONS as OF_READERS
 from dpsql.service.allowed import TABLE_FUNCTIONS
 from dpsql.service.allowlist import AllowList, NotAllowed
@@ -53,8 +53,9 @@ def test_a_name_stands_once():
         (OF_VIEWS, T.WIDTH | T.LEVELS | T.SQUARE | T.PAIRS | T.ZONE | T.MEMBERS | T.CODES | T.CLOCK | T.CHANCE),
         (plain_functions() | _plain_macros(), T.GIVEN | T.ROWS | T.LEVELS | T.CLOCK | T.CHANCE),
         (OF_READERS, T.WIDTH | T.SQUARE | T.PAIRS),
+        (functions_around(), T.GATHERS | T.ORDER | T.GIVEN | T.ROWS | T.LEVELS | T.CLOCK | T.CHANCE),
     ],
-    ids=["views", "expressions", "readers"],
+    ids=["views", "expressions", "readers", "around"],
 )
 def test_nobody_calls_what_a_trait_forbids(called, never):
     """What reads files or the session, changes something, waits, reads SQL or has no bound, nobody calls at all."""
@@ -73,8 +74,8 @@ def test_what_duckdb_says_agrees():
     assert not volatile & plain_functions()
     known = functions.having(T.CHANCE | T.SEQUENCE | T.SESSION | T.CHANGES | T.WAITS | T.INTERNAL)
     assert volatile & functions.VALUES.keys() <= known | {"error"}
-    assert not _READERS & OF_VIEWS
-    assert not _DRAWN & OF_VIEWS
+    assert not READERS & OF_VIEWS
+    assert not DRAWN & OF_VIEWS
 
 
 ARGUMENTS = ("m", "m, m", "m, 1", "1, m", "m, 'x'", "[m]", "{'a': m}", "MAP {m: m}")

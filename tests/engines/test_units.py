@@ -305,8 +305,7 @@ def test_a_column_named_as_ours_is_no_matter(db, silent):
         "CREATE TABLE t AS SELECT 'x' AS rowid, i % 5 AS dpsql_unit, i AS dpsql_content, 1 AS dpsql_place FROM range(40) r(i)"
     )
     db.protect("t", epsilon=900.0, delta=1e-6, privacy_unit="dpsql_unit", max_rows=3)
-    sql = "SELECT count(*) AS n, count(DISTINCT dpsql_unit) AS units FROM t"
-    assert db.sql("SELECT n, units FROM dp_query(?, epsilon := 1)", [sql]).fetchall() == [(15, 5)]
+    assert db.sql("SELECT n FROM dp_query('SELECT count(*) AS n FROM t', epsilon := 1)").fetchall() == [(15,)]
 
 
 DOMAIN = Domain((Attribute("v", "INTEGER", "values", tuple(map(str, range(8)))),))

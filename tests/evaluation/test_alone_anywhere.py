@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -201,6 +202,30 @@ def test_a_length_takes_no_memory_before_its_bytes_come(size):
 def test_columns_take_no_memory_before_their_bytes_come():
     head = b'{"columns": [["<i8", 100000000]]}'
     assert _memory_to_receive(len(head).to_bytes(8, "big") + head + b"1234") < 8 << 20
+
+
+@pytest.mark.medium
+def test_rows_come_back_in_so_many_bytes():
+    """The process says so before it sends them, and lives; one that sends more all the same is not listened to."""
+    many = "SELECT repeat('é', 100000) AS x FROM range(200)"
+    with sandbox.empty_database() as empty:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        with pytest.raises(duckdb.Error, match="larger than 64 MiB: say less in each row, or show fewer rows"):
+            empty.execute(many).fetchall()
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000  # KiB
+        assert len(empty.execute(many + " LIMIT 20").fetchall()) == 20
+        worker = empty.worker
+    here, there = os.pipe()
+    worker._from, there_before = here, worker._from
+    try:
+        os.write(there, (messages.MOST_OF_ROWS + 1).to_bytes(8, "big") + b"{")
+        os.close(there)
+        with pytest.raises(workers.Died):
+            worker.ask({"do": "rows", "on": 1})
+        assert os.read(here, 1) == b"{"  # of which nothing was read
+    finally:
+        worker._from = there_before
+        os.close(here)
 
 
 def test_a_head_holds_so_many_values_and_no_more(monkeypatch):

@@ -145,7 +145,58 @@ def test_what_is_shown_as_it_is_keeps_its_interval(declared):
     assert len(declared.releases()) <= len(GROUPS) + 1
 
 
+@pytest.mark.medium
+def test_a_table_that_stands_for_its_columns_has_those_of_the_groups_alone(declared):
+    """The errors that are shown beside them are no part of a row."""
+    for sql in (
+        "SELECT q, q.n FROM (SELECT a, count(*) AS n FROM t GROUP BY a) AS q",
+        "WITH w AS (SELECT a, count(*) AS n FROM t GROUP BY a) SELECT w AS q FROM w WHERE w IS NOT NULL",
+        "SELECT unnamed_subquery AS q FROM (SELECT a, count(*) AS n FROM t GROUP BY a)",
+    ):
+        _, rows = rows_of(declared, "SELECT q FROM dp_query(?, epsilon := 4)", [sql])
+        assert {tuple(row[0]) for row in rows} == {("a", "n")}, sql
+
+
+NESTED = (
+    "SELECT max(n) FROM (SELECT b, sum(n) AS n FROM {0} GROUP BY b) q",
+    "SELECT count(*), max(m) FROM (SELECT a, avg(n) AS m FROM {0} WHERE b = 'x' GROUP BY a HAVING max(n) > 50)",
+    "WITH g AS (FROM {0}), h AS (SELECT a, max(n) AS m FROM g GROUP BY a ORDER BY 2, 1 LIMIT 3) SELECT sum(m) FROM h",
+    "SELECT big, count(*) FROM (SELECT a, max(n) > 99 AS big FROM (SELECT * FROM {0} WHERE a < 4) x GROUP BY ALL) GROUP BY big",
+    "SELECT max(c) FROM (SELECT b, count(*) AS c FROM (SELECT a, b, max(n) AS n FROM {0} GROUP BY CUBE (a, b)) GROUP BY b)",
+    "SELECT sum(s) FROM (SELECT n, max(s) AS s FROM by_a GROUP BY n)",
+    "SELECT a, lead(m) OVER (ORDER BY a) AS later FROM (SELECT a, min(n) AS m FROM (FROM per) GROUP BY a)",
+)
+
+
+@pytest.mark.medium
+def test_groups_of_groups_are_what_sql_means(quiet):
+    """Whatever stands between; the innermost groups are charged, once."""
+    groups = "(SELECT a, b, count(*) AS n FROM t GROUP BY a, b)"
+    quiet.sql(f"CREATE OR REPLACE VIEW per AS {groups[1:-1]}")
+    before = len(quiet.releases())
+    for shape in NESTED:
+        sql = shape.format(groups)
+        names, raw = rows_of(quiet, sql)
+        listed = ", ".join(f'"{name}"' for name in names)
+        _, found = rows_of(quiet, f"SELECT {listed} FROM dp_query(?, epsilon := 2)", [sql])
+        ours, theirs = ([tuple(map(plain, row)) for row in rows] for rows in (found, raw))
+        assert sorted(ours, key=repr) == sorted(theirs, key=repr), sql
+    assert len(quiet.releases()) == before + 2
+
+
+@pytest.mark.medium
+def test_lists_are_shown(quiet):
+    for sql in (
+        "SELECT max(n, 2) AS l, quantile_disc(n, [0.1, 0.9]) AS m FROM (SELECT a, count(*) AS n FROM t GROUP BY a)",
+        "SELECT [b, 'it''s, \"x\"'] AS l, [1, NULL] AS m, count(*) AS n FROM t GROUP BY b",
+    ):
+        asked = "SELECT l, m FROM {} ORDER BY ALL"
+        _, found = rows_of(quiet, asked.format("dp_query(?, epsilon := 6)"), [sql])
+        assert found == rows_of(quiet, asked.format(f"({sql})"))[1], sql
+
+
 IN = "(SELECT a, count(*) AS n FROM t GROUP BY a)"
+MANY = ", ".join(["x"] * 400)
 REFUSED = {
     f"SELECT q.n, p.word FROM {IN} q JOIN public p ON p.a = q.a": "beside anything else",
     f"SELECT q.n FROM {IN} q, t": "beside anything else",
@@ -169,10 +220,18 @@ REFUSED = {
     f"SELECT nothing FROM {IN}": "nothing",
     f"SELECT n::JSON::VARIANT FROM {IN}": "no type",
     f"SELECT * FROM duckdb_settings() AS q, {IN}": "",
-    f"SELECT max(n) FROM (SELECT a, sum(n) AS n FROM {IN} GROUP BY a)": "groups of groups",
-    f"SELECT count(*) FROM (SELECT max(n) AS n FROM {IN})": "groups of groups",
-    f"WITH g AS (FROM {IN}), h AS (SELECT a, max(n) AS n FROM g GROUP BY a) SELECT max(n) FROM h": "groups of groups",
     "SELECT n FROM (SELECT a, count(*) AS n FROM t GROUP BY a UNION SELECT 1, 2)": "UNION inside FROM",
+    f"SELECT concat({MANY}) AS x FROM (SELECT concat({MANY}) AS x FROM (SELECT a AS x FROM {IN}))": "could be texts of",
+    f"SELECT n AS x, concat({MANY}) AS y, concat(y, y, y, y) AS z FROM {IN}": "could be texts of",
+    f"SELECT q, concat(q, q) FROM (SELECT concat({MANY}) AS y FROM (SELECT n AS x FROM {IN})) AS q": "could be texts of",
+    f"SELECT max(n, 1000000) FROM {IN}": "could be texts of",
+    f"SELECT max(n, n) FROM {IN}": "a whole number",
+    f"SELECT equi_width_bins(0, n, 100000000, true) FROM {IN}": "can be of any size",
+    f"SELECT first(n) FROM {IN}": "first(…) cannot be used",
+    f"SELECT max(n) FROM {IN} GROUP BY CUBE (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)": "more than 256 grouping sets",
+    f"SELECT max(n) FROM (SELECT max(n) AS n FROM {IN} GROUP BY CUBE (1, 2, 3, 4, 5)) GROUP BY CUBE (1, 2, 3, 4)": "grouping sets",
+    f"SELECT a AS dpsql_1_stderr, n FROM {IN}": "reserved",
+    f'WITH "DPSQL_All" AS {IN} FROM "DPSQL_All"': "reserved",
 }
 
 

@@ -149,8 +149,8 @@ REFUSED = {
     "a IN (SELECT value FROM duckdb_settings())": "not",
     "a IN (SELECT nothing FROM p)": "nothing",
     "a IN (SELECT k FROM nowhere)": "nowhere",
-    "dpsql_joined_0.dpsql_d0 = 1": "dpsql_joined_0",
-    "a IN (SELECT dpsql_joined_0.dpsql_d0 FROM p)": "dpsql_joined_0",
+    "dpsql_joined_0.dpsql_d0 = 1": "reserved",
+    "a IN (SELECT dpsql_joined_0.dpsql_d0 FROM p)": "reserved",
     "a = (SELECT max(k) FROM p)": "a subquery in an expression",
 }
 

@@ -34,6 +34,11 @@ LARGE = [
     "list_transform([1], x -> x + 1)",
     "repeat('x', a::INT)",
     "repeat(repeat('x', 1000), 1000)",
+    "[" * 20 + "a" + "]::VARCHAR" * 20,
+    "concat_ws(rpad('', 900, 'x'), " + "a, " * 900 + "a)",
+    "list_select([rpad('', 900, 'x')], [" + "1, " * 900 + "1])::VARCHAR",
+    "concat(" + "sha256(''), " * 1800 + "a)",
+    "strftime(b::DATE, rpad('', 40000, '%c'))",
 ]
 
 

@@ -20,7 +20,7 @@ from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
 from dpsql.engines.source import Column, Source
 from dpsql.errors import InsufficientBudget, InvalidArgument
-from dpsql.language.analysis import parse_query
+from dpsql.language.parse import parse_query
 from dpsql.language.scope import Scope
 from dpsql.language.workloads import parse_workload
 from dpsql.privacy.account import Account
