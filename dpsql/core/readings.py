@@ -61,6 +61,12 @@ def _since(unit: int) -> str:
     return f"CASE WHEN x BETWEEN {low} AND {high} THEN make_timestamp({bounded} * {unit}) END"
 
 
+def _floored(unit: int) -> str:
+    """SQL of whole steps since 1970, downwards before it too."""
+    rest = f"(epoch_us(x) % {unit} + {unit}) % {unit}"
+    return f"(epoch_us(x) - {rest}) // {unit}"
+
+
 _HHMM: Final = (
     _clock("x // 100, x % 100", "{:02d}:{:02d}", "2400"),
     "hour(x) * 100 + minute(x)",
@@ -127,7 +133,7 @@ ALL: Final = (
         "EPOCH",
         "TIMESTAMP",
         _since(1_000_000),
-        "epoch_us(x) // 1000000",
+        _floored(1_000_000),
         12,
         example=("1367385462", "2013-05-01 05:17:42"),
     ),
@@ -135,7 +141,7 @@ ALL: Final = (
         "EPOCH_MS",
         "TIMESTAMP",
         _since(1_000),
-        "epoch_us(x) // 1000",
+        _floored(1_000),
         15,
         example=("1367385462000", "2013-05-01 05:17:42"),
     ),

@@ -16,6 +16,7 @@ import duckdb
 from dpsql import errors
 from dpsql.api.request_arguments import RequestArguments
 from dpsql.api.signatures import of_requests
+from dpsql.core.arguments import checked_names
 from dpsql.errors import DpsqlError, Interrupted
 
 from .arrow import received
@@ -144,7 +145,9 @@ class Client:
     @of_requests
     def synthesize(self, table: str, epsilon: float, **arguments: Unpack[RequestArguments]) -> duckdb.DuckDBPyRelation:
         """The rows of a synthetic table, charged once to you and its table. See `Database.synthesize`."""
-        return self._called("dp_synthesize", table, _named(epsilon=epsilon, **arguments))
+        columns = arguments.pop("columns", None)
+        listed = None if columns is None else checked_names("columns", columns)
+        return self._called("dp_synthesize", table, _named(epsilon=epsilon, columns=listed, **arguments))
 
     def plan(self, table: str, epsilon: float | None = None, **arguments: object) -> PlanFrame:
         """What `synthesize` or `query` would measure and how noisily; spends nothing. See `Database.plan`."""

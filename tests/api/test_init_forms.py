@@ -176,6 +176,29 @@ def test_days_exist_in_their_months_whether_or_not_rows_are_read(folder):
 
 
 @pytest.mark.medium
+def test_months_that_may_begin_with_zero_are_asked_about(folder):
+    """Of a column of 0 to 11, 4 is May, which has 31 days."""
+    rows = [(i % 12, 1 + i % 31, 2010 + i % 9) for i in range(3000)]
+    script = init(written("m.csv", "month,day,year", rows), "--owner-looks")
+    facts = re.findall(r".*dp_constraint.*", script)
+    assert facts
+    assert all(line.startswith("-- ") for line in facts)
+    assert "if 1 is January" in script
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("looks", [[], ["--owner-looks"]])
+def test_a_text_of_one_row_is_not_in_the_script(folder, looks):
+    rows = [
+        (f"{i % 90}" if i else "7 Smith", "unknown" if i == 9 else "x" if i % 2 else f"{i % 50}") for i in range(3000)
+    ]
+    script = init(written("r.csv", "score,code", rows), *looks)
+    assert "Smith" not in script
+    assert looks or "unknown" not in script
+    assert looks or "--nullstr x" in script
+
+
+@pytest.mark.medium
 def test_dates_have_months_where_a_plan_allows(folder):
     """Ten years of many rows by month; of few rows not finer than the plan bears. The report names the period."""
     for name, rows in (("many", 40_000), ("few", 600)):

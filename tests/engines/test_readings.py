@@ -163,6 +163,10 @@ def test_a_domain_is_told_as_it_was_said(times):
 
 REFUSED = {
     "'dep', lower := '00:00:00', upper := '12:00:00', bins := 7, read_as := 'HHMM'": "cannot hold",
+    "'small', lower := '00:00:00', upper := '00:59:59.999999', bins := 3, read_as := 'HHMM', other := '12:00'": "12:00.*the value of other",
+    "'day', lower := '2012-01-01', upper := '2012-11-15', every := 'month', read_as := 'YYYYMM', other := '2013-11-20'": "the value of other",
+    "'took', lower := 0, upper := 9, read_as := 'M:SS', other := -90": "the value of other",
+    "'day', lower := '2012-01-01', upper := '2012-11-30', every := 'month', read_as := 'YYYYMMDD', other := 'infinity'": "the value of other",
     "'dep', lower := '00:00:00', upper := '23:59:59', points := ['12:00:00'], read_as := 'HHMM'": "cannot hold",
     "'dep', lower := 0, upper := 9, read_as := 'H:MM:SS'": "it goes with a column of texts",
     "'dep', lower := '00:00:00', upper := '23:59:59.999999', bins := 24, read_as := 'HHMM', nulls_as := [1200]": "in the bins too",

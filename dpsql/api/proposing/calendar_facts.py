@@ -31,8 +31,19 @@ def calendar_facts(proposals: Sequence[Proposal]) -> list[Fact]:
         day, year = found.get((rest, "day")), found.get((rest, "year"))
         if last == "month" and day is not None:
             predicates = [_days(month, day), *([] if year is None else [_leap(month, day, year)])]
-            facts += [Fact(predicate, _WHY, asked=False, is_public=True) for predicate in predicates]
+            usual = _ends(month) == (1, 12) and _ends(day) == (1, 31)  # else month 0 may be January
+            why = _WHY if usual else f"{_WHY}, if 1 is January"
+            facts += [Fact(predicate, why, asked=not usual, is_public=True) for predicate in predicates]
     return facts
+
+
+def _ends(proposal: Proposal) -> tuple[float, float] | None:
+    """The least and the largest value that is declared; the last edge is behind it."""
+    how = proposal.how or {}
+    if edges := how.get("edges"):
+        return edges[0], edges[-1] - 1
+    found = [value for value in (how.get("values") or (how.get("lower"), how.get("upper"))) if value is not None]
+    return (min(found), max(found)) if found else None
 
 
 def _days(month: Proposal, day: Proposal) -> str:

@@ -15,6 +15,7 @@ from typing import Any, Final
 import duckdb
 from sqlglot import exp
 
+from dpsql.api.proposing.looked_parts import LEAST
 from dpsql.core.names import quote
 from dpsql.engines.duckdb.calls import literal
 from dpsql.engines.duckdb.types import filled
@@ -98,8 +99,8 @@ def _asked(
     missing: dict[str, list[str]] = {}
     for name in (name for name in said if found[name][0] == "VARCHAR"):
         query = _select([quote(name)], rows).where(_of_texts(f"lower(x) IN ({listed})", name), dialect="duckdb")
-        found_texts = connection.execute(query.distinct().sql(dialect="duckdb")).fetchall()
-        missing[name] = sorted(text for (text,) in found_texts)
+        query = query.group_by(quote(name)).having(f"count(*) >= {LEAST}")
+        missing[name] = sorted(text for (text,) in connection.execute(query.sql(dialect="duckdb")).fetchall())
     return lost, missing
 
 

@@ -6,6 +6,7 @@ But for a CSV file: it has no types, and they are found in its rows, in all of t
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -150,7 +151,7 @@ def _csv(connection: duckdb.DuckDBPyConnection, path: Path, nullstr: Sequence[st
     """
     try:
         return csv_file(connection, path, nullstr)
-    except duckdb.Error:
+    except (duckdb.Error, EOFError, OSError, zlib.error):  # the last three of a file that is packed, but not whole
         raise InvalidArgument(
             f"{str(path)!r} cannot be read as CSV: try read_csv of DuckDB on it, with delim, quote or strict_mode = "
             "false, write what it gives to a Parquet file, and name that"

@@ -17,7 +17,7 @@ from dpsql.api.proposing.context import Context
 from dpsql.api.proposing.csv_types import MISSING, MISSING_NUMBERS
 from dpsql.api.proposing.looked_dates import dates
 from dpsql.api.proposing.looked_numbers import numbers
-from dpsql.api.proposing.looked_parts import left_out
+from dpsql.api.proposing.looked_parts import LEAST, left_out
 from dpsql.api.proposing.profile import Profile, profile
 from dpsql.api.proposing.proposal import Ground, Proposal
 from dpsql.api.proposing.written_numbers import MOST_SCALE, is_number, style_of
@@ -105,7 +105,7 @@ class _Texts:
     def _styled(self) -> Proposal | None:
         """Of numbers with signs of money, units or marks between thousands; a question where they are in a table."""
         style = style_of(self.written)
-        if style is None:
+        if style is None or any(self._rows_with(sign) < LEAST for sign in (style.money, style.unit) if sign):
             return None
         kind = self._exact(style.decimals(self.text))
         sql = style.number(self.text, kind)
@@ -121,6 +121,9 @@ class _Texts:
         why = f"{because}: protect a table that holds them as numbers, as the first line makes it. Or is it a key"
         options = (made, self.context.call(self.column.name, {"ids": True}))
         return Proposal(self.column.name, self.column.type, Ground.QUESTION, why, {"exclude": True}, options)
+
+    def _rows_with(self, sign: str) -> int:
+        return sum(rows for text, rows in self.seen.top if sign in text)
 
     def as_dates(self) -> Proposal | None:
         """Of dates as ISO 8601 writes them."""

@@ -129,7 +129,8 @@ def _head(source: Input, context: Context, found: Tried, price: float, *, looked
         )
     elif not source.is_typed:
         yield from comment(
-            "The rows were read for the types of the columns, which a CSV file does not tell, and for nothing else."
+            "The rows were read for the types of the columns, which a CSV file does not tell, for texts such as NA "
+            "that at least ten rows have beside numbers, and for nothing else."
         )
     else:
         yield from comment("No row was read to write this file.")

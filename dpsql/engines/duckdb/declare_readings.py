@@ -12,29 +12,33 @@ from dpsql.errors import InvalidArgument
 
 
 def check_written(cursor: duckdb.DuckDBPyConnection, attribute: Attribute) -> None:
-    """Refuse edges between what the form can write, and bounds that it, or the column's type, cannot.
+    """Refuse edges and an OTHER between what the form can write, and bounds that it, or the column's type, cannot.
 
     Then every value of a bin is written as one of that bin: what is finer than the form is cut off, down to an edge at
     most.
 
     Raises:
-        InvalidArgument: names the edge.
+        InvalidArgument: names the edge, or the value of other.
     """
     if not attribute.reading:
         return
-    texts = exp.Array(expressions=[exp.Literal.string(edge) for edge in attribute.edges])
+    others = [] if attribute.other is None else [attribute.other]
+    texts = exp.Array(expressions=[exp.Literal.string(text) for text in (*others, *attribute.edges)])
     edge = exp.cast(exp.column("v"), data_type(attribute.type), dialect="duckdb")
-    stored = exp.TryCast(this=written(edge, attribute).this, to=data_type(attribute.stored_type))  # of its cast
     back = text_of(read(exp.column("s"), attribute))
     each = exp.select(exp.alias_(exp.Anonymous(this="unnest", expressions=[texts]), "v")).subquery("edges")
-    inner = exp.select("v", exp.alias_(stored, "s")).from_(each).subquery("stored")
+    inner = exp.select("v", exp.alias_(written(edge, attribute), "s")).from_(each).subquery("stored")
     sql = exp.select("v", back, text_of(edge)).from_(inner).sql(dialect="duckdb")
     found = cursor.execute(sql).fetchall()
     for place, (text, again, same) in enumerate(found):
         is_last = place == len(found) - 1
         if again is None or (again != same and not is_last):
+            what, mend = (
+                ("the value of other", "give another value to other")
+                if place < len(others)
+                else ("an edge of the bins", "give lower, upper and bins, every or edges, so that all edges are times")
+            )
             raise InvalidArgument(
                 f"read_as is {attribute.reading!r}, in which {attribute.name!r} of type {attribute.stored_type} cannot "
-                f"hold {text}, an edge of the bins: give lower, upper and bins, every or edges, so that all edges are "
-                "times that it can hold"
+                f"hold {text}, {what}: {mend} that it can hold"
             )

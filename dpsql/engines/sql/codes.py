@@ -68,9 +68,7 @@ def encode(attribute: Attribute, native: Native, dialect: Dialect) -> exp.Expr:
         NotCounted: its texts are read as numbers, which would be a cast that fails for some.
     """
     if attribute.is_read and "read_as" in dialect.cannot:
-        raise NotCounted(
-            f"the texts of {attribute.name!r} cannot be read as numbers in {dialect.label}: {dialect.cannot['read_as']}"
-        )
+        raise NotCounted(f"read_as of {attribute.name!r} cannot be had in {dialect.label}: {dialect.cannot['read_as']}")
     outside = _code(attribute.outside_code if attribute.other_code is None else attribute.other_code)
     null_code = _code(attribute.null_code) if attribute.nullable else outside.copy()
     column = dialect.column(attribute.name, native)
