@@ -23,7 +23,7 @@ def declare_all(books: Books, source: str, attributes: Iterable[Attribute]) -> N
     """Record the domains of some columns, all or none."""
     books.check_writable()
     listed = list(attributes)
-    if any(attribute.looked or attribute.computed_as for attribute in listed):
+    if any(attribute.looked or attribute.computed_as or attribute.reading for attribute in listed):
         migrate(books)  # an earlier dpsql cannot read such domains, and says so
 
     def record() -> None:

@@ -294,6 +294,9 @@ _WORDS_AROUND: Final = frozenset(
 """Words before parentheses in a query, beside those in an expression."""
 
 
+_FUNCTIONS_AROUND: Final = "scalar functions, and aggregates of one value,"
+
+
 @lru_cache(maxsize=1)
 def functions_around() -> frozenset[str]:
     """What a query around released answers may call: beside plain functions aggregates that show one value."""
@@ -317,15 +320,15 @@ def check_around(words: str, groups: Sequence[tuple[str, int]]) -> None:
     tokens = sqlglot.tokenize(words, read="duckdb")
     before = (TokenType.ALIAS, TokenType.R_PAREN)  # what stands there is a name, which may have columns behind it
     called = [token for place, token in enumerate(tokens) if not place or tokens[place - 1].token_type not in before]
-    _refuse_foreign(foreign_word(called, functions_around() | _WORDS_AROUND))
+    _refuse_foreign(foreign_word(called, functions_around() | _WORDS_AROUND), _FUNCTIONS_AROUND)
 
 
-def _refuse_foreign(foreign: str | None) -> None:
+def _refuse_foreign(foreign: str | None, functions: str = "scalar functions") -> None:
     if foreign is not None and foreign.removesuffix("(…)") in LAVISH:
         refuse_lavish(foreign.removesuffix("(…)"))
     if foreign is not None:
         raise InvalidQuery(
-            f"query: {foreign} cannot be used: expressions may call DuckDB's own scalar functions whose result depends "
+            f"query: {foreign} cannot be used: expressions may call DuckDB's own {functions} whose result depends "
             f"on their arguments alone{_TODAY if foreign.removesuffix('(…)') in _OF_TODAY else ''}"
         )
 

@@ -101,6 +101,8 @@ def check_clauses(select: exp.Select, allowed: frozenset[str], *, inside: bool =
 def check_names(tree: exp.Expr, shown: exp.Expr | None = None) -> None:
     """Refuse names of tables, columns and results that could mean one of dpsql's own, however they are written.
 
+    Those have no schema and no database before them, so these may be called as they like.
+
     Args:
         tree: a query.
         shown: what the user wrote of it, such as the name of a view; None where all of it.
@@ -109,7 +111,7 @@ def check_names(tree: exp.Expr, shown: exp.Expr | None = None) -> None:
         InvalidQuery: with the name.
     """
     for name in tree.find_all(exp.Identifier):
-        if is_reserved(name.name):
+        if is_reserved(name.name) and name.arg_key not in ("db", "catalog"):
             refuse(shown or name, *_reserved(name.name))
 
 

@@ -35,6 +35,9 @@ def leave_network() -> bool:
     """Go to a network in which this process is alone; whether the system allowed that.
 
     Nobody reaches its ports from there, and it reaches nobody's. Connections that it has stay. It may have one thread.
+
+    Raises:
+        OSError: it is there, and cannot use its own address, nor go back: ask `can_leave_network` before.
     """
     if sys.platform != "linux":
         return False
@@ -47,8 +50,28 @@ def leave_network() -> bool:
         alone = True
     else:
         alone = False
-    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         ioctl(any_socket, _SET_FLAGS, struct.pack("16sh22x", b"lo", _UP))
     if alone:
         libc.capset(_CAPABILITIES, bytes(24))
     return True
+
+
+def can_leave_network() -> bool:
+    """Whether a process can leave the network and reach itself afterwards; tried in a process of its own.
+
+    Some systems let who is not root make a network, and let nobody use it. SIGCHLD may not be ignored meanwhile.
+    """
+    process = os.fork()
+    if not process:
+        reached = False
+        try:
+            reached = leave_network() and _reaches_itself()
+        finally:
+            os._exit(0 if reached else 1)
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
+
+
+def _reaches_itself() -> bool:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname(), 5):
+        return True

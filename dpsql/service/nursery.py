@@ -14,7 +14,7 @@ from contextlib import suppress
 from importlib.abc import MetaPathFinder
 from typing import Any
 
-from dpsql.runtime.children import end_first, leave_network
+from dpsql.runtime.children import can_leave_network, end_first, leave_network
 
 from . import wire
 from .options import Options
@@ -31,6 +31,7 @@ def nurse(run: Callable[[Options, socket.socket], None]) -> None:
     nursery = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    alone = can_leave_network()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     _do_without_pandas()
@@ -47,6 +48,8 @@ def nurse(run: Callable[[Options, socket.socket], None]) -> None:
             nursery.close()
             try:
                 _bounded()
+                if alone:
+                    leave_network()
                 with suppress(wire.Lost):
                     run(options, line)
             finally:
@@ -62,7 +65,6 @@ def _bounded() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))  # not that of who started it: `run` sets its own
     end_first()
-    leave_network()
 
 
 def again(work: Callable[[], None], seconds: float) -> None:

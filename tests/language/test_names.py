@@ -141,3 +141,20 @@ def test_a_column_of_a_table_cannot_be_taken_for_ours():
         with pytest.raises(duckdb.Error, match="reserved, such as 'dpsql_groups'"):
             db.sql("FROM dp_query('SELECT count(*) FROM named', epsilon := 1)")
         assert db.sql("SELECT n FROM dp_query('SELECT count(*) AS n FROM t WHERE b < 3', epsilon := 1)").fetchall()
+
+
+@pytest.mark.medium
+def test_a_database_and_a_schema_may_be_called_as_they_like(tmp_path):
+    """They stand before names that are never dpsql's own; a computed column has a query of its own with both."""
+    with dpsql.connect(tmp_path / "dpsql_demo.duckdb") as db:
+        db.sql(
+            "CREATE SCHEMA dpsql_dev; CREATE TABLE dpsql_dev.u AS SELECT i % 4 AS h, i % 5 AS x, 0 AS y FROM range(200) r(i)"
+        )
+        db.sql("CREATE VIEW v AS SELECT * FROM dpsql_dev.u")
+        db.protect("dpsql_dev.u", epsilon=1000.0, delta=1e-3)
+        db.domain("dpsql_dev.u", "h", lower=0, upper=3, bins=4)
+        db.domain("dpsql_dev.u", "x", lower=0, upper=4, bins=5)
+        db.domain("dpsql_dev.u", "y", computed_as="CAST(h + x AS INTEGER)")
+        for table in ("dpsql_dev.u", "dpsql_demo.dpsql_dev.u", "v"):
+            answers = db.query(f"SELECT count(*) AS n FROM {table} WHERE y = 7", epsilon=100.0)
+            assert answers.n.tolist() == [10]

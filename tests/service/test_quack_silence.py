@@ -181,16 +181,35 @@ def test_the_heart_leaves_no_sessions_behind(tmp_path):
 # --- who reaches a process --------------------------------------------------------------------------------------------
 
 
-def leaves_network() -> bool:
-    code = "from dpsql.runtime.children import leave_network; print(leave_network())"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+def leaves_network(user: int = os.geteuid(), before: str = "pass") -> bool:
+    code = f"""
+        import fcntl, os
+        from dpsql.runtime.children import can_leave_network
+
+        if {user} != os.geteuid():
+            os.setuid({user})
+        {before}
+        own = os.readlink("/proc/self/ns/net")
+        print(can_leave_network())
+        assert own == os.readlink("/proc/self/ns/net")
+    """
+    run = subprocess.run([sys.executable, "-c", dedent(code)], capture_output=True, text=True, check=True)
     return run.stdout.strip() == "True"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no networks of a process")
+def test_a_process_stays_where_it_could_not_reach_itself():
+    """Some systems let who is not root make a network, and let nobody use its addresses."""
+    refused = "fcntl.ioctl = lambda *given: (_ for _ in ()).throw(PermissionError(1, 'Operation not permitted'))"
+    assert not leaves_network(before=refused)
 
 
 @pytest.mark.parametrize("user", [os.geteuid(), 65534], ids=["as it is", "another user"])
 def test_a_process_leaves_the_network(user):
-    if not leaves_network():
-        pytest.skip("this system lets no process have a network of its own")
+    if user != os.geteuid() and os.geteuid() != 0:
+        pytest.skip("only root may become another user")
+    if not leaves_network(user):
+        pytest.skip("this system lets no process of that user have a network of its own")
     code = """
         import encodings.idna, fcntl, json, os, socket, sys
         from dpsql.runtime.children import leave_network
@@ -208,8 +227,6 @@ def test_a_process_leaves_the_network(user):
         print(json.dumps([left, reached != 0, pair[1].recv(9) == b"as before", own.getsockname()[1], able]), flush=True)
         sys.stdin.read()
     """
-    if user != os.geteuid() and os.geteuid() != 0:
-        pytest.skip("only root may become another user")
     with socket.create_server((HOST, 0)) as other:
         command = [sys.executable, "-c", dedent(code), str(other.getsockname()[1]), str(user)]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
