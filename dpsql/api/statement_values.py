@@ -8,12 +8,14 @@ members of an ENUM type may have been made from protected rows.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 import duckdb
+import sqlglot
+from sqlglot.errors import SqlglotError
+from sqlglot.tokens import TokenType
 
 from dpsql.api.wording import Wording
 from dpsql.books.reads import Unclear, check_calls
@@ -29,11 +31,11 @@ DRAWN: Final = having(T.CHANCE | T.CLOCK)
 """Functions whose values tell nothing of any row."""
 _CODES: Final = having(T.CODES)
 """Functions that tell members of an ENUM type apart."""
+_CASTS: Final = frozenset({"::", "cast", "try_cast"})
 _ENUMS: Final = """
     SELECT type_name FROM duckdb_types() WHERE NOT internal AND logical_type = 'ENUM'
     UNION ALL SELECT '' FROM duckdb_columns() WHERE NOT internal AND contains(data_type, 'ENUM(')
 """
-_VALUES: Final = re.compile(r"::|\b(select|from|values|cast|try_cast)\b", re.IGNORECASE)
 
 
 def check_values(ask: Ask, text: str, wording: Wording) -> None:
@@ -48,7 +50,7 @@ def check_values(ask: Ask, text: str, wording: Wording) -> None:
         Unclear: it calls what may read tables or tell of private rows, or casts to an ENUM type.
     """
     enums = {fold(name) for (name,) in ask(_ENUMS)}
-    if _VALUES.search(text) and any(name and _is_in(name, fold(text)) for name in enums):
+    if enums - {""} and _casts_to(text, enums):
         raise Unclear("a cast to an ENUM")
     if not (wording.reads or wording.calls):
         return
@@ -61,9 +63,20 @@ def check_values(ask: Ask, text: str, wording: Wording) -> None:
         raise Unclear("a macro")
 
 
-def _is_in(name: str, text: str) -> bool:
-    """Whether a name stands in a text, as a word if it is one."""
-    return bool(re.search(rf"\b{name}\b", text)) if re.fullmatch(r"\w+", name) else name in text
+def _casts_to(text: str, names: Collection[str]) -> bool:
+    """Whether a text casts, and says one of these names outside of its strings; so of a text that is not read.
+
+    A column is often called as its type, so a name alone tells nothing.
+    """
+    try:
+        tokens = sqlglot.tokenize(text, read="duckdb")
+    except SqlglotError:
+        return True
+    said = [token.token_type is not TokenType.STRING and fold(token.text) in names for token in tokens]
+    constants = any(
+        here and after.token_type is TokenType.STRING for here, after in zip(said, tokens[1:], strict=False)
+    )
+    return any(said) and (constants or any(token.text.lower() in _CASTS for token in tokens))
 
 
 @dataclass

@@ -212,7 +212,6 @@ def test_reuse_leaves_out_what_the_table_contradicts(people):
         ({"mechanism": "ide", "prior": "public_people"}, True),
         ({"mechanism": "ide", "prior": "public_people", "region": "sex"}, False),
         ({"mechanism": "ide", "prior": "public_people", "group_by": "mood"}, False),
-        ({"queries": "cells", "steps": 5}, True),
         ({"mechanism": "rap", "rounds": 2, "queries_per_round": 2, "relaxed_rows": 20, "steps": 5}, True),
         ({"mechanism": "fem", "rounds": 2, "samples": 2}, False),
         ({"mechanism": "dualquery", "rounds": 2, "samples": 2}, False),
@@ -307,7 +306,6 @@ def test_what_asks_for_little_starts_from_what_was_measured_before(db, options):
         {"mechanism": "mwem", "queries": "marginals", "noise": "gaussian", "rounds": 3, "output": "last", "passes": 20},
         {"mechanism": "mwem", "rounds": 6, "output": "last", "passes": 20},
         {"mechanism": "rap", "rounds": 3, "queries_per_round": 2, "relaxed_rows": 50, "learning_rate": 0.01},
-        {"queries": "cells", "relaxed_rows": 50},
     ],
 )
 def test_what_is_contradicted_on_the_way_is_not_kept(db, options):
