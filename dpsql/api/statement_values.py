@@ -14,8 +14,8 @@ from typing import Any, Final, cast
 
 import duckdb
 import sqlglot
+from sqlglot import TokenType
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import TokenType
 
 from dpsql.api.wording import Wording
 from dpsql.books.reads import Unclear, check_calls
