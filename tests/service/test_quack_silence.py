@@ -183,7 +183,7 @@ def test_the_heart_leaves_no_sessions_behind(tmp_path):
 
 def leaves_network(user: int = os.geteuid(), before: str = "pass") -> bool:
     code = f"""
-        import fcntl, os
+        import encodings.idna, fcntl, os
         from dpsql.runtime.children import can_leave_network
 
         if {user} != os.geteuid():
