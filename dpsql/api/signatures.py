@@ -12,7 +12,11 @@ from .request_arguments import Options, RequestArguments
 Method = TypeVar("Method", bound=Callable[..., Any])
 _ARGUMENTS: Final = re.compile(r"(\n *)\*\*arguments: .*")
 _OPTIONS: Final = "**options: of the mechanism, see `Options`."
-_OWN: Final = [name for name in RequestArguments.__annotations__ if name not in Options.__annotations__]
+_OWN: Final = {
+    name: kind
+    for name, kind in get_type_hints(RequestArguments, include_extras=True).items()
+    if name not in Options.__annotations__
+}
 
 
 def of_requests(method: Method) -> Method:
@@ -23,14 +27,14 @@ def of_requests(method: Method) -> Method:
     >>> [name for name in inspect.signature(plan).parameters][:3], list(inspect.signature(plan).parameters)[-1]
     (['table', 'delta', 'workload'], 'options')
     """
-    signature, kinds = inspect.signature(method), get_type_hints(RequestArguments, include_extras=True)
+    signature = inspect.signature(method)
     *own, more = signature.parameters.values()
-    missing = [name for name in _OWN if name not in signature.parameters]
+    missing = {name: kind for name, kind in _OWN.items() if name not in signature.parameters}
     named = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kinds[name].__origin__)
-        for name in missing
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind.__origin__)
+        for name, kind in missing.items()
     ]
-    lines = [f"{name}: {kinds[name].__metadata__[0]}." for name in missing]
+    lines = [f"{name}: {kind.__metadata__[0]}." for name, kind in missing.items()]
     method.__doc__ = _ARGUMENTS.sub(lambda line: line[1] + line[1].join([*lines, _OPTIONS]), method.__doc__ or "")
     options = more.replace(name="options", annotation="Unpack[Options]")
     method.__signature__ = signature.replace(parameters=[*own, *named, options])  # type: ignore[attr-defined]

@@ -329,8 +329,14 @@ def test_an_earlier_version_does_not_open_books_with_computed_columns(tmp_path):
     with dpsql.connect(tmp_path / "b.duckdb") as db:
         db.sql(ROWS)
         db.protect("bills", epsilon=5.0, delta=1e-6)
-        db.domain("bills", "total", computed_as="repair + other")
-        assert db.sql("SELECT version >= 6 FROM dpsql.books").fetchall() == [(True,)]
+    with duckdb.connect(tmp_path / "b.duckdb") as con:
+        con.execute("UPDATE dpsql.books SET version = 5")  # as the version before left them
+    with dpsql.connect() as db:
+        db.sql(f"ATTACH '{tmp_path / 'b.duckdb'}' AS shop")  # of which nothing is brought up to date by being opened
+        db.domain("shop.bills", "repair", lower=0, upper=49, bins=10)
+        assert db.sql("SELECT version FROM shop.dpsql.books").fetchall() == [(5,)]
+        db.domain("shop.bills", "total", computed_as="repair + other")
+        assert db.sql("SELECT version >= 6 FROM shop.dpsql.books").fetchall() == [(True,)]
     with dpsql.connect(tmp_path / "b.duckdb") as db:
         assert db.sql("SELECT kind FROM dp_domains('bills') WHERE \"column\" = 'total'").fetchall() == [("computed",)]
 
