@@ -1,0 +1,109 @@
+"""A tree of tables: the root's rows are the privacy units, and every row below has one parent row, so one unit.
+
+    path(t)   =  the links from the root to t
+    u(x)      =  the row of the root that the keys of x lead to; rows whose key is NULL or leads nowhere have none
+    bins      =  0 | 1 | 2 | 3 | 4 | 5–6 | 7–9 | 10–13 | … | most and above          (of numbers of children)
+
+Values only: nothing here reads a catalogue or a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from dpsql.errors import InvalidArgument
+
+MOST_CHILDREN: Final = 100
+"""The number from which on children of a row share the last bin, where the owner says nothing."""
+_SINGLE: Final = 5  # numbers below have a bin each
+_WIDER: Final = 4 / 3  # the first number of the next bin, as a part of that of the bin before
+
+
+@dataclass(frozen=True)
+class Link:
+    """A table whose rows belong to rows of another one.
+
+    Attributes:
+        child, parent: what the books call the tables, see `Source.key`.
+        key: the child's columns that name the parent's row.
+        references: the parent's columns that they name, in the same order.
+        most: from so many children on, numbers share the last bin.
+
+    >>> Link("visits", "patients", ("pid",), ("pid",), most=10).starts
+    (0, 1, 2, 3, 4, 5, 7, 10)
+    """
+
+    child: str
+    parent: str
+    key: tuple[str, ...]
+    references: tuple[str, ...]
+    most: int = MOST_CHILDREN
+
+    def __post_init__(self) -> None:
+        """Check what is declared."""
+        if not self.key or len(self.key) != len(self.references):
+            raise InvalidArgument(
+                f"key has {len(self.key)} columns and references has {len(self.references)}: give as many of each"
+            )
+        if self.most < 1:
+            raise InvalidArgument(f"most is {self.most}: give 1 where each row has one child at most, or more")
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """The least number of children in each bin; the last bin is open at the top."""
+        starts, start = [], 0
+        while start < self.most:
+            starts.append(start)
+            start = start + 1 if start < _SINGLE else int(start * _WIDER + 1)
+        return (*starts, self.most)
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The tables of one account.
+
+    Attributes:
+        root: the table whose rows are the units.
+        links: of the tables below, a parent's before those of its children.
+
+    >>> down = (Link("visits", "patients", ("pid",), ("pid",)), Link("labs", "visits", ("vid",), ("vid",)))
+    >>> [link.child for link in Tree("patients", down).path("labs")]
+    ['visits', 'labs']
+    """
+
+    root: str
+    links: tuple[Link, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check that it is one."""
+        members = {self.root}
+        for link in self.links:
+            if link.parent not in members or link.child in members:
+                raise InvalidArgument(
+                    f"{link.child} below {link.parent} makes no tree: a table has one way to the root"
+                )
+            members.add(link.child)
+
+    @cached_property
+    def link_of(self) -> dict[str, Link]:
+        """The link of each table below the root."""
+        return {link.child: link for link in self.links}
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """All members, the root first, a parent before its children."""
+        return (self.root, *(link.child for link in self.links))
+
+    def children(self, table: str) -> Iterator[Link]:
+        """The links of the tables right below one."""
+        return (link for link in self.links if link.parent == table)
+
+    def path(self, table: str) -> tuple[Link, ...]:
+        """The links from the root to a table; none of the root itself."""
+        if table == self.root:
+            return ()
+        link = self.link_of[table]
+        return (*self.path(link.parent), link)
