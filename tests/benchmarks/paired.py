@@ -37,12 +37,12 @@ class Seeded:
         """Nothing was asked before."""
         return []
 
-    def total(self, rho: Fraction):
+    def total(self, rho: Fraction, noise=None):
         """The noisy number of rows."""
         return self.measure([((), rho)])[0]
 
-    def measure(self, requests) -> list:
-        """Noisy marginals."""
+    def measure(self, requests, noise=None) -> list:
+        """Noisy marginals; the noise is Gaussian, as `projection` asks for."""
         return [self._measured(clique, rho) for clique, rho in requests]
 
     def _measured(self, clique, rho: Fraction):

@@ -144,11 +144,11 @@ def test_the_compiled_answers_equal_numpy(seed):
     }
     alone = jnp.zeros((0, blocks.width), jnp.float32)  # no columns are joined
     every = np.int32(1), np.int32(0)  # tile, from the first on
-    loss, gradient = program._data_gradient(jnp.asarray(p), tiles, ({}, None, None), alone, *every)
+    loss, gradient = program._gradient.of(jnp.asarray(p), tiles, ({}, None, None), alone, *every)
     np.testing.assert_allclose(float(loss), expected, rtol=1e-4)
     nudge = generator.normal(size=p.shape).astype(np.float32)
-    ahead, _ = program._data_gradient(jnp.asarray(p + 1e-2 * nudge), tiles, ({}, None, None), alone, *every)
-    behind, _ = program._data_gradient(jnp.asarray(p - 1e-2 * nudge), tiles, ({}, None, None), alone, *every)
+    ahead, _ = program._gradient.of(jnp.asarray(p + 1e-2 * nudge), tiles, ({}, None, None), alone, *every)
+    behind, _ = program._gradient.of(jnp.asarray(p - 1e-2 * nudge), tiles, ({}, None, None), alone, *every)
     slope = (float(ahead) - float(behind)) / 2e-2
     np.testing.assert_allclose(float((gradient * nudge).sum()), slope, rtol=2e-2, atol=1e-3 * float(loss))
 

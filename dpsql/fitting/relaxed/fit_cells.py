@@ -26,6 +26,7 @@ import numpy.typing as npt
 from dpsql.core.constraint import Allowed
 from dpsql.core.threshold import Family, Threshold, clique_of
 from dpsql.fitting.compilation import MOST_PROGRAMS, keep_programs, own_program
+from dpsql.fitting.devices import devices_for
 from dpsql.fitting.loading import jax, jnp
 from dpsql.fitting.relaxed.groups import groups_of
 from dpsql.fitting.relaxed.rounding import draw_each
@@ -119,23 +120,24 @@ def _descend(
     blocks: Blocks, start: Floats, constants: tuple[Any, ...], steps: int, relaxation: str, progress: Progress
 ) -> tuple[Floats, int]:
     """Adam, in chunks short enough to be interrupted."""
-    advance = _program(places_of(blocks), relaxation, start.shape[1], constants[0].shape)
-    d = (start if relaxation == "sparsemax" else np.log(start + _SMALLEST)).astype(np.float32)
-    zero = np.zeros_like(d)
-    state = _State(d, zero, zero, np.int32(0), np.float32(np.inf), d, np.int32(0))
-    chunk = 1
-    progress.stage("projecting", steps)
-    while int(state.done) < steps and int(state.waited) < _PATIENCE[relaxation]:
-        begin, before = time.monotonic(), int(state.done)
-        state = advance(state, constants, np.int32(min(steps, before + chunk)))
-        taken = int(state.done) - before
-        seconds = time.monotonic() - begin
-        progress.advance(taken, f"loss {float(state.least):.3g}")
-        if before > 0:
-            chunk = max(1, min(2 * chunk, int(chunk * _CHUNK_SECONDS / max(seconds, 1e-6))))
-    finish = _softmax_program(places_of(blocks), start.shape[1])
-    table = state.best if relaxation == "sparsemax" else finish(state.best)
-    return np.asarray(table), int(state.done)
+    with jax.default_device(devices_for(constants[0].size * start.shape[1] * steps)[0]):
+        advance = _program(places_of(blocks), relaxation, start.shape[1], constants[0].shape)
+        d = (start if relaxation == "sparsemax" else np.log(start + _SMALLEST)).astype(np.float32)
+        zero = np.zeros_like(d)
+        state = _State(d, zero, zero, np.int32(0), np.float32(np.inf), d, np.int32(0))
+        chunk = 1
+        progress.stage("projecting", steps)
+        while int(state.done) < steps and int(state.waited) < _PATIENCE[relaxation]:
+            begin, before = time.monotonic(), int(state.done)
+            state = advance(state, constants, np.int32(min(steps, before + chunk)))
+            taken = int(state.done) - before
+            seconds = time.monotonic() - begin
+            progress.advance(taken, f"loss {float(state.least):.3g}")
+            if before > 0:
+                chunk = max(1, min(2 * chunk, int(chunk * _CHUNK_SECONDS / max(seconds, 1e-6))))
+        finish = _softmax_program(places_of(blocks), start.shape[1])
+        table = state.best if relaxation == "sparsemax" else finish(state.best)
+        return np.asarray(table), int(state.done)
 
 
 class _State(NamedTuple):

@@ -38,8 +38,9 @@ from dpsql.fitting.compilation import keep_programs
 from dpsql.fitting.loading import jax
 from dpsql.fitting.relaxed.believed_pairs import believed_pairs
 from dpsql.fitting.relaxed.functionals import Functionals, relative_precision
+from dpsql.fitting.relaxed.gradient import CLIQUES
 from dpsql.fitting.relaxed.looks import Hopeless, Looks, Settled
-from dpsql.fitting.relaxed.program import CLIQUES, device_grid, program_of
+from dpsql.fitting.relaxed.program import device_grid, program_of
 from dpsql.fitting.relaxed.settings import Fit, Settings, one_way_prior
 from dpsql.fitting.relaxed.shrinkage import shrunken
 from dpsql.fitting.relaxed.smoothness import smoothness
@@ -140,7 +141,7 @@ class _Fitting:
         self._blocks, self._used, self._total, self._settings, self._progress = blocks, used, total, settings, progress
         precisions = [*(total**2 / m.variance for m in used), *(relative_precision(m, total) for m in linear)]
         self._scale = 1 / max(1.0, max(precisions, default=1.0))
-        mesh = device_grid(settings.rows)
+        mesh = device_grid(settings.rows, sum(len(m.values) for m in used) * settings.rows * settings.steps)
         self._shards = mesh.shape[CLIQUES]
         self._views = Views.of(blocks, [*used, *linear])
         self._layout = layout_of(self._views.blocks, [*map(self._views.target, used)], total, self._scale, self._shards)

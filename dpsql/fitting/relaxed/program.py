@@ -1,13 +1,7 @@
-"""The compiled steps of a relaxed projection, on tiles (`dpsql.fitting.relaxed.tiles`).
+"""The compiled steps of a relaxed projection: Adam on the parameters of P, by the gradient of tiles (`gradient`).
 
-    U_i = Π_j P[index_ij],    M = U·P_cᵀ/n′,    D = w·(M − y)
-
-give answers, loss and gradient in three matrix products, whatever the clique. The compiled program depends only on the
-shape bucket (T, n′, and for each size class of c the number of tiles), not on the cliques. Only one tile of U is there
-at a time, so memory does not grow with the number of cells but for the cells themselves.
-
-The first steps may be thinned: each sees every second tile with twice its weight, in turn. Adam averages over some ten
-steps, so it hardly sees the difference, and such a step takes half the time. A size class of few tiles is seen whole.
+The compiled program depends only on the shape bucket (T, n′, and for each size class of c the number of tiles), not on
+the cliques.
 
 Several devices share the work as a grid: relaxed rows along one axis (answers are summed over it), tiles along the
 other (gradients are summed over it).
@@ -15,39 +9,46 @@ other (gradients are summed over it).
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from dpsql.fitting.compilation import MOST_PROGRAMS, own_program
+from dpsql.fitting.devices import devices_for
 from dpsql.fitting.loading import Mesh, NamedSharding, PartitionSpec, jax, jnp
 from dpsql.fitting.relaxed.functionals import Functionals
+from dpsql.fitting.relaxed.gradient import CLIQUES, ROWS, Gradient
 from dpsql.fitting.relaxed.looks import Looks
+from dpsql.fitting.relaxed.settings import TILE_ROWS
 from dpsql.fitting.relaxed.tiles import Tiles
 from dpsql.runtime.progress import Progress
 
 _CHUNK_SECONDS: Final = 0.3
 _SPARSEMAX_RATE: Final = 0.05  # of the rate for logits
 _MICHELOT_STEPS: Final = 12
-_ROWS: Final = "rows"  # an axis of a grid of devices
-CLIQUES: Final = "cliques"  # the other axis
 _BETA1: Final = 0.9
 _BETA2: Final = 0.99
 _THINNED_BY: Final = 2
-_FEW_TILES: Final = 8
+_BATCH: Final = 2**26  # numbers of U at once on a device that is no CPU
 
 
-def device_grid(rows: int) -> Mesh:
-    """All devices as a grid of rows × cliques; as many along the rows as divide n′, up to half when there are four."""
-    devices = np.array(jax.devices())
+def device_grid(rows: int, work: float = math.inf) -> Mesh:
+    """The devices of a fit as a grid of rows × cliques; as many along the rows as divide n′, at most half of four.
+
+    Args:
+        rows: n′.
+        work: see `devices_for`.
+    """
+    devices = np.array(devices_for(work))
     along = len(devices) if len(devices) < 4 else len(devices) // 2
     while rows % along or len(devices) % along:
         along -= 1
-    return Mesh(devices.reshape(along, -1), (_ROWS, CLIQUES))
+    return Mesh(devices.reshape(along, -1), (ROWS, CLIQUES))
 
 
 @lru_cache(maxsize=MOST_PROGRAMS)
@@ -60,27 +61,44 @@ def program_of(
     mesh: Mesh,
 ) -> TileProgram:
     """The compiled steps of a shape bucket: those of an earlier fit if there are some."""
-    return TileProgram(sizes, rows, tuple(level for level, _ in bucket), relaxation, kind, mesh)
+    batch = 0 if mesh.devices.flat[0].platform == "cpu" else _BATCH
+    return TileProgram(sizes, rows, tuple(level for level, _ in bucket), relaxation, kind, mesh, batch)
 
 
 class TileProgram:
-    """The compiled steps of one shape bucket."""
+    """The compiled steps of one shape bucket.
+
+    Args:
+        sizes: of the blocks of P.
+        rows: n′.
+        levels: the size classes of c.
+        relaxation, kind: see `Settings`.
+        mesh: the devices.
+        batch: how many numbers of U may be there at once, in whole tiles; one tile at least.
+    """
 
     def __init__(
-        self, sizes: tuple[int, ...], rows: int, levels: tuple[int, ...], relaxation: str, kind: str, mesh: Mesh
+        self,
+        sizes: tuple[int, ...],
+        rows: int,
+        levels: tuple[int, ...],
+        relaxation: str,
+        kind: str,
+        mesh: Mesh,
+        batch: int = 0,
     ) -> None:
         self.width, self.rows, self._relaxation = sum(sizes), rows, relaxation
         self._kind = np.dtype(kind).type
-        self._padding = max(levels, default=0)  # a slice of a whole level may reach past the last block
         self._block = np.repeat(np.arange(len(sizes)), sizes)
         self._membership = np.eye(len(sizes), dtype=self._kind)[:, self._block]
         self._mesh, self._shared = mesh, mesh.size > 1
+        self._gradient = Gradient(rows, max(levels, default=0), max(1, batch // (TILE_ROWS * rows)), self._shared)
         self._advance = own_program(self._spread(self._steps) if self._shared else self._steps, donate_argnums=0)
         self._finish = own_program(self._table)
 
     def _spread(self, steps: Any) -> Any:
         """The same steps, each device with its relaxed rows and its tiles."""
-        state, tiles, whole = map(_places, ((None, _ROWS), (CLIQUES,), ()))
+        state, tiles, whole = map(_places, ((None, ROWS), (CLIQUES,), ()))
         constants = (tiles, (tiles, whole, whole), state, whole, whole, whole, whole)
         return jax.shard_map(
             steps,
@@ -121,7 +139,7 @@ class TileProgram:
             looks: whether they end earlier; a step before a look is not thinned either.
             progress: notified of each chunk.
         """
-        by_row, real = NamedSharding(self._mesh, _places((None, _ROWS))), self._kind
+        by_row, real = NamedSharding(self._mesh, _places((None, ROWS))), self._kind
         theta = theta.astype(real)
         state = tuple(jax.device_put(array, by_row) for array in (theta, 0 * theta, 0 * theta))
         scalars = (real(pull), real(self._first_rate(rate)))
@@ -216,7 +234,7 @@ class TileProgram:
             theta, first, second, _ = carry
             p = self._table(theta)
             every = jnp.where(done + i < thinned, _THINNED_BY, 1).astype(jnp.int32)
-            loss, gradient = self._data_gradient(p, tiles, linear, sums, every, (done + i) % every)
+            loss, gradient = self._gradient.of(p, tiles, linear, sums, every, (done + i) % every)
             gradient = self._pulled(theta, p, gradient, log_prior, smooth, pull / self.rows)
             t = (done + i + 1).astype(p.dtype)
             first = _BETA1 * first + (1 - _BETA1) * gradient
@@ -228,118 +246,6 @@ class TileProgram:
         *state, loss = jax.lax.fori_loop(0, count, step, (*state, jnp.zeros((), self._kind)))
         return tuple(state), loss
 
-    def _data_gradient(
-        self, p: jax.Array, tiles: Any, linear: Any, sums: jax.Array, every: jax.Array, first: jax.Array
-    ) -> tuple[jax.Array, jax.Array]:
-        """Loss Σ w·½(M − y)² and its gradient with respect to P, by every so many-th tile from the `first` on.
-
-        Linear queries, if there are some, come whole.
-        """
-        ones = jnp.ones((1, p.shape[1]), p.dtype)
-        views = sums @ p[: sums.shape[1]]
-        padded = jnp.concatenate([p, views, ones, jnp.zeros((self._padding, p.shape[1]), p.dtype)])
-        carry = (jnp.zeros((), p.dtype), jnp.zeros_like(padded))
-        for level, arrays in sorted(tiles.items()):
-            *stacked, count = arrays
-            few = count[0] < _FEW_TILES
-            apart, begin = jnp.where(few, 1, every), jnp.where(few, 0, first)
-            body = partial(self._tile, padded, level, stacked, apart, begin)
-            carry = jax.lax.fori_loop(0, (count[0] - begin + apart - 1) // apart, body, carry)
-        loss, gradient = carry
-        of_linear = jnp.zeros((), p.dtype)
-        if linear[0]:
-            of_linear, gradient = self._functional_gradient(padded, linear, gradient)
-        if self._shared:
-            loss, gradient = _sum_over(CLIQUES, (loss, gradient))
-        loss += of_linear
-        of_views = sums.T @ gradient[self.width : self.width + sums.shape[0]]
-        return loss, gradient[: self.width].at[: sums.shape[1]].add(of_views)
-
-    def _tile(
-        self, p: jax.Array, level: int, stacked: Any, apart: jax.Array, begin: jax.Array, i: jax.Array, carry: Any
-    ) -> Any:
-        index, offset, size, weight, target = (
-            jax.lax.dynamic_index_in_dim(a, begin + i * apart, keepdims=False) for a in stacked
-        )
-        weight = weight * apart.astype(p.dtype)
-        loss, gradient = carry
-        inside = jnp.arange(level) < size
-        c, gathered, u = self._factors(p, level, index, offset, size)
-        answers = u @ c.T
-        if self._shared:
-            answers = _sum_over(_ROWS, answers)
-        residual = answers / self.rows - target
-        d = weight[:, None] * residual * inside[None, :]
-        loss += 0.5 * jnp.vdot(d, residual)
-        return loss, _moved_back(gradient, d / self.rows, c, gathered, u, index, offset, level)
-
-    def _factors(
-        self, p: jax.Array, level: int, index: jax.Array, offset: jax.Array, size: jax.Array
-    ) -> tuple[jax.Array, list[jax.Array], jax.Array]:
-        """P_c of a tile, the rows of P of the other attributes, and their product U."""
-        inside = jnp.arange(level) < size
-        c = jax.lax.dynamic_slice(p, (offset, jnp.int32(0)), (level, p.shape[1])) * inside[:, None]
-        gathered = [p[index[:, j]] for j in range(index.shape[1])]
-        return c, gathered, _product(gathered, index.shape[0], p)
-
-    def _functional_gradient(self, p: jax.Array, linear: Any, gradient: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The loss of linear queries, and the gradient with theirs: see `dpsql.fitting.relaxed.functionals`."""
-        by_level, target, weight = linear
-
-        def answered(level: int, stacked: Any, i: jax.Array, known: jax.Array) -> jax.Array:
-            index, offset, size, phi, group = (jax.lax.dynamic_index_in_dim(a, i, keepdims=False) for a in stacked)
-            c, _, u = self._factors(p, level, index, offset, size)
-            return known.at[group].add(phi * (u @ c.T))
-
-        def moved(level: int, stacked: Any, pushed: jax.Array, i: jax.Array, moving: jax.Array) -> jax.Array:
-            index, offset, size, phi, group = (jax.lax.dynamic_index_in_dim(a, i, keepdims=False) for a in stacked)
-            c, gathered, u = self._factors(p, level, index, offset, size)
-            return _moved_back(moving, phi * pushed[group] / self.rows, c, gathered, u, index, offset, level)
-
-        known = jnp.zeros_like(target)
-        for level, (*stacked, count) in sorted(by_level.items()):
-            known = jax.lax.fori_loop(0, count[0], partial(answered, level, stacked), known)
-        if self._shared:
-            known = _sum_over(CLIQUES, _sum_over(_ROWS, known))
-        gap = known / self.rows - target
-        for level, (*stacked, count) in sorted(by_level.items()):
-            gradient = jax.lax.fori_loop(0, count[0], partial(moved, level, stacked, weight * gap), gradient)
-        return 0.5 * jnp.vdot(weight * gap, gap), gradient
-
-
-def _moved_back(
-    gradient: jax.Array,
-    d: jax.Array,
-    c: jax.Array,
-    gathered: Sequence[jax.Array],
-    u: jax.Array,
-    index: jax.Array,
-    offset: jax.Array,
-    level: int,
-) -> jax.Array:
-    """The gradient with that of a tile whose answers have the gradient d."""
-    first, p = jnp.int32(0), gradient
-    block = jax.lax.dynamic_slice(gradient, (offset, first), (level, p.shape[1])) + d.T @ u
-    gradient = jax.lax.dynamic_update_slice(gradient, block, (offset, first))
-    back = d @ c
-    for j in range(index.shape[1]):
-        others = [g for k, g in enumerate(gathered) if k != j]
-        gradient = gradient.at[index[:, j]].add(back * _product(others, index.shape[0], p))
-    return gradient
-
-
-def _product(factors: Sequence[jax.Array], rows: int, p: jax.Array) -> jax.Array:
-    if not factors:
-        return jnp.ones((rows, p.shape[1]), p.dtype)
-    result = factors[0]
-    for factor in factors[1:]:
-        result = result * factor
-    return result
-
 
 def _places(axes: tuple[str | None, ...]) -> PartitionSpec:
     return PartitionSpec(*axes)  # type: ignore[no-untyped-call]
-
-
-def _sum_over(axis: str, values: Any) -> Any:
-    return jax.lax.psum(values, axis)  # type: ignore[no-untyped-call]

@@ -17,7 +17,7 @@ from dpsql.fitting.relaxed.table import Blocks, Joint, RelaxedTable, simplex_pro
 from dpsql.fitting.target import Target
 
 TILE_ROWS: Final = 64
-"""Rows of a tile on a CPU; see `dpsql.fitting.relaxed.tiles`."""
+"""Rows of a tile; see `dpsql.fitting.relaxed.tiles`."""
 RELAXATIONS: Final = ("softmax", "sparsemax")
 _BASE_BYTES: Final = 400_000_000  # Python, DuckDB and JAX themselves
 

@@ -13,7 +13,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.fitting.loading import jax
 from dpsql.fitting.relaxed.settings import TILE_ROWS
 from dpsql.fitting.relaxed.table import Blocks
 from dpsql.fitting.target import Target
@@ -85,7 +84,7 @@ def _tiles(
     shards: int,
     padded: int | None = None,
 ) -> Tiles:
-    rows = _tile_rows()
+    rows = TILE_ROWS
     needed = sum(-(-sum(len(index) for index, _, _ in stack) // rows) for stack in by_place.values())
     each = 1 << max(0, -(-needed // shards) - 1).bit_length() if padded is None else padded // shards
     padded = each * shards
@@ -111,7 +110,3 @@ def _tiles(
             tiles.offset[tile], tiles.size[tile] = blocks.offsets[place], blocks.sizes[place]
             number += 1
     return tiles
-
-
-def _tile_rows() -> int:
-    return TILE_ROWS if jax.default_backend() == "cpu" else 8192
