@@ -15,6 +15,7 @@ from dpsql.errors import DpsqlError
 
 from .allowed import EXPRESSIONS, FUNCTIONS, PARTS, PG_TABLE_FUNCTIONS, SCHEMAS, TABLE_FUNCTIONS, VIEWS
 from .catalogue import FUNCTIONS as OF_POSTGRES
+from .titles import Titles, titles
 
 LONGEST: Final = 100_000
 _DEEPEST: Final = 500
@@ -45,17 +46,24 @@ class Checked:
         sql: what runs.
         calls: whether it calls dp_* functions.
         explains: whether it only explains.
+        titles: of its columns, where they are to be PostgreSQL's.
     """
 
     sql: str
     calls: bool
     explains: bool = False
+    titles: Titles | None = None
 
 
 class AllowList:
-    """Parses with an empty DuckDB of its own, and looks at every node."""
+    """Parses with an empty DuckDB of its own, and looks at every node.
 
-    def __init__(self) -> None:
+    Args:
+        titled: whether columns without a name get PostgreSQL's.
+    """
+
+    def __init__(self, *, titled: bool = False) -> None:
+        self._titled = titled
         self._parser = duckdb.connect(config={"enable_external_access": "false", "threads": "1"})
         self._parser.execute("SET lock_configuration = true")
         self._lock = threading.Lock()
@@ -93,7 +101,8 @@ class AllowList:
             raise NotAllowed(f"DESCRIBE of {described[0]} stands alone: it tells the columns, and charges nothing")
         explains = kind == duckdb.StatementType.EXPLAIN
         # what runs is the text that was looked at: ours and DuckDB's reading of comments may differ
-        return Checked(f"EXPLAIN {selects}" if explains else sql, bool(called), explains)
+        titled = titles(tree["statements"]) if self._titled and not explains else None
+        return Checked(f"EXPLAIN {selects}" if explains else sql, bool(called), explains, titled)
 
 
 def check_length(sql: str) -> None:

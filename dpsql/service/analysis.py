@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
@@ -43,6 +43,12 @@ _LOCKED: Final = (
     "SET enable_external_access = false",
     "SET lock_configuration = true",
 )
+AS_POSTGRES: Final = (
+    "SET GLOBAL integer_division = true",  # 5 / 2 is 2
+    "SET GLOBAL default_null_order = 'postgres'",  # NULLs come last in ascending order, and first in descending
+    "SET GLOBAL ieee_floating_point_ops = false",  # 1 / 0.0 is no infinity
+)
+"""What PostgreSQL's clients mean by the same text, where a setting of DuckDB says so."""
 _FREE: Final = frozenset({"SET allow_unsigned_extensions = false", "SET temp_directory = ''"})
 """What a version of DuckDB may refuse, because the settings before it hold it already."""
 _STREAMS: Final = 32
@@ -68,7 +74,7 @@ class Analysis:
         left: when the last one of them ended, in seconds of a clock.
     """
 
-    def __init__(self, calls: Calls, options: Options) -> None:
+    def __init__(self, calls: Calls, options: Options, meaning: Sequence[str] = ()) -> None:
         self._calls, self.callers = calls, Callers()
         self.sessions, self.left = 0, 0.0
         config: dict[str, Any] = {
@@ -90,6 +96,8 @@ class Analysis:
         load(self._connection, register)
         self._connection.execute(f"CREATE SCHEMA {RESULTS}")
         catalogue.make(self._connection, self._served)
+        for statement in meaning:
+            self._connection.execute(statement)
         lock(self._connection)
 
     def connection_of_nobody(self) -> Nobody | None:
@@ -161,10 +169,16 @@ class Analysis:
 
 
 class Analyses:
-    """An `Analysis` for each set of tables that users are shown together."""
+    """An `Analysis` for each set of tables that users are shown together.
 
-    def __init__(self, calls: Calls, options: Options) -> None:
-        self._calls, self._options = calls, options
+    Args:
+        calls: to the keeper.
+        options: of the service.
+        meaning: settings that say what a text of SQL means; DuckDB's own where there are none.
+    """
+
+    def __init__(self, calls: Calls, options: Options, meaning: Sequence[str] = ()) -> None:
+        self._calls, self._options, self._meaning = calls, options, meaning
         self._lock = threading.Lock()
         self._known: dict[frozenset[tuple[str, str]], Analysis] = {}
 
@@ -174,7 +188,7 @@ class Analyses:
             self._forget()
             found = self._known.get(shown.audiences)
             if found is None:
-                found = self._known[shown.audiences] = Analysis(self._calls, self._options)
+                found = self._known[shown.audiences] = Analysis(self._calls, self._options, self._meaning)
             found.sessions += 1
         try:
             found.refresh(user, shown)

@@ -166,7 +166,7 @@ class Analyst:
         slot = self._slot()
         try:
             with self._bounding(slot):
-                return arrow.described(slot.cursor, checked.sql, parameters)
+                return _described(slot, checked, parameters)
         finally:
             self._idle.append(slot)
 
@@ -191,7 +191,7 @@ class Analyst:
                 self._explain(execution, checked, shape, parameters)
                 return execution
             with self._bounding(slot):
-                execution.columns = arrow.described(slot.cursor, checked.sql, parameters)
+                execution.columns = _described(slot, checked, parameters)
             for asked in list(self._bound) if checked.calls else ():
                 self._fetch(execution, asked)
             query = shape(f"({checked.sql}\n)", execution.columns)
@@ -327,3 +327,9 @@ class Analyst:
             self._analysis.callers.remove(slot.number)
             slot.cursor.close()
         self._shared.analyses.left(self._analysis)
+
+
+def _described(slot: Slot, checked: Checked, parameters: Parameters | None) -> Columns:
+    """The columns of a statement, as they are to be called."""
+    columns = arrow.described(slot.cursor, checked.sql, parameters)
+    return columns if checked.titles is None else checked.titles.of(columns)

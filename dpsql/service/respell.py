@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from . import allowed, pg_arrays
@@ -16,6 +17,12 @@ _BARE: Final = FUNCTIONS - allowed.FUNCTIONS - allowed.TABLE_FUNCTIONS
 _SERIES: Final = "generate_series"
 """Among columns it makes rows in Postgres and a list in DuckDB: rows where the arguments are Postgres' own."""
 _OURS: Final = _BARE | RELATIONS | {_SERIES}
+_NUMERIC: Final = "DECIMAL(38, 10)"
+"""Of PostgreSQL's numeric without digits, which holds any number: DuckDB's own has three after the point."""
+_BYTES: Final = re.compile(r"'\\x((?:[0-9a-fA-F]{2})*)'")
+_LIKE: Final = frozenset({"like", "ilike"})
+_ESCAPE: Final = "\\"
+"""Of a pattern that names none, in PostgreSQL; DuckDB's has none then."""
 _WHO: Final = frozenset({"current_user", "session_user", "current_role"})
 """Words that are calls without parentheses. `user` is left to DuckDB, because it may be a column."""
 
@@ -74,6 +81,13 @@ class _Words:
             text = "pgx.current_catalog()"
         elif word in _NAMES and self._after_as():
             text = "VARCHAR"
+        elif word in _LIKE and self._escapes():
+            self._several_like()
+            return
+        elif word == "numeric" and self._after_as() and self._ahead(2)[1] == ")":
+            text = _NUMERIC
+        elif kind == "text" and _BYTES.fullmatch(text) and self._ahead(3)[1:] == ["::", "bytea"]:
+            text = _bytes(text)
         elif word in _RENAMED and self._ahead(2)[1] == "(":
             text = _RENAMED[word]
         elif word in _OURS and not self._after_point():
@@ -85,6 +99,24 @@ class _Words:
                 text = f"pgx.{text}"
         self.done.append(text)
         self._place += 1
+
+    def _escapes(self) -> bool:
+        """Whether the pattern is a text with a backslash, or a parameter, and nothing of its own says what escapes."""
+        _, pattern, following = self._ahead(3)
+        kinds = [kind for kind, text in self._found[self._place : self._place + 4] if text.lower() == pattern]
+        written = pattern[:1] in ("'", "e") and _ESCAPE in pattern and "text" in kinds
+        ends = following in ("", ")", ",", ";") or (following.isalpha() and following not in ("escape", "collate"))
+        return (written or "parameter" in kinds) and ends
+
+    def _several_like(self) -> None:
+        """LIKE and its pattern, with PostgreSQL's escape."""
+        left = 2
+        while left:
+            kind, text = self._found[self._place]
+            left -= kind != "space"
+            self.done.append(text)
+            self._place += 1
+        self.done.append(f" ESCAPE '{_ESCAPE}'")
 
     def _several(self, word: str, text: str) -> bool:
         """What is spelled in several tokens; whether it was."""
@@ -131,6 +163,10 @@ class _Words:
                 self.done[-1] = self.done[-1].replace("pg_catalog.", "", 1)
             self.done.append("::VARCHAR")
             return True
+        if inner == "numeric" and ahead[count] not in ("(", "["):
+            self._skip(count)
+            self.done.append(f"::{_NUMERIC}")
+            return True
         if count == 4:  # another type of Postgres' that DuckDB has, too
             self._skip(count)
             self.done.append(f"::{'BIGINT' if inner == 'oid' else inner}")
@@ -158,6 +194,12 @@ class _Words:
 
     def _after_point(self) -> bool:
         return bool(self.done) and self.done[-1].endswith(".")
+
+
+def _bytes(text: str) -> str:
+    """A literal of PostgreSQL's bytes as DuckDB's: an x stands before each of them there."""
+    digits = text[3:-1]
+    return "'" + "".join(f"\\x{digits[place : place + 2]}" for place in range(0, len(digits), 2)) + "'"
 
 
 def _array(text: str) -> str:

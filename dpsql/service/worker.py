@@ -16,7 +16,7 @@ from dpsql.errors import DpsqlError
 
 from . import wire
 from .allowlist import AllowList
-from .analysis import Analyses
+from .analysis import AS_POSTGRES, Analyses
 from .analyst import Analyst, Shared
 from .calls import Calls, KeeperLost, Login
 from .line import Line
@@ -59,7 +59,9 @@ class Worker:
         self.holdings = Holdings(OF_A_USER)
         self.line = Line(line)
         self.sessions: dict[int, _Client] = {}
-        self.shared = Shared(Analyses(calls, options), calls, AllowList(), options, self.line.audit)
+        self.shared = Shared(
+            Analyses(calls, options, AS_POSTGRES), calls, AllowList(titled=True), options, self.line.audit
+        )
 
     def serve(self) -> None:
         """Obey the front until it is gone."""

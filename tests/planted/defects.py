@@ -398,4 +398,9 @@ DEFECTS = (
     Defect("a process is in a network that it cannot use", "dpsql/runtime/children.py", "reached = leave_network() and _reaches_itself()", "reached = True", ("tests/service/test_quack_silence.py",)),
     Defect("a form writes no OTHER, after the charge", "dpsql/engines/duckdb/declare_readings.py", "others = [] if attribute.other is None else [attribute.other]", "others: list[str] = []", ("tests/engines/test_readings.py",)),
     Defect("a unit of one row is in a script", "dpsql/api/proposing/looked_texts.py", "self._rows_with(sign) < LEAST", "self._rows_with(sign) < 1", ("tests/api/test_init_forms.py",)),
+    # what PostgreSQL's clients mean
+    Defect("a quotient of whole numbers is a fraction", "dpsql/service/analysis.py", "SET GLOBAL integer_division = true", "SET GLOBAL integer_division = false", ("tests/service/test_dialect.py",)),
+    Defect("names of columns are DuckDB's", "dpsql/service/worker.py", "AllowList(titled=True)", "AllowList()", ("tests/service/test_dialect.py",)),
+    Defect("a backslash in a pattern is a letter", "dpsql/service/respell.py", "elif word in _LIKE and self._escapes():", "elif False:", ("tests/service/test_dialect.py",)),
+    Defect("a batch of tiles counts tiles that are not there", "dpsql/fitting/relaxed/gradient.py", "jnp.where(places < count, apart, 0)", "jnp.where(places >= 0, apart, 0)", ("tests/fitting/relaxed/test_program.py",)),
 )  # fmt: skip

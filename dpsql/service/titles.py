@@ -1,0 +1,121 @@
+"""The names of columns that a SELECT gives none: those of PostgreSQL, in place of DuckDB's.
+
+    count(*)  →  count,    max(x)::text  →  max,    '1'::int  →  int4,    CASE … END  →  case,    1 + 1  →  ?column?
+
+They are what PostgreSQL's `FigureColname` says of the same expression. Clients find columns by them (`row["count"]`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from . import pgtypes
+from .directory import Columns
+
+_NO_NAME: Final = "?column?"
+_STAR: Final = "*"
+_TYPE: Final = "::"
+"""Stands for the name of the column's type."""
+_FUNCTIONS: Final = {
+    "count_star": "count",
+    "list_value": "array",
+    "trim": "btrim",
+    "quantile_cont": "percentile_cont",
+    "quantile_disc": "percentile_disc",
+}
+"""Functions of the parse tree that PostgreSQL calls otherwise."""
+_OPERATORS: Final = {"OPERATOR_COALESCE": "coalesce", "ARRAY_CONSTRUCTOR": "array", "GROUPING_FUNCTION": "grouping"}
+_SUBQUERIES: Final = {"EXISTS": "exists"}
+
+
+@dataclass(frozen=True)
+class Titles:
+    """The names of a query's columns.
+
+    Attributes:
+        names: of each; None where DuckDB's own is right, `*` where columns of tables stand.
+    """
+
+    names: tuple[str | None, ...]
+
+    def of(self, columns: Columns) -> Columns:
+        """The columns, renamed; as they are where it is not known which stand for a `*`."""
+        stars, more = self.names.count(_STAR), len(columns) - len(self.names)
+        if stars > 1 or (more and not stars):
+            return columns
+        names: list[str | None] = []
+        for name in self.names:
+            names += [None] * (more + 1) if name == _STAR else [name]
+        return [
+            (known if name is None else pgtypes.pg_type(kind).name if name == _TYPE else name, kind)
+            for name, (known, kind) in zip(names, columns, strict=True)
+        ]
+
+
+def titles(tree: Sequence[Any]) -> Titles | None:
+    """The names of the one statement of DuckDB's parse tree; None where they are DuckDB's."""
+    try:
+        names = tuple(_names(tree[0].get("node"))) if tree else ()
+    except RecursionError:  # it is deeper than anybody writes, and may run all the same
+        return None
+    return Titles(names) if names else None
+
+
+def _names(node: Any) -> Iterator[str | None]:
+    """The names of a SELECT, or of the first one of a UNION."""
+    table, expressions = _selected(node)
+    if table.get("type") in ("EXPRESSION_LIST", "SHOW_REF"):
+        return
+    for expression in expressions:
+        if expression.get("class") == "STAR" and table.get("type") == "SUBQUERY" and not table["column_name_alias"]:
+            yield from _names(table["subquery"].get("node"))
+        elif expression.get("class") == "STAR":
+            yield _STAR
+        else:
+            yield None if expression.get("alias") or expression.get("class") == "COLUMN_REF" else _name(expression)
+
+
+def _selected(node: Any) -> tuple[dict[str, Any], Sequence[Any]]:
+    """What a SELECT, or the first one of a UNION, reads and selects."""
+    while isinstance(node, dict) and node.get("type") == "SET_OPERATION_NODE":
+        node = (node.get("children") or [node.get("left")])[0]
+    if not isinstance(node, dict) or node.get("type") != "SELECT_NODE":
+        return {}, ()
+    return node.get("from_table") or {}, node.get("select_list") or ()
+
+
+def _name(expression: Any) -> str:
+    """What PostgreSQL calls an expression."""
+    kind, form = expression.get("class"), expression.get("type")
+    if kind == "COLUMN_REF":
+        return str(expression["column_names"][-1])
+    if kind in ("FUNCTION", "WINDOW") and not expression.get("is_operator"):
+        name = str(expression.get("function_name", "")).lower()
+        return _FUNCTIONS.get(name, name)
+    if kind in ("CAST", "CASE") and not _is_boolean(expression):
+        inner = _name(expression["child" if kind == "CAST" else "else_expr"])
+        return inner if inner not in (_NO_NAME, _TYPE, "case") else _TYPE if kind == "CAST" else "case"
+    if kind == "COLLATE":
+        return _name(expression["child"])
+    if form in ("ARRAY_EXTRACT", "ARRAY_SLICE"):
+        return _name(expression["children"][0])
+    if kind == "SUBQUERY":
+        return _of_subquery(expression)
+    return _OPERATORS.get(str(form), _NO_NAME)
+
+
+def _of_subquery(expression: Any) -> str:
+    if expression.get("subquery_type") != "SCALAR":
+        return _SUBQUERIES.get(str(expression.get("subquery_type")), _NO_NAME)
+    _, expressions = _selected(expression["subquery"].get("node"))
+    first = expressions[0] if expressions else {}
+    return str(first["alias"]) if first.get("alias") else _name(first)
+
+
+def _is_boolean(cast: Any) -> bool:
+    """Whether a cast is how DuckDB 1.5 reads `true` or `false`."""
+    constant = (cast.get("child") or {}).get("value")
+    is_letter = isinstance(constant, dict) and constant.get("value") in ("t", "f")
+    return is_letter and (cast.get("cast_type") or {}).get("id") == "BOOLEAN"

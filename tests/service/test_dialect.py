@@ -1,0 +1,155 @@
+"""The same text means the same here and at a real PostgreSQL: values, the order of NULLs, and the names of columns.
+
+What still differs is a table of docs/how-to/serve.md.
+"""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import duckdb
+import psycopg
+import pytest
+
+import dpsql
+from dpsql.service.allowlist import AllowList
+
+pytestmark = pytest.mark.medium
+WHOLE = ["7", "-7", "2", "-2", "1000000007"]
+VALUES = "(VALUES (1, 'a', 1.5), (2, NULL, 2.5), (NULL, 'b', NULL)) AS t(x, y, z)"
+SAME_NAMES = [
+    "SELECT count(*), max(x), sum(x)::int, min(y)::text FROM " + VALUES,
+    "SELECT 1 + 1, 'a', NULL, true, 2::int, '1'::int, (1 + 1)::text, x::int, y::varchar FROM " + VALUES,
+    "SELECT CASE WHEN x > 1 THEN 1 END, CASE WHEN x > 1 THEN 1 ELSE x END, coalesce(x, 0), nullif(x, 1) FROM " + VALUES,
+    "SELECT (SELECT 1 AS k), (SELECT max(x) FROM " + VALUES + "), exists(SELECT 1), (SELECT 1), array[1, 2]",
+    "SELECT x IS NULL, y LIKE 'a', NOT x > 1, x BETWEEN 1 AND 2, x IN (1, 2), -x, y || 'b' FROM " + VALUES,
+    "SELECT date '2020-01-01', interval '1 day', now() - now(), current_date, lower(y), abs(x) FROM " + VALUES,
+    "SELECT *, count(*) OVER (), row_number() OVER (ORDER BY x), greatest(x, 1), least(x, 1) FROM " + VALUES,
+    "SELECT *, 1 FROM (SELECT count(*), max(x), 5 AS five FROM " + VALUES + ") AS q",
+    "SELECT count(*) FROM " + VALUES + " UNION ALL SELECT 5 AS other",
+    "SELECT count(*), t.* FROM " + VALUES + " GROUP BY x, y, z",
+    "SELECT count(*), *, x + 1 AS more FROM (SELECT x, z FROM "
+    + VALUES
+    + ") AS q(a, b) CROSS JOIN (SELECT 1 AS x) AS p GROUP BY a, b, x",
+    "WITH c AS (SELECT x FROM "
+    + VALUES
+    + ") SELECT sum(x), avg(x)::float8, bool_and(x > 0), string_agg(x::text, ',') FROM c",
+]
+SAME_ROWS = [
+    *(f"SELECT {a} / {b}, {a} % {b}, ({a})::bigint / {b}" for a, b in itertools.product(WHOLE, WHOLE)),
+    "SELECT count(*) / 2, sum(x) / 2, 5 / 2.0, 5.0 / 2, 5 / 2::float8, x / 2 FROM " + VALUES + " GROUP BY x ORDER BY x",
+    *(
+        f"SELECT x, y FROM {VALUES} ORDER BY {key} {order}, 1, 2"
+        for key, order in itertools.product(
+            ("x", "y", "z", "x + 1"), ("", "ASC", "DESC", "DESC NULLS LAST", "NULLS FIRST")
+        )
+    ),
+    *(
+        f"SELECT x, row_number() OVER (ORDER BY x {order}), first_value(x) OVER (ORDER BY x {order}) FROM {VALUES} ORDER BY 2"
+        for order in ("", "DESC")
+    ),
+    f"SELECT array_agg(x ORDER BY x), string_agg(y, ',' ORDER BY y DESC) FROM {VALUES}",
+    "SELECT 'a_c' LIKE 'a\\_c', 'abc' LIKE 'a\\_c', 'a_c' ILIKE 'A\\_C', 'a%' NOT LIKE 'a#%' ESCAPE '#', 'a' LIKE 'a' || '\\_'",
+    "SELECT '\\x00ff'::bytea, '\\x'::bytea, '\\xDEADBEEF'::bytea",
+    "SELECT round(3.14159::numeric, 2), round('0.00012345'::numeric, 6), round(CAST('12.345' AS numeric), 1)",
+    "SELECT '0.00012345'::numeric = 0.00012345, '123456789.123456789'::numeric > 123456789.123456788, 7::numeric / 2 = 3.5",
+]
+
+
+DIFFERENT = [
+    ("round(0.5::float8)", "1.0", "0"),
+    ("substring('hello', -1, 3)", "o", "h"),
+    ("'abc'::varchar(2)", "abc", "ab"),
+    ("'abc' SIMILAR TO 'a%'", "false", "true"),
+    ("(1, NULL) = (1, NULL)", "true", "NULL"),
+    ("1.10::numeric::text", "1.1000000000", "1.10"),
+    ("1.0::float8::text", "1.0", "1"),
+    ("array[1, 2]::text", "[1, 2]", "{1,2}"),
+    ("regexp_matches('abc', 'b')", "true", "{b}"),
+    ("date_trunc('quarter', date '2020-05-05')", "2020-04-01 00:00:00", "2020-04-01 00:00:00+00"),
+]
+"""What is another value: a table of docs/how-to/serve.md shows each."""
+REFUSED = ["interval '1 day' / 2", "'on'::boolean", "2 BETWEEN SYMMETRIC 3 AND 1"]
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "serve.md"
+
+
+def rows_and_names(connection, sql):
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+        return cursor.fetchall(), [column.name for column in cursor.description]
+
+
+@pytest.fixture(scope="module")
+def ours(served):
+    with psycopg.connect(served.dsn(), autocommit=True) as connection:
+        yield connection
+
+
+@pytest.mark.parametrize("sql", SAME_NAMES)
+def test_columns_are_called_as_there(ours, real, sql):
+    assert rows_and_names(ours, sql)[1] == rows_and_names(real, sql)[1]
+
+
+@pytest.mark.parametrize("sql", SAME_ROWS)
+def test_values_are_those_of_there(ours, real, sql):
+    assert rows_and_names(ours, sql)[0] == rows_and_names(real, sql)[0]
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT 1 / 0", "SELECT 1.5 / 0", "SELECT 1 / 0.0::float8", "SELECT x % 0 FROM " + VALUES]
+)
+def test_a_division_by_zero_is_no_number(ours, real, sql):
+    """An error there and with DuckDB 2; with DuckDB 1.5 it is NULL, and never an infinity."""
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        real.execute(sql)
+    if duckdb.__version__ < "2":
+        assert {row[0] for row in ours.execute(sql)} == {None}
+        return
+    with pytest.raises(psycopg.Error):
+        ours.execute(sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT 1" + "::int" * 400,
+        "SELECT " + "(SELECT " * 60 + "1" + ")" * 60,
+        "SELECT * FROM (" * 60 + "SELECT 1" + ")" * 60,
+    ],
+)
+def test_a_statement_that_is_deep_is_served_as_before(sql):
+    assert AllowList(titled=True).check(sql).sql == AllowList().check(sql).sql
+
+
+def shown(connection, expression):
+    """As the client gets it in text."""
+    (value,) = (connection.pgconn.exec_(f"SELECT {expression}".encode()),)
+    assert value.status == psycopg.pq.ExecStatus.TUPLES_OK, value.error_message
+    found = value.get_value(0, 0)
+    return "NULL" if found is None else {"t": "true", "f": "false"}.get(found.decode(), found.decode())
+
+
+@pytest.mark.parametrize(("expression", "here", "there"), DIFFERENT)
+def test_what_differs_is_on_the_page(ours, real, expression, here, there):
+    assert shown(ours, expression) == here
+    assert shown(real, expression) == there
+    assert f"| `{expression}` | {here} | {there} |" in PAGE.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("expression", REFUSED)
+def test_what_is_refused_is_on_the_page(ours, real, expression):
+    real.execute(f"SELECT {expression}")
+    with pytest.raises(psycopg.Error):
+        ours.execute(f"SELECT {expression}")
+    assert f"`{expression}`" in PAGE.read_text(encoding="utf-8")
+
+
+def test_a_query_of_dp_query_means_the_same_at_every_door(ours):
+    """Its text is DuckDB's: there a quotient of whole numbers is none."""
+    query = "SELECT 5 / 2 AS half, count(*) AS n FROM {} GROUP BY half"
+    (here,) = ours.execute("SELECT half FROM dp_query(%s, epsilon => 0.01)", [query.format("adult")]).fetchall()
+    with dpsql.connect() as db:
+        db.sql("CREATE TABLE t AS SELECT 1 AS a")
+        db.protect("t", epsilon=1.0, delta=1e-9)
+        assert db.query(query.format("t"), epsilon=0.01).half[0] == here[0] == 2.5
