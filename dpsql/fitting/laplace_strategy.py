@@ -16,7 +16,6 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
 
 from dpsql.core.domain import Clique, Domain
 from dpsql.fitting.least_squares import best_strategy, terms
@@ -50,6 +49,8 @@ def best_laplace_strategy(domain: Domain, workload: Sequence[Clique], candidates
     wanted = set(workload)
     gaussian = np.sqrt(best_strategy(domain, workload, candidates))
     starts = [gaussian, np.array([float(c in wanted) for c in candidates]), np.ones(len(candidates))]
+    from scipy.optimize import minimize  # takes half a second to import
+
     found = []
     for start in starts:
         begin = np.log(start + 1e-3 * max(1e-12, float(start.max())))

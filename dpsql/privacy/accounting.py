@@ -47,9 +47,9 @@ from functools import lru_cache
 from math import isqrt
 from typing import Final
 
-from scipy.optimize import minimize_scalar
 from scipy.special import log_ndtr, ndtri_exp
 
+from dpsql.core.minimum import minimum
 from dpsql.errors import InvalidArgument
 
 RHO_BITS: Final = 96
@@ -144,8 +144,7 @@ def zcdp_epsilon(rho: float | Fraction, delta: float) -> float:
 
     # the minimum of the looser bound ρα + ln(1/δ)/(α − 1) is at α − 1 = √(ln(1/δ)/ρ): search around it
     centre = 0.5 * math.log(-math.log(delta) / rho)
-    found = minimize_scalar(bound, bounds=(centre - 8, centre + 3), method="bounded", options={"xatol": 1e-9})
-    return max(0.0, float(found.fun)) * (1 + 1e-12)
+    return max(0.0, minimum(bound, centre - 8, centre + 3, 1e-9)) * (1 + 1e-12)
 
 
 @lru_cache(maxsize=1024)  # five milliseconds

@@ -29,7 +29,6 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import isotonic_regression
 
 from dpsql.books import facts, publication
 from dpsql.books.releases import Entry, find_release
@@ -219,6 +218,8 @@ def _quantile_edges(ticks: Ticks, counts: npt.NDArray[np.float64], bins: int) ->
     >>> _quantile_edges((0, 1, 2, 3, 4), np.array([6.0, 2.0, 2.0, 2.0]), 2)
     (0, 1, 4)
     """
+    from scipy.optimize import isotonic_regression  # takes half a second to import
+
     below = np.concatenate([[0.0], isotonic_regression(np.cumsum(counts)).x.clip(0)])
     if below[-1] == 0:
         below = np.arange(len(ticks), dtype=float)

@@ -1,4 +1,4 @@
-"""What a process loads: the fits alone need JAX, data frames alone need pandas, and nothing needs scipy.stats."""
+"""What a process loads: fits alone need JAX, data frames alone pandas, programs alone scipy.optimize, nothing scipy.stats."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 import dpsql
 
-LARGE = {"jax", "pandas", "scipy.stats"}
+LARGE = {"jax", "pandas", "scipy.stats", "scipy.optimize"}
 SEEN = "import sys; shown = lambda: print(sorted(sys.modules))\n"
 BEGIN = """
 import dpsql

@@ -5,8 +5,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy import integrate, special, stats
+from scipy import integrate, optimize, special, stats
 
+from dpsql.core.minimum import minimum
 from dpsql.core.neighbours import Neighbours
 from dpsql.errors import InvalidArgument
 from dpsql.privacy.accounting import (
@@ -40,6 +41,21 @@ def test_conversion_against_dp_accounting(rho, delta):
     ours = zcdp_epsilon(rho, delta)
     assert ours <= theirs + 1e-4
     assert ours >= exact_gaussian_epsilon(rho, delta) - 1e-9
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_minimum_is_that_of_scipy_to_the_last_bit(seed):
+    """Keys of earlier releases hash what SciPy's found. Of random functions with and without corners and waves."""
+    generator = np.random.default_rng(seed)
+    for _ in range(100):
+        a, b, c, d, e = generator.normal(size=5).tolist()
+        low, high = generator.uniform(-5, 0), generator.uniform(0, 5)
+
+        def function(x: float) -> float:
+            return (x - a) ** 2 + b * math.sin(3 * c * x) + d * abs(x - e)  # noqa: B023 - called in this round
+
+        theirs = optimize.minimize_scalar(function, bounds=(low, high), method="bounded", options={"xatol": 1e-9})
+        assert minimum(function, low, high, 1e-9) == float(theirs.fun)
 
 
 def exact_gaussian_epsilon(rho: float, delta: float) -> float:

@@ -22,12 +22,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 from dpsql.core.domain import Domain
 from dpsql.core.threshold import Family, Threshold, clique_of
@@ -324,6 +323,8 @@ def exact_record(
     Values that no conjunction asks for are all alike: where the program takes none of the others, one is drawn. Not
     with a `bias` of the record (see `perturbations`), shape (one-hot width,).
     """
+    from scipy.optimize import Bounds, LinearConstraint, milp  # half a second to import
+
     record: Codes = random_records(goal, 1, generator)[0]
     asked = [np.unique(goal.wanted[rows, attribute]) for attribute, (rows, _) in enumerate(goal.parts)]
     asked = asked if bias is None else [np.arange(size) for size in goal.sizes]
@@ -331,12 +332,10 @@ def exact_record(
     count = len(goal.weights)
     if count == 0 and bias is None:
         return record
-    constraints = [_one_value_each(asked, goal.sizes, starts, count), *_indicators(goal, asked, starts)]
+    limits = [LinearConstraint(*each) for each in _limits(goal, asked, starts)]
     whole = np.concatenate([np.ones(starts[-1]), goal.slack > 0])  # of a conjunction f_j is 0 or 1 by itself
     objective = np.concatenate([np.zeros(starts[-1]) if bias is None else -bias, -goal.weights])
-    found = milp(
-        objective, integrality=whole, bounds=Bounds(0, 1), constraints=constraints, options={"time_limit": seconds}
-    )
+    found = milp(objective, integrality=whole, bounds=Bounds(0, 1), constraints=limits, options={"time_limit": seconds})
     if found.x is None:
         return None
     for attribute, values in enumerate(asked):
@@ -349,17 +348,17 @@ def exact_record(
     return record
 
 
-def _one_value_each(asked: Sequence[Codes], sizes: Sequence[int], starts: Codes, count: int) -> LinearConstraint:
+def _one_value_each(asked: Sequence[Codes], sizes: Sequence[int], starts: Codes, count: int) -> tuple[Any, ...]:
     """Σ_v z_iv ≤ 1 for each attribute, = 1 where every value is asked for."""
     rows = np.repeat(np.arange(len(asked)), [len(values) for values in asked])
     shape = (len(asked), int(starts[-1]) + count)
     matrix = sparse.csr_matrix((np.ones(len(rows)), (rows, np.arange(len(rows)))), shape=shape)
     least = np.array([float(len(values) == size) for values, size in zip(asked, sizes, strict=True)])
-    return LinearConstraint(matrix, least, np.ones(len(asked)))
+    return matrix, least, np.ones(len(asked))
 
 
-def _indicators(goal: Goal, asked: Sequence[Codes], starts: Codes) -> list[LinearConstraint]:
-    """What ties f_j to its parts: f_j − z_iv ≤ 0 for positive weights, Σ z_iv − f_j ≤ |S_j| − 1 for negative ones."""
+def _limits(goal: Goal, asked: Sequence[Codes], starts: Codes) -> list[tuple[Any, ...]]:
+    """One value each; f_j − z_iv ≤ 0 for positive weights, Σ z_iv − f_j ≤ |S_j| − 1 for negative ones."""
     conjunction, attribute = np.nonzero(goal.asked)
     variable = np.empty(len(conjunction), np.int64)
     for place, values in enumerate(asked):
@@ -368,13 +367,13 @@ def _indicators(goal: Goal, asked: Sequence[Codes], starts: Codes) -> list[Linea
     width, count = int(starts[-1]), len(goal.weights)
     exact = goal.slack[conjunction] == 0
     positive, negated = exact & (goal.weights[conjunction] > 0), exact & (goal.weights[conjunction] < 0)
-    found = []
+    found = [_one_value_each(asked, goal.sizes, starts, count)]
     if positive.any():
         rows = np.arange(positive.sum())
         entries = np.concatenate([np.ones(len(rows)), -np.ones(len(rows))])
         places = np.concatenate([width + conjunction[positive], variable[positive]])
         matrix = sparse.csr_matrix((entries, (np.tile(rows, 2), places)), shape=(len(rows), width + count))
-        found.append(LinearConstraint(matrix, -np.inf, 0.0))
+        found.append((matrix, -np.inf, 0.0))
     if negated.any():
         negative, rows = np.unique(conjunction[negated], return_inverse=True)
         entries = np.concatenate([np.ones(len(rows)), -np.ones(len(negative))])
@@ -382,13 +381,13 @@ def _indicators(goal: Goal, asked: Sequence[Codes], starts: Codes) -> list[Linea
         lines = np.concatenate([rows, np.arange(len(negative))])
         matrix = sparse.csr_matrix((entries, (lines, places)), shape=(len(negative), width + count))
         lengths = goal.asked[negative].sum(axis=1)
-        found.append(LinearConstraint(matrix, -np.inf, lengths - 1.0))
+        found.append((matrix, -np.inf, lengths - 1.0))
     if not exact.all():
         found.append(_threshold_indicators(goal, conjunction[~exact], variable[~exact], width))
     return found
 
 
-def _threshold_indicators(goal: Goal, conjunction: Codes, variable: Codes, width: int) -> LinearConstraint:
+def _threshold_indicators(goal: Goal, conjunction: Codes, variable: Codes, width: int) -> tuple[Any, ...]:
     """t·f_j ≤ Σ z_iv and Σ z_iv − (|S_j| − t + 1)·f_j ≤ t − 1: f_j is 1 just where t parts hold."""
     thresholds, rows = np.unique(conjunction, return_inverse=True)
     parts, count = goal.asked[thresholds].sum(axis=1), len(thresholds)
@@ -397,4 +396,4 @@ def _threshold_indicators(goal: Goal, conjunction: Codes, variable: Codes, width
     places = np.concatenate([variable, width + thresholds, variable, width + thresholds])
     entries = np.concatenate([-np.ones(len(rows)), least, np.ones(len(rows)), least - parts - 1.0])
     matrix = sparse.csr_matrix((entries, (lines, places)), shape=(2 * count, width + len(goal.weights)))
-    return LinearConstraint(matrix, -np.inf, np.concatenate([np.zeros(count), least - 1.0]))
+    return matrix, -np.inf, np.concatenate([np.zeros(count), least - 1.0])

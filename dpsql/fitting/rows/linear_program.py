@@ -37,7 +37,6 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import linprog
 from scipy.sparse import csr_array, hstack, vstack
 
 from dpsql.core.domain import Domain
@@ -382,3 +381,10 @@ def _solve(program: dict[str, Any], deadline: float, progress: Progress) -> Floa
 
 def _asked(program: dict[str, Any]) -> Callable[[Progress], Any]:
     return lambda _: linprog(**program)
+
+
+def linprog(**program: Any) -> Any:
+    """SciPy's, which takes half a second to import."""
+    from scipy.optimize import linprog as solve
+
+    return solve(**program)

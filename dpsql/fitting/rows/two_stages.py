@@ -19,7 +19,6 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
 
 from dpsql.core.domain import Domain
 from dpsql.fitting.rows.linear_program import nearest_density, statistics
@@ -105,6 +104,8 @@ def _nearest(log_prior: Floats, matrix: object, wanted: Floats, progress: Progre
     def dual_value(dual: Floats) -> tuple[float, Floats]:
         weights, normaliser = tilted(dual)
         return normaliser - float(dual @ wanted), rows.T @ weights - wanted
+
+    from scipy.optimize import minimize  # takes half a second to import
 
     found = minimize(
         dual_value,
