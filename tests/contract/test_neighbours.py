@@ -18,7 +18,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -90,15 +89,26 @@ def difference(generator, kind: str, table: str, size: int) -> str:
     return f"DELETE FROM {table} WHERE unit = (SELECT unit FROM {table} WHERE rowid = {place})"
 
 
-def prepared(kind: str) -> dpsql.Database:
-    """Protected tables t0, t1, …, and the neighbours t0_0, t0_1, … of each; public tables beside them."""
-    generator = np.random.default_rng([7, len(kind)])
-    db = dpsql.connect()
-    db.sql(
-        "CREATE TYPE mood AS ENUM ('sad', 'ok'); CREATE TABLE kinds AS FROM (VALUES ('v0', 'k'), ('v1', 'l')) v(s, kind)"
-    )
-    db.sql("CREATE TABLE public_rows AS SELECT i % 2 = 0 AS a, 'v' || i % 2 AS s, i % 10 AS x FROM range(20) r(i)")
-    for base in range(BASES):
+class Tables:
+    """Protected tables t0, t1, … when they are asked for, and the neighbours t0_0, t0_1, … of each; public tables beside."""
+
+    def __init__(self, db: dpsql.Database, kind: str) -> None:
+        self.db, self.kind = db, kind
+        self._generator, self._made = np.random.default_rng([7, len(kind)]), 0
+        db.sql(
+            "CREATE TYPE mood AS ENUM ('sad', 'ok'); "
+            "CREATE TABLE kinds AS FROM (VALUES ('v0', 'k'), ('v1', 'l')) v(s, kind)"
+        )
+        db.sql("CREATE TABLE public_rows AS SELECT i % 2 = 0 AS a, 'v' || i % 2 AS s, i % 10 AS x FROM range(20) r(i)")
+
+    def make(self, bases: range) -> None:
+        """Those up to the last, in turn, because each has the next numbers of one generator."""
+        for base in range(self._made, bases.stop):
+            self._make(base)
+        self._made = max(self._made, bases.stop)
+
+    def _make(self, base: int) -> None:
+        db, kind, generator = self.db, self.kind, self._generator
         table, size = f"t{base}", int(generator.integers(8, 20))
         units = ["1", "1", "1", "1", "2", "3", "4", "NULL"] if kind == "units" else ["1"]
         listed = ", ".join(row(generator, str(generator.choice(units))) for _ in range(size))
@@ -117,13 +127,12 @@ def prepared(kind: str) -> dpsql.Database:
         db.domain(table, "w", lower=-100, upper=100, bins=4)
         if base:
             db.constraint(table, "a OR s = 'v0'")
-    return db
 
 
 @pytest.fixture(scope="module", params=list(HOW))
-def tables(request) -> Iterator[SimpleNamespace]:
-    with prepared(request.param) as db:
-        yield SimpleNamespace(db=db, kind=request.param)
+def tables(request) -> Iterator[Tables]:
+    with dpsql.connect() as db:
+        yield Tables(db, request.param)
 
 
 class Silent:
@@ -278,6 +287,7 @@ SHAPES = {
 
 
 def ask(tables, sql: str, bases, name: str, noises: tuple[str, ...] = ("gaussian", "laplace")) -> None:
+    tables.make(bases)
     for base in bases:
         noise = noises[base % len(noises)]
         text = sql.format(t=f"t{base}").replace("'", "''")
@@ -318,6 +328,7 @@ def test_units_are_counted_by_no_more_than_the_noise_was_made_for(tables, found,
 
 def synthesize(tables, name: str, bases, release: str, **options) -> None:
     prior = {"prior": "public_rows"} if registered()[name].needs_prior else {}
+    tables.make(bases)
     for base in bases:
         tables.db.synthesize(
             f"t{base}",
