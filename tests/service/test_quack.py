@@ -231,7 +231,7 @@ def test_a_revoked_user_is_sent_away_and_all_is_audited(quack):
     with Client(served, port, "otto", token) as client:
         assert client.ask("SELECT count(*) FROM shown") == [(1000,)]
         owner("user", "revoke", str(served.path), "otto")
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         with pytest.raises(duckdb.Error, match="connect again"):
             while time.monotonic() < deadline:
                 client.ask("SELECT 1")
@@ -256,7 +256,7 @@ def test_messages_that_are_none_leave_it_alive(quack):
         for _ in range(draw.randrange(1, 8)):
             body[draw.randrange(len(body))] = draw.randrange(256)
         head = f"POST /quack HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
-        with socket.create_connection((HOST, port), timeout=30) as connection:
+        with socket.create_connection((HOST, port), timeout=120) as connection:
             connection.sendall(head.encode() + body)
             while connection.recv(65536):
                 pass

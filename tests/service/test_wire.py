@@ -22,7 +22,7 @@ TLS = struct.pack("!ii", 8, 80877103)
 
 
 def raw(served, *, tls: bool) -> socket.socket:
-    connection = socket.create_connection(("127.0.0.1", served.service.port), timeout=30)
+    connection = socket.create_connection(("127.0.0.1", served.service.port), timeout=120)
     if not tls:
         return connection
     connection.sendall(TLS)
