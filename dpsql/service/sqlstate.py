@@ -12,6 +12,7 @@ from .allowlist import NotAllowed
 from .analyst import TimedOut
 from .audit import NotAudited
 from .calls import KeeperLost, Refused
+from .protected_names import RowsNotServed, without_suggestion
 
 _OF_KEEPER: Final = {
     "Forbidden": "42501",
@@ -53,7 +54,7 @@ def sqlstate(error: BaseException) -> str:
         return _OF_KEEPER.get(error.kind, "P0001")
     if isinstance(error, KeeperLost):
         return "08006"
-    if isinstance(error, NotAllowed):
+    if isinstance(error, NotAllowed | RowsNotServed):
         return "42501"
     if isinstance(error, Interrupted | TimedOut):
         return "57014"
@@ -67,7 +68,7 @@ def sqlstate(error: BaseException) -> str:
 def message(error: BaseException) -> str:
     """The text of an error: dpsql's and DuckDB's own; of anything else its class alone."""
     if isinstance(error, duckdb.Error):
-        return str(error).partition("\n\nLINE")[0].strip() or type(error).__name__
+        return without_suggestion(str(error).partition("\n\nLINE")[0]).strip() or type(error).__name__
     if isinstance(error, Interrupted):
         return "canceling statement due to user request; what was charged is kept, the same call goes on from it"
     if isinstance(error, DpsqlError):
