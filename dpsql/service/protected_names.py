@@ -17,11 +17,10 @@ class RowsNotServed(DpsqlError):
     """The table is protected, so nobody is shown its rows."""
 
     def __init__(self, table: str) -> None:
-        asked = f"dp_query('SELECT … FROM {table} …', epsilon => 0.1)"
-        made = f"dp_synthesize('{table}', epsilon => 1.0)"
         super().__init__(
-            f"{table} is protected, so its rows are shown to nobody: ask by {asked}, or have a synthetic table by {made}, "
-            "each after FROM. dp_budget() says what you have left"
+            f"{table} is protected, so its rows are shown to nobody. Ask about them with dp_query: FROM dp_query('…', "
+            f"epsilon => 0.1); or have a synthetic table: FROM dp_synthesize('{table}', epsilon => 1.0). dp_budget() says "
+            "what you have left"
         )
 
 
