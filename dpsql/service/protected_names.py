@@ -19,8 +19,8 @@ class RowsNotServed(DpsqlError):
     def __init__(self, table: str) -> None:
         super().__init__(
             f"{table} is protected, so its rows are shown to nobody. Ask about them with dp_query: FROM dp_query('…', "
-            f"epsilon => 0.1); or have a synthetic table: FROM dp_synthesize('{table}', epsilon => 1.0). dp_budget() says "
-            "what you have left"
+            f"epsilon => 0.1); or have a synthetic table: FROM dp_synthesize('{table}', epsilon => 1.0). dp_budget() "
+            "says what you have left"
         )
 
 
