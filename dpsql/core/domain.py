@@ -62,6 +62,7 @@ class Attribute:
         reading: the form of `dpsql.core.readings` in which the column writes values of `type`, such as HHMM.
         stored: of a form that is stored as a number, the column's own type.
         points: ticks of values whose bin holds no other value, because the owner said so.
+        step: of numbers in bins, such as '0.01': synthetic values are multiples of it. Rows are counted as they are.
         ids: of an excluded column: synthetic rows get numbers, texts or UUIDs of their own in place of NULL.
         fake: of an excluded column: what the Faker package writes in place of NULL, such as 'name'.
         computed_as: of an excluded column: the expression by which synthetic rows get its values, in place of NULL.
@@ -91,6 +92,7 @@ class Attribute:
     stored: str = ""
     computed_as: str = ""
     computed_from: tuple[str, ...] = ()
+    step: str = ""
 
     @property
     def is_read(self) -> bool:
@@ -136,6 +138,11 @@ class Attribute:
     def of_release(self) -> Attribute:
         """The attribute as a release has it: how its owner came to know of it changes no answer."""
         return replace(self, looked=False) if self.looked else self
+
+    @property
+    def counted(self) -> Attribute:
+        """The attribute as far as counts depend on it."""
+        return replace(self, looked=False, step="") if self.looked or self.step else self
 
     @property
     def known_from(self) -> str:
@@ -376,7 +383,7 @@ class Domain:
 _LATER: Final = frozenset(
     {
         *("outside", "nulls_as", "text", "suffix", "points", "ids", "fake", "looked", "reading", "stored"),
-        *("computed_as", "computed_from"),
+        *("computed_as", "computed_from", "step"),
     }
 )
 
