@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsql.core.domain import Attribute
@@ -136,6 +136,7 @@ def test_dates_have_no_step(db):
 # --- every step -------------------------------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from(["DOUBLE", "FLOAT", "BIGINT", "DECIMAL(18,3)"]),
     st.sampled_from(["0.01", "0.1", "0.25", "1", "3", "50", "0.03", "1000"]),
