@@ -73,7 +73,6 @@ def _multiples(attribute: Attribute) -> tuple[npt.NDArray[np.int64], npt.NDArray
     if attribute.is_float:  # an edge, such as 0.1, may be a float above or below the number that was written
         edges = np.array(attribute.ticks, np.float64)
         first -= _ticks(attribute, first - 1) >= edges
-        first += _ticks(attribute, first) < edges
         last = first[-1] + (_ticks(attribute, first[-1:])[0] == edges[-1])  # the last bin holds its upper edge
         first, after = first[:-1], np.append(first[1:-1], last)
     else:

@@ -405,7 +405,7 @@ DEFECTS = (
     Defect("a batch of tiles counts tiles that are not there", "dpsql/fitting/relaxed/gradient.py", "jnp.where(places < count, apart, 0)", "jnp.where(places >= 0, apart, 0)", ("tests/fitting/relaxed/test_program.py",)),
     # steps, tails of end bins
     Defect("synthetic values are no multiples of a step", "dpsql/release/drawing.py", "released_ticks(attribute, column, places(", "attribute.draw_ticks(column, places(", ("tests/release/test_steps.py",)),
-    Defect("a step leaves its bin", "dpsql/core/steps.py", "        first += _ticks(attribute, first) < edges\n", "", ("tests/release/test_steps.py",)),
+    Defect("a step leaves its bin", "dpsql/core/steps.py", "        first -= _ticks(attribute, first - 1) >= edges\n", "", ("tests/release/test_steps.py",)),
     Defect("a step is a text of a float", "dpsql/core/steps.py", "multiple.astype(np.float64) * step.numerator / step.denominator", "multiple.astype(np.float64) * (step.numerator / step.denominator)", ("tests/release/test_steps.py",)),
     Defect("a query is another one after a step", "dpsql/release/lookup.py", "    domain = replace(domain, attributes=tuple(attribute.counted for attribute in domain))\n", "", ("tests/release/test_steps.py",)),
     Defect("what was measured before a step is lost", "dpsql/books/reuse.py", "None if attribute is None else attribute.counted", "attribute", ("tests/release/test_steps.py",)),
