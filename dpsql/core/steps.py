@@ -1,8 +1,8 @@
 """Multiples of a step: whole numbers in a column of DOUBLE stay whole in synthetic rows, and amounts stay in cents.
 
 A step says how synthetic values are written, and nothing about rows: 4.7 in a column of whole numbers is counted in the
-bin that holds it, and queries read it as it is. A bin that holds no multiple of the step is drawn from as if there were
-none.
+bin that holds it, and queries read it as it is. A row in a bin that holds no multiple of the step, as between the points 4
+and 5, gets the next one below or above.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _EXACT: Final = 2**53  # up to which floats hold each whole number
 
 
 def released_ticks(attribute: Attribute, codes: npt.NDArray[np.int64], uniform: npt.NDArray[np.float64]) -> Any:
-    """A tick inside each code's bin for a synthetic row, a multiple of the attribute's step where the bin holds one.
+    """A tick inside each code's bin for a synthetic row; a multiple of the attribute's step, if it has one.
 
     Args:
         attribute: with bins.
@@ -36,9 +36,13 @@ def released_ticks(attribute: Attribute, codes: npt.NDArray[np.int64], uniform: 
     if not attribute.step:
         return drawn
     first, count = _multiples(attribute)
+    least, most = int(first[0]), int(first[-1] + count[-1]) - 1
+    if least > most:
+        return drawn
     bins = np.minimum(codes, attribute.regular - 1)
-    multiple = first[bins] + np.minimum((uniform * count[bins]).astype(np.int64), np.maximum(count[bins] - 1, 0))
-    return np.where(count[bins] > 0, _ticks(attribute, multiple), drawn)
+    inside = first[bins] + np.minimum((uniform * count[bins]).astype(np.int64), count[bins] - 1)
+    beside = np.clip(first[bins] - (uniform < 0.5), least, most)
+    return _ticks(attribute, np.where(count[bins] > 0, inside, beside))
 
 
 def in_ticks(attribute: Attribute) -> Fraction:
