@@ -8,7 +8,7 @@ of the distance y from the median, where rows are denser before them,
 
     f(y) ∝ y^(-α-1),   α = log(N(o)/N(e)) / log((e - m)/(o - m))
 
-of the bin's inner edge e, the median m, and N(x) rows beyond x. o is the edge before e, or where N(o) = 5·N(e) if that
+of the bin's inner edge e, the median m, and N(x) rows beyond x. o is the edge before e, or where N(o) = 3·N(e) if that
 is nearer to the median. The last bin of a skewed number is wide, and nearly all of its rows lie at its beginning. Rows
 beyond an edge are those of many bins, so noise in one bin hardly moves α. Every value stays in its bin, so no count of
 bins changes.
@@ -33,7 +33,7 @@ from dpsql.core.domain import Attribute
 
 Floats = npt.NDArray[np.float64]
 _FLAT: Final = 1e-6
-_TIMES: Final = 5
+_TIMES: Final = 3
 _STEEPEST: Final = 500.0
 _NEAREST: Final = 1e-9
 
@@ -108,12 +108,11 @@ def thin_out(attribute: Attribute, rows: Floats) -> dict[int, Tail]:
         return found
     width = Bins.of(attribute).width
     for run in attribute.runs:
-        for inwards in (run, run[::-1]):
-            if inwards[0] in (0, attribute.regular - 1) and len(run) > 1:
-                codes = np.array(inwards)
-                tail = Tail.of(width[codes], rows[codes], is_first=inwards[0] < inwards[1])
+        for end, step in ((run.start, 1), (run.stop - 1, -1)):
+            if end in (0, attribute.regular - 1) and len(run) > 1:  # not beside a point; the median is that of all rows
+                tail = Tail.of(width[::step], rows[::step], is_first=step > 0)
                 if tail is not None:
-                    found[inwards[0]] = tail
+                    found[end] = tail
     return found
 
 

@@ -332,7 +332,7 @@ DEFECTS = (
     Defect("what was described is as it was then", "dpsql/service/keeper.py", "bound is not None and bound.is_of_now()", "bound is not None", ("tests/service/test_shares.py",)),
     # inside bins
     Defect("places of dependent columns are drawn apart", "dpsql/release/tied_bins.py", "np.where(chosen, along, found[place])", "found[place]", ("tests/release/test_tied_bins.py",)),
-    Defect("the last bin is even", "dpsql/release/inside_bins.py", "                    found[inwards[0]] = tail\n", "                    pass\n", ("tests/release/test_inside_bins.py",)),
+    Defect("the last bin is even", "dpsql/release/inside_bins.py", "                    found[end] = tail\n", "                    pass\n", ("tests/release/test_inside_bins.py",)),
     # times that are stored as numbers and texts, and what init makes of files
     Defect("a day of the year may be the 366th of any year", "dpsql/core/readings.py", "AND (x % 1000 < 366 OR ", "AND (TRUE OR ", ("tests/engines/test_readings.py",)),
     Defect("edges that a form cannot write are taken", "dpsql/engines/duckdb/declare_readings.py", "if again is None or (again != same and not is_last):", "if again is None:", ("tests/engines/test_readings.py",)),

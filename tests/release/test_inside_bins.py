@@ -74,7 +74,7 @@ def test_an_end_that_is_no_thinner_or_empty_or_beside_a_point_is_even():
     even = (0, 10, 20, 30)
     assert not thin_out(binned("a", even), np.array([5.0, 5.0, 5.0]))
     assert not thin_out(binned("a", even), np.array([0.0, 5.0, 0.0]))
-    assert not thin_out(binned("a", (0, 1, 10, 20), points=(0,)), np.array([5.0, 1.0, 1.0]))
+    assert not thin_out(binned("a", (0, 1, 10, 20), points=(0,)), np.array([5.0, 0.8, 1.0]))
     found = thin_out(binned("a", even), np.array([1.0, 5.0, 1.0]))
     assert sorted(found) == [0, 2]
     assert found[0] == replace(found[2], is_first=True)
