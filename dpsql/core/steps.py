@@ -1,8 +1,8 @@
 """Multiples of a step: whole numbers in a column of DOUBLE stay whole in synthetic rows, and amounts stay in cents.
 
 A step says how synthetic values are written, and nothing about rows: 4.7 in a column of whole numbers is counted in the
-bin that holds it, and queries read it as it is. A row in a bin that holds no multiple of the step, as between the points 4
-and 5, gets the next one below or above.
+bin that holds it, and queries read it as it is. A synthetic row in a bin that holds no multiple of the step, as between
+the points 4 and 5, gets the next one below or above.
 """
 
 from __future__ import annotations
