@@ -9,11 +9,13 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
-from dpsql.core.domain import OUTSIDE
+from dpsql.core.domain import OUTSIDE, Attribute
 from dpsql.errors import DpsqlError
 from dpsql.release.estimates import Floats
 from dpsql.release.judgement import JudgedColumn, JudgedPair
@@ -30,6 +32,8 @@ _INKS: Final = {
     "measured": "#050505",
     "truth": "#060606",
     "paper": "#070707",
+    "on-bar": "#080808",
+    "hatch": "#090909",
 }
 _STYLE: Final[dict[Any, Any]] = {
     "svg.fonttype": "none",
@@ -39,7 +43,17 @@ _STYLE: Final[dict[Any, Any]] = {
     "font.size": 9.0,
     "hatch.linewidth": 0.8,
 }
+_WIDE: Final = 5.2
+_HIGH: Final = 2.3
+"""Of a chart of one column, in inches: all are alike, but those of many texts."""
 _MOST_BARS: Final = 24
+_FEWEST_BARS: Final = 4
+"""Places for bars in the smallest chart."""
+_MANY: Final = 30
+_FLATTENS: Final = 6.0
+"""How many times as large as the next a cell is that would flatten all others."""
+_WIDEST: Final = 5.0
+"""Times the usual width of a bin up to which bins are drawn as wide as they are."""
 _LONGEST: Final = 22
 _MOST_TICKS: Final = 9
 _TICK_LETTERS: Final = 56
@@ -105,19 +119,75 @@ def shortened(label: str, longest: int = _LONGEST) -> str:
 # --- one column -------------------------------------------------------------------------------------------------------
 
 
-def column_chart(column: JudgedColumn, ordered: int, total: float, truth: Floats | None = None) -> str:
+def column_chart(column: JudgedColumn, attribute: Attribute, total: float, truth: Floats | None = None) -> str:
     """The shares of one column: bars of the synthetic rows, dots with intervals of what was measured.
+
+    Bins of different widths are drawn as densities, so that a bin is not higher because it is wider. A cell that is
+    much larger than all others is cut at the edge, with its share beside it, so that the others can be read.
 
     Args:
         column: its counts.
-        ordered: how many of its cells have an order, from the first on; 0 for none.
+        attribute: its domain.
         total: rows that were measured.
         truth: the true shares, in a private report.
     """
     title = f"Shares of {column.name}: synthetic and measured"
+    shares = _Shares.of(column, total, truth)
+    ordered = attribute.regular if attribute.is_ordered else 0
     if ordered > 2:
-        return as_svg(lambda: _upright(column, ordered, total, truth), title)
-    return as_svg(lambda: _lying(column, total, truth), title)
+        return as_svg(lambda: _upright(column, attribute, shares), title)
+    return as_svg(lambda: _lying(column, shares), title)
+
+
+@dataclass(frozen=True)
+class _Shares:
+    """The shares of cells in per cent.
+
+    Attributes:
+        made: of the synthetic rows.
+        middle, reach: measured, and half of its interval.
+        true: in a private report.
+    """
+
+    made: Floats
+    middle: Floats
+    reach: Floats
+    true: Floats | None
+
+    @staticmethod
+    def of(column: JudgedColumn, total: float, truth: Floats | None) -> _Shares:
+        part = 100 / total
+        true = None if truth is None else 100 * truth
+        return _Shares(column.synthetic * part, column.measured * part, column.reach * part, true)
+
+    def over(self, widths: Floats) -> _Shares:
+        """As densities."""
+        true = None if self.true is None else self.true / widths
+        return _Shares(self.made / widths, self.middle / widths, self.reach / widths, true)
+
+    def at(self, places: npt.NDArray[np.int64]) -> _Shares:
+        """Those of some cells."""
+        true = None if self.true is None else self.true[places]
+        return _Shares(self.made[places], self.middle[places], self.reach[places], true)
+
+    @property
+    def tops(self) -> Floats:
+        """The largest value that is drawn of each cell."""
+        tops = np.maximum(self.made, self.middle + self.reach)
+        return tops if self.true is None else np.maximum(tops, self.true)
+
+    @property
+    def bottom(self) -> float:
+        """The smallest value that is drawn."""
+        return min(0.0, float((self.middle - self.reach).min(initial=0.0)))
+
+    @property
+    def cut(self) -> float | None:
+        """Where the largest cells are cut, so that the others can be seen; None where all can."""
+        made = np.sort(self.made)
+        if len(made) < _FEWEST_BARS or made[-2] <= 0 or made[-1] < _FLATTENS * made[-2]:
+            return None
+        return 1.6 * float(np.sort(self.tops)[-2])
 
 
 def _axes(figure: Figure) -> Axes:
@@ -130,64 +200,111 @@ def _axes(figure: Figure) -> Axes:
     return axes
 
 
-def _lying(column: JudgedColumn, total: float, truth: Floats | None) -> Figure:
+def _lying(column: JudgedColumn, shares: _Shares) -> Figure:
     """Bars from left to right, the largest on top."""
     order = np.argsort(-np.maximum(column.measured, column.synthetic), kind="stable")[:_MOST_BARS]
     places = np.arange(len(order))
-    drawn = figure(5.2, 0.55 + 0.24 * len(order))
+    drawn = figure(_WIDE, max(_HIGH, 0.55 + 0.24 * len(order)))
     axes = _axes(drawn)
-    share = 100 / total
-    axes.barh(places, column.synthetic[order] * share, color=_INKS["synthetic"], height=0.62)
-    middle, reach = column.measured[order] * share, column.reach[order] * share
-    axes.hlines(places, middle - reach, middle + reach, color=_INKS["measured"], linewidth=1.6)
-    axes.scatter(middle, places, color=_INKS["measured"], s=14, zorder=3, clip_on=False)
-    if truth is not None:
-        axes.scatter(100 * truth[order], places + 0.27, marker="D", color=_INKS["truth"], s=10, zorder=4, clip_on=False)
+    shown = shares.at(order)
+    axes.barh(places, shown.made, color=_INKS["synthetic"], height=0.62)
+    low, high = shown.middle - shown.reach, shown.middle + shown.reach
+    axes.hlines(places, low, high, color=_INKS["measured"], linewidth=1.6)
+    axes.scatter(shown.middle, places, color=_INKS["measured"], s=14, zorder=3)
+    if shown.true is not None:
+        axes.scatter(shown.true, places + 0.27, marker="D", color=_INKS["truth"], s=10, zorder=4)
     axes.set_yticks(places, [_cell(column.labels[place], _LONGEST) for place in order])
-    axes.set_ylim(len(order) - 0.4, -0.6)
-    axes.set_xlim(left=min(0.0, float((middle - reach).min(initial=0.0))))
+    axes.set_ylim(max(len(order), _FEWEST_BARS) - 0.4, -0.6)
+    right = 1.05 * float(shown.tops.max(initial=1.0))
+    if shown.cut is not None:
+        right = shown.cut
+        place = int(np.argmax(shown.made))
+        words = f"{shown.made[place]:.3g} % ▸"
+        axes.text(right * 0.99, place, words, ha="right", va="center", fontsize=7.5, color=_INKS["on-bar"])
+    axes.set_xlim(shown.bottom, right)
     axes.grid(axis="x", color=_INKS["grid"], linewidth=0.6)
     axes.xaxis.set_major_formatter(_percent)
     return drawn
 
 
-def _upright(column: JudgedColumn, ordered: int, total: float, truth: Floats | None) -> Figure:
+def _upright(column: JudgedColumn, attribute: Attribute, shares: _Shares) -> Figure:
     """Bars upwards in the order of the cells, those without an order after a gap."""
-    number = len(column.labels)
-    places = np.arange(number, dtype=float)
-    places[ordered:] += 1 + 0.02 * ordered
-    drawn = figure(5.2, 2.3)
+    number, ordered = len(column.labels), attribute.regular
+    edges, units, is_density = _edges(attribute)
+    one = (edges[-1] - edges[0]) / ordered
+    shares = shares.over(np.concatenate([units, np.full(number - ordered, one if is_density else 1.0)]))
+    places = np.concatenate([(edges[1:] + edges[:-1]) / 2, np.zeros(number - ordered)])
+    places[ordered:] = edges[-1] + one * (0.5 + 0.02 * ordered + np.arange(1, number - ordered + 1))
+    drawn = figure(_WIDE, _HIGH)
     axes = _axes(drawn)
-    share = 100 / total
-    if number < 30:
-        axes.bar(places, column.synthetic * share, color=_INKS["synthetic"], width=0.8)
-    else:  # one outline, many bars would make the page large
-        edges = np.arange(ordered + 1) - 0.5
-        axes.stairs(column.synthetic[:ordered] * share, edges, fill=True, color=_INKS["synthetic"])
-        axes.bar(places[ordered:], column.synthetic[ordered:] * share, color=_INKS["synthetic"], width=1.0)
-    middle, reach = column.measured * share, column.reach * share
-    width = 1.6 if number < 30 else 1.0
-    axes.vlines(places, middle - reach, middle + reach, color=_INKS["measured"], linewidth=width)
-    axes.scatter(places, middle, color=_INKS["measured"], s=14 if number < 30 else 5, zorder=3)
-    if truth is not None:
-        aside = places + (0.25 if number < 30 else 0.0)
-        axes.scatter(aside, 100 * truth, marker="D", color=_INKS["truth"], s=10 if number < 30 else 4, zorder=4)
-    extra = list(range(ordered, number))
-    edges_shown = [shortened(_lower_edge(label), 12) for label in column.labels[:ordered]]
-    wide = max(map(len, edges_shown))
-    step = -(-ordered // max(2, min(_MOST_TICKS - 2 * len(extra), _TICK_LETTERS // (wide + 2))))
-    shown = list(range(0, ordered, step))
-    labels = edges_shown[::step]
-    ends = [_cell(column.labels[place], 15) for place in extra]
-    axes.set_xticks(places[[*shown, *extra]], [*labels, *ends])
-    for label in axes.get_xticklabels()[len(shown) :]:
-        label.set_rotation(30)
-        label.set_horizontalalignment("right")
+    small = number >= _MANY
+    bars = np.append(np.diff(edges) * (1.0 if small or is_density else 0.8), np.full(number - ordered, 0.8 * one))
+    if small:  # one outline, many bars would make the page large
+        axes.stairs(shares.made[:ordered], edges, fill=True, color=_INKS["synthetic"])
+    else:
+        style = {"color": _INKS["synthetic"], "edgecolor": _INKS["paper"], "linewidth": 0.6 if is_density else 0.0}
+        axes.bar(places[:ordered], shares.made[:ordered], width=bars[:ordered], **style)
+    axes.bar(places[ordered:], shares.made[ordered:], color=_INKS["synthetic"], width=0.8 * one)
+    low, high = shares.middle - shares.reach, shares.middle + shares.reach
+    axes.vlines(places, low, high, color=_INKS["measured"], linewidth=1.0 if small else 1.6)
+    axes.scatter(places, shares.middle, color=_INKS["measured"], s=5 if small else 14, zorder=3)
+    if shares.true is not None:
+        aside = places + (0.0 if small else 0.25 * bars)
+        axes.scatter(aside, shares.true, marker="D", color=_INKS["truth"], s=4 if small else 10, zorder=4)
+    _label_edges(axes, column, ordered, edges, places)
+    top = 1.05 * float(shares.tops.max(initial=0.0)) or 1.0
+    if shares.cut is not None:
+        top, place = shares.cut, int(np.argmax(shares.made))
+        words = f"▴ {100 * column.synthetic[place] / max(1.0, column.synthetic.sum()):.3g} %"
+        side = "left" if places[place] < (places[0] + places[-1]) / 2 else "right"
+        axes.text(places[place], top, words, ha=side, va="bottom", fontsize=7.5, color=_INKS["ink"])
     axes.grid(axis="y", color=_INKS["grid"], linewidth=0.6)
-    axes.set_ylim(bottom=min(0.0, float((middle - reach).min(initial=0.0))))
+    axes.set_ylim(shares.bottom, top)
     axes.margins(x=0.01)
-    axes.yaxis.set_major_formatter(_percent)
+    if is_density:
+        axes.set_yticks([])
+        axes.set_ylabel("density", fontsize=7.5, color=_INKS["muted"])
+    else:
+        axes.yaxis.set_major_formatter(_percent)
     return drawn
+
+
+def _edges(attribute: Attribute) -> tuple[Floats, Floats, bool]:
+    """Where the bins of a column are drawn, by how much shares are divided, and whether that makes densities.
+
+    The unit is the usual width. A bin many times as wide is drawn less wide, or it would hide the others; a point, which
+    has no width, is drawn as wide as the usual bin.
+    """
+    ticks = np.array(attribute.ticks, np.float64)
+    points = sorted(attribute.point_codes)
+    widths = np.diff(ticks)
+    usual = float(np.median(np.delete(widths, points))) if len(points) < len(widths) else 0.0
+    widths[points] = usual
+    alike = (np.abs(widths - usual) <= max(1.0, 0.05 * usual)).all()
+    if alike or not 0 < usual < np.inf or not np.isfinite(widths).all():
+        return np.arange(attribute.regular + 1) - 0.5, np.ones(attribute.regular), False
+    units = widths / usual
+    return np.concatenate([[0.0], np.cumsum(np.clip(units, 0.25, _WIDEST))]), units, True
+
+
+def _label_edges(axes: Axes, column: JudgedColumn, ordered: int, edges: Floats, places: Floats) -> None:
+    """The lower edges of bins beneath them, as many as fit, and the names of the cells behind."""
+    extra = range(ordered, len(column.labels))
+    texts = [shortened(_lower_edge(label), 12) for label in column.labels[:ordered]]
+    even = bool(np.allclose(np.diff(edges), edges[1] - edges[0]))
+    spots = places[:ordered] if even else edges[:-1]
+    most = max(2, min(_MOST_TICKS - 2 * len(extra), _TICK_LETTERS // (max(map(len, texts)) + 2)))
+    apart, shown, last = (edges[-1] - edges[0]) / most, list[int](), -np.inf
+    for place in range(ordered):
+        if spots[place] - last >= apart * 0.999:
+            shown.append(place)
+            last = spots[place]
+    ends = [_cell(column.labels[place], 15) for place in extra]
+    axes.set_xticks([*spots[shown], *places[ordered:]], [*(texts[place] for place in shown), *ends])
+    for label in axes.get_xticklabels()[len(shown) :]:
+        label.set_rotation(20)
+        label.set_horizontalalignment("right")
+        label.set_rotation_mode("anchor")
 
 
 def _cell(label: str, longest: int) -> str:
@@ -232,10 +349,10 @@ def _heat(names: Sequence[str], pairs: Sequence[JudgedPair], truth: Mapping[tupl
     for pair in pairs:
         first, second = (place[name] for name in pair.clique)
         hidden = pair.state == "hidden"
-        known = None if hidden else pair.measured.value
+        known = None if pair.state in ("hidden", "likely") else pair.measured.value
         if truth is not None:
             known = truth.get(pair.clique, 0.0)
-        _square(axes, first, second, known, hidden=hidden, number=number)
+        _square(axes, first, second, known, hidden=hidden or known is None, number=number)
         _square(axes, second, first, pair.synthetic, hidden=hidden, number=number)
         if pair.state == "missed":
             _patch(axes, second, first, 0.88, fill=False, edgecolor="#d55e00", linewidth=2)
@@ -259,7 +376,7 @@ def _square(axes: Axes, x: int, y: int, value: float | None, *, hidden: bool, nu
     colour = _INKS["paper"] if value is None else _colour(value)
     _patch(axes, x, y, 1.0, facecolor=colour, edgecolor=_INKS["paper"], linewidth=0.8)
     if hidden:
-        edge = _INKS["muted"] if value is None else ("#b0b0b0" if dark else "#404040")
+        edge = _INKS["hatch"] if value is None else ("#b0b0b0" if dark else "#404040")
         _patch(axes, x, y, 1.0, fill=False, edgecolor=edge, hatch="////", linewidth=0)
     elif value is not None and number <= _MOST_NUMBERS:
         ink = "#ffffff" if dark else "#000000"

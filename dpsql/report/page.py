@@ -33,7 +33,12 @@ _MOST_ROWS: Final = 200
 _MOST_CHARTS: Final = 80
 _WIDEST: Final = 60
 """Columns of a heat map."""
-_STATES: Final = {"kept": "as measured", "hidden": "noise hides it", "missed": "the fit missed it"}
+_STATES: Final = {
+    "kept": "as measured",
+    "likely": "likely right, noise hides it",
+    "hidden": "noise hides it",
+    "missed": "the fit missed it",
+}
 
 
 @dataclass(frozen=True)
@@ -244,11 +249,10 @@ def _column(facts: Facts, column: JudgedColumn, truth: Truth | None) -> dict[str
     rows = [(column.labels[place], *(f"{part[place]:.3f}" for part in shares)) for place in order]
     more = len(rows) - _MOST_ROWS
     shown = f"the first {_MOST_ROWS} of {len(rows):,} values" if more > 0 else f"all {len(rows)} values"
-    regular = attribute.regular if attribute.is_ordered else 0
     return {
         "name": column.name,
         "note": f"off by about {points(column.error)} percentage points",
-        "chart": Markup(charts.column_chart(column, regular, total, true)),
+        "chart": Markup(charts.column_chart(column, attribute, total, true)),
         "summary": f"Figures of {shown}",
         "rows": rows[:_MOST_ROWS],
     }
