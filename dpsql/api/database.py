@@ -177,7 +177,7 @@ class Database(Reports):
         ...     _ = db.sql("CREATE TABLE t (sick BOOLEAN, old BOOLEAN)")
         ...     _ = db.protect("t", epsilon=3.0, delta=1e-9)
         ...     print(db.forecast("t", epsilon=1.0, assume_rows=5000))
-        At ε = 1 about 1 of 1 pair of columns will be reliable, by the plan for about 5,000 rows.
+        At ε = 1 the plan predicts that the only pair of columns will be reliable, with about 5,000 rows.
         """
         with self.instance.cursor() as cursor:
             resolved = resolve(cursor, self.request(table, epsilon, **arguments), to_charge=False)

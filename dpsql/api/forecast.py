@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dpsql.books.releases import published
 from dpsql.books.store import Books
 from dpsql.engines.duckdb.cursors import Cursor
-from dpsql.release.remedies import ASSUMED_ROWS, Scenario, forecast_words, remedies, scenario_of
+from dpsql.release.remedies import ASSUMED_ROWS, SIZES, Scenario, forecast_words, remedies, scenario_of
 from dpsql.release.synthesis import Resolved
 from dpsql.runtime.notebook_bar import ipython_shell
 
@@ -29,8 +29,8 @@ class Forecast:
 
     def __str__(self) -> str:
         """The prediction in a sentence; empty where nothing is predicted."""
-        words = forecast_words(self.scenario)
-        return f"{words} Say assume_rows if there are others." if words and self.is_assumed else words
+        words = forecast_words(self.scenario, SIZES if self.is_assumed else ())
+        return f"{words} assume_rows says how many there are." if words and self.is_assumed else words
 
     @property
     def pairs(self) -> int:

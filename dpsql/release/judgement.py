@@ -3,9 +3,10 @@ r"""How near a synthetic table is to what was measured, and how near that is to 
     column   error = max(σ_c, √(mean over its cells of (s − y)²)) / N
     pair     missed   the synthetic strength is more than 0.05 outside of its interval, which is not wider than 0.1; or
                       a cell is surely off by more than 2 % of the rows: |s − y| − z·σ > N/50, z of all cells together
-             likely   the interval is wider, but the fit predicts an L1 error of at most 0.1 of the pair, and the
-                      synthetic strength is near the interval
-             hidden   the interval is wider, and no such error is predicted: noise hides how the two depend
+             likely   the interval is wider, but the fit predicts an L1 error of at most 0.1 of the pair, so that its
+                      shares are nearly right; the synthetic strength is near the interval; and of two ordered columns,
+                      whose correlation people ask for, the interval is at most 0.3 wide
+             hidden   the interval is wider, and that does not hold: noise hides how the two depend
              kept     none of these
     cells    error of single cells that were measured, as of a column
 
@@ -45,6 +46,8 @@ APART: Final = 0.05
 """How far a synthetic association may be outside of what was measured."""
 OFF: Final = 0.02
 """Of the rows: a pair whose cell is farther off is wrong, however strongly its columns depend."""
+WIDEST: Final = 0.3
+"""Of an interval of a correlation: with a wider one nothing is likely."""
 MOST_PAIRS: Final = 1_500
 _OF_NOISE: Final = 3.0
 _FEW: Final = 0.05
@@ -85,6 +88,7 @@ class JudgedPair:
         measured: their strength, with its interval.
         synthetic: that of the synthetic rows.
         is_predicted: whether the fit predicts a small error of it.
+        is_ordered: whether the strength is a correlation.
         off: by how much its farthest cell is surely off, as a fraction of the rows.
         state: see the top of this file.
     """
@@ -93,6 +97,7 @@ class JudgedPair:
     measured: Association
     synthetic: float
     is_predicted: bool = False
+    is_ordered: bool = False
     off: float = 0.0
 
     @property
@@ -107,7 +112,8 @@ class JudgedPair:
             return "missed"
         near = self.measured.low - APART <= self.synthetic <= self.measured.high + APART
         if self.measured.width > WIDE:
-            return "likely" if near and self.is_predicted else "hidden"
+            is_seen = not self.is_ordered or self.measured.width <= WIDEST
+            return "likely" if near and self.is_predicted and is_seen else "hidden"
         return "kept" if near else "missed"
 
 
@@ -239,7 +245,7 @@ def _judge_pairs(
         shown, values, stddev = _merged(domain, estimate, made)
         strength = correlation_of_counts(shown, columns) if ordered else association_of_counts(shown)
         surely = max(0.0, float((np.abs(shown - values) - worst.reach * stddev).max())) / (estimates.total or 1.0)
-        pairs.append(JudgedPair(clique, measured, strength, ", ".join(clique) in predicted, surely))
+        pairs.append(JudgedPair(clique, measured, strength, ", ".join(clique) in predicted, ordered, surely))
         worst.add(clique, shown, values, stddev)
     return {
         "pairs": tuple(pairs),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -30,6 +30,8 @@ from dpsql.strategy.reliability import RELIABLE
 
 ASSUMED_ROWS: Final = 10_000
 """Of a table of which nobody says how many it has."""
+SIZES: Final = (1_000, 10_000, 100_000)
+"""Of such tables, of which a forecast is made."""
 _BETTER: Final = 0.1
 _TIMES: Final = (1.5, 2.0, 3.0, 5.0, 10.0)
 _COARSE: Final = 4
@@ -70,18 +72,21 @@ class Scenario:
 
     @cached_property
     def reliable(self) -> int | None:
-        """How many of the pairs will be reliable; None where the plan does not say."""
+        """How many of the pairs will be reliable; None where the plan does not say, or single columns are asked for."""
+        if max((len(clique) for clique in self.workload.needed), default=0) < 2:
+            return None
         try:
             questions = declared(self.mechanism.questions(self.domain, self.workload, self.neighbours))
             rho = price(questions, self.epsilon, self.delta).rho
             planned = self.mechanism.plan(self.domain, self.workload, self.neighbours, rho, max(1.0, self.rows))
         except DpsqlError:
             return None
-        pairs = [one for one in planned if isinstance(one, PlannedMeasurement) and self._is_pair(one)]
-        if any(one.predicted is None and one.stddev is not None for one in pairs):
-            return None  # the mechanism predicts nothing of what it measures
+        asked = [one for one in planned if isinstance(one, PlannedMeasurement)]
+        pairs = [one for one in asked if self._is_pair(one)]
+        if not any(one.predicted is not None for one in asked):
+            return None  # the mechanism predicts nothing
         errors = {one.clique: one.predicted for one in pairs if one.predicted is not None}
-        return sum(error <= RELIABLE for error in errors.values()) if errors else None
+        return sum(error <= RELIABLE for error in errors.values())  # none where noise drowns all pairs
 
     def _is_pair(self, measurement: PlannedMeasurement) -> bool:
         clique = measurement.clique
@@ -100,13 +105,60 @@ def scenario_of(plan: Plan, rows: float) -> Scenario:
     return Scenario(plan.mechanism, plan.domain, plan.workload, neighbours, epsilon, delta, rows)
 
 
-def forecast_words(scenario: Scenario) -> str:
-    """What is predicted, in a sentence; empty where nothing is."""
+def forecast_words(scenario: Scenario, rows: Sequence[int] = ()) -> str:
+    """What is predicted, in a sentence; empty where nothing is.
+
+    Args:
+        scenario: the request.
+        rows: of tables of which it is said, where nobody knows how many rows there are.
+    """
     if scenario.reliable is None or not scenario.pairs:
         return ""
-    number = "none" if not scenario.reliable else f"about {scenario.reliable:,}"
-    of = f"{number} of {scenario.pairs:,} pairs of columns" if scenario.pairs > 1 else f"{number} of 1 pair of columns"
-    return f"At ε = {scenario.epsilon:g} {of} will be reliable, by the plan for about {scenario.rows:,.0f} rows."
+    begin = f"At ε = {scenario.epsilon:g} the plan predicts that"
+    of = f"{scenario.pairs:,} pairs of columns"
+    if scenario.pairs == 1:
+        will = "will" if scenario.reliable else "will not"
+        return f"{begin} the only pair of columns {will} be reliable, with about {scenario.rows:,.0f} rows."
+    if not rows:
+        return f"{begin} {_number(scenario)} of {of} will be reliable, with about {scenario.rows:,.0f} rows."
+    counts = [f"{_number(replace(scenario, rows=float(number)))} with {number:,} rows" for number in rows]
+    return f"{begin} of {of} will be reliable: {', '.join(counts)}."
+
+
+def _number(scenario: Scenario) -> str:
+    reliable = scenario.reliable or 0
+    return "none" if not reliable else "all" if reliable == scenario.pairs else f"about {reliable:,}"
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """Something that would make more pairs reliable.
+
+    Attributes:
+        words: what to do.
+        scenario: the request then.
+    """
+
+    words: str
+    scenario: Scenario
+
+    def __str__(self) -> str:
+        reliable = f"{_number(self.scenario)} of {self.scenario.pairs:,} pairs"
+        return f"{self.words}: by the plan {reliable} would then be reliable."
+
+    def helps(self, share: float) -> bool:
+        """Whether at least that part of the pairs would be reliable."""
+        return self.scenario.reliable is not None and self.scenario.share >= share
+
+    def and_then(self, change: Change) -> Remedy | None:
+        """With another change, too; None where there is nothing to change."""
+        more = change(self.scenario)
+        if more is None or not self.words:
+            return more
+        return Remedy(f"{self.words}, and {more.words[0].lower()}{more.words[1:]}", more.scenario)
+
+
+Change = Callable[[Scenario], Remedy | None]
 
 
 def remedies(scenario: Scenario) -> list[str]:
@@ -114,49 +166,65 @@ def remedies(scenario: Scenario) -> list[str]:
     if scenario.reliable is None or scenario.share > 1 - _BETTER:
         return []
     better = scenario.share + _BETTER
-    found = [(other, words) for other, words in _cheap(scenario) if other.reliable is not None]
-    named = [(other.share, f"{words}: {_counted(other)}.") for other, words in found if other.share >= better]
-    enough = max(better, min(0.5, 2 * better))
-    dearer = next((other for other in _dearer(scenario) if other.reliable is not None and other.share >= enough), None)
-    if dearer is not None:
-        named.append((dearer.share, f"Ask for epsilon := {dearer.epsilon:g}: {_counted(dearer)}."))
-    return [words for _, words in sorted(named, key=lambda one: -one[0])]
+    tried = [change(scenario) for change in (*_CHEAP, _more(better))]
+    named = [remedy for remedy in tried if remedy is not None and remedy.helps(better)] or _together(scenario, better)
+    return [str(remedy) for remedy in sorted(named, key=lambda one: -one.scenario.share)]
 
 
-def _counted(scenario: Scenario) -> str:
-    number = f"about {scenario.reliable or 0:,} of {scenario.pairs:,}"
-    if scenario.reliable == scenario.pairs:
-        number = f"all {scenario.pairs:,}"
-    return f"by the plan {number} pairs would then be reliable"
+def _together(scenario: Scenario, better: float) -> list[Remedy]:
+    """As few of the changes together as help, where none does alone; with a larger ε where that is not enough."""
+    whole = Remedy("", scenario)
+    for change in _CHEAP:
+        whole = whole.and_then(change) or whole
+        for remedy in (whole, whole.and_then(_more(better))):
+            if remedy is not None and remedy.helps(better):
+                return [remedy]
+    return []
 
 
-def _cheap(scenario: Scenario) -> Iterator[tuple[Scenario, str]]:
-    """Scenarios at the same price, and what is changed."""
-    if max((len(clique) for clique in scenario.workload.cliques), default=0) > 2:
-        yield replace(scenario, workload=_pairs(scenario.domain.names)), "Say workload := 'all 2-way'"
+def _pairs_alone(scenario: Scenario) -> Remedy | None:
+    if max((len(clique) for clique in scenario.workload.cliques), default=0) < 3:
+        return None
+    workload = Workload(tuple(itertools.combinations(scenario.domain.names, 2)))
+    return Remedy("Say workload := 'all 2-way'", replace(scenario, workload=workload))
+
+
+def _coarse_bins(scenario: Scenario) -> Remedy | None:
     coarser = tuple(map(_coarser, scenario.domain))
     changed = [new.name for new, old in zip(coarser, scenario.domain, strict=True) if new is not old]
-    if changed:
-        domain = replace(scenario.domain, attributes=coarser)
-        words = f"Declare about {_COARSE} bins a column of {_listed(changed)}"
-        yield replace(scenario, domain=domain), words
+    if not changed:
+        return None
+    words = f"Declare about {_COARSE} bins a column of {_listed(changed)}"
+    return Remedy(words, replace(scenario, domain=replace(scenario.domain, attributes=coarser)))
+
+
+def _half_of_columns(scenario: Scenario) -> Remedy | None:
     names = scenario.domain.names
     kept = sorted(names, key=lambda name: scenario.domain.by_name[name].size)[: len(names) // 2]
-    if len(kept) >= _FEWEST:
-        domain = replace(scenario.domain, attributes=tuple(one for one in scenario.domain if one.name in kept))
-        order = max((len(clique) for clique in scenario.workload.cliques), default=2)
-        workload = Workload(tuple(itertools.combinations(domain.names, min(order, len(kept)))))
-        words = f"Ask for half of the columns, such as the {len(kept)} with the fewest values (columns := …)"
-        yield replace(scenario, domain=domain, workload=workload), words
+    if len(kept) < _FEWEST:
+        return None
+    domain = replace(scenario.domain, attributes=tuple(one for one in scenario.domain if one.name in kept))
+    order = max((len(clique) for clique in scenario.workload.cliques), default=2)
+    workload = Workload(tuple(itertools.combinations(domain.names, min(order, len(kept)))))
+    words = f"Ask for half of the columns, such as the {len(kept)} with the fewest values (columns := …)"
+    return Remedy(words, replace(scenario, domain=domain, workload=workload))
 
 
-def _dearer(scenario: Scenario) -> Iterator[Scenario]:
-    for times in _TIMES:
-        yield replace(scenario, epsilon=float(f"{scenario.epsilon * times:.2g}"))
+_CHEAP: Final[tuple[Change, ...]] = (_pairs_alone, _coarse_bins, _half_of_columns)
 
 
-def _pairs(names: Sequence[str]) -> Workload:
-    return Workload(tuple(itertools.combinations(names, 2)))
+def _more(better: float) -> Change:
+    """The least ε that was tried of which so many pairs are reliable, or half of them if that is more."""
+
+    def change(scenario: Scenario) -> Remedy | None:
+        for times in _TIMES:
+            epsilon = float(f"{scenario.epsilon * times:.2g}")
+            remedy = Remedy(f"Ask for epsilon := {epsilon:g}", replace(scenario, epsilon=epsilon))
+            if remedy.helps(max(better, 0.5)):
+                return remedy
+        return None
+
+    return change
 
 
 def _coarser(attribute: Attribute) -> Attribute:

@@ -122,7 +122,7 @@ def _of_likely(judgement: Judgement, pairs: str) -> str:
     likely, judged = len(judgement.of("likely")), len(judgement.pairs)
     if not likely:
         return ""
-    why = "noise hides how strongly the two depend, but the fit predicts that their shares are nearly right"
+    why = "noise hides how strongly the two depend, but the fit predicts at most a twentieth of the rows in wrong cells"
     if likely == judged:
         whole = f"All {pairs} are" if judged > 1 else "The two columns are"
         return f"{whole} likely reliable: {why}"

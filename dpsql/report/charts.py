@@ -7,6 +7,7 @@ light and the dark theme. Labels are text, never markup: matplotlib escapes them
 from __future__ import annotations
 
 import io
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -43,6 +44,7 @@ _STYLE: Final[dict[Any, Any]] = {
     "font.size": 9.0,
     "hatch.linewidth": 0.8,
 }
+_MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:")
 _WIDE: Final = 5.2
 _HIGH: Final = 2.3
 """Of a chart of one column, in inches: all are alike, but those of many texts."""
@@ -272,8 +274,8 @@ def _upright(column: JudgedColumn, attribute: Attribute, shares: _Shares) -> Fig
 def _edges(attribute: Attribute) -> tuple[Floats, Floats, bool]:
     """Where the bins of a column are drawn, by how much shares are divided, and whether that makes densities.
 
-    The unit is the usual width. A bin many times as wide is drawn less wide, or it would hide the others; a point, which
-    has no width, is drawn as wide as the usual bin.
+    The unit is the usual width. A bin many times as wide is drawn less wide, or it would hide the others. A point
+    has no width, and is drawn as wide as the usual bin.
     """
     ticks = np.array(attribute.ticks, np.float64)
     points = sorted(attribute.point_codes)
@@ -293,7 +295,7 @@ def _label_edges(axes: Axes, column: JudgedColumn, ordered: int, edges: Floats, 
     texts = [shortened(_lower_edge(label), 12) for label in column.labels[:ordered]]
     even = bool(np.allclose(np.diff(edges), edges[1] - edges[0]))
     spots = places[:ordered] if even else edges[:-1]
-    most = max(2, min(_MOST_TICKS - 2 * len(extra), _TICK_LETTERS // (max(map(len, texts)) + 2)))
+    most = max(2, min(_MOST_TICKS - 2 * len(extra), _TICK_LETTERS // (max(map(len, texts)) + 3)))
     apart, shown, last = (edges[-1] - edges[0]) / most, list[int](), -np.inf
     for place in range(ordered):
         if spots[place] - last >= apart * 0.999:
@@ -314,8 +316,9 @@ def _cell(label: str, longest: int) -> str:
 
 
 def _lower_edge(label: str) -> str:
-    """The lower edge of an interval's label."""
-    return label[1:].split(",")[0] if label[:1] == "[" and "," in label else label
+    """The lower edge of an interval's label; of a moment the day."""
+    edge = label[1:].split(",")[0] if label[:1] in ("[", "(") and "," in label else label
+    return edge[:10] if _MOMENT.match(edge) else edge
 
 
 def _percent(value: float, _: float) -> str:

@@ -317,7 +317,7 @@ def test_a_script_prints_a_line_for_each_declaration(folder, capsys):
     capsys.readouterr()
     assert main(["sql", "bank.duckdb", "script.sql"]) == 0
     shown = capsys.readouterr().out.splitlines()
-    assert "grade: 6 cells, looked" in shown
+    assert "grade (6)" in shown
     assert any(line.startswith("constraint on month, day: ") for line in shown)
     assert main(["sql", "bank.duckdb", "CALL dp_domain('t', 'grade', lower := 0, upper := 4)"]) == 0
     assert "public_because" in capsys.readouterr().out
