@@ -19,6 +19,7 @@ from sqlglot import exp
 
 from dpsql.api.errors import own_errors
 from dpsql.core.domain import Attribute, Clique, Domain
+from dpsql.engines.duckdb.numbers import finite_number
 from dpsql.engines.duckdb.reading import missing, value
 from dpsql.engines.duckdb.types import text_of
 from dpsql.release.numbers import is_of_numbers
@@ -64,7 +65,7 @@ def _means(database: Database, domain: Domain, tables: Sequence[exp.Table]) -> I
     numbers = [attribute for attribute in domain if is_of_numbers(attribute)]
     if not numbers:
         return
-    asked = [exp.func(name, _number(attribute)) for attribute in numbers for name in ("avg", "stddev_pop")]
+    asked = [exp.func(name, finite_number(attribute)) for attribute in numbers for name in ("avg", "stddev_pop")]
     real, made = (_rows(database, exp.select(*(one.copy() for one in asked)).from_(table))[0] for table in tables)
     found = []
     for place, attribute in enumerate(numbers):
@@ -98,8 +99,8 @@ def _group_by(
     columns = [
         key,
         exp.Count(this=exp.Star()),
-        exp.func("avg", _number(number)),
-        exp.func("stddev_pop", _number(number)),
+        exp.func("avg", finite_number(number)),
+        exp.func("stddev_pop", finite_number(number)),
     ]
     asked = exp.select(*columns).group_by(exp.Literal.number(1))
     real, made = ({row[0]: row[1:] for row in _rows(database, asked.copy().from_(table))} for table in tables)
@@ -120,13 +121,6 @@ def _group_by(
 
 def _far(truth: float, synthetic: float, spread: float | None) -> float:
     return abs(truth - synthetic) / spread if spread else abs(truth - synthetic)
-
-
-def _number(attribute: Attribute) -> exp.Expr:
-    """A column as numbers, without those that cannot be averaged."""
-    number = exp.TryCast(this=value(attribute), to=exp.DataType.build("DOUBLE"))
-    finite = exp.func("isfinite", number.copy())
-    return exp.Case(ifs=[exp.If(this=exp.and_(exp.not_(missing(attribute)), finite), true=number)])
 
 
 def _rows(database: Database, query: exp.Select) -> list[tuple[Any, ...]]:

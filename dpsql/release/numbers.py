@@ -102,11 +102,11 @@ def figures_of(attribute: Attribute, measured: Floats, stddev: Floats, values: F
     pull = q - 2 * mean * m + mean**2 - variance
     of_variance = REACH * float(np.sqrt(pull**2 @ noise**2)) / n
     made = (float(values.mean()), float(values.std()), float(np.median(values))) if values.size else (math.nan,) * 3
-    ends = [math.sqrt(max(0.0, variance + sign * of_variance)) for sign in (-1, 1)]
+    low, high = (math.sqrt(max(0.0, variance + sign * of_variance)) for sign in (-1, 1))
     return NumberFigures(
         attribute.name,
         Figure(mean, mean - of_mean, mean + of_mean, made[0], float(y @ cells.low) / n, float(y @ cells.high) / n),
-        Figure(math.sqrt(variance), *ends, made[1]),
+        Figure(math.sqrt(variance), low, high, made[1]),
         _median(y, REACH * of_n / 2, cells, made[2]),
         bool((cells.high > cells.low).any()),
     )

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from sqlglot import exp
 
 from dpsql.books import journal, releases
 from dpsql.books.releases import Entry, rows_table
@@ -20,7 +19,7 @@ from dpsql.core.domain import Attribute, Clique, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.core.threshold import Family, threshold_counts
 from dpsql.engines.duckdb.cursors import Cursor
-from dpsql.engines.duckdb.reading import missing, value
+from dpsql.engines.duckdb.numbers import numbers
 from dpsql.engines.protocol import TableCounter
 from dpsql.engines.registry import engine_of
 from dpsql.engines.source import Column, Source
@@ -71,11 +70,8 @@ def _numbers(
             continue
         if check is not None:
             check()
-        number = exp.cast(value(attribute), "DOUBLE", dialect="duckdb")
-        has_value = exp.not_(missing(attribute))
-        query = exp.select(exp.alias_(number, "x")).from_(table).where(has_value).sql(dialect="duckdb")
-        made = np.ma.filled(cursor.execute(query).fetchnumpy()["x"].astype(np.float64), np.nan)
-        figures = figures_of(attribute, column.measured, column.stddev, made[np.isfinite(made)])
+        values = numbers(cursor, table, attribute)
+        figures = figures_of(attribute, column.measured, column.stddev, values)
         if figures is not None:
             yield figures
 

@@ -244,7 +244,11 @@ def _upright(column: JudgedColumn, attribute: Attribute, shares: _Shares) -> Fig
     if small:  # one outline, many bars would make the page large
         axes.stairs(shares.made[:ordered], edges, fill=True, color=_INKS["synthetic"])
     else:
-        style = {"color": _INKS["synthetic"], "edgecolor": _INKS["paper"], "linewidth": 0.6 if is_density else 0.0}
+        style: dict[str, Any] = {
+            "color": _INKS["synthetic"],
+            "edgecolor": _INKS["paper"],
+            "linewidth": 0.6 if is_density else 0.0,
+        }
         axes.bar(places[:ordered], shares.made[:ordered], width=bars[:ordered], **style)
     axes.bar(places[ordered:], shares.made[ordered:], color=_INKS["synthetic"], width=0.8 * one)
     low, high = shares.middle - shares.reach, shares.middle + shares.reach
@@ -279,14 +283,16 @@ def _edges(attribute: Attribute) -> tuple[Floats, Floats, bool]:
     """
     ticks = np.array(attribute.ticks, np.float64)
     points = sorted(attribute.point_codes)
-    widths = np.diff(ticks)
+    widths: Floats = np.diff(ticks)
     usual = float(np.median(np.delete(widths, points))) if len(points) < len(widths) else 0.0
     widths[points] = usual
     alike = (np.abs(widths - usual) <= max(1.0, 0.05 * usual)).all()
     if alike or not 0 < usual < np.inf or not np.isfinite(widths).all():
-        return np.arange(attribute.regular + 1) - 0.5, np.ones(attribute.regular), False
+        even = (np.arange(attribute.regular + 1) - 0.5).astype(np.float64)
+        return even, np.ones(attribute.regular), False
     units = widths / usual
-    return np.concatenate([[0.0], np.cumsum(np.clip(units, 0.25, _WIDEST))]), units, True
+    edges = np.concatenate([np.zeros(1), np.cumsum(np.clip(units, 0.25, _WIDEST))]).astype(np.float64)
+    return edges, units, True
 
 
 def _label_edges(axes: Axes, column: JudgedColumn, ordered: int, edges: Floats, places: Floats) -> None:
