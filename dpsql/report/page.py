@@ -25,6 +25,7 @@ from dpsql.release.estimates import Floats
 from dpsql.release.judgement import JudgedColumn, JudgedPair
 from dpsql.release.verdict import points
 from dpsql.report import charts
+from dpsql.report.column_chart import column_chart
 from dpsql.report.facts import Facts
 from dpsql.report.numbers import figure_rows, in_cells
 from dpsql.report.periods import periods_of
@@ -273,7 +274,7 @@ def _column(facts: Facts, column: JudgedColumn, truth: Truth | None) -> dict[str
     return {
         "name": column.name,
         "note": f"off by about {points(column.error)} percentage points" + _origin(facts, column.name),
-        "chart": Markup(charts.column_chart(column, attribute, total, true)),
+        "chart": Markup(column_chart(column, attribute, total, true)),
         "summary": f"Figures of {shown}",
         "rows": rows[:_MOST_ROWS],
     }
