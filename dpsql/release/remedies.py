@@ -2,7 +2,7 @@
 
     forecast   of a request: its pairs whose predicted L1 error is at most `RELIABLE`, of all pairs of columns that vary
     remedies   the same request with one thing changed: the workload of pairs alone, coarser bins, half of the columns,
-               a larger ε. One is named where its plan makes at least a tenth more of the pairs reliable
+               a larger ε. It is named where the plan makes a tenth more of the pairs reliable, and more of them
 
 A plan depends on public facts and on about how many rows there are, so none of this reads a row. What a plan predicts
 is in `dpsql.strategy.foretold`.
@@ -120,7 +120,7 @@ def forecast_words(scenario: Scenario, rows: Sequence[int] = ()) -> str:
         will = "will" if scenario.reliable else "will not"
         return f"{begin} the only pair of columns {will} be reliable, with about {scenario.rows:,.0f} rows."
     if not rows:
-        return f"{begin} {_number(scenario)} of {of} will be reliable, with about {scenario.rows:,.0f} rows."
+        return f"{begin} {_counted(scenario)} of columns will be reliable, with about {scenario.rows:,.0f} rows."
     counts = [f"{_number(replace(scenario, rows=float(number)))} with {number:,} rows" for number in rows]
     return f"{begin} of {of} will be reliable: {', '.join(counts)}."
 
@@ -128,6 +128,12 @@ def forecast_words(scenario: Scenario, rows: Sequence[int] = ()) -> str:
 def _number(scenario: Scenario) -> str:
     reliable = scenario.reliable or 0
     return "none" if not reliable else "all" if reliable == scenario.pairs else f"about {reliable:,}"
+
+
+def _counted(scenario: Scenario) -> str:
+    """How many of the pairs will be reliable, in words."""
+    number = _number(scenario)
+    return f"{number} {'' if number == 'all' else 'of '}{scenario.pairs:,} pairs"
 
 
 @dataclass(frozen=True)
@@ -143,12 +149,12 @@ class Remedy:
     scenario: Scenario
 
     def __str__(self) -> str:
-        reliable = f"{_number(self.scenario)} of {self.scenario.pairs:,} pairs"
-        return f"{self.words}: by the plan {reliable} would then be reliable."
+        return f"{self.words}: by the plan {_counted(self.scenario)} would then be reliable."
 
-    def helps(self, share: float) -> bool:
-        """Whether at least that part of the pairs would be reliable."""
-        return self.scenario.reliable is not None and self.scenario.share >= share
+    def helps(self, share: float, most: int) -> bool:
+        """Whether at least that part of the pairs would be reliable, and more than so many."""
+        reliable = self.scenario.reliable
+        return reliable is not None and reliable > most and self.scenario.share >= share
 
     def and_then(self, change: Change) -> Remedy | None:
         """With another change, too; None where there is nothing to change."""
@@ -165,19 +171,20 @@ def remedies(scenario: Scenario) -> list[str]:
     """What would make more pairs reliable, a sentence each, the most helpful first; empty where nothing was found."""
     if scenario.reliable is None or scenario.share > 1 - _BETTER:
         return []
-    better = scenario.share + _BETTER
+    better, most = scenario.share + _BETTER, scenario.reliable
     tried = [change(scenario) for change in (*_CHEAP, _more(better))]
-    named = [remedy for remedy in tried if remedy is not None and remedy.helps(better)] or _together(scenario, better)
+    named = [remedy for remedy in tried if remedy is not None and remedy.helps(better, most)]
+    named = named or _together(scenario, better, most)
     return [str(remedy) for remedy in sorted(named, key=lambda one: -one.scenario.share)]
 
 
-def _together(scenario: Scenario, better: float) -> list[Remedy]:
+def _together(scenario: Scenario, better: float, most: int) -> list[Remedy]:
     """As few of the changes together as help, where none does alone; with a larger ε where that is not enough."""
     whole = Remedy("", scenario)
     for change in _CHEAP:
         whole = whole.and_then(change) or whole
         for remedy in (whole, whole.and_then(_more(better))):
-            if remedy is not None and remedy.helps(better):
+            if remedy is not None and remedy.helps(better, most):
                 return [remedy]
     return []
 
@@ -220,7 +227,7 @@ def _more(better: float) -> Change:
         for times in _TIMES:
             epsilon = float(f"{scenario.epsilon * times:.2g}")
             remedy = Remedy(f"Ask for epsilon := {epsilon:g}", replace(scenario, epsilon=epsilon))
-            if remedy.helps(max(better, 0.5)):
+            if remedy.helps(max(better, 0.5), 0):
                 return remedy
         return None
 

@@ -403,4 +403,10 @@ DEFECTS = (
     Defect("names of columns are DuckDB's", "dpsql/service/worker.py", "AllowList(titled=True)", "AllowList()", ("tests/service/test_dialect.py",)),
     Defect("a backslash in a pattern is a letter", "dpsql/service/respell.py", "elif word in _LIKE and self._escapes():", "elif False:", ("tests/service/test_dialect.py",)),
     Defect("a batch of tiles counts tiles that are not there", "dpsql/fitting/relaxed/gradient.py", "jnp.where(places < count, apart, 0)", "jnp.where(places >= 0, apart, 0)", ("tests/fitting/relaxed/test_program.py",)),
+    # what a report and a forecast say
+    Defect("a median is said to be surer than it is", "dpsql/release/numbers.py", "REACH * of_n / 2, cells", "REACH * of_n / 20, cells", ("tests/report/test_numbers.py",)),
+    Defect("an interval of a mean leaves out the noise of its rows", "dpsql/release/numbers.py", "((m - mean) ** 2) @ noise**2", "(m**2) @ noise**2 / 1e4", ("tests/report/test_numbers.py",)),
+    Defect("a hopeless release is charged without a word", "dpsql/api/cli_release.py", "if forecast.is_hopeless and not options.anyway:", "if False:", ("tests/report/test_forecast.py",)),
+    Defect("advice is given that its plan does not bear out", "dpsql/release/remedies.py", "remedy.helps(better, most)]", "remedy.scenario]", ("tests/report/test_forecast.py",)),
+    Defect("a private page is without its banner", "dpsql/report/page.html.j2", '{% if private %}<p class="private"', '{% if not private %}<p class="private"', ("tests/report/test_report.py",)),
 )  # fmt: skip
