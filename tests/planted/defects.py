@@ -353,7 +353,7 @@ DEFECTS = (
     Defect("a process stays in the network", "dpsql/runtime/children.py", "    if libc.unshare(_NEW_NETWORK):", "    if libc.unshare(0):", ("tests/service/test_quack_silence.py",)),
     Defect("a process in its network may do all there", "dpsql/runtime/children.py", "        libc.capset(_CAPABILITIES, bytes(24))\n", "        pass\n", ("tests/service/test_quack_silence.py",)),
     # advice, cells and bins of large numbers
-    Defect("pairs that no epsilon helps lead to advice", "dpsql/release/verdict.py", " if not pair.measured.is_vacuous]", "]", ("tests/report/test_verdict.py",)),
+    Defect("pairs that no epsilon helps lead to advice", "dpsql/release/advice.py", " if not pair.measured.is_vacuous]", "]", ("tests/report/test_verdict.py",)),
     Defect("columns that are NULL are judged in pairs", "dpsql/release/judgement.py", "    return float(values.sum()) <= empty <= _FEW * float(rest.sum())", "    return False", ("tests/report/test_verdict.py",)),
     Defect("the verdict names the cell with the most rows", "dpsql/release/verdict.py", "    worst = max(judgement.worst, key=lambda one: abs(one.synthetic - one.measured) / one.stddev)", "    worst = judgement.worst[0]", ("tests/report/test_verdict.py",)),
     Defect("bins of large whole numbers are floats", "dpsql/release/inside_bins.py", "        if not attribute.is_float:  # in", "        if False:  # in", ("tests/release/test_inside_bins.py",)),
