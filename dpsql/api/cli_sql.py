@@ -117,9 +117,7 @@ class _Declared:
     def add(self, row: Mapping[str, Any]) -> None:
         """The row of one declaration."""
         if "composition" in row:
-            print(
-                f"{row['source']}: protected; all releases together will be ({row['epsilon']:g}, {row['delta']:g})-DP"
-            )
+            print(output.folded(_protected(row)))
         elif "predicate" in row:
             self._constraints += 1
         elif row["kind"] in ("excluded", "computed"):
@@ -141,6 +139,14 @@ class _Declared:
         if self._constraints:
             print(f"{self._constraints} constraint{'' if self._constraints == 1 else 's'} on synthetic rows")
         self._measured, self._others, self._constraints = [], {}, 0
+
+
+def _protected(row: Mapping[str, Any]) -> str:
+    """What dp_protect says."""
+    promise = f"all releases together will be ({row['epsilon']:g}, {row['delta']:g})-DP"
+    unit = "" if row["privacy_unit"] is None else f", privacy unit {row['privacy_unit']} of {row['max_rows']} rows"
+    notes = "".join(f"; {row[name]}" for name in ("enums", "note") if row[name])
+    return f"{row['source']}: protected; {promise}, neighbours {row['neighbours']}{unit}{notes}"
 
 
 def _counted(names: Sequence[str], what: str) -> str:
