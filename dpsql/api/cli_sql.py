@@ -112,14 +112,14 @@ class _Declared:
     def __init__(self) -> None:
         self._measured: list[str] = []
         self._others: dict[str, list[str]] = {}
-        self._constraints = 0
+        self._constraints: list[str] = []
 
     def add(self, row: Mapping[str, Any]) -> None:
         """The row of one declaration."""
         if "composition" in row:
             print(output.folded(_protected(row)))
         elif "predicate" in row:
-            self._constraints += 1
+            self._constraints.append(" and ".join(row["columns"]))
         elif row["kind"] in ("excluded", "computed"):
             self._others.setdefault(row["kind"], []).append(" ".join(row["column"].split()))
         else:
@@ -137,8 +137,9 @@ class _Declared:
         for kind, columns in self._others.items():
             print(output.folded(f"{_counted(columns, 'column')} {words[kind]}: {', '.join(columns)}"))
         if self._constraints:
-            print(f"{self._constraints} constraint{'' if self._constraints == 1 else 's'} on synthetic rows")
-        self._measured, self._others, self._constraints = [], {}, 0
+            listed = ", ".join(self._constraints)
+            print(output.folded(f"{_counted(self._constraints, 'constraint')} on synthetic rows: {listed}"))
+        self._measured, self._others, self._constraints = [], {}, []
 
 
 def _protected(row: Mapping[str, Any]) -> str:
