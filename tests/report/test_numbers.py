@@ -9,6 +9,7 @@ from dpsql.core.domain import Attribute
 from dpsql.release.numbers import figures_of, is_of_numbers
 
 AGE = Attribute("age", "INTEGER", "bins", ticks=tuple(range(0, 101, 5)), edges=tuple(map(str, range(0, 101, 5))))
+FINE = Attribute("fine", "INTEGER", "bins", ticks=tuple(range(101)), edges=tuple(map(str, range(101))))
 CODE = Attribute("code", "INTEGER", "values", ("3", "0", "1"))
 PRICE = Attribute(
     "price", "DECIMAL(9,2)", "bins", ticks=(0, 100, 101, 5000), edges=("0", "1", "1.01", "49.99"), points=(100,)
@@ -29,7 +30,7 @@ def drawn(attribute: Attribute, rng: np.random.Generator, rows: int) -> tuple[np
     return np.asarray(ticks, float) / 10.0 ** (attribute.of_type.scale or 0), codes
 
 
-@pytest.mark.parametrize("attribute", [AGE, CODE, PRICE, FLOAT], ids=lambda one: one.name)
+@pytest.mark.parametrize("attribute", [AGE, FINE, CODE, PRICE, FLOAT], ids=lambda one: one.name)
 def test_intervals_of_means_spreads_and_medians_hold_the_truth(attribute):
     """95 % of them; of 300 fewer than 265 hold by chance with probability below 1e-5, at a fixed seed."""
     rng = np.random.default_rng(11)
