@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> None:
     Path(path).write_text(script.text, encoding="utf-8")
     print(folded(f"{path}: {script.summary}. Read it, then: dpsql sql bank.duckdb {path}"))
     if script.forecast is not None:
-        print(folded(f"{script.forecast}."))
+        print(folded(f"{script.forecast}. Then: {script.next_command}"))
     if script.advice:
         print(folded(script.advice))
 

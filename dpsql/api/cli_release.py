@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dpsql.api.cli_report import said_of
 from dpsql.api.database_file import open_database
 from dpsql.errors import DpsqlError
+
+if TYPE_CHECKING:
+    from dpsql.api.forecast import Forecast
 
 PLACE: Final = 30
 
@@ -30,6 +33,8 @@ def add_commands(commands: Any) -> None:
     synthesize.add_argument(
         "--release", default="", help="name of the release; a new name makes (and pays for) a new one"
     )
+    synthesize.add_argument("--assume-rows", type=int, metavar="N", help="about how many rows, for the forecast")
+    synthesize.add_argument("--anyway", action="store_true", help="charge even where no pair will be reliable")
     synthesize.add_argument("--output", required=True, metavar="FILE", help="a .csv or .parquet file to write")
     synthesize.set_defaults(run=_synthesize)
 
@@ -58,13 +63,37 @@ def _synthesize(options: argparse.Namespace) -> None:
     if Path(options.output).suffix not in (".csv", ".parquet"):
         raise DpsqlError(f"--output is {options.output!r}: give a .csv or .parquet file")
     with open_database(options.database) as db:
+        _predict(db.forecast(options.table, options.epsilon, assume_rows=options.assume_rows, **given), options)
         release = db.synthesize(options.table, options.epsilon, **given)
         release.write(options.output)
-        print(folded(f"{release.entry.rows} rows in {options.output}: {release.entry.guarantee}"))
+        made = f"{release.entry.rows:,} rows of release {release.entry.number} in {options.output}"
+        print(folded(f"{made}: {release.entry.guarantee}"))
         for line in said_of(release):
             print(folded(line))
         for words in warnings_of(release.entry):
             print(folded(f"warning: {words}"))
+
+
+def _predict(forecast: Forecast, options: argparse.Namespace) -> None:
+    """Say what the plan predicts, before anything is charged.
+
+    Raises:
+        DpsqlError: no pair of columns will be reliable; says what would help.
+    """
+    from dpsql.api.output import folded
+
+    if forecast.is_paid:
+        return
+    if forecast.is_hopeless and not options.anyway:
+        assumed = " (--assume-rows N says how many there are)" if forecast.is_assumed else ""
+        helps = " ".join(forecast.advice) or "Ask for more epsilon, fewer columns or coarser bins."
+        raise DpsqlError(
+            f"at epsilon {options.epsilon:g} none of {forecast.pairs:,} pairs of columns will be reliable, by the plan "
+            f"for about {forecast.scenario.rows:,.0f} rows{assumed}. Nothing was charged. {helps} --anyway makes the "
+            "table all the same"
+        )
+    if str(forecast):
+        print(folded(str(forecast).replace("assume_rows", "--assume-rows")), flush=True)
 
 
 def _evaluate(options: argparse.Namespace) -> None:

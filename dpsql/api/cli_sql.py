@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 PLACE: Final = 20
 _DECLARES: Final = re.compile(
-    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*CALL\s+dp_(?:domain|constraint)\b", re.IGNORECASE | re.DOTALL
+    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*CALL\s+dp_(?:domain|constraint|protect)\b", re.IGNORECASE | re.DOTALL
 )
 _EPILOG: Final = (
     "Statements run in order, on one connection; the first error ends the command. As a table every result is shown, "
-    "of several statements those of dp_domain and dp_constraint in a line; "
+    "of several statements those of dp_protect, dp_domain and dp_constraint in a line or two; "
     "as csv, json or parquet the last one. A missing file is made if a statement creates something, or with --create."
 )
 
@@ -66,7 +66,7 @@ class _Statement:
 
     @property
     def declares(self) -> bool:
-        """Whether it declares a column or a constraint, of which a script has one for each: a line says enough."""
+        """Whether it protects a table, or declares a column or a constraint: of many a line says enough."""
         return _DECLARES.match(self.text) is not None
 
     @property
@@ -89,11 +89,16 @@ def _run(options: argparse.Namespace) -> None:
     with open_database(path, owner=not options.no_owner, create=True) as db:
         if is_new and form.kind == "table" and form.file is None:
             print(f"{path}: a new database file")
+        declared = _Declared()
         try:
             for statement in statements:
                 is_short = len(statements) > 1 and statement.declares and form.kind == "table" and form.file is None
-                _one(db, statement, form if statement in shown else None, is_short=is_short)
+                if not is_short:
+                    declared.tell()
+                _one(db, statement, form if statement in shown else None, declared if is_short else None)
+            declared.tell()
         except BaseException:
+            declared.tell()
             is_new = is_new and not db.sql("FROM duckdb_tables()").fetchall()
             if is_new:
                 db.close()
@@ -101,14 +106,52 @@ def _run(options: argparse.Namespace) -> None:
             raise
 
 
-def _line(row: Mapping[str, Any]) -> str:
-    """What a declaration of many says of itself."""
-    if "predicate" in row:
-        return f"constraint on {', '.join(row['columns'])}: {row['allowed']:,} of {row['tuples']:,} tuples are allowed"
-    name = " ".join(row["column"].split())  # one line, whatever a column is called
-    if row["kind"] == "excluded":
-        return f"{name}: left out"
-    return f"{name}: {row['size']:,} cells, {row['origin']}"
+class _Declared:
+    """What consecutive declarations of a script say of themselves, in a line for each kind."""
+
+    def __init__(self) -> None:
+        self._measured: list[str] = []
+        self._others: dict[str, list[str]] = {}
+        self._constraints: list[str] = []
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """The row of one declaration."""
+        if "composition" in row:
+            print(output.folded(_protected(row)))
+        elif "predicate" in row:
+            self._constraints.append(" and ".join(row["columns"]))
+        elif row["kind"] in ("excluded", "computed"):
+            self._others.setdefault(row["kind"], []).append(" ".join(row["column"].split()))
+        else:
+            looked = ", looked" if row["origin"] == "looked" else ""
+            self._measured.append(f"{' '.join(row['column'].split())} ({row['size']:,}{looked})")
+
+    def tell(self) -> None:
+        """Print it, and begin anew."""
+        if self._measured:
+            names = ", ".join(self._measured)
+            if all(one.endswith(", looked)") for one in self._measured):
+                names = names.replace(", looked)", ")") + "; all read off the rows"
+            print(output.folded(f"{_counted(self._measured, 'column')} and their cells: {names}"))
+        words = {"computed": "computed in synthetic rows", "excluded": "left out"}
+        for kind, columns in self._others.items():
+            print(output.folded(f"{_counted(columns, 'column')} {words[kind]}: {', '.join(columns)}"))
+        if self._constraints:
+            listed = ", ".join(self._constraints)
+            print(output.folded(f"{_counted(self._constraints, 'constraint')} on synthetic rows: {listed}"))
+        self._measured, self._others, self._constraints = [], {}, []
+
+
+def _protected(row: Mapping[str, Any]) -> str:
+    """What dp_protect says."""
+    promise = f"all releases together will be ({row['epsilon']:g}, {row['delta']:g})-DP"
+    unit = "" if row["privacy_unit"] is None else f", privacy unit {row['privacy_unit']} of {row['max_rows']} rows"
+    notes = "".join(f"; {row[name]}" for name in ("enums", "note") if row[name])
+    return f"{row['source']}: protected; {promise}, neighbours {row['neighbours']}{unit}{notes}"
+
+
+def _counted(names: Sequence[str], what: str) -> str:
+    return f"{len(names):,} {what}{'' if len(names) == 1 else 's'}"
 
 
 def _remove(path: str) -> None:
@@ -117,17 +160,17 @@ def _remove(path: str) -> None:
         Path(name).unlink(missing_ok=True)
 
 
-def _one(db: Database, statement: _Statement, form: output.Form | None, *, is_short: bool) -> None:
+def _one(db: Database, statement: _Statement, form: output.Form | None, declared: _Declared | None) -> None:
     """Run a statement; where an error is says the place in the script."""
     import duckdb
 
     from dpsql.api.errors import one_line
 
     try:
-        if is_short:
+        if declared is not None:
             told = db.connection.execute(output.called(statement.text))
             names = [column[0] for column in told.description or []]
-            print(_line(dict(zip(names, told.fetchall()[0], strict=True))))
+            declared.add(dict(zip(names, told.fetchall()[0], strict=True)))
         elif form is not None:
             output.show(db, statement.text, form)
         elif statement.has_rows:

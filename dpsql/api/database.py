@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -10,6 +11,7 @@ import duckdb
 
 from dpsql.api.arguments import arguments_of
 from dpsql.api.errors import own_errors
+from dpsql.api.forecast import Forecast, forecast_of, is_conversation
 from dpsql.api.release import Release
 from dpsql.api.reports import Reports, as_plan
 from dpsql.api.request_arguments import RequestArguments
@@ -148,8 +150,38 @@ class Database(Reports):
             request = self.request(table, epsilon, **arguments)
             with self.instance.cursor() as cursor, stopped_by(progress), breaking(progress):
                 resolved = resolve(cursor, request)
+                if resolved.entry is None and is_conversation():
+                    sys.stderr.write(f"{forecast_of(cursor, resolved, None)}\n")
             entry = produce(resolved, self.instance.cursor, progress)
         return Release(self, resolved.source.catalog, entry, resolved.choice)
+
+    @of_requests
+    def forecast(
+        self, table: str, epsilon: float, *, assume_rows: int | None = None, **arguments: Unpack[RequestArguments]
+    ) -> Forecast:
+        """How many pairs of columns of a synthetic table will be reliable, and what would help; spends nothing.
+
+        `str(forecast)` is a sentence, `forecast.advice` what would make more pairs reliable. `synthesize` prints the
+        sentence before it charges, where a person types to Python.
+
+        Args:
+            table: the protected table.
+            epsilon: what the release would cost.
+            assume_rows: about how many rows there are; by default as the newest release tells it, else 10,000.
+            **arguments: see `RequestArguments`.
+
+        Raises:
+            DpsqlError: a child says what is wrong.
+
+        >>> with connect() as db:
+        ...     _ = db.sql("CREATE TABLE t (sick BOOLEAN, old BOOLEAN)")
+        ...     _ = db.protect("t", epsilon=3.0, delta=1e-9)
+        ...     print(db.forecast("t", epsilon=1.0, assume_rows=5000))
+        At ε = 1 the plan predicts that the only pair of columns will be reliable, with about 5,000 rows.
+        """
+        with self.instance.cursor() as cursor:
+            resolved = resolve(cursor, self.request(table, epsilon, **arguments), to_charge=False)
+            return forecast_of(cursor, resolved, assume_rows)
 
     def query(
         self,

@@ -27,6 +27,9 @@ BUDGET: Final = 3.0
 DELTA: Final = 1e-9
 _MOST_SHOWN: Final = 4
 _WIDTH: Final = 120
+_FACTS: Final = ("age >= 10 OR height < 120", "age >= 15 OR height < 170")
+"""What everybody knows of children, so that noise makes none of them as tall as a man."""
+_PAIRS: Final = ", workload := 'all 2-way'"
 _QUESTIONS: Final = {
     "How many people are there of each employment?": ["employment"],
     "Employment by sex": ["sex", "employment"],
@@ -40,18 +43,20 @@ def load_census(db: Database) -> None:
 
 
 def declare_census(db: Database) -> None:
-    """Declare what everybody knows of the census' columns; BOOLEAN columns declare themselves."""
+    """Declare what everybody knows: of columns (BOOLEAN ones declare themselves), and how tall children are."""
     for name in ("sex", "education"):
         db.domain("census", name, type=True)  # ENUM types that `sql/census.sql` lists, whoever is in the census
-    db.domain("census", "age", lower=0, upper=99, bins=50)
+    db.domain("census", "age", lower=0, upper=99, bins=20)
     db.domain("census", "region", values=["North", "East", "South", "West", "Capital"])
     db.domain("census", "employment", values=["child", "student", "employed", "unemployed", "retired"])
-    db.domain("census", "income", edges=[0, 500, 1000, 1500, 2000, 2500, 3000, 4000, 5000, 7500, 10000, 20000, 50000])
-    db.domain("census", "hours", lower=0, upper=80, bins=16)
-    db.domain("census", "height", lower=40.0, upper=220.0, bins=36)
-    db.domain("census", "born", lower="1926-01-01", upper="2026-12-31", bins=50)
-    db.domain("census", "last_visit", lower="2025-01-01 00:00:00", upper="2025-12-31 23:59:59", bins=12)
+    db.domain("census", "income", edges=[0, 500, 1000, 1500, 2000, 3000, 5000, 10000, 50000])
+    db.domain("census", "hours", lower=0, upper=80, bins=8)
+    db.domain("census", "height", lower=40.0, upper=220.0, bins=18)
+    db.domain("census", "born", lower="1926-07-01", upper="2026-06-30", bins=20)
+    db.domain("census", "last_visit", lower="2025-01-01 00:00:00", upper="2025-12-31 23:59:59", bins=4)
     db.domain("census", "children", lower=0, upper=8)
+    for fact in _FACTS:
+        db.constraint("census", fact)
 
 
 def load_file(db: Database, script: Script) -> None:
@@ -120,10 +125,11 @@ def _protect_census(db: Database, echo: Callable[[str], None]) -> str:
     db.protect("census", epsilon=BUDGET, delta=DELTA)
     declare_census(db)
     declared = [statement for statement in db.domains("census")["statement"] if isinstance(statement, str)]
-    for line in (protection, *declared[:_MOST_SHOWN]):
+    facts = [f"CALL dp_constraint('census', {literal(fact)});" for fact in _FACTS]
+    for line in (protection, *declared[:_MOST_SHOWN], *facts):
         echo(folded(_shortened(line).strip(), "   "))
-    echo(f"   and {len(declared) - _MOST_SHOWN} more")
-    return "\n".join((protection, *declared)) + "\n"
+    echo(f"   and {len(declared) - _MOST_SHOWN} more columns")
+    return "\n".join((protection, *declared, *facts)) + "\n"
 
 
 def _release(
@@ -131,8 +137,12 @@ def _release(
 ) -> None:
     """Plan, synthesize, compare and judge; the release is the second event of the books."""
     target = "synthetic" if table != "synthetic" else "synthetic_rows"
-    _plan(db, table, epsilon, echo)
-    _synthesize(db, table, target, epsilon, echo)
+    asked = f"epsilon := {epsilon:g}{_PAIRS if is_census else ''}"
+    _plan(db, table, asked, echo)
+    if is_census:
+        words = str(db.forecast(table, epsilon, assume_rows=50_000, workload="all 2-way"))
+        echo("\n" + folded(words, "   "))
+    _synthesize(db, table, target, asked, echo)
     echo("\n5. The budget\n\n   FROM dp_budget();\n")
     echo(_text(db.budget()))
     echo("\n6. The same questions to the noisy measurements and to the synthetic table")
@@ -144,10 +154,10 @@ def _release(
         echo(folded(line, "   "))
 
 
-def _plan(db: Database, table: str, epsilon: float, echo: Callable[[str], None]) -> None:
-    named = literal(table)
-    echo(f"\n3. What a release would measure (free)\n\n   FROM dp_plan({named}, epsilon := {epsilon:g});\n")
-    plan = db.plan(table, epsilon, assume_rows=50_000)
+def _plan(db: Database, table: str, asked: str, echo: Callable[[str], None]) -> None:
+    call = f"FROM dp_plan({literal(table)}, {asked}, assume_rows := 50000)"
+    echo(f"\n3. What a release would measure (free)\n\n   {call};\n")
+    plan = db.sql(call).df()
     plan = plan[plan["stddev"].notna()]  # without what is left out
     plan = plan.assign(columns=plan["marginal"].map(len))
     summary = plan.groupby("columns").agg(
@@ -156,8 +166,8 @@ def _plan(db: Database, table: str, epsilon: float, echo: Callable[[str], None])
     echo(_text(summary.round(4).reset_index()))
 
 
-def _synthesize(db: Database, table: str, target: str, epsilon: float, echo: Callable[[str], None]) -> None:
-    call = f"FROM dp_synthesize({literal(table)}, epsilon := {epsilon:g})"
+def _synthesize(db: Database, table: str, target: str, asked: str, echo: Callable[[str], None]) -> None:
+    call = f"FROM dp_synthesize({literal(table)}, {asked})"
     echo(f"\n4. The synthetic table\n\n   CREATE TABLE {target} AS {call};\n")
     started = time.monotonic()
     db.sql(f"CREATE TABLE {target} AS {call}")

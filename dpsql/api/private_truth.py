@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlglot import exp
 
 from dpsql.api.errors import own_errors
+from dpsql.api.farthest import farthest
 from dpsql.books.releases import Entry, rows_table
 from dpsql.core.domain import Attribute, Domain
 from dpsql.engines.duckdb.reading import missing, value
@@ -20,6 +21,7 @@ from dpsql.engines.duckdb.types import text_of
 from dpsql.engines.registry import find_source
 from dpsql.engines.source import Source
 from dpsql.owner.evaluate import compared, evaluation_of
+from dpsql.release.judgement import Judgement
 from dpsql.report.facts import check_synthetic
 from dpsql.report.page import Truth
 from dpsql.udfs.interrupts import pressed
@@ -33,7 +35,7 @@ _MOST_ROWS: Final = 20_000
 """That SDMetrics compares."""
 
 
-def truth_of(database: Database, catalog: str, entry: Entry, target: str | None) -> Truth:
+def truth_of(database: Database, catalog: str, entry: Entry, target: str | None, judgement: Judgement) -> Truth:
     """The truth beside a release.
 
     Args:
@@ -41,6 +43,7 @@ def truth_of(database: Database, catalog: str, entry: Entry, target: str | None)
         catalog: of its books.
         entry: of a synthetic table.
         target: a column that models predict, or None.
+        judgement: of the release.
 
     Raises:
         NotOwner: the owner's functions are switched off.
@@ -59,7 +62,16 @@ def truth_of(database: Database, catalog: str, entry: Entry, target: str | None)
         notes.append("SDMetrics is not installed: pip install sdmetrics adds its quality report.")
     else:
         figures += score
-    return Truth(found.shares(), found.strengths(), figures, notes)
+    strengths = found.strengths()
+    far = None
+    if source.place is None:
+        made = {pair.clique: pair.synthetic for pair in judgement.pairs}
+        far = farthest(database, entry.domain, (_table(source), rows_table(catalog, entry)), strengths, made)
+    return Truth(found.shares(), strengths, figures, notes, far)
+
+
+def _table(source: Source) -> exp.Table:
+    return exp.table_(source.name, db=source.schema, catalog=source.catalog, quoted=True)
 
 
 def _quoted(name: str) -> str:
@@ -70,8 +82,7 @@ def _quality_score(database: Database, source: Source, catalog: str, entry: Entr
     """What SDMetrics' quality report says; None where it is not installed."""
     if importlib.util.find_spec("sdmetrics") is None:
         return None
-    real = exp.table_(source.name, db=source.schema, catalog=source.catalog, quoted=True)
-    frames = [_sample(database, table, entry.domain) for table in (real, rows_table(catalog, entry))]
+    frames = [_sample(database, table, entry.domain) for table in (_table(source), rows_table(catalog, entry))]
     metadata = {"columns": {attribute.name: {"sdtype": _kind(attribute)} for attribute in entry.domain}}
     with _quiet():
         from sdmetrics.reports.single_table.quality_report import QualityReport  # the package's own door warns

@@ -175,8 +175,9 @@ class Release(Named):
 
         Args:
             private: add what only the owner may see, because it is computed from the real rows: the truth in every
-                picture, the figures of `db.evaluate`, and SDMetrics' quality report where that package is installed.
-                Each section is marked, and nothing is stored.
+                picture, where the synthetic rows are farthest from it, the figures of `db.evaluate`, and SDMetrics'
+                quality report where that package is installed. What was read from the real rows is marked, and nothing
+                is stored.
             target: of a private report, a column that models predict; needs scikit-learn.
 
         Raises:
@@ -194,7 +195,7 @@ class Release(Named):
         if target is not None and not private:
             raise InvalidArgument("target is of a private report: say private=True, or leave target out")
         check_installed()
-        truth = truth_of(self._database, self._catalog, self.entry, target) if private else None
+        truth = truth_of(self._database, self._catalog, self.entry, target, self.judgement) if private else None
         return Report(self._collected(), truth)
 
     def card(self, **stated: Unpack[Stated]) -> Card:

@@ -1,9 +1,13 @@
 r"""How near a synthetic table is to what was measured, and how near that is to the truth: from released values only.
 
     column   error = max(σ_c, √(mean over its cells of (s − y)²)) / N
-    pair     hidden   the interval of its strength is wider than 0.1: noise hides how the two depend on each other
-             missed   not hidden, but the synthetic strength is more than 0.05 outside of the interval
-             kept     neither
+    pair     missed   the synthetic strength is more than 0.05 outside of its interval, which is not wider than 0.1; or
+                      a cell is surely off by more than 2 % of the rows: |s − y| − z·σ > N/50, z of all cells together
+             likely   the interval is wider, but the fit predicts an L1 error of at most 0.1 of the pair, so that its
+                      shares are nearly right; the synthetic strength is near the interval; and of two ordered columns,
+                      whose correlation people ask for, the interval is at most 0.3 wide
+             hidden   the interval is wider, and that does not hold: noise hides how the two depend
+             kept     none of these
     cells    error of single cells that were measured, as of a column
 
 y and σ_c are the estimate of a marginal and its noise (`dpsql.release.estimates`), s the synthetic counts, scaled to
@@ -19,7 +23,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -33,12 +37,17 @@ from dpsql.privacy.distributions import find_noise
 from dpsql.release.association import Association, association, association_of_counts
 from dpsql.release.correlation import are_ordered, correlation, correlation_of_counts
 from dpsql.release.estimates import Estimate, Estimates, Floats
+from dpsql.release.numbers import NumberFigures
 from dpsql.release.worst_cells import WorstCell, WorstCells, labels_shown
 
 WIDE: Final = 0.1
 """Of an interval of an association: wider ones hide it."""
 APART: Final = 0.05
 """How far a synthetic association may be outside of what was measured."""
+OFF: Final = 0.02
+"""Of the rows: a pair whose cell is farther off is wrong, however strongly its columns depend."""
+WIDEST: Final = 0.3
+"""Of an interval of a correlation: with a wider one nothing is likely."""
 MOST_PAIRS: Final = 1_500
 _OF_NOISE: Final = 3.0
 _FEW: Final = 0.05
@@ -78,12 +87,18 @@ class JudgedPair:
         clique: the two.
         measured: their strength, with its interval.
         synthetic: that of the synthetic rows.
+        is_predicted: whether the fit predicts a small error of it.
+        is_ordered: whether the strength is a correlation.
+        off: by how much its farthest cell is surely off, as a fraction of the rows.
         state: see the top of this file.
     """
 
     clique: Clique
     measured: Association
     synthetic: float
+    is_predicted: bool = False
+    is_ordered: bool = False
+    off: float = 0.0
 
     @property
     def surely(self) -> float:
@@ -91,11 +106,14 @@ class JudgedPair:
         return max(0.0, self.measured.low, -self.measured.high)
 
     @property
-    def state(self) -> Literal["kept", "hidden", "missed"]:
+    def state(self) -> Literal["kept", "likely", "hidden", "missed"]:
         """See the top of this file."""
-        if self.measured.width > WIDE:
-            return "hidden"
+        if self.off > OFF:
+            return "missed"
         near = self.measured.low - APART <= self.synthetic <= self.measured.high + APART
+        if self.measured.width > WIDE:
+            is_seen = not self.is_ordered or self.measured.width <= WIDEST
+            return "likely" if near and self.is_predicted and is_seen else "hidden"
         return "kept" if near else "missed"
 
 
@@ -117,6 +135,7 @@ class Judgement:
         worst: cells that noise does not explain, the farthest first.
         looked_at: cells of columns and pairs that could be among them.
         far: how many of them are beyond five deviations of their noise.
+        numbers: what analysts ask of the columns of numbers.
     """
 
     total: float | None
@@ -132,6 +151,7 @@ class Judgement:
     worst: tuple[WorstCell, ...]
     looked_at: int
     far: int
+    numbers: tuple[NumberFigures, ...] = ()
 
     @property
     def error(self) -> float | None:
@@ -142,6 +162,11 @@ class Judgement:
         """The pairs of a state."""
         return [pair for pair in self.pairs if pair.state == state]
 
+    @property
+    def reliable(self) -> int:
+        """How many pairs are reliable, or likely are."""
+        return len(self.of("kept")) + len(self.of("likely"))
+
 
 def judge(
     domain: Domain,
@@ -149,6 +174,7 @@ def judge(
     counter: Counter,
     rows: int,
     check: Callable[[], None] | None = None,
+    predicted: Collection[str] = (),
 ) -> Judgement:
     """Compare a synthetic table with what was measured.
 
@@ -158,6 +184,7 @@ def judge(
         counter: counts the synthetic rows.
         rows: how many of these there are.
         check: called between marginals; may raise to end the work.
+        predicted: pairs of which the fit predicts a small error, their names joined by ", ".
     """
     estimates = Estimates(domain, measured)
     total, sure = estimates.total, estimates.of(())
@@ -172,7 +199,7 @@ def judge(
     worst = WorstCells(domain, is_normal=all(find_noise(m.noise).is_normal for m in measured if m.variance))
     for column in columns:
         worst.add((column.name,), column.synthetic, column.measured, column.stddev)
-    found = _judge_pairs(estimates, counter, scale, worst, check)
+    found = _judge_pairs(estimates, counter, scale, worst, check, predicted)
     number, error = _single_cells(domain, measured, counter, scale, total)
     return Judgement(
         total=total,
@@ -189,7 +216,12 @@ def judge(
 
 
 def _judge_pairs(
-    estimates: Estimates, counter: Counter, scale: float, worst: WorstCells, check: Callable[[], None] | None
+    estimates: Estimates,
+    counter: Counter,
+    scale: float,
+    worst: WorstCells,
+    check: Callable[[], None] | None,
+    predicted: Collection[str],
 ) -> dict[str, Any]:
     """What a `Judgement` says of pairs."""
     domain = estimates.domain
@@ -212,7 +244,8 @@ def _judge_pairs(
         made = _counts(counter, domain, clique) * scale
         shown, values, stddev = _merged(domain, estimate, made)
         strength = correlation_of_counts(shown, columns) if ordered else association_of_counts(shown)
-        pairs.append(JudgedPair(clique, measured, strength))
+        surely = max(0.0, float((np.abs(shown - values) - worst.reach * stddev).max())) / (estimates.total or 1.0)
+        pairs.append(JudgedPair(clique, measured, strength, ", ".join(clique) in predicted, ordered, surely))
         worst.add(clique, shown, values, stddev)
     return {
         "pairs": tuple(pairs),

@@ -19,6 +19,7 @@ from dpsql.core.domain import Attribute, Clique, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.core.threshold import Family, threshold_counts
 from dpsql.engines.duckdb.cursors import Cursor
+from dpsql.engines.duckdb.numbers import numbers
 from dpsql.engines.protocol import TableCounter
 from dpsql.engines.registry import engine_of
 from dpsql.engines.source import Column, Source
@@ -27,6 +28,7 @@ from dpsql.evidence.earlier_releases import combined
 from dpsql.fitting.target import Target
 from dpsql.release.estimates import Estimates
 from dpsql.release.judgement import Judgement, joined, judge
+from dpsql.release.numbers import NumberFigures, figures_of, is_of_numbers
 from dpsql.release.worst_cells import labels_shown
 
 if TYPE_CHECKING:  # it takes a quarter of a second to load, so the functions that return data frames import it
@@ -50,9 +52,28 @@ def judge_release(cursor: Cursor, books: Books, entry: Entry, check: Callable[[]
     """
     counter = _synthetic(cursor, books, entry)
     try:
-        return judge(entry.domain, measurements(books, entry), counter, entry.rows or 0, check)
+        predicted = frozenset(entry.report.get("reliable_pairs", ()))
+        found = judge(entry.domain, measurements(books, entry), counter, entry.rows or 0, check, predicted)
     finally:
         counter.close()
+    return replace(found, numbers=tuple(_numbers(cursor, books, entry, found, check)))
+
+
+def _numbers(
+    cursor: Cursor, books: Books, entry: Entry, judgement: Judgement, check: Callable[[], None] | None
+) -> Iterator[NumberFigures]:
+    """What analysts ask of the columns of numbers whose cells were measured."""
+    table = rows_table(books.catalog, entry)
+    for column in judgement.columns:
+        attribute = entry.domain.by_name[column.name]
+        if not is_of_numbers(attribute):
+            continue
+        if check is not None:
+            check()
+        values = numbers(cursor, table, attribute)
+        figures = figures_of(attribute, column.measured, column.stddev, values)
+        if figures is not None:
+            yield figures
 
 
 def marginal_errors(cursor: Cursor, books: Books, entry: Entry) -> pd.DataFrame:

@@ -73,18 +73,18 @@ class WorstCells:
         del self._found[_MOST:]
 
     @property
-    def _reach(self) -> float:
-        """Z of so many cells."""
+    def reach(self) -> float:
+        """How many deviations noise may explain in any of the cells that were looked at."""
         return self._noise.reach(_FALSE_ALARM / max(1, self.cells))
 
     @property
     def far(self) -> int:
         """How many cells are beyond five deviations; 0 where so many are looked at that noise reaches as far."""
-        return self._far if self._reach <= _FAR else 0
+        return self._far if self.reach <= _FAR else 0
 
     def listed(self) -> tuple[WorstCell, ...]:
         """Those that noise does not explain, the most rows first."""
-        least = self._reach
+        least = self.reach
         kept = sorted((one for one in self._found if one[0] > least), key=lambda one: -abs(one[3] - one[5]))
         return tuple(self._shown(clique, cell, *known) for _, clique, cell, *known in kept)
 

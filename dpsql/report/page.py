@@ -25,7 +25,9 @@ from dpsql.release.estimates import Floats
 from dpsql.release.judgement import JudgedColumn, JudgedPair
 from dpsql.release.verdict import points
 from dpsql.report import charts
+from dpsql.report.column_chart import column_chart
 from dpsql.report.facts import Facts
+from dpsql.report.numbers import figure_rows, in_cells
 from dpsql.report.periods import periods_of
 
 _MOST_ROWS: Final = 200
@@ -33,7 +35,27 @@ _MOST_ROWS: Final = 200
 _MOST_CHARTS: Final = 80
 _WIDEST: Final = 60
 """Columns of a heat map."""
-_STATES: Final = {"kept": "as measured", "hidden": "noise hides it", "missed": "the fit missed it"}
+_STATES: Final = {
+    "kept": "as measured",
+    "likely": "shares likely right",
+    "hidden": "noise hides it",
+    "missed": "the fit missed it",
+}
+
+
+@dataclass(frozen=True)
+class Farthest:
+    """Where the synthetic rows are farthest from the real ones, the farthest first.
+
+    Attributes:
+        pairs: two columns, the true strength and the synthetic one.
+        means: a column, the true mean and the synthetic one.
+        groups: a GROUP BY, its farthest group, the rows of that, the true average and the synthetic one.
+    """
+
+    pairs: Sequence[tuple[str, ...]]
+    means: Sequence[tuple[str, ...]]
+    groups: Sequence[tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -45,12 +67,14 @@ class Truth:
         strengths: of pairs.
         figures: what each is, and the figure.
         notes: on them.
+        farthest: None where the rows are in another engine.
     """
 
     shares: Mapping[str, Floats]
     strengths: Mapping[Clique, float]
     figures: Sequence[tuple[str, str]]
     notes: Sequence[str] = field(default=())
+    farthest: Farthest | None = None
 
 
 class Report:
@@ -123,6 +147,9 @@ def _context(facts: Facts, truth: Truth | None) -> dict[str, Any]:
         "exact": entry.guarantee,
         "budget_words": budget_words(facts),
         "spent": round(100 * min(1.0, facts.account.epsilon_spent / facts.account.epsilon), 2),
+        "farthest": None if truth is None else truth.farthest,
+        "numbers": figure_rows(judgement),
+        "in_cells": in_cells(judgement),
         "figures": [] if truth is None else truth.figures,
         "figures_notes": [] if truth is None else truth.notes,
         "columns": [_column(facts, one, truth) for one in judgement.columns[:_MOST_CHARTS]],
@@ -149,8 +176,8 @@ def _tiles(facts: Facts) -> list[tuple[str, str]]:
     if judgement.error is not None:
         found.append((f"{points(judgement.error)} points", "mean error of a column's shares"))
     if judgement.pairs:
-        number = f"{len(judgement.of('kept')):,} of {len(judgement.pairs):,}"
-        found.append((number, "pairs of columns are reliable"))
+        number, likely = f"{judgement.reliable:,} of {len(judgement.pairs):,}", len(judgement.of("likely"))
+        found.append((number, "pairs are reliable" + (f", {likely:,} of them likely" if likely else "")))
     return [*found, (entry.mechanism, f"mechanism, {facts.cells:,} noisy counts")]
 
 
@@ -244,14 +271,17 @@ def _column(facts: Facts, column: JudgedColumn, truth: Truth | None) -> dict[str
     rows = [(column.labels[place], *(f"{part[place]:.3f}" for part in shares)) for place in order]
     more = len(rows) - _MOST_ROWS
     shown = f"the first {_MOST_ROWS} of {len(rows):,} values" if more > 0 else f"all {len(rows)} values"
-    regular = attribute.regular if attribute.is_ordered else 0
     return {
         "name": column.name,
-        "note": f"off by about {points(column.error)} percentage points",
-        "chart": Markup(charts.column_chart(column, regular, total, true)),
+        "note": f"off by about {points(column.error)} percentage points" + _origin(facts, column.name),
+        "chart": Markup(column_chart(column, attribute, total, true)),
         "summary": f"Figures of {shown}",
         "rows": rows[:_MOST_ROWS],
     }
+
+
+def _origin(facts: Facts, name: str) -> str:
+    return "; the owner read this domain off the rows" if name in facts.entry.looked else ""
 
 
 def _worst(facts: Facts) -> list[tuple[str, str, str, str]]:

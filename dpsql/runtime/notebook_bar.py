@@ -15,10 +15,10 @@ _DELAY: Final = 0.5  # seconds after which a stage is shown
 
 def in_notebook() -> bool:
     """Whether this process is a notebook's kernel that can show widgets."""
-    return hasattr(_shell(), "kernel") and find_spec("ipywidgets") is not None
+    return hasattr(ipython_shell(), "kernel") and find_spec("ipywidgets") is not None
 
 
-def _shell() -> Any:
+def ipython_shell() -> Any:
     """IPython's shell, where this process has one."""
     ipython = sys.modules.get("IPython")
     return None if ipython is None else ipython.get_ipython()
@@ -26,7 +26,7 @@ def _shell() -> Any:
 
 def _to_cell() -> None:
     """What this thread displays belongs to the cell that runs: a thread of DuckDB's does not know it."""
-    shell = _shell()
+    shell = ipython_shell()
     shell.display_pub.set_parent(shell.kernel.get_parent())
 
 

@@ -311,14 +311,14 @@ def test_a_file_that_is_no_csv_is_refused_without_a_word_of_it(folder, capsys):
 # --- the script's output ----------------------------------------------------------------------------------------------
 
 
-def test_a_script_prints_a_line_for_each_declaration(folder, capsys):
+def test_a_script_prints_a_line_for_each_kind_of_declaration(folder, capsys):
     rows = [(i % 5, i % 3, day(i).month, day(i).day) for i in range(400)]
     init(written("t.csv", "grade,ward,month,day", rows), "--owner-looks")
     capsys.readouterr()
     assert main(["sql", "bank.duckdb", "script.sql"]) == 0
     shown = capsys.readouterr().out.splitlines()
-    assert "grade: 6 cells, looked" in shown
-    assert any(line.startswith("constraint on month, day: ") for line in shown)
+    assert "grade (6, looked)" in shown[2]
+    assert shown[3:] == ["1 constraint on synthetic rows: month and day"]
     assert main(["sql", "bank.duckdb", "CALL dp_domain('t', 'grade', lower := 0, upper := 4)"]) == 0
     assert "public_because" in capsys.readouterr().out
 

@@ -166,15 +166,18 @@ def books_of(db: dpsql.Database) -> list[tuple]:
 
 
 @pytest.mark.medium
-def test_a_private_report_is_marked_on_every_section_and_stored_nowhere(people):
+def test_a_private_report_has_one_banner_and_marks_what_is_real_and_is_stored_nowhere(people):
     release = made(people, PAIRS)
     before = books_of(people)
     report = release.report(private=True)
     page = Page(report.html)
     assert report.private
     assert len(page.sections) > 7
-    for name, text in page.sections.items():
-        assert "PRIVATE: made from the real rows. Do not publish." in text, name
+    assert report.html.count("PRIVATE: made from the real rows. Do not publish.") == 1
+    assert "PRIVATE: made from the real rows." in page.sections["header"].partition(str(release.verdict))[0]
+    marked = {name for name, text in page.sections.items() if "read from the real rows" in text}
+    assert marked == {"farthest", "truth", "columns", "pairs"}
+    assert [*page.sections][:2] == ["header", "farthest"]  # what an owner asks for comes first
     true = {row[0]: float(row[4]) for row in page.rows["columns"] if row[0] in ("sad", "ok", "happy", "F", "M")}
     real = people.sql(
         "SELECT mood, count(*) / 6 FROM people GROUP BY ALL UNION ALL SELECT sex, count(*) / 6 FROM people WHERE sex IS NOT NULL GROUP BY ALL"

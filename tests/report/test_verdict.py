@@ -119,7 +119,7 @@ def test_a_table_that_is_not_what_was_measured_is_called_so(db):
     assert [pair.clique for pair in apart.of("missed")] == [("a", "b")]
     assert ("a", "b") in {cell.columns for cell in apart.worst}
     said = db.release(release.entry.number).verdict
-    assert "1 of 3 pairs of columns is not reliable, because the synthetic table has it weaker or stronger" in said.text
+    assert "1 of 3 pairs of columns is not reliable, because the synthetic table has it otherwise than was" in said.text
     assert "The fit missed pairs such as a and b" in said.advice[0]
 
 

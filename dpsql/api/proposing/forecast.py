@@ -36,12 +36,14 @@ class Forecast:
         pairs: of columns that vary.
         reliable: how many of those would be, by about how many cells a column of numbers has: those that were tried.
         cells: that were chosen.
+        rows: about how many there are.
     """
 
     epsilon: float
     pairs: int
     reliable: dict[int, int]
     cells: int
+    rows: int
 
     def __str__(self) -> str:
         """It in a sentence."""
@@ -81,7 +83,7 @@ def with_forecast(
     if preferred:
         counts[level] = planner.reliable_of() or 0
     cells = {MOST_CELLS[at]: counts[at] for at in sorted(counts)}
-    forecast = Forecast(planner.epsilon, planner.pairs, cells, MOST_CELLS[level])
+    forecast = Forecast(planner.epsilon, planner.pairs, cells, MOST_CELLS[level], planner.rows)
     found = (
         _with_finer(context, preferred.get(proposal.column, proposal), level, forecast)
         for proposal in planner.proposals

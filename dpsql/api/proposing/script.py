@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
-
-from sqlglot import exp
 
 from dpsql.api.proposing.context import Context
 from dpsql.api.proposing.forecast import Forecast
@@ -18,7 +17,13 @@ from dpsql.core.names import quote
 from dpsql.engines.duckdb.calls import call_of
 
 _WIDTH: Final = 118
-_LISTED: Final = ("column", "type", "kind", "size", "origin")
+
+
+def next_command(table: str, forecast: Forecast) -> str:
+    """The command that makes the release of a forecast, with about how many rows that is of."""
+    rows = int(float(f"{forecast.rows:.2g}"))
+    asked = f"--epsilon {forecast.epsilon:g} --assume-rows {rows} --output synthetic.parquet"
+    return f"dpsql synthesize bank.duckdb {shlex.quote(table)} {asked}"
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,11 @@ class Script:
     proposals: tuple[Proposal, ...]
     price: float
     forecast: Forecast | None = None
+
+    @property
+    def next_command(self) -> str:
+        """See `next_command`; empty without a forecast."""
+        return "" if self.forecast is None else next_command(self.table, self.forecast)
 
     @property
     def keeps_columns(self) -> bool:
@@ -101,7 +111,7 @@ def write(
     for proposal in found.proposals:
         lines += [*_declared(context, proposal), ""]
     lines += _facts(context, found)
-    lines += [*comment("What is declared now."), _listing(context)]
+    lines += comment(f"What is declared: {_listing(context)}")
     return Script("\n".join(lines) + "\n", context.table, found.proposals, price, found.forecast)
 
 
@@ -134,7 +144,7 @@ def _head(source: Input, context: Context, found: Tried, price: float, *, looked
         )
     else:
         yield from comment("No row was read to write this file.")
-    yield from _forecast(found.forecast)
+    yield from _forecast(found.forecast, context.table)
     asked = [p.column for p in found.proposals if p.ground is Ground.QUESTION]
     confirm = [p.column for p in found.proposals if p.ground is Ground.CONFIRM]
     if asked:
@@ -143,7 +153,7 @@ def _head(source: Input, context: Context, found: Tried, price: float, *, looked
         yield from comment(f"CONFIRM: running this script is your word on {', '.join(confirm)}.")
 
 
-def _forecast(forecast: Forecast | None) -> Iterator[str]:
+def _forecast(forecast: Forecast | None, table: str) -> Iterator[str]:
     if forecast is None:
         return
     cells = f", with about {forecast.cells} cells for a column of numbers" if len(forecast.reliable) > 1 else ""
@@ -151,6 +161,7 @@ def _forecast(forecast: Forecast | None) -> Iterator[str]:
         f"FORECAST: {str(forecast).replace('At', 'at', 1)}{cells}. {forecast.others} --epsilon, --columns and --rows "
         "change it; dp_plan tells of each pair."
     )
+    yield from comment(f"AFTERWARDS: {next_command(table, forecast)}")
 
 
 def _load(source: Input, proposals: Sequence[Proposal]) -> list[str]:
@@ -204,5 +215,4 @@ def _facts(context: Context, found: Tried) -> Iterator[str]:
 
 def _listing(context: Context) -> str:
     call = call_of("dp_domains", [context.table], {}).removeprefix("CALL ").removesuffix(";")
-    listed = exp.select(*(exp.column(name, quoted=True) for name in _LISTED)).sql(dialect="duckdb")
-    return f"{listed} FROM {call};"
+    return f"FROM {call};"

@@ -1,0 +1,135 @@
+"""What would make the next release better, a sentence each: nothing is advised that was not tried.
+
+pairs     where a tenth of the judged pairs or more are not reliable: what a plan of the same request with one thing
+          changed predicts to help (`dpsql.release.remedies`)
+ε·w/0.1   where the mechanism predicts nothing: half of the hidden pairs would show, w the median width of their
+          intervals, because noise and so the width shrink as 1/ε. Nothing is made of the interval [-1, 1] of a
+          correlation: a pair of which no row has both values keeps it at any ε
+shares    where noise alone puts the shares of single columns off by more than a percentage point
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any, Final
+
+import numpy as np
+
+from dpsql.books.releases import Entry
+from dpsql.core.workload import Workload
+from dpsql.errors import DpsqlError
+from dpsql.language.workloads import parse_workload
+from dpsql.mechanisms.base import make
+from dpsql.release.judgement import WIDE, JudgedPair, Judgement
+from dpsql.release.plan import workload_digest
+from dpsql.release.remedies import Scenario, remedies
+
+_NAMED: Final = 2
+"""Columns that advice names, at most."""
+_FINE: Final = 20
+"""Cells of a column above which coarser ones are worth the loss."""
+_COARSE_ERROR: Final = 0.01
+_FEW_BAD: Final = 0.1
+_MOST_REMEDIES: Final = 3
+
+
+def advice_on(entry: Entry, judgement: Judgement) -> list[str]:
+    """What would make the next release better.
+
+    Args:
+        entry: what the books say of the release.
+        judgement: of it.
+    """
+    request = json.loads(entry.request)
+    advice = list(_of_shares(judgement, float(request["epsilon"])))
+    bad = len(judgement.of("hidden")) + len(judgement.of("missed"))
+    if bad and bad >= _FEW_BAD * len(judgement.pairs):
+        scenario = _scenario(entry, judgement, request)
+        if scenario is not None and scenario.reliable is not None:
+            advice += remedies(scenario)[:_MOST_REMEDIES]
+        else:
+            hidden = [pair for pair in judgement.of("hidden") if not pair.measured.is_vacuous]
+            advice += _of_hidden(entry, judgement, hidden, float(request["epsilon"])) if hidden else []
+    if judgement.of("missed"):
+        listed = "; ".join(" and ".join(pair.clique) for pair in judgement.of("missed")[:_NAMED])
+        advice.append(
+            f"The fit missed pairs such as {listed}: raise the options that make it longer or larger, such as steps "
+            "or relaxed_rows, or ask for fewer columns."
+        )
+    if judgement.error is None:
+        advice.append(
+            "To have columns and pairs judged, ask for a mechanism that measures them whole: mechanism := 'auto'."
+        )
+    return advice
+
+
+def _of_shares(judgement: Judgement, epsilon: float) -> list[str]:
+    """Of single columns, as far as their error is noise, which shrinks as ε grows."""
+    if judgement.total is None or not judgement.columns:
+        return []
+    noise = [math.sqrt(float((column.stddev**2).mean())) / judgement.total for column in judgement.columns]
+    error = float(np.mean(noise))
+    if error <= _COARSE_ERROR:
+        return []
+    return [
+        f"About epsilon := {epsilon * error / _COARSE_ERROR:.2g} would bring the shares of single columns within 1 "
+        "percentage point, because noise shrinks as epsilon grows."
+    ]
+
+
+def _scenario(entry: Entry, judgement: Judgement, request: dict[str, Any]) -> Scenario | None:
+    """The request of a release as a plan sees it; None where what it asked for cannot be told from its key."""
+    workload = _workload(entry, str(request["workload"]))
+    if workload is None or judgement.total is None:
+        return None
+    options = {name: value for name, value in request["options"].items() if value is not None}
+    try:
+        mechanism = make(str(request["mechanism"]), options)
+    except DpsqlError:  # an option of an earlier version
+        return None
+    return Scenario(
+        mechanism, entry.domain, workload, entry.neighbours, entry.epsilon, float(request["delta"]), judgement.total
+    )
+
+
+def _workload(entry: Entry, digest: str) -> Workload | None:
+    """The workload of a digest, where it is one of those that most people ask for."""
+    for text in (None, "all 2-way", "all 3-way"):
+        try:
+            workload = parse_workload(text, (entry.source,), entry.domain)
+        except DpsqlError:  # too many marginals, or too few columns
+            continue
+        if workload_digest(workload) == digest:
+            return workload
+    return None
+
+
+def _of_hidden(entry: Entry, judgement: Judgement, hidden: Sequence[JudgedPair], epsilon: float) -> list[str]:
+    advice = []
+    sizes = {column.name: len(column.labels) for column in judgement.columns}
+    times = Counter(name for pair in hidden for name in pair.clique if sizes.get(name, 0) > _FINE)
+    fine = [name for name, _ in sorted(times.items(), key=lambda one: (-one[1], one[0]))[:_NAMED]]
+    if fine:
+        inside = sum(any(name in fine for name in pair.clique) for pair in hidden)
+        named = " and ".join(f"{name} ({sizes[name]} cells)" for name in fine)
+        advice.append(
+            f"Declare coarser bins or fewer values of {named}: {inside} of the {len(hidden)} pairs that noise hides "
+            "have such a column."
+        )
+    width = float(np.median([pair.measured.width for pair in hidden]))
+    fewer = "with fewer columns" if _is_of_pairs(entry) else "with fewer columns, or workload := 'all 2-way',"
+    advice.append(
+        f"About epsilon := {epsilon * width / WIDE:.2g} would show half of these pairs; {fewer} each pair gets a "
+        "larger part of epsilon."
+    )
+    return advice
+
+
+def _is_of_pairs(entry: Entry) -> bool:
+    """Whether the release was asked for with workload := 'all 2-way'."""
+    pairs = Workload(tuple(combinations(entry.domain.names, 2)))
+    return bool(json.loads(entry.request)["workload"] == workload_digest(pairs))

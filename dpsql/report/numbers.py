@@ -1,0 +1,60 @@
+"""The table of figures that analysts ask of columns: mean, spread and median of numbers, the largest cell of each."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dpsql.release.judgement import JudgedColumn, Judgement
+from dpsql.release.numbers import Figure, NumberFigures
+
+
+def figure_rows(judgement: Judgement) -> list[tuple[str, str, str, str, str]]:
+    """Of each column and figure: the column, the figure, measured, its 95 % interval, synthetic."""
+    numbers = {one.name: one for one in judgement.numbers}
+    rows = []
+    for column in judgement.columns:
+        if column.name in numbers:
+            rows += _of_numbers(numbers[column.name])
+        rows.append(_largest(column, judgement.total or 1.0))
+    return rows
+
+
+def in_cells(judgement: Judgement) -> list[str]:
+    """Means that depend on where inside their cells values lie, which was not measured: between which each is."""
+    wide = [one for one in judgement.numbers if one.inside and one.mean.least < one.mean.most]
+    return [f"{one.name}: {digits(one.mean.least, one.mean)} to {digits(one.mean.most, one.mean)}" for one in wide]
+
+
+def _of_numbers(one: NumberFigures) -> list[tuple[str, str, str, str, str]]:
+    named = (("mean", one.mean), ("spread", one.spread), ("median", one.median))
+    return [(one.name, name, *_shown(figure)) for name, figure in named]
+
+
+def _shown(figure: Figure) -> tuple[str, str, str]:
+    low, high = digits(figure.low, figure), digits(figure.high, figure)
+    made = "none" if math.isnan(figure.synthetic) else digits(figure.synthetic, figure)
+    return digits(figure.measured, figure), f"{low} to {high}", made
+
+
+def _largest(column: JudgedColumn, total: float) -> tuple[str, str, str, str, str]:
+    place = int(np.argmax(column.measured))
+    share, reach, made = (
+        100 * float(part[place]) / total for part in (column.measured, column.reach, column.synthetic)
+    )
+    interval = f"{share - reach:.1f} to {share + reach:.1f} %"
+    return column.name, f"share of {column.labels[place]}", f"{share:.1f} %", interval, f"{made:.1f} %"
+
+
+def digits(value: float, figure: Figure) -> str:
+    """A number with as many digits as its interval has a meaning for.
+
+    >>> digits(1234.567, Figure(1234.567, 1230.1, 1239.2, 1233.0)), digits(0.12345, Figure(0.12, 0.11, 0.13, 0.12))
+    ('1,234.6', '0.123')
+    """
+    width = figure.high - figure.low
+    if not (0 < width < math.inf):
+        return f"{value:,.6g}"
+    places = min(12, max(0, 1 - math.floor(math.log10(width))))
+    return f"{value:,.{places}f}"
