@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from dpsql.books import facts, marking, protection
 from dpsql.books.accounts import find_account, list_accounts
+from dpsql.books.links import link_of
 from dpsql.books.public import check_unclaimed, elsewhere
 from dpsql.books.store import Books, catalogs_with_books
 from dpsql.core.column_types import column_type, lists_members, public_type
@@ -201,6 +202,10 @@ def chargeable(books: Books, source: Source) -> Account:
         DpsqlError: see `account_of` and `check_sample`.
     """
     account = account_of(books, source)
+    if link_of(books, source.key) is not None:
+        raise InvalidArgument(
+            f"rows of {source.name!r} belong to rows of another table and are not counted by themselves yet"
+        )
     check_sample(source, account.neighbours)
     return account
 

@@ -75,7 +75,7 @@ DEFECTS = (
     Defect("the ledger counts no ρ", "dpsql/privacy/rules.py", '"rho_spent": str(int(facts["rho_spent"]) + rho),', '"rho_spent": facts["rho_spent"],', LEDGER),
     Defect("other answers may be published", "dpsql/privacy/rules.py", 'if charged.answers is not None and event["answers"] != charged.answers:', "if False:", (*LEDGER, "tests/scale")),
     Defect("a release that was stopped and completed is forgotten", "dpsql/privacy/rules.py", "replace(charged, retried=True)", "charged", ORACLES),
-    Defect("any number of releases may be stopped", "dpsql/books/charging.py", "    _refuse_stopped(asked, before.state)\n", "", ORACLES),
+    Defect("any number of releases may be stopped", "dpsql/books/charging.py", "    _refuse_stopped(asked, promised.source, before.state)\n", "", ORACLES),
     Defect("rows are read again without end", "dpsql/books/stopped.py", "        if len(before) >= MOST_RETRIES:", "        if False:", ORACLES),
     Defect("a lost release is charged again", "dpsql/books/charging.py", "    _refuse_lost(books, asked.key, before.state.anchor)\n", "", LEDGER),
     Defect("an account opened anew is charged", "dpsql/books/charging.py", "    if promised.since != asked.since:", "    if False:", ("tests/release/test_changes.py",)),
