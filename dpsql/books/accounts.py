@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import duckdb
 
-from dpsql.books.members import find_member
+from dpsql.books.members import find_member, unit_name
 from dpsql.books.store import Books
 from dpsql.core.neighbours import Neighbours
 from dpsql.engines.protocol import UnitBound
@@ -48,9 +48,9 @@ def find_account(books: Books, source: str) -> Account | None:
     member = find_member(books, source)
     if member is None:
         return None
+    unit = {"unit_column": unit_name(books, member), "unit_type": member.unit_type}
     relation = Neighbours("add_remove", member.unit_rows)
-    account = accounts[member.account]
-    return replace(account, neighbours=relation, unit_column=member.unit_column, unit_type=member.unit_type)
+    return replace(accounts[member.account], neighbours=relation, **unit)  # type: ignore[arg-type]
 
 
 def account_key(books: Books, source: str) -> str:

@@ -9,18 +9,29 @@ whose rows a release is about. It can be taken back while nothing was charged to
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
-from dpsql.books import ledger
-from dpsql.books.accounts import find_account
-from dpsql.books.marking import mark_tables
+from dpsql.books import facts, ledger
+from dpsql.books.accounts import bound, find_account
+from dpsql.books.marking import holder, mark_tables
 from dpsql.books.marks import Listed, Seen, seen_by
 from dpsql.books.members import Member, find_member, list_members, members_of
 from dpsql.books.migration import make_tables
 from dpsql.books.protection import forget
 from dpsql.books.store import Books
+from dpsql.core.column_types import public_type
+from dpsql.core.domain import Attribute
 from dpsql.core.tree import Link, Tree
+from dpsql.engines.duckdb.names import split_name
+from dpsql.engines.protocol import UnitBound
+from dpsql.engines.registry import find_parts
+from dpsql.engines.source import Source, written_alike
+from dpsql.engines.source_path import Above, reached, with_reached
 from dpsql.errors import InvalidArgument, NotProtected
+
+_INTEGERS: Final = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"}
 
 
 def tree_of(books: Books, source: str) -> Tree | None:
@@ -48,6 +59,103 @@ def link_of(books: Books, source: str) -> Link | None:
     """How the rows of a table lead to another one."""
     member = find_member(books, source)
     return None if member is None else member.link
+
+
+def path_of(books: Books, source: str) -> tuple[Above, ...]:
+    """The tables above one whose rows its rows lead to, the next one first, as they are now.
+
+    Raises:
+        DpsqlError: one is not there, or not what it was when it was linked.
+    """
+    member = find_member(books, source)
+    if member is None or member.link is None:
+        return ()
+    link, below = member.link, table_of(books, source)
+    above = table_of(books, link.parent)
+    check_keys(below, link.key, above, link.references)
+    return (Above(above, link.key, link.references), *path_of(books, link.parent))
+
+
+def table_of(books: Books, key: str) -> Source:
+    """The table that the books call by a key.
+
+    Raises:
+        DpsqlError: it is not there, is another one, or its rows are elsewhere.
+    """
+    parts = split_name(key) or ()
+    names = (books.catalog, *(("main",) if len(parts) == 1 else ()), *parts)
+    source = find_parts(books.cursor, names, (books.catalog, "main"))
+    check_place(source)
+    if holder(books, source) != key:
+        raise InvalidArgument(f"table {key!r} is another one than the one that was linked: rename it back")
+    return source
+
+
+def check_place(source: Source) -> None:
+    """Refuse to link rows that are not in DuckDB.
+
+    Raises:
+        InvalidArgument: they are elsewhere.
+    """
+    if source.place is not None:
+        raise InvalidArgument(
+            f"the rows of {source.name!r} are in engine {source.place.engine!r}, and tables are linked where "
+            "their rows are in DuckDB: copy the tables into one DuckDB database"
+        )
+
+
+def check_keys(below: Source, key: Sequence[str], above: Source, references: Sequence[str]) -> None:
+    """Refuse keys that cannot be compared by what tells their values apart.
+
+    Raises:
+        InvalidArgument: a column is generated, has a collation, or the types differ.
+        UnknownName: no such column.
+    """
+    for name, other in zip(key, references, strict=True):
+        columns = below.column(name), above.column(other)
+        for source, column in zip((below, above), columns, strict=True):
+            if column.generated:
+                raise InvalidArgument(f"key: {column.name!r} of {source.name!r} is generated: name a stored column")
+            if column.collated:
+                raise InvalidArgument(
+                    f"key: {column.name!r} of {source.name!r} has a collation, but keys are compared by their bytes: "
+                    f"write each in one way first, as in {written_alike(source, column.name)}"
+                )
+        types = {public_type(column.type) for column in columns}
+        if len(types) > 1 and not types <= _INTEGERS:
+            raise InvalidArgument(
+                f"key: {name!r} of {below.name!r} is of type {columns[0].type}, and {other!r} of {above.name!r} of "
+                f"type {columns[1].type}: ALTER one of them to the type of the other"
+            )
+
+
+def beside(books: Books, source: Source) -> Source:
+    """A table with the columns of the rows that its rows lead to."""
+    return with_reached(source, path_of(books, source.key))
+
+
+def declared_beside(books: Books, source: Source) -> dict[str, Attribute]:
+    """The recorded domains of a table's columns, and of those that its rows lead to."""
+    return facts.declared_beside(books, source.key, path_of(books, source.key))
+
+
+def unit_columns(books: Books, source: Source) -> frozenset[str]:
+    """The columns, of a table and of those above it, of which each value stands for one unit of a linked table."""
+    path = path_of(books, source.key)
+    if not path or len(path[-1].references) > 1:
+        return frozenset()
+    top, below = path[-1], path[-2].source if len(path) > 1 else None
+    key = top.key[0] if below is None else reached(below, top.key[0])
+    return frozenset({reached(top.source, top.references[0]), key})
+
+
+def bound_of(books: Books, source: str) -> UnitBound | None:
+    """Which rows of a table count; None if all do."""
+    member = find_member(books, source)
+    if member is None or member.link is None:
+        return bound(books, source)
+    assert member.unit_rows is not None  # else nothing is charged, see `dpsql.owner.protect.chargeable`
+    return UnitBound("", "", member.unit_rows, books.catalog, member.account, path_of(books, source))
 
 
 def record_member(books: Books, member: Member) -> Member:

@@ -66,6 +66,11 @@ def _known(books: Books, *, listed: bool = True) -> Known:
     return Known(sources, {token: name for name, token in rows})
 
 
+def protects(books: Books, key: str) -> bool:
+    """Whether a table of that key belongs to an account."""
+    return key in _known(books).accounts
+
+
 def is_public(books: Books, table: Listed, now: Standing) -> bool:
     """Whether a table is surely none of an account: listed as public, or in a database without accounts."""
     if table in now.held:

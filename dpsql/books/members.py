@@ -76,6 +76,17 @@ def members_of(books: Books, account: str) -> list[Member]:
     return [member for member in list_members(books) if member.account == account]
 
 
+def unit_name(books: Books, member: Member) -> str | None:
+    """What tells whose row a member's is: its own column, or the columns at the top that its keys lead to."""
+    while member.link is not None and member.link.parent != member.account:
+        above = find_member(books, member.link.parent)
+        assert above is not None
+        member = above
+    if member.link is None:
+        return member.unit_column
+    return ", ".join(f"{member.account}.{name}" for name in member.link.references)
+
+
 def stated_members(books: Books) -> dict[str, dict[str, Any]]:
     """Every member as its row says, to be compared with what the ledger says."""
     return {member.source: member.stated for member in list_members(books)}

@@ -14,6 +14,7 @@ from dpsql.language.columns import ColumnNames, conjuncts
 from dpsql.language.expressions import conjuncts_of
 from dpsql.language.join_order import INSTEAD, is_loose, protected_first, with_conditions, without_parentheses
 from dpsql.language.joins import NAME_OF_TABLE, joined, key_sides, visible_columns
+from dpsql.language.linked import linked
 from dpsql.language.members import with_members
 from dpsql.language.place import Place, check_plain, is_name
 from dpsql.language.refusal import OF_ROWS, check_clauses, check_names, first_word, refuse, words_of
@@ -31,8 +32,20 @@ def scope_of(select: exp.Select, place: Place) -> tuple[Scope, exp.Select]:
     if select.args.get("from_") is None:
         refuse(select, "there is no FROM")
     select = protected_first(without_parentheses(select), place)
+    tree = linked(select, place, _item)
+    if tree is None:
+        return _with_public(_item(select.args["from_"].this, place), select, place)
+    scope, select, links = tree
+    scope, select = _with_public(scope, select, place)
+    if links:
+        select = select.copy()
+        select.set("joins", [join.copy() for join in (*links, *(select.args.get("joins") or ()))])
+    return scope, select
+
+
+def _with_public(scope: Scope, select: exp.Select, place: Place) -> tuple[Scope, exp.Select]:
+    """Those rows beside the public tables that are joined to them."""
     joins: list[exp.Join] = select.args.get("joins") or []
-    scope = _item(select.args["from_"].this, place)
     if not any(map(is_loose, joins)):
         for join in joins:
             scope = joined(scope, join, place, _item)

@@ -105,8 +105,41 @@ class Preserved:
     key: str
 
 
+@dataclass(frozen=True)
+class Step:
+    """How rows of a linked table lead to rows of the table above it.
+
+    Attributes:
+        table: the one above, as the books call it.
+        columns: what its columns are called beside those of the table where the path begins.
+        pairs: the columns that are equal, below and above, as they are called there.
+    """
+
+    table: str
+    columns: Mapping[str, str]
+    pairs: tuple[tuple[str, str], ...]
+
+
+class Unlinked:
+    """A catalogue that knows no linked tables."""
+
+    def is_linked(self, table: exp.Table) -> bool:
+        """See `Catalog.is_linked`."""
+        return False
+
+    def path(self, origin: Any) -> Sequence[Step]:
+        """See `Catalog.path`."""
+        return ()
+
+
 class Catalog(Protocol):
     """What names in FROM mean."""
+
+    def is_linked(self, table: exp.Table) -> bool:
+        """Whether it is a table of a tree, or a view of one."""
+
+    def path(self, origin: Any) -> Sequence[Step]:
+        """The steps from a table up to the one whose rows are the units; none where no keys lead to it."""
 
     def public(self, table: exp.Table) -> tuple[Any, Sequence[tuple[str, str]]]:
         """A table that is not protected: what it is, and names and types of its columns.

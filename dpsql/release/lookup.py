@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Final
 
 from dpsql.books.dimensions import load
-from dpsql.books.facts import declared
 from dpsql.books.lineage import Tables
+from dpsql.books.links import beside, declared_beside, unit_columns
 from dpsql.books.seen import alone_for, find_seen, find_table
 from dpsql.books.store import Books
 from dpsql.core.column_types import column_type, kind_of, lists_members, public_type
@@ -144,15 +144,15 @@ def look_up_query(cursor: Cursor, request: QueryRequest) -> tuple[QueryFacts, li
 
 def look_up_again(cursor: Cursor, request: QueryRequest, facts: QueryFacts) -> QueryFacts:
     """The same facts as they are now, of a query that was taken apart before."""
-    source = find_parts(cursor, facts.source.parts, facts.source.parts[:2])
-    return _facts_of(cursor, request, facts.query, source)[0]
+    plain = find_parts(cursor, facts.source.parts, facts.source.parts[:2])
+    return _facts_of(cursor, request, facts.query, beside(Books(cursor, plain.catalog), plain))[0]
 
 
 def _facts_of(cursor: Cursor, request: QueryRequest, query: Query, source: Source) -> tuple[QueryFacts, list[Loaded]]:
     books = Books(cursor, source.catalog)
     account = chargeable(books, source)
     delta_of(request, account)
-    _check_units(account, query)
+    _check_units(account, query, unit_columns(books, source))
     if query.of_units and "presence" in (cannot := cannot_of(source)):
         raise InvalidQuery(
             f"query: engine {source.engine!r} of {source.name!r} cannot count DISTINCT values; {cannot['presence']}"
@@ -183,7 +183,7 @@ def _with_domain(books: Books, source: Source, query: Query) -> tuple[Query, Dom
 
 def _never_null(books: Books, source: Source) -> frozenset[str]:
     """The columns that are never NULL, by a constraint, and have no domain, or are excluded."""
-    known = {name for name, attribute in declared(books, source.key).items() if attribute.kind != "excluded"}
+    known = {name for name, attribute in declared_beside(books, source).items() if attribute.kind != "excluded"}
     sure = (c for c in source.columns if not c.nullable and c.name not in known and automatic(c) is None)
     return frozenset(column.name for column in sure)
 
@@ -194,7 +194,7 @@ def _check_counted(books: Books, source: Source, query: Query) -> None:
     Raises:
         NotDeclared: with what counts instead.
     """
-    known = declared(books, source.key)
+    known = declared_beside(books, source)
     for name in sorted(query.only_there):
         column = source.column(name)
         attribute = known.get(name) or automatic(column)
@@ -247,7 +247,7 @@ def _presence(books: Books, source: Source, names: Iterable[str]) -> list[Attrib
 
     Which columns may be NULL is public, as the types are, and each row is in one of the two cells.
     """
-    known, found = declared(books, source.key), []
+    known, found = declared_beside(books, source), []
     for name in sorted(names):
         column = source.column(name)
         kind = public_type(column.type)
@@ -257,11 +257,11 @@ def _presence(books: Books, source: Source, names: Iterable[str]) -> list[Attrib
     return found
 
 
-def _check_units(account: Account, query: Query) -> None:
+def _check_units(account: Account, query: Query, keys: frozenset[str]) -> None:
     """Refuse count(DISTINCT …) of anything but the table's privacy unit."""
     for aggregate in query.of_units:
         column = aggregate.argument
-        if column is None or column.name == account.unit_column:
+        if column is None or column.name == account.unit_column or column.name in keys:
             continue
         if account.unit_column is None:
             reason = f"rows of {account.source!r} are units of their own, so DISTINCT values cannot be counted"
