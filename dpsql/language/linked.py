@@ -269,12 +269,18 @@ def _check_met(tables: _Tables, keys: Mapping[Pair, int], met: set[Pair | None])
     refuse(item, "linked tables are joined by the keys that were declared, and by all of them", f"say ON {said}")
 
 
+def _is_true(tree: exp.Expr) -> bool:
+    """Whether a condition is the word TRUE."""
+    inside = unwrapped(tree)
+    return isinstance(inside, exp.Boolean) and bool(inside.this)
+
+
 def _filters(of_joins: Sequence[_OfJoin], keys: Mapping[Pair, int], scope: Scope) -> list[exp.Expr]:
     """What ON says beside the keys, which says which rows there are."""
     names = ColumnNames(scope, ())
     found = []
     for pairs, written, join in of_joins:
-        more = [tree for tree in written if _pair(tree, scope) not in keys]
+        more = [tree for tree in written if _pair(tree, scope) not in keys and not _is_true(tree)]
         other = [pair for pair in pairs if pair not in keys]
         if join.side and (more or other):
             refuse(join, "a condition beside the keys is not supported in an outer join", "say it in WHERE")
