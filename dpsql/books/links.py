@@ -188,13 +188,9 @@ def _record(books: Books, member: Member) -> Member:
             return before
         if before.unit_rows is not None or replace(before, unit_rows=member.unit_rows) != member:
             raise InvalidArgument(f"{before.source!r} is {described(before)} already, and that is said once")
-    elif find_account(books, member.source) is not None:
-        raise InvalidArgument(
-            f"table {member.source!r} has a budget of its own: its releases were promised to other neighbours. Link a "
-            "table before it is protected; one to which nothing was charged is set free with dpsql ledger unprotect, "
-            "in Python db.unprotect(table, reason)"
-        )
-    elif find_account(books, member.account) is None:
+    else:
+        check_free(books, member.source)
+    if find_account(books, member.account) is None:
         raise NotProtected(
             f"table {member.account!r} is not protected: its owner says CALL dp_protect('{member.account}', epsilon := "
             "3.0, delta := 1e-9) first"
@@ -202,6 +198,20 @@ def _record(books: Books, member: Member) -> Member:
     _write(books, member)
     record_event(books, member)
     return member
+
+
+def check_free(books: Books, source: str) -> None:
+    """Refuse a table that has an account, to belong to another one.
+
+    Raises:
+        InvalidArgument: it has.
+    """
+    if find_account(books, source) is not None:
+        raise InvalidArgument(
+            f"table {source!r} has a budget of its own: its releases were promised to other neighbours. Link a table "
+            "before it is protected; one to which nothing was charged is set free with dpsql ledger unprotect, in "
+            "Python db.unprotect(table, reason)"
+        )
 
 
 def _write(books: Books, member: Member) -> None:

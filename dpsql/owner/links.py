@@ -86,15 +86,16 @@ def link(
     _check_root(books, account, parent)
     _check_child(books, child, parent)
     before = find_member(books, child.key)
-    if before is None and find_account(books, child.key) is None:
+    if before is None:
+        links.check_free(books, child.key)
         check_unclaimed(cursor, child)
     known = None if before is None else before.link
     keys = (known.key, known.references) if known and key is None else _keys(cursor, child, parent, key, references)
+    bins = most if most is not None else known.most if known else MOST_CHILDREN
+    stated = Link(child.key, parent.key, *keys, bins)
     links.check_keys(child, keys[0], parent, keys[1])
     if max_rows is not None and not 1 <= max_rows <= MOST_UNIT_ROWS:
         raise InvalidArgument(f"max_rows is {max_rows}: give 1 to {MOST_UNIT_ROWS}")
-    bins = most or (known.most if known else MOST_CHILDREN) if most != 0 else 0
-    stated = Link(child.key, parent.key, *keys, bins)
     links.record_member(books, Member(child.key, account, stated, unit_rows=max_rows))
     return next(entry for entry in list_links(books) if entry.source == child.key)
 

@@ -63,7 +63,8 @@ def share(cursor: Cursor, source: Source, other: Source, privacy_unit: str | Non
     unit = unit_column_of(source, privacy_unit, max_rows)
     assert unit is not None
     check_unit(cursor, source, unit.name)
-    if find_member(books, source.key) is None and find_account(books, source.key) is None:
+    if find_member(books, source.key) is None:
+        links.check_free(books, source.key)
         check_unclaimed(cursor, source)
     member = Member(source.key, account, None, unit.name, public_type(unit.type), max_rows)
     links.record_member(books, member)
